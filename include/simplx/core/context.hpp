@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/context.hpp
+/// What a kernel is handed at run time: a handful of pointers and counts, trivially copyable, by value.
+
+#include <simplx/core/info.hpp>
+
+#include <cstdint>
+
+namespace simplx {
+
+inline constexpr int max_inputs = 8, max_outputs = 8;
+
+/// Memory of one evaluation. Offsets are constants of the graph: address = base[axis] + columns * stride[axis].
+template <class S>
+struct Context {
+  const S* parameters = nullptr;
+  const S* packed = nullptr;     ///< what kernels prepared from the parameters
+  const S* constants = nullptr;
+  S* gradients = nullptr;        ///< of the parameters; backward adds to them
+  S* kept[axis_count]{};
+  S* temporary[axis_count]{};
+  S* scratch = nullptr;          ///< of the op that runs, nothing survives in it
+
+  Index rows[axis_count]{};
+  Index stride[axis_count]{};    ///< rows rounded up, so that every buffer is aligned; 1 on the fixed axis
+  Segments segments{};           ///< where the sequences of Axis::tokens begin
+  Index longest = 0;             ///< tokens of the longest sequence
+
+  const void* inputs[max_inputs]{};
+  S* input_gradients[max_inputs]{};
+  S* outputs[max_outputs]{};
+  S* output_gradients[max_outputs]{};  ///< seeded by the caller; backward may overwrite them
+
+  Index rows_of(const Shape& shape) const {
+    return shape.is_fixed() ? shape.rows : rows[static_cast<int>(shape.axis)];
+  }
+};
+
+/// Row counts as they are seen by kernels; axes of length 0 take no memory.
+template <class S>
+void set_rows(Context<S>& context, const Rows& rows) {
+  for (int i = 0; i < axis_count; ++i) {
+    const Axis axis = static_cast<Axis>(i);
+    context.rows[i] = rows.count(axis);
+    context.stride[i] = axis == Axis::fixed ? 1 : round_up(context.rows[i], alignment);
+  }
+}
+
+/// Elements of a region of that many columns.
+constexpr Index elements(const Columns& columns, const Rows& rows) {
+  Index total = 0;
+  for (int i = 0; i < axis_count; ++i) {
+    const Axis axis = static_cast<Axis>(i);
+    total += columns.on[i] * (axis == Axis::fixed ? 1 : round_up(rows.count(axis), alignment));
+  }
+  return total;
+}
+
+}  // namespace simplx

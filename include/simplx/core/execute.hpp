@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/execute.hpp
+/// Running a planned graph: straight-line code, one call for each step, for any backend.
+///
+/// A backend supplies `map_forward`, `map_backward` and `clear`; ops supply `forward(backend, frame)` and
+/// `backward(backend, frame)`, products an epilogue in addition.
+
+#include <simplx/core/frame.hpp>
+
+namespace simplx {
+
+/// The definition of the op of a node.
+template <class G, int node>
+using op_of = op<G::flat.label[node].op>;
+
+namespace detail {
+
+/// Calls f(constant<begin>) ... f(constant<end - 1>); by halves, because folds over many elements are refused.
+template <int begin, int end, class F>
+__attribute__((always_inline)) constexpr void unroll(F&& f) {
+  if constexpr (end - begin == 1) {
+    f(std::integral_constant<int, begin>{});
+  } else if constexpr (end > begin) {
+    constexpr int middle = begin + (end - begin) / 2;
+    unroll<begin, middle>(f);
+    unroll<middle, end>(f);
+  }
+}
+
+}  // namespace detail
+
+template <class G, class Backend>
+struct Execute {
+  using S = typename Backend::Scalar;
+  template <int node>
+  using FrameOf = Frame<G, node, S>;
+
+  /// Kernels turn parameters into the form they read fastest, once for each step.
+  static void prepare(const S* parameters, S* packed) {
+    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+      if constexpr (G::table.info[i].packed > 0) {
+        op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + G::layout.packed[i]);
+      }
+    });
+  }
+
+  __attribute__((noinline)) static void forward(const Context<S>& context) {
+    detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
+      constexpr int node = G::fusion.order[s];
+      if constexpr (G::table.info[node].kind == Kind::map) {
+        Backend::template map_forward<G, node>(context);
+      } else {
+        op_of<G, node>::forward(Backend{}, FrameOf<node>{context});
+      }
+    });
+  }
+
+  __attribute__((noinline)) static void backward(const Context<S>& context) {
+    detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
+      constexpr int node = G::fusion.order[G::fusion.steps - 1 - s];
+      if constexpr (G::fusion.wanted[node]) {
+        if constexpr (G::table.info[node].kind == Kind::map) {
+          clear_leaves<node>(context);
+          if constexpr (!G::plan.idle[node]) Backend::template map_backward<G, node>(context);
+          constexpr int product = G::fusion.epilogue_of[node];
+          if constexpr (product >= 0) {
+            if constexpr (G::fusion.wanted[product]) op_backward<product>(context);
+          }
+        } else {
+          op_backward<node>(context);
+        }
+      }
+    });
+    // An input that nothing depends on differentiably has a gradient of zero.
+    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+      if constexpr (G::table.info[i].kind == Kind::input && G::fusion.wanted[i] &&
+                    G::plan.first_write[i] == never) {
+        clear<i>(context);
+      }
+    });
+  }
+
+ private:
+  template <int node>
+  static void clear(const Context<S>& context) {
+    constexpr Shape shape = G::table.info[node].shape;
+    Backend::clear(Address<G>::template gradient<node>(context), context.rows_of(shape) * shape.cols);
+  }
+  template <int node>
+  static void op_backward(const Context<S>& context) {
+    constexpr Info info = G::table.info[node];
+    detail::unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) {
+      if constexpr (G::plan.argument_cleared[node][a]) clear<info.arguments[a]>(context);
+    });
+    op_of<G, node>::backward(Backend{}, FrameOf<node>{context});
+  }
+  template <int root>
+  static void clear_leaves(const Context<S>& context) {
+    detail::unroll<G::fusion.leaf_begin[root], G::fusion.leaf_end[root]>(
+        [&]<int l>(std::integral_constant<int, l>) {
+          if constexpr (G::plan.leaf_cleared[l]) clear<G::fusion.leaves[l]>(context);
+        });
+  }
+};
+
+}  // namespace simplx

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/expr.hpp
+/// Expressions are constexpr values: `Expr` is a trivial handle to a node made during constant evaluation.
+///
+/// Sharing is identity: `auto y = norm(x); return x + f(y) * y;` computes y once, because y is one node.
+/// The heap of a constant evaluation ends with it, so nothing of this is left in the program; Graph (graph.hpp)
+/// copies what it needs into fixed arrays. The same functions run at run time, in a debugger for instance.
+
+#include <simplx/core/shape.hpp>
+#include <simplx/core/text.hpp>
+
+namespace simplx {
+
+enum class Kind : signed char {
+  input,      ///< real values given at run time
+  indices,    ///< whole numbers given at run time (tokens, labels)
+  parameter,  ///< trained
+  constant,   ///< a named tensor or hyper-parameter that is not trained
+  number,     ///< a literal of the model's code
+  map,        ///< elementwise; fused with its neighbours
+  product,    ///< a matrix product; takes a map as its epilogue
+  kernel,     ///< any other op, with a forward and a backward of its own
+  outputs,    ///< the root: its arguments are the results
+  error,      ///< a broken shape rule, passed on to the root
+};
+
+/// A line of the user's code.
+struct Where {
+  const char* file = "";
+  int line = 0;
+};
+
+/// How a parameter or constant is filled before training.
+struct Init {
+  enum class Law : signed char { constant, normal, sinusoid };
+  Law law = Law::constant;
+  double value = 0;  ///< the constant, or the standard deviation of the normal law
+  constexpr bool operator==(const Init&) const = default;
+};
+constexpr Init normal(double deviation) { return {Init::Law::normal, deviation}; }
+constexpr Init constant(double value) { return {Init::Law::constant, value}; }
+inline constexpr Init zeros = constant(0), ones = constant(1);
+/// Row t is sin and cos of t / 10000^(2k/d), interleaved ("Attention Is All You Need", Sec. 3.5).
+inline constexpr Init sinusoid{Init::Law::sinusoid, 0};
+
+/// Numbers of an op that never vary: heads, flags. Read as constants by its kernels.
+struct Attributes {
+  Index integers[4]{};
+  double reals[4]{};
+  constexpr bool operator==(const Attributes&) const = default;
+};
+
+inline constexpr int max_arguments = 8;
+
+struct Node;
+
+/// The block of a stack, kept as a function of the layer so that depth costs nothing until a layer is asked for.
+struct BlockMaker {
+  bool layered = false;  ///< it takes the number of the layer
+  Node* (*make)(const BlockMaker*, int layer, Node* carry) = nullptr;
+  void (*destroy)(BlockMaker*) = nullptr;
+};
+
+/// One value of a model. Users see `Expr`; ops and the planner see the numbered copy in Graph.
+struct Node {
+  Kind kind{};
+  Tag op{};
+  Shape shape{};
+  Attributes attributes{};
+  Where where{};
+
+  int argument_count = 0;
+  Node* arguments[max_arguments]{};
+  unsigned char reads[max_arguments]{};  ///< bit j of reads[i]: the pull-back to argument i reads argument j
+  unsigned char reads_output = 0;        ///< bit i: the pull-back to argument i reads the result
+  unsigned char passes = 0;              ///< bit i: the pull-back to argument i is the incoming gradient itself
+  Index saved = 0;                       ///< columns that forward saves for backward
+  Index packed = 0;                      ///< elements prepared from the parameters once per step
+
+  Name name{};            ///< of a leaf, a probe, an output or a stack
+  Init init{};            ///< of a parameter or constant
+  signed char rank = 2;   ///< of a parameter: 0 scalar, 1 vector, 2 matrix; in checkpoints
+  bool decays = false;    ///< of a parameter: weight decay applies
+  bool wanted = false;    ///< of an input: its gradient is wanted
+  bool carry = false;     ///< of an input: what a stack's block is given
+  bool observed = false;  ///< a probe: value and gradient stay readable
+  bool result = false;    ///< an output
+
+  BlockMaker* block = nullptr;  ///< of a stack
+
+  Tag rule{};  ///< of an error: the rule that was broken, and the two numbers
+  Index left = 0, right = 0;
+
+  // Every user is known to every node, so that all that is connected can be freed, dead code included.
+  Node* first_user = nullptr;
+  Node* next_user[max_arguments]{};
+
+  // Marks of the walk in progress.
+  int index = -1, cursor = 0;
+  Node* link = nullptr;
+};
+
+/// A value of a model: what its author computes with.
+struct Expr {
+  Node* node = nullptr;
+  constexpr Shape shape() const { return node->shape; }
+};
+
+constexpr Index width(Expr x) { return x.shape().cols; }
+
+namespace detail {
+
+/// The one place where nodes come to life.
+constexpr Node* new_node() {
+  return new Node;  // an expression made by the model, e.g. a weight, is never used: remove it or use it
+}
+
+constexpr void use(Node* user, Node* argument) {
+  const int slot = user->argument_count++;
+  user->arguments[slot] = argument;
+  user->next_user[slot] = argument->first_user;
+  argument->first_user = user;
+}
+
+constexpr Node* leaf(Kind kind, Shape shape, Where where) {
+  Node* node = new_node();
+  node->kind = kind;
+  node->shape = shape;
+  node->where = where;
+  return node;
+}
+
+constexpr Node* number(double value, Where where) {
+  Node* node = leaf(Kind::number, fixed_shape(1, 1), where);
+  node->attributes.reals[0] = value;
+  return node;
+}
+
+}  // namespace detail
+
+/// An operand together with the line it was written on. Numbers become literals.
+struct At {
+  Node* node;
+  Where where;
+  constexpr At(Expr x, const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : node(x.node), where{file, line} {}
+  constexpr At(double x, const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : node(detail::number(x, {file, line})), where{file, line} {}
+  constexpr Shape shape() const { return node->shape; }
+};
+
+// ---------------------------------------------------------------------------------------------------- leaves
+
+/// Real values given at run time under that name; their gradient is not wanted.
+constexpr Expr input(const char* name, Shape shape, const char* file = __builtin_FILE(),
+                     int line = __builtin_LINE()) {
+  Node* node = detail::leaf(Kind::input, shape, {file, line});
+  node->name = name;
+  return {node};
+}
+
+/// An input whose gradient is wanted.
+constexpr Expr variable(const char* name, Shape shape, const char* file = __builtin_FILE(),
+                        int line = __builtin_LINE()) {
+  Expr x = input(name, shape, file, line);
+  x.node->wanted = true;
+  return x;
+}
+
+/// Whole numbers given at run time, one for each row of the axis: tokens, labels.
+constexpr Expr indices(const char* name, Axis axis, const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+  Node* node = detail::leaf(Kind::indices, rows_of(axis, 1), {file, line});
+  node->name = name;
+  return {node};
+}
+
+namespace detail {
+constexpr Expr parameter(const char* name, Shape shape, int rank, Init init, Where where) {
+  Node* node = leaf(Kind::parameter, shape, where);
+  node->name = name;
+  node->rank = static_cast<signed char>(rank);
+  node->init = init;
+  node->decays = rank == 2;  // [He & Hofmann's code]: matrices decay; gains, biases and norms do not
+  return {node};
+}
+}  // namespace detail
+
+/// A trained matrix (rows, cols), multiplied from the right: x * weight("up.weight", width(x), hidden).
+constexpr Expr weight(const char* name, Index rows, Index cols, Init init = normal(0.02),
+                      const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  return detail::parameter(name, fixed_shape(rows, cols), 2, init, {file, line});
+}
+
+/// A trained row (size), broadcast over rows: gains, biases, one number for each head.
+constexpr Expr vector(const char* name, Index size, Init init = ones, const char* file = __builtin_FILE(),
+                      int line = __builtin_LINE()) {
+  return detail::parameter(name, fixed_shape(1, size), 1, init, {file, line});
+}
+
+/// A trained number, broadcast over everything.
+constexpr Expr scalar(const char* name, Init init = ones, const char* file = __builtin_FILE(),
+                      int line = __builtin_LINE()) {
+  return detail::parameter(name, fixed_shape(1, 1), 0, init, {file, line});
+}
+
+/// A named tensor that is not trained.
+constexpr Expr fixed(const char* name, Index rows, Index cols, Init init, const char* file = __builtin_FILE(),
+                     int line = __builtin_LINE()) {
+  Node* node = detail::leaf(Kind::constant, fixed_shape(rows, cols), {file, line});
+  node->name = name;
+  node->init = init;
+  return {node};
+}
+
+/// A named number that is not trained, can be set at run time by its name and belongs to the record of a run.
+constexpr Expr hyper(const char* name, double value, const char* file = __builtin_FILE(),
+                     int line = __builtin_LINE()) {
+  Expr x = fixed(name, 1, 1, constant(value), file, line);
+  x.node->rank = 0;
+  return x;
+}
+
+// ------------------------------------------------------------------------------------------------------ ops
+
+/// The definition of an op; a specialisation for each name. See ops/elementwise.hpp and ops/norm.hpp.
+template <Tag name>
+struct op;
+
+/// What a shape rule answers: the shape of the result, or the rule that is broken and its two numbers.
+struct Checked {
+  Shape shape{};
+  Tag rule{};
+  Index left = 0, right = 0;
+  constexpr Checked(Shape s) : shape(s) {}
+  constexpr Checked(Tag broken, Index l, Index r) : rule(broken), left(l), right(r) {}
+};
+
+namespace detail {
+
+constexpr Node* broken(Node* node, Tag rule, Index left, Index right) {
+  node->kind = Kind::error;
+  node->rule = rule;
+  node->left = left;
+  node->right = right;
+  return node;
+}
+
+template <class Op>
+constexpr unsigned char reads_of(int argument, int count) {
+  unsigned mask = 0;
+  for (int i = 0; i < count; ++i) {
+    bool reads;
+    if constexpr (requires { Op::reads(0, 0); }) {
+      reads = Op::reads(argument, i);
+    } else {
+      reads = Op::needs_inputs;
+    }
+    mask |= static_cast<unsigned>(reads) << i;
+  }
+  return static_cast<unsigned char>(mask);
+}
+
+}  // namespace detail
+
+/// Makes a node of an op.
+///
+/// Errors  a broken shape rule is recorded and reported once, by Graph, with the user's line
+template <Tag name, class... Operands>
+constexpr Expr apply(const Attributes& attributes, const Operands&... operands) {
+  static_assert(sizeof...(operands) <= max_arguments);
+  using Op = op<name>;
+  Node* node = detail::new_node();
+  node->kind = Op::kind;
+  node->op = name;
+  node->attributes = attributes;
+  Node* first_error = nullptr;
+  const auto take = [&](const At& operand) {
+    detail::use(node, operand.node);
+    node->where = operand.where;
+    if (!first_error && operand.node->kind == Kind::error) first_error = operand.node;
+  };
+  (take(operands), ...);
+  if (first_error) {  // an error passes through all that follows it
+    node->kind = Kind::error;
+    node->rule = first_error->rule;
+    node->left = first_error->left;
+    node->right = first_error->right;
+    node->where = first_error->where;
+    return {node};
+  }
+  const Checked checked = Op::shape(attributes, operands.shape()...);
+  if (!checked.rule.empty()) return {detail::broken(node, checked.rule, checked.left, checked.right)};
+  node->shape = checked.shape;
+  constexpr int count = sizeof...(operands);
+  for (int i = 0; i < count; ++i) node->reads[i] = detail::reads_of<Op>(i, count);
+  node->reads_output = Op::needs_output ? static_cast<unsigned char>((1u << count) - 1) : 0;
+  if constexpr (Op::kind == Kind::map) {
+    node->passes = Op::passes;
+  } else {
+    node->saved = Op::saved(attributes, operands.shape()...);
+    node->packed = Op::packed(attributes, operands.shape()...);
+  }
+  return {node};
+}
+
+}  // namespace simplx

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/fuse.hpp
+/// First half of the plan: which gradients are wanted, which maps become one loop, in which order all runs.
+///
+/// A *group* is a set of maps of one shape evaluated together, element by element: its root is stored, its
+/// members are locals. A map joins the group of its users when all of them are in one group of its shape; so a
+/// group is convex and every value is computed once. A matrix product that only one group uses becomes that
+/// group's first operand: the group is its epilogue, applied to the accumulators in registers.
+///
+/// Cost    linear in nodes and arguments
+
+#include <simplx/core/info.hpp>
+
+namespace simplx {
+
+/// Members of a group at most: its values live in registers and on the stack.
+inline constexpr int max_group = 64;
+
+template <int capacity>
+struct Fusion {
+  bool wanted[capacity]{};       ///< a gradient flows through this node
+  int group[capacity]{};         ///< of a map: the root of its group; otherwise -1
+  int epilogue_of[capacity]{};   ///< of a group's root: the product it finishes, or -1
+  int finished_by[capacity]{};   ///< of a product: the root of its epilogue, or -1
+  int order[capacity]{};         ///< nodes that run, first to last
+  int steps = 0;
+  int step_of[capacity]{};       ///< when a node is computed; -1 for leaves
+
+  // Per root: members (ascending, the root last) and leaves (operands from outside), in pools.
+  int member_begin[capacity]{}, member_end[capacity]{};
+  int leaf_begin[capacity]{}, leaf_end[capacity]{};
+  int members[capacity]{};
+  int leaves[capacity * 3]{};
+};
+
+namespace detail {
+
+/// Arguments of all maps together: an upper bound for the pool of leaves would be 8 per node; maps have at most 3.
+template <int capacity>
+constexpr void collect_group(const Info* info, int root, Fusion<capacity>& plan, int (&stamp)[capacity],
+                             int& next_leaf) {
+  plan.leaf_begin[root] = next_leaf;
+  for (int m = plan.member_begin[root]; m < plan.member_end[root]; ++m) {
+    const Info& node = info[plan.members[m]];
+    for (int a = 0; a < node.argument_count; ++a) {
+      const int argument = node.arguments[a];
+      if (plan.group[argument] == root || stamp[argument] == root + 1) continue;
+      stamp[argument] = root + 1;
+      plan.leaves[next_leaf++] = argument;
+    }
+  }
+  plan.leaf_end[root] = next_leaf;
+}
+
+}  // namespace detail
+
+template <int capacity>
+constexpr Fusion<capacity> fuse(const Info* info, int count) {
+  Fusion<capacity> plan;
+  constexpr int nobody = -1, several = -2;
+  int user_group[capacity]{};  // the group of all users, nobody or several
+  int group_size[capacity]{};
+
+  for (int i = 0; i < count; ++i) {
+    plan.group[i] = plan.epilogue_of[i] = plan.finished_by[i] = plan.step_of[i] = -1;
+    user_group[i] = nobody;
+    const Info& node = info[i];
+    plan.wanted[i] = node.kind == Kind::parameter || (node.kind == Kind::input && node.wanted_input);
+    for (int a = 0; a < node.argument_count; ++a) plan.wanted[i] |= plan.wanted[node.arguments[a]];
+    if (node.kind == Kind::indices) plan.wanted[i] = false;
+  }
+
+  for (int i = count - 1; i >= 0; --i) {  // users first: they have higher numbers
+    const Info& node = info[i];
+    if (node.kind == Kind::map) {
+      const int root = user_group[i];
+      const bool joins = root >= 0 && !node.observed && !node.result && info[root].shape == node.shape &&
+                         group_size[root] < max_group;
+      plan.group[i] = joins ? root : i;
+      ++group_size[plan.group[i]];
+    }
+    for (int a = 0; a < node.argument_count; ++a) {
+      int& seen = user_group[node.arguments[a]];
+      const int mine = node.kind == Kind::map ? plan.group[i] : several;
+      seen = seen == nobody || seen == mine ? mine : several;
+    }
+  }
+
+  // Members in ascending order: count, then fill (a counting sort by root).
+  int next_member = 0;
+  for (int i = 0; i < count; ++i) {
+    if (plan.group[i] != i) continue;
+    plan.member_begin[i] = plan.member_end[i] = next_member;
+    next_member += group_size[i];
+  }
+  for (int i = 0; i < count; ++i) {
+    if (plan.group[i] >= 0) plan.members[plan.member_end[plan.group[i]]++] = i;
+  }
+
+  int stamp[capacity]{}, next_leaf = 0;
+  for (int i = 0; i < count; ++i) {
+    if (plan.group[i] != i) continue;
+    detail::collect_group<capacity>(info, i, plan, stamp, next_leaf);
+    for (int l = plan.leaf_begin[i]; l < plan.leaf_end[i]; ++l) {
+      const int leaf = plan.leaves[l];
+      if (info[leaf].kind == Kind::product && user_group[leaf] == i && info[leaf].shape == info[i].shape &&
+          leaf > plan.epilogue_of[i]) {
+        plan.epilogue_of[i] = leaf;
+      }
+    }
+    if (plan.epilogue_of[i] >= 0) plan.finished_by[plan.epilogue_of[i]] = i;
+  }
+
+  for (int i = 0; i < count; ++i) {
+    if (!info[i].executes() || (plan.group[i] >= 0 && plan.group[i] != i) || plan.finished_by[i] >= 0) continue;
+    plan.order[plan.steps] = i;
+    plan.step_of[i] = plan.steps++;
+  }
+  for (int i = 0; i < count; ++i) {
+    if (plan.group[i] >= 0) plan.step_of[i] = plan.step_of[plan.group[i]];
+    if (plan.finished_by[i] >= 0) plan.step_of[i] = plan.step_of[plan.finished_by[i]];
+  }
+  return plan;
+}
+
+}  // namespace simplx

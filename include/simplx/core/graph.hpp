@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/graph.hpp
+/// Graph<Source>: a model evaluated by the compiler, planned, and addressed by node number from here on.
+///
+/// A *source* is a type whose `with(f)` evaluates a model and calls f with its root: `Root<model>` for a model,
+/// `LayerSource` for a layer of one of its stacks. Evaluating again is cheap, so nothing but numbers is kept.
+
+#include <simplx/core/layers.hpp>
+#include <simplx/core/layout.hpp>
+#include <simplx/core/rules.hpp>
+
+#include <utility>
+
+namespace simplx {
+
+/// The expressions of a model: a constexpr object whose operator() returns an Expr, or an aggregate of them.
+template <auto const& model>
+struct Root {
+  template <class F>
+  static constexpr auto with(F f) {
+    const detail::Evaluated evaluated = detail::evaluate(model);
+    return f(evaluated.root);
+  }
+};
+
+/// The expressions of one layer of a stack of another source.
+template <class Parent, int stack_node, int layer>
+struct LayerSource {
+  template <class F>
+  static constexpr auto with(F f) {
+    return Parent::with([&](Node* root) {
+      const detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
+      return f(built.root);
+    });
+  }
+};
+
+namespace detail {
+
+/// Reports a broken rule: the sentence, both numbers and the user's line, before anything else goes wrong.
+template <class Source>
+struct Gate {
+  static constexpr Summary summary = Source::with(summarise);
+  static constexpr bool check() {
+    if constexpr (summary.rule.empty()) {
+      return true;
+    } else {
+      constexpr ShortPath path = short_path(summary.where.file);
+      return [&]<std::size_t... i>(std::index_sequence<i...>) {
+        return at_line<summary.rule, summary.left, summary.right, summary.where.line, File<path.chars[i]...>>();
+      }(std::make_index_sequence<path.size>{}) && false;
+    }
+  }
+  static constexpr bool sound = check();
+};
+
+template <class Source, int stack_node, int layers, int chunk>
+struct GroupedLayers {
+  static constexpr Grouping<layers> value = [] {
+    if constexpr (chunk == 0) {
+      return Grouping<layers>{};
+    } else {
+      constexpr int begin = (chunk - 1) * layers_per_evaluation;
+      constexpr int end = std::min(layers, begin + layers_per_evaluation);
+      return Source::with([](Node* root) {
+        return group_layers<layers>(node_at(root, stack_node),
+                                    GroupedLayers<Source, stack_node, layers, chunk - 1>::value, begin, end);
+      });
+    }
+  }();
+};
+
+}  // namespace detail
+
+template <class Source>
+struct Graph;
+
+/// The layers of a stack: which graph each has, and where its share of every buffer begins.
+template <class Source, int node, int count>
+struct LayersOf {
+  static constexpr int layers = count;
+  static constexpr int chunks = (layers + detail::layers_per_evaluation - 1) / detail::layers_per_evaluation;
+  static constexpr detail::Grouping<layers> grouping =
+      detail::GroupedLayers<Source, node, layers, chunks>::value;
+  static constexpr int distinct = grouping.distinct;
+
+  template <int k>
+  using child = Graph<LayerSource<Source, node, grouping.representative[k]>>;
+
+  struct Offsets {
+    Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{};
+    Columns kept[layers + 1]{};
+    Columns temporary{};  ///< the largest over the distinct graphs
+    Index trained = 0;
+    bool in_place = true;
+  };
+  static constexpr Offsets offsets = []<int... k>(std::integer_sequence<int, k...>) {
+    Offsets at;
+    for (int layer = 0; layer < layers; ++layer) {
+      const auto add = [&](int index, const auto& layout, bool in_place) {
+        if (grouping.which[layer] != index) return;
+        at.parameter[layer + 1] = at.parameter[layer] + layout.parameters;
+        at.constant[layer + 1] = at.constant[layer] + layout.constants;
+        at.packed[layer + 1] = at.packed[layer] + layout.packed_elements;
+        at.kept[layer + 1] = at.kept[layer];
+        at.kept[layer + 1] += layout.kept;
+        at.temporary.raise_to(layout.temporary);
+        at.trained += layout.trained;
+        at.in_place &= in_place;
+      };
+      (add(k, child<k>::layout, child<k>::plan.in_place), ...);
+    }
+    return at;
+  }(std::make_integer_sequence<int, distinct>{});
+
+  /// Calls f with the graph of that layer: a switch over the distinct graphs, each instantiated once.
+  template <class F>
+  static constexpr void with_graph(int layer, F&& f) {
+    [&]<int... k>(std::integer_sequence<int, k...>) {
+      (void)((grouping.which[layer] == k ? (f(std::type_identity<child<k>>{}), true) : false) || ...);
+    }(std::make_integer_sequence<int, distinct>{});
+  }
+};
+
+template <class Source_>
+struct Graph {
+  using Source = Source_;
+  static constexpr bool sound = detail::Gate<Source>::sound;
+  static constexpr int count = sound ? detail::Gate<Source>::summary.count : 1;
+
+  static constexpr Flat<count> flat = [] {
+    if constexpr (sound) {
+      return Source::with(detail::flatten<count>);
+    } else {
+      return Flat<count>{};
+    }
+  }();
+
+  template <int node>
+  using layers_of = LayersOf<Source, node, static_cast<int>(flat.label[node].attributes.integers[0])>;
+
+  struct Table {
+    Info info[count];
+  };
+  /// The numbers of the planner, with what the layers of each stack need.
+  static constexpr Table table = []<int... i>(std::integer_sequence<int, i...>) {
+    Table result{};
+    const auto fill = [&]<int node>(std::integral_constant<int, node>) {
+      Info info = flat.info[node];
+      if constexpr (flat.info[node].stack) {
+        using Layers = layers_of<node>;
+        constexpr int last = Layers::layers;
+        const Index carry =
+            info.shape.is_fixed() ? round_up(info.shape.columns(), alignment) : info.shape.cols;
+        info.parameters = Layers::offsets.parameter[last];
+        info.trained = Layers::offsets.trained;
+        info.constants = Layers::offsets.constant[last];
+        info.packed = Layers::offsets.packed[last];
+        info.saved = Layers::offsets.kept[last];
+        info.saved[info.shape.axis] += (last - 1) * carry;  // what goes from layer to layer
+        info.workspace = Layers::offsets.temporary;
+        info.workspace[info.shape.axis] += carry;  // a second gradient of the carry
+      }
+      result.info[node] = info;
+    };
+    (fill(std::integral_constant<int, i>{}), ...);
+    return result;
+  }(std::make_integer_sequence<int, count>{});
+
+  static constexpr Fusion<count> fusion = fuse<count>(table.info, count);
+  static constexpr Plan<count> plan = make_plan<count>(table.info, count, fusion);
+  static constexpr Layout<count> layout = lay_out<count>(table.info, count, fusion, plan);
+  static_assert(layout.inputs <= 8 && layout.outputs <= 8, "simplx: at most eight inputs and eight outputs");
+
+  /// The number of the input of that name, or -1.
+  static constexpr int input_number(std::string_view name) {
+    for (int i = 0; i < count; ++i) {
+      const Kind kind = table.info[i].kind;
+      if ((kind == Kind::input || kind == Kind::indices) && flat.label[i].name.view() == name) return layout.input[i];
+    }
+    return -1;
+  }
+};
+
+/// The graph of a model.
+template <auto const& model>
+using GraphOf = Graph<Root<model>>;
+
+}  // namespace simplx

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/info.hpp
+/// The numbered graph: what remains of a model once the compiler has evaluated it.
+///
+/// Node i of a graph of N nodes only refers to nodes below i; node N - 1 is the root, whose arguments are the
+/// outputs. `Info` is what the planner reads (fuse.hpp, plan.hpp), `Label` what kernels and people read.
+
+#include <simplx/core/walk.hpp>
+
+namespace simplx {
+
+/// Columns on each axis: a size in memory before the row counts are known.
+struct Columns {
+  Index on[axis_count]{};
+
+  constexpr Index& operator[](Axis axis) { return on[static_cast<int>(axis)]; }
+  constexpr Index operator[](Axis axis) const { return on[static_cast<int>(axis)]; }
+  constexpr Columns& operator+=(const Columns& other) {
+    for (int i = 0; i < axis_count; ++i) on[i] += other.on[i];
+    return *this;
+  }
+  constexpr void raise_to(const Columns& other) {
+    for (int i = 0; i < axis_count; ++i) on[i] = std::max(on[i], other.on[i]);
+  }
+  constexpr bool operator==(const Columns&) const = default;
+};
+
+/// Tensors of a flat buffer start at multiples of this many elements.
+inline constexpr Index alignment = 16;
+
+struct Info {
+  Kind kind{};
+  Shape shape{};
+  int argument_count = 0;
+  int arguments[max_arguments]{};
+  unsigned char reads[max_arguments]{};
+  unsigned char reads_output = 0;
+  unsigned char passes = 0;  ///< bit i: the pull-back to argument i is the incoming gradient itself
+  bool carry = false;        ///< the input of a stack's block
+  bool wanted_input = false;
+  bool observed = false;
+  bool result = false;
+  bool stack = false;
+  Columns saved{};         ///< kept columns that forward fills for backward
+  Columns workspace{};     ///< temporary columns during its forward and backward
+  Index parameters = 0;    ///< elements in the flat buffer of parameters, padding included
+  Index trained = 0;       ///< the same without padding: what a person counts
+  Index constants = 0;     ///< elements in the buffer of constants
+  Index packed = 0;        ///< elements prepared from the parameters
+
+  constexpr bool executes() const {
+    return kind == Kind::map || kind == Kind::product || kind == Kind::kernel;
+  }
+};
+
+struct Label {
+  Tag op{};
+  Attributes attributes{};
+  Name name{};
+  Init init{};
+  signed char rank = 0;
+  bool decays = false;
+  Where where{};
+};
+
+template <int count>
+struct Flat {
+  Info info[count]{};
+  Label label[count]{};
+};
+
+/// What is learned from a first walk: the number of nodes, or what is wrong with the model.
+struct Summary {
+  int count = 0;
+  Tag rule{};
+  Index left = 0, right = 0;
+  Where where{};
+};
+
+namespace detail {
+
+constexpr bool is_tensor_name(const Node& node) {
+  return node.kind == Kind::parameter || node.kind == Kind::constant || node.block != nullptr;
+}
+
+constexpr Summary summarise(Node* root) {
+  Summary summary;
+  const auto complain = [&](Tag rule, Index left, Index right, Where where) {
+    if (!summary.rule.empty()) return;
+    summary.rule = rule;
+    summary.left = left;
+    summary.right = right;
+    summary.where = where;
+  };
+  if (root->kind == Kind::error) complain(root->rule, root->left, root->right, root->where);
+  if (!summary.rule.empty()) return summary;
+  constexpr int buckets = 64;
+  Node* bucket[buckets]{};  // names seen, chained by link, which a visited node no longer needs
+  postorder(root, [&](Node* node) {
+    node->index = summary.count++;
+    if (!is_tensor_name(*node)) return;
+    Node*& first = bucket[node->name.hash() % buckets];
+    for (Node* other = first; other; other = other->link) {
+      if (other->name == node->name) complain("one name", other->where.line, node->where.line, node->where);
+    }
+    node->link = first;
+    first = node;
+  });
+  clear_marks(root);
+  return summary;
+}
+
+template <int count>
+constexpr Flat<count> flatten(Node* root) {
+  Flat<count> flat;
+  int next = 0;
+  postorder(root, [&](Node* node) {
+    node->index = next++;
+    Info& info = flat.info[node->index];
+    Label& label = flat.label[node->index];
+    info.kind = node->kind;
+    info.shape = node->shape;
+    info.argument_count = node->argument_count;
+    for (int i = 0; i < node->argument_count; ++i) {
+      info.arguments[i] = node->arguments[i]->index;
+      info.reads[i] = node->reads[i];
+    }
+    info.reads_output = node->reads_output;
+    info.passes = node->passes;
+    info.carry = node->carry;
+    info.wanted_input = node->wanted;
+    info.observed = node->observed;
+    info.result = node->result;
+    info.stack = node->block != nullptr;
+    info.saved[node->shape.axis] = node->saved;
+    info.packed = node->packed;
+    if (node->kind == Kind::parameter) {
+      info.trained = node->shape.columns();
+      info.parameters = round_up(info.trained, alignment);
+    }
+    if (node->kind == Kind::constant) info.constants = round_up(node->shape.columns(), alignment);
+    label = {node->op, node->attributes, node->name, node->init, node->rank, node->decays, node->where};
+  });
+  clear_marks(root);
+  return flat;
+}
+
+}  // namespace detail
+}  // namespace simplx

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/layers.hpp
+/// Evaluating a model and the layers of its stacks; telling equal layers from different ones.
+///
+/// A stack keeps its block, not its layers. Layers whose graphs are equal, adjacent or not, share one
+/// instantiation, so that compile time depends on the number of *distinct* layers and not on depth. Initial
+/// values are no part of the comparison: a layer may begin elsewhere without being another program.
+
+#include <simplx/core/walk.hpp>
+
+#include <bit>
+#include <type_traits>
+
+namespace simplx::detail {
+
+/// Wraps a result: a copy that fusion turns into "the last op writes there".
+constexpr Node* output_of(Node* value, const char* name) {
+  if (value->kind == Kind::error) return value;
+  Node* node = new_node();
+  node->kind = Kind::map;
+  node->op = "output";
+  node->name = name;
+  node->shape = value->shape;
+  node->where = value->where;
+  node->result = true;
+  node->passes = 1;
+  use(node, value);
+  return node;
+}
+
+constexpr void add_output(Node* root, Node* value, const char* name) {
+  Node* output = output_of(value, name);
+  if (output->kind == Kind::error && root->kind != Kind::error) {
+    root->kind = Kind::error;
+    root->rule = output->rule;
+    root->left = output->left;
+    root->right = output->right;
+    root->where = output->where;
+  }
+  use(root, output);
+}
+
+struct AnyField {
+  template <class T>
+  constexpr operator T() const;
+};
+
+/// Calls take(field, name) for the expression, or for each of an aggregate of one to four expressions.
+template <class Result, class Take>
+constexpr void each_result(const Result& result, Take take) {
+  using A = AnyField;
+  if constexpr (std::is_same_v<Result, Expr>) {
+    take(result, "output");
+  } else if constexpr (requires { Result{A{}, A{}, A{}, A{}}; }) {
+    const auto& [a, b, c, d] = result;
+    take(a, "output0"), take(b, "output1"), take(c, "output2"), take(d, "output3");
+  } else if constexpr (requires { Result{A{}, A{}, A{}}; }) {
+    const auto& [a, b, c] = result;
+    take(a, "output0"), take(b, "output1"), take(c, "output2");
+  } else {
+    const auto& [a, b] = result;
+    take(a, "output0"), take(b, "output1");
+  }
+}
+
+/// A model's expressions, alive until the end of this object.
+struct Evaluated {
+  Node* root;  ///< Kind::outputs, or Kind::error
+  constexpr ~Evaluated() { release(root); }
+};
+
+template <class Model>
+constexpr Evaluated evaluate(const Model& model) {
+  Node* root = new_node();
+  root->kind = Kind::outputs;
+  each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
+  return {root};
+}
+
+/// The carry of a stack's block: the value that goes from layer to layer.
+constexpr Node* new_carry(Shape shape, Where where) {
+  Node* carry = leaf(Kind::input, shape, where);
+  carry->name = "carry";
+  carry->wanted = carry->carry = true;
+  return carry;
+}
+
+/// One layer of a stack, alive until the end of this object.
+struct Layer {
+  Node* root;
+  Node* carry;
+  constexpr ~Layer() {
+    // carry may be unconnected to the root when the block ignores it
+    Node* hub = new_node();
+    use(hub, root);
+    use(hub, carry);
+    release(hub);
+  }
+};
+
+constexpr Layer layer_of(const Node* stack, int layer) {
+  Node* carry = new_carry(stack->shape, stack->where);
+  Node* root = new_node();
+  root->kind = Kind::outputs;
+  Node* value = stack->block->make(stack->block, layer, carry);
+  if (value->kind != Kind::error && !(value->shape == stack->shape)) {
+    Node* wrong = new_node();
+    wrong->where = stack->where;
+    use(wrong, value);
+    value = broken(wrong, "block width", value->shape.cols, stack->shape.cols);
+  }
+  add_output(root, value, "output");
+  return {root, carry};
+}
+
+// --------------------------------------------------------------------------------------- equality of graphs
+
+/// The nodes of a graph in the order of the walk, linked and numbered.
+struct Chain {
+  Node* head = nullptr;
+  int count = 0;
+  std::uint64_t hash = 14695981039346656037ull;
+};
+
+constexpr Chain chain_of(Node* root) {
+  Chain chain;
+  Node* last = nullptr;
+  postorder(root, [&](Node* node) {
+    node->index = chain.count++;
+    node->link = nullptr;
+    (last ? last->link : chain.head) = node;
+    last = node;
+    const auto mix = [&](std::uint64_t value) { chain.hash = (chain.hash ^ value) * 1099511628211ull; };
+    mix(static_cast<std::uint64_t>(node->shape.rows));
+    mix(static_cast<std::uint64_t>(node->shape.cols));
+    mix(static_cast<std::uint64_t>(node->attributes.integers[0]));
+    mix(std::bit_cast<std::uint64_t>(node->attributes.reals[0]));
+    mix(node->op.hash());
+    for (int i = 0; i < node->argument_count; ++i) mix(static_cast<std::uint64_t>(node->arguments[i]->index));
+  });
+  return chain;
+}
+
+constexpr void unnumber(const Chain& chain) {
+  for (Node* node = chain.head; node; node = node->link) node->index = unvisited;
+}
+
+constexpr bool same_graph(Node* a, Node* b);
+
+/// Equal but for initial values and source lines.
+constexpr bool same_node(const Node& a, const Node& b) {
+  if (a.kind != b.kind || !(a.shape == b.shape) || a.argument_count != b.argument_count || !(a.op == b.op) ||
+      !(a.attributes == b.attributes) || !(a.name == b.name) || a.rank != b.rank || a.decays != b.decays ||
+      a.wanted != b.wanted || a.observed != b.observed || !a.block != !b.block) {
+    return false;
+  }
+  for (int i = 0; i < a.argument_count; ++i) {
+    if (a.arguments[i]->index != b.arguments[i]->index) return false;
+  }
+  if (!a.block) return true;
+  const int layers = a.block->layered || b.block->layered ? static_cast<int>(a.attributes.integers[0]) : 1;
+  for (int layer = 0; layer < layers; ++layer) {
+    const Layer x = layer_of(&a, layer), y = layer_of(&b, layer);
+    if (!same_graph(x.root, y.root)) return false;
+  }
+  return true;
+}
+
+/// The number of the first node that differs, or -1.
+constexpr int first_difference(const Chain& a, const Chain& b) {
+  int index = 0;
+  Node *x = a.head, *y = b.head;
+  for (; x && y; x = x->link, y = y->link, ++index) {
+    if (!same_node(*x, *y)) return index;
+  }
+  return x || y ? index : -1;
+}
+
+constexpr bool same_chain(const Chain& a, const Chain& b) {
+  return a.count == b.count && a.hash == b.hash && first_difference(a, b) < 0;
+}
+
+constexpr bool same_graph(Node* a, Node* b) {
+  const Chain x = chain_of(a), y = chain_of(b);
+  const bool same = same_chain(x, y);
+  unnumber(x), unnumber(y);
+  return same;
+}
+
+// ------------------------------------------------------------------------------------- grouping equal layers
+
+/// which[l]: the distinct graph of layer l; representative[k]: the first layer with graph k.
+template <int layers>
+struct Grouping {
+  int which[layers]{};
+  int representative[layers]{};
+  int distinct = 0;
+};
+
+/// Evaluations are limited in length, so a long stack is grouped in several, each continuing the one before.
+inline constexpr int layers_per_evaluation = 24;
+
+template <int layers>
+constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> groups, int begin, int end) {
+  if (!stack->block->layered) {
+    groups.distinct = 1;
+    return groups;
+  }
+  struct Kept {
+    Layer* layer = nullptr;
+    Chain chain{};
+  };
+  Kept* kept = new Kept[layers + 1]{};
+  const auto build = [&](int slot, int layer) {
+    kept[slot].layer = new Layer(layer_of(stack, layer));
+    kept[slot].chain = chain_of(kept[slot].layer->root);
+  };
+  for (int k = 0; k < groups.distinct; ++k) build(k, groups.representative[k]);
+  for (int layer = begin; layer < end; ++layer) {
+    const int candidate = groups.distinct;
+    build(candidate, layer);
+    int same = candidate - 1;
+    while (same >= 0 && !same_chain(kept[same].chain, kept[candidate].chain)) --same;
+    if (same < 0) {
+      same = candidate;
+      groups.representative[groups.distinct++] = layer;
+    } else {
+      delete kept[candidate].layer;
+    }
+    groups.which[layer] = same;
+  }
+  for (int k = 0; k < groups.distinct; ++k) delete kept[k].layer;
+  delete[] kept;
+  return groups;
+}
+
+}  // namespace simplx::detail

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/rules.hpp
+/// What the compiler says when a model breaks a rule: one sentence with a remedy, and both numbers.
+///
+/// A shape rule records its name and two numbers in the expression; Graph hands them to `rule<name>::check`,
+/// whose static_assert makes every compiler print the sentence and the comparison, for example
+///
+///     error: static assertion failed: simplx: in x * W the width of x (left number) must equal the rows of W ...
+///     note: the comparison reduces to '(512 == 256)'
+///
+/// An op outside the library adds its own sentence by specialising `rule`.
+
+#include <simplx/core/expr.hpp>
+
+#include <utility>
+
+namespace simplx {
+
+template <Tag name>
+struct rule {
+  template <Index left, Index right>
+  static constexpr bool check() {
+    static_assert(left == right, "simplx: a shape rule of this op is broken: the two numbers must be equal");
+    return true;
+  }
+};
+
+/// Defines what is said when the rule is broken; `left` and `right` are its two numbers.
+#define SIMPLX_RULE(name, condition, sentence)               \
+  template <>                                                \
+  struct rule<name> {                                        \
+    template <Index left, Index right>                       \
+    static constexpr bool check() {                          \
+      static_assert(condition, "simplx: " sentence);         \
+      return true;                                           \
+    }                                                        \
+  };
+
+SIMPLX_RULE("inner widths", left == right,
+            "in x * W the width of x (left number) must equal the rows of W (right number); give W that many rows")
+SIMPLX_RULE("equal widths", left == right,
+            "elementwise operands must have equal widths (left and right number), or be one row, one column or "
+            "one number; a matrix product is x * weight(...)")
+SIMPLX_RULE("equal rows", left == right,
+            "elementwise operands must run along the same rows: equal axes, or equal static row counts (left and "
+            "right number); use gather or reduce one of them first")
+SIMPLX_RULE("static right operand", left == right,
+            "in x * W the right operand must have a static number of rows (a weight, or computed from weights): a "
+            "product of two run-time row counts would be a matrix of rows by rows")
+SIMPLX_RULE("static transpose", left == right,
+            "transpose(x) needs a static number of rows (a weight, or computed from weights)")
+SIMPLX_RULE("gain width", left == right,
+            "a gain or bias (left number: its width) must be one row of the width of x (right number)")
+SIMPLX_RULE("one number", left == right, "this operand must be one number: its elements are the left number")
+SIMPLX_RULE("query and key", left == right,
+            "query (left number) and key (right number) must have equal widths")
+SIMPLX_RULE("heads", right % left == 0,
+            "the number of heads (left number) must divide the width (right number)")
+SIMPLX_RULE("gains per head", left == right,
+            "alpha, beta and gamma need one number per head: width (left number), heads (right number)")
+SIMPLX_RULE("token rows", left == right, "this operand must run along the axis of tokens: rows_of(Axis::tokens, ...)")
+SIMPLX_RULE("indices", left == right, "a table is looked up by indices(...), whole numbers, one for each row")
+SIMPLX_RULE("labels", left == right, "labels must be indices(...) along the rows of the logits, one for each row")
+SIMPLX_RULE("block width", left == right,
+            "a block of a stack must return the width (left number) it is given (right number)")
+SIMPLX_RULE("captured", left < 0,
+            "the block of a stack uses an expression that was made outside it (left number: its line, right number: "
+            "the line of the stack); make it inside the block, or give it to the first layer as part of x")
+SIMPLX_RULE("input in a block", left < 0,
+            "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
+SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number)")
+SIMPLX_RULE("one name", left < 0,
+            "two parameters have one name (lines: left and right number); give one of them another name or scope, "
+            "or make it once and use the variable twice")
+
+namespace detail {
+
+template <char... letters>
+struct File {};
+
+/// The user's line, spelt in the notes of every compiler: at_line<7, File<'m', 'l', 'p', ...>>.
+template <Tag name, Index left, Index right, int line, class In>
+constexpr bool at_line() {
+  return rule<name>::template check<left, right>();
+}
+
+struct ShortPath {
+  char chars[48]{};
+  int size = 0;
+};
+
+/// The file's name without its folders.
+constexpr ShortPath short_path(const char* file) {
+  const char* name = file;
+  for (const char* c = file; *c; ++c) {
+    if (*c == '/' || *c == '\\') name = c + 1;
+  }
+  ShortPath path;
+  while (name[path.size] && path.size < 47) {
+    path.chars[path.size] = name[path.size];
+    ++path.size;
+  }
+  return path;
+}
+
+}  // namespace detail
+}  // namespace simplx

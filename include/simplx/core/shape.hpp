@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/shape.hpp
+/// Shapes: the number of columns is always static, the rows are static or counted by a named axis.
+///
+/// One row count is not enough: a decoder has one row per token, a classifier one per sequence, a regression
+/// one per sample. A shape therefore names the axis its rows run along, and the counts come at run time.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace simplx {
+
+using Index = std::ptrdiff_t;
+
+/// What the rows of a value count. `fixed` rows are known at compile time.
+enum class Axis : signed char { fixed, tokens, sequences, labelled, batch };
+inline constexpr int axis_count = 5;
+
+/// Rows and columns of a value. For `Axis::fixed`, `rows` is their number; otherwise `rows` is 0.
+struct Shape {
+  Axis axis = Axis::fixed;
+  Index rows = 1;
+  Index cols = 1;
+
+  constexpr bool operator==(const Shape&) const = default;
+  constexpr bool is_fixed() const { return axis == Axis::fixed; }
+  /// Elements for each row of the axis; all elements of a fixed shape.
+  constexpr Index columns() const { return is_fixed() ? rows * cols : cols; }
+};
+
+constexpr Shape fixed_shape(Index rows, Index cols) { return {Axis::fixed, rows, cols}; }
+constexpr Shape rows_of(Axis axis, Index cols) { return {axis, 0, cols}; }
+
+/// How many rows each axis has in one evaluation: `Rows{.tokens = 1024, .sequences = 8}`.
+struct Rows {
+  Index tokens = 0;
+  Index sequences = 1;
+  Index labelled = 0;
+  Index batch = 0;
+
+  constexpr Index count(Axis axis) const {
+    switch (axis) {
+      case Axis::tokens: return tokens;
+      case Axis::sequences: return sequences;
+      case Axis::labelled: return labelled;
+      case Axis::batch: return batch;
+      case Axis::fixed: break;
+    }
+    return 1;
+  }
+  /// Rows of the longest sequence, if all are equally long.
+  constexpr Index longest() const { return sequences > 0 ? (tokens + sequences - 1) / sequences : tokens; }
+};
+
+/// One sequence of that many tokens, for `arena_bytes<model>(tokens{128})`.
+struct tokens {
+  Index count = 0;
+  constexpr operator Rows() const { return {.tokens = count}; }
+};
+
+/// Packed sequences: sequence s occupies the rows offsets[s] .. offsets[s + 1].
+struct Segments {
+  const Index* offsets = nullptr;
+  Index count = 0;
+};
+
+/// What a backward kernel does with a gradient: not wanted, first writer, later writer.
+enum class Write : signed char { skip, store, accumulate };
+
+constexpr Index round_up(Index value, Index multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+}  // namespace simplx

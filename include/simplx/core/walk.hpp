@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/walk.hpp
+/// Walking, scoping, comparing and freeing expressions.
+///
+/// Nodes are numbered by a walk from the root, never by creation: compilers evaluate operands in different
+/// orders, and with the order every offset of a checkpoint would change. Walks are iterative, because the
+/// depth of constant evaluation is limited.
+
+#include <simplx/core/expr.hpp>
+
+namespace simplx::detail {
+
+inline constexpr int unvisited = -1, entered = -2;
+
+/// Calls visit(node) for every node that root needs, arguments first. visit sets node->index (>= 0).
+template <class Visit>
+constexpr void postorder(Node* root, Visit visit) {
+  if (root->index != unvisited) return;
+  root->link = nullptr;
+  root->index = entered;
+  root->cursor = 0;
+  for (Node* top = root; top;) {
+    if (top->cursor < top->argument_count) {
+      Node* argument = top->arguments[top->cursor++];
+      if (argument->index == unvisited) {
+        argument->index = entered;
+        argument->cursor = 0;
+        argument->link = top;
+        top = argument;
+      }
+    } else {
+      Node* done = top;
+      top = top->link;
+      visit(done);
+    }
+  }
+}
+
+/// Undoes the marks of postorder.
+constexpr void clear_marks(Node* root) {
+  root->link = nullptr;
+  root->index = unvisited;
+  root->cursor = 0;
+  for (Node* top = root; top;) {
+    if (top->cursor < top->argument_count) {
+      Node* argument = top->arguments[top->cursor++];
+      if (argument->index != unvisited) {
+        argument->index = unvisited;
+        argument->cursor = 0;
+        argument->link = top;
+        top = argument;
+      }
+    } else {
+      top = top->link;
+    }
+  }
+}
+
+/// Frees all that is connected to the node: what it uses, what uses it, and so on.
+constexpr void release(Node* seed) {
+  constexpr int listed = -3;
+  Node *todo = seed, *all = nullptr;
+  seed->index = listed;
+  seed->link = nullptr;
+  const auto list = [&](Node* node) {
+    if (node && node->index != listed) {
+      node->index = listed;
+      node->link = todo;
+      todo = node;
+    }
+  };
+  while (todo) {
+    Node* node = todo;
+    todo = node->link;
+    node->link = all;
+    all = node;
+    for (int i = 0; i < node->argument_count; ++i) list(node->arguments[i]);
+    for (Node* user = node->first_user; user;) {
+      list(user);
+      int slot = 0;
+      while (user->arguments[slot] != node) ++slot;
+      user->arguments[slot] = nullptr;  // a node used twice stands twice in the list: take the next slot then
+      user = user->next_user[slot];
+    }
+  }
+  while (all) {
+    Node* node = all;
+    all = all->link;
+    if (node->block) node->block->destroy(node->block);
+    delete node;
+  }
+}
+
+/// The nth node of the walk from root.
+constexpr Node* node_at(Node* root, int wanted) {
+  int count = 0;
+  Node* found = nullptr;
+  postorder(root, [&](Node* node) {
+    if (count == wanted) found = node;
+    node->index = count++;
+  });
+  clear_marks(root);
+  return found;
+}
+
+constexpr bool takes_scope(const Node& node) {
+  return !node.name.empty() && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
+}
+
+}  // namespace simplx::detail
+
+namespace simplx {
+
+/// A module with a name: the parameters it *makes* get "name." in front, never what it is *given*.
+template <class Module>
+struct Named {
+  Name scope;
+  Module module;
+
+  template <class... Arguments>
+  constexpr Expr operator()(const Arguments&... arguments) const {
+    Expr result = module(arguments...);
+    const auto mark = [](const auto& argument, int index) {
+      if constexpr (requires { argument.node; }) argument.node->index = index;
+    };
+    (mark(arguments, 0), ...);  // the walk stops at what was given
+    int count = 0;
+    bool fresh = result.node->index == detail::unvisited;
+    detail::postorder(result.node, [&](Node* node) {
+      node->index = ++count;
+      if (detail::takes_scope(*node)) node->name.put_in_scope(scope);
+    });
+    (mark(arguments, detail::unvisited), ...);
+    if (fresh) {
+      result.node->index = 0;
+      detail::clear_marks(result.node);
+    }
+    return result;
+  }
+};
+
+/// named("mlp", Mlp{512})(x): the parameters made inside are mlp.up.weight, mlp.down.weight.
+template <class Module>
+constexpr Named<Module> named(const char* scope, const Module& module) {
+  return {scope, module};
+}
+
+}  // namespace simplx

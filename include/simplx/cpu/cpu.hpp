@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/cpu.hpp
+/// The CPU backend: scalar type and path of the kernels. It owns nothing; kernels are templates.
+
+#include <simplx/cpu/map.hpp>
+
+#include <Eigen/Core>
+
+#include <algorithm>
+
+namespace simplx {
+
+/// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector.
+/// reference: Eigen everywhere, for every width; what tests compare with.
+enum class Path : int { fast, reference };
+
+template <class S>
+using MatrixMap = Eigen::Map<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+template <class S>
+using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+
+template <class S, Path path = Path::fast>
+struct Cpu {
+  using Scalar = S;
+  /// Whether rows of that width are whole vectors on the fast path.
+  static constexpr bool vectorises(Index width) { return path == Path::fast && width % lanes<S> == 0; }
+
+  static void clear(S* data, Index size) { std::fill_n(data, size, S(0)); }
+
+  /// Evaluates a group; a product that it finishes runs first, or hands over its accumulators.
+  template <class G, int root>
+  static void map_forward(const Context<S>& context) {
+    constexpr int product = G::fusion.epilogue_of[root];
+    S* out = const_cast<S*>(Address<G>::template value<root>(context));
+    if constexpr (product < 0) {
+      map_forward_loop<G, root, S>(context, nullptr, out);
+    } else {
+      using Op = op_of<G, product>;
+      const Frame<G, product, S> frame{context};
+      if constexpr (Op::template takes_epilogue<Cpu, Frame<G, product, S>>) {
+        Op::forward(Cpu{}, frame, out, Epilogue<G, root>(context));
+      } else {
+        S* value = out;
+        if constexpr (G::plan.kept[product]) value = frame.out();
+        Op::forward(Cpu{}, frame, value);
+        map_forward_loop<G, root, S>(context, value, out);
+      }
+    }
+  }
+
+  template <class G, int root>
+  static void map_backward(const Context<S>& context) {
+    MapBackward<G, root, S>::run(context);
+  }
+
+ private:
+  /// What a product calls for each vector of accumulators.
+  template <class G, int root>
+  struct Epilogue {
+    static constexpr int product = G::fusion.epilogue_of[root];
+    Operands<G, root, S> operands;
+    S* product_value = nullptr;
+
+    explicit Epilogue(const Context<S>& context) : operands(context) {
+      if constexpr (G::plan.kept[product]) {
+        product_value = const_cast<S*>(Address<G>::template value<product>(context));
+      }
+    }
+    template <class V>
+    __attribute__((always_inline)) V operator()(V accumulator, Index row, Index col) const {
+      if constexpr (G::plan.kept[product]) {
+        store(product_value + row * Group<G, root>::shape.cols + col, accumulator);
+      }
+      return map_value<G, root, V>(operands, row, col, accumulator);
+    }
+  };
+};
+
+}  // namespace simplx

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/nn/norm.hpp
+/// Norms as modules: they make their gain (and bias), and their epsilon can be set by name at run time.
+
+#include <simplx/ops/norm.hpp>
+
+namespace simplx {
+
+/// gain * x / (sqrt(mean x^2) + epsilon).
+struct RmsNorm {
+  double epsilon = 1e-8;
+
+  constexpr Expr operator()(Expr x) const {
+    return rms_norm(x, vector("gain", width(x)), hyper("epsilon", epsilon));
+  }
+};
+
+/// gain * (x - mean) / sqrt(variance + epsilon) + bias.
+struct LayerNorm {
+  double epsilon = 1e-5;
+
+  constexpr Expr operator()(Expr x) const {
+    return layer_norm(x, vector("gain", width(x)), vector("bias", width(x), zeros), hyper("epsilon", epsilon));
+  }
+};
+
+}  // namespace simplx

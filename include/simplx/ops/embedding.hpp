@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/ops/embedding.hpp
+/// Looking rows of a table up: by token, and by position in the sequence.
+///
+///     embedding   y_r = table[index_r]            dtable[index_r] += dy_r
+///     positions   y_r = table[r - start of its sequence]
+///
+/// Indices are in [0, rows of the table); who makes a batch checks that, kernels do not.
+
+#include <simplx/ops/kernel.hpp>
+
+#include <cstring>
+
+namespace simplx {
+
+template <>
+struct op<"embedding"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape table, Shape index) {
+    if (!table.is_fixed()) return {"static right operand", static_cast<Index>(table.axis), 0};
+    return rows_of(index.axis, table.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const std::int32_t* index = frame.template indices<1>();
+    for (Index row = 0; row < frame.rows(); ++row) {
+      std::memcpy(frame.out() + row * d, frame.template in<0>() + index[row] * d, sizeof(S) * d);
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const std::int32_t* index = frame.template indices<1>();
+    const S* dy = frame.out_grad();
+    for (Index row = 0; row < frame.rows(); ++row, dy += d) {
+      S* place = frame.template grad<0>() + index[row] * d;
+      for (Index c = 0; c < d; ++c) place[c] += dy[c];
+    }
+  }
+};
+
+template <>
+struct op<"positions"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape table) {
+    if (!table.is_fixed()) return {"static right operand", static_cast<Index>(table.axis), 0};
+    return rows_of(Axis::tokens, table.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
+      std::memcpy(frame.out() + begin * d, frame.template in<0>(), sizeof(S) * static_cast<std::size_t>(length * d));
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
+      const S* dy = frame.out_grad() + begin * d;
+      S* place = frame.template grad<0>();
+      for (Index i = 0; i < length * d; ++i) place[i] += dy[i];
+    }
+  }
+};
+
+/// The row of the table for each index.
+///
+/// Shapes  table (V, d); index (rows) -> (rows, d)
+/// Errors  does not compile unless the second operand is indices(...)
+constexpr Expr embedding(At table, At index) {
+  Expr result = apply<"embedding">({}, table, index);
+  if (result.node->kind != Kind::error && index.node->kind != Kind::indices) {
+    detail::broken(result.node, "indices", 0, 1);
+  }
+  return result;
+}
+
+/// The row of the table for each token's position in its sequence.
+///
+/// Shapes  table (context, d) -> (tokens, d); sequences are at most `context` long
+constexpr Expr positions(At table) { return apply<"positions">({}, table); }
+
+}  // namespace simplx

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/ops/kernel.hpp
+/// Base of ops that are not elementwise: what they keep, what they need, and how much work they are.
+
+#include <simplx/cpu/cpu.hpp>
+#include <simplx/ops/elementwise.hpp>
+
+namespace simplx {
+
+/// A heavy op redefines what differs from these answers, and supplies
+///
+///     static constexpr Checked shape(const Attributes&, Shape...);      // the result's shape, or a broken rule
+///     template <class S, Path p, class F> static void forward(Cpu<S, p>, const F& frame);
+///     template <class S, Path p, class F> static void backward(Cpu<S, p>, const F& frame);
+struct kernel_op {
+  static constexpr Kind kind = Kind::kernel;
+  static constexpr bool needs_inputs = false;
+  static constexpr bool needs_output = false;
+  /// Columns that forward saves for backward, on the axis of the result.
+  static constexpr Index saved(const Attributes&, auto...) { return 0; }
+  /// Elements that `prepare` makes from the parameters once for each step.
+  static constexpr Index packed(const Attributes&, auto...) { return 0; }
+  /// Elements of scratch for these rows; the largest of a model is allocated once for each thread.
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows&) {
+    return 0;
+  }
+  /// Multiply-adds count 2; only matrix products count. `causal`: without what a causal mask leaves out.
+  template <class F>
+  static constexpr double flops(const Rows&, bool /*causal*/) {
+    return 0;
+  }
+};
+
+}  // namespace simplx

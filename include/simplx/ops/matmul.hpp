@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/ops/matmul.hpp
+/// Matrix products: Y = X W, or Y = X W^T when the right operand is transpose(W).
+///
+///     dX = dY W^T,   dW += X^T dY
+///
+/// The elementwise group that uses Y becomes the product's epilogue (core/fuse.hpp): relu(x * W) never stores
+/// what is below the ReLU. Parameters are packed into panels once for each step, W and W^T, so that all three
+/// products of training run at the speed of the plain one.
+
+#include <simplx/cpu/gemm.hpp>
+#include <simplx/ops/kernel.hpp>
+
+namespace simplx {
+
+template <>
+struct op<"matmul"> : kernel_op {
+  static constexpr Kind kind = Kind::product;
+  /// dX reads W, dW reads X.
+  static constexpr bool reads(int to, int operand) { return to != operand; }
+  static constexpr bool transposed(const Attributes& attributes) { return attributes.integers[0] != 0; }
+
+  static constexpr Checked shape(const Attributes& attributes, Shape x, Shape w) {
+    if (!w.is_fixed()) return {"static right operand", static_cast<Index>(w.axis), 0};
+    const Index inner = transposed(attributes) ? w.cols : w.rows, outer = transposed(attributes) ? w.rows : w.cols;
+    if (x.cols != inner) return {"inner widths", x.cols, inner};
+    return Shape{x.axis, x.rows, outer};
+  }
+  static constexpr Index packed(const Attributes&, Shape, Shape w) { return 2 * round_up(w.rows * w.cols, alignment); }
+
+  /// What a product of the graph is, as constants.
+  template <class F>
+  struct Product {
+    static constexpr bool transposed = op::transposed(F::attributes);
+    static constexpr Shape weight = F::template shape<1>;
+    static constexpr Index K = F::template shape<0>.cols, N = F::out_shape.cols;
+    static constexpr Index size = round_up(K * N, alignment);
+    static constexpr bool prepared = F::Graph::table.info[F::template argument<1>].kind == Kind::parameter;
+  };
+
+  template <class Backend, class F>
+  static constexpr bool takes_epilogue = Backend::vectorises(Product<F>::N);
+
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows& rows) {
+    using P = Product<F>;
+    const Index count = F::template shape<0>.is_fixed() ? F::template shape<0>.rows
+                                                        : rows.count(F::template shape<0>.axis);
+    return std::max(round_up(count, alignment) * 64, P::prepared ? 0 : P::size);
+  }
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool) {
+    const Shape x = F::template shape<0>;
+    const double count = static_cast<double>(x.is_fixed() ? x.rows : rows.count(x.axis));
+    return 2 * count * static_cast<double>(x.cols) * static_cast<double>(F::out_shape.cols);
+  }
+
+  template <class P, class S>
+  static void pack_forward(const S* weight, S* packed) {
+    if constexpr (P::transposed) {
+      pack_transposed<P::K, P::N>(weight, packed);
+    } else {
+      pack<P::K, P::N>(weight, packed);
+    }
+  }
+  template <class P, class S>
+  static void pack_backward(const S* weight, S* packed) {
+    if constexpr (P::transposed) {
+      pack<P::N, P::K>(weight, packed);
+    } else {
+      pack_transposed<P::N, P::K>(weight, packed);
+    }
+  }
+
+  template <class G, int node, class S, Path path>
+  static void prepare(Cpu<S, path> backend, const S* parameters, S* packed) {
+    using F = Frame<G, node, S>;
+    using P = Product<F>;
+    if constexpr (P::prepared) {
+      const S* weight = parameters + G::layout.parameter[F::template argument<1>];
+      if constexpr (backend.vectorises(P::N)) pack_forward<P>(weight, packed);
+      if constexpr (backend.vectorises(P::K) && G::fusion.wanted[F::template argument<0>]) {
+        pack_backward<P>(weight, packed + P::size);
+      }
+    }
+  }
+
+  template <class S, Path path, class F, class Epilogue>
+  static void forward(Cpu<S, path>, const F& frame, S* out, const Epilogue& epilogue) {
+    using P = Product<F>;
+    const S* panels = frame.packed();
+    if constexpr (!P::prepared) {
+      pack_forward<P>(frame.template in<1>(), frame.scratch());
+      panels = frame.scratch();
+    }
+    gemm<P::K, P::N, Write::store>(frame.rows(), frame.template in<0>(), panels, out, epilogue);
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path> backend, const F& frame, S* out) {
+    using P = Product<F>;
+    if constexpr (takes_epilogue<Cpu<S, path>, F>) {
+      forward(backend, frame, out, Identity{});
+    } else {
+      const ConstMatrixMap<S> x(frame.template in<0>(), frame.rows(), P::K);
+      const ConstMatrixMap<S> w(frame.template in<1>(), P::weight.rows, P::weight.cols);
+      MatrixMap<S> y(out, frame.rows(), P::N);
+      if constexpr (P::transposed) {
+        y.noalias() = x * w.transpose();
+      } else {
+        y.noalias() = x * w;
+      }
+    }
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path> backend, const F& frame) {
+    forward(backend, frame, frame.out());
+  }
+
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path> backend, const F& frame) {
+    using P = Product<F>;
+    const S* dy = frame.out_grad();
+    if constexpr (F::template write<1> != Write::skip) {
+      const S* x = frame.template in<0>();
+      S* dw = frame.template grad<1>();
+      if constexpr (backend.vectorises(P::N) && backend.vectorises(P::K)) {
+        if constexpr (P::transposed) {  // W is (N, K): dW += dY^T X
+          gemm_gradient<P::N, P::K>(frame.rows(), dy, x, dw, frame.scratch());
+        } else {
+          gemm_gradient<P::K, P::N>(frame.rows(), x, dy, dw, frame.scratch());
+        }
+      } else {
+        const ConstMatrixMap<S> xs(x, frame.rows(), P::K), dys(dy, frame.rows(), P::N);
+        MatrixMap<S> dws(dw, P::weight.rows, P::weight.cols);
+        if constexpr (P::transposed) {
+          dws.noalias() += dys.transpose() * xs;
+        } else {
+          dws.noalias() += xs.transpose() * dys;
+        }
+      }
+    }
+    if constexpr (F::template write<0> != Write::skip) {
+      S* dx = frame.template grad<0>();
+      if constexpr (backend.vectorises(P::K)) {
+        const S* panels = frame.packed() + P::size;
+        if constexpr (!P::prepared) {
+          pack_backward<P>(frame.template in<1>(), frame.scratch());
+          panels = frame.scratch();
+        }
+        gemm<P::N, P::K, F::template write<0>>(frame.rows(), dy, panels, dx, Identity{});
+      } else {
+        const ConstMatrixMap<S> w(frame.template in<1>(), P::weight.rows, P::weight.cols);
+        const ConstMatrixMap<S> dys(dy, frame.rows(), P::N);
+        MatrixMap<S> dxs(dx, frame.rows(), P::K);
+        if constexpr (F::template write<0> == Write::store) dxs.setZero();
+        if constexpr (P::transposed) {
+          dxs.noalias() += dys * w;
+        } else {
+          dxs.noalias() += dys * w.transpose();
+        }
+      }
+    }
+  }
+};
+
+/// A copy W^T of a static matrix; as the right operand of a product it is read in place and costs nothing.
+template <>
+struct op<"transpose"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) {
+    if (!x.is_fixed()) return {"static transpose", static_cast<Index>(x.axis), 0};
+    return fixed_shape(x.cols, x.rows);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Shape s = F::template shape<0>;
+    MatrixMap<S>(frame.out(), s.cols, s.rows) =
+        ConstMatrixMap<S>(frame.template in<0>(), s.rows, s.cols).transpose();
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Shape s = F::template shape<0>;
+    MatrixMap<S>(frame.template grad<0>(), s.rows, s.cols) +=
+        ConstMatrixMap<S>(frame.out_grad(), s.cols, s.rows).transpose();
+  }
+};
+
+constexpr Expr transpose(At x) { return apply<"transpose">({}, x); }
+
+/// The matrix product when the right operand is a matrix (several static rows) and the left one is no single
+/// number; elementwise otherwise. Two matrices are multiplied element by element by multiply(a, b).
+///
+/// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N), (rows, 1) or (1, 1) -> (rows, N)
+/// Errors  does not compile unless widths agree: rules "inner widths" and "equal widths"
+/// Cost    2 rows K N FLOPs forward, twice that backward; keeps X
+constexpr Expr operator*(At a, At b) {
+  if (b.node->op == Tag("transpose")) return apply<"matmul">({.integers = {1}}, a, At(Expr{b.node->arguments[0]}));
+  const bool number = a.shape() == fixed_shape(1, 1), matrix = b.shape().is_fixed() && b.shape().rows > 1;
+  return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);
+}
+
+}  // namespace simplx

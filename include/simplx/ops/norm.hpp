@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/ops/norm.hpp
+/// RMSNorm and LayerNorm over the columns of each row.
+///
+///     RMSNorm    y = gain * x / (r + epsilon),            r = sqrt(mean x^2)     [He & Hofmann's code]
+///     LayerNorm  y = gain * (x - mean) * s + bias,        s = 1 / sqrt(variance + epsilon), biased variance
+///
+/// In RMSNorm epsilon is added to r, outside the root; the pull-back of a row of zeros drops the second term:
+///
+///     RMSNorm    dx = q u - x q^2 (sum u x) / (d r),      u = gain * dy, q = 1 / (r + epsilon)
+///     LayerNorm  dx = s (u - mean u - xhat mean(u xhat)), u = gain * dy, xhat = (x - mean) s
+
+#include <simplx/ops/kernel.hpp>
+
+#include <cmath>
+
+namespace simplx {
+
+namespace detail {
+
+/// Calls f<V>(col) over a row, vectors first.
+template <class S, Index cols, class F>
+__attribute__((always_inline)) inline void each_column(F&& f) {
+  each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+    f.template operator()<V>(col);
+  });
+}
+
+/// Sums f<V>(col) over a row.
+template <class S, Index cols, class F>
+__attribute__((always_inline)) inline S sum_columns(F&& f) {
+  Vec<S> vectors{};
+  S singles = 0;
+  each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+    if constexpr (std::is_same_v<V, S>) {
+      singles += f.template operator()<V>(col);
+    } else {
+      vectors += f.template operator()<V>(col);
+    }
+  });
+  return sum(vectors) + singles;
+}
+
+template <Write mode, class V, class S>
+__attribute__((always_inline)) inline void put(S* place, V value) {
+  if constexpr (mode == Write::store) store(place, value);
+  if constexpr (mode == Write::accumulate) store(place, load<V>(place) + value);
+}
+
+constexpr Checked norm_shape(Shape x, Shape gain, Shape bias, Shape epsilon) {
+  for (const Shape& row : {gain, bias}) {
+    if (!(row == fixed_shape(1, x.cols))) return {"gain width", row.cols, x.cols};
+  }
+  if (!(epsilon == fixed_shape(1, 1))) return {"one number", epsilon.columns(), 1};
+  return x;
+}
+
+}  // namespace detail
+
+template <>
+struct op<"rms_norm"> : kernel_op {
+  static constexpr bool reads(int, int) { return true; }
+  static constexpr Checked shape(const Attributes&, Shape x, Shape gain, Shape epsilon) {
+    return detail::norm_shape(x, gain, gain, epsilon);
+  }
+  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // r
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const S *x = frame.template in<0>(), *gain = frame.template in<1>();
+    const S epsilon = *frame.template in<2>();
+    S *y = frame.out(), *saved = frame.saved();
+    const Index rows = frame.rows();
+    if constexpr (path == Path::reference) {
+      const ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d);
+      MatrixMap<S> ys(y, rows, d), r(saved, rows, 1);
+      r = xs.rowwise().norm() / std::sqrt(S(d));
+      ys = ((r.array() + epsilon).inverse().matrix().asDiagonal() * xs).array().rowwise() * g.row(0).array();
+    } else {
+      for (Index row = 0; row < rows; ++row, x += d, y += d) {
+        const S r = std::sqrt(detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const V v = load<V>(x + c);
+          return v * v;
+        }) / S(d));
+        const S q = S(1) / (r + epsilon);
+        saved[row] = r;
+        detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          store(y + c, load<V>(x + c) * splat<V>(q) * load<V>(gain + c));
+        });
+      }
+    }
+  }
+
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const S *x = frame.template in<0>(), *gain = frame.template in<1>(), *dy = frame.out_grad();
+    const S* saved = frame.saved();
+    const S epsilon = *frame.template in<2>();
+    S *dx = frame.template grad<0>(), *dgain = frame.template grad<1>();
+    const Index rows = frame.rows();
+    for (Index row = 0; row < rows; ++row, x += d, dy += d) {
+      const S r = saved[row], q = S(1) / (r + epsilon);
+      const S ux = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const V xg = load<V>(x + c) * load<V>(dy + c);
+        if constexpr (F::template write<1> != Write::skip) {
+          store(dgain + c, load<V>(dgain + c) + xg * splat<V>(q));
+        }
+        return xg * load<V>(gain + c);
+      });
+      if constexpr (F::template write<0> != Write::skip) {
+        const S along = r > 0 ? q * q * ux / (S(d) * r) : S(0);
+        detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const V u = load<V>(gain + c) * load<V>(dy + c);
+          detail::put<F::template write<0>>(dx + c, u * splat<V>(q) - load<V>(x + c) * splat<V>(along));
+        });
+        dx += d;
+      }
+    }
+  }
+};
+
+template <>
+struct op<"layer_norm"> : kernel_op {
+  static constexpr bool reads(int, int operand) { return operand != 2; }
+  static constexpr Checked shape(const Attributes&, Shape x, Shape gain, Shape bias, Shape epsilon) {
+    return detail::norm_shape(x, gain, bias, epsilon);
+  }
+  static constexpr Index saved(const Attributes&, auto...) { return 2; }  // mean and s of each row
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const S *x = frame.template in<0>(), *gain = frame.template in<1>(), *bias = frame.template in<2>();
+    const S epsilon = *frame.template in<3>();
+    S *y = frame.out(), *saved = frame.saved();
+    const Index rows = frame.rows();
+    for (Index row = 0; row < rows; ++row, x += d, y += d) {
+      const S mean = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        return load<V>(x + c);
+      }) / S(d);
+      const S variance = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const V v = load<V>(x + c) - splat<V>(mean);
+        return v * v;
+      }) / S(d);
+      const S s = S(1) / std::sqrt(variance + epsilon);
+      saved[2 * row] = mean;
+      saved[2 * row + 1] = s;
+      detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        store(y + c, (load<V>(x + c) - splat<V>(mean)) * splat<V>(s) * load<V>(gain + c) + load<V>(bias + c));
+      });
+    }
+  }
+
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const S *x = frame.template in<0>(), *gain = frame.template in<1>(), *dy = frame.out_grad();
+    const S* saved = frame.saved();
+    S *dx = frame.template grad<0>(), *dgain = frame.template grad<1>(), *dbias = frame.template grad<2>();
+    const Index rows = frame.rows();
+    for (Index row = 0; row < rows; ++row, x += d, dy += d) {
+      const S mean = saved[2 * row], s = saved[2 * row + 1];
+      const auto normalised = [&]<class V>(Index c) __attribute__((always_inline)) {
+        return (load<V>(x + c) - splat<V>(mean)) * splat<V>(s);
+      };
+      S u_sum = 0;
+      const S u_along = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const V g = load<V>(dy + c), xhat = normalised.template operator()<V>(c);
+        if constexpr (F::template write<1> != Write::skip) store(dgain + c, load<V>(dgain + c) + g * xhat);
+        if constexpr (F::template write<2> != Write::skip) store(dbias + c, load<V>(dbias + c) + g);
+        return g * load<V>(gain + c) * xhat;
+      }) / S(d);
+      u_sum = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        return load<V>(dy + c) * load<V>(gain + c);
+      }) / S(d);
+      if constexpr (F::template write<0> != Write::skip) {
+        detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const V u = load<V>(dy + c) * load<V>(gain + c);
+          detail::put<F::template write<0>>(
+              dx + c, splat<V>(s) * (u - splat<V>(u_sum) - normalised.template operator()<V>(c) * splat<V>(u_along)));
+        });
+        dx += d;
+      }
+    }
+  }
+};
+
+/// y = gain * x / (sqrt(mean x^2) + epsilon).
+///
+/// Shapes  x (rows, d); gain (1, d); epsilon (1, 1) -> (rows, d)
+/// Cost    keeps x and one number for each row
+constexpr Expr rms_norm(At x, At gain, At epsilon) { return apply<"rms_norm">({}, x, gain, epsilon); }
+
+/// y = gain * (x - mean) / sqrt(variance + epsilon) + bias.
+///
+/// Shapes  x (rows, d); gain, bias (1, d); epsilon (1, 1) -> (rows, d)
+/// Cost    keeps x and two numbers for each row
+constexpr Expr layer_norm(At x, At gain, At bias, At epsilon) {
+  return apply<"layer_norm">({}, x, gain, bias, epsilon);
+}
+
+}  // namespace simplx

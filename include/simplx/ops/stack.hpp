@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/ops/stack.hpp
+/// `stack`: a block applied several times in a row. Depth is a loop at run time.
+///
+///     x = stack("blocks", 6, SasP{...}, x)        parameters blocks.0.*, blocks.1.*, ...
+///
+/// Layers whose graphs are equal share one instantiation, whatever their number (core/layers.hpp). Each layer
+/// has its own parameters and its own share of the kept region; temporaries are shared by all.
+
+#include <simplx/core/counts.hpp>
+#include <simplx/ops/kernel.hpp>
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace simplx {
+
+template <>
+struct op<"stack"> : kernel_op {
+  static constexpr bool needs_inputs = true;
+
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    if (attributes.integers[0] < 1) return {"layers", attributes.integers[0], 1};
+    return x;
+  }
+
+  template <class F>
+  using Layers = typename F::Graph::template layers_of<F::index>;
+
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows& rows) {
+    using Stack = Layers<F>;
+    Index most = 0;
+    [&]<int... k>(std::integer_sequence<int, k...>) {
+      ((most = std::max(most, detail::graph_scratch<typename Stack::template child<k>, Backend>(rows))), ...);
+    }(std::make_integer_sequence<int, Stack::distinct>{});
+    return most;
+  }
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool causal) {
+    using Stack = Layers<F>;
+    double total = 0;
+    for (int layer = 0; layer < Stack::layers; ++layer) {
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        total += detail::graph_flops<Child>(rows, causal);
+      });
+    }
+    return total;
+  }
+
+  template <class G, int node, class Backend, class S>
+  static void prepare(Backend, const S* parameters, S* packed) {
+    using Stack = typename G::template layers_of<node>;
+    for (int layer = 0; layer < Stack::layers; ++layer) {
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        Execute<Child, Backend>::prepare(parameters + G::layout.parameter[node] + Stack::offsets.parameter[layer],
+                                         packed + Stack::offsets.packed[layer]);
+      });
+    }
+  }
+
+  /// The context of one layer: its share of every buffer, and the carry in and out.
+  template <class F, class S>
+  static Context<S> layer_context(const F& frame, int layer, const Columns& workspace) {
+    using Stack = Layers<F>;
+    const Context<S>& whole = frame.context;
+    Context<S> mine = whole;
+    constexpr const auto& at = Stack::offsets;
+    mine.parameters += F::Graph::layout.parameter[F::index] + at.parameter[layer];
+    mine.constants += F::Graph::layout.constant[F::index] + at.constant[layer];
+    mine.packed += F::Graph::layout.packed[F::index] + at.packed[layer];
+    if (mine.gradients) mine.gradients += F::Graph::layout.parameter[F::index] + at.parameter[layer];
+    const Columns& saved = F::Graph::layout.saved[F::index];
+    for (int i = 0; i < axis_count; ++i) {
+      mine.kept[i] += (saved.on[i] + at.kept[layer].on[i]) * whole.stride[i];
+      mine.temporary[i] += workspace.on[i] * whole.stride[i];
+    }
+    mine.inputs[0] = layer == 0 ? frame.template in<0>() : carry(frame, layer - 1);
+    mine.outputs[0] = layer == Stack::layers - 1 ? frame.out() : carry(frame, layer);
+    return mine;
+  }
+
+  /// What goes from layer to layer + 1.
+  template <class F>
+  static auto* carry(const F& frame, int layer) {
+    using Stack = Layers<F>;
+    constexpr int axis = static_cast<int>(F::out_shape.axis);
+    constexpr Index columns =
+        F::out_shape.is_fixed() ? round_up(F::out_shape.columns(), alignment) : F::out_shape.cols;
+    const Index at = F::Graph::layout.saved[F::index].on[axis] + Stack::offsets.kept[Stack::layers].on[axis];
+    return frame.context.kept[axis] + (at + layer * columns) * frame.context.stride[axis];
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    using Stack = Layers<F>;
+    for (int layer = 0; layer < Stack::layers; ++layer) {
+      const Context<S> mine = layer_context<F, S>(frame, layer, F::Graph::layout.forward_workspace[F::index]);
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        Execute<Child, Cpu<S, path>>::forward(mine);
+      });
+    }
+  }
+
+  /// Two gradients of the carry take turns, except where a layer turns the one into the other in place.
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    using Stack = Layers<F>;
+    constexpr int axis = static_cast<int>(F::out_shape.axis);
+    constexpr const Columns& workspace = F::Graph::layout.backward_workspace[F::index];
+    const Index size = frame.rows() * F::out_shape.cols;
+    S* current = const_cast<S*>(frame.out_grad());
+    S* other = frame.context.temporary[axis] +
+               (workspace.on[axis] + Stack::offsets.temporary.on[axis]) * frame.context.stride[axis];
+    for (int layer = Stack::layers - 1; layer >= 0; --layer) {
+      Context<S> mine = layer_context<F, S>(frame, layer, workspace);
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        mine.output_gradients[0] = current;
+        mine.input_gradients[0] = Child::plan.in_place ? current : other;
+        Execute<Child, Cpu<S, path>>::backward(mine);
+        if (!Child::plan.in_place) std::swap(current, other);
+      });
+    }
+    if constexpr (F::template write<0> == Write::store) {
+      std::memcpy(frame.template grad<0>(), current, sizeof(S) * static_cast<std::size_t>(size));
+    } else if constexpr (F::template write<0> == Write::accumulate) {
+      S* sum = frame.template grad<0>();
+      for (Index i = 0; i < size; ++i) sum[i] += current[i];
+    }
+  }
+};
+
+namespace detail {
+
+/// A block of any type behind two function pointers.
+template <class Block>
+struct BlockOf : BlockMaker {
+  Block block;
+
+  constexpr explicit BlockOf(const Block& b) : block(b) {
+    layered = requires(Expr x) { b(0, x); };
+    make = [](const BlockMaker* self, int layer, Node* carry) {
+      const Block& block = static_cast<const BlockOf*>(self)->block;
+      const Expr x{carry};
+      if constexpr (requires { block(layer, x); }) {
+        return block(layer, x).node;
+      } else {
+        return block(x).node;
+      }
+    };
+    destroy = [](BlockMaker* self) { delete static_cast<BlockOf*>(self); };
+  }
+};
+
+/// A rule that the block breaks by itself: it uses an expression from outside, or makes an input.
+///
+/// Two evaluations of a layer share no node but what was made outside of it.
+struct BlockFault {
+  Tag rule{};
+  Index line = 0;
+};
+constexpr BlockFault fault_of(Node* first, Node* second) {
+  BlockFault fault;
+  const auto complain = [&](Tag rule, const Node& node) {
+    if (fault.rule.empty()) fault = {rule, node.where.line};
+  };
+  int number = 0;
+  postorder(first, [&](Node* node) {
+    node->index = ++number;
+    if ((node->kind == Kind::input || node->kind == Kind::indices) && !node->carry) complain("input in a block", *node);
+  });
+  // A node of the second evaluation that is already marked was not made by it.
+  if (second->index != unvisited) complain("captured", *second);
+  int fresh = 0;
+  postorder(second, [&](Node* node) {
+    node->index = 1000000 + ++fresh;
+    for (int i = 0; i < node->argument_count; ++i) {
+      if (node->arguments[i]->index < 1000000) complain("captured", *node->arguments[i]);
+    }
+  });
+  clear_marks(second);
+  if (first->index != unvisited) clear_marks(first);
+  return fault;
+}
+
+}  // namespace detail
+
+/// Applies a block `layers` times; block(x) or block(layer, x).
+///
+/// Shapes  the block returns the shape it is given
+/// Errors  does not compile if the block uses an expression made outside of it, or changes the shape
+/// Cost    `layers` times the block's kept columns, once its temporaries; compile time of the distinct layers
+template <class Block>
+constexpr Expr stack(const char* name, int layers, const Block& block, At x) {
+  Expr result = apply<"stack">({.integers = {layers}}, x);
+  if (result.node->kind == Kind::error) return result;
+  result.node->name = name;
+  auto* maker = new detail::BlockOf<Block>(block);
+  result.node->block = maker;
+  Node* carries[2];
+  Node* values[2];
+  for (int i = 0; i < 2; ++i) {
+    carries[i] = detail::new_carry(x.shape(), x.where);
+    values[i] = maker->make(maker, 0, carries[i]);
+  }
+  const detail::BlockFault fault = detail::fault_of(values[0], values[1]);
+  Node* hub = detail::new_node();
+  for (int i = 0; i < 2; ++i) detail::use(hub, carries[i]), detail::use(hub, values[i]);
+  if (fault.rule.empty()) {
+    detail::release(hub);
+  } else {
+    detail::use(result.node, hub);  // what was made outside cannot be told from what the rest of the model uses
+    detail::broken(result.node, fault.rule, fault.line, x.where.line);
+  }
+  return result;
+}
+
+/// Calls f(name, shape, value, gradient) for every probe of a graph, in stacks for each layer.
+///
+/// Values are those of the last forward, gradients (null where none flows) those of the last backward.
+template <class G, class S, class F>
+void each_probe(const Context<S>& context, const std::string& prefix, F& f) {
+  detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+    constexpr Info info = G::table.info[i];
+    const std::string name = prefix + G::flat.label[i].name.c_str();
+    if constexpr (info.observed) {
+      const S* gradient = nullptr;
+      if constexpr (G::fusion.wanted[i]) gradient = Address<G>::template gradient<i>(context);
+      f(name, info.shape, Address<G>::template value<i>(context), gradient);
+    } else if constexpr (info.stack) {
+      using Stack = typename G::template layers_of<i>;
+      const Frame<G, i, S> frame{context};
+      for (int layer = 0; layer < Stack::layers; ++layer) {
+        const Context<S> mine = op<"stack">::layer_context<Frame<G, i, S>, S>(frame, layer, Columns{});
+        Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+          each_probe<Child>(mine, name + "." + std::to_string(layer) + ".", f);
+        });
+      }
+    }
+  });
+}
+
+}  // namespace simplx

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/evaluation.hpp
+/// Evaluation: a model with its own parameters and memory, forward and backward, everything reachable by name.
+///
+///     Evaluation<model> run(tokens{128});
+///     run.indices("tokens", tokens); run.indices("labels", labels);
+///     run.forward();                       // run.output(0)
+///     run.seed(0)[...] = ...;              // gradient of the result
+///     run.backward();                      // run.gradient("blocks.0.mlp.up.weight")
+
+#include <simplx/core/error.hpp>
+#include <simplx/cpu/cpu.hpp>
+#include <simplx/cpu/workspace.hpp>
+#include <simplx/ops/stack.hpp>
+#include <simplx/train/initialise.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace simplx {
+
+template <auto const& model, class Backend_ = Cpu<double>>
+class Evaluation {
+ public:
+  using Backend = Backend_;
+  using S = typename Backend::Scalar;
+  using G = GraphOf<model>;
+  using Run = Execute<G, Backend>;
+
+  /// Memory for these rows; sequences of equal length unless their lengths are given.
+  explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
+      : rows_(rows),
+        tensors_(tensors_of<model>()),
+        parameters_(G::layout.parameters),
+        gradients_(G::layout.parameters),
+        constants_(G::layout.constants),
+        packed_(G::layout.packed_elements),
+        offsets_{0} {
+    if (lengths.empty()) {
+      for (Index s = 0; s < rows.sequences; ++s) lengths.push_back(rows.tokens / rows.sequences);
+    }
+    Index longest = 0;
+    for (Index length : lengths) {
+      offsets_.push_back(offsets_.back() + length);
+      longest = std::max(longest, length);
+    }
+    rows_.sequences = static_cast<Index>(lengths.size());
+    Rows capacity = rows_;  // room for the longest sequence, as if all were that long
+    capacity.tokens = std::max(rows_.tokens, longest * rows_.sequences);
+    workspace_.emplace(capacity);
+    initialise(tensors_.parameters, seed, parameters_.data());
+    initialise(tensors_.constants, seed, constants_.data());
+    context_ = workspace_->context(rows_, {offsets_.data(), rows_.sequences}, longest);
+    context_.parameters = parameters_.data();
+    context_.gradients = gradients_.data();
+    context_.constants = constants_.data();
+    context_.packed = packed_.data();
+    for (int i = 0; i < G::count; ++i) {
+      const Info& node = G::table.info[i];
+      if (node.kind != Kind::input && node.kind != Kind::indices) continue;
+      const int number = G::layout.input[i];
+      const Index size = context_.rows_of(node.shape) * node.shape.cols;
+      inputs_[number] = Buffer<S>(node.kind == Kind::input ? size : 0);
+      input_gradients_[number] = Buffer<S>(node.kind == Kind::input ? size : 0);
+      indices_[number] = Buffer<std::int32_t>(node.kind == Kind::indices ? size : 0);
+      context_.inputs[number] = node.kind == Kind::input ? static_cast<const void*>(inputs_[number].data())
+                                                         : static_cast<const void*>(indices_[number].data());
+      context_.input_gradients[number] = input_gradients_[number].data();
+    }
+  }
+
+  const TensorList& tensors() const { return tensors_; }
+  std::span<S> parameters() { return parameters_.span(); }
+  std::span<S> gradients() { return gradients_.span(); }
+  std::span<S> parameter(std::string_view name) { return slice(tensors_.parameters, parameters_, name); }
+  std::span<S> gradient(std::string_view name) { return slice(tensors_.parameters, gradients_, name); }
+  /// A named tensor or hyper-parameter that is not trained.
+  std::span<S> constant(std::string_view name) { return slice(tensors_.constants, constants_, name); }
+
+  std::span<S> input(std::string_view name) { return inputs_[number_of(name)].span(); }
+  std::span<S> input_gradient(std::string_view name) { return input_gradients_[number_of(name)].span(); }
+  std::span<std::int32_t> indices(std::string_view name) { return indices_[number_of(name)].span(); }
+  /// A result, and its gradient: to be filled before each backward, which uses it up.
+  std::span<S> output(int number = 0) { return result(number, context_.outputs[number]); }
+  std::span<S> seed(int number = 0) { return result(number, context_.output_gradients[number]); }
+  /// The arena, for tests that poison it.
+  std::span<S> memory() { return workspace_->memory(); }
+
+  void forward() {
+    Run::prepare(parameters_.data(), packed_.data());
+    Run::forward(context_);
+  }
+  /// Gradients of the parameters are set, not added to.
+  void backward() {
+    std::ranges::fill(gradients_, S(0));
+    Run::backward(context_);
+  }
+
+  /// Calls f(name, shape, value, gradient) for every probe, in stacks for each layer.
+  template <class F>
+  void each_probe(F f) {
+    simplx::each_probe<G>(context_, "", f);
+  }
+
+ private:
+  static std::span<S> slice(const std::vector<TensorInfo>& tensors, Buffer<S>& buffer, std::string_view name) {
+    for (const TensorInfo& tensor : tensors) {
+      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
+    }
+    throw Error("the model has no tensor named '" + std::string(name) + "'");
+  }
+  static int number_of(std::string_view name) {
+    const int number = G::input_number(name);
+    if (number < 0) throw Error("the model has no input named '" + std::string(name) + "'");
+    return number;
+  }
+  std::span<S> result(int number, S* data) {
+    for (int i = 0; i < G::count; ++i) {
+      const Info& node = G::table.info[i];
+      if (!node.result || G::layout.output[i] != number) continue;
+      return {data, static_cast<std::size_t>(context_.rows_of(node.shape) * node.shape.cols)};
+    }
+    throw Error("the model has no result number " + std::to_string(number));
+  }
+
+  Rows rows_;
+  TensorList tensors_;
+  Buffer<S> parameters_, gradients_, constants_, packed_;
+  std::vector<Index> offsets_;
+  std::optional<Workspace<G, Backend>> workspace_;
+  Context<S> context_;
+  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
+  Buffer<std::int32_t> indices_[max_inputs];
+};
+
+}  // namespace simplx
