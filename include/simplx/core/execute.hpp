@@ -37,10 +37,13 @@ struct Execute {
   template <int node>
   using FrameOf = Frame<G, node, S>;
 
-  /// Kernels turn parameters into the form they read fastest, once for each step.
-  static void prepare(const S* parameters, S* packed) {
+  /// Kernels turn parameters into the form they read fastest, once for each step; part `part` of `parts`.
+  __attribute__((noinline)) static void prepare(const S* parameters, S* packed, int part = 0, int parts = 1) {
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
-      if constexpr (G::table.info[i].packed > 0) {
+      if constexpr (G::table.info[i].stack) {
+        op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + G::layout.packed[i], part, parts);
+      } else if constexpr (G::table.info[i].packed > 0) {
+        if (i % parts != part) return;
         op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + G::layout.packed[i]);
       }
     });

@@ -306,4 +306,12 @@ constexpr Expr apply(const Attributes& attributes, const Operands&... operands) 
   return {node};
 }
 
+/// Refuses what a module is asked to do: the rule is reported like a broken shape rule.
+constexpr Expr refuse(Tag rule, At x, Index left = 0, Index right = 0) {
+  Node* node = detail::new_node();
+  node->where = x.where;
+  detail::use(node, x.node);
+  return {detail::broken(node, rule, left, right)};
+}
+
 }  // namespace simplx

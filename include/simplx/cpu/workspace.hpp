@@ -54,6 +54,7 @@ class Workspace {
 
   const Rows& capacity() const { return capacity_; }
   std::span<S> memory() { return memory_.span(); }
+  Index size() const { return memory_.size(); }
 
  private:
   static Index padded_size(const Shape& shape, const Rows& rows) {

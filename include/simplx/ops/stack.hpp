@@ -52,9 +52,9 @@ struct op<"stack"> : kernel_op {
   }
 
   template <class G, int node, class Backend, class S>
-  static void prepare(Backend, const S* parameters, S* packed) {
+  static void prepare(Backend, const S* parameters, S* packed, int part, int parts) {
     using Stack = typename G::template layers_of<node>;
-    for (int layer = 0; layer < Stack::layers; ++layer) {
+    for (int layer = part; layer < Stack::layers; layer += parts) {
       Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
         Execute<Child, Backend>::prepare(parameters + G::layout.parameter[node] + Stack::offsets.parameter[layer],
                                          packed + Stack::offsets.packed[layer]);

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/simd.hpp
+/// Vectors of the build's instruction set, by the portable vector extensions of g++ and clang.
+///
+/// Everything here also takes a plain float or double as a vector of one lane, so that an elementwise rule
+/// written once runs over vectors and over the elements that are left at the end of a row.
+///
+/// What the library needs of the compiler: IEEE arithmetic. With -ffast-math (or -Ofast) infinities and NaNs
+/// are assumed away, masks and stopping on a broken loss no longer work, and training goes wrong silently.
+
+#include <simplx/core/shape.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
+#endif
+
+namespace simplx {
+
+#if defined(__AVX512F__)
+inline constexpr int vector_bytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int vector_bytes = 32;
+#else
+inline constexpr int vector_bytes = 16;
+#endif
+
+/// Elements of a vector.
+template <class S>
+inline constexpr int lanes = vector_bytes / static_cast<int>(sizeof(S));
+
+namespace detail {
+template <class S>
+struct VecOf {
+  typedef S type __attribute__((vector_size(vector_bytes)));
+};
+}  // namespace detail
+
+template <class S>
+using Vec = typename detail::VecOf<S>::type;
+
+namespace detail {
+template <class V, bool single = std::is_arithmetic_v<V>>
+struct LaneOf {
+  using type = V;
+};
+template <class V>
+struct LaneOf<V, false> {
+  using type = std::remove_cvref_t<decltype(std::declval<V&>()[0])>;
+};
+}  // namespace detail
+
+/// The element type of a vector, or the type itself.
+template <class V>
+using Lane = typename detail::LaneOf<V>::type;
+
+/// Reads sizeof(V) bytes, aligned or not.
+template <class V, class S>
+__attribute__((always_inline)) inline V load(const S* place) {
+  V value;
+  std::memcpy(&value, place, sizeof value);
+  return value;
+}
+
+template <class V, class S>
+__attribute__((always_inline)) inline void store(S* place, V value) {
+  std::memcpy(place, &value, sizeof value);
+}
+
+/// The same number in every lane.
+template <class V, class S>
+__attribute__((always_inline)) inline V splat(S number) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return static_cast<V>(number);
+  } else {
+    return static_cast<Lane<V>>(number) - V{};  // + would turn -0 into 0 and cost an addition
+  }
+}
+
+/// Lane by lane, `yes` where the condition holds.
+template <class Condition, class V>
+__attribute__((always_inline)) inline V select(Condition condition, V yes, V no) {
+  return condition ? yes : no;
+}
+
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline V max(V a, V b) {
+  return a > b ? a : b;
+}
+
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline V min(V a, V b) {
+  return a < b ? a : b;
+}
+
+/// The sum of all lanes, pairwise.
+template <class V>
+__attribute__((always_inline)) inline Lane<V> sum(V v) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return v;
+  } else {
+    constexpr int count = sizeof(V) / sizeof(Lane<V>);
+    Lane<V> part[count];
+    std::memcpy(part, &v, sizeof v);
+    for (int half = count / 2; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) part[i] += part[i + half];
+    }
+    return part[0];
+  }
+}
+
+/// The largest lane.
+template <class V>
+__attribute__((always_inline)) inline Lane<V> largest(V v) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return v;
+  } else {
+    constexpr int count = sizeof(V) / sizeof(Lane<V>);
+    Lane<V> part[count];
+    std::memcpy(part, &v, sizeof v);
+    for (int half = count / 2; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) part[i] = part[i] > part[i + half] ? part[i] : part[i + half];
+    }
+    return part[0];
+  }
+}
+
+}  // namespace simplx

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/threads.hpp
+/// Team: threads that wait for work; a call runs on all of them and returns when the last is done.
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <simplx/core/error.hpp>
+
+namespace simplx {
+
+/// A fixed number of threads; member 0 is the caller. Calls must not overlap.
+///
+/// Cost    a call wakes size - 1 threads and allocates nothing
+class Team {
+ public:
+  explicit Team(int threads = 1) {
+    if (threads < 1) throw Error("threads is " + std::to_string(threads), "it must be at least 1");
+    shared_ = std::make_unique<Shared>();
+    shared_->errors.resize(static_cast<std::size_t>(threads));
+    for (int member = 1; member < threads; ++member) {
+      workers_.emplace_back([shared = shared_.get(), member] { shared->work(member); });
+    }
+  }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+  ~Team() {
+    shared_->call = nullptr;
+    shared_->round.fetch_add(1, std::memory_order_release);
+    shared_->round.notify_all();
+  }
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls f(member) for each member; an exception of the first member that throws is thrown again here.
+  template <class F>
+  void run(F&& f) {
+    if (workers_.empty()) return f(0);
+    using Function = std::remove_reference_t<F>;
+    Shared& shared = *shared_;
+    shared.function = const_cast<void*>(static_cast<const void*>(&f));
+    shared.call = [](void* function, int member) { (*static_cast<Function*>(function))(member); };
+    shared.running.store(size() - 1, std::memory_order_relaxed);
+    shared.round.fetch_add(1, std::memory_order_release);
+    shared.round.notify_all();
+    shared.guarded(0);
+    for (int left = shared.running.load(std::memory_order_acquire); left; ) {
+      left = wait_for_change(shared.running, left);
+    }
+    for (std::exception_ptr& error : shared.errors) {
+      if (error) std::rethrow_exception(std::exchange(error, nullptr));
+    }
+  }
+
+ private:
+  /// Spins for a while, since the next call usually follows at once, then sleeps.
+  static int wait_for_change(std::atomic<int>& value, int old) {
+    for (int spin = 0; spin < 4000; ++spin) {
+      const int now = value.load(std::memory_order_acquire);
+      if (now != old) return now;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+    value.wait(old, std::memory_order_acquire);
+    return value.load(std::memory_order_acquire);
+  }
+
+  struct Shared {
+    std::atomic<int> round{0}, running{0};
+    void* function = nullptr;
+    void (*call)(void*, int) = nullptr;
+    std::vector<std::exception_ptr> errors;
+
+    void guarded(int member) {
+      try {
+        call(function, member);
+      } catch (...) {
+        errors[static_cast<std::size_t>(member)] = std::current_exception();
+      }
+    }
+    void work(int member) {
+      for (int seen = 0;;) {
+        seen = wait_for_change(round, seen);
+        if (!call) return;
+        guarded(member);
+        if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
+      }
+    }
+  };
+
+  std::unique_ptr<Shared> shared_;
+  std::vector<std::jthread> workers_;  // joined before what they share ends
+};
+
+}  // namespace simplx

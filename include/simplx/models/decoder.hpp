@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/models/decoder.hpp
+/// The decoder-only language model around any block:
+///
+///     x = E[token] + P[position];   x = block(x), L times;   logits = Norm(x) E^T
+///
+/// Embedding and head are tied, positions are sinusoids (no parameters), the final norm is RMSNorm.
+/// [He & Hofmann 2024, App. D.1]
+
+#include <simplx/blocks/block.hpp>
+#include <simplx/ops/cross_entropy.hpp>
+#include <simplx/ops/embedding.hpp>
+#include <simplx/ops/stack.hpp>
+
+namespace simplx {
+
+/// The sizes of a decoder, without its blocks.
+struct DecoderSizes {
+  Index vocab = 256, width = 128;
+  int layers = 6;
+  Index context = 128;  ///< tokens of the longest sequence
+};
+
+/// Logits of a decoder whose block is any module of the user.
+///
+/// Shapes  inputs "tokens" -> (tokens, vocab)
+template <class Block>
+constexpr Expr decoder_logits(const DecoderSizes& sizes, const Block& block) {
+  auto table = weight("embedding.weight", sizes.vocab, sizes.width);
+  auto x = embedding(table, indices("tokens", Axis::tokens))
+         + positions(fixed("position.table", sizes.context, sizes.width, sinusoid));
+  x = stack("blocks", sizes.layers, block, x);
+  x = named("final_norm", RmsNorm{})(x);
+  return x * transpose(table);
+}
+
+/// Loss of each token of a decoder with any block; inputs "tokens" and "labels".
+template <class BlockType>
+struct DecoderOf {
+  BlockType block;
+  Index vocab = 256, width = 128;
+  int layers = 6;
+  Index context = 128;
+
+  constexpr Expr logits() const { return decoder_logits({vocab, width, layers, context}, block); }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+};
+
+/// The same with a block from its token.
+struct Decoder {
+  BlockConfig block;
+  Index vocab = 256, width = 128;
+  int heads = 4;
+  Index hidden = 0;  ///< width of the MLP; four times `width` unless given
+  int layers = 6;
+  Index context = 128;
+
+  constexpr Expr logits() const {
+    const ConfiguredBlock configured{block, heads, hidden ? hidden : 4 * width};
+    return decoder_logits({vocab, width, layers, context}, configured);
+  }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+};
+
+/// The model that ends with the logits of another; its parameters lie where those of the other lie.
+template <auto const& model>
+struct LogitsOf {
+  constexpr Expr operator()() const { return model.logits(); }
+};
+template <auto const& model>
+inline constexpr LogitsOf<model> logits_of{};
+
+}  // namespace simplx

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/simplx.hpp
+/// The whole library; it needs Eigen and C++20, and no flags.
+
+#define SIMPLX_VERSION_MAJOR 0
+#define SIMPLX_VERSION_MINOR 1
+#define SIMPLX_VERSION_PATCH 0
+
+#include <simplx/blocks/block.hpp>
+#include <simplx/blocks/pre_ln.hpp>
+#include <simplx/blocks/sas_p.hpp>
+#include <simplx/core/describe.hpp>
+#include <simplx/core/parameters.hpp>
+#include <simplx/models/decoder.hpp>
+#include <simplx/train/evaluation.hpp>
+#include <simplx/train/gradcheck.hpp>
+#include <simplx/train/trainer.hpp>

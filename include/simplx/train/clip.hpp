@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/clip.hpp
+/// The global norm of a gradient, summed over fixed chunks, and the factor that limits it.
+///
+/// Chunks make the sum independent of the number of threads: whoever sums a chunk gets the same number, and
+/// chunks are added in order.
+
+#include <simplx/cpu/simd.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace simplx {
+
+/// Elements of a chunk.
+inline constexpr Index norm_chunk = Index(1) << 14;
+
+constexpr Index norm_chunks(Index count) { return (count + norm_chunk - 1) / norm_chunk; }
+
+/// Sum of squares of a chunk: vectors of squares added up, then the lanes.
+template <class S>
+double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
+  const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, count);
+  constexpr Index step = lanes<S>;
+  Vec<S> squares[4]{};
+  Index i = begin;
+  for (; i + 4 * step <= end; i += 4 * step) {
+    for (int k = 0; k < 4; ++k) {
+      const Vec<S> g = load<Vec<S>>(gradient + i + k * step);
+      squares[k] += g * g;
+    }
+  }
+  double total = static_cast<double>(sum((squares[0] + squares[1]) + (squares[2] + squares[3])));
+  for (; i < end; ++i) total += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+  return total;
+}
+
+/// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
+inline double clip_factor(double norm, double limit) {
+  return limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
+}
+
+}  // namespace simplx

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/random.hpp
+/// Random numbers without state: a number is a function of a key and a counter.
+///
+/// A key is made of a seed and a name, so that every tensor has numbers of its own: adding a parameter changes
+/// no other, and numbers can be drawn in any order, by any thread, on any device. The sampler is our own
+/// because those of standard libraries differ.
+
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+
+namespace simplx {
+
+namespace detail {
+/// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.
+constexpr std::uint64_t scramble(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+}  // namespace detail
+
+/// The key of a name under a seed.
+constexpr std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return detail::scramble(hash + detail::scramble(seed + 0x9e3779b97f4a7c15ull));
+}
+
+/// 64 random bits.
+constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter) {
+  return detail::scramble(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
+}
+
+/// Uniform in (0, 1), never 0 or 1.
+constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
+  return (static_cast<double>(bits(key, counter) >> 12) + 0.5) * 0x1p-52;
+}
+
+/// Standard normal, by Box and Muller.
+inline double normal(std::uint64_t key, std::uint64_t counter) {
+  constexpr double two_pi = 6.283185307179586;
+  const double radius = std::sqrt(-2 * std::log(uniform(key, 2 * counter)));
+  return radius * std::cos(two_pi * uniform(key, 2 * counter + 1));
+}
+
+}  // namespace simplx
