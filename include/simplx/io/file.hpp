@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/io/file.hpp
+/// Files that are either there or not: written under a new name, flushed to the disk, then renamed.
+
+#include <simplx/core/error.hpp>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#if defined(__unix__)
+#include <unistd.h>
+#endif
+
+namespace simplx {
+
+/// A file that takes its name only when it is complete.
+///
+/// Errors  throws Error with the path and the system's reason; a file of that name stays as it was
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path) : path_(std::move(path)), partial_(path_.string() + ".partial") {
+    file_ = std::fopen(partial_.c_str(), "wb");
+    if (!file_) fail("create");
+  }
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  ~AtomicFile() {
+    if (!file_) return;
+    std::fclose(file_);
+    std::remove(partial_.c_str());
+  }
+
+  void write(std::span<const std::byte> bytes) {
+    if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail("write");
+  }
+  void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+
+  /// Makes the file appear under its name.
+  void commit() {
+    bool good = std::fflush(file_) == 0;
+#if defined(__unix__)
+    good = good && fsync(fileno(file_)) == 0;
+#endif
+    if (!good) fail("write");
+    std::FILE* file = std::exchange(file_, nullptr);
+    if (std::fclose(file) != 0 || std::rename(partial_.c_str(), path_.c_str()) != 0) fail("finish");
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what) const {
+    const int reason = errno;
+    throw Error("cannot " + std::string(what) + " " + path_.string() + ": " + std::strerror(reason),
+                "check that the directory exists, is writable and has room");
+  }
+
+  std::filesystem::path path_;
+  std::string partial_;
+  std::FILE* file_ = nullptr;
+};
+
+/// Writes a whole file at once.
+inline void write_file(const std::filesystem::path& path, std::string_view content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
+}
+
+}  // namespace simplx

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/batches.hpp
+/// Batches of windows of a corpus, in an order that a seed determines.
+///
+/// Documents are cut into windows of context + 1 bytes that do not overlap but for the byte that is both the
+/// last label of one and the first token of the next; partial tails are dropped [He & Hofmann's data loader].
+/// Each epoch visits all windows in an order of its own.
+
+#include <simplx/core/error.hpp>
+#include <simplx/train/batch.hpp>
+#include <simplx/train/text.hpp>
+
+#include <utility>
+
+namespace simplx {
+
+/// Room for that many sequences.
+inline TokenBatch make_batch(Index sequences, Index context) {
+  TokenBatch batch;
+  batch.tokens.reserve(static_cast<std::size_t>(sequences * context));
+  batch.labels.reserve(static_cast<std::size_t>(sequences * context));
+  batch.offsets.reserve(static_cast<std::size_t>(sequences + 1));
+  return batch;
+}
+
+class Batches {
+ public:
+  /// Windows of these documents; the corpus must outlive this object.
+  ///
+  /// Errors  throws Error if no document is longer than the context
+  Batches(const Corpus& corpus, const std::vector<Document>& documents, Index context, Index sequences,
+          std::uint64_t seed)
+      : corpus_(&corpus), context_(context), sequences_(sequences), seed_(seed) {
+    for (const Document& document : documents) {
+      for (Index at = document.begin; at + context + 1 <= document.end; at += context) windows_.push_back(at);
+    }
+    if (windows_.empty()) {
+      throw Error("the text is too short: no document has " + std::to_string(context + 1) + " bytes",
+                  "give more text, or a shorter context");
+    }
+    order_.resize(windows_.size());
+  }
+
+  Index windows() const { return static_cast<Index>(windows_.size()); }
+
+  /// Fills `batch` (made by make_batch) with the next sequences of the shuffled epochs; allocates nothing.
+  void next(TokenBatch& batch) {
+    clear(batch);
+    for (Index s = 0; s < sequences_; ++s, ++position_) {
+      const Index epoch = position_ / windows(), place = position_ % windows();
+      if (epoch != shuffled_epoch_) shuffle(epoch);
+      append(windows_[order_[static_cast<std::size_t>(place)]], batch);
+    }
+  }
+
+  /// Fills `batch` with windows [first, first + sequences) in the order of the text, fewer at the end.
+  void at(Index first, TokenBatch& batch) const {
+    clear(batch);
+    for (Index w = first; w < std::min(first + sequences_, windows()); ++w) {
+      append(windows_[static_cast<std::size_t>(w)], batch);
+    }
+  }
+
+  /// Sequences that `next` has handed out; seek continues there.
+  Index position() const { return position_; }
+  void seek(Index position) { position_ = position; }
+
+ private:
+  static void clear(TokenBatch& batch) {
+    batch.tokens.clear();
+    batch.labels.clear();
+    batch.offsets.assign(1, 0);
+  }
+  void append(Index at, TokenBatch& batch) const {
+    for (Index i = 0; i < context_; ++i) {
+      batch.tokens.push_back(corpus_->bytes[static_cast<std::size_t>(at + i)]);
+      batch.labels.push_back(corpus_->bytes[static_cast<std::size_t>(at + i + 1)]);
+    }
+    batch.offsets.push_back(static_cast<Index>(batch.tokens.size()));
+  }
+  /// Fisher and Yates, with numbers keyed by seed and epoch.
+  void shuffle(Index epoch) {
+    const std::uint64_t key = key_of(seed_, "epoch") + static_cast<std::uint64_t>(epoch);
+    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<std::uint32_t>(i);
+    for (std::size_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[bits(key, i) % (i + 1)]);
+    shuffled_epoch_ = epoch;
+  }
+
+  const Corpus* corpus_;
+  Index context_, sequences_;
+  std::uint64_t seed_;
+  std::vector<Index> windows_;
+  std::vector<std::uint32_t> order_;
+  Index position_ = 0, shuffled_epoch_ = -1;
+};
+
+}  // namespace simplx

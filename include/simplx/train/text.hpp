@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/text.hpp
+/// Text files and directories as documents of bytes, split by document into training and held-out text.
+///
+/// A byte is a token, so there are 256 of them and nothing to learn beforehand. Directories are walked in the
+/// order of their paths, and whether a document is held out depends on its path alone: the same text gives the
+/// same split on every machine.
+
+#include <simplx/core/error.hpp>
+#include <simplx/core/shape.hpp>
+#include <simplx/train/random.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace simplx {
+
+/// A part of the corpus: bytes [begin, end).
+struct Document {
+  std::string path;  ///< relative to the directory it was found in
+  Index begin = 0, end = 0;
+};
+
+/// All bytes in one buffer, and where its documents are.
+struct Corpus {
+  std::vector<std::uint8_t> bytes;
+  std::vector<Document> training, validation;
+  Index skipped = 0;  ///< files of directories that are not text
+
+  static Index size_of(const std::vector<Document>& documents) {
+    Index total = 0;
+    for (const Document& document : documents) total += document.end - document.begin;
+    return total;
+  }
+};
+
+struct TextOptions {
+  std::vector<std::string> extensions;  ///< of the files taken from directories, e.g. ".py"; empty: all text
+  int held_out_one_in = 10;             ///< documents: one in so many is held out
+};
+
+/// Whether a document is held out, by the hash of its path.
+inline bool held_out(std::string_view path, int one_in) {
+  return key_of(0, path) % static_cast<std::uint64_t>(one_in) == 0;
+}
+
+namespace detail {
+
+/// Text has no zero bytes and nearly no other control characters.
+inline bool looks_like_text(std::span<const std::uint8_t> bytes) {
+  const std::size_t looked_at = std::min<std::size_t>(bytes.size(), 1 << 16);
+  std::size_t odd = 0;
+  for (const std::uint8_t byte : bytes.first(looked_at)) {
+    if (byte == 0) return false;
+    odd += byte < 32 && byte != '\n' && byte != '\r' && byte != '\t' && byte != '\f';
+  }
+  return odd * 50 <= looked_at;
+}
+
+/// Appends the bytes of a file; false if it cannot be read.
+inline bool append_file(const std::filesystem::path& path, std::vector<std::uint8_t>& bytes) {
+  std::ifstream file(path, std::ios::binary);
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (!file || error) return false;
+  const std::size_t before = bytes.size();
+  bytes.resize(before + size);
+  file.read(reinterpret_cast<char*>(bytes.data() + before), static_cast<std::streamsize>(size));
+  bytes.resize(before + static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  return file.gcount() == static_cast<std::streamsize>(size);
+}
+
+struct FoundFile {
+  std::filesystem::path path;
+  std::string name;  ///< relative to its directory
+  bool named = false;
+};
+
+inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> paths, const TextOptions& options) {
+  namespace fs = std::filesystem;
+  std::vector<FoundFile> files;
+  for (const fs::path& path : paths) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status)) throw Error("no such file or directory: " + path.string(), "check the path");
+    if (!fs::is_directory(status)) {
+      files.push_back({path, path.filename().generic_string(), true});
+      continue;
+    }
+    std::vector<FoundFile> inside;
+    auto entry = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, error);
+    if (error) throw Error("cannot read the directory " + path.string() + ": " + error.message(), "check its permissions");
+    for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+      if (error) break;
+      if (!entry->is_regular_file(error)) continue;
+      const auto& wanted = options.extensions;
+      const std::string extension = entry->path().extension().string();
+      if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), extension) == wanted.end()) continue;
+      inside.push_back({entry->path(), entry->path().lexically_relative(path).generic_string(), false});
+    }
+    std::sort(inside.begin(), inside.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+}  // namespace detail
+
+/// Reads files and directories. Files of a directory that are not text are skipped and counted.
+///
+/// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named; no text at all
+inline Corpus read_text(std::span<const std::filesystem::path> paths, const TextOptions& options = {}) {
+  Corpus corpus;
+  std::vector<Document> documents;
+  for (const detail::FoundFile& file : detail::find_files(paths, options)) {
+    const std::size_t before = corpus.bytes.size();
+    const bool read = detail::append_file(file.path, corpus.bytes);
+    const std::span<const std::uint8_t> content = std::span(corpus.bytes).subspan(before);
+    const bool text = read && detail::looks_like_text(content);
+    if (file.named) {
+      if (!read) throw Error("cannot read " + file.path.string(), "check its permissions");
+      if (content.empty()) throw Error("the file is empty: " + file.path.string(), "give a file with some text");
+      if (!text) throw Error("the file is binary, not text: " + file.path.string(), "give text files or directories of them");
+    }
+    if (!text || content.empty()) {
+      corpus.bytes.resize(before);
+      ++corpus.skipped;
+      continue;
+    }
+    documents.push_back({file.name, static_cast<Index>(before), static_cast<Index>(corpus.bytes.size())});
+  }
+  if (documents.empty()) {
+    throw Error("no text found in " + (paths.empty() ? std::string("nothing") : paths[0].string()),
+                "give text files, or directories that contain some");
+  }
+  for (Document& document : documents) {
+    (held_out(document.path, options.held_out_one_in) ? corpus.validation : corpus.training).push_back(document);
+  }
+  if (corpus.training.empty() || corpus.validation.empty()) {  // few documents: hold the last tenth of each out
+    corpus.training.clear(), corpus.validation.clear();
+    for (const Document& document : documents) {
+      const Index cut = document.end - (document.end - document.begin) / options.held_out_one_in;
+      corpus.training.push_back({document.path, document.begin, cut});
+      corpus.validation.push_back({document.path, cut, document.end});
+    }
+  }
+  return corpus;
+}
+
+}  // namespace simplx
