@@ -17,16 +17,19 @@ using op_of = op<G::flat.label[node].op>;
 
 namespace detail {
 
-/// Calls f(constant<begin>) ... f(constant<end - 1>); by halves, because folds over many elements are refused.
+/// Calls f(constant<begin>) ... f(constant<end - 1>), eight at a time: folds over many elements are refused, and
+/// would spell all numbers in a symbol.
 template <int begin, int end, class F>
 __attribute__((always_inline)) constexpr void unroll(F&& f) {
-  if constexpr (end - begin == 1) {
-    f(std::integral_constant<int, begin>{});
-  } else if constexpr (end > begin) {
-    constexpr int middle = begin + (end - begin) / 2;
-    unroll<begin, middle>(f);
-    unroll<middle, end>(f);
-  }
+  if constexpr (begin < end) f(std::integral_constant<int, begin>{});
+  if constexpr (begin + 1 < end) f(std::integral_constant<int, begin + 1>{});
+  if constexpr (begin + 2 < end) f(std::integral_constant<int, begin + 2>{});
+  if constexpr (begin + 3 < end) f(std::integral_constant<int, begin + 3>{});
+  if constexpr (begin + 4 < end) f(std::integral_constant<int, begin + 4>{});
+  if constexpr (begin + 5 < end) f(std::integral_constant<int, begin + 5>{});
+  if constexpr (begin + 6 < end) f(std::integral_constant<int, begin + 6>{});
+  if constexpr (begin + 7 < end) f(std::integral_constant<int, begin + 7>{});
+  if constexpr (begin + 8 < end) unroll<begin + 8, end>(f);
 }
 
 }  // namespace detail
@@ -39,7 +42,8 @@ struct Execute {
 
   /// Kernels turn parameters into the form they read fastest, once for each step; part `part` of `parts`.
   __attribute__((noinline)) static void prepare(const S* parameters, S* packed, int part = 0, int parts = 1) {
-    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+    constexpr int nodes = G::layout.packed_elements > 0 ? G::count : 0;
+    detail::unroll<0, nodes>([&]<int i>(std::integral_constant<int, i>) {
       if constexpr (G::table.info[i].stack) {
         op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + G::layout.packed[i], part, parts);
       } else if constexpr (G::table.info[i].packed > 0) {
@@ -77,7 +81,7 @@ struct Execute {
       }
     });
     // An input that nothing depends on differentiably has a gradient of zero.
-    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+    detail::unroll<0, unreached_inputs() ? G::count : 0>([&]<int i>(std::integral_constant<int, i>) {
       if constexpr (G::table.info[i].kind == Kind::input && G::fusion.wanted[i] &&
                     G::plan.first_write[i] == never) {
         clear<i>(context);
@@ -86,6 +90,12 @@ struct Execute {
   }
 
  private:
+  static constexpr bool unreached_inputs() {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].kind == Kind::input && G::fusion.wanted[i] && G::plan.first_write[i] == never) return true;
+    }
+    return false;
+  }
   template <int node>
   static void clear(const Context<S>& context) {
     constexpr Shape shape = G::table.info[node].shape;

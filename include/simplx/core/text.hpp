@@ -28,7 +28,7 @@ struct Text {
   constexpr bool empty() const { return chars[0] == 0; }
   constexpr int size() const {
     int length = 0;
-    while (chars[length]) ++length;
+    while (length < capacity && chars[length]) ++length;
     return length;
   }
   constexpr const char* c_str() const { return chars; }
@@ -53,7 +53,7 @@ struct Text {
 
   constexpr unsigned hash() const {
     unsigned value = 2166136261u;
-    for (int i = 0; chars[i]; ++i) value = (value ^ static_cast<unsigned char>(chars[i])) * 16777619u;
+    for (int i = 0; i < capacity && chars[i]; ++i) value = (value ^ static_cast<unsigned char>(chars[i])) * 16777619u;
     return value;
   }
 };

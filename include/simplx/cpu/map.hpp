@@ -21,19 +21,35 @@ struct Group {
 
   static constexpr int member(int m) { return G::fusion.members[G::fusion.member_begin[root] + m]; }
   static constexpr int leaf(int l) { return G::fusion.leaves[G::fusion.leaf_begin[root] + l]; }
+  static constexpr int arguments(int m) { return G::table.info[member(m)].argument_count; }
   static constexpr int slot(int l) { return G::fusion.leaf_begin[root] + l; }
 
-  /// Operand `a` of member `m`: a member's position (>= 0), or a leaf's position l as -1 - l.
-  static constexpr int operand(int m, int a) {
-    const int node = G::table.info[member(m)].arguments[a];
-    for (int i = 0; i < members; ++i) {
-      if (member(i) == node) return i;
+  struct Tables {
+    int operand[members + 1][3]{};  ///< a member's position (>= 0), or a leaf's position l as -1 - l
+    bool first[members + 1][3]{};   ///< the first contribution to that operand's adjoint, in the order of the sweep
+  };
+  static constexpr Tables tables = [] {
+    Tables t;
+    bool begun_member[members + 1]{}, begun_leaf[leaves + 1]{};
+    for (int m = members - 1; m >= 0; --m) {
+      const Info& info = G::table.info[member(m)];
+      for (int a = 0; a < info.argument_count; ++a) {
+        const int node = info.arguments[a];
+        int position = 0;
+        if (G::fusion.group[node] == root) {
+          while (member(position) != node) ++position;
+          t.operand[m][a] = position;
+        } else {
+          while (leaf(position) != node) ++position;
+          t.operand[m][a] = -1 - position;
+        }
+        bool& begun = t.operand[m][a] >= 0 ? begun_member[position] : begun_leaf[position];
+        t.first[m][a] = !begun;
+        begun |= G::fusion.wanted[node];
+      }
     }
-    for (int l = 0; l < leaves; ++l) {
-      if (leaf(l) == node) return -1 - l;
-    }
-    return 0;
-  }
+    return t;
+  }();
 
   /// How a leaf is spread over the group's shape.
   enum class Spread : signed char { full, row, column, one };
@@ -46,24 +62,13 @@ struct Group {
   static constexpr bool wanted(int l) { return G::fusion.wanted[leaf(l)]; }
   /// The pull-back of member m to its argument a is of use.
   static constexpr bool pulls(int m, int a) {
-    return G::fusion.wanted[G::table.info[member(m)].arguments[a]];
+    return a < arguments(m) && G::fusion.wanted[G::table.info[member(m)].arguments[a]];
   }
   static constexpr bool writes(int l) { return wanted(l) && G::plan.leaf_write[slot(l)] != Write::skip; }
   /// Rows and columns need not be told apart.
   static constexpr bool flat() {
     for (int l = 0; l < leaves; ++l) {
       if (spread(l) == Spread::row || spread(l) == Spread::column) return false;
-    }
-    return true;
-  }
-  /// Whether this contribution is the first to the adjoint of its operand, in the order of the sweep.
-  static constexpr bool first_contribution(int m, int a) {
-    const int target = operand(m, a);
-    for (int later = members - 1; later >= m; --later) {
-      const int count = later == m ? a : G::table.info[member(later)].argument_count;
-      for (int b = 0; b < count; ++b) {
-        if (operand(later, b) == target && pulls(later, b)) return false;
-      }
     }
     return true;
   }
@@ -115,7 +120,7 @@ struct GroupValues {
 
   template <int m, int a>
   __attribute__((always_inline)) V operand() const {
-    constexpr int where = Grp::operand(m, a);
+    constexpr int where = Grp::tables.operand[m][a];
     if constexpr (where >= 0) {
       return member[where];
     } else {
@@ -124,10 +129,14 @@ struct GroupValues {
   }
   template <int m>
   __attribute__((always_inline)) void evaluate() {
-    constexpr int node = Grp::member(m);
-    member[m] = [&]<int... a>(std::integer_sequence<int, a...>) {
-      return op_of<G, node>::f(operand<m, a>()...);
-    }(std::make_integer_sequence<int, G::table.info[node].argument_count>{});
+    using Op = op_of<G, Grp::member(m)>;
+    if constexpr (Grp::arguments(m) == 1) {
+      member[m] = Op::f(operand<m, 0>());
+    } else if constexpr (Grp::arguments(m) == 2) {
+      member[m] = Op::f(operand<m, 0>(), operand<m, 1>());
+    } else {
+      member[m] = Op::f(operand<m, 0>(), operand<m, 1>(), operand<m, 2>());
+    }
   }
 };
 
@@ -148,20 +157,23 @@ __attribute__((always_inline)) inline V map_value(const Operands<G, root, S>& op
   return at.member[Grp::members - 1];
 }
 
-/// Calls f<V>(row, col) over a whole shape, vectors first and single elements at the end of each row.
+/// Calls f<V>(row, col) over a whole shape, vectors first and single elements at the end of each row, if any.
 template <class S, Index cols, bool flat, class F>
 __attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
-  using V = Vec<S>;
+  constexpr Index whole = cols / lanes<S> * lanes<S>;
   if constexpr (flat) {
     const Index size = rows * cols;
     Index i = 0;
-    for (; i + lanes<S> <= size; i += lanes<S>) f.template operator()<V>(0, i);
-    for (; i < size; ++i) f.template operator()<S>(0, i);
+    for (; i + lanes<S> <= size; i += lanes<S>) f.template operator()<Vec<S>>(0, i);
+    if constexpr (whole < cols) {
+      for (; i < size; ++i) f.template operator()<S>(0, i);
+    }
   } else {
     for (Index row = 0; row < rows; ++row) {
-      constexpr Index whole = cols / lanes<S> * lanes<S>;
-      for (Index col = 0; col < whole; col += lanes<S>) f.template operator()<V>(row, col);
-      for (Index col = whole; col < cols; ++col) f.template operator()<S>(row, col);
+      for (Index col = 0; col < whole; col += lanes<S>) f.template operator()<Vec<S>>(row, col);
+      if constexpr (whole < cols) {
+        for (Index col = whole; col < cols; ++col) f.template operator()<S>(row, col);
+      }
     }
   }
 }
@@ -179,134 +191,174 @@ __attribute__((noinline)) void map_forward_loop(const Context<S>& context, const
   });
 }
 
-template <class G, int root, class S>
-struct MapBackward {
+/// The reverse sweep over a group at one place: values as far as pull-backs read them, then adjoints.
+template <class G, int root, class V>
+struct Sweep {
   using Grp = Group<G, root>;
-  static constexpr Index cols = Grp::shape.cols;
-  /// Sums over all elements, or over the current row, one for vectors and one for single elements.
-  struct Sums {
-    Vec<S> vector[Grp::leaves + 1]{};
-    S single[Grp::leaves + 1]{};
+  static constexpr int last = Grp::members - 1;
+  GroupValues<G, root, V> at;
+  V adjoint[Grp::members];
+  V leaf_adjoint[Grp::leaves + 1];
 
-    template <int l, class V>
-    __attribute__((always_inline)) void add(V value) {
-      if constexpr (std::is_same_v<V, S>) {
-        single[l] += value;
-      } else {
-        vector[l] += value;
-      }
-    }
-    S take(int l) {
-      const S total = sum(vector[l]) + single[l];
-      vector[l] = Vec<S>{};
-      single[l] = 0;
-      return total;
-    }
-  };
-
-  template <class V>
-  __attribute__((always_inline)) static void pull(const Context<S>& context, const Operands<G, root, S>& operands,
-                                                  const S* out_gradient, S* const* gradient, Sums& sums, Index row,
-                                                  Index col) {
-    GroupValues<G, root, V> at;
-    V adjoint[Grp::members], leaf_adjoint[Grp::leaves + 1];
-    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
-      if constexpr (G::plan.leaf_read[Grp::slot(l)]) at.leaf[l] = operands.template load_leaf<l, V>(row, col);
-    });
-    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
-      if constexpr (m == Grp::members - 1) {
-        if constexpr (G::plan.kept[root]) {
-          at.member[m] = load<V>(Address<G>::template value<root>(context) + row * cols + col);
-        }
-      } else if constexpr (G::plan.recomputed[Grp::member(m)]) {
-        at.template evaluate<m>();
-      }
-    });
-    adjoint[Grp::members - 1] = load<V>(out_gradient + row * cols + col);
-    detail::unroll<0, Grp::members>([&]<int back>(std::integral_constant<int, back>) __attribute__((always_inline)) {
-      constexpr int m = Grp::members - 1 - back, node = Grp::member(m);
-      constexpr Info info = G::table.info[node];
-      detail::unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) __attribute__((always_inline)) {
-        if constexpr (Grp::pulls(m, a)) {
-          const V part = [&]<int... b>(std::integer_sequence<int, b...>) __attribute__((always_inline)) {
-            return op_of<G, node>::template d<a>(adjoint[m], read<m, (info.reads_output >> a & 1) != 0>(at),
-                                                 read_operand<m, b, (info.reads[a] >> b & 1) != 0>(at)...);
-          }(std::make_integer_sequence<int, info.argument_count>{});
-          constexpr int target = Grp::operand(m, a);
-          V& sum_so_far = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target < 0 ? -1 - target : 0];
-          if constexpr (Grp::first_contribution(m, a)) {
-            sum_so_far = part;
-          } else {
-            sum_so_far += part;
-          }
-        }
-      });
-    });
-    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
-      if constexpr (Grp::writes(l)) {
-        constexpr auto spread = Grp::spread(l);
-        if constexpr (spread == Grp::Spread::one || spread == Grp::Spread::column) {
-          sums.template add<l>(leaf_adjoint[l]);
-        } else {
-          S* place = gradient[l] + (spread == Grp::Spread::row ? col : row * cols + col);
-          if constexpr (G::plan.leaf_write[Grp::slot(l)] == Write::store) {
-            store(place, leaf_adjoint[l]);
-          } else {
-            store(place, load<V>(place) + leaf_adjoint[l]);
-          }
-        }
-      }
-    });
+  template <int l, class S>
+  __attribute__((always_inline)) void load_leaf(const Operands<G, root, S>& operands, Index row, Index col) {
+    if constexpr (G::plan.leaf_read[Grp::slot(l)]) at.leaf[l] = operands.template load_leaf<l, V>(row, col);
   }
-
-  __attribute__((noinline)) static void run(const Context<S>& context) {
-    const S* product = nullptr;
-    if constexpr (Grp::product >= 0) {
-      if constexpr (G::plan.kept[Grp::product]) product = Address<G>::template value<Grp::product>(context);
-    }
-    const Operands<G, root, S> operands(context, product);
-    const S* out_gradient = Address<G>::template gradient<root>(context);
-    S* gradient[Grp::leaves + 1]{};
-    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
-      if constexpr (Grp::writes(l)) gradient[l] = Address<G>::template gradient<Grp::leaf(l)>(context);
-    });
-    Sums sums;
-    const Index rows = context.rows_of(Grp::shape);
-    const auto at = [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
-      pull<V>(context, operands, out_gradient, gradient, sums, row, col);
-    };
-    if constexpr (Grp::flat()) {
-      each_element<S, cols, true>(rows, at);
-    } else {
-      for (Index row = 0; row < rows; ++row) {
-        each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-          at.template operator()<V>(row, col);
-        });
-        finish<Grp::Spread::column>(sums, gradient, row);
-      }
-    }
-    finish<Grp::Spread::one>(sums, gradient, 0);
+  template <int m>
+  __attribute__((always_inline)) void recompute() {
+    if constexpr (m != last && G::plan.recomputed[Grp::member(m)]) at.template evaluate<m>();
+  }
+  /// Adds what member m passes on to its operands.
+  template <int m>
+  __attribute__((always_inline)) void pull() {
+    static_assert(Grp::arguments(m) <= 3, "simplx: an elementwise op has at most three operands");
+    if constexpr (Grp::pulls(m, 0)) add<m, 0>(pull_back<m, 0>());
+    if constexpr (Grp::pulls(m, 1)) add<m, 1>(pull_back<m, 1>());
+    if constexpr (Grp::pulls(m, 2)) add<m, 2>(pull_back<m, 2>());
   }
 
  private:
-  template <int m, bool needed, class V>
-  __attribute__((always_inline)) static V read(const GroupValues<G, root, V>& at) {
-    if constexpr (needed) {
+  template <int m, int a>
+  __attribute__((always_inline)) V pull_back() const {
+    using Op = op_of<G, Grp::member(m)>;
+    if constexpr (Grp::arguments(m) == 1) {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>());
+    } else if constexpr (Grp::arguments(m) == 2) {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>());
+    } else {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>(),
+                               operand<m, a, 2>());
+    }
+  }
+  template <int m, int a>
+  __attribute__((always_inline)) void add(V part) {
+    constexpr int target = Grp::tables.operand[m][a];
+    V& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
+    if constexpr (Grp::tables.first[m][a]) {
+      sum = part;
+    } else {
+      sum += part;
+    }
+  }
+  /// The result of member m where the pull-back to operand a reads it, and its operand b.
+  template <int m, int a>
+  __attribute__((always_inline)) V result() const {
+    if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
       return at.member[m];
     } else {
       return V{};
     }
   }
-  template <int m, int b, bool needed, class V>
-  __attribute__((always_inline)) static V read_operand(const GroupValues<G, root, V>& at) {
-    if constexpr (needed) {
+  template <int m, int a, int b>
+  __attribute__((always_inline)) V operand() const {
+    if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
       return at.template operand<m, b>();
     } else {
       return V{};
     }
   }
-  template <typename Grp::Spread kind>
-  __attribute__((always_inline)) static void finish(Sums& sums, S* const* gradient, Index row) {
+};
+
+template <class G, int root, class S>
+struct MapBackward {
+  using Grp = Group<G, root>;
+  using Spread = typename Grp::Spread;
+  static constexpr Index cols = Grp::shape.cols;
+
+  /// Sums over all elements, or over the current row: of vectors, and of the elements that are left.
+  struct Sums {
+    Vec<S> vectors[Grp::leaves + 1]{};
+    S singles[Grp::leaves + 1]{};
+
+    template <int l>
+    void add(Vec<S> value) {
+      vectors[l] += value;
+    }
+    template <int l>
+    void add(S value) {
+      singles[l] += value;
+    }
+    S take(int l) {
+      const S total = sum(vectors[l]) + singles[l];
+      vectors[l] = Vec<S>{};
+      singles[l] = 0;
+      return total;
+    }
+  };
+
+  const Operands<G, root, S> operands;
+  const S* value = nullptr;  ///< of the group, where a pull-back reads it
+  const S* out_gradient;
+  S* gradient[Grp::leaves + 1]{};
+  Sums sums;
+
+  explicit MapBackward(const Context<S>& context)
+      : operands(context, product_value(context)), out_gradient(Address<G>::template gradient<root>(context)) {
+    if constexpr (G::plan.kept[root]) value = Address<G>::template value<root>(context);
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      if constexpr (Grp::writes(l)) gradient[l] = Address<G>::template gradient<Grp::leaf(l)>(context);
+    });
+  }
+
+  __attribute__((noinline)) static void run(const Context<S>& context) {
+    MapBackward self(context);
+    const Index rows = context.rows_of(Grp::shape);
+    if constexpr (Grp::flat()) {
+      each_element<S, cols, true>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
+        self.template at<V>(row, col);
+      });
+    } else {
+      for (Index row = 0; row < rows; ++row) {
+        each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+          self.template at<V>(row, col);
+        });
+        self.template finish<Spread::column>(row);
+      }
+    }
+    self.template finish<Spread::one>(0);
+  }
+
+ private:
+  static const S* product_value(const Context<S>& context) {
+    if constexpr (Grp::product >= 0) {
+      if constexpr (G::plan.kept[Grp::product]) return Address<G>::template value<Grp::product>(context);
+    }
+    return nullptr;
+  }
+
+  template <class V>
+  __attribute__((always_inline)) void at(Index row, Index col) {
+    Sweep<G, root, V> sweep;
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
+      sweep.template load_leaf<l>(operands, row, col);
+    });
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
+      sweep.template recompute<m>();
+    });
+    if constexpr (G::plan.kept[root]) sweep.at.member[sweep.last] = load<V>(value + row * cols + col);
+    sweep.adjoint[sweep.last] = load<V>(out_gradient + row * cols + col);
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
+      sweep.template pull<Grp::members - 1 - m>();
+    });
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
+      write<l>(sweep.leaf_adjoint[l], row, col);
+    });
+  }
+
+  template <int l, class V>
+  __attribute__((always_inline)) void write(V adjoint, Index row, Index col) {
+    if constexpr (!Grp::writes(l)) {
+      return;
+    } else if constexpr (Grp::spread(l) == Spread::one || Grp::spread(l) == Spread::column) {
+      sums.template add<l>(adjoint);
+    } else {
+      S* place = gradient[l] + (Grp::spread(l) == Spread::row ? col : row * cols + col);
+      if constexpr (G::plan.leaf_write[Grp::slot(l)] == Write::accumulate) adjoint += load<V>(place);
+      store(place, adjoint);
+    }
+  }
+  template <Spread kind>
+  void finish(Index row) {
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
       if constexpr (Grp::writes(l) && Grp::spread(l) == kind) {
         if constexpr (G::plan.leaf_write[Grp::slot(l)] == Write::store) {

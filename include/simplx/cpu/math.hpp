@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/cpu/math.hpp
-/// exp for floats, doubles and vectors of them, branch-free, so that loops over it vectorise.
+/// exp and sqrt for floats, doubles and vectors of them.
 ///
 ///     exp(x) = 2^n e^r,   n = round(x / ln 2),   r = x - n ln 2 in two steps (Cody & Waite)
 ///
@@ -15,6 +15,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace simplx {
 
@@ -57,6 +63,29 @@ __attribute__((always_inline)) inline V exp(V x) {
   } else {
     for (unsigned i = 0; i < sizeof(V) / sizeof(double); ++i) x[i] = std::exp(x[i]);
     return x;
+  }
+}
+
+/// The square root of every lane. (Compilers keep std::sqrt out of vectors, since it may set errno.)
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline V sqrt(V x) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return std::sqrt(x);
+  } else {
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm512_maskz_sqrt_ps(0xffff, (__m512)x);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm512_maskz_sqrt_pd(0xff, (__m512d)x);
+#elif defined(__AVX2__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm256_sqrt_ps((__m256)x);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm256_sqrt_pd((__m256d)x);
+#elif defined(__SSE2__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm_sqrt_ps((__m128)x);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm_sqrt_pd((__m128d)x);
+#else
+    for (unsigned i = 0; i < sizeof(V) / sizeof(Lane<V>); ++i) x[i] = std::sqrt(x[i]);
+    return x;
+#endif
   }
 }
 

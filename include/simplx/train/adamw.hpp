@@ -11,7 +11,7 @@
 /// As in PyTorch: decay is decoupled and comes first, epsilon is added after the bias correction. The
 /// gradient is set to zero in the same pass, ready for the next step.
 
-#include <simplx/cpu/simd.hpp>
+#include <simplx/cpu/math.hpp>
 
 #include <cmath>
 
@@ -41,15 +41,18 @@ void adamw_update(const AdamW& optimiser, long step, bool decays, double gradien
   const S epsilon = static_cast<S>(optimiser.epsilon);
   const S keep = static_cast<S>(decays ? 1 - optimiser.learning_rate * optimiser.weight_decay : 1);
   const S scale = static_cast<S>(gradient_scale);
-  for (Index i = begin; i < end; ++i) {
-    const S g = gradient[i] * scale;
-    const S m = b1 * first_moment[i] + c1 * g;
-    const S v = b2 * second_moment[i] + c2 * (g * g);
-    first_moment[i] = m;
-    second_moment[i] = v;
-    parameter[i] = parameter[i] * keep - rate * m / (std::sqrt(v) * root + epsilon);
-    gradient[i] = 0;
-  }
+  const auto update = [&]<class V>(Index i) __attribute__((always_inline)) {
+    const V g = load<V>(gradient + i) * scale;
+    const V m = b1 * load<V>(first_moment + i) + c1 * g;
+    const V v = b2 * load<V>(second_moment + i) + c2 * (g * g);
+    store(first_moment + i, m);
+    store(second_moment + i, v);
+    store(parameter + i, load<V>(parameter + i) * keep - rate * m / (sqrt(v) * root + epsilon));
+    store(gradient + i, V{});
+  };
+  Index i = begin;
+  for (; i + lanes<S> <= end; i += lanes<S>) update.template operator()<Vec<S>>(i);
+  for (; i < end; ++i) update.template operator()<S>(i);
 }
 
 }  // namespace simplx

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+// A complete trainer in one translation unit; compile with -DLAYERS=2 or 72 and compare the cost.
+#include <simplx/simplx.hpp>
+
+inline constexpr simplx::Decoder model{.block = simplx::sas_p, .layers = LAYERS};
+
+int main() {
+  simplx::Trainer<model> trainer;
+  const simplx::TokenBatch batch{{1, 2, 3}, {2, 3, 4}, {0, 3}};
+  return trainer.step(batch, {}).finite ? 0 : 1;
+}
