@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/cpu/threads.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace simplx;
+
+TEST_SUITE_BEGIN("cpu/threads");
+
+TEST_CASE("every member runs once in every call, and calls do not overlap") {
+  for (const int size : {1, 2, 5}) {
+    Team team(size);
+    REQUIRE(team.size() == size);
+    std::vector<int> calls(static_cast<std::size_t>(size));
+    int total = 0;
+    for (int round = 0; round < 300; ++round) {
+      std::atomic<int> inside{0};
+      team.run([&](int member) {
+        ++calls[static_cast<std::size_t>(member)];
+        ++inside;
+      });
+      REQUIRE(inside == size);  // all are done when run returns
+      ++total;
+    }
+    for (const int count : calls) CHECK(count == total);
+  }
+}
+
+TEST_CASE("an exception of a member reaches the caller, and the team goes on") {
+  Team team(3);
+  CHECK_THROWS_WITH(team.run([](int member) {
+    if (member == 2) throw Error("two fell over");
+  }), "two fell over");
+  int ran = 0;
+  team.run([&](int member) { ran += member == 0; });
+  CHECK(ran == 1);
+}
+
+TEST_CASE("a team without threads is refused") { CHECK_THROWS_AS(Team(0), Error); }
+
+TEST_SUITE_END();

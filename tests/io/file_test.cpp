@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/io/file.hpp>
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <sstream>
+
+using namespace simplx;
+namespace fs = std::filesystem;
+
+namespace {
+std::string content(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+}  // namespace
+
+TEST_SUITE_BEGIN("io/file");
+
+TEST_CASE("a file appears when it is complete, and replaces the old one then") {
+  const fs::path path = fs::temp_directory_path() / "simplx_file_test.txt";
+  write_file(path, "old");
+  {
+    AtomicFile file(path);
+    file.write("new, ");
+    CHECK(content(path) == "old");
+    file.write("complete");
+    file.commit();
+  }
+  CHECK(content(path) == "new, complete");
+  {
+    AtomicFile abandoned(path);
+    abandoned.write("half");
+  }
+  CHECK(content(path) == "new, complete");
+  CHECK(!fs::exists(path.string() + ".partial"));
+  fs::remove(path);
+}
+
+TEST_CASE("a directory that does not exist is named, with the reason and a hint") {
+  CHECK_THROWS_WITH_AS(write_file("/nonexistent/simplx/file", "x"),
+                       "cannot create /nonexistent/simplx/file: No such file or directory\n"
+                       "  hint: check that the directory exists, is writable and has room",
+                       Error);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/io/safetensors.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace simplx;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path path = fs::temp_directory_path() / "simplx_safetensors_test.safetensors";
+
+/// A file with that header and that many bytes of data.
+void write_raw(const std::string& header, std::size_t data, std::uint64_t length) {
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(&length, 1)));
+  file.write(header);
+  file.write(std::string(data, 'd'));
+  file.commit();
+}
+void write_raw(const std::string& header, std::size_t data) { write_raw(header, data, header.size()); }
+
+std::string message() {
+  try {
+    SafetensorsFile::read(path);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("io/safetensors");
+
+TEST_CASE("the bytes of a file are those of the format") {
+  const float values[2] = {1.0f, -2.0f};
+  const std::int32_t number = 7;
+  const Tensor tensors[] = {{"b", Dtype::f32, {2, 1}, std::as_bytes(std::span(values))},
+                            {"a", Dtype::i32, {}, std::as_bytes(std::span(&number, 1))}};
+  write_safetensors(path, tensors, {{"made_by", "test"}});
+  const std::string header =
+      R"({"__metadata__":{"made_by":"test"},"b":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},)"
+      R"("a":{"dtype":"I32","shape":[],"data_offsets":[8,12]}})";
+  std::ifstream file(path, std::ios::binary);
+  std::uint64_t length = 0;
+  file.read(reinterpret_cast<char*>(&length), 8);
+  CHECK(length % 8 == 0);
+  std::string text(length, 0);
+  file.read(text.data(), static_cast<std::streamsize>(length));
+  CHECK(text.substr(0, header.size()) == header);
+  CHECK(text.find_first_not_of(' ', header.size()) == std::string::npos);
+  float read[2];
+  file.read(reinterpret_cast<char*>(read), 8);
+  CHECK(read[1] == -2.0f);
+
+  const SafetensorsFile back = SafetensorsFile::read(path);
+  REQUIRE(back.find("a"));
+  CHECK(back.find("a")->shape.empty());
+  CHECK(back.find("b")->shape == std::vector<Index>{2, 1});
+  CHECK(std::memcmp(back.find("b")->bytes.data(), values, 8) == 0);
+  CHECK(back.metadata().at("made_by") == "test");
+  CHECK(back.find("c") == nullptr);
+}
+
+TEST_CASE("a tensor whose bytes do not fit its shape is not written") {
+  const double values[3] = {};
+  const Tensor tensor{"t", Dtype::f64, {2}, std::as_bytes(std::span(values))};
+  CHECK_THROWS_AS(write_safetensors(path, std::span(&tensor, 1)), Error);
+}
+
+TEST_CASE("hostile files are refused with the reason") {
+  const auto entry = [](const std::string& name, const std::string& dtype, const std::string& shape, const std::string& offsets) {
+    return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
+  };
+  struct Case {
+    std::string header;
+    std::size_t data;
+    const char* expected;
+  };
+  const Case cases[] = {
+      {"{", 0, "not JSON"},
+      {"[1]", 0, "no JSON object"},
+      {"{\"x\":3}", 0, "tensor 'x'"},
+      {"{" + entry("x", "F16", "[1]", "[0,2]") + "}", 2, "its dtype is F16"},
+      {"{" + entry("x", "F32", "[-1]", "[0,4]") + "}", 4, "its shape holds -1"},
+      {"{" + entry("x", "F32", "[1.5]", "[0,4]") + "}", 4, "its shape holds 1.5"},
+      {"{" + entry("x", "F32", "[4611686018427387904,4]", "[0,4]") + "}", 4, "more bytes than the file has"},
+      {"{" + entry("x", "F32", "[1]", "[0,8]") + "}", 4, "outside of the data"},
+      {"{" + entry("x", "F32", "[1]", "[4,0]") + "}", 4, "outside of the data"},
+      {"{" + entry("x", "F32", "[2]", "[0,4]") + "}", 8, "its shape needs 8"},
+      {"{" + entry("x", "F32", "[1]", "[0,4]") + "}", 8, "4 bytes at its end belong to no tensor"},
+      {"{" + entry("x", "F32", "[1]", "[4,8]") + "}", 8, "begins at data byte 4, expected 0"},
+      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("y", "F32", "[1]", "[0,4]") + "}", 8, "begins at data byte 0, expected 4"},
+      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("x", "F32", "[1]", "[4,8]") + "}", 8, "'x' stands twice"},
+      {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ entry 'a' is no text"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.header);
+    write_raw(c.header, c.data);
+    CHECK(message().find(c.expected) != std::string::npos);
+    CHECK(message().find(path.string()) != std::string::npos);
+  }
+  write_raw("{}", 0, 1ull << 60);
+  CHECK(message().find("the header's length is 1152921504606846976") != std::string::npos);
+  { AtomicFile file(path); file.write("abc"); file.commit(); }
+  CHECK(message().find("it has 3 bytes") != std::string::npos);
+  fs::remove(path);
+  CHECK(message().find("cannot read") == 0);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/train/adamw.hpp>
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace simplx;
+
+namespace {
+
+struct State {
+  std::vector<double> p, g, m, v;
+  explicit State(int n) : p(n), g(n), m(n), v(n) {}
+  void update(const AdamW& a, long step, bool decays, double scale, Index begin, Index end) {
+    adamw_update(a, step, decays, scale, p.data(), g.data(), m.data(), v.data(), begin, end);
+  }
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("train/adamw");
+
+TEST_CASE("two steps by hand") {
+  // lr 0.1, b1 0.5, b2 0.75, eps 0, decay 0.2; p = 1, g = 2 clipped by 0.5 to 1.
+  // Step 1: p = 1 * 0.98; m = 0.5, v = 0.25; m^ = 1, v^ = 1; p = 0.98 - 0.1 = 0.88.
+  // Step 2, g = -1: p = 0.88 * 0.98 = 0.8624; m = -0.25, v = 0.4375; m^ = -1/3, v^ = 1;
+  //   p = 0.8624 + 0.1 / 3.
+  const AdamW a{.learning_rate = 0.1, .beta1 = 0.5, .beta2 = 0.75, .epsilon = 0, .weight_decay = 0.2};
+  State s(1);
+  s.p[0] = 1, s.g[0] = 2;
+  s.update(a, 1, true, 0.5, 0, 1);
+  CHECK(s.p[0] == doctest::Approx(0.88).epsilon(1e-14));
+  CHECK(s.g[0] == 0);  // ready for the next step
+  s.g[0] = -1;
+  s.update(a, 2, true, 1, 0, 1);
+  CHECK(s.p[0] == doctest::Approx(0.8624 + 0.1 / 3).epsilon(1e-14));
+}
+
+TEST_CASE("epsilon is added after the bias correction, and only what decays decays") {
+  const AdamW a{.learning_rate = 1, .beta1 = 0, .beta2 = 0.99, .epsilon = 3, .weight_decay = 0.5};
+  State s(1);
+  s.p[0] = 10, s.g[0] = 1;
+  s.update(a, 1, false, 1, 0, 1);  // v^ = 1: the step is 1 / (1 + 3)
+  CHECK(s.p[0] == doctest::Approx(9.75).epsilon(1e-14));
+}
+
+TEST_CASE("an element's result does not depend on how the range is split") {
+  const int n = 67;
+  State whole(n), parts(n);
+  for (int i = 0; i < n; ++i) whole.p[i] = parts.p[i] = i * 0.1, whole.g[i] = parts.g[i] = std::cos(i);
+  whole.update({}, 3, true, 0.7, 0, n);
+  parts.update({}, 3, true, 0.7, 0, 13);
+  parts.update({}, 3, true, 0.7, 13, 14);
+  parts.update({}, 3, true, 0.7, 14, n);
+  CHECK(whole.p == parts.p);
+  CHECK(whole.v == parts.v);
+}
+
+TEST_SUITE_END();

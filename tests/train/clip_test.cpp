@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/train/clip.hpp>
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace simplx;
+
+TEST_SUITE_BEGIN("train/clip");
+
+TEST_CASE("the norm of all chunks together is the norm") {
+  const Index count = 2 * norm_chunk + 37;
+  std::vector<float> gradient(static_cast<std::size_t>(count));
+  double expected = 0;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    gradient[i] = static_cast<float>(static_cast<int>(i % 23) - 11) * 0.25f;
+    expected += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+  }
+  REQUIRE(norm_chunks(count) == 3);
+  double total = 0;
+  for (Index chunk = 0; chunk < 3; ++chunk) total += chunk_squared_norm(gradient.data(), count, chunk);
+  CHECK(total == doctest::Approx(expected).epsilon(1e-6));
+  CHECK(chunk_squared_norm(gradient.data(), count, 2) < chunk_squared_norm(gradient.data(), count, 1));
+}
+
+TEST_CASE("the factor limits the norm, leaves small gradients alone and can be off") {
+  CHECK(clip_factor(4, 1) == doctest::Approx(0.25));
+  CHECK(clip_factor(0.5, 1) == 1);
+  CHECK(clip_factor(1000, 0) == 1);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/train/text.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace simplx;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A directory that goes away with the test.
+struct Scratch {
+  fs::path path = fs::temp_directory_path() / ("simplx_text_" + std::to_string(bits(0, reinterpret_cast<std::uintptr_t>(this))));
+  Scratch() { fs::create_directories(path); }
+  ~Scratch() { fs::remove_all(path); }
+  fs::path write(const std::string& name, const std::string& content) const {
+    fs::create_directories((path / name).parent_path());
+    std::ofstream(path / name, std::ios::binary) << content;
+    return path / name;
+  }
+};
+
+Corpus read(const fs::path& path, const TextOptions& options = {}) { return read_text(std::span(&path, 1), options); }
+
+std::string message_of(const fs::path& path) {
+  try {
+    read(path);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("train/text");
+
+TEST_CASE("directories are read in the order of their paths, and split by document") {
+  Scratch scratch;
+  for (int i = 0; i < 60; ++i) scratch.write("d" + std::to_string(i % 7) + "/f" + std::to_string(i) + ".py", "text " + std::to_string(i));
+  scratch.write("skip.bin", std::string("\0\1\2", 3));
+  const Corpus corpus = read(scratch.path);
+  CHECK(corpus.training.size() + corpus.validation.size() == 60);
+  CHECK(corpus.skipped == 1);
+  CHECK(!corpus.validation.empty());
+  CHECK(std::is_sorted(corpus.training.begin(), corpus.training.end(),
+                       [](const Document& a, const Document& b) { return a.path < b.path; }));
+  for (const Document& d : corpus.validation) CHECK(held_out(d.path, 10));
+  for (const Document& d : corpus.training) CHECK(!held_out(d.path, 10));
+  CHECK(Corpus::size_of(corpus.training) + Corpus::size_of(corpus.validation) == static_cast<Index>(corpus.bytes.size()));
+  const Document& first = corpus.training[0];
+  CHECK(std::string(corpus.bytes.begin() + first.begin, corpus.bytes.begin() + first.end).starts_with("text "));
+}
+
+TEST_CASE("extensions choose files of directories, not files that are named") {
+  Scratch scratch;
+  scratch.write("a.py", "python here");
+  const fs::path other = scratch.write("b.txt", "a text of some other kind");
+  const TextOptions python{.extensions = {".py"}};
+  CHECK(read(scratch.path, python).bytes.size() == 11);
+  CHECK(read(other, python).bytes.size() == 25);
+}
+
+TEST_CASE("a single document gives its last tenth") {
+  Scratch scratch;
+  const Corpus corpus = read(scratch.write("one.txt", std::string(1000, 'x')));
+  REQUIRE(corpus.training.size() == 1);
+  CHECK(corpus.training[0].end == 900);
+  CHECK(corpus.validation[0].begin == 900);
+  CHECK(corpus.validation[0].end == 1000);
+}
+
+TEST_CASE("what cannot be used is named, with a hint") {
+  Scratch scratch;
+  CHECK(message_of(scratch.path / "nowhere").find("no such file or directory: " + (scratch.path / "nowhere").string()) == 0);
+  CHECK(message_of(scratch.write("empty.txt", "")).find("the file is empty") == 0);
+  CHECK(message_of(scratch.write("binary.txt", std::string("ab\0cd", 5))).find("the file is binary") == 0);
+  fs::create_directories(scratch.path / "hollow");
+  CHECK(message_of(scratch.path / "hollow").find("no text found") == 0);
+  CHECK(message_of(scratch.path / "nowhere").find("hint: ") != std::string::npos);
+}
+
+TEST_SUITE_END();
