@@ -57,7 +57,8 @@ struct Problem {
       : size(size), offsets(offsets_of(lengths)), longest(*std::max_element(lengths.begin(), lengths.end())),
         rows(offsets.back()) {
     const Index keys = rows * size.heads * size.key_width, values = rows * size.heads * size.value_width;
-    q = random_values<S>(keys, seed), k = random_values<S>(keys, seed + 1), v = random_values<S>(values, seed + 2);
+    q = random_values<S>(keys, seed), k = random_values<S>(keys, seed + 1);
+    v = random_values<S>(values, seed + 2);
     dout = random_values<S>(values, seed + 3);
     alpha = random_values<S>(size.heads, seed + 4), beta = random_values<S>(size.heads, seed + 5);
     gamma = random_values<S>(size.heads, seed + 6);
@@ -78,29 +79,35 @@ struct Problem {
   void reference_backward(Write dq_mode, Write dk_mode, Write dv_mode) {
     reference_scratch();
     attention_reference_backward(size, dq_mode, dk_mode, dv_mode, sequences(), q.data(), k.data(), v.data(),
-                                 alpha.data(), beta.data(), gamma.data(), log_sum_exp.data(), dout.data(), dq.data(),
-                                 dk.data(), dv.data(), dalpha.data(), dbeta.data(), dgamma.data(), scratch.data());
+                                 alpha.data(), beta.data(), gamma.data(), log_sum_exp.data(), dout.data(),
+                                 dq.data(), dk.data(), dv.data(), dalpha.data(), dbeta.data(), dgamma.data(),
+                                 scratch.data());
   }
   /// Scratch of exactly the promised size, so that sanitizers see a step beyond it.
-  void fast_scratch() { scratch.assign(attention_scratch(size.key_width, size.value_width, longest), S(NAN)); }
+  void fast_scratch() {
+    scratch.assign(attention_scratch(size.key_width, size.value_width, longest), S(NAN));
+  }
 
   template <int heads, int key_width, int value_width, Mixing mixing>
   void fast_forward() {
     fast_scratch();
-    attention_forward<heads, key_width, value_width, mixing>(sequences(), q.data(), k.data(), v.data(), alpha.data(),
-                                                             beta.data(), gamma.data(), out.data(),
-                                                             log_sum_exp.data(), scratch.data());
+    attention_forward<heads, key_width, value_width, mixing>(
+        sequences(), q.data(), k.data(), v.data(), alpha.data(), beta.data(), gamma.data(), out.data(),
+        log_sum_exp.data(), scratch.data());
   }
-  template <int heads, int key_width, int value_width, Mixing mixing, Write dq_mode, Write dk_mode, Write dv_mode>
+  template <int heads, int key_width, int value_width, Mixing mixing, Write dq_mode, Write dk_mode,
+            Write dv_mode>
   void fast_backward() {
     fast_scratch();
     attention_backward<heads, key_width, value_width, mixing, dq_mode, dk_mode, dv_mode>(
-        sequences(), q.data(), k.data(), v.data(), alpha.data(), beta.data(), gamma.data(), log_sum_exp.data(),
-        dout.data(), dq.data(), dk.data(), dv.data(), dalpha.data(), dbeta.data(), dgamma.data(), scratch.data());
+        sequences(), q.data(), k.data(), v.data(), alpha.data(), beta.data(), gamma.data(),
+        log_sum_exp.data(), dout.data(), dq.data(), dk.data(), dv.data(), dalpha.data(), dbeta.data(),
+        dgamma.data(), scratch.data());
   }
 };
 
-template <int heads, int key_width, int value_width, Mixing mixing, Write dq_mode, Write dk_mode, Write dv_mode, class S>
+template <int heads, int key_width, int value_width, Mixing mixing, Write dq_mode, Write dk_mode,
+          Write dv_mode, class S>
 void check_fast(const Values<Index>& lengths) {
   const double tolerance = sizeof(S) == 8 ? 1e-12 : 2e-5;
   Problem<S> fast({heads, key_width, value_width, mixing}, lengths), dense = fast;
@@ -141,9 +148,15 @@ TEST_CASE("gradients are skipped, stored and accumulated as told") {
     check_fast<1, 8, 8, Mixing::shaped, dq_mode, dk_mode, dv_mode, double>({3, 70});
   };
   // Every mode of one gradient meets every mode of another.
-  check.operator()<skip, skip, skip>(), check.operator()<skip, set, add>(), check.operator()<skip, add, set>();
-  check.operator()<set, skip, add>(), check.operator()<set, set, set>(), check.operator()<set, add, skip>();
-  check.operator()<add, skip, set>(), check.operator()<add, set, skip>(), check.operator()<add, add, add>();
+  check.operator()<skip, skip, skip>();
+  check.operator()<skip, set, add>();
+  check.operator()<skip, add, set>();
+  check.operator()<set, skip, add>();
+  check.operator()<set, set, set>();
+  check.operator()<set, add, skip>();
+  check.operator()<add, skip, set>();
+  check.operator()<add, set, skip>();
+  check.operator()<add, add, add>();
   check_fast<1, 8, 8, Mixing::softmax, skip, set, skip, double>({3, 70});
   check_fast<1, 8, 8, Mixing::softmax, add, skip, add, double>({3, 70});
 }
@@ -193,7 +206,7 @@ TEST_CASE("reference gradients equal central differences") {
   for (Mixing mixing : {Mixing::softmax, Mixing::shaped}) {
     Problem<double> p({2, 3, 5, mixing}, {1, 7, 4});
     p.reference_forward();
-    for (auto* gradient : {&p.dalpha, &p.dbeta, &p.dgamma}) std::fill(gradient->begin(), gradient->end(), 0.0);
+    for (auto* gradient : {&p.dalpha, &p.dbeta, &p.dgamma}) gradient->assign(gradient->size(), 0.0);
     p.reference_backward(Write::store, Write::store, Write::store);
     CHECK(gradient_error(p, p.q, p.dq) <= 1e-7);
     CHECK(gradient_error(p, p.k, p.dk) <= 1e-7);

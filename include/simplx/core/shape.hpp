@@ -40,6 +40,7 @@ struct Rows {
   Index sequences = 1;
   Index labelled = 0;
   Index batch = 0;
+  Index longest_sequence = 0;  ///< 0 if all sequences are equally long
 
   constexpr Index count(Axis axis) const {
     switch (axis) {
@@ -51,8 +52,8 @@ struct Rows {
     }
     return 1;
   }
-  /// Rows of the longest sequence, if all are equally long.
-  constexpr Index longest() const { return sequences > 0 ? (tokens + sequences - 1) / sequences : tokens; }
+  /// Tokens of the longest sequence.
+  constexpr Index longest() const { return longest_sequence ? longest_sequence : (tokens + sequences - 1) / sequences; }
 };
 
 /// One sequence of that many tokens, for `arena_bytes<model>(tokens{128})`.

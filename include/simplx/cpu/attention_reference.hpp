@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/cpu/attention_reference.hpp
-/// Causal multi-head attention as dense Eigen equations: what attention.hpp is tested against, and its fallback.
+/// Causal multi-head attention as dense Eigen equations: the test and the fallback of attention.hpp.
 ///
 ///   A = softmax(Q K^T / sqrt(key_width) + causal mask)      (He & Hofmann 2024, Eq. (1))
 ///   O = M V,   M = A                          softmax
@@ -40,7 +40,8 @@ template <class S>
 using HeadMap = Eigen::Map<S, Eigen::Unaligned, Eigen::OuterStride<>>;
 
 template <class S>
-HeadMap<const DenseMatrix<S>> head_of(const S* data, Index first_row, Index rows, int head, int heads, int width) {
+HeadMap<const DenseMatrix<S>> head_of(const S* data, Index first_row, Index rows, int head, int heads,
+                                      int width) {
   const Index stride = Index(heads) * width;
   return {data + first_row * stride + Index(head) * width, rows, width, Eigen::OuterStride<>(stride)};
 }
@@ -51,7 +52,7 @@ HeadMap<DenseMatrix<S>> head_of(S* data, Index first_row, Index rows, int head, 
   return {data + first_row * stride + Index(head) * width, rows, width, Eigen::OuterStride<>(stride)};
 }
 
-/// A = softmax(Q K^T / sqrt(key_width) + causal mask), zero above the diagonal; calls each(i, log_sum_exp of row i).
+/// A = softmax(Q K^T / sqrt(key_width) + causal mask), zero above the diagonal; each(i, log_sum_exp of i).
 template <class Weights, class Q, class K, class Each>
 void causal_softmax(Weights& weights, const Q& q, const K& k, Each each) {
   using S = typename Weights::Scalar;
@@ -94,9 +95,9 @@ void write_reference(Write mode, Target target, const Value& value) {
 ///   `scratch` holds attention_reference_scratch(longest sequence) elements.
 /// Source: He & Hofmann 2024, Eqs. (1), (5) and (13).
 template <class S>
-void attention_reference_forward(const AttentionSize& size, Segments sequences, const S* q, const S* k, const S* v,
-                                 const S* alpha, const S* beta, const S* gamma, S* out, S* log_sum_exp,
-                                 S* scratch) {
+void attention_reference_forward(const AttentionSize& size, Segments sequences, const S* q, const S* k,
+                                 const S* v, const S* alpha, const S* beta, const S* gamma, S* out,
+                                 S* log_sum_exp, S* scratch) {
   const bool shaped = size.mixing == Mixing::shaped;
   for (Index s = 0; s < sequences.count; ++s)
     for (int h = 0; h < size.heads; ++h) {
@@ -104,10 +105,11 @@ void attention_reference_forward(const AttentionSize& size, Segments sequences, 
       const auto query = detail::head_of(q, first, rows, h, size.heads, size.key_width);
       const auto key = detail::head_of(k, first, rows, h, size.heads, size.key_width);
       const auto value = detail::head_of(v, first, rows, h, size.heads, size.value_width);
-      Eigen::Map<detail::DenseMatrix<S>> weights(scratch, rows, rows), mixed(scratch + rows * rows, rows, rows);
+      Eigen::Map<detail::DenseMatrix<S>> weights(scratch, rows, rows);
+      Eigen::Map<detail::DenseMatrix<S>> mixed(scratch + rows * rows, rows, rows);
 
       detail::causal_softmax(weights, query, key,
-                             [&](Index i, S value_i) { log_sum_exp[(first + i) * size.heads + h] = value_i; });
+                             [&](Index i, S sum) { log_sum_exp[(first + i) * size.heads + h] = sum; });
       detail::mix_identity(mixed, weights, shaped ? alpha[h] : S(0), shaped ? beta[h] : S(1),
                            shaped ? gamma[h] : S(0));
       detail::head_of(out, first, rows, h, size.heads, size.value_width).noalias() = mixed.lazyProduct(value);
@@ -117,14 +119,14 @@ void attention_reference_forward(const AttentionSize& size, Segments sequences, 
 /// The backward pass: with dM = dO V^T,
 ///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * dM), dgamma = -sum(C * dM)
 ///   dS = A * (beta dM - rowsum(beta dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
-/// Shapes: as the forward; dq, dk, dv as q, k, v. They are stored, accumulated or skipped as the modes say and may
-///   be one buffer only if all modes accumulate. dalpha, dbeta, dgamma (heads) accumulate; nullptr is skipped.
-/// Cost: about 2.5 times the forward; no heap; the same scratch. `log_sum_exp` is not needed here: A is computed anew.
+/// Shapes: as the forward; dq, dk, dv as q, k, v, each skipped, stored or accumulated as its mode says. They
+///   may be one buffer if all modes accumulate. dalpha, dbeta, dgamma (heads) accumulate; nullptr is skipped.
+/// Cost: about 2.5 times the forward; no heap; the same scratch. A is computed anew, without `log_sum_exp`.
 template <class S>
 void attention_reference_backward(const AttentionSize& size, Write dq_mode, Write dk_mode, Write dv_mode,
                                   Segments sequences, const S* q, const S* k, const S* v, const S* alpha,
-                                  const S* beta, const S* gamma, const S* /*log_sum_exp*/, const S* dout, S* dq, S* dk,
-                                  S* dv, S* dalpha, S* dbeta, S* dgamma, S* scratch) {
+                                  const S* beta, const S* gamma, const S* /*log_sum_exp*/, const S* dout,
+                                  S* dq, S* dk, S* dv, S* dalpha, S* dbeta, S* dgamma, S* scratch) {
   const bool shaped = size.mixing == Mixing::shaped;
   const S scale = 1 / std::sqrt(S(size.key_width));
   for (Index s = 0; s < sequences.count; ++s)
@@ -135,8 +137,9 @@ void attention_reference_backward(const AttentionSize& size, Write dq_mode, Writ
       const auto value = detail::head_of(v, first, rows, h, size.heads, size.value_width);
       const auto d_output = detail::head_of(dout, first, rows, h, size.heads, size.value_width);
       const S beta_h = shaped ? beta[h] : S(1);
-      Eigen::Map<detail::DenseMatrix<S>> weights(scratch, rows, rows), mixed(scratch + rows * rows, rows, rows),
-          d_mixed(scratch + 2 * rows * rows, rows, rows);
+      Eigen::Map<detail::DenseMatrix<S>> weights(scratch, rows, rows);
+      Eigen::Map<detail::DenseMatrix<S>> mixed(scratch + rows * rows, rows, rows);
+      Eigen::Map<detail::DenseMatrix<S>> d_mixed(scratch + 2 * rows * rows, rows, rows);
 
       detail::causal_softmax(weights, query, key, [](Index, S) {});
       detail::mix_identity(mixed, weights, shaped ? alpha[h] : S(0), beta_h, shaped ? gamma[h] : S(0));

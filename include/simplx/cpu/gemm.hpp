@@ -201,8 +201,9 @@ __attribute__((always_inline)) inline void gemm_strided(Index rows, Index inner,
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector");
   constexpr int L = lanes<S>;
   constexpr Index pairs = N / (2 * L) * (2 * L);
+  constexpr int rows_of_two = vector_bytes == 64 ? 8 : 6;  // 8 x 2 accumulators spill the 16 registers of AVX2
   for (Index col = 0; col < pairs; col += 2 * L) {
-    panel<8, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row, Identity{}, col);
+    panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row, Identity{}, col);
   }
   if constexpr (pairs < N) {
     panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row, Identity{}, pairs);

@@ -65,7 +65,8 @@ struct attention_op : kernel_op {
   }
   template <class F>
   static constexpr double flops(const Rows& rows, bool causal) {
-    const double length = static_cast<double>(rows.longest()), pairs = causal ? (length + 1) / 2 : length;
+    const double length = static_cast<double>(rows.tokens) / static_cast<double>(rows.sequences);
+    const double pairs = causal ? (length + 1) / 2 : length;
     return 2 * static_cast<double>(rows.tokens) * pairs *
            static_cast<double>(F::template shape<0>.cols + F::template shape<2>.cols);
   }

@@ -49,9 +49,13 @@ class Evaluation {
       longest = std::max(longest, length);
     }
     rows_.sequences = static_cast<Index>(lengths.size());
-    Rows capacity = rows_;  // room for the longest sequence, as if all were that long
-    capacity.tokens = std::max(rows_.tokens, longest * rows_.sequences);
-    workspace_.emplace(capacity);
+    rows_.longest_sequence = longest;
+    if (offsets_.back() != rows_.tokens) {
+      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
+                      std::to_string(rows_.tokens),
+                  "tokens must be the sum of the lengths, a multiple of `sequences` if none are given");
+    }
+    workspace_.emplace(rows_);
     initialise(tensors_.parameters, seed, parameters_.data());
     initialise(tensors_.constants, seed, constants_.data());
     context_ = workspace_->context(rows_, {offsets_.data(), rows_.sequences}, longest);

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A folder of include/simplx includes itself and the folders above it in ORDER, and no header includes itself."""
+import os
+import re
+import sys
+
+ORDER = ["core", "cpu", "ops", "nn", "blocks", "models", "train", "cuda", "io", "report"]
+ROOT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include", "simplx")
+
+
+def headers():
+    for folder, _, files in os.walk(ROOT):
+        for name in sorted(files):
+            if name.endswith((".hpp", ".cuh")):
+                yield os.path.relpath(os.path.join(folder, name), ROOT)
+
+
+def main():
+    includes, faults = {}, []
+    for header in headers():
+        with open(os.path.join(ROOT, header), encoding="utf-8") as file:
+            includes[header] = re.findall(r'#include [<"]simplx/([^>"]+)[>"]', file.read())
+        if "/" not in header:
+            continue  # the umbrella
+        folder = header.split("/")[0]
+        for other in includes[header]:
+            if ORDER.index(other.split("/")[0]) > ORDER.index(folder):
+                faults.append(f"{header} includes {other}: {folder} comes before {other.split('/')[0]}")
+
+    def visit(header, path):
+        if header in path:
+            faults.append("a circle of includes: " + " -> ".join([*path[path.index(header):], header]))
+            return
+        for other in includes.get(header, []):
+            visit(other, [*path, header])
+
+    visit("simplx.hpp", [])
+    for fault in faults:
+        print(fault)
+    print(f"{len(includes)} headers, {len(faults)} faults")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
