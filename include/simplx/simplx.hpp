@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/simplx.hpp
-/// The whole library; it needs Eigen and C++20, and no flags.
+/// The whole library; it needs Eigen and C++20. The optional headers (io, report) are included one by one.
 
 #define SIMPLX_VERSION_MAJOR 0
 #define SIMPLX_VERSION_MINOR 1
@@ -14,6 +14,9 @@
 #include <simplx/core/describe.hpp>
 #include <simplx/core/parameters.hpp>
 #include <simplx/models/decoder.hpp>
+#include <simplx/train/batches.hpp>
 #include <simplx/train/evaluation.hpp>
 #include <simplx/train/gradcheck.hpp>
+#include <simplx/train/sample.hpp>
+#include <simplx/train/schedule.hpp>
 #include <simplx/train/trainer.hpp>

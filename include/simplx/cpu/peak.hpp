@@ -15,28 +15,34 @@ namespace simplx {
 
 namespace detail {
 
-/// Independent chains of fused multiply-adds, enough of them to hide the latency; returns FLOPs per second.
-inline double fma_rate(double seconds) {
+/// A run of independent chains of multiply-adds, enough of them to hide the latency; all stay in registers.
+__attribute__((noinline)) inline float fma_chains(long rounds, float factor) {
   using V = Vec<float>;
-  constexpr int chains = 12, rounds = 4000;
+  const V f = splat<V>(factor), t = splat<V>(1e-3f);
+  const auto from = [](float start) { return splat<V>(start); };  // chains that begin alike would be merged
+  V a = from(1), b = from(2), c = from(3), d = from(4), e = from(5), g = from(6);
+  V h = from(7), i = from(8), j = from(9), k = from(10), l = from(11), m = from(12);
+  for (long r = 0; r < rounds; ++r) {
+    a = a * f + t, b = b * f + t, c = c * f + t, d = d * f + t, e = e * f + t, g = g * f + t;
+    h = h * f + t, i = i * f + t, j = j * f + t, k = k * f + t, l = l * f + t, m = m * f + t;
+  }
+  return sum(((a + b) + (c + d)) + ((e + g) + (h + i)) + ((j + k) + (l + m)));
+}
+
+/// FLOPs per second of the fastest of many runs.
+inline double fma_rate(double seconds) {
+  constexpr long rounds = 20000, chains = 12;
   using Clock = std::chrono::steady_clock;
-  V sums[chains]{};
-  V factor = splat<V>(0.999f), term = splat<V>(1e-3f);
   double best = 0;
+  volatile float sink = 0;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
     const auto begin = Clock::now();
-    for (int i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-      for (int c = 0; c < chains; ++c) sums[c] = sums[c] * factor + term;
-      __asm__ volatile("" : "+m"(*const_cast<char*>(reinterpret_cast<const char*>(&factor))));  // keeps the loop honest
-    }
+    sink = fma_chains(rounds, 0.999f);
     const double took = std::chrono::duration<double>(Clock::now() - begin).count();
     best = std::max(best, 2.0 * lanes<float> * chains * rounds / took);
   } while (Clock::now() < end);
-  float result = 0;
-  for (const V& s : sums) result += sum(s);
-  __asm__ volatile("" : : "g"(&result) : "memory");
+  (void)sink;
   return best;
 }
 
