@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/ops/elementwise.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+
+struct Arithmetic {
+  constexpr Expr operator()(Expr x) const {
+    auto row = vector("row", width(x)), number = scalar("number", constant(1.5));
+    auto column = x * weight("column", width(x), 1);  // (tokens, 1)
+    return (x + row) * number - x * column / (3.0 + x * x) + row / number - (-x) * row * 0.5;
+  }
+};
+struct Kinked {
+  constexpr Expr operator()(Expr x) const { return relu(x) * vector("row", width(x)) + relu(-x); }
+};
+struct Shared {
+  constexpr Expr operator()(Expr x) const {
+    auto a = x * vector("a", width(x));
+    auto b = a * a + a;       // a used three times
+    return b + b + x + x * b;  // b too, and x again
+  }
+};
+struct Static {  // shapes without a run-time axis: numbers, rows and matrices of their own
+  constexpr Expr operator()(Expr x) const {
+    auto a = scalar("a") * scalar("b", constant(2)), row = vector("r", width(x)) * a + 1.0;
+    auto matrix = multiply(weight("m", width(x), 4), weight("n", width(x), 4)) + scalar("c") * weight("o", width(x), 4);
+    return x * row + x * (matrix * weight("p", 4, width(x)));
+  }
+};
+struct ProbesAndOutputs {
+  struct Results {
+    Expr first, second;
+  };
+  constexpr Results operator()(Expr x) const {
+    auto h = probe("h", x * vector("row", width(x)));
+    return {h * h, h + x};
+  }
+};
+
+inline constexpr test::OnTokens<Arithmetic> arithmetic8{8}, arithmetic5{5}, arithmetic1{1};
+inline constexpr test::OnTokens<Kinked> kinked{11};
+inline constexpr test::OnTokens<Shared> shared8{8}, shared3{3};
+inline constexpr test::OnTokens<Static> static8{8}, static3{3};
+inline constexpr test::OnTokens<ProbesAndOutputs> probes{8};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("ops/elementwise");
+
+TEST_CASE("arithmetic with broadcast rows, columns and numbers, at whole vectors, odd widths and width one") {
+  test::check_model<arithmetic8>();
+  test::check_model<arithmetic5>();
+  test::check_model<arithmetic1>();
+  CHECK(test::distance_to_reference<arithmetic8, float>() < 1e-5);
+}
+
+TEST_CASE("an operand used several times gets all its gradients") {
+  test::check_model<shared8>();
+  test::check_model<shared3>();
+}
+
+TEST_CASE("values of static shape are differentiated like all others") {
+  test::check_model<static8>();
+  test::check_model<static3>();
+}
+
+TEST_CASE("several results, and a probe whose value and gradient can be read") {
+  test::check_model<probes>();
+  Evaluation<probes> run(Rows{.tokens = 2});
+  test::fill_inputs(run);
+  std::ranges::fill(run.parameter("row"), 2.0);
+  run.forward();
+  std::ranges::fill(run.seed(0), 1.0);
+  std::ranges::fill(run.seed(1), 10.0);
+  run.backward();
+  int found = 0;
+  run.each_probe([&](const std::string& name, const Shape& shape, const double* value, const double* gradient) {
+    ++found;
+    CHECK(name == "h");
+    CHECK(shape == rows_of(Axis::tokens, 8));
+    for (int i = 0; i < 16; ++i) {
+      CHECK(value[i] == 2 * run.input("x")[static_cast<std::size_t>(i)]);
+      CHECK(gradient[i] == doctest::Approx(2 * value[i] + 10));  // d(h h) + 10 d(h + x)
+    }
+  });
+  CHECK(found == 1);
+}
+
+TEST_CASE("relu away from its kink") { test::check_model<kinked>({.step = 1e-3}); }
+
+TEST_CASE("rules by hand") {
+  CHECK(op<"relu">::f(-2.0) == 0);
+  CHECK(op<"relu">::f(2.0) == 2);
+  CHECK(op<"relu">::d<0>(5.0, 0.0, 0.0) == 0);  // the derivative at 0 is 0
+  CHECK(op<"multiply">::d<0>(5.0, 0.0, 2.0, 3.0) == 15);
+  CHECK(op<"multiply">::d<1>(5.0, 0.0, 2.0, 3.0) == 10);
+  CHECK(op<"divide">::d<0>(6.0, 2.0, 4.0, 2.0) == 3);
+  CHECK(op<"divide">::d<1>(6.0, 2.0, 4.0, 2.0) == -6);
+  CHECK(op<"subtract">::d<1>(5.0, 0.0, 2.0, 3.0) == -5);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/ops/matmul.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+
+template <Index out>
+struct Product {
+  constexpr Expr operator()(Expr x) const { return x * weight("w", width(x), out, normal(1)); }
+};
+template <Index out>
+struct Transposed {
+  constexpr Expr operator()(Expr x) const { return x * transpose(weight("w", out, width(x), normal(1))); }
+};
+struct Epilogues {  // the product ends in a loop of its own: relu, gains, a residual, a second product
+  constexpr Expr operator()(Expr x) const {
+    auto w = weight("w", width(x), 16, normal(0.3));
+    auto h = relu(x * w + vector("b", 16)) * vector("g", 16);
+    return h + scalar("s") * (h * weight("u", 16, 16)) + x * w;  // w used twice
+  }
+};
+struct Computed {  // a right operand that is no parameter, and a transpose that is no operand
+  constexpr Expr operator()(Expr x) const {
+    auto w = scalar("a") * weight("w0", width(x), 8) + transpose(weight("v", 8, width(x)));
+    return x * w + x * (w * weight("square", 8, 8));
+  }
+};
+struct Repeated {  // one matrix on both sides
+  constexpr Expr operator()(Expr x) const {
+    auto w = weight("w", width(x), width(x), normal(0.5));
+    return x * (w * w) + (x * w) * transpose(w);
+  }
+};
+
+inline constexpr test::OnTokens<Product<16>> wide{8}, odd_in{5};
+inline constexpr test::OnTokens<Product<3>> odd_out{8};
+inline constexpr test::OnTokens<Product<1>> one{1};
+inline constexpr test::OnTokens<Transposed<16>> transposed{8};
+inline constexpr test::OnTokens<Transposed<5>> transposed_odd{7};
+inline constexpr test::OnTokens<Epilogues> epilogues{16};
+inline constexpr test::OnTokens<Computed> computed{8}, computed_odd{3};
+inline constexpr test::OnTokens<Repeated> repeated{8}, repeated_odd{3};
+inline constexpr test::OnTokens<Product<64>> for_floats{48};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("ops/matmul");
+
+TEST_CASE("gradients of X and W, for every width") {
+  test::check_model<wide>();
+  test::check_model<odd_in>();
+  test::check_model<odd_out>();
+  test::check_model<one>();
+  test::check_model<transposed>();
+  test::check_model<transposed_odd>();
+}
+
+TEST_CASE("a product ends in the elementwise loop that uses it") {
+  using G = GraphOf<epilogues>;
+  int finished = 0;
+  for (int i = 0; i < G::count; ++i) finished += G::fusion.finished_by[i] >= 0;
+  CHECK(finished == 2);  // the first x * w, and one of the two of the last line
+  test::check_model<epilogues>({.step = 1e-3});
+}
+
+TEST_CASE("right operands that are computed, and used on both sides") {
+  test::check_model<computed>();
+  test::check_model<computed_odd>();
+  test::check_model<repeated>();
+  test::check_model<repeated_odd>();
+}
+
+TEST_CASE("floats agree with the reference") { CHECK(test::distance_to_reference<for_floats, float>() < 1e-5); }
+
+TEST_SUITE_END();
