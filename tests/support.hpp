@@ -27,7 +27,7 @@ template <class Evaluation>
 void fill_inputs(Evaluation& run, Index vocab = 5) {
   using G = typename Evaluation::G;
   for (int i = 0; i < G::count; ++i) {
-    const std::string name = G::flat.label[i].name.c_str();
+    const std::string name(G::flat.label[i].name.view());
     if (G::table.info[i].kind == Kind::input) {
       auto values = run.input(name);
       for (std::size_t k = 0; k < values.size(); ++k) {

@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
 using namespace simplx;
 
 TEST_SUITE_BEGIN("cpu/math");
@@ -31,6 +34,22 @@ TEST_CASE("exp is clamped to normal numbers, and exact at zero") {
   CHECK(exp(-1000.0f) > 0);
   CHECK(exp(-1000.0f) < 2e-38f);
   CHECK(std::isfinite(exp(1000.0f)));
+}
+
+TEST_CASE("exp of NaN is NaN, so that a broken loss is seen") {
+  const float nan = std::nanf("");
+  CHECK(std::isnan(exp(nan)));
+  Vec<float> v = splat<Vec<float>>(1.0f);
+  v[1] = nan;
+  const Vec<float> y = exp(v);
+  CHECK(y[0] == exp(1.0f));
+  CHECK(std::isnan(static_cast<float>(y[1])));
+  CHECK(y[2] == y[0]);
+}
+
+TEST_CASE("exp takes infinities for the ends of its range") {
+  CHECK(exp(-INFINITY) == exp(-1000.0f));
+  CHECK(exp(INFINITY) == exp(1000.0f));
 }
 
 TEST_CASE("exp of doubles is that of the standard library") {

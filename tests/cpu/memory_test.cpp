@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
 using namespace simplx;
 
@@ -22,6 +24,11 @@ TEST_CASE("buffers are aligned, zero, and as long as asked") {
   }
 }
 
+TEST_CASE("buffers of 4 MiB begin at a huge page") {
+  Buffer<float> buffer(1 << 20);
+  CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % (2 << 20) == 0);
+}
+
 TEST_CASE("moving hands the memory over") {
   Buffer<double> a(10);
   a[3] = 7;
@@ -34,6 +41,7 @@ TEST_CASE("moving hands the memory over") {
   CHECK(c[3] == 7);
   CHECK(c.size() == 10);
   CHECK(Buffer<double>(0).size() == 0);
+  static_assert(!std::is_copy_constructible_v<Buffer<double>> && !std::is_copy_assignable_v<Buffer<double>>);
 }
 
 TEST_SUITE_END();

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 using namespace simplx;
 
 TEST_SUITE_BEGIN("cpu/simd");
@@ -37,6 +39,24 @@ TEST_CASE_TEMPLATE("max, min and select work on lanes and on numbers", S, float,
   CHECK(select(a > b, a, b)[1] == 3);
   CHECK(max(S(1), S(4)) == 4);
   CHECK(select(false, S(1), S(4)) == 4);
+}
+
+TEST_CASE_TEMPLATE("max and min give their second argument where either is NaN", S, float, double) {
+  const S nan = static_cast<S>(std::nan(""));
+  const Vec<S> n = splat<Vec<S>>(nan), one = splat<Vec<S>>(1);
+  CHECK(max(n, one)[0] == 1);
+  CHECK(min(n, one)[0] == 1);
+  CHECK(std::isnan(static_cast<S>(max(one, n)[0])));
+  CHECK(std::isnan(static_cast<S>(min(one, n)[0])));
+  CHECK(max(nan, S(1)) == 1);
+  CHECK(std::isnan(min(S(1), nan)));
+}
+
+TEST_CASE_TEMPLATE("the maximum with zero keeps what is positive", S, float, double) {
+  Vec<S> x{};
+  for (int l = 0; l < lanes<S>; ++l) x[l] = static_cast<S>(l % 2 ? l : -l);
+  const Vec<S> y = max(x, Vec<S>{});
+  for (int l = 0; l < lanes<S>; ++l) CHECK(y[l] == (l % 2 ? static_cast<S>(l) : 0));
 }
 
 TEST_CASE("splat keeps the sign of zero") { CHECK(std::signbit(splat<Vec<float>>(-0.0f)[0])); }

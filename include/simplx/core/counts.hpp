@@ -32,7 +32,7 @@ constexpr double graph_flops(const Rows& rows, bool causal) {
 template <class G, class Backend>
 constexpr Index graph_scratch(const Rows& rows) {
   Index most = 0;
-  unroll<0, G::fusion.steps == G::maps() ? 0 : G::count>([&]<int i>(std::integral_constant<int, i>) {
+  unroll<0, G::has_kernels() ? G::count : 0>([&]<int i>(std::integral_constant<int, i>) {
     constexpr Kind kind = G::table.info[i].kind;
     if constexpr (kind == Kind::product || kind == Kind::kernel) {
       using Scalar = typename Backend::Scalar;

@@ -40,7 +40,7 @@ class Description {
     const Label& label = G::flat.label[node];
     const Info& info = G::table.info[node];
     if (info.kind == Kind::number) return Formula(label.attributes.reals[0]).text;
-    if (!label.name.empty() && !info.executes()) return label.name.c_str();
+    if (!label.name.empty() && !info.executes()) return std::string(label.name.view());
     return "%" + std::to_string(node);
   }
   static std::string gradient_of(int node) {
@@ -63,7 +63,7 @@ class Description {
     for (int a = 0; a < info.argument_count; ++a) {
       arguments += (a ? ", " : "") + name_of(info.arguments[a]);
     }
-    return std::string(G::flat.label[node].op.c_str()) + "(" + arguments + ")";
+    return std::string(G::flat.label[node].op.view()) + "(" + arguments + ")";
   }
   void columns(std::string left, const std::string& middle, const std::string& right) {
     left.resize(std::max<std::size_t>(left.size() + 2, 64), ' ');
@@ -121,7 +121,7 @@ class Description {
       for (int layer = 0; layer < Stack::layers; ++layer) {
         if (Stack::grouping.which[layer] == k) which += " " + std::to_string(layer);
       }
-      line("    " + std::string(G::flat.label[node].name.c_str()) + ", layers" + which + ":");
+      line("    " + std::string(G::flat.label[node].name.view()) + ", layers" + which + ":");
       Description<typename Stack::template child<k>>(indent_ + "      ", text_).write();
     });
   }

@@ -174,11 +174,12 @@ struct Graph {
   static constexpr Layout<count> layout = lay_out<count>(table.info, count, fusion, plan);
   static_assert(layout.inputs <= 8 && layout.outputs <= 8, "simplx: at most eight inputs and eight outputs");
 
-  /// Steps that are groups of elementwise ops.
-  static constexpr int maps() {
-    int total = 0;
-    for (int s = 0; s < fusion.steps; ++s) total += table.info[fusion.order[s]].kind == Kind::map;
-    return total;
+  /// Whether it has ops that are not elementwise.
+  static constexpr bool has_kernels() {
+    for (int i = 0; i < count; ++i) {
+      if (table.info[i].kind == Kind::product || table.info[i].kind == Kind::kernel) return true;
+    }
+    return false;
   }
 
   /// The number of the input of that name, or -1.

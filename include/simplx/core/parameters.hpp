@@ -49,7 +49,7 @@ inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSiz
   });
   for (Node* node : nodes) {
     const auto add = [&](std::vector<TensorInfo>& tensors, Index& offset) {
-      tensors.push_back({prefix + node->name.c_str(), node->shape, node->rank, offset, node->init, node->decays});
+      tensors.push_back({prefix + std::string(node->name.view()), node->shape, node->rank, offset, node->init, node->decays});
       offset += round_up(node->shape.columns(), alignment);
     };
     if (node->kind == Kind::parameter) add(list.parameters, base.parameters);
@@ -57,7 +57,7 @@ inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSiz
     if (!node->block) continue;
     for (int layer = 0; layer < static_cast<int>(node->attributes.integers[0]); ++layer) {
       const Layer built = layer_of(node, layer);
-      const std::string scope = prefix + node->name.c_str() + "." + std::to_string(layer) + ".";
+      const std::string scope = prefix + std::string(node->name.view()) + "." + std::to_string(layer) + ".";
       const TensorSizes taken = list_tensors(built.root, scope, base, list);
       base.parameters += taken.parameters;
       base.constants += taken.constants;

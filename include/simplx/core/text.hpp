@@ -31,7 +31,6 @@ struct Text {
     while (length < capacity && chars[length]) ++length;
     return length;
   }
-  constexpr const char* c_str() const { return chars; }
   constexpr std::string_view view() const { return {chars, static_cast<std::size_t>(size())}; }
 
   constexpr bool operator==(const Text& other) const {

@@ -176,20 +176,27 @@ __attribute__((noinline)) void gemm(Index rows, const S* a, const S* packed, S* 
 
 /// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds rows * 64 elements.
 ///
-/// Cost    2 rows K N FLOPs, and one pass over dy
+/// Cost    2 rows K N FLOPs, and one pass over dy; dw is read and written once for every 256 rows, since more
+///         rows of x than that fall out of the cache before the next tile needs them
 template <Index K, Index N, class S>
 __attribute__((noinline)) void gemm_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch) {
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector");
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide;
-  for (Index col = 0; col < whole; col += wide) {
-    for (Index p = 0; p < rows; ++p) std::memcpy(scratch + p * wide, dy + p * N + col, wide * sizeof(S));
-    panel<tile_rows, tile_vectors, Write::accumulate>(K, rows, x, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
-                                                      dw + col, Static<N>{}, Identity{}, col);
-  }
-  if constexpr (whole < N) {
-    for (Index col = whole; col < N; col += lanes<S>) {
-      panel<8, 1, Write::accumulate>(K, rows, x, Static<1>{}, Static<K>{}, dy + col, Static<N>{}, dw + col,
-                                     Static<N>{}, Identity{}, col);
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, most = 256;
+  const Index blocks = (rows + most - 1) / most;
+  for (Index block = 0; block < blocks; ++block) {
+    const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
+    const S* left = x + begin * K;
+    const S* right = dy + begin * N;
+    for (Index col = 0; col < whole; col += wide) {
+      for (Index p = 0; p < count; ++p) std::memcpy(scratch + p * wide, right + p * N + col, wide * sizeof(S));
+      panel<tile_rows, tile_vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
+                                                        Static<wide>{}, dw + col, Static<N>{}, Identity{}, col);
+    }
+    if constexpr (whole < N) {
+      for (Index col = whole; col < N; col += lanes<S>) {
+        panel<8, 1, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
+                                       Static<N>{}, Identity{}, col);
+      }
     }
   }
 }

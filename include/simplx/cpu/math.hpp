@@ -7,8 +7,8 @@
 ///     exp(x) = 2^n e^r,   n = round(x / ln 2),   r = x - n ln 2 in two steps (Cody & Waite)
 ///
 /// float: a polynomial of degree 6 on |r| <= ln(2)/2, relative error below 1.5e-7; the argument is clamped to
-/// [-87.33, 88.37], so that results are normal numbers: exp(-1000) is 1.2e-38, never 0. A lane of a vector and
-/// a single float give the same bits. double: std::exp, lane by lane; it serves gradient checks.
+/// [-87.33, 88.37], so that results are normal numbers: exp(-1000) is 1.2e-38, never 0. NaN stays NaN, so that
+/// a broken loss is seen. A lane of a vector and a single float give the same bits. double: std::exp, lane by lane; it serves gradient checks.
 
 #include <simplx/cpu/simd.hpp>
 
@@ -26,17 +26,18 @@ namespace simplx {
 
 namespace detail {
 
-/// 2^n for whole n given as float, by its bits.
+/// 2^n from 1.5 * 2^23 + n, whose lowest bits are n: no conversion, hence nothing undefined for NaN.
 template <class V>
-__attribute__((always_inline)) inline V power_of_two(V n) {
+__attribute__((always_inline)) inline V power_of_two(V shifted) {
   if constexpr (std::is_arithmetic_v<V>) {
-    return std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
+    return std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) + 127) << 23);
   } else {
-    typedef std::int32_t Int __attribute__((vector_size(sizeof(V))));
-    Int exponent = (__builtin_convertvector(n, Int) + 127) << 23;
-    V value;
-    std::memcpy(&value, &exponent, sizeof value);
-    return value;
+    typedef std::uint32_t Bits __attribute__((vector_size(sizeof(V))));
+    Bits bits;
+    std::memcpy(&bits, &shifted, sizeof shifted);
+    bits = (bits + 127) << 23;
+    std::memcpy(&shifted, &bits, sizeof bits);
+    return shifted;
   }
 }
 
@@ -46,9 +47,10 @@ template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline V exp(V x) {
   if constexpr (std::is_same_v<Lane<V>, float>) {
-    x = min(max(x, splat<V>(-87.33f)), splat<V>(88.37f));
-    constexpr float shift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
-    const V n = (x * 1.44269504f + shift) - shift;
+    x = min(splat<V>(88.37f), max(splat<V>(-87.33f), x));  // in this order a NaN stays one
+    constexpr float shift = 12582912.0f;                     // 1.5 * 2^23: adding it rounds to a whole number
+    const V shifted = x * 1.44269504f + shift;
+    const V n = shifted - shift;
     const V r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     V p = splat<V>(1.9875691500e-4f);
     p = p * r + 1.3981999507e-3f;
@@ -57,7 +59,7 @@ __attribute__((always_inline)) inline V exp(V x) {
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * (r * r) + r + 1.0f;
-    return p * detail::power_of_two(n);
+    return p * detail::power_of_two(shifted);
   } else if constexpr (std::is_arithmetic_v<V>) {
     return std::exp(x);
   } else {

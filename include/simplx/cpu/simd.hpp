@@ -89,15 +89,29 @@ __attribute__((always_inline)) inline V select(Condition condition, V yes, V no)
   return condition ? yes : no;
 }
 
+namespace detail {
+/// Makes g++ forget that a vector is a constant: else it compares with zero and masks instead of taking the maximum.
+template <class V>
+__attribute__((always_inline)) inline void hide_constant([[maybe_unused]] V& v) {
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__CUDACC__)
+  if constexpr (!std::is_arithmetic_v<V>) asm("" : "+v"(v));
+#endif
+}
+}  // namespace detail
+
+/// The larger one, lane by lane, in one instruction; `b` if either is NaN.
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline V max(V a, V b) {
+  detail::hide_constant(b);
   return a > b ? a : b;
 }
 
+/// The smaller one, lane by lane, in one instruction; `b` if either is NaN.
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline V min(V a, V b) {
+  detail::hide_constant(b);
   return a < b ? a : b;
 }
 

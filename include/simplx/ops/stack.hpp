@@ -225,7 +225,7 @@ template <class G, class S, class F>
 void each_probe(const Context<S>& context, const std::string& prefix, F& f) {
   detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
     constexpr Info info = G::table.info[i];
-    const std::string name = prefix + G::flat.label[i].name.c_str();
+    const std::string name = prefix + std::string(G::flat.label[i].name.view());
     if constexpr (info.observed) {
       const S* gradient = nullptr;
       if constexpr (G::fusion.wanted[i]) gradient = Address<G>::template gradient<i>(context);

@@ -76,7 +76,7 @@ GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options 
   }
   for (int i = 0; i < G::count; ++i) {
     if (G::table.info[i].kind != Kind::input || !G::fusion.wanted[i]) continue;
-    const std::string name = G::flat.label[i].name.c_str();
+    const std::string name(G::flat.label[i].name.view());
     blocks.push_back({name, run.input(name), run.input_gradient(name)});
   }
   for (Block& block : blocks) {
