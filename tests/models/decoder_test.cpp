@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/models/decoder.hpp>
+
+#include "support.hpp"
+
+#include <simplx/io/safetensors.hpp>
+
+using namespace simplx;
+
+namespace {
+
+inline constexpr Decoder golden_pre_ln{.block = pre_ln, .vocab = 61, .width = 32, .heads = 4, .hidden = 128, .layers = 3, .context = 16};
+inline constexpr Decoder golden_sas_p{.block = sas_p, .vocab = 61, .width = 32, .heads = 4, .hidden = 128, .layers = 3, .context = 16};
+inline constexpr Decoder odd_pre_ln{.block = pre_ln, .vocab = 7, .width = 12, .heads = 2, .hidden = 20, .layers = 2, .context = 16};
+inline constexpr Decoder odd_sas_p{.block = sas_p, .vocab = 7, .width = 12, .heads = 2, .hidden = 20, .layers = 2, .context = 16};
+
+/// The loss and, in addition, the logits.
+template <auto const& model>
+struct WithLogits {
+  struct Results {
+    Expr loss, logits;
+  };
+  constexpr Results operator()() const {
+    const Expr logits = model.logits();
+    return {cross_entropy(logits, indices("labels", Axis::tokens)), logits};
+  }
+};
+template <auto const& model>
+inline constexpr WithLogits<model> with_logits{};
+
+std::span<const double> doubles(const SafetensorsFile& file, const std::string& name) {
+  const Tensor* tensor = file.find(name);
+  REQUIRE_MESSAGE(tensor, name);
+  return {reinterpret_cast<const double*>(tensor->bytes.data()), static_cast<std::size_t>(tensor->elements())};
+}
+
+/// max |a - b| / max(floor, max |b|).
+double distance(std::span<const double> a, std::span<const double> b, double floor) {
+  REQUIRE(a.size() == b.size());
+  double difference = 0, largest = floor;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference = std::max(difference, std::abs(a[i] - b[i]));
+    largest = std::max(largest, std::abs(b[i]));
+  }
+  return difference / largest;
+}
+
+template <auto const& model, class Backend>
+void agrees_with(const std::string& name) {
+  CAPTURE(name);
+  const SafetensorsFile file = SafetensorsFile::read(std::string(SIMPLX_GOLDEN_DIR) + "/" + name + ".safetensors");
+  const Tensor &tokens = *file.find("tokens"), &targets = *file.find("targets");
+  Evaluation<with_logits<model>, Backend> run(Rows{.tokens = tokens.elements(), .sequences = tokens.shape[0]});
+  std::memcpy(run.indices("tokens").data(), tokens.bytes.data(), tokens.bytes.size());
+  std::memcpy(run.indices("labels").data(), targets.bytes.data(), targets.bytes.size());
+  for (const TensorInfo& tensor : run.tensors().parameters) {
+    std::ranges::copy(doubles(file, tensor.name), run.parameter(tensor.name).begin());
+  }
+  run.forward();
+  double loss = 0;
+  for (const double row : run.output(0)) loss += row;
+  const auto labelled = static_cast<double>(run.indices("labels").size() - static_cast<std::size_t>(std::ranges::count(run.indices("labels"), -100)));
+  loss /= labelled;
+  CHECK(std::abs(loss - doubles(file, "loss")[0]) / doubles(file, "loss")[0] < 1e-10);
+  CHECK(distance(run.output(1), doubles(file, "logits"), 1e-12) < 1e-10);
+  std::ranges::fill(run.seed(0), 1 / labelled);
+  std::ranges::fill(run.seed(1), 0.0);
+  run.backward();
+  double largest = 0;
+  for (const TensorInfo& tensor : run.tensors().parameters) {
+    for (const double g : doubles(file, "grad." + tensor.name)) largest = std::max(largest, std::abs(g));
+  }
+  for (const TensorInfo& tensor : run.tensors().parameters) {
+    CAPTURE(tensor.name);
+    CHECK(distance(run.gradient(tensor.name), doubles(file, "grad." + tensor.name), std::max(1e-12, 1e-3 * largest)) < 1e-10);
+  }
+}
+
+inline constexpr Decoder small{.block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24};
+inline constexpr Decoder learned{.block = pre_ln, .vocab = 32, .width = 32, .heads = 2, .layers = 2, .context = 24, .positions = Positions::learned};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("models/decoder");
+
+TEST_CASE("logits, loss and every gradient agree with PyTorch") {
+  agrees_with<golden_pre_ln, Cpu<double>>("pre_ln");
+  agrees_with<golden_sas_p, Cpu<double>>("sas_p");
+  agrees_with<golden_sas_p, Cpu<double, Path::reference>>("sas_p");
+}
+
+TEST_CASE("the same at widths that are no multiples of a vector") {
+  agrees_with<odd_pre_ln, Cpu<double>>("pre_ln_odd");
+  agrees_with<odd_sas_p, Cpu<double>>("sas_p_odd");
+}
+
+TEST_CASE("parameters have the names of checkpoints, and logits alone have the same ones") {
+  static_assert(parameter_shape<small>("embedding.weight") == fixed_shape(32, 32));
+  static_assert(parameter_shape<small>("blocks.2.mlp.up.weight") == fixed_shape(32, 64));
+  static_assert(parameter_shape<learned>("position.weight") == fixed_shape(24, 32));
+  static_assert(has_parameter<small>("final_norm.gain") && !has_parameter<small>("position.weight"));
+  const auto loss = tensors_of<small>().parameters, logits = tensors_of<logits_of<small>>().parameters;
+  REQUIRE(loss.size() == logits.size());
+  for (std::size_t i = 0; i < loss.size(); ++i) {
+    CHECK(loss[i].name == logits[i].name);
+    CHECK(loss[i].offset == logits[i].offset);
+  }
+}
+
+TEST_CASE("a later token changes nothing that comes before it, bit for bit") {
+  Evaluation<with_logits<small>, Cpu<float>> run(Rows{.tokens = 24});
+  test::fill_inputs(run, 32);
+  for (const TensorInfo& tensor : run.tensors().parameters) {
+    auto values = run.parameter(tensor.name);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += static_cast<float>(0.2 * normal(key_of(1, tensor.name), i));
+  }
+  run.forward();
+  const std::vector<float> before(run.output(1).begin(), run.output(1).end());
+  run.indices("tokens")[17] ^= 1;
+  run.forward();
+  CHECK(std::equal(before.begin(), before.begin() + 17 * 32, run.output(1).begin()));
+  CHECK(!std::equal(before.begin() + 17 * 32, before.begin() + 18 * 32, run.output(1).begin() + 17 * 32));
+  CHECK(!std::equal(before.begin() + 23 * 32, before.end(), run.output(1).begin() + 23 * 32));
+  // The first token sees only itself: queries and keys do not matter to it.
+  const std::vector<float> first(run.output(1).begin(), run.output(1).begin() + 32);
+  for (float& x : run.parameter("blocks.1.attention.query.weight")) x *= 3;
+  run.forward();
+  for (std::size_t i = 0; i < 32; ++i) CHECK(run.output(1)[i] == doctest::Approx(first[i]).epsilon(1e-5));
+}
+
+TEST_CASE("step-0 gradients of SAS-P: keys learn nothing, queries do, beta and gamma move apart, the value learns") {
+  Evaluation<small> run(Rows{.tokens = 24});
+  test::fill_inputs(run, 32);
+  run.forward();
+  std::ranges::fill(run.seed(), 1.0 / 24);
+  run.backward();
+  const auto largest = [&](const char* name) {
+    double most = 0;
+    for (const double g : run.gradient(name)) most = std::max(most, std::abs(g));
+    return most;
+  };
+  CHECK(largest("blocks.0.attention.key.weight") == 0);
+  CHECK(largest("blocks.0.attention.query.weight") > 1e-9);
+  CHECK(largest("blocks.0.attention.value.beta") == 0);  // D is zero
+  CHECK(largest("blocks.0.attention.value.delta") > 1e-9);
+  for (std::size_t h = 0; h < 2; ++h) {
+    const double beta = run.gradient("blocks.2.attention.beta")[h], gamma = run.gradient("blocks.2.attention.gamma")[h];
+    CHECK(std::abs(beta + gamma) < 1e-13 * std::max(std::abs(beta), 1e-3));
+    CHECK(beta != 0);
+  }
+}
+
+TEST_CASE("the first loss is ln V + half the variance of the logits") {
+  static constexpr Decoder wide{.block = pre_ln, .vocab = 512, .width = 256, .heads = 4, .hidden = 256, .layers = 1, .context = 64};
+  Evaluation<wide, Cpu<float>> run(Rows{.tokens = 512, .sequences = 8}, 5);
+  test::fill_inputs(run, 512);
+  for (std::size_t i = 0; i < 512; ++i) run.indices("labels")[i] = static_cast<std::int32_t>(bits(77, i) % 512);
+  run.forward();
+  double loss = 0;
+  for (const float row : run.output()) loss += static_cast<double>(row) / 512;
+  CHECK(loss == doctest::Approx(std::log(512) + 0.5 * 256 * 0.0004).epsilon(0.01));  // ln 512 = 6.238, + 0.0512
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/nn/attention.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+inline constexpr test::OnTokens<MultiHeadAttention> full{8, {.heads = 2, .query_key_bias = true}};
+inline constexpr test::OnTokens<ShapedAttention> shaped{8, {.heads = 2, .query_key_bias = true, .has_value = true}};
+static_assert(parameters<full> == 4 * 64 + 16 && parameters<shaped> == 2 * 64 + 16 + 64 + 2 + 6);
+static_assert(ShapedAttention{.heads = 2}.at(0).has_value && !ShapedAttention{.heads = 2}.at(1).has_value);
+}  // namespace
+
+TEST_SUITE_BEGIN("nn/attention");
+
+TEST_CASE("gradients; the key's bias has none") {
+  test::check_model<full>();
+  test::check_model<shaped>();
+  Evaluation<full> run(Rows{.tokens = 5});
+  test::fill_inputs(run);
+  run.forward();
+  for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = normal(2, i);
+  run.backward();
+  double largest = 0;
+  for (const double g : run.gradient("key.bias")) largest = std::max(largest, std::abs(g));
+  CHECK(largest < 1e-15);
+  CHECK(std::abs(run.gradient("query.bias")[0]) > 1e-9);
+}
+
+TEST_CASE("shaped attention begins as the identity, queries at zero") {
+  Evaluation<shaped> run(Rows{.tokens = 20}, 4, {3, 17});
+  test::fill_inputs(run);
+  CHECK(std::ranges::count(run.parameter("query.weight"), 0.0) == 64);
+  run.forward();
+  double worst = 0;
+  for (std::size_t i = 0; i < run.output().size(); ++i) worst = std::max(worst, std::abs(run.output()[i] - run.input("x")[i]));
+  CHECK(worst < 1e-14);
+}
+
+TEST_SUITE_END();

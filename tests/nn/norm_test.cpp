@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/nn/norm.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+inline constexpr test::OnTokens<RmsNorm> rms{6, {.epsilon = 1e-5}};
+inline constexpr test::OnTokens<LayerNorm> layer{6};
+static_assert(parameters<rms> == 6 && parameters<layer> == 12);
+}  // namespace
+
+TEST_CASE("nn/norm: gains start at one, biases at zero, epsilon is a hyper-parameter with its default") {
+  Evaluation<layer> run(Rows{.tokens = 1});
+  CHECK(std::ranges::count(run.parameter("gain"), 1.0) == 6);
+  CHECK(std::ranges::count(run.parameter("bias"), 0.0) == 6);
+  CHECK(run.constant("epsilon")[0] == 1e-5);
+  Evaluation<rms> other(Rows{.tokens = 1});
+  CHECK(other.constant("epsilon")[0] == 1e-5);
+  for (const TensorInfo& tensor : run.tensors().parameters) CHECK(!tensor.decays);
+}

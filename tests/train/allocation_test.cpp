@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/train/trainer.hpp>
+
+#include "support.hpp"
+
+#include <simplx/train/batches.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+namespace {
+std::atomic<bool> counting{false};
+std::atomic<long> allocations{0};
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  if (counting) ++allocations;
+  void* memory = alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
+                                                       : std::malloc(size);
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+}  // namespace
+
+void* operator new(std::size_t size) { return allocate(size, 1); }
+void* operator new[](std::size_t size) { return allocate(size, 1); }
+void* operator new(std::size_t size, std::align_val_t a) { return allocate(size, static_cast<std::size_t>(a)); }
+void* operator new[](std::size_t size, std::align_val_t a) { return allocate(size, static_cast<std::size_t>(a)); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+using namespace simplx;
+
+namespace {
+// As long as the vectors of every instruction set, so that all products run on the fast path.
+inline constexpr Decoder model{.block = sas_p, .vocab = 64, .width = 64, .heads = 2, .hidden = 128, .layers = 3, .context = 40};
+}  // namespace
+
+TEST_CASE("train/allocation: assembling a batch and taking a step allocate nothing, on one thread and on two") {
+  Corpus corpus;
+  for (int i = 0; i < 2000; ++i) corpus.bytes.push_back(static_cast<std::uint8_t>(i % 61));
+  corpus.training = {{"a", 0, 2000}};
+  for (const int threads : {1, 2}) {
+    Trainer<model> trainer({.batch = 6, .threads = threads});
+    Batches batches(corpus, corpus.training, 40, 6, 1);
+    TokenBatch batch = make_batch(6, 40);
+    batches.next(batch);
+    trainer.step(batch, {});
+    allocations = 0;
+    counting = true;
+    for (int i = 0; i < 20; ++i) {  // several epochs
+      batches.next(batch);
+      trainer.step(batch, {});
+      trainer.loss(batch);
+    }
+    counting = false;
+    CHECK(allocations == 0);
+  }
+  counting = true;
+  ::operator delete(::operator new(8));  // the counter counts
+  counting = false;
+  CHECK(allocations == 1);
+}

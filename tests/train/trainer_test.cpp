@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/train/trainer.hpp>
+
+#include "support.hpp"
+
+#include <simplx/train/batches.hpp>
+
+#include <sys/resource.h>
+
+#include <limits>
+
+using namespace simplx;
+
+namespace {
+
+inline constexpr Decoder model{.block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24};
+
+/// Five sequences, two of them shorter, two labels missing.
+TokenBatch some_batch(int seed = 1) {
+  TokenBatch batch;
+  batch.offsets = {0};
+  for (const Index length : {24, 24, 5, 24, 1}) {
+    for (Index i = 0; i < length; ++i) {
+      batch.tokens.push_back(static_cast<std::int32_t>(bits(static_cast<std::uint64_t>(seed), batch.tokens.size()) % 32));
+      batch.labels.push_back((batch.tokens.back() * 5 + 3) % 32);
+    }
+    batch.offsets.push_back(batch.offsets.back() + length);
+  }
+  batch.labels[3] = batch.labels[30] = -100;
+  return batch;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("train/trainer");
+
+TEST_CASE("the same bits for 1, 2 and 4 threads") {
+  std::vector<float> expected;
+  for (const int threads : {1, 2, 4, 3}) {
+    Trainer<model> trainer({.batch = 5, .seed = 3, .threads = threads});
+    for (int step = 0; step < 6; ++step) trainer.step(some_batch(step), {.learning_rate = 1e-2});
+    const std::vector<float> values(trainer.parameters().begin(), trainer.parameters().end());
+    if (expected.empty()) expected = values;
+    CHECK(std::memcmp(values.data(), expected.data(), values.size() * sizeof(float)) == 0);
+    CHECK(trainer.steps() == 6);
+  }
+}
+
+TEST_CASE("the gradient of a batch is that of its packed evaluation, however many slots add it up") {
+  const TokenBatch batch = some_batch();
+  Evaluation<model> whole(Rows{.tokens = 78}, 3, {24, 24, 5, 24, 1});
+  std::ranges::copy(batch.tokens, whole.indices("tokens").begin());
+  std::ranges::copy(batch.labels, whole.indices("labels").begin());
+  whole.forward();
+  std::ranges::fill(whole.seed(), 1.0 / 76);
+  whole.backward();
+  double loss = 0;
+  for (const double row : whole.output()) loss += row / 76;
+  for (const int slots : {1, 2, 5}) {
+    Trainer<model, Cpu<double>> trainer({.batch = 5, .seed = 3, .slots = slots});
+    std::vector<double> gradient(trainer.parameters().size());
+    const StepResult result = trainer.gradient(batch, gradient);
+    CHECK(result.labelled == 76);
+    CHECK(result.loss == doctest::Approx(loss).epsilon(1e-13));
+    CHECK(trainer.loss(batch) == doctest::Approx(loss).epsilon(1e-13));
+    double worst = 0;
+    for (std::size_t i = 0; i < gradient.size(); ++i) worst = std::max(worst, std::abs(gradient[i] - whole.gradients()[i]));
+    CHECK(worst < 1e-14);
+  }
+}
+
+TEST_CASE("a batch is memorised, in float and in double") {
+  Trainer<model> trainer({.batch = 5});
+  const TokenBatch batch = some_batch();
+  const double first = trainer.step(batch, {.learning_rate = 3e-3}).loss;
+  for (int i = 0; i < 150; ++i) trainer.step(batch, {.learning_rate = 3e-3});
+  CHECK(first > 3);
+  CHECK(trainer.loss(batch) < 0.3 * first);
+}
+
+TEST_CASE("without labels nothing is learned: what decays shrinks, everything else keeps its bits") {
+  Trainer<model, Cpu<double>> trainer({.batch = 5});
+  TokenBatch batch = some_batch();
+  std::ranges::fill(batch.labels, -100);
+  const std::vector<double> before(trainer.parameters().begin(), trainer.parameters().end());
+  const StepResult result = trainer.step(batch, {.learning_rate = 0.01, .weight_decay = 0.1});
+  CHECK(result.labelled == 0);
+  CHECK(result.loss == 0);
+  for (const TensorInfo& tensor : trainer.tensors().parameters) {
+    CAPTURE(tensor.name);
+    const bool matrix = tensor.name.ends_with("weight") || tensor.name.ends_with("delta");
+    CHECK(tensor.decays == matrix);
+    for (Index i = tensor.offset; i < tensor.offset + tensor.size(); ++i) {
+      REQUIRE(trainer.parameters()[static_cast<std::size_t>(i)] == before[static_cast<std::size_t>(i)] * (matrix ? 1 - 0.001 : 1));
+    }
+  }
+}
+
+TEST_CASE("after one step beta and gamma have moved by the learning rate, in opposite directions") {
+  Trainer<model, Cpu<double>> trainer({.batch = 5});
+  trainer.step(some_batch(), {.learning_rate = 1e-3, .epsilon = 1e-30});
+  for (std::size_t h = 0; h < 2; ++h) {
+    const double beta = trainer.parameter("blocks.1.attention.beta")[h] - 1, gamma = trainer.parameter("blocks.1.attention.gamma")[h] - 1;
+    CHECK(std::abs(beta) == doctest::Approx(1e-3).epsilon(1e-9));
+    CHECK(beta + gamma == doctest::Approx(0).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("clipping limits the step's gradient, not its report") {
+  Trainer<model, Cpu<double>> free({.batch = 5, .clip = 0}), limited({.batch = 5, .clip = 1e-3});
+  const TokenBatch batch = some_batch();
+  const StepResult a = free.step(batch, {.learning_rate = 1, .beta1 = 0, .beta2 = 0, .epsilon = 1e6, .weight_decay = 0});
+  const StepResult b = limited.step(batch, {.learning_rate = 1, .beta1 = 0, .beta2 = 0, .epsilon = 1e6, .weight_decay = 0});
+  CHECK(a.gradient_norm == doctest::Approx(b.gradient_norm));
+  Trainer<model, Cpu<double>> start({.batch = 5});
+  const double x = start.parameter("final_norm.gain")[3];
+  const double moved_free = free.parameter("final_norm.gain")[3] - x, moved_limited = limited.parameter("final_norm.gain")[3] - x;
+  CHECK(moved_limited == doctest::Approx(moved_free * 1e-3 / (a.gradient_norm + 1e-6)).epsilon(1e-6));
+}
+
+TEST_CASE("a loss that is not finite stops the step, names a parameter and changes nothing") {
+  Trainer<model> trainer({.batch = 5});
+  trainer.parameter("blocks.1.mlp.up.weight")[7] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> before(trainer.parameters().begin(), trainer.parameters().end());
+  const StepResult result = trainer.step(some_batch(), {});
+  CHECK(!result.finite);
+  CHECK(!result.culprit.empty());
+  CHECK(trainer.steps() == 0);
+  CHECK(std::memcmp(before.data(), trainer.parameters().data(), before.size() * sizeof(float)) == 0);
+  trainer.parameter("blocks.1.mlp.up.weight")[7] = 0;
+  CHECK(trainer.step(some_batch(), {}).finite);  // nothing of the broken gradient is left
+}
+
+TEST_CASE("what does not fit is refused with a sentence") {
+  Trainer<model> trainer({.batch = 5});
+  TokenBatch batch = some_batch();
+  batch.tokens[9] = 32;
+  CHECK_THROWS_WITH_AS(trainer.step(batch, {}), doctest::Contains("token 32 with label"), Error);
+  batch = some_batch();
+  batch.labels[9] = 77;
+  CHECK_THROWS_AS(trainer.step(batch, {}), Error);
+  batch = some_batch();
+  batch.offsets = {0, 25, 78};
+  CHECK_THROWS_WITH_AS(trainer.loss(batch), doctest::Contains("a sequence of 25 tokens for a context of 24"), Error);
+  Trainer<model> small({.batch = 2});
+  CHECK_THROWS_WITH_AS(small.step(some_batch(), {}), doctest::Contains("5 sequences for a trainer made for at most 2"), Error);
+  CHECK_THROWS_WITH_AS(Trainer<model>({.context = 25}), doctest::Contains("the model's positions end at 24"), Error);
+}
+
+TEST_CASE("gradient slots are bounded in bytes, and one always exists") {
+  CHECK(Trainer<model>({.batch = 8, .slots = 4}).slots() == 4);
+  CHECK(Trainer<model>({.batch = 2, .slots = 4}).slots() == 2);
+  CHECK(Trainer<model>({.batch = 8, .slots = 4, .slot_bytes = 1}).slots() == 1);
+}
+
+TEST_CASE("a step touches no new memory") {
+  Trainer<model> trainer({.batch = 5, .threads = 2});
+  const TokenBatch batch = some_batch();
+  for (int i = 0; i < 3; ++i) trainer.step(batch, {});
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  for (int i = 0; i < 20; ++i) trainer.step(batch, {});
+  getrusage(RUSAGE_SELF, &after);
+  CHECK(after.ru_minflt - before.ru_minflt < 20);
+}
+
+TEST_CASE("logits are those of the last position, and the same for any length of what follows") {
+  Trainer<model> trainer({.batch = 1});
+  const std::vector<std::int32_t> tokens{3, 1, 4, 1, 5, 9, 2, 6};
+  const auto all = trainer.logits(tokens);
+  REQUIRE(all.size() == 8 * 32);
+  const std::vector<float> third(all.begin() + 2 * 32, all.begin() + 3 * 32);
+  const auto three = trainer.logits(std::span(tokens).first(3)).last(32);
+  CHECK(std::equal(third.begin(), third.end(), three.begin()));
+}
+
+TEST_SUITE_END();
