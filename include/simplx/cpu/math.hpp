@@ -8,7 +8,8 @@
 ///
 /// float: a polynomial of degree 6 on |r| <= ln(2)/2, relative error below 1.5e-7; the argument is clamped to
 /// [-87.33, 88.37], so that results are normal numbers: exp(-1000) is 1.2e-38, never 0. NaN stays NaN, so that
-/// a broken loss is seen. A lane of a vector and a single float give the same bits. double: std::exp, lane by lane; it serves gradient checks.
+/// a broken loss is seen. A lane of a vector and a single float give the same bits. double: std::exp, lane by
+/// lane; it serves gradient checks.
 
 #include <simplx/cpu/simd.hpp>
 

@@ -19,8 +19,8 @@ namespace detail {
 __attribute__((noinline)) inline float fma_chains(long rounds, float factor) {
   using V = Vec<float>;
   const V f = splat<V>(factor), t = splat<V>(1e-3f);
-  const auto from = [](float start) { return splat<V>(start); };  // chains that begin alike would be merged
-  V a = from(1), b = from(2), c = from(3), d = from(4), e = from(5), g = from(6);
+  const auto from = [](float start) { return splat<V>(start); };  // none begins at its fixed point 1, and no two alike
+  V a = from(1.5f), b = from(2), c = from(3), d = from(4), e = from(5), g = from(6);
   V h = from(7), i = from(8), j = from(9), k = from(10), l = from(11), m = from(12);
   for (long r = 0; r < rounds; ++r) {
     a = a * f + t, b = b * f + t, c = c * f + t, d = d * f + t, e = e * f + t, g = g * f + t;

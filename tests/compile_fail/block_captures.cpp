@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// expect: error: .*simplx: the block of a stack uses an expression that was made outside it
+// expect: at_line<.*, 11L?, 15L?
+#include <simplx/simplx.hpp>
+
+using namespace simplx;
+
+struct Net {
+  constexpr Expr operator()() const {
+    Expr x = input("x", rows_of(Axis::tokens, 64));
+    Expr shared = weight("shared", 64, 64);
+#ifdef FIXED
+    return stack("blocks", 2, [](Expr y) { return y * weight("own", 64, 64); }, x * shared);
+#else
+    return stack("blocks", 2, [shared](Expr y) { return y * shared; }, x);
+#endif
+  }
+};
+inline constexpr Net model{};
+static_assert(parameters<model> > 0);

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// expect: error: .*simplx: a block of a stack must return the width \(left number\) it is given \(right number\)
+// expect: 32L? == 64
+#include <simplx/simplx.hpp>
+
+using namespace simplx;
+
+struct Narrowing {
+  constexpr Expr operator()(Expr x) const {
+#ifdef FIXED
+    return x * weight("w", 64, 64);
+#else
+    return x * weight("w", 64, 32);
+#endif
+  }
+};
+struct Net {
+  constexpr Expr operator()() const { return stack("blocks", 2, Narrowing{}, input("x", rows_of(Axis::tokens, 64))); }
+};
+inline constexpr Net model{};
+static_assert(parameters<model> > 0);

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// expect: error: .*simplx: parallel branches have one skip, mlp_skip \(alpha_comb\): set .attention_skip = no_branch
+#include <simplx/simplx.hpp>
+
+using namespace simplx;
+
+constexpr BlockConfig block{.branches = Branches::parallel
+#ifdef FIXED
+    , .attention_skip = no_branch
+#endif
+};
+inline constexpr Decoder model{.block = block};
+static_assert(parameters<model> > 0);

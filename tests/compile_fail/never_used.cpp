@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// expect: an expression made by the model, e.g. a weight, is never used: remove it or use it
+#include <simplx/simplx.hpp>
+
+using namespace simplx;
+
+struct Net {
+  constexpr Expr operator()() const {
+    Expr x = input("x", rows_of(Axis::tokens, 64)), unused = weight("unused", 64, 64);
+#ifdef FIXED
+    return x * unused;
+#else
+    return x * weight("w", 64, 64);
+#endif
+  }
+};
+inline constexpr Net model{};
+static_assert(parameters<model> > 0);

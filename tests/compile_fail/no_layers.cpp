@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// expect: error: .*simplx: a stack needs at least one layer
+#include <simplx/simplx.hpp>
+
+using namespace simplx;
+
+#ifdef FIXED
+inline constexpr Decoder model{.block = pre_ln, .layers = 1};
+#else
+inline constexpr Decoder model{.block = pre_ln, .layers = 0};
+#endif
+static_assert(parameters<model> > 0);

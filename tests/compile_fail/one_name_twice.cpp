@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// expect: error: .*simplx: two parameters have one name \(lines: left and right number\)
+// expect: or make it once and use the variable twice
+// expect: at_line<.*, 12L?, 16L?
+#include <simplx/simplx.hpp>
+
+using namespace simplx;
+
+struct Twice {
+  constexpr Expr operator()() const {
+    Expr x = input("x", rows_of(Axis::tokens, 128));
+    auto h = relu(x * weight("weight", 128, 512));
+#ifdef FIXED
+    return h * weight("weight2", 512, 128);
+#else
+    return h * weight("weight", 512, 128);
+#endif
+  }
+};
+inline constexpr Twice model{};
+static_assert(parameters<model> > 0);

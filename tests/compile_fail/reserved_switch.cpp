@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// expect: error: .*simplx: this switch of BlockConfig is reserved
+#include <simplx/simplx.hpp>
+
+using namespace simplx;
+
+#ifdef FIXED
+constexpr BlockConfig block{.gated = false};
+#else
+constexpr BlockConfig block{.gated = true};
+#endif
+inline constexpr Decoder model{.block = block};
+static_assert(parameters<model> > 0);

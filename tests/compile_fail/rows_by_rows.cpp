@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// expect: error: .*simplx: in x \* W the right operand must have a static number of rows
+#include <simplx/simplx.hpp>
+
+using namespace simplx;
+
+struct Net {
+  constexpr Expr operator()() const {
+    Expr x = input("x", rows_of(Axis::tokens, 64)), y = x * weight("w", 64, 64);
+#ifdef FIXED
+    return x * y;
+#else
+    return x * transpose(y);
+#endif
+  }
+};
+inline constexpr Net model{};
+static_assert(parameters<model> > 0);
