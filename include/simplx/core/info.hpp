@@ -134,7 +134,8 @@ constexpr Flat<count> flatten(Node* root) {
     info.observed = node->observed;
     info.result = node->result;
     info.stack = node->block != nullptr;
-    info.saved[node->shape.axis] = node->saved;
+    const Shape& shape = node->shape;
+    info.saved[shape.axis] = shape.is_fixed() ? round_up(node->saved * shape.rows, alignment) : node->saved;
     info.packed = node->packed;
     if (node->kind == Kind::parameter) {
       info.trained = node->shape.columns();

@@ -51,6 +51,7 @@ struct LaneOf {
   using type = V;
 };
 template <class V>
+  requires requires(V& v) { v[0]; }
 struct LaneOf<V, false> {
   using type = std::remove_cvref_t<decltype(std::declval<V&>()[0])>;
 };

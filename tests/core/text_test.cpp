@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/core/text.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace simplx;
+
+static_assert(Tag("relu") == Tag("relu") && !(Tag("relu") == Tag("rel")) && Tag().empty());
+static_assert(Name("mlp").size() == 3 && Name("mlp").view() == "mlp");
+static_assert([] {
+  Name name = "up.weight";
+  name.put_in_scope("mlp");
+  return name;
+}() == Name("mlp.up.weight"));
+static_assert(Name("a").hash() != Name("b").hash());
+
+TEST_CASE("core/text: a name that is too long is refused") {
+  CHECK_THROWS(Tag("a name of twenty-four chars"));
+  Name name = "0123456789012345678901234567890123456789";
+  name.put_in_scope("0123456789012345678901234567890123456789");
+  CHECK(name.size() == 81);
+  CHECK_THROWS(name.put_in_scope("a scope too many"));
+}

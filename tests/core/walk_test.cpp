@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/core/walk.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+
+struct Inner {
+  constexpr Expr operator()(Expr x) const { return x * vector("gain", width(x)); }
+};
+struct Outer {
+  constexpr Expr operator()(Expr x) const {
+    auto shared = weight("shared", 4, 4);  // made here, given to nobody
+    return named("left", Inner{})(x * shared) + named("right", Inner{})(x * shared);
+  }
+};
+struct Net {
+  constexpr Expr operator()() const {
+    auto mine = vector("mine", 4);
+    auto x = variable("x", rows_of(Axis::tokens, 4)) * mine;
+    x = named("given", [](Expr y, Expr gain) { return y * gain + vector("own", 4); })(x, mine);
+    return named("outer", Outer{})(x);
+  }
+};
+inline constexpr Net net{};
+
+/// The same values, made in another order.
+struct Forwards {
+  constexpr Expr operator()() const {
+    auto a = vector("a", 4), b = vector("b", 4);
+    return variable("x", rows_of(Axis::tokens, 4)) * a + b;
+  }
+};
+struct Backwards {
+  constexpr Expr operator()() const {
+    auto b = vector("b", 4), a = vector("a", 4);
+    auto x = variable("x", rows_of(Axis::tokens, 4));
+    return x * a + b;
+  }
+};
+inline constexpr Forwards forwards{};
+inline constexpr Backwards backwards{};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("core/walk");
+
+TEST_CASE("a scope names what is made in it, never what it is given") {
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : tensors_of<net>().parameters) names.push_back(tensor.name);
+  std::ranges::sort(names);
+  CHECK(names == std::vector<std::string>{"given.own", "mine", "outer.left.gain", "outer.right.gain", "outer.shared"});
+}
+
+TEST_CASE("nodes are numbered from the root: the order of creation does not matter") {
+  static_assert(same_graph<forwards, backwards>());
+  const auto a = tensors_of<forwards>().parameters, b = tensors_of<backwards>().parameters;
+  CHECK(a[0].name == "a");
+  CHECK(b[0].name == "a");
+  CHECK(a[1].offset == b[1].offset);
+}
+
+TEST_CASE("sharing is identity: one variable used twice is one value") {
+  struct Shared {
+    constexpr Expr operator()() const {
+      auto y = relu(variable("x", rows_of(Axis::tokens, 4)) * weight("w", 4, 4));
+      return y * y + y;
+    }
+  };
+  static constexpr Shared shared{};
+  // x, w, product, relu, square, sum, output, root
+  static_assert(GraphOf<shared>::count == 8);
+}
+
+TEST_CASE("a model that returns what it is given") {
+  struct Same {
+    constexpr Expr operator()() const { return named("scope", [](Expr x) { return x; })(variable("x", rows_of(Axis::tokens, 4))); }
+  };
+  static constexpr Same same{};
+  Evaluation<same> run(Rows{.tokens = 2});
+  test::fill_inputs(run);
+  run.forward();
+  CHECK(std::ranges::equal(run.output(), run.input("x")));
+}
+
+TEST_SUITE_END();
