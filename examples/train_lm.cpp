@@ -220,7 +220,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "The result does not depend on it")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_option("--batch", options.batch, "Sequences in a step")->check(CLI::Range(1, 4096))->capture_default_str();
   app.add_option("--learning-rate", options.learning_rate, "Peak; warms up over 5 % of the steps and falls to zero")
-      ->check(CLI::Range(1e-9, 10.0))->capture_default_str();
+      ->check(CLI::Range(1e-12, 1e30))->capture_default_str();
   app.add_option("--out", options.out, "Directory of the run")->type_name("DIR")->capture_default_str();
   try {
     app.parse(argc, argv);
