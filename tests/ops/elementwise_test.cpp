@@ -5,7 +5,21 @@
 
 using namespace simplx;
 
+// An op from outside of the library, as in the README.
+template <>
+struct simplx::op<"square"> : simplx::elementwise {
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto x) { return x * x; }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto x) { return 2 * g * x; }
+};
+constexpr simplx::Expr square(simplx::At x) { return simplx::apply<"square">({}, x); }
+
 namespace {
+
+struct Outside {
+  constexpr Expr operator()(Expr x) const { return square(x * weight("w", width(x), width(x), normal(1))) - square(x); }
+};
 
 struct Arithmetic {
   constexpr Expr operator()(Expr x) const {
@@ -46,6 +60,7 @@ inline constexpr test::OnTokens<Kinked> kinked{11};
 inline constexpr test::OnTokens<Shared> shared8{8}, shared3{3};
 inline constexpr test::OnTokens<Static> static8{8}, static3{3};
 inline constexpr test::OnTokens<ProbesAndOutputs> probes{8};
+inline constexpr test::OnTokens<Outside> outside{8}, outside_odd{3};
 
 }  // namespace
 
@@ -88,6 +103,12 @@ TEST_CASE("several results, and a probe whose value and gradient can be read") {
     }
   });
   CHECK(found == 1);
+}
+
+TEST_CASE("an op of the user's own is differentiated, fused and vectorised like those of the library") {
+  static_assert(GraphOf<outside>::fusion.steps == 1);
+  test::check_model<outside>();
+  test::check_model<outside_odd>();
 }
 
 TEST_CASE("relu away from its kink") { test::check_model<kinked>({.step = 1e-3}); }

@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The README's programs are those that are compiled: the first is examples/my_block.cpp, the op is in the tests."""
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+def main():
+    program, extension = re.findall(r"```cpp\n(.*?)```", read("README.md"), re.S)
+    faults = []
+    if program != read("examples", "my_block.cpp").split("\n", 1)[1]:
+        faults.append("the first program of the README is not examples/my_block.cpp")
+    if extension not in read("tests", "ops", "elementwise_test.cpp"):
+        faults.append("the op of the README is not in tests/ops/elementwise_test.cpp")
+    for fault in faults:
+        print(fault)
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()
