@@ -93,7 +93,7 @@ long calibrate(const Options& options, const TrainerOptions& trainer_options, Ba
     trial.step(batch, {});
     if (warm_up-- == 0) begin = Clock::now(), steps = 0;
   }
-  constexpr double share_of_training = 0.97;  // the rest is validation
+  constexpr double share_of_training = 0.93;  // the rest is validation, and caution
   return std::max(1L, static_cast<long>(options.minutes * 60 * share_of_training * static_cast<double>(steps) / since(begin)));
 }
 
@@ -179,7 +179,7 @@ int train(const Options& options) {
 
     const double now = since(begin), speed = static_cast<double>(window_steps * tokens_per_step) / (now - window_begin);
     std::optional<double> val_loss;
-    if (validates) val_loss = last_validation = validate(trainer, validation, held_out, step == steps ? 64 : 8);
+    if (validates) val_loss = last_validation = validate(trainer, validation, held_out, 32);
     log.write({step, static_cast<long long>(step) * tokens_per_step, since(begin), window_loss / static_cast<double>(window_steps),
                val_loss, optimiser.learning_rate, result.gradient_norm, speed});
     const std::string line = fmt::format("step {:>6}/{}  loss {:.3f}  {:>7.0f} bytes/s  {:.0f} % of peak  {} left", step, steps,

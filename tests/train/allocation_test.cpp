@@ -9,6 +9,10 @@
 #include <cstdlib>
 #include <new>
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // new and delete below are a pair, by malloc and free
+#endif
+
 namespace {
 std::atomic<bool> counting{false};
 std::atomic<long> allocations{0};

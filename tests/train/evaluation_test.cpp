@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/train/evaluation.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+struct Net {
+  constexpr Expr operator()() const {
+    return variable("x", rows_of(Axis::tokens, 4)) * weight("w", 4, 8) * hyper("factor", 2);
+  }
+};
+inline constexpr Net net{};
+}  // namespace
+
+TEST_SUITE_BEGIN("train/evaluation");
+
+TEST_CASE("everything is reachable by its name, and unknown names are errors") {
+  Evaluation<net> run(Rows{.tokens = 3});
+  CHECK(run.parameter("w").size() == 32);
+  CHECK(run.constant("factor")[0] == 2);
+  CHECK_THROWS_WITH_AS(run.parameter("v"), "the model has no tensor named 'v'", Error);
+  CHECK_THROWS_AS(run.constant("w"), Error);
+  CHECK_THROWS_AS(run.indices("tokens"), Error);
+  CHECK_THROWS_WITH_AS(Evaluation<net>(Rows{.tokens = 5}, 0, {2, 2}), doctest::Contains("4 tokens together, not 5"), Error);
+}
+
+TEST_CASE("a hyper-parameter set at run time is used") {
+  Evaluation<net> run(Rows{.tokens = 1});
+  test::fill_inputs(run);
+  run.forward();
+  const double before = run.output()[3];
+  run.constant("factor")[0] = 6;
+  run.forward();
+  CHECK(run.output()[3] == doctest::Approx(3 * before));
+}
+
+TEST_CASE("backward sets the gradients; running twice gives them once") {
+  Evaluation<net> run(Rows{.tokens = 2});
+  test::fill_inputs(run);
+  std::vector<double> first;
+  for (int i = 0; i < 2; ++i) {
+    run.forward();
+    std::ranges::fill(run.seed(), 1.0);
+    run.backward();
+    if (i == 0) first.assign(run.gradients().begin(), run.gradients().end());
+  }
+  CHECK(std::ranges::equal(first, run.gradients()));
+}
+
+TEST_SUITE_END();

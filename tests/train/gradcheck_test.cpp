@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/train/gradcheck.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+// Ops with a fault each: what the check is for.
+template <>
+struct simplx::op<"wrong sign"> : simplx::elementwise {
+  static constexpr auto f(auto x) { return -x; }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto) { return g; }
+};
+template <>
+struct simplx::op<"nearly right"> : simplx::elementwise {
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto x) { return x * x; }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto x) { return g * x * 2.001; }
+};
+
+namespace {
+struct WrongSign {
+  constexpr Expr operator()(Expr x) const { return apply<"wrong sign">({}, At(x * weight("w", width(x), 8))) + x; }
+};
+struct NearlyRight {
+  constexpr Expr operator()(Expr x) const { return apply<"nearly right">({}, At(x * weight("w", width(x), 8))); }
+};
+inline constexpr test::OnTokens<WrongSign> wrong_sign{8};
+inline constexpr test::OnTokens<NearlyRight> nearly_right{8};
+
+template <auto const& model>
+GradientReport report() {
+  Evaluation<model> run(Rows{.tokens = 3});
+  test::fill_inputs(run);
+  return check_gradients(run);
+}
+}  // namespace
+
+TEST_SUITE_BEGIN("train/gradcheck");
+
+TEST_CASE("a wrong sign and an error of a twentieth of a percent are found by both checks") {
+  CHECK(report<wrong_sign>().worst > 1);
+  CHECK(report<wrong_sign>().adjoint > 1e-3);
+  CHECK(report<nearly_right>().worst > 4e-4);
+  CHECK(report<nearly_right>().worst < 6e-4);
+  CHECK(report<nearly_right>().adjoint > 1e-6);
+  CHECK(!report<nearly_right>().worst_name.empty());
+}
+
+TEST_CASE("derivatives by extrapolated differences are good to ten digits") {
+  CHECK(detail::derivative([](double h) { return std::exp(1 + h); }, 0.1) == doctest::Approx(std::exp(1)).epsilon(1e-11));
+  CHECK(detail::derivative([](double h) { return std::sin(3 * h); }, 0.1) == doctest::Approx(3).epsilon(1e-11));
+}
+
+TEST_SUITE_END();
