@@ -10,6 +10,7 @@
 #include <simplx/core/layers.hpp>
 #include <simplx/core/layout.hpp>
 #include <simplx/core/rules.hpp>
+#include <simplx/core/unroll.hpp>
 
 #include <utility>
 
@@ -142,32 +143,38 @@ struct Graph {
   using layers_of = LayersOf<Source, node, static_cast<int>(flat.label[node].attributes.integers[0])>;
 
   struct Table {
-    Info info[count];
+    Info info[count]{};
+    int stack[count]{};  ///< numbers of the stacks
+    int stacks = 0;
   };
-  /// The numbers of the planner, with what the layers of each stack need.
-  static constexpr Table table = []<int... i>(std::integer_sequence<int, i...>) {
-    Table result{};
-    const auto fill = [&]<int node>(std::integral_constant<int, node>) {
-      Info info = flat.info[node];
-      if constexpr (flat.info[node].stack) {
-        using Layers = layers_of<node>;
-        constexpr int last = Layers::layers;
-        const Index carry =
-            info.shape.is_fixed() ? round_up(info.shape.columns(), alignment) : info.shape.cols;
-        info.parameters = Layers::offsets.parameter[last];
-        info.trained = Layers::offsets.trained;
-        info.constants = Layers::offsets.constant[last];
-        info.packed = Layers::offsets.packed[last];
-        info.saved = Layers::offsets.kept[last];
-        info.saved[info.shape.axis] += (last - 1) * carry;  // what goes from layer to layer
-        info.workspace = Layers::offsets.temporary;
-        info.workspace[info.shape.axis] += carry;  // a second gradient of the carry
-      }
-      result.info[node] = info;
-    };
-    (fill(std::integral_constant<int, i>{}), ...);
+  static constexpr Table plain = [] {
+    Table result;
+    for (int i = 0; i < count; ++i) {
+      result.info[i] = flat.info[i];
+      if (flat.info[i].stack) result.stack[result.stacks++] = i;
+    }
     return result;
-  }(std::make_integer_sequence<int, count>{});
+  }();
+  /// The numbers of the planner, with what the layers of each stack need.
+  static constexpr Table table = [] {
+    Table result = plain;
+    detail::unroll<0, plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+      constexpr int node = plain.stack[s];
+      using Layers = layers_of<node>;
+      constexpr int last = Layers::layers;
+      Info& info = result.info[node];
+      const Index carry = info.shape.is_fixed() ? round_up(info.shape.columns(), alignment) : info.shape.cols;
+      info.parameters = Layers::offsets.parameter[last];
+      info.trained = Layers::offsets.trained;
+      info.constants = Layers::offsets.constant[last];
+      info.packed = Layers::offsets.packed[last];
+      info.saved = Layers::offsets.kept[last];
+      info.saved[info.shape.axis] += (last - 1) * carry;  // what goes from layer to layer
+      info.workspace = Layers::offsets.temporary;
+      info.workspace[info.shape.axis] += carry;  // a second gradient of the carry
+    });
+    return result;
+  }();
 
   static constexpr Fusion<count> fusion = fuse<count>(table.info, count);
   static constexpr Plan<count> plan = make_plan<count>(table.info, count, fusion);
