@@ -34,6 +34,13 @@ struct Repeated {  // one matrix on both sides
     return x * (w * w) + (x * w) * transpose(w);
   }
 };
+struct KeptForProducts {  // values that nobody but the product's own pull-back needs
+  constexpr Expr operator()(Expr x) const {
+    auto h = (x + vector("a", width(x))) * weight("w", width(x), 16, normal(0.5));
+    auto computed = weight("u", 16, 8) + weight("v", 16, 8);
+    return (h + vector("b", 16)) * computed + vector("c", 8);
+  }
+};
 
 inline constexpr test::OnTokens<Product<16>> wide{8}, odd_in{5};
 inline constexpr test::OnTokens<Product<3>> odd_out{8};
@@ -43,6 +50,7 @@ inline constexpr test::OnTokens<Transposed<5>> transposed_odd{7};
 inline constexpr test::OnTokens<Epilogues> epilogues{16};
 inline constexpr test::OnTokens<Computed> computed{8}, computed_odd{3};
 inline constexpr test::OnTokens<Repeated> repeated{8}, repeated_odd{3};
+inline constexpr test::OnTokens<KeptForProducts> kept{8}, kept_odd{5};
 inline constexpr test::OnTokens<Product<64>> for_floats{48};
 
 }  // namespace
@@ -71,6 +79,11 @@ TEST_CASE("right operands that are computed, and used on both sides") {
   test::check_model<computed_odd>();
   test::check_model<repeated>();
   test::check_model<repeated_odd>();
+}
+
+TEST_CASE("a product keeps what its own pull-back reads") {
+  test::check_model<kept>();
+  test::check_model<kept_odd>();
 }
 
 TEST_CASE("floats agree with the reference") { CHECK(test::distance_to_reference<for_floats, float>() < 1e-5); }
