@@ -15,6 +15,8 @@ struct On {
   F f;
   constexpr Expr operator()() const { return f(variable("x", rows_of(Axis::tokens, 4))); }
 };
+template <class F>
+On(F) -> On<F>;  // clang 14 deduces none for aggregates
 inline constexpr On activation{[](Expr x) { return relu(x * weight("w", 4, 4)); }};
 inline constexpr On residual{[](Expr x) { return x + scalar("a") * (x * weight("w", 4, 4)); }};
 inline constexpr On two_products{[](Expr x) { return scalar("a") * (x * weight("w", 4, 4)) + scalar("b") * (x * weight("u", 4, 4)); }};

@@ -41,6 +41,14 @@ struct KeptForProducts {  // values that nobody but the product's own pull-back 
     return (h + vector("b", 16)) * computed + vector("c", 8);
   }
 };
+struct OnData {  // X needs no gradient, but W's pull-back reads it
+  constexpr Expr operator()() const {
+    auto x = input("x", rows_of(Axis::tokens, 8)) * 2.0 + 1.0;
+    return tail(x * weight("w", 8, 16, normal(0.5)));
+  }
+  static constexpr Expr tail(Expr h) { return (h * vector("g", 16)) * weight("u", 16, 8) * vector("c", 8); }
+};
+inline constexpr OnData on_data{};
 
 inline constexpr test::OnTokens<Product<16>> wide{8}, odd_in{5};
 inline constexpr test::OnTokens<Product<3>> odd_out{8};
@@ -84,6 +92,7 @@ TEST_CASE("right operands that are computed, and used on both sides") {
 TEST_CASE("a product keeps what its own pull-back reads") {
   test::check_model<kept>();
   test::check_model<kept_odd>();
+  test::check_model<on_data>();
 }
 
 TEST_CASE("floats agree with the reference") { CHECK(test::distance_to_reference<for_floats, float>() < 1e-5); }
