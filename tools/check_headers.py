@@ -5,7 +5,6 @@ import concurrent.futures
 import os
 import subprocess
 import sys
-import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(ROOT, "include"),
@@ -13,11 +12,9 @@ FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I", os.
 
 
 def check(job):
-    compiler, header, folder = job
-    unit = os.path.join(folder, header.replace("/", "_") + ".cpp")
-    with open(unit, "w", encoding="utf-8") as file:
-        file.write(f"#include <simplx/{header}>\n#include <simplx/{header}>\n")
-    done = subprocess.run([compiler, *FLAGS, unit], capture_output=True, text=True, check=False)
+    compiler, header = job
+    unit = f"#include <simplx/{header}>\n#include <simplx/{header}>\n"
+    done = subprocess.run([compiler, *FLAGS, "-x", "c++", "-"], input=unit, capture_output=True, text=True, check=False)
     return (compiler, header, done.stderr) if done.returncode else None
 
 
@@ -25,10 +22,9 @@ def main():
     base = os.path.join(ROOT, "include", "simplx")
     headers = [os.path.relpath(os.path.join(folder, name), base)
                for folder, _, names in os.walk(base) for name in names if name.endswith(".hpp")]
-    with tempfile.TemporaryDirectory() as folder:
-        jobs = [(compiler, header, folder) for compiler in sys.argv[1:] for header in sorted(headers)]
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            faults = [fault for fault in pool.map(check, jobs) if fault]
+    jobs = [(compiler, header) for compiler in sys.argv[1:] for header in sorted(headers)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        faults = [fault for fault in pool.map(check, jobs) if fault]
     for compiler, header, text in faults:
         print(f"{compiler}: {header}\n{text}")
     print(f"{len(jobs)} checks, {len(faults)} faults")

@@ -39,6 +39,15 @@ TEST_CASE("a file appears when it is complete, and replaces the old one then") {
   fs::remove(path);
 }
 
+TEST_CASE("a name that a directory has is refused, and nothing is left behind") {
+  const fs::path path = fs::temp_directory_path() / "simplx_file_test.dir";
+  fs::create_directories(path / "inside");
+  CHECK_THROWS_AS(write_file(path, "x"), Error);
+  CHECK(!fs::exists(path.string() + ".partial"));
+  CHECK(fs::is_directory(path / "inside"));
+  fs::remove_all(path);
+}
+
 TEST_CASE("a directory that does not exist is named, with the reason and a hint") {
   CHECK_THROWS_WITH_AS(write_file("/nonexistent/simplx/file", "x"),
                        "cannot create /nonexistent/simplx/file: No such file or directory\n"

@@ -63,10 +63,35 @@ TEST_CASE("the bytes of a file are those of the format") {
   CHECK(back.find("c") == nullptr);
 }
 
-TEST_CASE("a tensor whose bytes do not fit its shape is not written") {
-  const double values[3] = {};
-  const Tensor tensor{"t", Dtype::f64, {2}, std::as_bytes(std::span(values))};
-  CHECK_THROWS_AS(write_safetensors(path, std::span(&tensor, 1)), Error);
+TEST_CASE("empty tensors come back, wherever their names sort") {
+  const float values[2] = {1, 2};
+  const Tensor tensors[] = {{"z", Dtype::f32, {5, 0}, {}},
+                            {"m", Dtype::f32, {2}, std::as_bytes(std::span(values))},
+                            {"a", Dtype::f64, {0}, {}}};
+  write_safetensors(path, tensors);
+  const SafetensorsFile back = SafetensorsFile::read(path);
+  REQUIRE(back.tensors().size() == 3);
+  CHECK(back.find("z")->shape == std::vector<Index>{5, 0});
+  CHECK(back.find("z")->bytes.empty());
+  CHECK(std::memcmp(back.find("m")->bytes.data(), values, 8) == 0);
+  write_safetensors(path, std::span(tensors, 1));
+  CHECK(SafetensorsFile::read(path).find("z")->elements() == 0);
+}
+
+TEST_CASE("what no reader would take is not written") {
+  const double values[2] = {};
+  const auto bytes = std::as_bytes(std::span(values));
+  fs::remove(path);
+  const auto refused = [](std::vector<Tensor> tensors) {
+    CHECK_THROWS_AS(write_safetensors(path, tensors), Error);
+    CHECK(!fs::exists(path));
+  };
+  refused({{"t", Dtype::f64, {3}, bytes}});
+  refused({{"t", Dtype::f64, {-1, -2}, bytes}});
+  refused({{"t", Dtype::f64, {Index(1) << 61, 8}, {}}});
+  refused({{"t", Dtype::f64, {2}, bytes}, {"t", Dtype::f64, {2}, bytes}});
+  refused({{"__metadata__", Dtype::f64, {2}, bytes}});
+  refused({{"t\xff", Dtype::f64, {2}, bytes}});
 }
 
 TEST_CASE("hostile files are refused with the reason") {
@@ -86,6 +111,8 @@ TEST_CASE("hostile files are refused with the reason") {
       {"{" + entry("x", "F32", "[-1]", "[0,4]") + "}", 4, "its shape holds -1"},
       {"{" + entry("x", "F32", "[1.5]", "[0,4]") + "}", 4, "its shape holds 1.5"},
       {"{" + entry("x", "F32", "[4611686018427387904,4]", "[0,4]") + "}", 4, "more bytes than the file has"},
+      {"{" + entry("x", "F32", "[0,4611686018427387904]", "[0,0]") + "}", 0, "more bytes than the file has"},
+      {"{" + entry("x", "F32", "[0]", "[0,4]") + "}", 4, "its shape needs 0"},
       {"{" + entry("x", "F32", "[1]", "[0,8]") + "}", 4, "outside of the data"},
       {"{" + entry("x", "F32", "[1]", "[4,0]") + "}", 4, "outside of the data"},
       {"{" + entry("x", "F32", "[2]", "[0,4]") + "}", 8, "its shape needs 8"},
@@ -107,6 +134,9 @@ TEST_CASE("hostile files are refused with the reason") {
   CHECK(message().find("it has 3 bytes") != std::string::npos);
   fs::remove(path);
   CHECK(message().find("cannot read") == 0);
+  fs::create_directory(path);
+  CHECK(message() == "cannot read " + path.string() + ": Is a directory\n  hint: check that it is a file and may be read");
+  fs::remove(path);
 }
 
 TEST_SUITE_END();

@@ -39,6 +39,7 @@ class AtomicFile {
   }
 
   void write(std::span<const std::byte> bytes) {
+    if (bytes.empty()) return;  // fwrite must not see the null pointer of an empty span
     if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) fail("write");
   }
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
@@ -51,7 +52,12 @@ class AtomicFile {
 #endif
     if (!good) fail("write");
     std::FILE* file = std::exchange(file_, nullptr);
-    if (std::fclose(file) != 0 || std::rename(partial_.c_str(), path_.c_str()) != 0) fail("finish");
+    if (std::fclose(file) != 0 || std::rename(partial_.c_str(), path_.c_str()) != 0) {
+      const int reason = errno;
+      std::remove(partial_.c_str());
+      errno = reason;
+      fail("finish");
+    }
   }
 
  private:

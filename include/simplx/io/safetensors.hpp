@@ -19,6 +19,7 @@
 #include <bit>
 #include <cstdint>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <set>
 #include <vector>
@@ -46,17 +47,37 @@ struct Tensor {
 
 using Metadata = std::map<std::string, std::string>;
 
+namespace detail {
+
+/// The bytes that the shape of a tensor needs; throws Error for extents that cannot be.
+inline Index bytes_needed(const Tensor& tensor) {
+  Index size = bytes_of(tensor.dtype);
+  for (const Index extent : tensor.shape) {
+    if (extent < 0 || (extent > 0 && size > std::numeric_limits<Index>::max() / extent)) {
+      throw Error("tensor " + tensor.name + " has an impossible shape, with an extent of " + std::to_string(extent));
+    }
+    size *= extent;
+  }
+  return size;
+}
+
+}  // namespace detail
+
 /// Writes all tensors in their order; the file appears only when it is complete.
 ///
-/// Errors  throws Error if a size does not fit its shape, or the file cannot be written
+/// Errors  throws Error if a name is taken or not UTF-8, a size does not fit its shape, or the file cannot be written
 inline void write_safetensors(const std::filesystem::path& path, std::span<const Tensor> tensors,
                               const Metadata& metadata = {}) {
   static_assert(std::endian::native == std::endian::little, "simplx: safetensors are little endian");
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::set<std::string> taken{"__metadata__"};
   Index offset = 0;
   for (const Tensor& tensor : tensors) {
-    const Index size = tensor.elements() * bytes_of(tensor.dtype);
+    if (!taken.insert(tensor.name).second) {
+      throw Error("the name of tensor " + tensor.name + " is taken in " + path.string(), "give every tensor its own name");
+    }
+    const Index size = detail::bytes_needed(tensor);
     if (size != static_cast<Index>(tensor.bytes.size())) {
       throw Error("tensor " + tensor.name + " has " + std::to_string(tensor.bytes.size()) + " bytes, its shape needs " +
                   std::to_string(size));
@@ -65,7 +86,12 @@ inline void write_safetensors(const std::filesystem::path& path, std::span<const
                            {"data_offsets", {offset, offset + size}}};
     offset += size;
   }
-  std::string text = header.dump();
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const nlohmann::json::exception& error) {
+    throw Error("cannot write " + path.string() + ": " + error.what(), "names and metadata must be UTF-8");
+  }
   text.resize(static_cast<std::size_t>(round_up(static_cast<Index>(text.size()), 8)), ' ');
   const std::uint64_t length = text.size();
   AtomicFile file(path);
@@ -114,10 +140,12 @@ class SafetensorsFile {
   }
 
   void read_bytes() {
-    std::ifstream file(path_, std::ios::binary | std::ios::ate);
-    if (!file) throw Error("cannot read " + path_, "check that the file exists and may be read");
-    bytes_.resize(static_cast<std::size_t>(file.tellg()));
-    file.seekg(0);
+    std::error_code reason;  // of directories too, which a stream would open
+    const std::uintmax_t size = std::filesystem::file_size(path_, reason);
+    if (reason) throw Error("cannot read " + path_ + ": " + reason.message(), "check that it is a file and may be read");
+    std::ifstream file(path_, std::ios::binary);
+    if (!file) throw Error("cannot read " + path_, "check that the file may be read");
+    bytes_.resize(static_cast<std::size_t>(size));
     file.read(reinterpret_cast<char*>(bytes_.data()), static_cast<std::streamsize>(bytes_.size()));
     if (!file) throw Error("cannot read " + path_, "the file ended early");
   }
@@ -178,14 +206,19 @@ class SafetensorsFile {
     }
     const std::uint64_t data_size = bytes_.size() - data_begin_;
     std::uint64_t size = static_cast<std::uint64_t>(bytes_of(tensor.dtype));
-    if (!entry["shape"].is_array()) bad("its shape is no list");
-    for (const auto& extent : entry["shape"]) {
+    const auto& shape = entry["shape"];
+    if (!shape.is_array()) bad("its shape is no list");
+    // An extent of 0 needs no bytes whatever the others are, but their product must still fit an Index.
+    const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
+    const std::uint64_t limit = empty ? std::numeric_limits<Index>::max() : data_size;
+    for (const auto& extent : shape) {
       if (!extent.is_number_unsigned()) bad("its shape holds " + extent.dump());
       const std::uint64_t count = extent.get<std::uint64_t>();
-      if (count != 0 && size > data_size / count) bad("its shape needs more bytes than the file has");
-      size *= count;
+      if (count != 0 && size > limit / count) bad("its shape needs more bytes than the file has");
+      if (count != 0) size *= count;
       tensor.shape.push_back(static_cast<Index>(count));
     }
+    if (empty) size = 0;
     const auto& offsets = entry["data_offsets"];
     if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
         !offsets[1].is_number_unsigned()) {
@@ -203,10 +236,11 @@ class SafetensorsFile {
     tensors_.push_back(std::move(tensor));
   }
 
-  /// Tensors lie one after the other, without overlap and without holes.
+  /// Tensors lie one after the other, without overlap and without holes; an empty one before what begins where it ends.
   void check_coverage() {
-    std::stable_sort(tensors_.begin(), tensors_.end(),
-                     [](const Tensor& a, const Tensor& b) { return a.bytes.data() < b.bytes.data(); });
+    std::stable_sort(tensors_.begin(), tensors_.end(), [](const Tensor& a, const Tensor& b) {
+      return std::pair(a.bytes.data(), a.bytes.size()) < std::pair(b.bytes.data(), b.bytes.size());
+    });
     const std::byte* expected = bytes_.data() + data_begin_;
     for (const Tensor& tensor : tensors_) {
       if (tensor.bytes.data() != expected) {
