@@ -84,7 +84,7 @@ int run(Index sequences, int threads, bool training, bool serve) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   std::map<std::string, std::string> flags{{"--config", "tiny"}, {"--block", "sas_p"}, {"--threads", "1"}, {"--mode", "train"}};
   bool serve = false;
   for (int i = 1; i < argc; ++i) {
@@ -100,6 +100,10 @@ int main(int argc, char** argv) {
   }
   const int threads = std::atoi(flags["--threads"].c_str());
   const bool training = flags["--mode"] == "train";
+  if (!training && flags["--mode"] != "infer") {
+    std::fprintf(stderr, "no such mode: %s; train and infer can be run\n", flags["--mode"].c_str());
+    return 1;
+  }
   const std::string what = flags["--config"] + " " + flags["--block"];
   if (what == "tiny pre_ln") return run<tiny_pre_ln>(tiny.batch, threads, training, serve);
   if (what == "tiny sas_p") return run<tiny_sas_p>(tiny.batch, threads, training, serve);
@@ -108,5 +112,8 @@ int main(int argc, char** argv) {
   if (what == "paperlike pre_ln") return run<paperlike_pre_ln>(paperlike.batch, threads, training, serve);
   if (what == "paperlike sas_p") return run<paperlike_sas_p>(paperlike.batch, threads, training, serve);
   std::fprintf(stderr, "no such configuration: %s; tiny, small, paperlike and pre_ln, sas_p can be run\n", what.c_str());
+  return 1;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "error: %s\n", error.what());
   return 1;
 }

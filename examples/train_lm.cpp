@@ -46,13 +46,15 @@ double since(Clock::time_point begin) { return std::chrono::duration<double>(Clo
 
 /// The sources of the Python standard library, as Debian installs them; this repository's own sources otherwise.
 fs::path default_text() {
-  fs::path newest;
+  const std::string prefix = "python3.";
+  int newest = -1;  // as a number: 3.9 is older than 3.11
   std::error_code error;
   for (const auto& entry : fs::directory_iterator("/usr/lib", error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("python3.") && fs::exists(entry.path() / "os.py")) newest = std::max(newest, entry.path());
+    if (!name.starts_with(prefix) || !fs::exists(entry.path() / "os.py")) continue;
+    newest = std::max(newest, std::atoi(name.c_str() + prefix.size()));
   }
-  if (!newest.empty()) return newest;
+  if (newest >= 0) return fmt::format("/usr/lib/{}{}", prefix, newest);
   if (fs::exists(SIMPLX_SOURCE_DIR)) return SIMPLX_SOURCE_DIR;
   throw Error("no text was given, and the Python standard library is not installed", "name some with --text PATH");
 }
@@ -67,10 +69,22 @@ std::string build_type() {
   return fmt::format("{}, vectors of {} bytes", text, vector_bytes);
 }
 
+/// Refuses text without a single window, and says how much would do.
+void check_length(const std::vector<fs::path>& paths, const std::vector<Document>& documents, const char* purpose) {
+  Index longest = 0;
+  for (const Document& document : documents) longest = std::max(longest, document.end - document.begin);
+  if (longest > context) return;
+  throw Error(fmt::format("the text in {} is too short: its longest document {} has {} bytes, and a window takes {} bytes",
+                          paths[0].string(), purpose, longest, context + 1),
+              fmt::format("give a file of at least {} bytes, or more files", (context + 1) * TextOptions{}.held_out_one_in));
+}
+
+constexpr int validations = 10;  // in a run
+
 /// Held-out loss in nats per token, over windows spread evenly over the held-out text.
 template <class Trainer>
-double validate(Trainer& trainer, const Batches& windows, TokenBatch& batch, Index batches) {
-  batches = std::min(batches, windows.windows());
+double validate(Trainer& trainer, const Batches& windows, TokenBatch& batch) {
+  const Index batches = std::min<Index>(32, windows.windows());
   double total = 0;
   Index tokens = 0;
   for (Index i = 0; i < batches; ++i) {
@@ -81,20 +95,41 @@ double validate(Trainer& trainer, const Batches& windows, TokenBatch& batch, Ind
   return total / static_cast<double>(tokens);
 }
 
-/// How many steps fit in the time, from the speed of a few steps on a copy that is thrown away.
+/// How many steps fit in the time beside the validations, from the speed of a few on a copy that is thrown away.
 template <auto const& model>
-long calibrate(const Options& options, const TrainerOptions& trainer_options, Batches batches, TokenBatch& batch) {
+long calibrate(const Options& options, const TrainerOptions& trainer_options, Batches training, TokenBatch& batch,
+               const Batches& validation, TokenBatch& held_out) {
   Trainer<model> trial(trainer_options);
-  constexpr double seconds = 1.5;
-  long steps = 0;
-  auto begin = Clock::now();
-  for (int warm_up = 2; steps < 5 || since(begin) < seconds; ++steps) {
-    batches.next(batch);
+  const auto step = [&] {
+    training.next(batch);
     trial.step(batch, {});
-    if (warm_up-- == 0) begin = Clock::now(), steps = 0;
+  };
+  for (int warm_up = 0; warm_up < 3; ++warm_up) step();
+  long steps = 0;
+  const auto begin = Clock::now();
+  while (steps < 5 || since(begin) < 1.5) step(), ++steps;
+  const double each = since(begin) / static_cast<double>(steps);
+
+  const auto validation_begin = Clock::now();
+  validate(trial, validation, held_out);
+  const double validating = validations * since(validation_begin);
+  const double available = options.minutes * 60 * 0.97;  // the rest is caution
+  // However short the run, half of its time goes to training.
+  return std::max(1L, static_cast<long>(std::max(available - validating, available / 2) / each));
+}
+
+/// The parameter with the largest value, NaN above all: where a network that overflows went wrong.
+template <class Trainer>
+std::string largest_parameter(Trainer& trainer) {
+  std::string name;
+  double largest = -1;
+  for (const TensorInfo& tensor : trainer.tensors().parameters) {
+    for (const float value : trainer.parameter(tensor.name)) {
+      const double size = std::isnan(value) ? HUGE_VAL : std::abs(static_cast<double>(value));
+      if (size > largest) largest = size, name = tensor.name;
+    }
   }
-  constexpr double share_of_training = 0.93;  // the rest is validation, and caution
-  return std::max(1L, static_cast<long>(options.minutes * 60 * share_of_training * static_cast<double>(steps) / since(begin)));
+  return name;
 }
 
 /// Printable text: what is no character of ASCII becomes a question mark.
@@ -112,6 +147,8 @@ int train(const Options& options) {
   const std::vector<fs::path> paths = options.text.empty() ? std::vector{default_text()} : options.text;
   const Corpus corpus = read_text(paths, {.extensions = options.text.empty() ? std::vector<std::string>{".py", ".hpp", ".cpp"}
                                                                              : std::vector<std::string>{}});
+  check_length(paths, corpus.training, "to learn from");
+  check_length(paths, corpus.validation, "to hold out");
   Batches training(corpus, corpus.training, context, options.batch, options.seed);
   constexpr Index validation_batch = 8;
   const Batches validation(corpus, corpus.validation, context, validation_batch, options.seed);
@@ -123,7 +160,7 @@ int train(const Options& options) {
   const TrainerOptions trainer_options{.batch = std::max(options.batch, validation_batch), .seed = options.seed,
                                        .threads = options.threads};
   TokenBatch batch = make_batch(options.batch, context), held_out = make_batch(validation_batch, context);
-  const long steps = options.steps ? options.steps : calibrate<model>(options, trainer_options, training, batch);
+  const long steps = options.steps ? options.steps : calibrate<model>(options, trainer_options, training, batch, validation, held_out);
   const Index tokens_per_step = options.batch * context;
   Trainer<model> trainer(trainer_options);
   const LinearSchedule schedule{.peak = options.learning_rate, .warmup = steps / 20, .total = steps};
@@ -152,13 +189,15 @@ int train(const Options& options) {
       {"seed", options.seed}, {"threads", options.threads}, {"slots", trainer.slots()}, {"batch", options.batch},
       {"steps", steps}, {"minutes", options.steps ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(options.minutes)},
       {"learning_rate", options.learning_rate}, {"warmup", schedule.warmup}, {"weight_decay", AdamW{}.weight_decay},
+      {"beta1", AdamW{}.beta1}, {"beta2", AdamW{}.beta2}, {"epsilon", AdamW{}.epsilon},
       {"clip", trainer_options.clip}, {"build", build_type()}, {"peak_gflops", peak},
-      {"flops_per_token", flops_per_token}};
+      {"flops_per_token", flops_per_token}, {"out", options.out.string()}};
   for (const fs::path& path : paths) run["text"].push_back(path.string());
   for (const TensorInfo& constant : trainer.tensors().constants) {
     if (constant.rank == 0) run["hyper"][constant.name] = trainer.constants()[static_cast<std::size_t>(constant.offset)];
   }
-  write_file(options.out / "run.json", run.dump(2) + "\n");
+  const auto bad_bytes = nlohmann::ordered_json::error_handler_t::replace;  // of paths, which need not be UTF-8
+  write_file(options.out / "run.json", run.dump(2, ' ', false, bad_bytes) + "\n");
 
   ProgressLine progress;
   const auto begin = Clock::now();
@@ -170,16 +209,21 @@ int train(const Options& options) {
     const StepResult result = trainer.step(batch, optimiser);
     if (!result.finite) {
       throw Error(fmt::format("the loss is no longer finite at step {}; the first parameter concerned is {}", step, result.culprit),
-                  "lower --learning-rate; nothing was saved");
+                  "lower --learning-rate; no model was saved");
     }
     window_loss += result.loss;
     ++window_steps;
-    const bool validates = step == steps || step % std::max(1L, steps / 10) == 0;
+    const bool validates = step * validations / steps != (step - 1) * validations / steps;
     if (!validates && since(begin) - window_begin < 0.5 && step != 1) continue;
 
     const double now = since(begin), speed = static_cast<double>(window_steps * tokens_per_step) / (now - window_begin);
     std::optional<double> val_loss;
-    if (validates) val_loss = last_validation = validate(trainer, validation, held_out, 32);
+    if (validates) val_loss = last_validation = validate(trainer, validation, held_out);
+    if (val_loss && !std::isfinite(*val_loss)) {
+      throw Error(fmt::format("the held-out loss is no longer finite at step {}; the parameter concerned is {}", step,
+                              largest_parameter(trainer)),
+                  "lower --learning-rate; no model was saved");
+    }
     log.write({step, static_cast<long long>(step) * tokens_per_step, since(begin), window_loss / static_cast<double>(window_steps),
                val_loss, optimiser.learning_rate, result.gradient_norm, speed});
     const std::string line = fmt::format("step {:>6}/{}  loss {:.3f}  {:>7.0f} bytes/s  {:.0f} % of peak  {} left", step, steps,
@@ -193,13 +237,14 @@ int train(const Options& options) {
     }
     window_loss = 0, window_steps = 0, window_begin = since(begin);
   }
+  const double trained = since(begin);
 
   save_checkpoint(options.out / "model.safetensors", trainer.tensors().parameters,
                   std::span<const float>(trainer.parameters()), {{"block", options.block}, {"simplx", run["version"].get<std::string>()}});
   const std::string text = printable(sample(trainer, {'d', 'e', 'f', ' '}, 400, 0.8, options.seed));
   write_file(options.out / "sample.txt", text + "\n");
   fmt::print("\n{}\n\n{:.3f} nats per byte on held-out text after {} of training\n{}: run.json log.jsonl model.safetensors sample.txt\n",
-             text, last_validation, readable_seconds(since(begin)), options.out.string());
+             text, last_validation, readable_seconds(trained), options.out.string());
   return 0;
 }
 
@@ -216,7 +261,9 @@ int main(int argc, char** argv) {
   app.add_option("--minutes", options.minutes, "Train about that long: fixes the number of steps once, after a short calibration")
       ->check(CLI::Range(0.01, 100000.0))->capture_default_str();
   app.add_option("--steps", options.steps, "Train exactly that many steps, whatever --minutes says")->check(CLI::Range(1L, 1000000000L));
-  app.add_option("--seed", options.seed, "Of initial values, order of the text and sample")->capture_default_str();
+  app.add_option("--seed", options.seed, "Of initial values, order of the text and sample")
+      ->check([](const std::string& text) { return std::string(text.starts_with('-') ? "a seed is a whole number from 0" : ""); })
+      ->capture_default_str();
   app.add_option("--threads", options.threads, "The result does not depend on it")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_option("--batch", options.batch, "Sequences in a step")->check(CLI::Range(1, 4096))->capture_default_str();
   app.add_option("--learning-rate", options.learning_rate, "Peak; warms up over 5 % of the steps and falls to zero")
@@ -228,6 +275,8 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   try {
+    if (std::isnan(options.minutes)) throw Error("--minutes is not a number", "give one such as 3");
+    if (std::isnan(options.learning_rate)) throw Error("--learning-rate is not a number", "give one such as 2e-3");
     return options.block == "pre_ln" ? train<pre_ln_model>(options) : train<sas_p_model>(options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "\nerror: {}\n", error.what());
