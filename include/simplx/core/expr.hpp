@@ -20,6 +20,7 @@ enum class Kind : signed char {
   constant,   ///< a named tensor or hyper-parameter that is not trained
   number,     ///< a literal of the model's code
   map,        ///< elementwise; fused with its neighbours
+  reduction,  ///< a sum over rows, columns or both; fused with the elementwise expression it sums
   product,    ///< a matrix product; takes a map as its epilogue
   kernel,     ///< any other op, with a forward and a backward of its own
   outputs,    ///< the root: its arguments are the results
@@ -83,6 +84,8 @@ struct Node {
   Init init{};            ///< of a parameter or constant
   signed char rank = 2;   ///< of a parameter: 0 scalar, 1 vector, 2 matrix; in checkpoints
   bool decays = false;    ///< of a parameter: weight decay applies
+  bool frozen = false;    ///< of a parameter, or of all in a stack: not trained, its backward is not compiled
+  bool stops = false;     ///< no gradient flows through
   bool wanted = false;    ///< of an input: its gradient is wanted
   bool carry = false;     ///< of an input: what a stack's block is given
   bool observed = false;  ///< a probe: value and gradient stay readable
@@ -297,7 +300,7 @@ constexpr Expr apply(const Attributes& attributes, const Operands&... operands) 
   constexpr int count = sizeof...(operands);
   for (int i = 0; i < count; ++i) node->reads[i] = detail::reads_of<Op>(i, count);
   node->reads_output = Op::needs_output ? static_cast<unsigned char>((1u << count) - 1) : 0;
-  if constexpr (Op::kind == Kind::map) {
+  if constexpr (Op::kind == Kind::map || Op::kind == Kind::reduction) {
     node->passes = Op::passes;
   } else {
     node->saved = Op::saved(attributes, operands.shape()...);

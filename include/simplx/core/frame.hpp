@@ -58,6 +58,7 @@ struct Frame {
   static constexpr int index = node;
   static constexpr Info info = G::table.info[node];
   static constexpr Attributes attributes = G::flat.label[node].attributes;
+  static constexpr Name name = G::flat.label[node].name;
   static constexpr Shape out_shape = info.shape;
   template <int k>
   static constexpr int argument = info.arguments[k];

@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/cpu/map.hpp
-/// Fused elementwise groups: one loop forward, one loop backward, every intermediate value in a register.
+/// Fused elementwise groups: one loop forward, one loop backward, every intermediate value in a register. The
+/// result of a group is stored, or summed where a reduction is its root.
 ///
 /// The backward loop is reverse mode in miniature: it evaluates again what the pull-backs read, then sweeps
 /// the members of the group from the root to the leaves. All tables are constants of the graph.
@@ -10,13 +11,16 @@
 #include <simplx/core/execute.hpp>
 #include <simplx/cpu/simd.hpp>
 
+#include <algorithm>
+
 namespace simplx {
 
 template <class G, int root>
 struct Group {
   static constexpr int members = G::fusion.member_end[root] - G::fusion.member_begin[root];
   static constexpr int leaves = G::fusion.leaf_end[root] - G::fusion.leaf_begin[root];
-  static constexpr Shape shape = G::table.info[root].shape;
+  static constexpr Shape shape = loop_shape(G::table.info, root);
+  static constexpr bool reduces = G::table.info[root].kind == Kind::reduction;
   static constexpr int product = G::fusion.epilogue_of[root];
 
   static constexpr int member(int m) { return G::fusion.members[G::fusion.member_begin[root] + m]; }
@@ -55,6 +59,7 @@ struct Group {
   enum class Spread : signed char { full, row, column, one };
   static constexpr Spread spread(int l) {
     const Shape s = G::table.info[leaf(l)].shape;
+    if (G::table.info[leaf(l)].kind == Kind::number) return Spread::one;  // a literal is nowhere in memory
     if (s == shape) return Spread::full;
     if (s.is_fixed() && s.rows * s.cols == 1) return Spread::one;
     return s.is_fixed() && s.rows == 1 ? Spread::row : Spread::column;
@@ -65,8 +70,21 @@ struct Group {
     return a < arguments(m) && G::fusion.wanted[G::table.info[member(m)].arguments[a]];
   }
   static constexpr bool writes(int l) { return wanted(l) && G::plan.leaf_write[slot(l)] != Write::skip; }
+  /// Where the elements of a reduction go, and where their gradient comes from.
+  static constexpr Spread target() {
+    if constexpr (!reduces) {
+      return Spread::full;
+    } else {
+      switch (static_cast<Over>(G::flat.label[root].attributes.integers[0])) {
+        case Over::rows: return Spread::row;
+        case Over::columns: return Spread::column;
+        default: return Spread::one;
+      }
+    }
+  }
   /// Rows and columns need not be told apart.
   static constexpr bool flat() {
+    if (target() == Spread::row || target() == Spread::column) return false;
     for (int l = 0; l < leaves; ++l) {
       if (spread(l) == Spread::row || spread(l) == Spread::column) return false;
     }
@@ -191,6 +209,67 @@ __attribute__((noinline)) void map_forward_loop(const Context<S>& context, const
   });
 }
 
+/// A sum in four chains of vectors, which need not wait for each other.
+template <class S>
+struct RunningSum {
+  Vec<S> chain[4]{};
+  S single = S(0);
+
+  /// Adds value<V>(col) for all columns.
+  template <class F>
+  __attribute__((always_inline)) void add(Index cols, const F& value) {
+    constexpr Index step = lanes<S>;
+    Index col = 0;
+    for (; col + 4 * step <= cols; col += 4 * step) {
+      detail::unroll<0, 4>([&]<int k>(std::integral_constant<int, k>) __attribute__((always_inline)) {
+        chain[k] += value.template operator()<Vec<S>>(col + k * step);
+      });
+    }
+    for (; col + step <= cols; col += step) chain[0] += value.template operator()<Vec<S>>(col);
+    for (; col < cols; ++col) single += value.template operator()<S>(col);
+  }
+  S total() const { return sum((chain[0] + chain[1]) + (chain[2] + chain[3])) + single; }
+};
+
+/// Evaluates the group and sums it over rows, columns or both; a mean divides by their number.
+template <class G, int root, class S>
+__attribute__((noinline)) void reduce_forward_loop(const Context<S>& context, S* out) {
+  using Grp = Group<G, root>;
+  using Spread = typename Grp::Spread;
+  constexpr Index cols = Grp::shape.cols;
+  const Operands<G, root, S> operands(context);
+  const Index rows = context.rows_of(Grp::shape);
+  const S scale = static_cast<S>(op_of<G, root>::scale(G::flat.label[root].attributes, rows, cols));
+  const auto row_of = [&](Index row) {
+    return [&operands, row]<class V>(Index col) __attribute__((always_inline)) {
+      return map_value<G, root, V>(operands, row, col, V{});
+    };
+  };
+  if constexpr (Grp::target() == Spread::one) {
+    RunningSum<S> sum;
+    if constexpr (Grp::flat()) {
+      sum.add(rows * cols, row_of(0));
+    } else {
+      for (Index row = 0; row < rows; ++row) sum.add(cols, row_of(row));
+    }
+    *out = scale * sum.total();
+  } else if constexpr (Grp::target() == Spread::column) {
+    for (Index row = 0; row < rows; ++row) {
+      RunningSum<S> sum;
+      sum.add(cols, row_of(row));
+      out[row] = scale * sum.total();
+    }
+  } else {
+    std::fill_n(out, cols, S(0));
+    for (Index row = 0; row < rows; ++row) {
+      each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+        const V value = map_value<G, root, V>(operands, row, col, V{});
+        store(out + col, V(load<V>(out + col) + splat<V>(scale) * value));
+      });
+    }
+  }
+}
+
 /// The reverse sweep over a group at one place: values as far as pull-backs read them, then adjoints.
 template <class G, int root, class V>
 struct Sweep {
@@ -264,24 +343,25 @@ struct MapBackward {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   static constexpr Index cols = Grp::shape.cols;
+  static constexpr bool reads_value = G::plan.kept[root] && !Grp::reduces;
 
   /// Sums over all elements, or over the current row: of vectors, and of the elements that are left.
   struct Sums {
     Vec<S> vectors[Grp::leaves + 1]{};
     S singles[Grp::leaves + 1]{};
 
-    template <int l>
-    void add(Vec<S> value) {
-      vectors[l] += value;
-    }
-    template <int l>
-    void add(S value) {
-      singles[l] += value;
+    template <int l, class V>
+    void add(V value) {
+      if constexpr (std::is_same_v<V, Vec<S>>) {
+        vectors[l] += value;
+      } else {
+        singles[l] += value;
+      }
     }
     S take(int l) {
       const S total = sum(vectors[l]) + singles[l];
       vectors[l] = Vec<S>{};
-      singles[l] = 0;
+      singles[l] = S(0);
       return total;
     }
   };
@@ -289,12 +369,17 @@ struct MapBackward {
   const Operands<G, root, S> operands;
   const S* value = nullptr;  ///< of the group, where a pull-back reads it
   const S* out_gradient;
+  S scale = S(1);  ///< of a mean
   S* gradient[Grp::leaves + 1]{};
   Sums sums;
 
   explicit MapBackward(const Context<S>& context)
       : operands(context, product_value(context)), out_gradient(Address<G>::template gradient<root>(context)) {
-    if constexpr (G::plan.kept[root]) value = Address<G>::template value<root>(context);
+    if constexpr (reads_value) value = Address<G>::template value<root>(context);
+    if constexpr (Grp::reduces) {
+      const Index rows = context.rows_of(Grp::shape);
+      scale = static_cast<S>(op_of<G, root>::scale(G::flat.label[root].attributes, rows, cols));
+    }
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
       if constexpr (Grp::writes(l)) gradient[l] = Address<G>::template gradient<Grp::leaf(l)>(context);
     });
@@ -335,14 +420,28 @@ struct MapBackward {
     detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
       sweep.template recompute<m>();
     });
-    if constexpr (G::plan.kept[root]) sweep.at.member[sweep.last] = load<V>(value + row * cols + col);
-    sweep.adjoint[sweep.last] = load<V>(out_gradient + row * cols + col);
+    if constexpr (reads_value) sweep.at.member[sweep.last] = load<V>(value + row * cols + col);
+    sweep.adjoint[sweep.last] = incoming<V>(row, col);
     detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
       sweep.template pull<Grp::members - 1 - m>();
     });
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
       write<l>(sweep.leaf_adjoint[l], row, col);
     });
+  }
+
+  template <class V>
+  __attribute__((always_inline)) V incoming(Index row, Index col) const {
+    constexpr Spread target = Grp::target();
+    if constexpr (target == Spread::one) {
+      return splat<V>(scale * *out_gradient);
+    } else if constexpr (target == Spread::column) {
+      return splat<V>(scale * out_gradient[row]);
+    } else if constexpr (target == Spread::row) {
+      return splat<V>(scale) * load<V>(out_gradient + col);
+    } else {
+      return load<V>(out_gradient + row * cols + col);
+    }
   }
 
   template <int l, class V>

@@ -5,6 +5,7 @@
 /// RMSNorm and LayerNorm over the columns of each row.
 ///
 ///     RMSNorm    y = gain * x / (r + epsilon),            r = sqrt(mean x^2)     [He & Hofmann's code]
+///                y = gain * x / r,                        r = sqrt(mean x^2 + epsilon)         [LLaMA]
 ///     LayerNorm  y = gain * (x - mean) * s + bias,        s = 1 / sqrt(variance + epsilon), biased variance
 ///
 /// In RMSNorm epsilon is added to r, outside the root; the pull-back of a row of zeros drops the second term:
@@ -66,6 +67,9 @@ struct op<"rms_norm"> : kernel_op {
     return detail::norm_shape(x, gain, gain, epsilon);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // r
+  /// With epsilon inside the root r stands for that root, and the pull-back is the one of epsilon = 0.
+  template <class F>
+  static constexpr bool inside = F::attributes.integers[0] != 0;
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -77,15 +81,17 @@ struct op<"rms_norm"> : kernel_op {
     if constexpr (path == Path::reference) {
       const ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d);
       MatrixMap<S> ys(y, rows, d), r(saved, rows, 1);
-      r = xs.rowwise().norm() / std::sqrt(S(d));
-      ys = ((r.array() + epsilon).inverse().matrix().asDiagonal() * xs).array().rowwise() * g.row(0).array();
+      r = (xs.rowwise().squaredNorm().array() / S(d) + (inside<F> ? epsilon : S(0))).sqrt().matrix();
+      ys = ((r.array() + (inside<F> ? S(0) : epsilon)).inverse().matrix().asDiagonal() * xs).array().rowwise() *
+           g.row(0).array();
     } else {
       for (Index row = 0; row < rows; ++row, x += d, y += d) {
-        const S r = std::sqrt(detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const S mean_square = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           const V v = load<V>(x + c);
-          return v * v;
-        }) / S(d));
-        const S q = S(1) / (r + epsilon);
+          return V(v * v);
+        }) / S(d);
+        const S r = inside<F> ? S(sqrt(S(mean_square + epsilon))) : S(sqrt(mean_square));
+        const S q = S(1) / (inside<F> ? r : S(r + epsilon));
         saved[row] = r;
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           store(y + c, load<V>(x + c) * splat<V>(q) * load<V>(gain + c));
@@ -99,7 +105,7 @@ struct op<"rms_norm"> : kernel_op {
     constexpr Index d = F::out_shape.cols;
     const S *x = frame.template in<0>(), *gain = frame.template in<1>(), *dy = frame.out_grad();
     const S* saved = frame.saved();
-    const S epsilon = *frame.template in<2>();
+    const S epsilon = inside<F> ? S(0) : *frame.template in<2>();
     S *dx = frame.template grad<0>(), *dgain = frame.template grad<1>();
     const Index rows = frame.rows();
     for (Index row = 0; row < rows; ++row, x += d, dy += d) {
@@ -146,7 +152,7 @@ struct op<"layer_norm"> : kernel_op {
         const V v = load<V>(x + c) - splat<V>(mean);
         return v * v;
       }) / S(d);
-      const S s = S(1) / std::sqrt(variance + epsilon);
+      const S s = S(1) / sqrt(S(variance + epsilon));
       saved[2 * row] = mean;
       saved[2 * row + 1] = s;
       detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
@@ -194,6 +200,11 @@ struct op<"layer_norm"> : kernel_op {
 /// Shapes  x (rows, d); gain (1, d); epsilon (1, 1) -> (rows, d)
 /// Cost    keeps x and one number for each row
 constexpr Expr rms_norm(At x, At gain, At epsilon) { return apply<"rms_norm">({}, x, gain, epsilon); }
+
+/// The other flavour: y = gain * x / sqrt(mean x^2 + epsilon).
+constexpr Expr rms_norm_inside(At x, At gain, At epsilon) {
+  return apply<"rms_norm">({.integers = {1}}, x, gain, epsilon);
+}
 
 /// y = gain * (x - mean) / sqrt(variance + epsilon) + bias.
 ///
