@@ -37,7 +37,7 @@ __attribute__((always_inline)) inline V erf(V x) {
         -5.90146816741744166e-04, 1.69621053102468047e-03, -2.09195230506370520e-04, -1.91284469630416433e-02,
         1.02772603300058746e-01, 6.36619772367611580e-01, 1.28379167095512503e-01);
   }
-  return detail::flip(abs(detail::exp_less_one(-(a * p + a))), detail::sign_of(x));
+  return detail::flip(abs(detail::exp_less_one(-detail::fma(a, p, a))), detail::sign_of(x));
 }
 
 }  // namespace simplx

@@ -31,20 +31,20 @@ struct ExpParts {
 template <FloatLanes V>
 __attribute__((always_inline)) inline ExpParts<V> exp_parts(V x) {
   using S = Lane<V>;
-  const V shifted = x * S(1.44269504088896340736) + rounding_shift<S>;
+  const V shifted = fma(x, S(1.44269504088896340736), rounding_shift<S>);
   const V n = shifted - rounding_shift<S>;
   if constexpr (std::is_same_v<S, float>) {
-    const V r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    const V r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, x));
     const V p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
                            1.6666665459e-1f, 5.0000001201e-1f);
-    return {shifted, p * (r * r) + r};
+    return {shifted, fma(p, r * r, r)};
   } else {
-    const V r = (x - n * 6.93145751953125e-1) - n * 1.42860682030941723212e-6;
+    const V r = fma(n, -1.42860682030941723212e-6, fma(n, -6.93145751953125e-1, x));
     const V p = polynomial(r, 2.5053818231796892e-08, 2.7626037754879266e-07, 2.7557407408065592e-06,
                            2.4801505273593661e-05, 1.9841269719149521e-04, 1.3888888931565845e-03,
                            8.3333333333894949e-03, 4.1666666666576747e-02, 1.6666666666666589e-01,
                            5.0000000000000052e-01);
-    return {shifted, p * (r * r) + r};
+    return {shifted, fma(p, r * r, r)};
   }
 }
 
@@ -53,7 +53,7 @@ template <FloatLanes V>
 __attribute__((always_inline)) inline V exp_less_one(V x) {
   const auto [shifted, q] = exp_parts(x);
   const V power = power_of_two(shifted);
-  return power * q + (power - 1);
+  return fma(power, q, power - 1);
 }
 
 }  // namespace detail

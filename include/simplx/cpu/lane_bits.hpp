@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#if defined(__AVX2__)
+#if defined(__AVX2__) || defined(__FMA__)
 #include <immintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
@@ -89,11 +89,49 @@ __attribute__((always_inline)) inline V flip(V v, Bits<V> sign) {
   return value_of<V>(bits_of(v) ^ sign);
 }
 
+/// A vector as it is, a number in every lane.
+template <FloatLanes V, class T>
+__attribute__((always_inline)) inline V in_lanes(T t) {
+  if constexpr (std::is_same_v<T, V>) {
+    return t;
+  } else {
+    return splat<V>(static_cast<Lane<V>>(t));
+  }
+}
+
+/// a b + c, rounded once where the machine has the instruction; b and c may be single numbers.
+///
+/// Written out, since compilers contract products and sums in one place and not in the other (g++ 12 -O3 did so in
+/// vectors but not in single numbers): the elements left at the end of a row would differ in their last digit.
+template <FloatLanes V, class B, class C>
+__attribute__((always_inline)) inline V fma(V a, B b_or_number, C c_or_number) {
+  const V b = in_lanes<V>(b_or_number), c = in_lanes<V>(c_or_number);
+#if defined(__FMA__)
+  if constexpr (std::is_arithmetic_v<V>) {
+    return std::fma(a, b, c);
+  } else {
+    static_assert(sizeof(V) == vector_bytes, "fma: a full vector is wanted");
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__AVX2__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm_fmadd_pd((__m128d)a, (__m128d)b, (__m128d)c);
+#endif
+  }
+#else
+  return a * b + c;
+#endif
+}
+
 /// ((highest x + next) x + ...) x + lowest, by Horner.
 template <FloatLanes V, class... Coefficients>
 __attribute__((always_inline)) inline V polynomial(V x, Lane<V> highest, Coefficients... next) {
   V p = splat<V>(highest);
-  ((p = p * x + static_cast<Lane<V>>(next)), ...);
+  ((p = fma(p, x, next)), ...);
   return p;
 }
 

@@ -41,18 +41,18 @@ __attribute__((always_inline)) inline V log_of_positive(V x) {
   // k + bias as a number: in the fraction of 2^fraction, which is subtracted together with the bias.
   const V k = value_of<V>((moved >> fraction) | bits_of(two_to_fraction)) - bias;
   const V f = m - 1;
-  // f takes the small part of k ln 2 first: a sum of two products could be contracted in two ways.
   if constexpr (std::is_same_v<S, float>) {
     const V p = polynomial(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f, 1.4249322787e-1f,
                            -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f, -0.5f);
-    return ((f - k * 2.12194440e-4f) + p * (f * f)) + k * 0.693359375f;
+    return fma(k, 0.693359375f, fma(p, f * f, fma(k, -2.12194440e-4f, f)));
   } else {
     const V s = f / (f + 2);
     const V z = s * s;
     const V p = polynomial(z, 1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,
                            2.222219843214978396e-01, 2.857142874366239149e-01, 3.999999999940941908e-01,
                            6.666666666666735130e-01);
-    return ((f + k * 1.90821492927058770002e-10) - s * (f - p * z)) + k * 6.93147180369123816490e-01;
+    const V y = fma(-s, fma(-p, z, f), fma(k, 1.90821492927058770002e-10, f));
+    return fma(k, 6.93147180369123816490e-01, y);
   }
 }
 

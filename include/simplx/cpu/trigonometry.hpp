@@ -34,16 +34,16 @@ struct Angle {
 template <FloatLanes V>
 __attribute__((always_inline)) inline Angle<V> reduced(V x) {
   using S = Lane<V>;
-  const V shifted = x * S(0.63661977236758134308) + rounding_shift<S>;
+  const V shifted = fma(x, S(0.63661977236758134308), rounding_shift<S>);
   const V n = shifted - rounding_shift<S>;
   if constexpr (std::is_same_v<S, float>) {
-    const V r = ((x - n * 1.5703125f) - n * 4.837512969970703125e-4f) - n * 7.54978995489188e-8f;
+    const V r = fma(n, -7.54978995489188e-8f, fma(n, -4.837512969970703125e-4f, fma(n, -1.5703125f, x)));
     return {r, V{}, bits_of(shifted)};
   } else {
     const V first = x - n * 0x1.921fb54442p+0;  // exact
     const V second = n * 0x1.a308d31318p-41;    // exact; the difference is not, so that its error is kept
     const V difference = first - second;
-    const V rest = ((first - difference) - second) - n * 6.3683171635109501e-25;
+    const V rest = fma(n, -6.3683171635109501e-25, (first - difference) - second);
     const V r = difference + rest;
     return {r, (difference - r) + rest, bits_of(shifted)};
   }
@@ -53,11 +53,11 @@ template <FloatLanes V>
 __attribute__((always_inline)) inline V sin_of(const Angle<V>& angle) {
   const V r = angle.r, z = r * r;
   if constexpr (std::is_same_v<Lane<V>, float>) {
-    return polynomial(z, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f) * (z * r) + r;
+    return fma(polynomial(z, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f), z * r, r);
   } else {
     const V p = polynomial(z, 1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
                            -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01);
-    return r + (p * (z * r) + angle.tail);  // tail cos r would be a sixth of an ulp better at worst
+    return r + fma(p, z * r, angle.tail);  // tail cos r would be a sixth of an ulp better at worst
   }
 }
 
@@ -71,7 +71,7 @@ __attribute__((always_inline)) inline V cos_of(const Angle<V>& angle) {
                            2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02);
     const V half = 0.5 * z, rounded = 1 - half;
     const V small = (1 - rounded) - half;  // what rounding took from 1 - half
-    return rounded + (z * (z * p) + (small - r * angle.tail));
+    return rounded + fma(z, z * p, fma(-r, angle.tail, small));
   }
 }
 
