@@ -56,6 +56,7 @@ struct Attributes {
 inline constexpr int max_arguments = 8;
 
 struct Node;
+struct Term;
 
 /// The block of a stack, kept as a function of the layer so that depth costs nothing until a layer is asked for.
 struct BlockMaker {
@@ -92,6 +93,9 @@ struct Node {
   bool result = false;    ///< an output
 
   BlockMaker* block = nullptr;  ///< of a stack
+
+  /// The pull-back to an argument as an expression, where there is one (ops/grad.hpp).
+  Term (*derive)(const Node*, int argument, const Term& gradient) = nullptr;
 
   Tag rule{};  ///< of an error: the rule that was broken, and the two numbers
   Index left = 0, right = 0;
@@ -266,6 +270,17 @@ constexpr unsigned char reads_of(int argument, int count) {
   return static_cast<unsigned char>(mask);
 }
 
+/// Defined in ops/term.hpp.
+template <Tag name, int count>
+constexpr Term derive(const Node* node, int argument, const Term& gradient);
+
+/// Whether an op's pull-back can be written as an expression.
+template <Tag name>
+constexpr bool derivable() {
+  using Op = op<name>;
+  return Op::kind == Kind::map || requires(const Node* node, const Term& gradient) { Op::derive(node, 0, gradient); };
+}
+
 }  // namespace detail
 
 /// Makes a node of an op.
@@ -299,6 +314,7 @@ constexpr Expr apply(const Attributes& attributes, const Operands&... operands) 
   node->shape = checked.shape;
   constexpr int count = sizeof...(operands);
   for (int i = 0; i < count; ++i) node->reads[i] = detail::reads_of<Op>(i, count);
+  if constexpr (detail::derivable<name>()) node->derive = &detail::derive<name, count>;
   node->reads_output = Op::needs_output ? static_cast<unsigned char>((1u << count) - 1) : 0;
   if constexpr (Op::kind == Kind::map || Op::kind == Kind::reduction) {
     node->passes = Op::passes;

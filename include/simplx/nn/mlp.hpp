@@ -6,6 +6,7 @@
 
 #include <simplx/core/walk.hpp>
 #include <simplx/nn/linear.hpp>
+#include <simplx/ops/functions.hpp>
 
 namespace simplx {
 

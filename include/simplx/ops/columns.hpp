@@ -35,11 +35,26 @@ void move_columns(Index rows, Index cols, const S* from, Index from_stride, S* t
 }  // namespace detail
 
 template <>
+struct op<"concatenate">;
+
+template <>
 struct op<"slice_columns"> : kernel_op {
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
     const Index begin = attributes.integers[0], count = attributes.integers[1];
     if (begin < 0 || count < 1 || begin + count > x.cols) return {"slice", begin, begin + count};
     return Shape{x.axis, x.rows, count};
+  }
+  /// The gradient between columns of zeros.
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    const At x = detail::argument(node, 0), dy = detail::whole(g, node);
+    const Index begin = node->attributes.integers[0], end = begin + node->attributes.integers[1], width = x.shape().cols;
+    const auto zeros_like = [&](Index first, Index count) {
+      return At(spread(0.0, At(apply<"slice_columns">({.integers = {first, count}}, x))));
+    };
+    if (begin == 0 && end == width) return Term(Expr{dy.node});
+    if (begin == 0) return Term(apply<"concatenate">({}, dy, zeros_like(end, width - end)));
+    if (end == width) return Term(apply<"concatenate">({}, zeros_like(0, begin), dy));
+    return Term(apply<"concatenate">({}, zeros_like(0, begin), dy, zeros_like(end, width - end)));
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -66,6 +81,12 @@ struct op<"concatenate"> : kernel_op {
     }
     result.cols = (first.cols + ... + others.cols);
     return result;
+  }
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    Index begin = 0;
+    for (int i = 0; i < argument; ++i) begin += node->arguments[i]->shape.cols;
+    const Index count = node->arguments[argument]->shape.cols;
+    return Term(apply<"slice_columns">({.integers = {begin, count}}, detail::whole(g, node)));
   }
   /// Calls f<k>(first column of operand k).
   template <class F, class Visit>

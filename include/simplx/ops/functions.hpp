@@ -4,14 +4,24 @@
 /// \file simplx/ops/functions.hpp
 /// Elementary functions, element by element:
 ///
-///     exp log log1p sin cos tanh sigmoid softplus erf sqrt rsqrt square pow abs max min clamp a > b select
+///     relu exp log log1p sin cos tanh sigmoid softplus erf sqrt rsqrt square pow abs max min clamp a > b select
 ///
-/// Where a function has a kink the derivative is 0 (abs) or shared (max and min of equal numbers: one half each).
+/// Where a function has a kink the derivative is 0 (relu, abs) or shared (max and min of equal numbers: one half each).
 
 #include <simplx/cpu/math.hpp>
 #include <simplx/ops/elementwise.hpp>
 
 namespace simplx {
+
+template <>
+struct op<"relu"> : elementwise {
+  static constexpr bool needs_output = true;
+  static constexpr auto f(auto a) { return max(a, decltype(a){}); }
+  template <int i>
+  static constexpr auto d(auto g, auto y, auto) {
+    return select(y > decltype(y){}, g, decltype(g){});
+  }
+};
 
 template <>
 struct op<"exp"> : elementwise {
@@ -207,6 +217,29 @@ struct op<"select"> : elementwise {
   }
 };
 
+// The same functions of terms, which rules call.
+constexpr Term exp(const Term& x) { return Term(apply<"exp">({}, x.operand())); }
+constexpr Term log(const Term& x) { return Term(apply<"log">({}, x.operand())); }
+constexpr Term log1p(const Term& x) { return Term(apply<"log1p">({}, x.operand())); }
+constexpr Term sin(const Term& x) { return Term(apply<"sin">({}, x.operand())); }
+constexpr Term cos(const Term& x) { return Term(apply<"cos">({}, x.operand())); }
+constexpr Term tanh(const Term& x) { return Term(apply<"tanh">({}, x.operand())); }
+constexpr Term sigmoid(const Term& x) { return Term(apply<"sigmoid">({}, x.operand())); }
+constexpr Term erf(const Term& x) { return Term(apply<"erf">({}, x.operand())); }
+constexpr Term sqrt(const Term& x) { return Term(apply<"sqrt">({}, x.operand())); }
+constexpr Term abs(const Term& x) { return Term(apply<"abs">({}, x.operand())); }
+constexpr Term max(const Term& a, const Term& b) { return Term(apply<"max">({}, a.operand(), b.operand())); }
+constexpr Term min(const Term& a, const Term& b) { return Term(apply<"min">({}, a.operand(), b.operand())); }
+constexpr Term pow(const Term& x, const Term& p) { return Term(apply<"pow">({}, x.operand(), p.operand())); }
+constexpr Term operator>(const Term& a, const Term& b) {
+  return Term(apply<"greater">({}, a.operand(), b.operand()));
+}
+constexpr Term select(const Term& condition, const Term& yes, const Term& no) {
+  return Term(apply<"select">({}, condition.operand(), yes.operand(), no.operand()));
+}
+
+/// max(x, 0).
+constexpr Expr relu(At x) { return apply<"relu">({}, x); }
 constexpr Expr exp(At x) { return apply<"exp">({}, x); }
 /// The natural logarithm.
 constexpr Expr log(At x) { return apply<"log">({}, x); }

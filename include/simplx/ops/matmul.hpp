@@ -28,6 +28,12 @@ struct op<"matmul"> : kernel_op {
     if (x.cols != inner) return {"inner widths", x.cols, inner};
     return Shape{x.axis, x.rows, outer};
   }
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    const At dy = detail::whole(g, node), x = detail::argument(node, 0), w = detail::argument(node, 1);
+    const bool turned = transposed(node->attributes);
+    if (argument == 0) return Term(apply<"matmul">({.integers = {!turned}}, dy, w));
+    return Term(turned ? apply<"contract">({}, dy, x) : apply<"contract">({}, x, dy));
+  }
   static constexpr Index packed(const Attributes&, Shape, Shape w) { return 2 * round_up(w.rows * w.cols, alignment); }
 
   /// What a product of the graph is, as constants.

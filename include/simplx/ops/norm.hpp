@@ -13,7 +13,7 @@
 ///     RMSNorm    dx = q u - x q^2 (sum u x) / (d r),      u = gain * dy, q = 1 / (r + epsilon)
 ///     LayerNorm  dx = s (u - mean u - xhat mean(u xhat)), u = gain * dy, xhat = (x - mean) s
 
-#include <simplx/ops/kernel.hpp>
+#include <simplx/ops/reduce.hpp>
 
 #include <cmath>
 
@@ -50,6 +50,8 @@ __attribute__((always_inline)) inline void put(S* place, V value) {
   if constexpr (mode == Write::accumulate) store(place, load<V>(place) + value);
 }
 
+constexpr Term term(const Node* node, int i) { return Term(Expr{node->arguments[i]}); }
+
 constexpr Checked norm_shape(Shape x, Shape gain, Shape bias, Shape epsilon) {
   for (const Shape& row : {gain, bias}) {
     if (!(row == fixed_shape(1, x.cols))) return {"gain width", row.cols, x.cols};
@@ -67,6 +69,17 @@ struct op<"rms_norm"> : kernel_op {
     return detail::norm_shape(x, gain, gain, epsilon);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // r
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    const Term x = detail::term(node, 0), gain = detail::term(node, 1), epsilon = detail::term(node, 2);
+    const bool epsilon_inside = node->attributes.integers[0] != 0;
+    const Term mean_square(mean(At(square(detail::argument(node, 0))), Over::columns));
+    const Term r = sqrt(epsilon_inside ? mean_square + epsilon : mean_square);
+    const Term q = Term(1) / (epsilon_inside ? r : r + epsilon), u = gain * g;
+    if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * (epsilon_inside ? Term(0.5) * q : Term(1)), node)));
+    if (argument == 1) return Term(sum(detail::whole(g * x * q, node), Over::rows));
+    const Term along(mean(detail::whole(u * x, node), Over::columns));
+    return q * u - x * q * q * along / r;
+  }
   /// With epsilon inside the root r stands for that root, and the pull-back is the one of epsilon = 0.
   template <class F>
   static constexpr bool inside = F::attributes.integers[0] != 0;
@@ -136,6 +149,16 @@ struct op<"layer_norm"> : kernel_op {
     return detail::norm_shape(x, gain, bias, epsilon);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 2; }  // mean and s of each row
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    const Term x = detail::term(node, 0), gain = detail::term(node, 1), epsilon = detail::term(node, 3);
+    const auto mean_of = [&](const Term& t) { return Term(mean(detail::whole(t, node), Over::columns)); };
+    const Term centred = x - mean_of(x);
+    const Term s = Term(1) / sqrt(mean_of(centred * centred) + epsilon), xhat = centred * s, u = gain * g;
+    if (argument == 3) return Term(sum(detail::whole(Term(-0.5) * u * xhat * s * s, node)));
+    if (argument == 2) return Term(sum(detail::whole(g, node), Over::rows));
+    if (argument == 1) return Term(sum(detail::whole(g * xhat, node), Over::rows));
+    return s * (u - mean_of(u) - xhat * mean_of(u * xhat));
+  }
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {

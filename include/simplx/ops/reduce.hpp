@@ -41,9 +41,17 @@ struct sum_op : identity_op {
 template <>
 struct op<"sum"> : detail::sum_op {
   static constexpr double scale(const Attributes&, Index, Index) { return 1; }
+  static constexpr Term derive(const Node*, int, const Term& g) { return g; }
 };
 template <>
 struct op<"mean"> : detail::sum_op {
+  /// g / n, where run-time rows are counted by a sum of ones.
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    const Shape& x = node->arguments[0]->shape;
+    const bool by_columns = static_cast<Over>(node->attributes.integers[0]) == Over::columns;
+    if (x.is_fixed() || by_columns) return g * Term(scale(node->attributes, x.rows, x.cols));
+    return g / Term(apply<"sum">(node->attributes, At(spread(1.0, detail::argument(node, 0)))));
+  }
   static constexpr double scale(const Attributes& attributes, Index rows, Index cols) {
     const Over over = static_cast<Over>(attributes.integers[0]);
     return 1 / static_cast<double>((over == Over::columns ? 1 : rows) * (over == Over::rows ? 1 : cols));

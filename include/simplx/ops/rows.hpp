@@ -62,6 +62,9 @@ struct op<"slice_rows"> : kernel_op {
 
 template <>
 struct op<"shift"> : detail::same_shape_op {
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"shift">({.integers = {-node->attributes.integers[0]}}, detail::whole(g, node)));
+  }
   /// Calls f(to, from, rows): rows of a sequence that have a row `by` before them, as offsets in elements.
   template <class F, class Zero, class Move>
   static void each(const F& frame, Index by, Zero zero, Move move) {
@@ -94,33 +97,35 @@ struct op<"shift"> : detail::same_shape_op {
   }
 };
 
+/// Sums from the first row on, or (attribute 1) from the last row back: each is the pull-back of the other.
 template <>
 struct op<"cumulative_sum"> : detail::same_shape_op {
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index cols = F::out_shape.cols;
-    detail::each_sequence(frame, [&](Index first, Index rows) {
-      const S* x = frame.template in<0>() + first * cols;
-      S* y = frame.out() + first * cols;
-      for (Index i = 0; i < rows * cols; ++i) y[i] = i < cols ? x[i] : y[i - cols] + x[i];
-    });
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"cumulative_sum">({.integers = {1 - node->attributes.integers[0]}}, detail::whole(g, node)));
   }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
+  /// to = running sums of from, or added to it.
+  template <bool from_last, bool accumulates, class F, class S>
+  static void run(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
-    constexpr bool stores = F::template write<0> == Write::store;
     detail::each_sequence(frame, [&](Index first, Index rows) {
-      const S* g = frame.out_grad() + first * cols;
-      S* dx = frame.template grad<0>() + first * cols;
       for (Index c = 0; c < cols; ++c) {
-        S later = S(0);
-        for (Index row = rows - 1; row >= 0; --row) {
-          later += g[row * cols + c];
-          S& place = dx[row * cols + c];
-          place = stores ? later : place + later;
+        S total = S(0);
+        for (Index k = 0; k < rows; ++k) {
+          const Index at = (first + (from_last ? rows - 1 - k : k)) * cols + c;
+          total += from[at];
+          to[at] = accumulates ? S(to[at] + total) : total;
         }
       }
     });
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    run<F::attributes.integers[0] != 0, false>(frame, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    run<F::attributes.integers[0] == 0, F::template write<0> == Write::accumulate>(frame, frame.out_grad(),
+                                                                                  frame.template grad<0>());
   }
 };
 

@@ -45,6 +45,10 @@ struct softmax_op : kernel_op {
 
 template <>
 struct op<"softmax"> : detail::softmax_op {
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    const Term y(Expr{const_cast<Node*>(node)});
+    return y * (g - Term(sum((g * y).operand(), Over::columns)));
+  }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
@@ -75,6 +79,10 @@ struct op<"softmax"> : detail::softmax_op {
 
 template <>
 struct op<"log_softmax"> : detail::softmax_op {
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    const Term y(Expr{const_cast<Node*>(node)});
+    return g - exp(y) * Term(sum(detail::whole(g, node), Over::columns));
+  }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
@@ -106,6 +114,9 @@ struct op<"log_sum_exp"> : kernel_op {
   static constexpr bool needs_inputs = true;
   static constexpr bool needs_output = true;
   static constexpr Checked shape(const Attributes&, Shape x) { return Shape{x.axis, x.rows, 1}; }
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return g * exp(Term(Expr{node->arguments[0]}) - Term(Expr{const_cast<Node*>(node)}));
+  }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::template shape<0>.cols;

@@ -10,12 +10,18 @@
 
 namespace simplx {
 
+template <>
+struct op<"matmul">;
+
 /// A copy W^T of a static matrix; as an operand of a product it is read in place and costs nothing.
 template <>
 struct op<"transpose"> : kernel_op {
   static constexpr Checked shape(const Attributes&, Shape x) {
     if (!x.is_fixed()) return {"static transpose", static_cast<Index>(x.axis), 0};
     return fixed_shape(x.cols, x.rows);
+  }
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"transpose">({}, detail::whole(g, node)));
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -39,6 +45,10 @@ struct op<"contract"> : kernel_op {
     if (a.axis != b.axis) return {"equal rows", static_cast<Index>(a.axis), static_cast<Index>(b.axis)};
     if (a.rows != b.rows) return {"equal rows", a.rows, b.rows};
     return fixed_shape(a.cols, b.cols);
+  }
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    const At dy = detail::whole(g, node), other = detail::argument(node, 1 - argument);
+    return Term(apply<"matmul">({.integers = {argument == 0}}, other, dy));  // B dY^T, A dY
   }
   template <class F>
   static constexpr double flops(const Rows& rows, bool) {
