@@ -24,9 +24,10 @@ TokenBatch some_batch(int seed, bool labelled = true) {
 
 const std::vector<ParameterGroup> some_groups{
     {.name = "*", .weight_decay = 0.3},
-    {.name = "*.mlp.*", .learning_rate_factor = 0.5, .epsilon = 1e-2, .momentum = 0.2},
+    {.name = "*.mlp.*", .learning_rate_factor = 0.5, .epsilon = 1e-5, .momentum = 0.2},
     {.name = "*.mlp.up.weight", .learning_rate_factor = 2, .weight_decay = 0},
     {.name = "*.attention.key.weight", .learning_rate_factor = 0},
+    {.name = "*.mlp.*", .epsilon = 1e-2},  // and nothing else of what was said before
 };
 
 std::vector<double> copy_of(DoubleTrainer& trainer) { return {trainer.parameters().begin(), trainer.parameters().end()}; }
@@ -91,6 +92,7 @@ TEST_CASE("a pattern that matches nothing is refused with the nearest names, and
     CHECK_THROWS_WITH_AS(DoubleTrainer({.groups = {group}}), doctest::Contains(words), Error);
   };
   refused({.learning_rate_factor = -1.0}, "learning_rate_factor of the parameter group '*' is -1.0");
+  refused({.learning_rate_factor = INFINITY}, "is inf");
   refused({.weight_decay = -0.1}, "weight_decay");
   refused({.epsilon = -1e-3}, "epsilon");
   refused({.momentum = std::nan("")}, "momentum");
