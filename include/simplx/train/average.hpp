@@ -40,7 +40,7 @@ class WeightAverage {
       exchange(true);
     }
     void exchange(bool in_place) {
-      std::ranges::swap_ranges(average_.values_, parameters_);
+      std::swap_ranges(parameters_.begin(), parameters_.end(), average_.values_.begin());
       average_.in_place_ = in_place;
     }
 

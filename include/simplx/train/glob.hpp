@@ -47,10 +47,13 @@ inline std::string nearest_names(std::string_view pattern, const std::vector<std
   for (const std::string& name : names) {
     std::string letters = name;
     std::erase_if(letters, [](char c) { return c >= '0' && c <= '9'; });
-    if (std::ranges::find(candidates, letters, &Candidate::letters) != candidates.end()) continue;
-    candidates.push_back({glob_distance(pattern, name), name, letters});
+    const auto alike = [&](const Candidate& other) { return other.letters == letters; };
+    if (std::none_of(candidates.begin(), candidates.end(), alike)) {
+      candidates.push_back({glob_distance(pattern, name), name, letters});
+    }
   }
-  std::ranges::stable_sort(candidates, {}, &Candidate::distance);
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
   std::string text;
   for (std::size_t i = 0; i < std::min(count, candidates.size()); ++i) text += (i ? ", " : "") + candidates[i].name;
   return text;

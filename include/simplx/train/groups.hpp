@@ -15,6 +15,7 @@
 #include <simplx/train/glob.hpp>
 #include <simplx/train/optimiser.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace simplx {
@@ -92,7 +93,7 @@ inline std::vector<SettingsRun> settings_runs(const std::vector<TensorInfo>& ten
 /// Calls f(from, to, settings) for each part of [begin, end) that has settings of its own.
 template <class F>
 void each_run(const std::vector<SettingsRun>& runs, Index begin, Index end, const F& f) {
-  auto run = std::ranges::upper_bound(runs, begin, {}, &SettingsRun::end);
+  auto run = std::partition_point(runs.begin(), runs.end(), [&](const SettingsRun& r) { return r.end <= begin; });
   for (; run != runs.end() && run->begin < end; ++run) {
     f(std::max(begin, run->begin), std::min(end, run->end), run->settings);
   }
