@@ -14,6 +14,7 @@
 #include <simplx/core/describe.hpp>
 #include <simplx/core/parameters.hpp>
 #include <simplx/models/decoder.hpp>
+#include <simplx/train/average.hpp>
 #include <simplx/train/batches.hpp>
 #include <simplx/train/evaluation.hpp>
 #include <simplx/differentiate/gradcheck.hpp>
