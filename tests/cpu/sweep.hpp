@@ -14,7 +14,7 @@
 
 namespace test {
 
-using namespace simplx;
+using simplx::lanes, simplx::splat, simplx::Vec;
 
 /// Arguments of [low, high], evenly, and of both signs from 1e-30 to 1 by powers as far as they are inside.
 template <class S>
@@ -29,14 +29,14 @@ std::vector<S> sweep(double low, double high, int count = 100'000) {
   return points;
 }
 
-/// Zeros, the least numbers and the largest, whole and half ones, infinities; of both signs.
+/// Zeros, the least numbers and the largest, the ends of ranges, infinities, NaN; of both signs.
 template <class S>
 std::vector<S> corners() {
   using Limits = std::numeric_limits<S>;
   std::vector<S> points;
   for (const S x : {S(0), Limits::denorm_min(), Limits::min() / 3, Limits::min(), Limits::epsilon() / 2, S(0.5), S(1),
                     S(2), S(3), S(87), S(89), S(104), S(709.7), S(710), S(745), S(746), S(12799.5), S(12801), S(1e30),
-                    Limits::max(), Limits::infinity()}) {
+                    Limits::max(), Limits::infinity(), Limits::quiet_NaN()}) {
     points.push_back(x), points.push_back(-x);
   }
   return points;
@@ -51,9 +51,9 @@ bool same(S a, S b) {
 /// How far numbers are from their true values, at worst.
 struct Errors {
   double relative = 0, absolute = 0;
-  double ulps = 0;          ///< in units of the last digit of the true value, subnormal ones included
-  int different = 0;        ///< lanes whose bits are not those of a single number
-  int misplaced = 0;        ///< NaN where the truth is a number, or the reverse; infinity where it is finite; the sign
+  double ulps = 0;    ///< in units of the last digit of the true value, subnormal ones included
+  int different = 0;  ///< lanes whose bits are not those of a single number
+  int misplaced = 0;  ///< NaN where the truth is a number, or the reverse; infinity where it is finite; the sign
 };
 
 template <class S, class F, class Truth>

@@ -42,8 +42,9 @@ __attribute__((always_inline)) inline V log_of_positive(V x) {
   const V k = value_of<V>((moved >> fraction) | bits_of(two_to_fraction)) - bias;
   const V f = m - 1;
   if constexpr (std::is_same_v<S, float>) {
-    const V p = polynomial(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f, 1.4249322787e-1f,
-                           -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f, -0.5f);
+    const V p = polynomial(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f,
+                           1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f,
+                           -0.5f);
     return fma(k, 0.693359375f, fma(p, f * f, fma(k, -2.12194440e-4f, f)));
   } else {
     const V s = f / (f + 2);

@@ -7,7 +7,7 @@
 ///     pow(x, p) = s e^(p log |x|),   s = -1 for x < 0 and odd p, else 1;   NaN for x < 0 unless p is whole
 ///
 /// An error of p log |x| is one of the result, and that number reaches 88: pow of floats is computed in double, hence
-/// right to half an ulp and a little. pow of doubles goes to the standard library, lane by lane.
+/// right to half an ulp and a little. pow of doubles, and of floats on SSE2, goes to the standard library lane by lane.
 
 #include <simplx/cpu/exponential.hpp>
 #include <simplx/cpu/logarithm.hpp>
@@ -71,15 +71,15 @@ __attribute__((always_inline)) inline V pow_by_log(V x, V p) {
 /// x^p, lane by lane, as std::pow: of negative numbers for whole p only. A NaN in x or p is one in the result, also
 /// where std::pow says 1.
 ///
-/// Cost    float: a logarithm and an exponential of doubles; double: std::pow for every lane
+/// Cost    float: a logarithm and an exponential of doubles; double, and float on SSE2: std::pow for every lane
 template <FloatLanes V>
 __attribute__((always_inline)) inline V pow(V x, V p) {
   using S = Lane<V>;
-  if constexpr (std::is_same_v<V, float>) {
-    return static_cast<float>(detail::pow_by_log<double>(x, p));
-  } else if constexpr (std::is_same_v<V, double>) {
+  constexpr bool by_log = std::is_same_v<S, float> && vector_bytes > 16;  // two doubles at a time do not pay
+  if constexpr (std::is_arithmetic_v<V>) {
+    if constexpr (by_log) return static_cast<float>(detail::pow_by_log<double>(x, p));
     return x == x && p == p ? std::pow(x, p) : x + p;
-  } else if constexpr (std::is_same_v<S, float>) {
+  } else if constexpr (by_log) {
     using Half = typename detail::VectorOf<float, sizeof(V) / 2>::type;
     using Wide = typename detail::VectorOf<double, sizeof(V)>::type;
     Half base[2], exponent[2];
@@ -92,7 +92,7 @@ __attribute__((always_inline)) inline V pow(V x, V p) {
     std::memcpy(&x, base, sizeof x);
     return x;
   } else {
-    for (unsigned i = 0; i < sizeof(V) / sizeof(S); ++i) x[i] = pow(x[i], p[i]);
+    for (unsigned i = 0; i < sizeof(V) / sizeof(S); ++i) x[i] = pow(static_cast<S>(x[i]), static_cast<S>(p[i]));
     return x;
   }
 }

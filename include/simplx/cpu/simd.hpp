@@ -120,7 +120,7 @@ __attribute__((always_inline)) inline void hide_constant([[maybe_unused]] V& v) 
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline V max(V a, V b) {
-  detail::hide_constant(b);
+  detail::hide_constant(a), detail::hide_constant(b);
   return a > b ? a : b;
 }
 
@@ -128,7 +128,7 @@ __attribute__((always_inline)) inline V max(V a, V b) {
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline V min(V a, V b) {
-  detail::hide_constant(b);
+  detail::hide_constant(a), detail::hide_constant(b);
   return a < b ? a : b;
 }
 
