@@ -410,6 +410,17 @@ TEST_CASE_TEMPLATE("long contexts and steep slopes stay as accurate as short one
   });
 }
 
+TEST_CASE("a gentle slope is not lost in lambda, which is near one") {
+  constexpr AttentionSize size{1, 16, 16, Mixing::shaped, Mask::causal, true};
+  Problem<float> single(size, {2000});
+  single.alpha = single.beta = {0}, single.gamma = {-1}, single.slopes = {1e-4f};
+  for (std::size_t i = 0; i < single.v.size(); ++i) single.v[i] = static_cast<float>(i / 16);
+  Problem<double> precise = single.in<double>();
+  single.fast_forward<size>();
+  precise.fast_forward<size>();
+  CHECK(difference(single.out, precise.out) <= 2.5e-6);  // 6e-6 with a rounded lambda
+}
+
 TEST_CASE_TEMPLATE("a causal token is blind to later tokens, and none sees other sequences", S, float, double) {
   constexpr int heads = 2, width = 16;
   for_masks_and_biases<AttentionSize{heads, width, width, Mixing::shaped}>([](auto size) {
