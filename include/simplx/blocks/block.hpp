@@ -61,8 +61,8 @@ struct ConfiguredAttention {
     auto key = named("key", Linear{width(x), config.query_key_bias})(x);
     auto value = named("value", projected(config.value))(x);
     auto mixed = shaped ? shaped_attention(query, key, value, vector("alpha", heads), vector("beta", heads),
-                                           vector("gamma", heads), heads)
-                        : attention(query, key, value, heads);
+                                           vector("gamma", heads), {.count = heads})
+                        : softmax_attention(query, key, value, {.count = heads});
     return named("projection", projected(config.projection))(mixed);
   }
 };

@@ -35,7 +35,7 @@ struct Where {
 
 /// How a parameter or constant is filled before training.
 struct Init {
-  enum class Law : signed char { constant, normal, sinusoid };
+  enum class Law : signed char { constant, normal, sinusoid, alibi_slopes };
   Law law = Law::constant;
   double value = 0;  ///< the constant, or the standard deviation of the normal law
   constexpr bool operator==(const Init&) const = default;
@@ -45,6 +45,9 @@ constexpr Init constant(double value) { return {Init::Law::constant, value}; }
 inline constexpr Init zeros = constant(0), ones = constant(1);
 /// Row t is sin and cos of t / 10000^(2k/d), interleaved ("Attention Is All You Need", Sec. 3.5).
 inline constexpr Init sinusoid{Init::Law::sinusoid, 0};
+/// Head h of n = 2^k has slope 2^(-8 h / n), h = 1 .. n; heads beyond a power of two take every other slope of 2n
+/// heads, from the first on (Press et al. 2022, Sec. 3 and its code).
+inline constexpr Init alibi_slopes{Init::Law::alibi_slopes, 0};
 
 /// Numbers of an op that never vary: heads, flags. Read as constants by its kernels.
 struct Attributes {

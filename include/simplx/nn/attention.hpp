@@ -21,7 +21,7 @@ struct MultiHeadAttention {
     auto query = named("query", Linear{width(x), query_key_bias})(x);  // (tokens, d)
     auto key = named("key", Linear{width(x), query_key_bias})(x);
     auto value = named("value", Linear{width(x)})(x);
-    return named("projection", Linear{width(x)})(attention(query, key, value, heads));
+    return named("projection", Linear{width(x)})(softmax_attention(query, key, value, {.count = heads}));
   }
 };
 
@@ -42,7 +42,7 @@ struct ShapedAttention {
     auto key = named("key", Linear{width(x), query_key_bias})(x);
     auto value = has_value ? named("value", ReparameterisedIdentity{})(x) : x;
     return shaped_attention(query, key, value, vector("alpha", heads), vector("beta", heads), vector("gamma", heads),
-                            heads);
+                            {.count = heads});
   }
 };
 

@@ -10,9 +10,19 @@
 #include <simplx/core/parameters.hpp>
 #include <simplx/core/random.hpp>
 
+#include <bit>
 #include <cmath>
 
 namespace simplx {
+
+namespace detail {
+/// The slope of one of so many heads; `head` counts from 0.
+inline double alibi_slope(Index head, Index heads) {
+  const auto n = static_cast<Index>(std::bit_floor(static_cast<std::size_t>(heads)));
+  return head < n ? std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(n))
+                  : std::exp2(-8.0 * static_cast<double>(2 * (head - n) + 1) / static_cast<double>(2 * n));
+}
+}  // namespace detail
 
 /// Fills one tensor as its `Init` says.
 template <class S>
@@ -32,6 +42,7 @@ void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
         values[i] = static_cast<S>(col % 2 == 0 ? std::sin(angle) : std::cos(angle));
         break;
       }
+      case Init::Law::alibi_slopes: values[i] = static_cast<S>(detail::alibi_slope(i % cols, cols)); break;
     }
   }
 }
