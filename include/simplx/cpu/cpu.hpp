@@ -5,6 +5,7 @@
 /// The CPU backend: scalar type and path of the kernels. It owns nothing; kernels are templates.
 
 #include <simplx/cpu/map.hpp>
+#include <simplx/cpu/map_backward.hpp>
 
 #include <Eigen/Core>
 

@@ -66,6 +66,7 @@ inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector
     if (group.epsilon) settings.epsilon = group.epsilon;
     if (group.momentum) settings.momentum = group.momentum;
   }
+  if (tensor.frozen) settings.learning_rate_factor = 0;  // by the model: no group thaws it
   return settings;
 }
 

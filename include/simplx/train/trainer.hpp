@@ -289,13 +289,14 @@ class Trainer {
   }
 
   /// Runs one sequence forward and notes its loss.
-  Context<S> forward(const TokenBatch& batch, Index b, int member) {
+  Context<S> forward(const TokenBatch& batch, Index b, int member, const Randomness& random = {}) {
     auto& workspace = workspaces_[static_cast<std::size_t>(member)];
     const Index begin = batch.offsets[b], length = batch.offsets[b + 1] - begin;
     Context<S> context = workspace.sequence(length);
     context.parameters = parameters_.data();
     context.packed = packed_.data();
     context.constants = constants_.data();
+    context.random = random;
     context.inputs[G::input_number("tokens")] = batch.tokens.data() + begin;
     context.inputs[G::input_number("labels")] = batch.labels.data() + begin;
     Run::forward(context);
@@ -318,11 +319,12 @@ class Trainer {
     pending_.labelled += labelled_tokens(part);
     pending_.announced = labelled;
     prepare();
+    const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
     team_.run([&](int member) {
       for (Index begin = member; begin < slots; begin += team_.size()) {  // these share a slot
         for (Index b = begin; b < part.sequences(); b += slots) {
-          Context<S> context = forward(part, b, member);
+          Context<S> context = forward(part, b, member, {.training = true, .key = key, .first_sequence = first + b});
           context.gradients = slots_.of(first + b);
           std::fill_n(context.output_gradients[0], part.offsets[b + 1] - part.offsets[b], scale);
           Run::backward(context);
