@@ -73,7 +73,8 @@ void compare_all() {
   compare<S>("sin", -100, 100, single, [](auto x) { return simplx::sin(x); }, [](auto& x) { return x.sin(); });
   compare<S>("cos", -100, 100, single, [](auto x) { return simplx::cos(x); }, [](auto& x) { return x.cos(); });
   compare<S>("rsqrt", 0.01, 100, true, [](auto x) { return simplx::rsqrt(x); }, [](auto& x) { return x.rsqrt(); });
-  compare<S>("pow", 0.01, 100, false, [](auto x) { return simplx::pow(x, S(1.7)); }, [](auto& x) { return x.pow(S(1.7)); });
+  compare<S>("pow", 0.01, 100, false, [](auto x) { return simplx::pow(x, S(1.7)); },
+             [](auto& x) { return x.pow(S(1.7)); });
 }
 
 }  // namespace

@@ -459,11 +459,12 @@ TEST_CASE_TEMPLATE("the first token is independent of query and key", S, float, 
   for (int c = 0; c < 16; ++c) CHECK(std::abs(p.dq[c]) <= 1e-5);
 }
 
-TEST_CASE_TEMPLATE("scores of ten thousand do no harm", S, float, double) {
+TEST_CASE_TEMPLATE("scores of ten thousand do no harm, nor do slopes that steep", S, float, double) {
   for_masks_and_biases<AttentionSize{1, 16, 16, Mixing::softmax}>([](auto size) {
     Problem<S> p(size.value, {40});
     for (S& value : p.q) value *= 100;
     for (S& value : p.k) value *= 100;
+    p.slopes = {S(1e4)};  // the largest score is often too far away to count
     Problem<S> dense = p;
     p.template fast_forward<size.value>();
     dense.reference_forward();
