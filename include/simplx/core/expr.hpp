@@ -68,6 +68,14 @@ struct BlockMaker {
   void (*destroy)(BlockMaker*) = nullptr;
 };
 
+/// A function with a pull-back of its user's own: part 0 is the function, part 1 the pull-back.
+struct RuleMaker {
+  int operands = 0;
+  /// Makes the results of a part from its inputs: x... of the function; g, y, x... of the pull-back.
+  void (*make)(const RuleMaker*, int part, Node* const* inputs, Node** results) = nullptr;
+  void (*destroy)(RuleMaker*) = nullptr;
+};
+
 /// One value of a model. Users see `Expr`; ops and the planner see the numbered copy in Graph.
 struct Node {
   Kind kind{};
@@ -96,6 +104,7 @@ struct Node {
   bool result = false;    ///< an output
 
   BlockMaker* block = nullptr;  ///< of a stack
+  RuleMaker* rules = nullptr;   ///< of a function with its own pull-back
 
   /// The pull-back to an argument as an expression, where there is one (ops/grad.hpp).
   Term (*derive)(const Node*, int argument, const Term& gradient) = nullptr;

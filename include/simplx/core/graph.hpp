@@ -26,6 +26,18 @@ struct Root {
   }
 };
 
+/// The function, or the pull-back, of a node with a rule of its user's own.
+template <class Parent, int node, int part>
+struct RuleSource {
+  template <class F>
+  static constexpr auto with(F f) {
+    return Parent::with([&](Node* root) {
+      const detail::RulePart built = detail::rule_part(detail::node_at(root, node), part);
+      return f(built.root);
+    });
+  }
+};
+
 /// The expressions of one layer of a stack of another source.
 template <class Parent, int stack_node, int layer>
 struct LayerSource {
@@ -93,7 +105,7 @@ struct LayersOf {
   struct Offsets {
     Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{};
     Columns kept[layers + 1]{};
-    Columns temporary{};  ///< the largest over the distinct graphs
+    Columns temporary{}, largest_kept{};  ///< the largest over the distinct graphs
     Index trained = 0;
     bool in_place = true;
   };
@@ -108,6 +120,7 @@ struct LayersOf {
         at.kept[layer + 1] = at.kept[layer];
         at.kept[layer + 1] += layout.kept;
         at.temporary.raise_to(layout.temporary);
+        at.largest_kept.raise_to(layout.kept);
         at.trained += layout.trained;
         at.in_place &= in_place;
       };
@@ -142,36 +155,75 @@ struct Graph {
   template <int node>
   using layers_of = LayersOf<Source, node, static_cast<int>(flat.label[node].attributes.integers[0])>;
 
+  /// The layers of this stack are evaluated again in backward.
+  template <int node>
+  static constexpr bool recomputes = flat.label[node].attributes.integers[1] != 0;
+  template <int node, int part>
+  using rule_of = Graph<RuleSource<Source, node, part>>;
+
   struct Table {
     Info info[count]{};
-    int stack[count]{};  ///< numbers of the stacks
+    int stack[count]{};  ///< numbers of the nodes with graphs of their own
     int stacks = 0;
   };
+  /// Columns of a value of that shape, or of its gradient, in a workspace.
+  static constexpr Index room(const Shape& shape) {
+    return shape.is_fixed() ? round_up(shape.columns(), alignment) : shape.cols;
+  }
   static constexpr Table plain = [] {
     Table result;
     for (int i = 0; i < count; ++i) {
       result.info[i] = flat.info[i];
-      if (flat.info[i].stack) result.stack[result.stacks++] = i;
+      if (flat.info[i].stack || flat.info[i].own_rule) result.stack[result.stacks++] = i;
     }
     return result;
   }();
+  /// What the layers of a stack need.
+  template <int node>
+  static constexpr void count_layers(Info& info) {
+    using Layers = layers_of<node>;
+    constexpr int last = Layers::layers;
+    const Index carry = room(info.shape);
+    info.parameters = Layers::offsets.parameter[last];
+    info.trained = Layers::offsets.trained;
+    info.constants = Layers::offsets.constant[last];
+    info.packed = Layers::offsets.packed[last];
+    info.workspace = Layers::offsets.temporary;
+    if constexpr (recomputes<node>) {
+      info.workspace += Layers::offsets.largest_kept;
+      info.workspace[info.shape.axis] += carry;  // a result that nobody reads again
+    } else {
+      info.saved = Layers::offsets.kept[last];
+    }
+    info.saved[info.shape.axis] += (last - 1) * carry;  // what goes from layer to layer
+    info.workspace[info.shape.axis] += carry;           // a second gradient of the carry
+  }
+  /// What a function with its own pull-back needs: each part in turn, and the gradients that the pull-back gives.
+  template <int node>
+  static constexpr void count_rule(Info& info) {
+    const auto room_of = [](const auto& layout) {
+      Columns columns = layout.kept;
+      columns += layout.temporary;
+      return columns;
+    };
+    Columns pull = room_of(rule_of<node, 1>::layout);
+    for (int i = 0; i < info.argument_count; ++i) {
+      const Shape& shape = plain.info[info.arguments[i]].shape;
+      pull[shape.axis] += room(shape);
+    }
+    info.workspace = room_of(rule_of<node, 0>::layout);
+    info.workspace.raise_to(pull);
+  }
   /// The numbers of the planner, with what the layers of each stack need.
   static constexpr Table table = [] {
     Table result = plain;
     detail::unroll<0, plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = plain.stack[s];
-      using Layers = layers_of<node>;
-      constexpr int last = Layers::layers;
-      Info& info = result.info[node];
-      const Index carry = info.shape.is_fixed() ? round_up(info.shape.columns(), alignment) : info.shape.cols;
-      info.parameters = Layers::offsets.parameter[last];
-      info.trained = Layers::offsets.trained;
-      info.constants = Layers::offsets.constant[last];
-      info.packed = Layers::offsets.packed[last];
-      info.saved = Layers::offsets.kept[last];
-      info.saved[info.shape.axis] += (last - 1) * carry;  // what goes from layer to layer
-      info.workspace = Layers::offsets.temporary;
-      info.workspace[info.shape.axis] += carry;  // a second gradient of the carry
+      if constexpr (plain.info[node].stack) {
+        count_layers<node>(result.info[node]);
+      } else {
+        count_rule<node>(result.info[node]);
+      }
     });
     return result;
   }();

@@ -45,6 +45,7 @@ struct Info {
   bool observed = false;
   bool result = false;
   bool stack = false;
+  bool own_rule = false;   ///< a function with its user's own pull-back
   Columns saved{};         ///< kept columns that forward fills for backward
   Columns workspace{};     ///< temporary columns during its forward and backward
   Index parameters = 0;    ///< elements in the flat buffer of parameters, padding included
@@ -88,8 +89,12 @@ struct Summary {
 
 namespace detail {
 
-constexpr bool is_tensor_name(const Node& node) {
-  return node.kind == Kind::parameter || node.kind == Kind::constant || node.block != nullptr || node.op == Tag("dropout");
+/// Whether a node is a module that is evaluated again in backward: its name is the scope of what it made.
+constexpr bool is_recomputed(const Node& node) { return node.block && node.attributes.integers[1] != 0; }
+
+constexpr bool needs_own_name(const Node& node) {
+  const bool names_layers = node.block && !is_recomputed(node);
+  return node.kind == Kind::parameter || node.kind == Kind::constant || names_layers || node.op == Tag("dropout");
 }
 
 constexpr Summary summarise(Node* root) {
@@ -107,7 +112,7 @@ constexpr Summary summarise(Node* root) {
   Node* bucket[buckets]{};  // names seen, chained by link, which a visited node no longer needs
   postorder(root, [&](Node* node) {
     node->index = summary.count++;
-    if (!is_tensor_name(*node)) return;
+    if (!needs_own_name(*node)) return;
     Node*& first = bucket[node->name.hash() % buckets];
     for (Node* other = first; other; other = other->link) {
       if (other->name == node->name) complain("one name", other->where.line, node->where.line, node->where);
@@ -143,6 +148,7 @@ constexpr Flat<count> flatten(Node* root) {
     info.observed = node->observed;
     info.result = node->result;
     info.stack = node->block != nullptr;
+    info.own_rule = node->rules != nullptr;
     const Shape& shape = node->shape;
     info.saved[shape.axis] = shape.is_fixed() ? round_up(node->saved * shape.rows, alignment) : node->saved;
     info.packed = node->packed;

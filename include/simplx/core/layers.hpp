@@ -118,6 +118,52 @@ constexpr Layer layer_of(const Node* stack, int layer) {
   return {root, carry};
 }
 
+/// A part of a function with its own pull-back, on inputs of its own; alive until the end of this object.
+struct RulePart {
+  Node* root;
+  Node* hub;
+  constexpr ~RulePart() { release(hub); }
+};
+
+constexpr RulePart rule_part(const Node* node, int part) {
+  Node* inputs[max_arguments + 2]{};
+  Node* results[max_arguments]{};
+  const int operands = node->argument_count, first = part == 0 ? 0 : 2;
+  const auto give = [&](int i, const Shape& shape, const char* name) {
+    inputs[i] = leaf(Kind::input, shape, node->where);
+    inputs[i]->name = name;
+    inputs[i]->wanted = false;
+  };
+  constexpr const char* names[] = {"x0", "x1", "x2", "x3", "x4", "x5"};
+  if (part == 1) give(0, node->shape, "gradient"), give(1, node->shape, "result");
+  for (int i = 0; i < operands; ++i) give(first + i, node->arguments[i]->shape, names[i]);
+  node->rules->make(node->rules, part, inputs, results);
+  Node* root = new_node();
+  root->kind = Kind::outputs;
+  for (int i = 0; i < (part == 0 ? 1 : operands); ++i) {
+    const Shape& expected = part == 0 ? node->shape : node->arguments[i]->shape;
+    if (results[i]->kind != Kind::error && !(results[i]->shape == expected)) {
+      Node* wrong = new_node();
+      wrong->where = node->where;
+      use(wrong, results[i]);
+      results[i] = broken(wrong, "pull-back shape", results[i]->shape.columns(), expected.columns());
+    }
+    add_output(root, results[i], part == 0 ? "result" : names[i]);
+  }
+  Node* hub = new_node();
+  use(hub, root);
+  Node* last = hub;  // inputs that a part ignores are freed with the rest
+  for (int i = 0; i < first + operands; ++i) {
+    if (last->argument_count == max_arguments) {
+      Node* more = new_node();
+      use(more, last);
+      last = more;
+    }
+    use(last, inputs[i]);
+  }
+  return {root, hub};
+}
+
 // --------------------------------------------------------------------------------------- equality of graphs
 
 /// The nodes of a graph in the order of the walk, linked and numbered.
@@ -162,6 +208,11 @@ constexpr bool same_node(const Node& a, const Node& b) {
   }
   for (int i = 0; i < a.argument_count; ++i) {
     if (a.arguments[i]->index != b.arguments[i]->index) return false;
+  }
+  if (!a.rules != !b.rules) return false;
+  for (int part = 0; a.rules && part < 2; ++part) {
+    const RulePart x = rule_part(&a, part), y = rule_part(&b, part);
+    if (!same_graph(x.root, y.root)) return false;
   }
   if (!a.block) return true;
   const int layers = a.block->layered || b.block->layered ? static_cast<int>(a.attributes.integers[0]) : 1;

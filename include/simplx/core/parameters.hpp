@@ -59,7 +59,8 @@ inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSiz
     if (!node->block) continue;
     for (int layer = 0; layer < static_cast<int>(node->attributes.integers[0]); ++layer) {
       const Layer built = layer_of(node, layer);
-      const std::string scope = prefix + std::string(node->name.view()) + "." + std::to_string(layer) + ".";
+      const std::string scope = prefix + std::string(node->name.view()) +
+                                (is_recomputed(*node) ? "" : "." + std::to_string(layer) + ".");
       const TensorSizes taken = list_tensors(built.root, scope, base, list);
       base.parameters += taken.parameters;
       base.constants += taken.constants;
@@ -83,7 +84,10 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
     node->index = count++;
     if (node->kind == Kind::parameter && node->name.view() == name) result = {true, node->shape};
     const std::string_view scope = node->name.view();
-    if (node->block && name.size() > scope.size() && name.substr(0, scope.size()) == scope &&
+    if (node->block && is_recomputed(*node) && name.substr(0, scope.size()) == scope && !result.found) {
+      const Layer built = layer_of(node, 0);
+      result = find_parameter(built.root, name.substr(scope.size()));
+    } else if (node->block && name.size() > scope.size() && name.substr(0, scope.size()) == scope &&
         name[scope.size()] == '.') {
       stack = node;
       rest = name.substr(scope.size() + 1);

@@ -70,6 +70,15 @@ SIMPLX_RULE("captured", left < 0,
             "the line of the stack); make it inside the block, or give it to the first layer as part of x")
 SIMPLX_RULE("input in a block", left < 0,
             "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
+SIMPLX_RULE("pull-back shape", left == right,
+            "a function's own pull-back must give a gradient of the shape of each operand (left number: elements for "
+            "each row that it gives, right number: those of the operand)")
+SIMPLX_RULE("own parameters", left < 0,
+            "a function with its own pull-back, or the pull-back, makes a parameter, constant or input (left number: its "
+            "line); make it outside and give it as an operand")
+SIMPLX_RULE("probe in recompute", left < 0,
+            "a module that is recomputed contains a probe (left number: its line), whose value would not outlive it; "
+            "put the probe outside")
 SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number)")
 SIMPLX_RULE("one name", left < 0,
             "two parameters have one name (lines: left and right number); give one of them another name or scope, "

@@ -89,6 +89,7 @@ constexpr void release(Node* seed) {
     Node* node = all;
     all = all->link;
     if (node->block) node->block->destroy(node->block);
+    if (node->rules) node->rules->destroy(node->rules);
     delete node;
   }
 }
@@ -106,7 +107,7 @@ constexpr Node* node_at(Node* root, int wanted) {
 }
 
 constexpr bool takes_scope(const Node& node) {
-  return !node.name.empty() && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
+  return (!node.name.empty() || node.block) && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
 }
 
 /// Calls visit(node) for what a module made: the nodes of its result up to, and without, what it was given.

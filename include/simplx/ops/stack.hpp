@@ -30,6 +30,8 @@ struct op<"stack"> : kernel_op {
 
   template <class F>
   using Layers = typename F::Graph::template layers_of<F::index>;
+  template <class F>
+  static constexpr bool recomputes = F::Graph::template recomputes<F::index>;
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
@@ -76,10 +78,16 @@ struct op<"stack"> : kernel_op {
     if (mine.gradients) mine.gradients += F::Graph::layout.parameter[F::index] + at.parameter[layer];
     const Columns& saved = F::Graph::layout.saved[F::index];
     for (int i = 0; i < axis_count; ++i) {
-      mine.kept[i] += (saved.on[i] + at.kept[layer].on[i]) * whole.stride[i];
+      if constexpr (recomputes<F>) {
+        mine.kept[i] = mine.temporary[i] + (workspace.on[i] + at.temporary.on[i]) * whole.stride[i];
+      } else {
+        mine.kept[i] += (saved.on[i] + at.kept[layer].on[i]) * whole.stride[i];
+      }
       mine.temporary[i] += workspace.on[i] * whole.stride[i];
     }
-    mine.random.layer = detail::scramble(whole.random.layer + static_cast<std::uint64_t>(layer) + 1);
+    if constexpr (!recomputes<F>) {
+      mine.random.layer = detail::scramble(whole.random.layer + static_cast<std::uint64_t>(layer) + 1);
+    }
     mine.inputs[0] = layer == 0 ? frame.template in<0>() : carry(frame, layer - 1);
     mine.outputs[0] = layer == Stack::layers - 1 ? frame.out() : carry(frame, layer);
     return mine;
@@ -92,7 +100,8 @@ struct op<"stack"> : kernel_op {
     constexpr int axis = static_cast<int>(F::out_shape.axis);
     constexpr Index columns =
         F::out_shape.is_fixed() ? round_up(F::out_shape.columns(), alignment) : F::out_shape.cols;
-    const Index at = F::Graph::layout.saved[F::index].on[axis] + Stack::offsets.kept[Stack::layers].on[axis];
+    const Index layers_kept = recomputes<F> ? 0 : Stack::offsets.kept[Stack::layers].on[axis];
+    const Index at = F::Graph::layout.saved[F::index].on[axis] + layers_kept;
     return frame.context.kept[axis] + (at + layer * columns) * frame.context.stride[axis];
   }
 
@@ -115,11 +124,16 @@ struct op<"stack"> : kernel_op {
     constexpr const Columns& workspace = F::Graph::layout.backward_workspace[F::index];
     const Index size = frame.rows() * F::out_shape.cols;
     S* current = const_cast<S*>(frame.out_grad());
-    S* other = frame.context.temporary[axis] +
-               (workspace.on[axis] + Stack::offsets.temporary.on[axis]) * frame.context.stride[axis];
+    const Index layer_room = Stack::offsets.temporary.on[axis] + (recomputes<F> ? Stack::offsets.largest_kept.on[axis] : 0);
+    S* other = frame.context.temporary[axis] + (workspace.on[axis] + layer_room) * frame.context.stride[axis];
+    [[maybe_unused]] S* unread = other + F::Graph::room(F::out_shape) * frame.context.stride[axis];
     for (int layer = Stack::layers - 1; layer >= 0; --layer) {
       Context<S> mine = layer_context<F, S>(frame, layer, workspace);
       Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        if constexpr (recomputes<F>) {
+          mine.outputs[0] = unread;
+          Execute<Child, Cpu<S, path>>::forward(mine);
+        }
         mine.output_gradients[0] = current;
         mine.input_gradients[0] = Child::plan.in_place ? current : other;
         Execute<Child, Cpu<S, path>>::backward(mine);
@@ -164,7 +178,7 @@ struct BlockFault {
   Tag rule{};
   Index line = 0;
 };
-constexpr BlockFault fault_of(Node* first, Node* second) {
+constexpr BlockFault fault_of(Node* first, Node* second, bool forgets = false) {
   BlockFault fault;
   const auto complain = [&](Tag rule, const Node& node) {
     if (fault.rule.empty()) fault = {rule, node.where.line};
@@ -173,6 +187,7 @@ constexpr BlockFault fault_of(Node* first, Node* second) {
   postorder(first, [&](Node* node) {
     node->index = ++number;
     if ((node->kind == Kind::input || node->kind == Kind::indices) && !node->carry) complain("input in a block", *node);
+    if (forgets && node->observed) complain("probe in recompute", *node);
   });
   // A node of the second evaluation that is already marked was not made by it.
   if (second->index != unvisited) complain("captured", *second);
@@ -188,6 +203,31 @@ constexpr BlockFault fault_of(Node* first, Node* second) {
   return fault;
 }
 
+template <class Block>
+constexpr Expr stack_of(const char* name, const Attributes& attributes, const Block& block, At x) {
+  Expr result = apply<"stack">(attributes, x);
+  if (result.node->kind == Kind::error) return result;
+  result.node->name = name;
+  auto* maker = new BlockOf<Block>(block);
+  result.node->block = maker;
+  Node* carries[2];
+  Node* values[2];
+  for (int i = 0; i < 2; ++i) {
+    carries[i] = new_carry(x.shape(), x.where);
+    values[i] = maker->make(maker, 0, carries[i]);
+  }
+  const BlockFault fault = fault_of(values[0], values[1], is_recomputed(*result.node));
+  Node* hub = new_node();
+  for (int i = 0; i < 2; ++i) use(hub, carries[i]), use(hub, values[i]);
+  if (fault.rule.empty()) {
+    release(hub);
+  } else {
+    use(result.node, hub);  // what was made outside cannot be told from what the rest of the model uses
+    broken(result.node, fault.rule, fault.line, x.where.line);
+  }
+  return result;
+}
+
 }  // namespace detail
 
 /// Applies a block `layers` times; block(x) or block(layer, x).
@@ -197,27 +237,7 @@ constexpr BlockFault fault_of(Node* first, Node* second) {
 /// Cost    `layers` times the block's kept columns, once its temporaries; compile time of the distinct layers
 template <class Block>
 constexpr Expr stack(const char* name, int layers, const Block& block, At x) {
-  Expr result = apply<"stack">({.integers = {layers}}, x);
-  if (result.node->kind == Kind::error) return result;
-  result.node->name = name;
-  auto* maker = new detail::BlockOf<Block>(block);
-  result.node->block = maker;
-  Node* carries[2];
-  Node* values[2];
-  for (int i = 0; i < 2; ++i) {
-    carries[i] = detail::new_carry(x.shape(), x.where);
-    values[i] = maker->make(maker, 0, carries[i]);
-  }
-  const detail::BlockFault fault = detail::fault_of(values[0], values[1]);
-  Node* hub = detail::new_node();
-  for (int i = 0; i < 2; ++i) detail::use(hub, carries[i]), detail::use(hub, values[i]);
-  if (fault.rule.empty()) {
-    detail::release(hub);
-  } else {
-    detail::use(result.node, hub);  // what was made outside cannot be told from what the rest of the model uses
-    detail::broken(result.node, fault.rule, fault.line, x.where.line);
-  }
-  return result;
+  return detail::stack_of(name, {.integers = {layers, 0}}, block, x);
 }
 
 /// Calls f(name, shape, value, gradient) for every probe of a graph, in stacks for each layer.
@@ -232,7 +252,7 @@ void each_probe(const Context<S>& context, const std::string& prefix, F& f) {
       const S* gradient = nullptr;
       if constexpr (G::fusion.wanted[i]) gradient = Address<G>::template gradient<i>(context);
       f(name, info.shape, Address<G>::template value<i>(context), gradient);
-    } else if constexpr (info.stack) {
+    } else if constexpr (info.stack && !G::template recomputes<i>) {
       using Stack = typename G::template layers_of<i>;
       const Frame<G, i, S> frame{context};
       for (int layer = 0; layer < Stack::layers; ++layer) {

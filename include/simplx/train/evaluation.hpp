@@ -91,6 +91,8 @@ class Evaluation {
   /// A result, and its gradient: to be filled before each backward, which uses it up.
   std::span<S> output(int number = 0) { return result(number, context_.outputs[number]); }
   std::span<S> seed(int number = 0) { return result(number, context_.output_gradients[number]); }
+  /// What dropout draws from; nothing is dropped unless its `training` is set.
+  Randomness& random() { return context_.random; }
   /// The arena, for tests that poison it.
   std::span<S> memory() { return workspace_->memory(); }
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/ops/recompute.hpp
+/// Memory for time: a module of which nothing is kept, because backward evaluates it again.
+///
+///     x = stack("blocks", 48, recompute(Block{...}), x);       // keeps what goes from block to block, nothing else
+
+#include <simplx/ops/stack.hpp>
+
+namespace simplx {
+
+/// A module that is evaluated twice; names, values and gradients are those of the module.
+template <class Module>
+struct Recomputed {
+  Module module;
+
+  constexpr Expr operator()(At x) const {
+    return detail::stack_of("", {.integers = {1, 1}}, module, x);
+  }
+  constexpr Expr operator()(int layer, At x) const
+    requires requires(const Module& block, Expr y) { block(layer, y); }
+  {
+    const auto at_layer = [block = module, layer](Expr y) { return block(layer, y); };
+    return detail::stack_of("", {.integers = {1, 1}}, at_layer, x);
+  }
+};
+
+/// Shapes  the module returns the shape it is given
+/// Errors  as stack; does not compile if the module contains a probe: rule "probe in recompute"
+/// Cost    its forward once more; keeps x and nothing of what the module computes
+template <class Module>
+constexpr Recomputed<Module> recompute(const Module& module) {
+  return {module};
+}
+
+}  // namespace simplx
