@@ -34,9 +34,9 @@ struct Where {
 
 /// How a parameter or constant is filled before training.
 struct Init {
-  enum class Law : signed char { constant, normal, sinusoid };
+  enum class Law : signed char { constant, normal, sinusoid, identity, orthogonal, normal_by_rows };
   Law law = Law::constant;
-  double value = 0;  ///< the constant, or the standard deviation of the normal law
+  double value = 0;  ///< the constant, or the standard deviation of the normal law (by rows: times sqrt(rows))
   constexpr bool operator==(const Init&) const = default;
 };
 constexpr Init normal(double deviation) { return {Init::Law::normal, deviation}; }
@@ -44,6 +44,11 @@ constexpr Init constant(double value) { return {Init::Law::constant, value}; }
 inline constexpr Init zeros = constant(0), ones = constant(1);
 /// Row t is sin and cos of t / 10000^(2k/d), interleaved ("Attention Is All You Need", Sec. 3.5).
 inline constexpr Init sinusoid{Init::Law::sinusoid, 0};
+inline constexpr Init identity{Init::Law::identity, 0};
+/// Uniform among matrices with orthonormal rows (columns, where those are fewer).
+inline constexpr Init orthogonal{Init::Law::orthogonal, 0};
+/// N(0, 1 / rows), which keeps the size of what it multiplies.
+inline constexpr Init normal_by_rows{Init::Law::normal_by_rows, 1};
 
 /// Numbers of an op that never vary: heads, flags. Read as constants by its kernels.
 struct Attributes {

@@ -4,12 +4,13 @@
 /// \file simplx/ops/norm.hpp
 /// RMSNorm and LayerNorm over the columns of each row.
 ///
-///     RMSNorm    y = gain * x / (r + epsilon),            r = sqrt(mean x^2)     [He & Hofmann's code]
+///     RMSNorm    y = gain * x q,  q = 1 / (r + epsilon),  r = sqrt(mean x^2)     [He & Hofmann's code]
+///     the same with epsilon inside the root:              q = 1 / r,  r = sqrt(mean x^2 + epsilon)
 ///     LayerNorm  y = gain * (x - mean) * s + bias,        s = 1 / sqrt(variance + epsilon), biased variance
 ///
-/// In RMSNorm epsilon is added to r, outside the root; the pull-back of a row of zeros drops the second term:
+/// The pull-backs; that of RMSNorm is one for both places of epsilon, and drops its second term where r = 0:
 ///
-///     RMSNorm    dx = q u - x q^2 (sum u x) / (d r),      u = gain * dy, q = 1 / (r + epsilon)
+///     RMSNorm    dx = q u - x q^2 (sum u x) / (d r),      u = gain * dy
 ///     LayerNorm  dx = s (u - mean u - xhat mean(u xhat)), u = gain * dy, xhat = (x - mean) s
 
 #include <simplx/ops/kernel.hpp>
@@ -57,15 +58,18 @@ constexpr Checked norm_shape(Shape x, Shape gain, Shape bias, Shape epsilon) {
   return x;
 }
 
-}  // namespace detail
-
-template <>
-struct op<"rms_norm"> : kernel_op {
+template <bool inside>
+struct rms_norm_op : kernel_op {
   static constexpr bool reads(int, int) { return true; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape gain, Shape epsilon) {
     return detail::norm_shape(x, gain, gain, epsilon);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // r
+  /// What is added to r.
+  template <class S>
+  static constexpr S outside(S epsilon) {
+    return inside ? S(0) : epsilon;
+  }
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -77,15 +81,19 @@ struct op<"rms_norm"> : kernel_op {
     if constexpr (path == Path::reference) {
       const ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d);
       MatrixMap<S> ys(y, rows, d), r(saved, rows, 1);
-      r = xs.rowwise().norm() / std::sqrt(S(d));
-      ys = ((r.array() + epsilon).inverse().matrix().asDiagonal() * xs).array().rowwise() * g.row(0).array();
+      if constexpr (inside) {
+        r = (xs.rowwise().squaredNorm().array() / S(d) + epsilon).sqrt();
+      } else {
+        r = xs.rowwise().norm() / std::sqrt(S(d));
+      }
+      ys = ((r.array() + outside(epsilon)).inverse().matrix().asDiagonal() * xs).array().rowwise() * g.row(0).array();
     } else {
       for (Index row = 0; row < rows; ++row, x += d, y += d) {
         const S r = std::sqrt(detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           const V v = load<V>(x + c);
           return v * v;
-        }) / S(d));
-        const S q = S(1) / (r + epsilon);
+        }) / S(d) + (inside ? epsilon : S(0)));
+        const S q = S(1) / (r + outside(epsilon));
         saved[row] = r;
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           store(y + c, load<V>(x + c) * splat<V>(q) * load<V>(gain + c));
@@ -103,7 +111,7 @@ struct op<"rms_norm"> : kernel_op {
     S *dx = frame.template grad<0>(), *dgain = frame.template grad<1>();
     const Index rows = frame.rows();
     for (Index row = 0; row < rows; ++row, x += d, dy += d) {
-      const S r = saved[row], q = S(1) / (r + epsilon);
+      const S r = saved[row], q = S(1) / (r + outside(epsilon));
       const S ux = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         const V xg = load<V>(x + c) * load<V>(dy + c);
         if constexpr (F::template write<1> != Write::skip) {
@@ -122,6 +130,13 @@ struct op<"rms_norm"> : kernel_op {
     }
   }
 };
+
+}  // namespace detail
+
+template <>
+struct op<"rms_norm"> : detail::rms_norm_op<false> {};
+template <>
+struct op<"rms_norm_inside"> : detail::rms_norm_op<true> {};
 
 template <>
 struct op<"layer_norm"> : kernel_op {
@@ -194,6 +209,13 @@ struct op<"layer_norm"> : kernel_op {
 /// Shapes  x (rows, d); gain (1, d); epsilon (1, 1) -> (rows, d)
 /// Cost    keeps x and one number for each row
 constexpr Expr rms_norm(At x, At gain, At epsilon) { return apply<"rms_norm">({}, x, gain, epsilon); }
+
+/// y = gain * x / sqrt(mean x^2 + epsilon): the more common form, not that of He & Hofmann's code.
+///
+/// Shapes, cost  as rms_norm
+constexpr Expr rms_norm_inside(At x, At gain, At epsilon) {
+  return apply<"rms_norm_inside">({}, x, gain, epsilon);
+}
 
 /// y = gain * (x - mean) / sqrt(variance + epsilon) + bias.
 ///

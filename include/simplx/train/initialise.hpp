@@ -10,20 +10,60 @@
 #include <simplx/core/parameters.hpp>
 #include <simplx/train/random.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 namespace simplx {
+
+namespace detail {
+
+/// A uniform orthogonal matrix: normal numbers, orthogonalised by Gram and Schmidt (twice, for the last digits).
+inline std::vector<double> orthogonal_matrix(Index rows, Index cols, std::uint64_t key) {
+  const Index count = std::min(rows, cols), length = std::max(rows, cols);  // of the orthonormal vectors
+  std::vector<double> vectors(static_cast<std::size_t>(count * length));
+  for (std::size_t i = 0; i < vectors.size(); ++i) vectors[i] = normal(key, i);
+  for (Index v = 0; v < count; ++v) {
+    double* const x = vectors.data() + v * length;
+    for (int pass = 0; pass < 2; ++pass) {
+      for (Index u = 0; u < v; ++u) {
+        const double* const y = vectors.data() + u * length;
+        double along = 0;
+        for (Index i = 0; i < length; ++i) along += x[i] * y[i];
+        for (Index i = 0; i < length; ++i) x[i] -= along * y[i];
+      }
+    }
+    double squares = 0;
+    for (Index i = 0; i < length; ++i) squares += x[i] * x[i];
+    for (Index i = 0; i < length; ++i) x[i] /= std::sqrt(squares);
+  }
+  if (rows <= cols) return vectors;
+  std::vector<double> transposed(vectors.size());
+  for (Index v = 0; v < count; ++v) {
+    for (Index i = 0; i < length; ++i) transposed[static_cast<std::size_t>(i * count + v)] = vectors[static_cast<std::size_t>(v * length + i)];
+  }
+  return transposed;
+}
+
+}  // namespace detail
 
 /// Fills one tensor as its `Init` says.
 template <class S>
 void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
   const std::uint64_t key = key_of(seed, tensor.name);
-  const Index cols = tensor.shape.cols;
+  const Index rows = tensor.shape.rows, cols = tensor.shape.cols;
+  if (tensor.init.law == Init::Law::orthogonal) {
+    const std::vector<double> matrix = detail::orthogonal_matrix(rows, cols, key);
+    std::transform(matrix.begin(), matrix.end(), values, [](double x) { return static_cast<S>(x); });
+    return;
+  }
+  const double size = tensor.init.value / (tensor.init.law == Init::Law::normal_by_rows ? std::sqrt(static_cast<double>(rows)) : 1);
   for (Index i = 0; i < tensor.size(); ++i) {
     switch (tensor.init.law) {
       case Init::Law::constant: values[i] = static_cast<S>(tensor.init.value); break;
+      case Init::Law::identity: values[i] = static_cast<S>(i / cols == i % cols); break;
       case Init::Law::normal:
-        values[i] = static_cast<S>(tensor.init.value * normal(key, static_cast<std::uint64_t>(i)));
+      case Init::Law::normal_by_rows:
+        values[i] = static_cast<S>(size * normal(key, static_cast<std::uint64_t>(i)));
         break;
       case Init::Law::sinusoid: {
         const Index position = i / cols, col = i % cols;
@@ -32,6 +72,7 @@ void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
         values[i] = static_cast<S>(col % 2 == 0 ? std::sin(angle) : std::cos(angle));
         break;
       }
+      case Init::Law::orthogonal: break;  // done above, not element by element
     }
   }
 }
