@@ -14,7 +14,7 @@ struct Gains {
 #else
     auto beta = vector("beta", 8);
 #endif
-    return shaped_attention(q, q, x, vector("alpha", 4), beta, vector("gamma", 4), 4);
+    return shaped_attention(q, q, x, vector("alpha", 4), beta, vector("gamma", 4), {.count = 4});
   }
 };
 inline constexpr Gains model{};

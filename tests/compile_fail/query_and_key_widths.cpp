@@ -14,7 +14,7 @@ struct Attend {
 #else
     auto key = x * weight("key", 64, 32);
 #endif
-    return attention(query, key, x, 4);
+    return softmax_attention(query, key, x, {.count = 4});
   }
 };
 inline constexpr Attend model{};

@@ -14,6 +14,8 @@ namespace {
 
 using namespace simplx;
 
+constexpr Write skip = Write::skip, set = Write::store, add = Write::accumulate;
+
 template <class S>
 using Values = std::vector<S>;
 
@@ -33,8 +35,8 @@ Values<Index> offsets_of(const Values<Index>& lengths) {
 }
 
 /// Largest difference, relative to the largest element.
-template <class S>
-double difference(const Values<S>& a, const Values<S>& b) {
+template <class S, class T>
+double difference(const Values<S>& a, const Values<T>& b) {
   double worst = 0, largest = 1e-30;
   for (std::size_t i = 0; i < a.size(); ++i) {
     worst = std::max(worst, std::abs(double(a[i]) - double(b[i])));
@@ -50,7 +52,7 @@ struct Problem {
   AttentionSize size;
   Values<Index> offsets;
   Index longest, rows;
-  Values<S> q, k, v, alpha, beta, gamma, dout;
+  Values<S> q, k, v, alpha, beta, gamma, slopes, dout;
   Values<S> out, log_sum_exp, dq, dk, dv, dalpha, dbeta, dgamma, scratch;
 
   Problem(AttentionSize size, const Values<Index>& lengths, unsigned seed = 1)
@@ -62,90 +64,197 @@ struct Problem {
     dout = random_values<S>(values, seed + 3);
     alpha = random_values<S>(size.heads, seed + 4), beta = random_values<S>(size.heads, seed + 5);
     gamma = random_values<S>(size.heads, seed + 6);
+    for (int h = 0; h < size.heads; ++h) slopes.push_back(S(0.7 / (1 << 3 * h)));
     out = Values<S>(values, S(NAN)), log_sum_exp = Values<S>(rows * size.heads, S(NAN));
     dq = random_values<S>(keys, seed + 7), dk = random_values<S>(keys, seed + 8);
     dv = random_values<S>(values, seed + 9), dalpha = random_values<S>(size.heads, seed + 10);
     dbeta = random_values<S>(size.heads, seed + 11), dgamma = random_values<S>(size.heads, seed + 12);
   }
 
+  /// The same problem with other scalars.
+  template <class T>
+  Problem<T> in() const {
+    const auto cast = [](const Values<S>& from) { return Values<T>(from.begin(), from.end()); };
+    Problem<T> to(size, {longest});
+    to.offsets = offsets, to.rows = rows;
+    to.q = cast(q), to.k = cast(k), to.v = cast(v), to.alpha = cast(alpha), to.beta = cast(beta);
+    to.gamma = cast(gamma), to.slopes = cast(slopes), to.dout = cast(dout), to.out = cast(out);
+    to.log_sum_exp = cast(log_sum_exp), to.dq = cast(dq), to.dk = cast(dk), to.dv = cast(dv);
+    to.dalpha = cast(dalpha), to.dbeta = cast(dbeta), to.dgamma = cast(dgamma);
+    return to;
+  }
+
   Segments sequences() const { return {offsets.data(), Index(offsets.size()) - 1}; }
-  void reference_scratch() { scratch.assign(attention_reference_scratch(longest), S(NAN)); }
+  bool gains() const { return size.mixing != Mixing::softmax; }
+  bool centred() const { return size.mixing == Mixing::shaped; }
+  /// nullptr for what must not be read.
+  AttentionOperands<S> operands() const {
+    return {q.data(), k.data(), v.data(), gains() ? alpha.data() : nullptr, gains() ? beta.data() : nullptr,
+            centred() ? gamma.data() : nullptr, size.alibi ? slopes.data() : nullptr};
+  }
+  AttentionGradients<S> gradients() {
+    return {dq.data(), dk.data(), dv.data(), gains() ? dalpha.data() : nullptr, gains() ? dbeta.data() : nullptr,
+            centred() ? dgamma.data() : nullptr};
+  }
 
   void reference_forward() {
-    reference_scratch();
-    attention_reference_forward(size, sequences(), q.data(), k.data(), v.data(), alpha.data(), beta.data(),
-                                gamma.data(), out.data(), log_sum_exp.data(), scratch.data());
+    scratch.assign(attention_reference_scratch(longest), S(NAN));
+    attention_reference_forward(size, sequences(), operands(), out.data(), log_sum_exp.data(), scratch.data());
   }
   void reference_backward(Write dq_mode, Write dk_mode, Write dv_mode) {
-    reference_scratch();
-    attention_reference_backward(size, dq_mode, dk_mode, dv_mode, sequences(), q.data(), k.data(), v.data(),
-                                 alpha.data(), beta.data(), gamma.data(), log_sum_exp.data(), dout.data(),
-                                 dq.data(), dk.data(), dv.data(), dalpha.data(), dbeta.data(), dgamma.data(),
+    scratch.assign(attention_reference_scratch(longest), S(NAN));
+    attention_reference_backward(size, dq_mode, dk_mode, dv_mode, sequences(), operands(), dout.data(), gradients(),
                                  scratch.data());
   }
   /// Scratch of exactly the promised size, so that sanitizers see a step beyond it.
-  void fast_scratch() {
-    scratch.assign(attention_scratch(size.key_width, size.value_width, longest), S(NAN));
-  }
+  void fast_scratch() { scratch.assign(attention_scratch(size.key_width, size.value_width, longest), S(NAN)); }
 
-  template <int heads, int key_width, int value_width, Mixing mixing>
+  template <AttentionSize fixed_size>
   void fast_forward() {
     fast_scratch();
-    attention_forward<heads, key_width, value_width, mixing>(
-        sequences(), q.data(), k.data(), v.data(), alpha.data(), beta.data(), gamma.data(), out.data(),
-        log_sum_exp.data(), scratch.data());
+    attention_forward<fixed_size>(sequences(), operands(), out.data(), log_sum_exp.data(), scratch.data());
   }
-  template <int heads, int key_width, int value_width, Mixing mixing, Write dq_mode, Write dk_mode,
-            Write dv_mode>
+  template <AttentionSize fixed_size, Write dq_mode, Write dk_mode, Write dv_mode>
   void fast_backward() {
     fast_scratch();
-    attention_backward<heads, key_width, value_width, mixing, dq_mode, dk_mode, dv_mode>(
-        sequences(), q.data(), k.data(), v.data(), alpha.data(), beta.data(), gamma.data(),
-        log_sum_exp.data(), dout.data(), dq.data(), dk.data(), dv.data(), dalpha.data(), dbeta.data(),
-        dgamma.data(), scratch.data());
+    attention_backward<fixed_size, dq_mode, dk_mode, dv_mode>(sequences(), operands(), log_sum_exp.data(), dout.data(),
+                                                              gradients(), scratch.data());
+  }
+
+  /// The definitions, loop by loop: nothing of the library is in them.
+  void plain(Write dq_mode, Write dk_mode, Write dv_mode) {
+    for (std::size_t s = 0; s + 1 < offsets.size(); ++s) {
+      for (int h = 0; h < size.heads; ++h) plain_head(h, offsets[s], offsets[s + 1], dq_mode, dk_mode, dv_mode);
+    }
+  }
+  void plain_head(int h, Index begin, Index end, Write dq_mode, Write dk_mode, Write dv_mode) {
+    const Index n = end - begin, dk_ = size.key_width, dv_ = size.value_width;
+    const auto key_at = [&](Index i, Index e) { return ((begin + i) * size.heads + h) * dk_ + e; };
+    const auto value_at = [&](Index i, Index e) { return ((begin + i) * size.heads + h) * dv_ + e; };
+    using Table = std::vector<std::vector<double>>;
+    Table a(n, std::vector<double>(n, 0.0)), c = a, dm = a, ds = a;
+    const double root = std::sqrt(double(dk_)), al = gains() ? alpha[h] : 0, be = gains() ? beta[h] : 1;
+    const double ga = centred() ? gamma[h] : 0;
+    for (Index i = 0; i < n; ++i) {
+      const Index last = size.mask == Mask::causal ? i : n - 1;
+      std::vector<double> score(n), bias(n);
+      double top = -1e300, total = 0, centre = 0;
+      for (Index j = 0; j <= last; ++j) {
+        bias[j] = size.alibi ? -double(slopes[h]) * std::abs(double(i - j)) : 0;
+        for (Index e = 0; e < dk_; ++e) score[j] += double(q[key_at(i, e)]) * double(k[key_at(j, e)]) / root;
+        score[j] += bias[j];
+        top = std::max(top, score[j]);
+      }
+      for (Index j = 0; j <= last; ++j) total += a[i][j] = std::exp(score[j] - top), centre += c[i][j] = std::exp(bias[j]);
+      for (Index j = 0; j <= last; ++j) a[i][j] /= total, c[i][j] /= centre;
+      log_sum_exp[(begin + i) * size.heads + h] = S(top + std::log(total));
+    }
+    const auto m = [&](Index i, Index j) { return (i == j ? al : 0) + be * a[i][j] - ga * c[i][j]; };
+    for (Index i = 0; i < n; ++i) {
+      for (Index e = 0; e < dv_; ++e) {
+        double sum = 0;
+        for (Index j = 0; j < n; ++j) sum += m(i, j) * double(v[value_at(j, e)]);
+        out[value_at(i, e)] = S(sum);
+      }
+      double correction = 0;
+      for (Index j = 0; j < n; ++j) {
+        for (Index e = 0; e < dv_; ++e) dm[i][j] += double(dout[value_at(i, e)]) * double(v[value_at(j, e)]);
+        correction += a[i][j] * dm[i][j];
+        if (gains()) dbeta[h] += a[i][j] * dm[i][j], dalpha[h] += i == j ? dm[i][j] : 0;
+        if (centred()) dgamma[h] -= c[i][j] * dm[i][j];
+      }
+      for (Index j = 0; j < n; ++j) ds[i][j] = be * a[i][j] * (dm[i][j] - correction);
+    }
+    const auto write = [](Write mode, S& target, double value) {
+      if (mode != skip) target = S(mode == set ? value : double(target) + value);
+    };
+    for (Index i = 0; i < n; ++i) {
+      for (Index e = 0; e < dk_; ++e) {
+        double query = 0, key = 0;
+        for (Index j = 0; j < n; ++j) {
+          query += ds[i][j] * double(k[key_at(j, e)]) / root;
+          key += ds[j][i] * double(q[key_at(j, e)]) / root;
+        }
+        write(dq_mode, dq[key_at(i, e)], query), write(dk_mode, dk[key_at(i, e)], key);
+      }
+      for (Index e = 0; e < dv_; ++e) {
+        double value = 0;
+        for (Index j = 0; j < n; ++j) value += m(j, i) * double(dout[value_at(j, e)]);
+        write(dv_mode, dv[value_at(i, e)], value);
+      }
+    }
   }
 };
 
-template <int heads, int key_width, int value_width, Mixing mixing, Write dq_mode, Write dk_mode,
-          Write dv_mode, class S>
+template <class S, class T>
+void check_equal(const Problem<S>& a, const Problem<T>& b, double tolerance) {
+  CHECK(difference(a.out, b.out) <= tolerance);
+  CHECK(difference(a.log_sum_exp, b.log_sum_exp) <= tolerance);
+  CHECK(difference(a.dq, b.dq) <= tolerance);
+  CHECK(difference(a.dk, b.dk) <= tolerance);
+  CHECK(difference(a.dv, b.dv) <= tolerance);
+  CHECK(difference(a.dalpha, b.dalpha) <= tolerance);
+  CHECK(difference(a.dbeta, b.dbeta) <= tolerance);
+  CHECK(difference(a.dgamma, b.dgamma) <= tolerance);
+}
+
+/// Vector kernels and dense equations against the definitions, results and all gradients.
+template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void check_fast(const Values<Index>& lengths) {
+  CAPTURE(static_cast<int>(size.mixing));
+  CAPTURE(static_cast<int>(size.mask));
+  CAPTURE(size.alibi);
+  CAPTURE(lengths.back());
   const double tolerance = sizeof(S) == 8 ? 1e-12 : 2e-5;
-  Problem<S> fast({heads, key_width, value_width, mixing}, lengths), dense = fast;
-  CAPTURE(heads);
-  CAPTURE(fast.longest);
-  CAPTURE(sizeof(S));
-  fast.template fast_forward<heads, key_width, value_width, mixing>();
+  Problem<S> fast(size, lengths), dense = fast;
+  Problem<double> plain = fast.template in<double>();
+  plain.plain(dq_mode, dk_mode, dv_mode);
+  fast.template fast_forward<size>();
+  fast.template fast_backward<size, dq_mode, dk_mode, dv_mode>();
+  check_equal(fast, plain, tolerance);
   dense.reference_forward();
-  CHECK(difference(fast.out, dense.out) <= tolerance);
-  CHECK(difference(fast.log_sum_exp, dense.log_sum_exp) <= tolerance);
-  fast.template fast_backward<heads, key_width, value_width, mixing, dq_mode, dk_mode, dv_mode>();
   dense.reference_backward(dq_mode, dk_mode, dv_mode);
-  CHECK(difference(fast.dq, dense.dq) <= tolerance);
-  CHECK(difference(fast.dk, dense.dk) <= tolerance);
-  CHECK(difference(fast.dv, dense.dv) <= tolerance);
-  CHECK(difference(fast.dalpha, dense.dalpha) <= tolerance);
-  CHECK(difference(fast.dbeta, dense.dbeta) <= tolerance);
-  CHECK(difference(fast.dgamma, dense.dgamma) <= tolerance);
+  check_equal(dense, plain, tolerance);
 }
 
-template <int heads, int key_width, int value_width, class S>
-void check_fast_both(const Values<Index>& lengths) {
-  constexpr Write set = Write::store, add = Write::accumulate;
-  check_fast<heads, key_width, value_width, Mixing::softmax, set, add, set, S>(lengths);
-  check_fast<heads, key_width, value_width, Mixing::shaped, add, set, add, S>(lengths);
+/// Calls f with a copy of the size for every mask and bias, as a constant.
+template <AttentionSize size>
+struct Constant {
+  static constexpr AttentionSize value = size;
+};
+template <AttentionSize size, class F>
+void for_masks_and_biases(F f) {
+  constexpr auto with = [](Mask mask, bool alibi) {
+    AttentionSize other = size;
+    other.mask = mask, other.alibi = alibi;
+    return other;
+  };
+  f(Constant<with(Mask::causal, false)>{});
+  f(Constant<with(Mask::causal, true)>{});
+  f(Constant<with(Mask::full, false)>{});
+  f(Constant<with(Mask::full, true)>{});
 }
 
-TEST_CASE_TEMPLATE("vector kernels equal the reference at every length", S, float, double) {
-  for (Index length : {1, 2, 5, 15, 16, 17, 63, 64, 65, 129, 300}) check_fast_both<1, 16, 32, S>({length});
-  check_fast_both<3, 32, 16, S>({128});
-  check_fast_both<4, 32, 32, S>({5, 1, 129, 17, 64, 16});
-  check_fast_both<1, 48, 80, S>({37, 70});
+TEST_CASE_TEMPLATE("kernels equal the definitions: every mixing, mask and bias, ragged sequences", S, float, double) {
+  const Values<Index> lengths{1, 5, 16, 17, 40, 64, 65, 130};
+  for_masks_and_biases<{2, 16, 32, Mixing::softmax}>([&](auto size) { check_fast<size.value, set, add, set, S>(lengths); });
+  for_masks_and_biases<{2, 16, 32, Mixing::skip_init}>([&](auto size) { check_fast<size.value, add, add, add, S>(lengths); });
+  for_masks_and_biases<{2, 16, 32, Mixing::shaped}>([&](auto size) { check_fast<size.value, add, set, set, S>(lengths); });
+}
+
+TEST_CASE("kernels equal the definitions at every length around a group and a block") {
+  for (Index length : {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 128, 129, 200}) {
+    check_fast<{1, 16, 16, Mixing::shaped}, set, set, set, double>({length});
+    check_fast<{1, 16, 16, Mixing::shaped, Mask::full, true}, set, set, set, double>({length});
+  }
+  check_fast<{3, 32, 16, Mixing::shaped}, set, set, set, float>({128});
+  check_fast<{1, 48, 80, Mixing::shaped, Mask::full}, set, set, set, float>({37, 70});
 }
 
 TEST_CASE("gradients are skipped, stored and accumulated as told") {
-  constexpr Write skip = Write::skip, set = Write::store, add = Write::accumulate;
   auto check = []<Write dq_mode, Write dk_mode, Write dv_mode>() {
-    check_fast<1, 8, 8, Mixing::shaped, dq_mode, dk_mode, dv_mode, double>({3, 70});
+    check_fast<{1, 8, 8, Mixing::shaped}, dq_mode, dk_mode, dv_mode, double>({3, 70});
+    check_fast<{1, 8, 8, Mixing::shaped, Mask::full}, dq_mode, dk_mode, dv_mode, double>({3, 70});
   };
   // Every mode of one gradient meets every mode of another.
   check.operator()<skip, skip, skip>();
@@ -157,27 +266,25 @@ TEST_CASE("gradients are skipped, stored and accumulated as told") {
   check.operator()<add, skip, set>();
   check.operator()<add, set, skip>();
   check.operator()<add, add, add>();
-  check_fast<1, 8, 8, Mixing::softmax, skip, set, skip, double>({3, 70});
-  check_fast<1, 8, 8, Mixing::softmax, add, skip, add, double>({3, 70});
+  check_fast<{1, 8, 8, Mixing::softmax}, skip, set, skip, double>({3, 70});
+  check_fast<{1, 8, 8, Mixing::softmax}, add, skip, add, double>({3, 70});
 }
 
-TEST_CASE("gradients of query, key and value may be added into one buffer") {
-  constexpr Write add = Write::accumulate;
-  Problem<double> one({3, 16, 16, Mixing::shaped}, {70, 5});
-  one.k = one.v = one.q;
-  Problem<double> apart = one;
-  one.fast_forward<3, 16, 16, Mixing::shaped>();
-  apart.log_sum_exp = one.log_sum_exp;
-  Values<double> together(one.dq.size());
-  one.fast_scratch();
-  const double* x = one.q.data();
-  attention_backward<3, 16, 16, Mixing::shaped, add, add, add>(
-      one.sequences(), x, x, x, one.alpha.data(), one.beta.data(), one.gamma.data(), one.log_sum_exp.data(),
-      one.dout.data(), together.data(), together.data(), together.data(), static_cast<double*>(nullptr),
-      static_cast<double*>(nullptr), static_cast<double*>(nullptr), one.scratch.data());
-  apart.reference_backward(Write::store, Write::store, Write::store);
-  for (std::size_t i = 0; i < together.size(); ++i) apart.dq[i] += apart.dk[i] + apart.dv[i];
-  CHECK(difference(together, apart.dq) <= 1e-13);
+TEST_CASE("gradients of query, key and value may be added into one buffer, and those of gains left out") {
+  for_masks_and_biases<{3, 16, 16, Mixing::shaped}>([](auto size) {
+    Problem<double> one(size.value, {70, 5});
+    one.k = one.v = one.q;
+    Problem<double> apart = one;
+    one.fast_forward<size.value>();
+    Values<double> together(one.dq.size());
+    one.fast_scratch();
+    const AttentionGradients<double> to{together.data(), together.data(), together.data()};
+    attention_backward<size.value, add, add, add>(one.sequences(), one.operands(), one.log_sum_exp.data(),
+                                                  one.dout.data(), to, one.scratch.data());
+    apart.reference_backward(set, set, set);
+    for (std::size_t i = 0; i < together.size(); ++i) apart.dq[i] += apart.dk[i] + apart.dv[i];
+    CHECK(difference(together, apart.dq) <= 1e-13);
+  });
 }
 
 /// Worst relative error of the reference gradient of `values` against central differences of <dout, out>.
@@ -203,89 +310,150 @@ double gradient_error(Problem<double>& problem, Values<double>& values, const Va
 }
 
 TEST_CASE("reference gradients equal central differences") {
-  for (Mixing mixing : {Mixing::softmax, Mixing::shaped}) {
-    Problem<double> p({2, 3, 5, mixing}, {1, 7, 4});
+  for (Mixing mixing : {Mixing::softmax, Mixing::skip_init, Mixing::shaped})
+    for (Mask mask : {Mask::causal, Mask::full})
+      for (bool alibi : {false, true}) {
+        Problem<double> p({2, 3, 5, mixing, mask, alibi}, {1, 7, 4});
+        for (auto* gradient : {&p.dalpha, &p.dbeta, &p.dgamma}) gradient->assign(gradient->size(), 0.0);
+        p.reference_backward(set, set, set);
+        CHECK(gradient_error(p, p.q, p.dq) <= 1e-7);
+        CHECK(gradient_error(p, p.k, p.dk) <= 1e-7);
+        CHECK(gradient_error(p, p.v, p.dv) <= 1e-7);
+        if (!p.gains()) continue;
+        CHECK(gradient_error(p, p.alpha, p.dalpha) <= 1e-7);
+        CHECK(gradient_error(p, p.beta, p.dbeta) <= 1e-7);
+        if (p.centred()) CHECK(gradient_error(p, p.gamma, p.dgamma) <= 1e-7);
+      }
+}
+
+TEST_CASE_TEMPLATE("shaped attention begins as the identity, whatever mask and bias", S, float, double) {
+  for_masks_and_biases<{2, 16, 16, Mixing::shaped}>([](auto size) {
+    CAPTURE(static_cast<int>(size.value.mask));
+    CAPTURE(size.value.alibi);
+    Problem<S> p(size.value, {300, 1, 40});
+    std::fill(p.q.begin(), p.q.end(), S(0));
+    p.slopes = {S(0.5), S(1) / 256};
+    for (auto* gain : {&p.alpha, &p.beta, &p.gamma}) std::fill(gain->begin(), gain->end(), S(1));
+    const double tolerance = sizeof(S) == 8 ? 1e-14 : 1e-6;
     p.reference_forward();
-    for (auto* gradient : {&p.dalpha, &p.dbeta, &p.dgamma}) gradient->assign(gradient->size(), 0.0);
-    p.reference_backward(Write::store, Write::store, Write::store);
-    CHECK(gradient_error(p, p.q, p.dq) <= 1e-7);
-    CHECK(gradient_error(p, p.k, p.dk) <= 1e-7);
-    CHECK(gradient_error(p, p.v, p.dv) <= 1e-7);
-    if (mixing == Mixing::softmax) continue;
-    CHECK(gradient_error(p, p.alpha, p.dalpha) <= 1e-7);
-    CHECK(gradient_error(p, p.beta, p.dbeta) <= 1e-7);
-    CHECK(gradient_error(p, p.gamma, p.dgamma) <= 1e-7);
-  }
+    CHECK(difference(p.out, p.v) <= tolerance);
+    p.template fast_forward<size.value>();
+    CHECK(difference(p.out, p.v) <= tolerance);
+
+    // The two mixtures are one there, so their gains have opposite gradients, and keys have none.
+    for (auto* gradient : {&p.dbeta, &p.dgamma}) std::fill(gradient->begin(), gradient->end(), S(0));
+    p.template fast_backward<size.value, set, set, set>();
+    for (S& value : p.dgamma) value = -value;
+    CHECK(difference(p.dbeta, p.dgamma) <= 100 * tolerance);
+    CHECK(std::all_of(p.dk.begin(), p.dk.end(), [](S value) { return value == 0; }));
+    CHECK(std::any_of(p.dq.begin(), p.dq.end(), [](S value) { return std::abs(value) > S(1e-3); }));
+
+    p.q[5 * 2 * 16] = 1;  // another query is no identity; the first token has no choice
+    p.template fast_forward<size.value>();
+    CHECK(difference(p.out, p.v) > 1e-4);
+  });
 }
 
-TEST_CASE_TEMPLATE("shaped attention begins as the identity", S, float, double) {
-  Problem<S> p({2, 16, 16, Mixing::shaped}, {300, 1, 40});
-  std::fill(p.q.begin(), p.q.end(), S(0));
-  for (auto* gain : {&p.alpha, &p.beta, &p.gamma}) std::fill(gain->begin(), gain->end(), S(1));
-  const double tolerance = sizeof(S) == 8 ? 1e-14 : 1e-6;
-  p.reference_forward();
-  CHECK(difference(p.out, p.v) <= tolerance);
-  p.template fast_forward<2, 16, 16, Mixing::shaped>();
-  CHECK(difference(p.out, p.v) <= tolerance);
-
-  // The two mixtures are one there, so their gains have opposite gradients, and keys have none.
-  for (auto* gradient : {&p.dbeta, &p.dgamma}) std::fill(gradient->begin(), gradient->end(), S(0));
-  p.template fast_backward<2, 16, 16, Mixing::shaped, Write::store, Write::store, Write::store>();
-  for (S& value : p.dgamma) value = -value;
-  CHECK(difference(p.dbeta, p.dgamma) <= 100 * tolerance);
-  CHECK(std::all_of(p.dk.begin(), p.dk.end(), [](S value) { return value == 0; }));
-}
-
-TEST_CASE("the running mean is the product with dense C, whose rows sum to one") {
+TEST_CASE("C by recurrence is dense C: its rows sum to one, and its transpose runs the other way") {
   constexpr int width = 16;
-  constexpr Index length = 37;
-  Problem<double> p({1, width, width, Mixing::shaped}, {length});
-  p.alpha = {0}, p.beta = {0}, p.gamma = {-1};
-  p.fast_forward<1, width, width, Mixing::shaped>();
-  Eigen::MatrixXd c = Eigen::MatrixXd::Zero(length, length);
-  for (Index i = 0; i < length; ++i) c.row(i).head(i + 1).setConstant(1.0 / double(i + 1));
-  CHECK((c.rowwise().sum().array() - 1).abs().maxCoeff() <= 1e-14);
-  const auto values = detail::head_of<double>(std::as_const(p).v.data(), 0, length, 0, 1, width);
-  const auto out = detail::head_of<double>(std::as_const(p).out.data(), 0, length, 0, 1, width);
-  CHECK((out - c * values).cwiseAbs().maxCoeff() <= 1e-14);
+  for_masks_and_biases<{1, width, width, Mixing::shaped}>([](auto size) {
+    for (const double slope : {0.0, 1.0 / 256, 0.5, 3.0, 60.0, 1e4}) {
+      if (slope != 0 && !size.value.alibi) continue;
+      for (const Index length : {1, 2, 36, 37}) {
+        Problem<double> p(size.value, {length});
+        p.alpha = {0}, p.beta = {0}, p.gamma = {-1}, p.slopes = {slope};
+        Eigen::MatrixXd c(length, length);
+        for (Index i = 0; i < length; ++i) {
+          for (Index j = 0; j < length; ++j) {
+            const bool seen = j <= i || size.value.mask == Mask::full;
+            c(i, j) = !seen ? 0 : size.value.alibi ? std::exp(-slope * std::abs(double(i - j))) : 1;
+          }
+          c.row(i) /= c.row(i).sum();
+        }
+        p.fast_forward<size.value>();
+        p.dgamma = {0};
+        p.fast_backward<size.value, set, set, set>();
+        const auto values = detail::head_of<double>(std::as_const(p).v.data(), 0, length, 0, 1, width);
+        const auto out = detail::head_of<double>(std::as_const(p).out.data(), 0, length, 0, 1, width);
+        const auto dout = detail::head_of<double>(std::as_const(p).dout.data(), 0, length, 0, 1, width);
+        const auto dv = detail::head_of<double>(std::as_const(p).dv.data(), 0, length, 0, 1, width);
+        CHECK((out - c * values).cwiseAbs().maxCoeff() <= 1e-14);
+        CHECK((dv - c.transpose() * dout).cwiseAbs().maxCoeff() <= 1e-13);
+        CHECK(p.dgamma[0] == doctest::Approx(-(c * values).cwiseProduct(dout).sum()).epsilon(1e-12));
+
+        std::fill(p.v.begin(), p.v.end(), 1.0);
+        p.fast_forward<size.value>();
+        CHECK((out.array() - 1).abs().maxCoeff() <= 1e-15);
+      }
+    }
+  });
 }
 
-TEST_CASE_TEMPLATE("a token is blind to later tokens and to other sequences", S, float, double) {
+TEST_CASE_TEMPLATE("long contexts and steep slopes stay as accurate as short ones", S, float, double) {
+  for_masks_and_biases<{3, 16, 16, Mixing::shaped}>([](auto size) {
+    CAPTURE(static_cast<int>(size.value.mask));
+    CAPTURE(size.value.alibi);
+    Problem<S> p(size.value, {2000});
+    p.slopes = {S(1e4), S(1) / 256, S(1e-6)};
+    p.alpha = p.beta = p.gamma = {S(1), S(1), S(1)};
+    std::fill(p.q.begin(), p.q.end(), S(0));
+    p.template fast_forward<size.value>();
+    CHECK(difference(p.out, p.v) <= (sizeof(S) == 8 ? 1e-14 : 2e-6));
+    p.template fast_backward<size.value, set, set, set>();
+    CHECK(difference(p.dv, p.dout) <= (sizeof(S) == 8 ? 1e-13 : 4e-6));
+  });
+}
+
+TEST_CASE_TEMPLATE("a causal token is blind to later tokens, and none sees other sequences", S, float, double) {
   constexpr int heads = 2, width = 16;
-  Problem<S> before({heads, width, width, Mixing::shaped}, {20, 100, 30});
-  before.template fast_forward<heads, width, width, Mixing::shaped>();
-  for (Index changed : {20, 21, 50, 90, 119}) {
-    Problem<S> after = before;
-    for (Index c = 0; c < heads * width; ++c) {
-      for (auto* input : {&after.q, &after.k, &after.v}) (*input)[changed * heads * width + c] *= S(-3);
+  for_masks_and_biases<{heads, width, width, Mixing::shaped}>([](auto size) {
+    Problem<S> before(size.value, {20, 100, 30});
+    before.template fast_forward<size.value>();
+    for (Index changed : {20, 21, 50, 90, 119}) {
+      Problem<S> after = before;
+      for (Index c = 0; c < heads * width; ++c) {
+        for (auto* input : {&after.q, &after.k, &after.v}) (*input)[changed * heads * width + c] *= S(-3);
+      }
+      after.template fast_forward<size.value>();
+      const auto row = [&](const Problem<S>& p, Index i) { return p.out.begin() + i * heads * width; };
+      const auto same = [&](Index begin, Index end) {
+        return std::equal(row(before, begin), row(before, end), row(after, begin));
+      };
+      CHECK(same(0, 20));
+      CHECK(same(120, 150));
+      if (size.value.mask == Mask::causal) {
+        CHECK(same(20, changed));
+      } else if (changed > 20) {
+        CHECK_FALSE(same(20, 21));
+      }
+      CHECK_FALSE(same(changed, changed + 1));
+      CHECK_FALSE(same(119, 120));
     }
-    after.template fast_forward<heads, width, width, Mixing::shaped>();
-    const auto row = [&](const Problem<S>& p, Index i) { return p.out.begin() + i * heads * width; };
-    CHECK(std::equal(row(before, 0), row(before, changed), row(after, 0)));
-    CHECK_FALSE(std::equal(row(before, changed), row(before, 120), row(after, changed)));
-    CHECK(std::equal(row(before, 120), row(before, 150), row(after, 120)));
-  }
+  });
 }
 
 TEST_CASE_TEMPLATE("the first token is independent of query and key", S, float, double) {
-  Problem<S> p({1, 16, 16, Mixing::shaped}, {9});
+  constexpr AttentionSize size{1, 16, 16, Mixing::shaped};
+  Problem<S> p(size, {9});
   p.alpha = {S(0.5)}, p.beta = {S(2)}, p.gamma = {S(0.25)};
-  p.template fast_forward<1, 16, 16, Mixing::shaped>();
+  p.template fast_forward<size>();
   for (int c = 0; c < 16; ++c) CHECK(p.out[c] == doctest::Approx(2.25 * p.v[c]));
-  p.template fast_backward<1, 16, 16, Mixing::shaped, Write::store, Write::store, Write::store>();
+  p.template fast_backward<size, set, set, set>();
   for (int c = 0; c < 16; ++c) CHECK(std::abs(p.dq[c]) <= 1e-5);
 }
 
 TEST_CASE_TEMPLATE("scores of ten thousand do no harm", S, float, double) {
-  Problem<S> p({1, 16, 16, Mixing::softmax}, {40});
-  for (S& value : p.q) value *= 100;
-  for (S& value : p.k) value *= 100;
-  Problem<S> dense = p;
-  p.template fast_forward<1, 16, 16, Mixing::softmax>();
-  dense.reference_forward();
-  CHECK(difference(p.out, dense.out) <= (sizeof(S) == 8 ? 1e-10 : 2e-2));
-  p.template fast_backward<1, 16, 16, Mixing::softmax, Write::store, Write::store, Write::store>();
-  for (const auto* gradient : {&p.dq, &p.dk, &p.dv}) CHECK(std::isfinite(difference(*gradient, *gradient)));
+  for_masks_and_biases<{1, 16, 16, Mixing::softmax}>([](auto size) {
+    Problem<S> p(size.value, {40});
+    for (S& value : p.q) value *= 100;
+    for (S& value : p.k) value *= 100;
+    Problem<S> dense = p;
+    p.template fast_forward<size.value>();
+    dense.reference_forward();
+    CHECK(difference(p.out, dense.out) <= (sizeof(S) == 8 ? 1e-10 : 2e-2));
+    p.template fast_backward<size.value, set, set, set>();
+    for (const auto* gradient : {&p.dq, &p.dk, &p.dv}) CHECK(std::isfinite(difference(*gradient, *gradient)));
+  });
 }
 
 TEST_CASE("scratch is linear in the context") {

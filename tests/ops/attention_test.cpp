@@ -7,81 +7,158 @@ using namespace simplx;
 
 namespace {
 
-template <int heads>
-struct Softmax {
+/// Attention of projections of x, by any mixing.
+template <Mixing mixing>
+struct Attend {
+  Heads heads{.count = 2};
   constexpr Expr operator()(Expr x) const {
     auto w = [&](const char* name) { return x * weight(name, width(x), width(x), normal(0.5)); };
-    return attention(w("q"), w("k"), w("v"), heads);
-  }
-};
-template <int heads>
-struct Shaped {
-  constexpr Expr operator()(Expr x) const {
-    auto q = x * weight("q", width(x), width(x), normal(0.5)), k = x * weight("k", width(x), width(x), normal(0.5));
-    return shaped_attention(q, k, x, vector("alpha", heads), vector("beta", heads), vector("gamma", heads), heads);
+    auto gain = [&](const char* name) { return vector(name, heads.count); };
+    switch (mixing) {
+      case Mixing::softmax: return softmax_attention(w("q"), w("k"), w("v"), heads);
+      case Mixing::skip_init: return skip_init_attention(w("q"), w("k"), w("v"), gain("alpha"), gain("beta"), heads);
+      default: return shaped_attention(w("q"), w("k"), x, gain("alpha"), gain("beta"), gain("gamma"), heads);
+    }
   }
 };
 struct Same {  // q = k = v, and the same value read by another op: one gradient, five contributions
   constexpr Expr operator()(Expr x) const {
     auto q = x * weight("q", width(x), width(x), normal(0.5));
-    return q + attention(q, q, q, 2) + attention(x, q, x, 1);
+    return q + softmax_attention(q, q, q, {.count = 2}) + softmax_attention(x, q, x, {.mask = Mask::full});
   }
 };
-inline constexpr test::OnTokens<Softmax<2>> softmax_fast{16}, softmax_odd{6};
-inline constexpr test::OnTokens<Shaped<2>> shaped_fast{16}, shaped_odd{6};
+struct FixedGains {  // gains that are not trained, and one that is computed
+  constexpr Expr operator()(Expr x) const {
+    auto q = x * weight("q", width(x), width(x), normal(0.5));
+    return shaped_attention(q, x, x, fixed("alpha", 1, 2, ones), 2.0 * vector("beta", 2), fixed("gamma", 1, 2, ones),
+                            {.count = 2});
+  }
+};
+struct Layers {  // every layer has slopes of its own
+  constexpr Expr operator()(Expr x) const { return stack("blocks", 3, Attend<Mixing::softmax>{{2, {}, true}}, x); }
+};
+
+template <Mixing mixing, Index width, Mask mask, bool alibi>
+inline constexpr test::OnTokens<Attend<mixing>> model{width, {Heads{2, mask, alibi}}};
+template <Mixing mixing>
+inline constexpr test::OnTokens<Attend<mixing>> eight{16, {Heads{8, Mask::causal, true}}};
+
 inline constexpr test::OnTokens<Same> same_fast{16}, same_odd{6};
-inline constexpr test::OnTokens<Shaped<2>> shaped_float{64};
+inline constexpr test::OnTokens<FixedGains> fixed_gains{16};
+inline constexpr test::OnTokens<Layers> layers{16};
+
+template <Mixing mixing, Index width>
+void check_gradients_of() {
+  test::check_model<model<mixing, width, Mask::causal, false>>();
+  test::check_model<model<mixing, width, Mask::causal, true>>();
+  test::check_model<model<mixing, width, Mask::full, false>>();
+  test::check_model<model<mixing, width, Mask::full, true>>();
+}
+template <Mixing mixing>
+double distance_of_floats() {
+  const std::vector<Index> lengths{20, 1, 33};
+  return std::max({test::distance_to_reference<model<mixing, 64, Mask::causal, false>, float>(lengths),
+                   test::distance_to_reference<model<mixing, 64, Mask::causal, true>, float>(lengths),
+                   test::distance_to_reference<model<mixing, 64, Mask::full, false>, float>(lengths),
+                   test::distance_to_reference<model<mixing, 64, Mask::full, true>, float>(lengths)});
+}
+
+template <class A, class B>
+double distance(const A& a, const B& b) {
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(double(a[i]) - double(b[i])));
+  return worst;
+}
 
 }  // namespace
 
 TEST_SUITE_BEGIN("ops/attention");
 
-TEST_CASE("gradients of query, key, value and gains, over ragged sequences") {
-  test::check_model<softmax_fast>();
-  test::check_model<softmax_odd>();
-  test::check_model<shaped_fast>();
-  test::check_model<shaped_odd>();
+TEST_CASE("gradients of query, key, value and gains, over ragged sequences: every mixing, mask and bias") {
+  check_gradients_of<Mixing::softmax, 16>();
+  check_gradients_of<Mixing::skip_init, 16>();
+  check_gradients_of<Mixing::shaped, 16>();
+  check_gradients_of<Mixing::shaped, 6>();  // a width that fits no vector
 }
 
-TEST_CASE("one value as query, key and value") {
+TEST_CASE("one value as query, key and value; gains that are fixed or computed; layers") {
   test::check_model<same_fast>();
   test::check_model<same_odd>();
+  test::check_model<fixed_gains>();
+  test::check_model<layers>();
 }
 
 TEST_CASE("floats agree with the reference") {
-  CHECK(test::distance_to_reference<shaped_float, float>({20, 1, 33}) < 2e-5);
+  CHECK(distance_of_floats<Mixing::softmax>() < 2e-5);
+  CHECK(distance_of_floats<Mixing::skip_init>() < 2e-5);
+  CHECK(distance_of_floats<Mixing::shaped>() < 2e-5);
 }
 
-TEST_CASE("with zero queries and gains of one, shaped attention is the identity; with other queries it is not") {
-  Evaluation<shaped_fast> run(Rows{.tokens = 40}, 1, {7, 33});
+template <auto const& model>
+void check_identity() {
+  Evaluation<model> run(Rows{.tokens = 40}, 1, {7, 33});
   test::fill_inputs(run);
   std::ranges::fill(run.parameter("q"), 0.0);
   run.forward();
-  double worst = 0;
-  for (std::size_t i = 0; i < run.output().size(); ++i) worst = std::max(worst, std::abs(run.output()[i] - run.input("x")[i]));
-  CHECK(worst < 1e-14);
-  run.parameter("q")[0] = 1;
-  run.forward();
-  worst = 0;
-  for (std::size_t i = 0; i < run.output().size(); ++i) worst = std::max(worst, std::abs(run.output()[i] - run.input("x")[i]));
-  CHECK(worst > 1e-3);
-}
+  CHECK(distance(run.output(), run.input("x")) < 1e-14);
 
-TEST_CASE("with zero queries the gradients of beta and gamma are opposite, and keys learn nothing") {
-  Evaluation<shaped_fast> run(Rows{.tokens = 9}, 1, {4, 5});
-  test::fill_inputs(run);
-  std::ranges::fill(run.parameter("q"), 0.0);
-  run.forward();
   for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = normal(5, i);
   run.backward();
   for (std::size_t h = 0; h < 2; ++h) {
     CHECK(run.gradient("beta")[h] != 0);
     CHECK(run.gradient("beta")[h] + run.gradient("gamma")[h] == doctest::Approx(0).epsilon(1e-13));
   }
-  double query = 0;
-  for (const double g : run.gradient("q")) query = std::max(query, std::abs(g));
-  CHECK(query > 0);
-  for (const double g : run.gradient("k")) CHECK(g == 0);
+  CHECK(std::ranges::any_of(run.gradient("q"), [](double g) { return std::abs(g) > 1e-6; }));
+  CHECK(std::ranges::all_of(run.gradient("k"), [](double g) { return g == 0; }));
+
+  run.parameter("q")[0] = 1;
+  run.forward();
+  CHECK(distance(run.output(), run.input("x")) > 1e-3);
+}
+
+TEST_CASE("zero queries, gains of one: the identity; d beta = -d gamma, and keys learn nothing; other queries break it") {
+  check_identity<model<Mixing::shaped, 16, Mask::causal, false>>();
+  check_identity<model<Mixing::shaped, 16, Mask::causal, true>>();
+  check_identity<model<Mixing::shaped, 16, Mask::full, false>>();
+  check_identity<model<Mixing::shaped, 16, Mask::full, true>>();
+}
+
+TEST_CASE("slopes are a named constant of each head, in every layer") {
+  Evaluation<eight<Mixing::shaped>> run(Rows{.tokens = 5});
+  const auto slopes = run.constant("slopes");
+  CHECK(slopes.size() == 8);
+  for (std::size_t h = 0; h < 8; ++h) CHECK(slopes[h] == std::exp2(-static_cast<double>(h + 1)));
+  CHECK(parameters<eight<Mixing::shaped>> == 2 * 16 * 16 + 3 * 8);
+  Evaluation<layers> deep(Rows{.tokens = 5});
+  CHECK(deep.constant("blocks.2.slopes")[1] == std::exp2(-8));
+}
+
+TEST_CASE("with its slopes at zero a bias is none") {
+  Evaluation<model<Mixing::softmax, 16, Mask::causal, true>> biased(Rows{.tokens = 40}, 1, {7, 33});
+  Evaluation<model<Mixing::softmax, 16, Mask::causal, false>> plain(Rows{.tokens = 40}, 1, {7, 33});
+  test::fill_inputs(biased), test::fill_inputs(plain);
+  biased.forward(), plain.forward();
+  CHECK(distance(biased.output(), plain.output()) > 1e-3);
+  std::ranges::fill(biased.constant("slopes"), 0.0);
+  biased.forward();
+  CHECK(distance(biased.output(), plain.output()) < 1e-14);
+}
+
+TEST_CASE("FLOPs: a causal mask saves half of the scores, a full one nothing") {
+  constexpr auto& causal_model = model<Mixing::shaped, 16, Mask::causal, true>;
+  constexpr auto& full_model = model<Mixing::shaped, 16, Mask::full, false>;
+  const Rows rows{.tokens = 64, .sequences = 2};
+  const double products = 2 * (2.0 * 64 * 16 * 16), dense = 2.0 * 64 * 32 * (16 + 16);
+  CHECK(flops<causal_model>(rows) == products + dense);
+  CHECK(flops<full_model>(rows) == products + dense);
+  CHECK(causal_flops<full_model>(rows) == products + dense);
+  CHECK(causal_flops<causal_model>(rows) == products + 2.0 * 64 * 16.5 * (16 + 16));
+}
+
+TEST_CASE("mask and bias belong to the graph") {
+  static constexpr auto &a = model<Mixing::softmax, 16, Mask::causal, false>, &b = model<Mixing::softmax, 16, Mask::full, false>;
+  static constexpr auto& c = model<Mixing::softmax, 16, Mask::causal, true>;
+  static_assert(same_graph<a, a>() && !same_graph<a, b>() && !same_graph<a, c>());
 }
 
 TEST_SUITE_END();

@@ -46,4 +46,22 @@ TEST_CASE("sinusoids: sine and cosine interleaved, each pair slower than the one
   CHECK(table[3 * 64 + 62] == doctest::Approx(std::sin(3 / std::pow(10000.0, 62.0 / 64))));
 }
 
+TEST_CASE("slopes of ALiBi: powers of two for 4 and 8 heads, every other one of 16 heads besides for 12") {
+  const auto slopes = [](Index heads) {
+    TensorInfo tensor;
+    tensor.shape = fixed_shape(1, heads), tensor.init = alibi_slopes;
+    std::vector<double> values(static_cast<std::size_t>(heads));
+    initialise(tensor, 1, values.data());
+    return values;
+  };
+  CHECK(slopes(1) == std::vector<double>{1.0 / 256});
+  CHECK(slopes(4) == std::vector<double>{1.0 / 4, 1.0 / 16, 1.0 / 64, 1.0 / 256});
+  const std::vector<double> eight{1.0 / 2, 1.0 / 4, 1.0 / 8, 1.0 / 16, 1.0 / 32, 1.0 / 64, 1.0 / 128, 1.0 / 256};
+  CHECK(slopes(8) == eight);
+  const std::vector<double> twelve = slopes(12), more{0.70710678118654757, 0.35355339059327379, 0.17677669529663689,
+                                                      0.088388347648318447};
+  CHECK(std::equal(eight.begin(), eight.end(), twelve.begin()));
+  for (std::size_t h = 0; h < 4; ++h) CHECK(twelve[8 + h] == doctest::Approx(more[h]).epsilon(1e-15));
+}
+
 TEST_SUITE_END();

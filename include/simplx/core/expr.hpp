@@ -34,7 +34,7 @@ struct Where {
 
 /// How a parameter or constant is filled before training.
 struct Init {
-  enum class Law : signed char { constant, normal, sinusoid, identity, orthogonal, normal_by_rows };
+  enum class Law : signed char { constant, normal, sinusoid, identity, orthogonal, normal_by_rows, alibi_slopes };
   Law law = Law::constant;
   double value = 0;  ///< the constant, or the standard deviation of the normal law (by rows: times sqrt(rows))
   constexpr bool operator==(const Init&) const = default;
@@ -49,6 +49,9 @@ inline constexpr Init identity{Init::Law::identity, 0};
 inline constexpr Init orthogonal{Init::Law::orthogonal, 0};
 /// N(0, 1 / rows), which keeps the size of what it multiplies.
 inline constexpr Init normal_by_rows{Init::Law::normal_by_rows, 1};
+/// Head h of n = 2^k has slope 2^(-8 h / n), h = 1 .. n; heads beyond a power of two take every other slope of 2n
+/// heads, from the first on (Press et al. 2022, Sec. 3 and its code).
+inline constexpr Init alibi_slopes{Init::Law::alibi_slopes, 0};
 
 /// Numbers of an op that never vary: heads, flags. Read as constants by its kernels.
 struct Attributes {

@@ -2,31 +2,23 @@
 #pragma once
 
 /// \file simplx/cpu/attention_reference.hpp
-/// Causal multi-head attention as dense Eigen equations: the test and the fallback of attention.hpp.
+/// Multi-head attention as dense Eigen equations: the test and the fallback of attention.hpp.
 ///
-///   A = softmax(Q K^T / sqrt(key_width) + causal mask)      (He & Hofmann 2024, Eq. (1))
-///   O = M V,   M = A                          softmax
-///              M = alpha I + beta A - gamma C  shaped        (He & Hofmann 2024, Eqs. (5) and (13))
+///   O = M V,   M = alpha I + beta A - gamma C       (He & Hofmann 2024, Eqs. (5) and (13))
+///   A = softmax(Q K^T / sqrt(key_width) + mask + bias),   C = softmax(mask + bias)
 ///
-/// per head, where C is A at Q = 0: row i (counted from 1) holds 1/i in its first i columns.
-/// Softmax is shaped attention with alpha = 0, beta = 1, gamma = 0, so one set of equations serves both.
+/// per head. Softmax attention is alpha = 0, beta = 1, gamma = 0 and Eq. (4) is gamma = 0, so one set of equations
+/// serves all. The scalar may be any type that behaves like a number and that Eigen knows (NumTraits): sqrt, exp
+/// and log are found by its namespace.
 /// Nothing allocates: the T x T matrices are maps onto the caller's scratch, and every product is a lazy one.
 
-#include <simplx/cpu/attention.hpp>
+#include <simplx/cpu/attention_size.hpp>
 
 #include <Eigen/Core>
 
 #include <cmath>
 
 namespace simplx {
-
-/// Heads and widths of one attention, known at run time; any width of at least 1.
-struct AttentionSize {
-  int heads = 1;
-  int key_width = 1;
-  int value_width = 1;
-  Mixing mixing = Mixing::softmax;
-};
 
 /// Elements of scratch for sequences of at most `longest` tokens: three T x T matrices.
 constexpr Index attention_reference_scratch(Index longest) { return 3 * longest * longest; }
@@ -52,32 +44,64 @@ HeadMap<DenseMatrix<S>> head_of(S* data, Index first_row, Index rows, int head, 
   return {data + first_row * stride + Index(head) * width, rows, width, Eigen::OuterStride<>(stride)};
 }
 
-/// A = softmax(Q K^T / sqrt(key_width) + causal mask), zero above the diagonal; each(i, log_sum_exp of i).
-template <class Weights, class Q, class K, class Each>
-void causal_softmax(Weights& weights, const Q& q, const K& k, Each each) {
-  using S = typename Weights::Scalar;
-  weights.noalias() = q.lazyProduct(k.transpose());
-  weights *= 1 / std::sqrt(S(q.cols()));
-  for (Index i = 0; i < weights.rows(); ++i) {
-    auto seen = weights.row(i).head(i + 1);
+/// softmax(scores + mask + bias), row by row and in place; calls each(i, log_sum_exp of row i).
+template <class S, class Each>
+void masked_softmax(const AttentionSize& size, S slope, Eigen::Map<DenseMatrix<S>>& scores, Each each) {
+  using std::log;
+  for (Index i = 0; i < scores.rows(); ++i) {
+    auto seen = scores.row(i).head(size.mask == Mask::causal ? i + 1 : scores.cols());
+    if (size.alibi) {
+      for (Index j = 0; j < seen.size(); ++j) seen(j) -= slope * S(static_cast<double>(j < i ? i - j : j - i));
+    }
     const S largest = seen.maxCoeff();
     seen = (seen.array() - largest).exp().matrix();
     const S sum = seen.sum();
     seen /= sum;
-    weights.row(i).tail(weights.cols() - i - 1).setZero();
-    each(i, largest + std::log(sum));
+    scores.row(i).tail(scores.cols() - seen.size()).setZero();
+    each(i, largest + log(sum));
   }
 }
 
-/// M = alpha I + beta A - gamma C.
-template <class Mixed, class Weights, class S>
-void mix_identity(Mixed& mixed, const Weights& weights, S alpha, S beta, S gamma) {
-  mixed = beta * weights;
-  for (Index i = 0; i < mixed.rows(); ++i) {
-    mixed.row(i).head(i + 1).array() -= gamma / S(i + 1);
-    mixed(i, i) += alpha;
+/// One sequence and one head of the reference: its operands, and A, C and M in the caller's scratch.
+template <class S>
+struct DenseHead {
+  using Matrix = Eigen::Map<DenseMatrix<S>>;
+  AttentionSize size;
+  HeadMap<const DenseMatrix<S>> query, key, value;
+  S scale, alpha{0.0}, beta{1.0}, gamma{0.0};
+  Matrix weights, mixed;  ///< A; C, until mix() makes it M
+
+  template <class Each>
+  DenseHead(const AttentionSize& s, const AttentionOperands<S>& in, Index first, Index rows, int h, S* scratch,
+            Each each)
+      : size(s),
+        query(head_of(in.query, first, rows, h, s.heads, s.key_width)),
+        key(head_of(in.key, first, rows, h, s.heads, s.key_width)),
+        value(head_of(in.value, first, rows, h, s.heads, s.value_width)),
+        scale(inverse_root(s.key_width)),
+        weights(scratch, rows, rows),
+        mixed(scratch + rows * rows, rows, rows) {
+    if (s.mixing != Mixing::softmax) alpha = in.alpha[h], beta = in.beta[h];
+    if (s.mixing == Mixing::shaped) gamma = in.gamma[h];
+    const S slope = s.alibi ? in.slopes[h] : S(0.0);
+    weights.noalias() = query.lazyProduct(key.transpose());
+    weights *= scale;
+    masked_softmax(size, slope, weights, each);
+    mixed.setZero();
+    if (s.mixing == Mixing::shaped) masked_softmax(size, slope, mixed, [](Index, const S&) {});
   }
-}
+
+  /// M = alpha I + beta A - gamma C, in the place of C.
+  void mix() {
+    mixed = beta * weights - gamma * mixed;
+    mixed.diagonal().array() += alpha;
+  }
+
+  static S inverse_root(int width) {
+    using std::sqrt;
+    return S(1.0) / sqrt(S(static_cast<double>(width)));
+  }
+};
 
 /// target = value or target += value, as the mode says.
 template <class Target, class Value>
@@ -89,84 +113,61 @@ void write_reference(Write mode, Target target, const Value& value) {
 }  // namespace detail
 
 /// The forward pass; fills `out` and `log_sum_exp`.
-/// Shapes: q, k (rows, heads * key_width); v, out (rows, heads * value_width); log_sum_exp (rows, heads);
-///   alpha, beta, gamma (heads), read only when mixing is shaped.
+/// Shapes: out as value; log_sum_exp (rows, heads).
 /// Cost: T^2 (key_width + value_width) multiply-adds per head; no heap;
 ///   `scratch` holds attention_reference_scratch(longest sequence) elements.
-/// Source: He & Hofmann 2024, Eqs. (1), (5) and (13).
+/// Source: He & Hofmann 2024, Eqs. (1), (4), (5) and (13).
 template <class S>
-void attention_reference_forward(const AttentionSize& size, Segments sequences, const S* q, const S* k,
-                                 const S* v, const S* alpha, const S* beta, const S* gamma, S* out,
-                                 S* log_sum_exp, S* scratch) {
-  const bool shaped = size.mixing == Mixing::shaped;
+void attention_reference_forward(const AttentionSize& size, Segments sequences, const AttentionOperands<S>& in,
+                                 S* out, S* log_sum_exp, S* scratch) {
   for (Index s = 0; s < sequences.count; ++s)
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-      const auto query = detail::head_of(q, first, rows, h, size.heads, size.key_width);
-      const auto key = detail::head_of(k, first, rows, h, size.heads, size.key_width);
-      const auto value = detail::head_of(v, first, rows, h, size.heads, size.value_width);
-      Eigen::Map<detail::DenseMatrix<S>> weights(scratch, rows, rows);
-      Eigen::Map<detail::DenseMatrix<S>> mixed(scratch + rows * rows, rows, rows);
-
-      detail::causal_softmax(weights, query, key,
-                             [&](Index i, S sum) { log_sum_exp[(first + i) * size.heads + h] = sum; });
-      detail::mix_identity(mixed, weights, shaped ? alpha[h] : S(0), shaped ? beta[h] : S(1),
-                           shaped ? gamma[h] : S(0));
-      detail::head_of(out, first, rows, h, size.heads, size.value_width).noalias() = mixed.lazyProduct(value);
+      detail::DenseHead<S> head(size, in, first, rows, h, scratch, [&](Index i, const S& sum) {
+        log_sum_exp[(first + i) * size.heads + h] = sum;
+      });
+      head.mix();
+      detail::head_of(out, first, rows, h, size.heads, size.value_width).noalias() =
+          head.mixed.lazyProduct(head.value);
     }
 }
 
 /// The backward pass: with dM = dO V^T,
 ///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * dM), dgamma = -sum(C * dM)
 ///   dS = A * (beta dM - rowsum(beta dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
-/// Shapes: as the forward; dq, dk, dv as q, k, v, each skipped, stored or accumulated as its mode says. They
-///   may be one buffer if all modes accumulate. dalpha, dbeta, dgamma (heads) accumulate; nullptr is skipped.
-/// Cost: about 2.5 times the forward; no heap; the same scratch. A is computed anew, without `log_sum_exp`.
+/// Shapes: dout as value.
+/// Cost: about 2.5 times the forward; no heap; the same scratch. A is computed anew.
 template <class S>
 void attention_reference_backward(const AttentionSize& size, Write dq_mode, Write dk_mode, Write dv_mode,
-                                  Segments sequences, const S* q, const S* k, const S* v, const S* alpha,
-                                  const S* beta, const S* gamma, const S* /*log_sum_exp*/, const S* dout,
-                                  S* dq, S* dk, S* dv, S* dalpha, S* dbeta, S* dgamma, S* scratch) {
-  const bool shaped = size.mixing == Mixing::shaped;
-  const S scale = 1 / std::sqrt(S(size.key_width));
+                                  Segments sequences, const AttentionOperands<S>& in, const S* dout,
+                                  const AttentionGradients<S>& to, S* scratch) {
   for (Index s = 0; s < sequences.count; ++s)
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-      const auto query = detail::head_of(q, first, rows, h, size.heads, size.key_width);
-      const auto key = detail::head_of(k, first, rows, h, size.heads, size.key_width);
-      const auto value = detail::head_of(v, first, rows, h, size.heads, size.value_width);
+      detail::DenseHead<S> head(size, in, first, rows, h, scratch, [](Index, const S&) {});
       const auto d_output = detail::head_of(dout, first, rows, h, size.heads, size.value_width);
-      const S beta_h = shaped ? beta[h] : S(1);
-      Eigen::Map<detail::DenseMatrix<S>> weights(scratch, rows, rows);
-      Eigen::Map<detail::DenseMatrix<S>> mixed(scratch + rows * rows, rows, rows);
       Eigen::Map<detail::DenseMatrix<S>> d_mixed(scratch + 2 * rows * rows, rows, rows);
+      d_mixed.noalias() = d_output.lazyProduct(head.value.transpose());
+      if (to.alpha) to.alpha[h] += d_mixed.diagonal().sum();
+      if (to.beta) to.beta[h] += head.weights.cwiseProduct(d_mixed).sum();
+      if (to.gamma) to.gamma[h] -= head.mixed.cwiseProduct(d_mixed).sum();
 
-      detail::causal_softmax(weights, query, key, [](Index, S) {});
-      detail::mix_identity(mixed, weights, shaped ? alpha[h] : S(0), beta_h, shaped ? gamma[h] : S(0));
-      d_mixed.noalias() = d_output.lazyProduct(value.transpose());
+      head.mix();
       if (dv_mode != Write::skip)
-        detail::write_reference(dv_mode, detail::head_of(dv, first, rows, h, size.heads, size.value_width),
-                                mixed.transpose().lazyProduct(d_output));
-
-      S alpha_sum = 0, beta_sum = 0, gamma_sum = 0;
-      auto& d_scores = mixed;  // M is spent
+        detail::write_reference(dv_mode, detail::head_of(to.value, first, rows, h, size.heads, size.value_width),
+                                head.mixed.transpose().lazyProduct(d_output));
+      auto& d_scores = d_mixed;
       for (Index i = 0; i < rows; ++i) {
-        const S correction = weights.row(i).dot(d_mixed.row(i));
-        alpha_sum += d_mixed(i, i);
-        beta_sum += correction;
-        gamma_sum -= d_mixed.row(i).head(i + 1).sum() / S(i + 1);
+        const S correction = head.weights.row(i).cwiseProduct(d_mixed.row(i)).sum();
         d_scores.row(i) =
-            (beta_h * scale * weights.row(i).array() * (d_mixed.row(i).array() - correction)).matrix();
+            (head.weights.row(i).array() * (d_mixed.row(i).array() - correction) * (head.beta * head.scale)).matrix();
       }
-      if (shaped && dalpha) dalpha[h] += alpha_sum;
-      if (shaped && dbeta) dbeta[h] += beta_sum;
-      if (shaped && dgamma) dgamma[h] += gamma_sum;
       if (dq_mode != Write::skip)
-        detail::write_reference(dq_mode, detail::head_of(dq, first, rows, h, size.heads, size.key_width),
-                                d_scores.lazyProduct(key));
+        detail::write_reference(dq_mode, detail::head_of(to.query, first, rows, h, size.heads, size.key_width),
+                                d_scores.lazyProduct(head.key));
       if (dk_mode != Write::skip)
-        detail::write_reference(dk_mode, detail::head_of(dk, first, rows, h, size.heads, size.key_width),
-                                d_scores.transpose().lazyProduct(query));
+        detail::write_reference(dk_mode, detail::head_of(to.key, first, rows, h, size.heads, size.key_width),
+                                d_scores.transpose().lazyProduct(head.query));
     }
 }
 

@@ -15,7 +15,7 @@
 /// | Q, K, V | (tokens, d)  | x W^Q, x W^K, x W^V; Q_h, K_h, V_h are their column blocks h, d_k = d / H wide     |
 /// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + M), row by row                                     |
 /// | M       | (T, T)       | the causal mask: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h (i - j)  |
-/// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1                    |
+/// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
 ///
 /// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
 
@@ -26,7 +26,7 @@
 
 namespace simplx {
 
-enum class AttentionMatrix : signed char { softmax, skip_init /* Eq. (4) */, shaped /* Eq. (5) */ };
+using AttentionMatrix = Mixing;  ///< softmax, skip_init: Eq. (4), shaped: Eq. (5)
 
 /// Concat_h(M_h V_h) from queries, keys and values; makes alpha, beta and gamma, one number for each head.
 constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, const Heads& heads) {

@@ -2,20 +2,23 @@
 #pragma once
 
 /// \file simplx/ops/attention.hpp
-/// Causal multi-head attention, one node: O_h = M_h V_h for each head h, with the mixing matrix
+/// Multi-head attention, one node: O_h = M_h V_h for each head h, with the mixing matrix
 ///
-///     softmax    M_h = A_h                                          [He & Hofmann 2024, Eq. (2)]
-///     shaped     M_h = alpha_h I + beta_h A_h - gamma_h C           [Eq. (5), (13)]
+///     softmax      M_h = A_h                                          [He & Hofmann 2024, Eq. (2)]
+///     skip_init    M_h = alpha_h I + beta_h A_h                       [Eq. (4)]
+///     shaped       M_h = alpha_h I + beta_h A_h - gamma_h C_h         [Eq. (5), (13)]
 ///
-///     A_h = softmax(Q_h K_h^T / sqrt(d_k) + causal mask),  C = A_h at zero scores
+///     A_h = softmax(Q_h K_h^T / sqrt(d_k) + mask - m_h |i - j|),  C_h = A_h at zero queries
 ///
-/// | symbol  | shape                | meaning                                      |
-/// |---------|----------------------|----------------------------------------------|
-/// | Q, K    | (tokens, H * d_k)    | query and key, head h in column block h      |
-/// | V, O    | (tokens, H * d_v)    | value and result                             |
-/// | A, C    | (T, T) per sequence  | never stored: C V is the running mean of V   |
+/// | symbol  | shape                | meaning                                                          |
+/// |---------|----------------------|------------------------------------------------------------------|
+/// | Q, K    | (tokens, H * d_k)    | query and key, head h in column block h                          |
+/// | V, O    | (tokens, H * d_v)    | value and result                                                 |
+/// | A, C    | (T, T) per sequence  | never stored: C V is a running mean of V, from both sides if full |
+/// | m       | (1, H)               | slopes of ALiBi [Press et al. 2022]; zero without                |
 ///
 /// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity.
+/// Sequences are packed, so no mask is ever stored: a token sees none but tokens of its own sequence.
 
 #include <simplx/cpu/attention.hpp>
 #include <simplx/cpu/attention_reference.hpp>
@@ -23,15 +26,25 @@
 
 namespace simplx {
 
+/// How heads attend: `{.count = 4}`, `{.count = 8, .mask = Mask::full}`, `{.count = 8, .alibi = true}`.
+struct Heads {
+  int count = 1;
+  Mask mask = Mask::causal;
+  bool alibi = false;  ///< scores fall with distance, by a slope of each head's own: a named constant, "slopes"
+};
+
 namespace detail {
 
+/// Operands: query, key, value; the gains of the mixing; slopes if there is a bias.
+/// Attributes: the number of heads, the mask, whether there is a bias.
 template <Mixing mixing>
 struct attention_op : kernel_op {
-  static constexpr bool shaped = mixing == Mixing::shaped;
+  static constexpr int gains = mixing == Mixing::softmax ? 0 : mixing == Mixing::skip_init ? 2 : 3;
   static constexpr bool reads(int, int) { return true; }
 
-  template <class... Gains>
-  static constexpr Checked shape(const Attributes& attributes, Shape query, Shape key, Shape value, Gains... gains) {
+  template <class... PerHead>
+  static constexpr Checked shape(const Attributes& attributes, Shape query, Shape key, Shape value,
+                                 PerHead... per_head) {
     const Index heads = attributes.integers[0];
     for (const Shape& operand : {query, key, value}) {
       if (operand.axis != Axis::tokens) return {"token rows", static_cast<Index>(operand.axis), 1};
@@ -39,26 +52,28 @@ struct attention_op : kernel_op {
     if (query.cols != key.cols) return {"query and key", query.cols, key.cols};
     if (heads < 1 || query.cols % heads != 0) return {"heads", heads, query.cols};
     if (value.cols % heads != 0) return {"heads", heads, value.cols};
-    for (const Shape& gain : {fixed_shape(1, heads), Shape(gains)...}) {
-      if (!(gain == fixed_shape(1, heads))) return {"gains per head", gain.columns(), heads};
+    for (const Shape& row : {fixed_shape(1, heads), Shape(per_head)...}) {
+      if (!(row == fixed_shape(1, heads))) return {"gains per head", row.columns(), heads};
     }
     return value;
   }
   static constexpr Index saved(const Attributes& attributes, auto...) { return attributes.integers[0]; }
 
   template <class F>
-  struct Size {
-    static constexpr int heads = static_cast<int>(F::attributes.integers[0]);
-    static constexpr int key_width = static_cast<int>(F::template shape<0>.cols) / heads;
-    static constexpr int value_width = static_cast<int>(F::template shape<2>.cols) / heads;
-    static constexpr AttentionSize all{heads, key_width, value_width, mixing};
-    template <class Backend>
-    static constexpr bool fast = Backend::vectorises(key_width) && Backend::vectorises(value_width);
-  };
+  static constexpr AttentionSize size{
+      .heads = static_cast<int>(F::attributes.integers[0]),
+      .key_width = static_cast<int>(F::template shape<0>.cols / F::attributes.integers[0]),
+      .value_width = static_cast<int>(F::template shape<2>.cols / F::attributes.integers[0]),
+      .mixing = mixing,
+      .mask = static_cast<Mask>(F::attributes.integers[1]),
+      .alibi = F::attributes.integers[2] != 0};
+  template <class Backend, class F>
+  static constexpr bool fast = Backend::vectorises(size<F>.key_width) && Backend::vectorises(size<F>.value_width);
+
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
-    if constexpr (Size<F>::template fast<Backend>) {
-      return attention_scratch(Size<F>::key_width, Size<F>::value_width, rows.longest());
+    if constexpr (fast<Backend, F>) {
+      return attention_scratch(size<F>.key_width, size<F>.value_width, rows.longest());
     } else {
       return attention_reference_scratch(rows.longest());
     }
@@ -66,83 +81,93 @@ struct attention_op : kernel_op {
   template <class F>
   static constexpr double flops(const Rows& rows, bool causal) {
     const double length = static_cast<double>(rows.tokens) / static_cast<double>(rows.sequences);
-    const double pairs = causal ? (length + 1) / 2 : length;
+    const double pairs = causal && size<F>.mask == Mask::causal ? (length + 1) / 2 : length;
     return 2 * static_cast<double>(rows.tokens) * pairs *
            static_cast<double>(F::template shape<0>.cols + F::template shape<2>.cols);
   }
 
-  template <int k, class F>
-  static auto gain(const F& frame) {
-    if constexpr (shaped) {
-      return frame.template in<k>();
-    } else {
-      return static_cast<const typename F::Scalar*>(nullptr);
-    }
+  template <class F>
+  static auto operands(const F& f) {
+    AttentionOperands<typename F::Scalar> in{f.template in<0>(), f.template in<1>(), f.template in<2>()};
+    if constexpr (gains > 0) in.alpha = f.template in<3>(), in.beta = f.template in<4>();
+    if constexpr (gains > 2) in.gamma = f.template in<5>();
+    if constexpr (size<F>.alibi) in.slopes = f.template in<3 + gains>();
+    return in;
   }
-  template <int k, class F>
-  static auto gain_grad(const F& frame) {
-    if constexpr (shaped) {
-      return frame.template grad<k>();
-    } else {
-      return static_cast<typename F::Scalar*>(nullptr);
-    }
+  template <class F>
+  static auto gradients(const F& f) {
+    AttentionGradients<typename F::Scalar> to{f.template grad<0>(), f.template grad<1>(), f.template grad<2>()};
+    if constexpr (gains > 0) to.alpha = f.template grad<3>(), to.beta = f.template grad<4>();
+    if constexpr (gains > 2) to.gamma = f.template grad<5>();
+    return to;
   }
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& f) {
-    using Is = Size<F>;
-    const S *query = f.template in<0>(), *key = f.template in<1>(), *value = f.template in<2>();
-    if constexpr (Is::template fast<Cpu<S, path>>) {
-      attention_forward<Is::heads, Is::key_width, Is::value_width, mixing>(
-          f.context.segments, query, key, value, gain<3>(f), gain<4>(f), gain<5>(f), f.out(), f.saved(), f.scratch());
+    if constexpr (fast<Cpu<S, path>, F>) {
+      attention_forward<size<F>>(f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
     } else {
-      attention_reference_forward(Is::all, f.context.segments, query, key, value, gain<3>(f), gain<4>(f), gain<5>(f),
-                                  f.out(), f.saved(), f.scratch());
+      attention_reference_forward(size<F>, f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
     }
   }
 
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& f) {
-    using Is = Size<F>;
     constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
-    const S *query = f.template in<0>(), *key = f.template in<1>(), *value = f.template in<2>();
-    if constexpr (Is::template fast<Cpu<S, path>>) {
-      attention_backward<Is::heads, Is::key_width, Is::value_width, mixing, dq, dk, dv>(
-          f.context.segments, query, key, value, gain<3>(f), gain<4>(f), gain<5>(f), f.saved(), f.out_grad(),
-          f.template grad<0>(), f.template grad<1>(), f.template grad<2>(), gain_grad<3>(f), gain_grad<4>(f),
-          gain_grad<5>(f), f.scratch());
+    if constexpr (fast<Cpu<S, path>, F>) {
+      attention_backward<size<F>, dq, dk, dv>(f.context.segments, operands(f), f.saved(), f.out_grad(), gradients(f),
+                                              f.scratch());
     } else {
-      attention_reference_backward(Is::all, dq, dk, dv, f.context.segments, query, key, value, gain<3>(f), gain<4>(f),
-                                   gain<5>(f), f.saved(), f.out_grad(), f.template grad<0>(), f.template grad<1>(),
-                                   f.template grad<2>(), gain_grad<3>(f), gain_grad<4>(f), gain_grad<5>(f),
+      attention_reference_backward(size<F>, dq, dk, dv, f.context.segments, operands(f), f.out_grad(), gradients(f),
                                    f.scratch());
     }
   }
 };
 
+/// The node; with a bias, its slopes are the last operand.
+template <Tag name, class... Operands>
+constexpr Expr attend(const Heads& heads, const At& query, const Operands&... others) {
+  const Attributes attributes{.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi}};
+  if (!heads.alibi) return apply<name>(attributes, query, others...);
+  const Where where = query.where;
+  return apply<name>(attributes, query, others...,
+                     At(fixed("slopes", 1, heads.count, alibi_slopes, where.file, where.line), where.file, where.line));
+}
+
 }  // namespace detail
 
 template <>
-struct op<"attention"> : detail::attention_op<Mixing::softmax> {};
+struct op<"softmax_attention"> : detail::attention_op<Mixing::softmax> {};
+template <>
+struct op<"skip_init_attention"> : detail::attention_op<Mixing::skip_init> {};
 template <>
 struct op<"shaped_attention"> : detail::attention_op<Mixing::shaped> {};
 
-/// Concat_h(A_h V_h), causal within each sequence.
+/// Concat_h(A_h V_h) within each sequence.
 ///
 /// Shapes  query, key (tokens, H * d_k); value (tokens, H * d_v) -> (tokens, H * d_v)
 /// Cost    2 (d_k + d_v) H FLOPs for each pair of tokens; keeps its operands and H numbers for each token
 /// Source  He & Hofmann 2024, Eq. (2)
-constexpr Expr attention(At query, At key, At value, int heads) {
-  return apply<"attention">({.integers = {heads}}, query, key, value);
+constexpr Expr softmax_attention(At query, At key, At value, Heads heads) {
+  return detail::attend<"softmax_attention">(heads, query, key, value);
 }
 
-/// Concat_h((alpha_h I + beta_h A_h - gamma_h C) V_h), causal within each sequence.
+/// Concat_h((alpha_h I + beta_h A_h) V_h) within each sequence.
 ///
-/// Shapes  as attention; alpha, beta, gamma (1, H)
-/// Cost    as attention; C costs one pass over V
+/// Shapes  as softmax_attention; alpha, beta (1, H)
+/// Cost    as softmax_attention
+/// Source  He & Hofmann 2024, Eq. (4)
+constexpr Expr skip_init_attention(At query, At key, At value, At alpha, At beta, Heads heads) {
+  return detail::attend<"skip_init_attention">(heads, query, key, value, alpha, beta);
+}
+
+/// Concat_h((alpha_h I + beta_h A_h - gamma_h C_h) V_h) within each sequence.
+///
+/// Shapes  as softmax_attention; alpha, beta, gamma (1, H)
+/// Cost    as softmax_attention; C costs one pass over V, two where tokens see the whole sequence
 /// Source  He & Hofmann 2024, Eq. (5) and (13)
-constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, At gamma, int heads) {
-  return apply<"shaped_attention">({.integers = {heads}}, query, key, value, alpha, beta, gamma);
+constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
+  return detail::attend<"shaped_attention">(heads, query, key, value, alpha, beta, gamma);
 }
 
 }  // namespace simplx

@@ -11,6 +11,7 @@
 #include <simplx/train/random.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace simplx {
@@ -39,11 +40,18 @@ inline std::vector<double> orthogonal_matrix(Index rows, Index cols, std::uint64
   if (rows <= cols) return vectors;
   std::vector<double> transposed(vectors.size());
   for (Index v = 0; v < count; ++v) {
-    for (Index i = 0; i < length; ++i) transposed[static_cast<std::size_t>(i * count + v)] = vectors[static_cast<std::size_t>(v * length + i)];
+    const double* const x = vectors.data() + v * length;
+    for (Index i = 0; i < length; ++i) transposed[static_cast<std::size_t>(i * count + v)] = x[i];
   }
   return transposed;
 }
 
+/// The slope of one of so many heads; `head` counts from 0.
+inline double alibi_slope(Index head, Index heads) {
+  const auto n = static_cast<Index>(std::bit_floor(static_cast<std::size_t>(heads)));
+  return head < n ? std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(n))
+                  : std::exp2(-8.0 * static_cast<double>(2 * (head - n) + 1) / static_cast<double>(2 * n));
+}
 }  // namespace detail
 
 /// Fills one tensor as its `Init` says.
@@ -56,14 +64,15 @@ void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
     std::transform(matrix.begin(), matrix.end(), values, [](double x) { return static_cast<S>(x); });
     return;
   }
-  const double size = tensor.init.value / (tensor.init.law == Init::Law::normal_by_rows ? std::sqrt(static_cast<double>(rows)) : 1);
+  const bool by_rows = tensor.init.law == Init::Law::normal_by_rows;
+  const double deviation = tensor.init.value / (by_rows ? std::sqrt(static_cast<double>(rows)) : 1);
   for (Index i = 0; i < tensor.size(); ++i) {
     switch (tensor.init.law) {
       case Init::Law::constant: values[i] = static_cast<S>(tensor.init.value); break;
       case Init::Law::identity: values[i] = static_cast<S>(i / cols == i % cols); break;
       case Init::Law::normal:
       case Init::Law::normal_by_rows:
-        values[i] = static_cast<S>(size * normal(key, static_cast<std::uint64_t>(i)));
+        values[i] = static_cast<S>(deviation * normal(key, static_cast<std::uint64_t>(i)));
         break;
       case Init::Law::sinusoid: {
         const Index position = i / cols, col = i % cols;
@@ -73,6 +82,7 @@ void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
         break;
       }
       case Init::Law::orthogonal: break;  // done above, not element by element
+      case Init::Law::alibi_slopes: values[i] = static_cast<S>(detail::alibi_slope(i % cols, cols)); break;
     }
   }
 }
