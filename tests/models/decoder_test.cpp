@@ -4,13 +4,21 @@
 #include "golden.hpp"
 
 using namespace simplx;
+using test::agrees_with, test::with_logits;
 
 namespace {
 
-inline constexpr Decoder golden_pre_ln{.block = pre_ln, .vocab = 61, .width = 32, .heads = 4, .hidden = 128, .layers = 3, .context = 16};
-inline constexpr Decoder golden_sas_p{.block = sas_p, .vocab = 61, .width = 32, .heads = 4, .hidden = 128, .layers = 3, .context = 16};
-inline constexpr Decoder odd_pre_ln{.block = pre_ln, .vocab = 7, .width = 12, .heads = 2, .hidden = 20, .layers = 2, .context = 16};
-inline constexpr Decoder odd_sas_p{.block = sas_p, .vocab = 7, .width = 12, .heads = 2, .hidden = 20, .layers = 2, .context = 16};
+/// The sizes of parity.md, and sizes that fit no vector.
+constexpr Decoder regular(const BlockConfig& block) {
+  return {.block = block, .vocab = 61, .width = 32, .heads = 4, .hidden = 128, .layers = 3, .context = 16};
+}
+constexpr Decoder odd(const BlockConfig& block, int heads = 2) {
+  return {.block = block, .vocab = 7, .width = 12, .heads = heads, .hidden = 20, .layers = 2, .context = 16};
+}
+inline constexpr Decoder golden_pre_ln = regular(pre_ln), golden_sas_p = regular(sas_p);
+inline constexpr Decoder odd_pre_ln = odd(pre_ln), odd_sas_p = odd(sas_p), odd_v_skip_init = odd(v_skip_init),
+                         odd_reparam = odd(shaped_reparam), odd_leaky = odd(sas_no_mlp_skip), odd_no_norm = odd(sas_no_norm);
+inline constexpr Decoder three_sas_p = odd(sas_p_alibi, 3), three_pre_ln = odd(pre_ln_alibi, 3);
 
 inline constexpr Decoder small{.block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24};
 inline constexpr Decoder learned{.block = pre_ln, .vocab = 32, .width = 32, .heads = 2, .layers = 2, .context = 24, .positions = Positions::learned};
@@ -28,6 +36,15 @@ TEST_CASE("logits, loss and every gradient agree with PyTorch") {
 TEST_CASE("the same at widths that are no multiples of a vector") {
   agrees_with<odd_pre_ln, Cpu<double>>("pre_ln_odd");
   agrees_with<odd_sas_p, Cpu<double>>("sas_p_odd");
+  agrees_with<odd_v_skip_init, Cpu<double>>("v_skip_init_odd");
+  agrees_with<odd_reparam, Cpu<double>>("shaped_reparam_odd");
+  agrees_with<odd_leaky, Cpu<double>>("sas_no_mlp_skip_odd");
+  agrees_with<odd_no_norm, Cpu<double>>("sas_no_norm_odd");
+}
+
+TEST_CASE("the same for three heads with ALiBi, whose slopes follow another rule") {
+  agrees_with<three_sas_p, Cpu<double>>("sas_p_alibi_three");
+  agrees_with<three_pre_ln, Cpu<double>>("pre_ln_alibi_three");
 }
 
 TEST_CASE("parameters have the names of checkpoints, and logits alone have the same ones") {

@@ -23,14 +23,14 @@ struct WithLogits {
 template <auto const& model>
 inline constexpr WithLogits<model> with_logits{};
 
-std::span<const double> doubles(const SafetensorsFile& file, const std::string& name) {
+inline std::span<const double> doubles(const SafetensorsFile& file, const std::string& name) {
   const Tensor* tensor = file.find(name);
   REQUIRE_MESSAGE(tensor, name);
   return {reinterpret_cast<const double*>(tensor->bytes.data()), static_cast<std::size_t>(tensor->elements())};
 }
 
 /// max |a - b| / max(floor, max |b|).
-double distance(std::span<const double> a, std::span<const double> b, double floor) {
+inline double distance(std::span<const double> a, std::span<const double> b, double floor) {
   REQUIRE(a.size() == b.size());
   double difference = 0, largest = floor;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -51,10 +51,15 @@ void agrees_with(const std::string& name) {
   for (const TensorInfo& tensor : run.tensors().parameters) {
     std::ranges::copy(doubles(file, tensor.name), run.parameter(tensor.name).begin());
   }
+  for (const TensorInfo& tensor : run.tensors().constants) {
+    if (tensor.name.ends_with(".base")) std::ranges::copy(doubles(file, tensor.name), run.constant(tensor.name).begin());
+  }
+  CHECK(std::ranges::count_if(file.tensors(), [](const Tensor& t) { return t.name.starts_with("grad."); }) ==
+        static_cast<std::ptrdiff_t>(run.tensors().parameters.size()));
   run.forward();
   double loss = 0;
   for (const double row : run.output(0)) loss += row;
-  const auto labelled = static_cast<double>(run.indices("labels").size() - static_cast<std::size_t>(std::ranges::count(run.indices("labels"), -100)));
+  const auto labelled = static_cast<double>(std::ranges::count_if(run.indices("labels"), [](int y) { return y != -100; }));
   loss /= labelled;
   CHECK(std::abs(loss - doubles(file, "loss")[0]) / doubles(file, "loss")[0] < 1e-10);
   CHECK(distance(run.output(1), doubles(file, "logits"), 1e-12) < 1e-10);
@@ -71,3 +76,4 @@ void agrees_with(const std::string& name) {
   }
 }
 
+}  // namespace test
