@@ -30,7 +30,7 @@ void move_parameters(Evaluation& run, double by = 0.2, std::uint64_t seed = 1) {
   }
 }
 
-inline double largest(std::span<const double> values) {
+inline double magnitude(std::span<const double> values) {
   double most = 0;
   for (const double x : values) most = std::max(most, std::abs(x));
   return most;

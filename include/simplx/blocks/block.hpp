@@ -43,9 +43,11 @@ struct ConfiguredAttention {
   template <AttentionMatrix matrix>
   constexpr Expr with_matrix(Expr x) const {
     return SelfAttention<matrix, ConfiguredProjection, ConfiguredProjection>{
-        heads, config.query_key_bias, config.alibi,
-        {config.value, config.value_projection_bias},
-        {config.projection, config.value_projection_bias}}(x);
+        .heads = heads,
+        .query_key_bias = config.query_key_bias,
+        .alibi = config.alibi,
+        .value = {config.value, config.value_projection_bias},
+        .projection = {config.projection, config.value_projection_bias}}(x);
   }
   constexpr Expr operator()(Expr x) const {
     switch (config.matrix) {

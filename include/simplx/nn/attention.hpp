@@ -14,7 +14,7 @@
 /// |---------|--------------|------------------------------------------------------------------------------------|
 /// | Q, K, V | (tokens, d)  | x W^Q, x W^K, x W^V; Q_h, K_h, V_h are their column blocks h, d_k = d / H wide     |
 /// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + M), row by row                                     |
-/// | M       | (T, T)       | the causal mask: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h (i - j)  |
+/// | M       | (T, T)       | the causal mask: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
 /// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
 ///
 /// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
@@ -48,19 +48,20 @@ struct SelfAttention {
   int heads = 1;
   bool query_key_bias = false;
   bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
+  Mask mask = Mask::causal;
   Value value{};
   Output projection{};
 
   /// The sub-block of one layer, where the value differs by layer.
   constexpr SelfAttention at(int layer) const {
-    return {heads, query_key_bias, alibi, at_layer(value, layer), projection};
+    return {heads, query_key_bias, alibi, mask, at_layer(value, layer), projection};
   }
 
   constexpr Expr operator()(Expr x) const {
     const Init query_init = matrix == AttentionMatrix::softmax ? normal(0.02) : zeros;
     auto query = named("query", Linear{.bias = query_key_bias, .init = query_init})(x);  // (tokens, d)
     auto key = named("key", Linear{.bias = query_key_bias})(x);
-    auto mixed = mix(matrix, query, key, named("value", value)(x), {.count = heads, .alibi = alibi});
+    auto mixed = mix(matrix, query, key, named("value", value)(x), {heads, mask, alibi});
     return named("projection", projection)(mixed);
   }
 };
