@@ -158,7 +158,7 @@ int train(const Options& options) {
   RunLog log(options.out / "log.jsonl");
 
   const TrainerOptions trainer_options{.batch = std::max(options.batch, validation_batch), .seed = options.seed,
-                                       .threads = options.threads};
+                                       .threads = options.threads, .sequences_per_step = options.batch};
   TokenBatch batch = make_batch(options.batch, context), held_out = make_batch(validation_batch, context);
   const long steps = options.steps ? options.steps : calibrate<model>(options, trainer_options, training, batch, validation, held_out);
   const Index tokens_per_step = options.batch * context;
@@ -188,8 +188,8 @@ int train(const Options& options) {
       {"heads", model.heads}, {"layers", model.layers}, {"context", context}, {"positions", "learned"},
       {"seed", options.seed}, {"threads", options.threads}, {"slots", trainer.slots()}, {"batch", options.batch},
       {"steps", steps}, {"minutes", options.steps ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(options.minutes)},
-      {"learning_rate", options.learning_rate}, {"warmup", schedule.warmup}, {"weight_decay", AdamW{}.weight_decay},
-      {"beta1", AdamW{}.beta1}, {"beta2", AdamW{}.beta2}, {"epsilon", AdamW{}.epsilon},
+      {"learning_rate", options.learning_rate}, {"warmup", schedule.warmup}, {"optimiser", AdamW::name},
+      {"weight_decay", AdamW{}.weight_decay}, {"beta1", AdamW{}.beta1}, {"beta2", AdamW{}.beta2}, {"epsilon", AdamW{}.epsilon},
       {"clip", trainer_options.clip}, {"build", build_type()}, {"peak_gflops", peak},
       {"flops_per_token", flops_per_token}, {"out", options.out.string()}};
   for (const fs::path& path : paths) run["text"].push_back(path.string());

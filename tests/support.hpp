@@ -4,7 +4,7 @@
 /// Small models around one expression, and what every test of an op asks of it.
 
 #include <simplx/models/decoder.hpp>
-#include <simplx/train/gradcheck.hpp>
+#include <simplx/differentiate/gradcheck.hpp>
 
 #include <doctest/doctest.h>
 
@@ -65,6 +65,16 @@ void check_model(const Tolerance& tolerance = {}, std::vector<Index> lengths = {
   };
   check(Cpu<double>{});
   check(Cpu<double, Path::reference>{});
+}
+
+/// All derivatives of an op: as check_model, and forward mode and second order over dual numbers.
+template <auto const& model>
+void check_op(const Tolerance& tolerance = {}) {
+  check_model<model>(tolerance);
+  const GradientReport report = gradcheck<model>({.step = tolerance.step});
+  CHECK(report.worst < tolerance.gradient);
+  CHECK(report.jvp < 1e-13);
+  CHECK(report.hvp < 10 * tolerance.gradient);
 }
 
 /// Results and gradients of the fast path in type S against the reference path in double, relative to the largest.

@@ -18,9 +18,10 @@
 #include <simplx/core/describe.hpp>
 #include <simplx/core/parameters.hpp>
 #include <simplx/models/decoder.hpp>
+#include <simplx/train/average.hpp>
 #include <simplx/train/batches.hpp>
 #include <simplx/train/evaluation.hpp>
-#include <simplx/train/gradcheck.hpp>
+#include <simplx/differentiate/gradcheck.hpp>
 #include <simplx/train/sample.hpp>
 #include <simplx/train/schedule.hpp>
 #include <simplx/train/trainer.hpp>

@@ -6,7 +6,7 @@
 #include <simplx/core/plan.hpp>
 
 #include <simplx/core/layout.hpp>
-#include <simplx/train/random.hpp>
+#include <simplx/core/random.hpp>
 
 #include <doctest/doctest.h>
 

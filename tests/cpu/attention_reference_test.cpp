@@ -84,7 +84,7 @@ TEST_CASE("cpu/attention_reference: two tokens, one head of width one, by hand")
   CHECK(log_sum_exp[1] == doctest::Approx(std::log(std::exp(0.5) + std::exp(2.0))));
 }
 
-TEST_CASE("cpu/attention_reference: any scalar; dual numbers give the derivative along a direction, and that of gradients") {
+TEST_CASE("cpu/attention_reference: any scalar: dual numbers give derivatives, those of gradients too") {
   constexpr Index rows = 9;
   const Index offsets[] = {0, 2, 9};
   for (Mixing mixing : {Mixing::softmax, Mixing::skip_init, Mixing::shaped})

@@ -11,40 +11,30 @@ struct Spread {
     return (x + vector("row", width(x))) * (x * weight("column", width(x), 1)) * scalar("one") + 2.0;
   }
 };
-inline constexpr test::OnTokens<Spread> spread{20}, lone{1};
-using G = GraphOf<spread>;
-constexpr int root = G::fusion.order[G::fusion.steps - 1];
-using Grp = Group<G, root>;
+inline constexpr test::OnTokens<Spread> spreads{20}, lone{1};
 
-constexpr int count_spread(Grp::Spread kind) {
-  int total = 0;
-  for (int l = 0; l < Grp::leaves; ++l) total += Grp::spread(l) == kind;
-  return total;
-}
-// x; the row; the column; `one` and 2.
-static_assert(count_spread(Grp::Spread::full) == 1 && count_spread(Grp::Spread::row) == 1);
-static_assert(count_spread(Grp::Spread::column) == 1 && count_spread(Grp::Spread::one) == 2);
-static_assert(!Grp::flat());
+/// Literals of a group of single numbers are nowhere in memory.
+inline constexpr auto of_numbers = [] {
+  auto x = variable("x", fixed_shape(1, 1));
+  return (1.0 - x) * (x + 2.0) / 4.0;
+};
 }  // namespace
 
 TEST_SUITE_BEGIN("cpu/map");
 
 TEST_CASE("a group spreads rows, columns and numbers, with elements left at the end of each row") {
-  test::check_model<spread>();
+  test::check_model<spreads>();
   test::check_model<lone>();
 }
 
-TEST_CASE("every element is visited once, vectors first") {
-  for (const Index rows : {1, 3}) {
-    int visits[3 * 21]{};
-    each_element<float, 21, false>(rows, [&]<class V>(Index row, Index col) {
-      for (std::size_t i = 0; i < sizeof(V) / sizeof(float); ++i) ++visits[row * 21 + col + static_cast<Index>(i)];
-    });
-    each_element<float, 21, true>(rows, [&]<class V>(Index, Index at) {
-      for (std::size_t i = 0; i < sizeof(V) / sizeof(float); ++i) ++visits[at + static_cast<Index>(i)];
-    });
-    for (Index i = 0; i < rows * 21; ++i) CHECK(visits[i] == 2);
-  }
+TEST_CASE("a group of single numbers and literals") {
+  Evaluation<of_numbers> run(Rows{});
+  run.input("x")[0] = 3;
+  run.forward();
+  CHECK(run.output()[0] == -2.5);
+  run.seed()[0] = 1;
+  run.backward();
+  CHECK(run.input_gradient("x")[0] == -1.75);
 }
 
 TEST_SUITE_END();

@@ -7,31 +7,49 @@ using namespace simplx;
 
 namespace {
 struct Leaky {
-  constexpr Expr operator()(Expr x) const { return leaky_relu(x, hyper("slope", 0.25)); }
+  constexpr Expr operator()(Expr x) const { return leaky_relu(x, hyper("slope", 0.2)) + leaky_relu(-x, scalar("trained", constant(0.3))); }
 };
-struct LearnedSlope {
-  constexpr Expr operator()(Expr x) const { return leaky_relu(x, scalar("slope", constant(0.25))); }
+struct Smooth {
+  constexpr Expr operator()(Expr x) const { return gelu(x) + gelu_tanh(2.0 * x) * silu(x); }
 };
-inline constexpr test::OnTokens<Leaky> leaky{16}, odd{5};
-inline constexpr test::OnTokens<LearnedSlope> learned{5};
+struct Squared {
+  constexpr Expr operator()(Expr x) const { return relu_squared(x); }
+};
+struct Gated {
+  constexpr Expr operator()(Expr x) const {
+    auto y = x * vector("row", width(x));
+    return glu(y) + reglu(y) + geglu(y) + swiglu(y);
+  }
+};
+struct Values {
+  Expr gelu, gelu_tanh, silu, leaky;
+};
+inline constexpr auto values = [] {
+  auto x = input("x", rows_of(Axis::batch, 1));
+  return Values{gelu(x), gelu_tanh(x), silu(x), leaky_relu(x, 0.2)};
+};
 }  // namespace
 
 TEST_SUITE_BEGIN("ops/activation");
 
-TEST_CASE("leaky ReLU by hand; its derivative at 0 is 1, of negative zero too") {
-  Evaluation<odd> run(Rows{.tokens = 1});
-  std::ranges::copy(std::array{-2.0, -0.5, 0.0, -0.0, 3.0}, run.input("x").begin());
-  run.forward();
-  CHECK(std::ranges::equal(run.output(), std::array{-0.5, -0.125, 0.0, 0.0, 3.0}));
-  std::ranges::fill(run.seed(), 8.0);
-  run.backward();
-  CHECK(std::ranges::equal(run.input_gradient("x"), std::array{2.0, 2.0, 8.0, 8.0, 8.0}));
+TEST_CASE_TEMPLATE_DEFINE("derivatives of every order", T, derivatives) {
+  static constexpr test::OnTokens<T> model{38};
+  test::check_op<model>({.step = 0.005});
+  CHECK(test::distance_to_reference<model, float>() < 1e-5);
 }
+TEST_CASE_TEMPLATE_INVOKE(derivatives, Leaky, Smooth, Squared, Gated);
 
-TEST_CASE("gradients, of a trained slope too") {
-  test::check_model<leaky>({.step = 1e-3});
-  test::check_model<learned>({.step = 1e-3});
-  CHECK(test::distance_to_reference<leaky, float>() < 1e-6);
+TEST_CASE("values known from elsewhere, and the kink") {
+  Evaluation<values> run(Rows{.batch = 3});
+  std::ranges::copy(std::array{1.0, -2.0, 0.0}, run.input("x").begin());
+  run.forward();
+  CHECK(run.output(0)[0] == doctest::Approx(0.8413447460685429));
+  CHECK(run.output(0)[1] == doctest::Approx(-0.04550026389635842));
+  CHECK(run.output(1)[0] == doctest::Approx(0.8411919906082768));
+  CHECK(run.output(1)[1] == doctest::Approx(-0.04540230591222937));
+  CHECK(run.output(2)[0] == doctest::Approx(0.7310585786300049));
+  CHECK(run.output(3)[1] == doctest::Approx(-0.4));
+  CHECK(op<"leaky_relu">::d<0>(5.0, 0.0, 0.0, 0.2) == 5);  // the derivative at 0 is 1
 }
 
 TEST_SUITE_END();

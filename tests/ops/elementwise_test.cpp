@@ -7,18 +7,18 @@ using namespace simplx;
 
 // An op from outside of the library, as in the README.
 template <>
-struct simplx::op<"square"> : simplx::elementwise {
+struct simplx::op<"cube"> : simplx::elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return x * x; }
+  static constexpr auto f(auto x) { return x * x * x; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto x) { return 2 * g * x; }
+  static constexpr auto d(auto g, auto, auto x) { return 3 * g * x * x; }
 };
-constexpr simplx::Expr square(simplx::At x) { return simplx::apply<"square">({}, x); }
+constexpr simplx::Expr cube(simplx::At x) { return simplx::apply<"cube">({}, x); }
 
 namespace {
 
 struct Outside {
-  constexpr Expr operator()(Expr x) const { return square(x * weight("w", width(x), width(x), normal(1))) - square(x); }
+  constexpr Expr operator()(Expr x) const { return cube(x * weight("w", width(x), width(x), normal(1))) - cube(x); }
 };
 
 struct Arithmetic {

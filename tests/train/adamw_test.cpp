@@ -13,7 +13,8 @@ struct State {
   std::vector<double> p, g, m, v;
   explicit State(int n) : p(n), g(n), m(n), v(n) {}
   void update(const AdamW& a, long step, bool decays, double scale, Index begin, Index end) {
-    adamw_update(a, step, decays, scale, p.data(), g.data(), m.data(), v.data(), begin, end);
+    const UpdateBuffers<double> buffers{p.data(), g.data(), m.data(), v.data()};
+    a.with({.decays = decays}).update(step, scale, buffers, begin, end);
   }
 };
 
@@ -55,6 +56,39 @@ TEST_CASE("an element's result does not depend on how the range is split") {
   parts.update({}, 3, true, 0.7, 14, n);
   CHECK(whole.p == parts.p);
   CHECK(whole.v == parts.v);
+}
+
+TEST_CASE("ten steps are those of a plain loop in PyTorch's order of operations") {
+  const AdamW a{.learning_rate = 0.03, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.2};
+  const int n = 37;
+  State s(n);
+  std::vector<double> p(n), m(n), v(n);
+  for (int i = 0; i < n; ++i) s.p[i] = p[i] = std::sin(i);
+  for (long step = 1; step <= 10; ++step) {
+    for (int i = 0; i < n; ++i) {
+      const double g = std::cos(i * step);
+      s.g[i] = 2 * g;
+      p[i] *= 1 - 0.03 * 0.2;
+      m[i] = 0.8 * m[i] + 0.2 * g;
+      v[i] = 0.95 * v[i] + 0.05 * g * g;
+      p[i] -= 0.03 * (m[i] / (1 - std::pow(0.8, step))) / (std::sqrt(v[i] / (1 - std::pow(0.95, step))) + 1e-3);
+    }
+    s.update(a, step, true, 0.5, 0, n);
+    for (int i = 0; i < n; ++i) REQUIRE(s.p[i] == doctest::Approx(p[i]).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("settings replace what they name") {
+  const AdamW a{.learning_rate = 2, .epsilon = 1e-5, .weight_decay = 0.1};
+  const AdamW plain = a.with({}), other = a.with({.learning_rate_factor = 0.25, .weight_decay = 0.3, .epsilon = 7});
+  CHECK(plain.learning_rate == 2);
+  CHECK(plain.epsilon == 1e-5);
+  CHECK(plain.weight_decay == 0.1);
+  CHECK(a.with({.decays = false}).weight_decay == 0);
+  CHECK(other.learning_rate == 0.5);
+  CHECK(other.epsilon == 7);
+  CHECK(other.weight_decay == 0.3);
+  CHECK(other.beta2 == a.beta2);
 }
 
 TEST_SUITE_END();

@@ -3,7 +3,41 @@
 
 #include <doctest/doctest.h>
 
-TEST_CASE("train/batch: sequences are packed one after the other") {
-  const simplx::TokenBatch batch{{1, 2, 3}, {2, -100, 4}, {0, 2, 3}};
-  CHECK(batch.offsets.back() == static_cast<simplx::Index>(batch.tokens.size()));
+using namespace simplx;
+
+TEST_SUITE_BEGIN("train/batch");
+
+TEST_CASE("sequences are packed one after the other, and those of a batch have the labels that count") {
+  TokenBatch batch{{1, 2, 3}, {2, -100, 4}, {0, 2, 3}};
+  CHECK(batch.offsets.back() == static_cast<Index>(batch.tokens.size()));
+  CHECK(batch.sequences() == 2);
+  CHECK(TokenBatch{}.sequences() == 0);
+  CHECK(labelled_tokens(batch) == 2);
+  batch.offsets = {2, 3};  // the last sequence alone, in place
+  CHECK(labelled_tokens(batch) == 1);
 }
+
+TEST_CASE("each limit is kept, and the message says which is not") {
+  const BatchLimits limits{.sequences = 2, .context = 2, .tokens = 5, .labels = 9};
+  const auto check = [&](TokenBatch batch) { check_batch(batch, limits); };
+  CHECK_NOTHROW(check({{4, 2, 3}, {8, -100, 4}, {0, 2, 3}}));
+  CHECK_THROWS_WITH_AS(check({}), doctest::Contains("a batch of 0 sequences"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}}), doctest::Contains("made for at most 2"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 3}}), doctest::Contains("3 tokens for a context of 2"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 0, 2}}), doctest::Contains("a sequence of 0 tokens"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2}, {0, 2, 3}}), doctest::Contains("of 3 tokens and 2 labels"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {-1, 1, 3}}), doctest::Contains("sequences in [-1, 3)"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 5, 3}, {1, 2, 3}, {0, 2, 3}}), doctest::Contains("token 5 with label 2 at position 1"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 9}, {0, 2, 3}}), doctest::Contains("token 3 with label 9 at position 2"), Error);
+  CHECK_THROWS_AS(check({{1, 2, 3}, {1, 2, -1}, {0, 2, 3}}), Error);
+}
+
+TEST_CASE("a sequence without labels") {
+  const std::vector<std::int32_t> tokens{3, 1};
+  const TokenBatch batch = unlabelled(tokens);
+  CHECK(batch.tokens == tokens);
+  CHECK(batch.offsets == std::vector<Index>{0, 2});
+  CHECK(labelled_tokens(batch) == 0);
+}
+
+TEST_SUITE_END();

@@ -12,6 +12,14 @@ namespace simplx {
 
 inline constexpr int max_inputs = 8, max_outputs = 8;
 
+/// From what dropout draws: masks depend on nothing else, so that threads, micro-batches and recomputation agree.
+struct Randomness {
+  bool training = false;      ///< otherwise nothing is dropped
+  std::uint64_t key = 0;      ///< of the seed and the step
+  std::uint64_t layer = 0;    ///< of the layer in its stack
+  Index first_sequence = 0;   ///< number of the first sequence (or row) among those of the whole step
+};
+
 /// Memory of one evaluation. Offsets are constants of the graph: address = base[axis] + columns * stride[axis].
 template <class S>
 struct Context {
@@ -27,6 +35,7 @@ struct Context {
   Index stride[axis_count]{};    ///< rows rounded up, so that every buffer is aligned; 1 on the fixed axis
   Segments segments{};           ///< where the sequences of Axis::tokens begin
   Index longest = 0;             ///< tokens of the longest sequence
+  Randomness random{};
 
   const void* inputs[max_inputs]{};
   S* input_gradients[max_inputs]{};

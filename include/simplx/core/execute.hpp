@@ -37,7 +37,7 @@ struct Execute {
   __attribute__((noinline)) static void forward(const Context<S>& context) {
     detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = G::fusion.order[s];
-      if constexpr (G::table.info[node].kind == Kind::map) {
+      if constexpr (G::table.info[node].looped()) {
         Backend::template map_forward<G, node>(context);
       } else {
         op_of<G, node>::forward(Backend{}, FrameOf<node>{context});
@@ -49,7 +49,7 @@ struct Execute {
     detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = G::fusion.order[G::fusion.steps - 1 - s];
       if constexpr (G::fusion.wanted[node]) {
-        if constexpr (G::table.info[node].kind == Kind::map) {
+        if constexpr (G::table.info[node].looped()) {
           clear_leaves<node>(context);
           if constexpr (!G::plan.idle[node]) Backend::template map_backward<G, node>(context);
           constexpr int product = G::fusion.epilogue_of[node];

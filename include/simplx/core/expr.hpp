@@ -20,6 +20,7 @@ enum class Kind : signed char {
   constant,   ///< a named tensor or hyper-parameter that is not trained
   number,     ///< a literal of the model's code
   map,        ///< elementwise; fused with its neighbours
+  reduction,  ///< a sum over rows, columns or both; fused with the elementwise expression it sums
   product,    ///< a matrix product; takes a map as its epilogue
   kernel,     ///< any other op, with a forward and a backward of its own
   outputs,    ///< the root: its arguments are the results
@@ -63,6 +64,7 @@ struct Attributes {
 inline constexpr int max_arguments = 8;
 
 struct Node;
+struct Term;
 
 /// The block of a stack, kept as a function of the layer so that depth costs nothing until a layer is asked for.
 struct BlockMaker {
@@ -91,12 +93,17 @@ struct Node {
   Init init{};            ///< of a parameter or constant
   signed char rank = 2;   ///< of a parameter: 0 scalar, 1 vector, 2 matrix; in checkpoints
   bool decays = false;    ///< of a parameter: weight decay applies
+  bool frozen = false;    ///< of a parameter, or of all in a stack: not trained, its backward is not compiled
+  bool stops = false;     ///< no gradient flows through
   bool wanted = false;    ///< of an input: its gradient is wanted
   bool carry = false;     ///< of an input: what a stack's block is given
   bool observed = false;  ///< a probe: value and gradient stay readable
   bool result = false;    ///< an output
 
   BlockMaker* block = nullptr;  ///< of a stack
+
+  /// The pull-back to an argument as an expression, where there is one (ops/grad.hpp).
+  Term (*derive)(const Node*, int argument, const Term& gradient) = nullptr;
 
   Tag rule{};  ///< of an error: the rule that was broken, and the two numbers
   Index left = 0, right = 0;
@@ -271,6 +278,17 @@ constexpr unsigned char reads_of(int argument, int count) {
   return static_cast<unsigned char>(mask);
 }
 
+/// Defined in ops/term.hpp.
+template <Tag name, int count>
+constexpr Term derive(const Node* node, int argument, const Term& gradient);
+
+/// Whether an op's pull-back can be written as an expression.
+template <Tag name>
+constexpr bool derivable() {
+  using Op = op<name>;
+  return Op::kind == Kind::map || requires(const Node* node, const Term& gradient) { Op::derive(node, 0, gradient); };
+}
+
 }  // namespace detail
 
 /// Makes a node of an op.
@@ -304,8 +322,9 @@ constexpr Expr apply(const Attributes& attributes, const Operands&... operands) 
   node->shape = checked.shape;
   constexpr int count = sizeof...(operands);
   for (int i = 0; i < count; ++i) node->reads[i] = detail::reads_of<Op>(i, count);
+  if constexpr (detail::derivable<name>()) node->derive = &detail::derive<name, count>;
   node->reads_output = Op::needs_output ? static_cast<unsigned char>((1u << count) - 1) : 0;
-  if constexpr (Op::kind == Kind::map) {
+  if constexpr (Op::kind == Kind::map || Op::kind == Kind::reduction) {
     node->passes = Op::passes;
   } else {
     node->saved = Op::saved(attributes, operands.shape()...);

@@ -9,6 +9,10 @@
 
 namespace simplx {
 
+/// A literal of the model's code, where a kernel can read it.
+template <class G, int i, class S>
+inline constexpr S literal_in_memory = static_cast<S>(G::flat.label[i].attributes.reals[0]);
+
 /// Addresses of values and gradients; every offset is a constant of the graph.
 template <class G>
 struct Address {
@@ -16,7 +20,9 @@ struct Address {
   static const S* value(const Context<S>& context) {
     constexpr Info info = G::table.info[i];
     constexpr int axis = static_cast<int>(info.shape.axis);
-    if constexpr (info.kind == Kind::parameter) {
+    if constexpr (info.kind == Kind::number) {
+      return &literal_in_memory<G, i, S>;
+    } else if constexpr (info.kind == Kind::parameter) {
       return context.parameters + G::layout.parameter[i];
     } else if constexpr (info.kind == Kind::constant) {
       return context.constants + G::layout.constant[i];
@@ -58,6 +64,7 @@ struct Frame {
   static constexpr int index = node;
   static constexpr Info info = G::table.info[node];
   static constexpr Attributes attributes = G::flat.label[node].attributes;
+  static constexpr Name name = G::flat.label[node].name;
   static constexpr Shape out_shape = info.shape;
   template <int k>
   static constexpr int argument = info.arguments[k];

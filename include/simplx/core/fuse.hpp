@@ -4,8 +4,8 @@
 /// \file simplx/core/fuse.hpp
 /// First half of the plan: which gradients are wanted, which maps become one loop, in which order all runs.
 ///
-/// A *group* is a set of maps of one shape evaluated together, element by element: its root is stored, its
-/// members are locals. A map joins the group of its users when all of them are in one group of its shape; so a
+/// A *group* is a set of maps of one shape evaluated together, element by element: its root is stored (a
+/// reduction as root: summed), its members are locals. A map joins the group of its users when all of them are in one group of its shape; so a
 /// group is convex and every value is computed once. A matrix product that only one group uses becomes that
 /// group's first operand: the group is its epilogue, applied to the accumulators in registers.
 ///
@@ -21,7 +21,7 @@ inline constexpr int max_group = 64;
 template <int capacity>
 struct Fusion {
   bool wanted[capacity]{};       ///< a gradient flows through this node
-  int group[capacity]{};         ///< of a map: the root of its group; otherwise -1
+  int group[capacity]{};         ///< of a map or reduction: the root of its group; otherwise -1
   int epilogue_of[capacity]{};   ///< of a group's root: the product it finishes, or -1
   int finished_by[capacity]{};   ///< of a product: the root of its epilogue, or -1
   int order[capacity]{};         ///< nodes that run, first to last
@@ -62,28 +62,32 @@ constexpr Fusion<capacity> fuse(const Info* info, int count) {
   constexpr int nobody = -1, several = -2;
   int user_group[capacity]{};  // the group of all users, nobody or several
   int group_size[capacity]{};
+  bool reached[capacity]{};  // a gradient comes from a result
 
   for (int i = 0; i < count; ++i) {
     plan.group[i] = plan.epilogue_of[i] = plan.finished_by[i] = plan.step_of[i] = -1;
     user_group[i] = nobody;
     const Info& node = info[i];
-    plan.wanted[i] = node.kind == Kind::parameter || (node.kind == Kind::input && node.wanted_input);
+    plan.wanted[i] = (node.kind == Kind::parameter && !node.frozen) || (node.kind == Kind::input && node.wanted_input);
     for (int a = 0; a < node.argument_count; ++a) plan.wanted[i] |= plan.wanted[node.arguments[a]];
-    if (node.kind == Kind::indices) plan.wanted[i] = false;
+    if (node.kind == Kind::indices || node.stops) plan.wanted[i] = false;
   }
 
   for (int i = count - 1; i >= 0; --i) {  // users first: they have higher numbers
     const Info& node = info[i];
-    if (node.kind == Kind::map) {
+    reached[i] |= node.result || node.kind == Kind::outputs;
+    if (node.executes()) plan.wanted[i] &= reached[i];
+    for (int a = 0; a < node.argument_count; ++a) reached[node.arguments[a]] |= plan.wanted[i];
+    if (node.looped()) {
       const int root = user_group[i];
-      const bool joins = root >= 0 && !node.observed && !node.result && info[root].shape == node.shape &&
-                         group_size[root] < max_group;
+      const bool joins = root >= 0 && node.kind == Kind::map && !node.observed && !node.result &&
+                         loop_shape(info, root) == node.shape && group_size[root] < max_group;
       plan.group[i] = joins ? root : i;
       ++group_size[plan.group[i]];
     }
     for (int a = 0; a < node.argument_count; ++a) {
       int& seen = user_group[node.arguments[a]];
-      const int mine = node.kind == Kind::map ? plan.group[i] : several;
+      const int mine = node.looped() ? plan.group[i] : several;
       seen = seen == nobody || seen == mine ? mine : several;
     }
   }
@@ -103,6 +107,7 @@ constexpr Fusion<capacity> fuse(const Info* info, int count) {
   for (int i = 0; i < count; ++i) {
     if (plan.group[i] != i) continue;
     detail::collect_group<capacity>(info, i, plan, stamp, next_leaf);
+    if (info[i].kind == Kind::reduction) continue;  // a product is stored before it is summed
     for (int l = plan.leaf_begin[i]; l < plan.leaf_end[i]; ++l) {
       const int leaf = plan.leaves[l];
       if (info[leaf].kind == Kind::product && user_group[leaf] == i && info[leaf].shape == info[i].shape &&

@@ -40,6 +40,8 @@ struct Info {
   unsigned char passes = 0;  ///< bit i: the pull-back to argument i is the incoming gradient itself
   bool carry = false;        ///< the input of a stack's block
   bool wanted_input = false;
+  bool frozen = false;  ///< a parameter that is not trained
+  bool stops = false;   ///< no gradient flows through
   bool observed = false;
   bool result = false;
   bool stack = false;
@@ -50,10 +52,15 @@ struct Info {
   Index constants = 0;     ///< elements in the buffer of constants
   Index packed = 0;        ///< elements prepared from the parameters
 
-  constexpr bool executes() const {
-    return kind == Kind::map || kind == Kind::product || kind == Kind::kernel;
-  }
+  constexpr bool executes() const { return looped() || kind == Kind::product || kind == Kind::kernel; }
+  /// Evaluated element by element, in a group with its neighbours.
+  constexpr bool looped() const { return kind == Kind::map || kind == Kind::reduction; }
 };
+
+/// The shape over which a group is evaluated: of a reduction, what it reduces.
+constexpr Shape loop_shape(const Info* info, int root) {
+  return info[info[root].kind == Kind::reduction ? info[root].arguments[0] : root].shape;
+}
 
 struct Label {
   Tag op{};
@@ -82,7 +89,7 @@ struct Summary {
 namespace detail {
 
 constexpr bool is_tensor_name(const Node& node) {
-  return node.kind == Kind::parameter || node.kind == Kind::constant || node.block != nullptr;
+  return node.kind == Kind::parameter || node.kind == Kind::constant || node.block != nullptr || node.op == Tag("dropout");
 }
 
 constexpr Summary summarise(Node* root) {
@@ -131,6 +138,8 @@ constexpr Flat<count> flatten(Node* root) {
     info.passes = node->passes;
     info.carry = node->carry;
     info.wanted_input = node->wanted;
+    info.frozen = node->frozen;
+    info.stops = node->stops;
     info.observed = node->observed;
     info.result = node->result;
     info.stack = node->block != nullptr;

@@ -111,6 +111,9 @@ constexpr Layer layer_of(const Node* stack, int layer) {
     use(wrong, value);
     value = broken(wrong, "block width", value->shape.cols, stack->shape.cols);
   }
+  if (stack->frozen) {
+    each_made(Expr{value}, [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; }, Expr{carry});
+  }
   add_output(root, value, "output");
   return {root, carry};
 }
@@ -153,7 +156,8 @@ constexpr bool same_graph(Node* a, Node* b);
 constexpr bool same_node(const Node& a, const Node& b) {
   if (a.kind != b.kind || !(a.shape == b.shape) || a.argument_count != b.argument_count || !(a.op == b.op) ||
       !(a.attributes == b.attributes) || !(a.name == b.name) || a.rank != b.rank || a.decays != b.decays ||
-      a.wanted != b.wanted || a.observed != b.observed || !a.block != !b.block) {
+      a.wanted != b.wanted || a.frozen != b.frozen || a.stops != b.stops || a.observed != b.observed ||
+      !a.block != !b.block) {
     return false;
   }
   for (int i = 0; i < a.argument_count; ++i) {

@@ -23,6 +23,7 @@ struct TensorInfo {
   Index offset = 0;    ///< elements from the beginning of the buffer
   Init init;
   bool decays = false; ///< weight decay applies
+  bool frozen = false; ///< not trained: it has no gradient
 
   Index size() const { return shape.columns(); }
 };
@@ -49,7 +50,8 @@ inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSiz
   });
   for (Node* node : nodes) {
     const auto add = [&](std::vector<TensorInfo>& tensors, Index& offset) {
-      tensors.push_back({prefix + std::string(node->name.view()), node->shape, node->rank, offset, node->init, node->decays});
+      tensors.push_back({prefix + std::string(node->name.view()), node->shape, node->rank, offset, node->init,
+                         node->decays && !node->frozen, node->frozen});
       offset += round_up(node->shape.columns(), alignment);
     };
     if (node->kind == Kind::parameter) add(list.parameters, base.parameters);

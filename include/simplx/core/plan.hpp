@@ -62,7 +62,7 @@ constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int 
     }
   };
   const auto keep = [&](int node) { plan.kept[node] = true; };
-  if (info[step_node].kind != Kind::map) {
+  if (!info[step_node].looped()) {
     reads_of(step_node, keep, keep);
     return;
   }
@@ -130,11 +130,12 @@ constexpr void plan_arguments(const Info* info, const Fusion<capacity>& fusion, 
 template <int capacity>
 constexpr void plan_leaves(const Info* info, const Fusion<capacity>& fusion, int root, int time,
                            Plan<capacity>& plan) {
+  const Shape shape = loop_shape(info, root);
   for (int l = fusion.leaf_begin[root]; l < fusion.leaf_end[root]; ++l) {
     const int leaf = fusion.leaves[l];
     if (!fusion.wanted[leaf]) continue;
     const bool first = note_write(leaf, time, plan) && info[leaf].kind != Kind::parameter;
-    const bool reduced = info[leaf].shape.is_fixed() && !(info[leaf].shape == info[root].shape);
+    const bool reduced = info[leaf].shape.is_fixed() && !(info[leaf].shape == shape);
     plan.leaf_write[l] = first && !reduced ? Write::store : Write::accumulate;
     plan.leaf_cleared[l] = first && reduced;
   }
@@ -230,7 +231,7 @@ constexpr Plan<capacity> make_plan(const Info* info, int count, const Fusion<cap
     if (!fusion.wanted[node]) continue;
     const int time = 2 * (fusion.steps - 1 - s);
     detail::plan_reads(info, fusion, node, plan);
-    if (info[node].kind == Kind::map) {
+    if (info[node].looped()) {
       detail::plan_leaves(info, fusion, node, time, plan);
       const int product = fusion.epilogue_of[node];
       if (product >= 0 && fusion.wanted[product]) detail::plan_arguments(info, fusion, product, time + 1, plan);

@@ -68,6 +68,9 @@ struct Segments {
   Index count = 0;
 };
 
+/// What a reduction sums: all rows of a column, all columns of a row, everything.
+enum class Over : signed char { rows, columns, all };
+
 /// What a backward kernel does with a gradient: not wanted, first writer, later writer.
 enum class Write : signed char { skip, store, accumulate };
 

@@ -109,6 +109,26 @@ constexpr bool takes_scope(const Node& node) {
   return !node.name.empty() && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
 }
 
+/// Calls visit(node) for what a module made: the nodes of its result up to, and without, what it was given.
+template <class Visit, class... Arguments>
+constexpr void each_made(Expr result, Visit visit, const Arguments&... given) {
+  const auto mark = [](const auto& argument, int index) {
+    if constexpr (requires { argument.node; }) argument.node->index = index;
+  };
+  (mark(given, 0), ...);  // the walk stops there
+  int count = 0;
+  const bool fresh = result.node->index == unvisited;
+  postorder(result.node, [&](Node* node) {
+    node->index = ++count;
+    visit(node);
+  });
+  (mark(given, unvisited), ...);
+  if (fresh) {
+    result.node->index = 0;
+    clear_marks(result.node);
+  }
+}
+
 }  // namespace simplx::detail
 
 namespace simplx {
@@ -122,21 +142,10 @@ struct Named {
   template <class... Arguments>
   constexpr Expr operator()(const Arguments&... arguments) const {
     Expr result = module(arguments...);
-    const auto mark = [](const auto& argument, int index) {
-      if constexpr (requires { argument.node; }) argument.node->index = index;
-    };
-    (mark(arguments, 0), ...);  // the walk stops at what was given
-    int count = 0;
-    bool fresh = result.node->index == detail::unvisited;
-    detail::postorder(result.node, [&](Node* node) {
-      node->index = ++count;
+    const auto enter = [&](Node* node) {
       if (detail::takes_scope(*node)) node->name.put_in_scope(scope);
-    });
-    (mark(arguments, detail::unvisited), ...);
-    if (fresh) {
-      result.node->index = 0;
-      detail::clear_marks(result.node);
-    }
+    };
+    detail::each_made(result, enter, arguments...);
     return result;
   }
 };

@@ -83,21 +83,20 @@ struct AttentionHead {
   __attribute__((always_inline)) void for_each_key(Index first, Index keys, int lane, S hidden, Step step) const {
     const V query = lane_numbers<S>() + S(lane);
     const V otherwise = splat<V>(hidden);
-    const auto biased_at = [&](Index key) {
-      return [&, key](V score) {
-        if constexpr (size.alibi) {
-          const V ahead = S(key - first) - query;
-          return V(score + slope * (full ? min(ahead, V(-ahead)) : ahead));
-        } else {
-          return score;
-        }
-      };
+    const auto visit = [&](Index key, auto seen) {
+      step(key, [&](V score) { return biased(score, S(key - first) - query); }, seen);
     };
     const Index unmasked = full ? keys : first;
-    for (Index key = 0; key < unmasked; ++key) step(key, biased_at(key), [](V x) { return x; });
+    for (Index key = 0; key < unmasked; ++key) visit(key, [](V x) { return x; });
     for (Index key = unmasked; key < keys; ++key) {
-      step(key, biased_at(key), [&](V x) { return query >= S(key - first) ? x : otherwise; });
+      visit(key, [&](V x) { return query >= S(key - first) ? x : otherwise; });
     }
+  }
+
+  /// The score of a key that is so far ahead of its queries.
+  __attribute__((always_inline)) V biased(V score, V ahead) const {
+    if constexpr (size.alibi) score += slope * (full ? min(ahead, V(-ahead)) : ahead);
+    return score;
   }
 
   /// Scores (keys, query_group) become exp(score - maximum), in place; both statistics are per query.
@@ -150,19 +149,23 @@ struct AttentionHead {
   template <int width, Write mode, class RowStride>
   void scatter_block(Index first, Index last, const S* weights, const S* source, RowStride stride, S* target) const {
     if constexpr (full) {
-      const auto add = [&]<Write write>(std::integral_constant<Write, write>) {
-        gemm_strided<width, write>(rows, last - first, weights, block, one, source + first * stride, stride, target,
-                                   stride);
+      const auto write = [&]<Write how>(std::integral_constant<Write, how>) {
+        gemm_strided<width, how>(rows, last - first, weights, block, one, source + first * stride, stride, target,
+                                 stride);
       };
-      if (first == 0) return add(std::integral_constant<Write, mode>{});
-      return add(std::integral_constant<Write, Write::accumulate>{});
-    }
-    gemm_strided<width, Write::accumulate>(first, last - first, weights, block, one, source + first * stride, stride,
-                                           target, stride);
-    for (Index key = first; key < last; key += query_group) {
-      gemm_strided<width, mode>(std::min<Index>(query_group, last - key), last - key,
-                                weights + key * block_stride + (key - first), block, one, source + key * stride,
-                                stride, target + key * stride, stride);
+      if (first == 0) {
+        write(std::integral_constant<Write, mode>{});
+      } else {
+        write(std::integral_constant<Write, Write::accumulate>{});
+      }
+    } else {
+      gemm_strided<width, Write::accumulate>(first, last - first, weights, block, one, source + first * stride, stride,
+                                             target, stride);
+      for (Index key = first; key < last; key += query_group) {
+        gemm_strided<width, mode>(std::min<Index>(query_group, last - key), last - key,
+                                  weights + key * block_stride + (key - first), block, one, source + key * stride,
+                                  stride, target + key * stride, stride);
+      }
     }
   }
 
@@ -231,10 +234,10 @@ struct AttentionHead {
       }
     }
     if constexpr (centred && full) {
-      decaying_sums<false>(rows - 1, -1, [&](Index, Index at) { return load<V>(v + at); },
-                           [&](Index row, Index at, V after) {
-                             store(out + at, V(load<V>(out + at) - gamma / row_sum(z, row) * after));
-                           });
+      const auto value = [&](Index, Index at) { return load<V>(v + at); };
+      decaying_sums<false>(rows - 1, -1, value, [&](Index row, Index at, V after) {
+        store(out + at, V(load<V>(out + at) - gamma / row_sum(z, row) * after));
+      });
     }
   }
 

@@ -32,8 +32,7 @@ template <class S>
 using HeadMap = Eigen::Map<S, Eigen::Unaligned, Eigen::OuterStride<>>;
 
 template <class S>
-HeadMap<const DenseMatrix<S>> head_of(const S* data, Index first_row, Index rows, int head, int heads,
-                                      int width) {
+HeadMap<const DenseMatrix<S>> head_of(const S* data, Index first_row, Index rows, int head, int heads, int width) {
   const Index stride = Index(heads) * width;
   return {data + first_row * stride + Index(head) * width, rows, width, Eigen::OuterStride<>(stride)};
 }
@@ -118,17 +117,15 @@ void write_reference(Write mode, Target target, const Value& value) {
 ///   `scratch` holds attention_reference_scratch(longest sequence) elements.
 /// Source: He & Hofmann 2024, Eqs. (1), (4), (5) and (13).
 template <class S>
-void attention_reference_forward(const AttentionSize& size, Segments sequences, const AttentionOperands<S>& in,
-                                 S* out, S* log_sum_exp, S* scratch) {
+void attention_reference_forward(const AttentionSize& size, Segments sequences, const AttentionOperands<S>& in, S* out,
+                                 S* log_sum_exp, S* scratch) {
   for (Index s = 0; s < sequences.count; ++s)
     for (int h = 0; h < size.heads; ++h) {
       const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-      detail::DenseHead<S> head(size, in, first, rows, h, scratch, [&](Index i, const S& sum) {
-        log_sum_exp[(first + i) * size.heads + h] = sum;
-      });
+      detail::DenseHead<S> head(size, in, first, rows, h, scratch,
+                                [&](Index i, const S& sum) { log_sum_exp[(first + i) * size.heads + h] = sum; });
       head.mix();
-      detail::head_of(out, first, rows, h, size.heads, size.value_width).noalias() =
-          head.mixed.lazyProduct(head.value);
+      detail::head_of(out, first, rows, h, size.heads, size.value_width).noalias() = head.mixed.lazyProduct(head.value);
     }
 }
 

@@ -5,6 +5,7 @@
 /// The CPU backend: scalar type and path of the kernels. It owns nothing; kernels are templates.
 
 #include <simplx/cpu/map.hpp>
+#include <simplx/cpu/map_backward.hpp>
 
 #include <Eigen/Core>
 
@@ -25,7 +26,9 @@ template <class S, Path path = Path::fast>
 struct Cpu {
   using Scalar = S;
   /// Whether rows of that width are whole vectors on the fast path.
-  static constexpr bool vectorises(Index width) { return path == Path::fast && width % lanes<S> == 0; }
+  static constexpr bool vectorises(Index width) {
+    return path == Path::fast && std::is_arithmetic_v<S> && width % lanes<S> == 0;
+  }
 
   static void clear(S* data, Index size) { std::fill_n(data, size, S(0)); }
 
@@ -34,7 +37,9 @@ struct Cpu {
   static void map_forward(const Context<S>& context) {
     constexpr int product = G::fusion.epilogue_of[root];
     S* out = const_cast<S*>(Address<G>::template value<root>(context));
-    if constexpr (product < 0) {
+    if constexpr (Group<G, root>::reduces) {
+      reduce_forward_loop<G, root, S>(context, out);
+    } else if constexpr (product < 0) {
       map_forward_loop<G, root, S>(context, nullptr, out);
     } else {
       using Op = op_of<G, product>;

@@ -31,13 +31,18 @@ inline constexpr int vector_bytes = 32;
 inline constexpr int vector_bytes = 16;
 #endif
 
-/// Elements of a vector.
+/// Elements of a vector; numbers that are not built in (dual.hpp) go one by one.
 template <class S>
-inline constexpr int lanes = vector_bytes / static_cast<int>(sizeof(S));
+inline constexpr int lanes = std::is_arithmetic_v<S> ? vector_bytes / static_cast<int>(sizeof(S)) : 1;
 
 namespace detail {
 template <class S>
 struct VecOf {
+  using type = S;
+};
+template <class S>
+  requires std::is_arithmetic_v<S>
+struct VecOf<S> {
   typedef S type __attribute__((vector_size(vector_bytes)));
 };
 }  // namespace detail
@@ -77,15 +82,26 @@ __attribute__((always_inline)) inline void store(S* place, V value) {
 /// The same number in every lane.
 template <class V, class S>
 __attribute__((always_inline)) inline V splat(S number) {
-  if constexpr (std::is_arithmetic_v<V>) {
+  if constexpr (std::is_same_v<V, Lane<V>>) {
     return static_cast<V>(number);
   } else {
     return static_cast<Lane<V>>(number) - V{};  // + would turn -0 into 0 and cost an addition
   }
 }
 
+/// A constant of an op's rule, as a number of the rule's type: a float, a vector, a dual number, a formula.
+template <class V>
+__attribute__((always_inline)) constexpr V literal(double number) {
+  if constexpr (requires { V{}[0]; }) {
+    return static_cast<Lane<V>>(number) - V{};
+  } else {
+    return static_cast<V>(number);
+  }
+}
+
 /// Lane by lane, `yes` where the condition holds.
 template <class Condition, class V>
+  requires requires(Condition c, V v) { c ? v : v; }
 __attribute__((always_inline)) inline V select(Condition condition, V yes, V no) {
   return condition ? yes : no;
 }
@@ -104,7 +120,7 @@ __attribute__((always_inline)) inline void hide_constant([[maybe_unused]] V& v) 
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline V max(V a, V b) {
-  detail::hide_constant(b);
+  detail::hide_constant(a), detail::hide_constant(b);
   return a > b ? a : b;
 }
 
@@ -112,12 +128,13 @@ __attribute__((always_inline)) inline V max(V a, V b) {
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline V min(V a, V b) {
-  detail::hide_constant(b);
+  detail::hide_constant(a), detail::hide_constant(b);
   return a < b ? a : b;
 }
 
 /// The sum of all lanes, pairwise.
 template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline Lane<V> sum(V v) {
   if constexpr (std::is_arithmetic_v<V>) {
     return v;
@@ -134,6 +151,7 @@ __attribute__((always_inline)) inline Lane<V> sum(V v) {
 
 /// The largest lane.
 template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline Lane<V> largest(V v) {
   if constexpr (std::is_arithmetic_v<V>) {
     return v;

@@ -6,13 +6,12 @@
 ///
 ///     dlogits = (softmax(logits) - onehot(label)) * dloss
 ///
+/// With label smoothing s the target is (1 - s) onehot(label) + s / classes: the loss gains s (logits[label] - mean
+/// logits).
+///
 /// The loss of each row is a result of its own; who trains divides by the labelled rows of the whole batch.
 
-#include <simplx/cpu/math.hpp>
-#include <simplx/ops/kernel.hpp>
-#include <simplx/ops/norm.hpp>
-
-#include <cmath>
+#include <simplx/ops/softmax.hpp>
 
 namespace simplx {
 
@@ -22,13 +21,24 @@ inline constexpr std::int32_t ignored_label = -100;
 template <>
 struct op<"cross_entropy"> : kernel_op {
   static constexpr bool reads(int, int operand) { return operand == 0; }
-  static constexpr Checked shape(const Attributes&, Shape logits, Shape labels) {
+  static constexpr Checked shape(const Attributes&, Shape logits, Shape labels, Shape smoothing = fixed_shape(1, 1)) {
+    if (!(smoothing == fixed_shape(1, 1))) return {"one number", smoothing.columns(), 1};
     if (logits.axis != labels.axis) {
       return {"labels", static_cast<Index>(labels.axis), static_cast<Index>(logits.axis)};
     }
     return rows_of(logits.axis, 1);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // log sum exp
+  template <class F>
+  static constexpr bool smooths = F::info.argument_count == 3;
+  template <class F>
+  static auto smoothing(const F& frame) {
+    if constexpr (smooths<F>) {
+      return *frame.template in<2>();
+    } else {
+      return typename F::Scalar(0);
+    }
+  }
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -41,23 +51,15 @@ struct op<"cross_entropy"> : kernel_op {
       if constexpr (path == Path::reference) {
         const ConstMatrixMap<S> z(logits, 1, classes);
         highest = z.maxCoeff();
-        saved[row] = highest + std::log((z.array() - highest).exp().sum());
+        saved[row] = highest + log(S((z.array() - highest).exp().sum()));
       } else {
-        Vec<S> highest_of = splat<Vec<S>>(highest);
-        detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-          if constexpr (std::is_same_v<V, S>) {
-            highest = max(highest, load<V>(logits + c));
-          } else {
-            highest_of = max(highest_of, load<V>(logits + c));
-          }
-        });
-        highest = max(highest, largest(highest_of));
-        saved[row] = highest + std::log(detail::sum_columns<S, classes>([&]<class V>(Index c)
-                                                                            __attribute__((always_inline)) {
-          return exp(load<V>(logits + c) - splat<V>(highest));
-        }));
+        saved[row] = detail::log_sum_exp_of<classes>(logits);
       }
       loss[row] = labels[row] == ignored_label ? S(0) : saved[row] - logits[labels[row]];
+      if constexpr (smooths<F>) {
+        if (labels[row] == ignored_label) continue;
+        loss[row] += smoothing(frame) * (logits[labels[row]] - ConstMatrixMap<S>(logits, 1, classes).mean());
+      }
     }
   }
 
@@ -68,29 +70,37 @@ struct op<"cross_entropy"> : kernel_op {
     const S *logits = frame.template in<0>(), *dloss = frame.out_grad(), *saved = frame.saved();
     const std::int32_t* labels = frame.template indices<1>();
     S* dlogits = frame.template grad<0>();
+    const S uniform = smoothing(frame) / S(classes);
     for (Index row = 0; row < frame.rows(); ++row, logits += classes, dlogits += classes) {
       const bool labelled = labels[row] != ignored_label;
       const S scale = labelled ? dloss[row] : S(0);
       if (!labelled && mode == Write::accumulate) continue;
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<mode>(dlogits + c, exp(load<V>(logits + c) - splat<V>(saved[row])) * splat<V>(scale));
+        const V likelihood = exp(V(load<V>(logits + c) - splat<V>(saved[row])));
+        detail::put<mode>(dlogits + c, V((likelihood - splat<V>(uniform)) * splat<V>(scale)));
       });
-      if (labelled) dlogits[labels[row]] -= scale;
+      if (labelled) dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
     }
   }
 };
 
+namespace detail {
+constexpr Expr with_labels(Expr loss, At labels) {
+  if (loss.node->kind != Kind::error && labels.node->kind != Kind::indices) broken(loss.node, "labels", 0, 1);
+  return loss;
+}
+}  // namespace detail
+
 /// Loss of each row in nats; 0 where the label is -100.
 ///
-/// Shapes  logits (rows, classes); labels (rows), whole numbers -> (rows, 1)
+/// Shapes  logits (rows, classes); labels (rows), whole numbers; smoothing (1, 1), not trained -> (rows, 1)
 /// Errors  does not compile unless the second operand is indices(...) along the rows of the logits
 /// Cost    keeps the logits and one number for each row
 constexpr Expr cross_entropy(At logits, At labels) {
-  Expr result = apply<"cross_entropy">({}, logits, labels);
-  if (result.node->kind != Kind::error && labels.node->kind != Kind::indices) {
-    detail::broken(result.node, "labels", 0, 1);
-  }
-  return result;
+  return detail::with_labels(apply<"cross_entropy">({}, logits, labels), labels);
+}
+constexpr Expr cross_entropy(At logits, At labels, At smoothing) {
+  return detail::with_labels(apply<"cross_entropy">({}, logits, labels, smoothing), labels);
 }
 
 }  // namespace simplx

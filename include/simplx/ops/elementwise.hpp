@@ -2,15 +2,16 @@
 #pragma once
 
 /// \file simplx/ops/elementwise.hpp
-/// Elementwise ops: arithmetic with broadcast, ReLU, probes.
+/// Elementwise ops: arithmetic with broadcast, probes. Functions are in functions.hpp.
 ///
 /// An op's rules are written once, over any scalar or vector type: `f` is the value, `d<i>` the pull-back of
 /// the incoming gradient g to operand i, given the result y and the operands. What a pull-back does not
-/// declare that it reads is passed as zero and never kept. The derivative of ReLU at 0 is 0.
+/// declare that it reads is passed as zero and never kept.
 
 #include <simplx/core/expr.hpp>
 #include <simplx/core/rules.hpp>
 #include <simplx/cpu/simd.hpp>
+#include <simplx/ops/term.hpp>
 
 namespace simplx {
 
@@ -111,16 +112,6 @@ struct op<"negate"> : elementwise {
   }
 };
 
-template <>
-struct op<"relu"> : elementwise {
-  static constexpr bool needs_output = true;
-  static constexpr auto f(auto a) { return max(a, decltype(a){}); }
-  template <int i>
-  static constexpr auto d(auto g, auto y, auto) {
-    return select(y > decltype(y){}, g, decltype(g){});
-  }
-};
-
 /// Copies: a result of the model, a value that stays readable.
 struct identity_op : elementwise {
   static constexpr unsigned char passes = 0b1;
@@ -135,16 +126,62 @@ struct op<"output"> : identity_op {};
 template <>
 struct op<"probe"> : identity_op {};
 
+/// The first operand, spread over the shape of the second, whose values are not read.
+template <>
+struct op<"spread"> : elementwise {
+  static constexpr auto f(auto a, auto) { return a; }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto, auto) {
+    if constexpr (i == 0) {
+      return g;
+    } else {
+      return literal<decltype(g)>(0);
+    }
+  }
+};
+
 constexpr Expr operator+(At a, At b) { return apply<"add">({}, a, b); }
 constexpr Expr operator-(At a, At b) { return apply<"subtract">({}, a, b); }
 constexpr Expr operator/(At a, At b) { return apply<"divide">({}, a, b); }
 constexpr Expr operator-(At a) { return apply<"negate">({}, a); }
 
+/// x repeated until it has the shape of `like`: a number, a row or a column.
+constexpr Expr spread(At x, At like) { return apply<"spread">({}, x, like); }
+
+namespace detail {
+/// A gradient with all the elements of the node's value, for ops that need every one of them.
+constexpr At whole(const Term& gradient, const Node* node) {
+  const bool complete = gradient.node && gradient.node->shape == node->shape;
+  return complete ? gradient.operand() : At(spread(gradient.operand(), At(Expr{const_cast<Node*>(node)})));
+}
+constexpr At argument(const Node* node, int i) { return Expr{node->arguments[i]}; }
+}  // namespace detail
+
+constexpr Term operator+(const Term& a, const Term& b) {
+  if (!a.node && !b.node) return a.number + b.number;
+  if (a.is(0) || b.is(0)) return a.is(0) ? b : a;
+  return Term(apply<"add">({}, a.operand(), b.operand()));
+}
+constexpr Term operator-(const Term& a, const Term& b) {
+  if (!a.node && !b.node) return a.number - b.number;
+  if (a.is(0) || b.is(0)) return a.is(0) ? -b : a;
+  return Term(apply<"subtract">({}, a.operand(), b.operand()));
+}
+constexpr Term operator*(const Term& a, const Term& b) {
+  if (!a.node && !b.node) return a.number * b.number;
+  if (a.is(0) || b.is(0)) return 0;
+  if (a.is(1) || b.is(1)) return a.is(1) ? b : a;
+  return Term(apply<"multiply">({}, a.operand(), b.operand()));
+}
+constexpr Term operator/(const Term& a, const Term& b) {
+  if (!a.node && !b.node) return a.number / b.number;
+  if (a.is(0) || b.is(1)) return a;
+  return Term(apply<"divide">({}, a.operand(), b.operand()));
+}
+constexpr Term operator-(const Term& a) { return a.node ? Term(apply<"negate">({}, a.operand())) : Term(-a.number); }
+
 /// The elementwise product; `x * y` is this too, unless y is a matrix: then it is the matrix product.
 constexpr Expr multiply(At a, At b) { return apply<"multiply">({}, a, b); }
-
-/// max(x, 0).
-constexpr Expr relu(At x) { return apply<"relu">({}, x); }
 
 /// Keeps a value and its gradient readable under a name; nothing is paid where there is no probe.
 ///

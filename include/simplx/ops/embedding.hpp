@@ -18,7 +18,6 @@ namespace simplx {
 template <>
 struct op<"embedding"> : kernel_op {
   static constexpr Checked shape(const Attributes&, Shape table, Shape index) {
-    if (!table.is_fixed()) return {"static right operand", static_cast<Index>(table.axis), 0};
     return rows_of(index.axis, table.cols);
   }
   template <class S, Path path, class F>
@@ -34,6 +33,9 @@ struct op<"embedding"> : kernel_op {
     constexpr Index d = F::out_shape.cols;
     const std::int32_t* index = frame.template indices<1>();
     const S* dy = frame.out_grad();
+    if constexpr (F::template write<0> == Write::store) {  // a table that was computed for these rows
+      std::fill_n(frame.template grad<0>(), frame.template rows_in<0>() * d, S(0));
+    }
     for (Index row = 0; row < frame.rows(); ++row, dy += d) {
       S* place = frame.template grad<0>() + index[row] * d;
       for (Index c = 0; c < d; ++c) place[c] += dy[c];
@@ -71,7 +73,7 @@ struct op<"positions"> : kernel_op {
 
 /// The row of the table for each index.
 ///
-/// Shapes  table (V, d); index (rows) -> (rows, d)
+/// Shapes  table (V, d), V static or an axis; index (rows) -> (rows, d)
 /// Errors  does not compile unless the second operand is indices(...)
 constexpr Expr embedding(At table, At index) {
   Expr result = apply<"embedding">({}, table, index);

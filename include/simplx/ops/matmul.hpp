@@ -11,7 +11,7 @@
 /// products of training run at the speed of the plain one.
 
 #include <simplx/cpu/gemm.hpp>
-#include <simplx/ops/kernel.hpp>
+#include <simplx/ops/transpose.hpp>
 
 namespace simplx {
 
@@ -27,6 +27,12 @@ struct op<"matmul"> : kernel_op {
     const Index inner = transposed(attributes) ? w.cols : w.rows, outer = transposed(attributes) ? w.rows : w.cols;
     if (x.cols != inner) return {"inner widths", x.cols, inner};
     return Shape{x.axis, x.rows, outer};
+  }
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    const At dy = detail::whole(g, node), x = detail::argument(node, 0), w = detail::argument(node, 1);
+    const bool turned = transposed(node->attributes);
+    if (argument == 0) return Term(apply<"matmul">({.integers = {!turned}}, dy, w));
+    return Term(turned ? apply<"contract">({}, dy, x) : apply<"contract">({}, x, dy));
   }
   static constexpr Index packed(const Attributes&, Shape, Shape w) { return 2 * round_up(w.rows * w.cols, alignment); }
 
@@ -166,36 +172,17 @@ struct op<"matmul"> : kernel_op {
   }
 };
 
-/// A copy W^T of a static matrix; as the right operand of a product it is read in place and costs nothing.
-template <>
-struct op<"transpose"> : kernel_op {
-  static constexpr Checked shape(const Attributes&, Shape x) {
-    if (!x.is_fixed()) return {"static transpose", static_cast<Index>(x.axis), 0};
-    return fixed_shape(x.cols, x.rows);
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Shape s = F::template shape<0>;
-    MatrixMap<S>(frame.out(), s.cols, s.rows) =
-        ConstMatrixMap<S>(frame.template in<0>(), s.rows, s.cols).transpose();
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Shape s = F::template shape<0>;
-    MatrixMap<S>(frame.template grad<0>(), s.rows, s.cols) +=
-        ConstMatrixMap<S>(frame.out_grad(), s.cols, s.rows).transpose();
-  }
-};
-
-constexpr Expr transpose(At x) { return apply<"transpose">({}, x); }
-
 /// The matrix product when the right operand is a matrix (several static rows) and the left one is no single
 /// number; elementwise otherwise. Two matrices are multiplied element by element by multiply(a, b).
 ///
 /// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N), (rows, 1) or (1, 1) -> (rows, N)
+///         transpose(a) * b, a (rows, K), b (rows, N) -> (K, N), over static or run-time rows
 /// Errors  does not compile unless widths agree: rules "inner widths" and "equal widths"
 /// Cost    2 rows K N FLOPs forward, twice that backward; keeps X
 constexpr Expr operator*(At a, At b) {
+  if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) {
+    return apply<"contract">({}, At(Expr{a.node->arguments[0]}), b);
+  }
   if (b.node->op == Tag("transpose")) return apply<"matmul">({.integers = {1}}, a, At(Expr{b.node->arguments[0]}));
   const bool number = a.shape() == fixed_shape(1, 1), matrix = b.shape().is_fixed() && b.shape().rows > 1;
   return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);

@@ -4,16 +4,16 @@
 /// \file simplx/ops/norm.hpp
 /// RMSNorm and LayerNorm over the columns of each row.
 ///
-///     RMSNorm    y = gain * x q,  q = 1 / (r + epsilon),  r = sqrt(mean x^2)     [He & Hofmann's code]
-///     the same with epsilon inside the root:              q = 1 / r,  r = sqrt(mean x^2 + epsilon)
+///     RMSNorm    y = gain * x / (r + epsilon),            r = sqrt(mean x^2)     [He & Hofmann's code]
+///                y = gain * x / r,                        r = sqrt(mean x^2 + epsilon)         [LLaMA]
 ///     LayerNorm  y = gain * (x - mean) * s + bias,        s = 1 / sqrt(variance + epsilon), biased variance
 ///
-/// The pull-backs; that of RMSNorm is one for both places of epsilon, and drops its second term where r = 0:
+/// In RMSNorm epsilon is added to r, outside the root; the pull-back of a row of zeros drops the second term:
 ///
-///     RMSNorm    dx = q u - x q^2 (sum u x) / (d r),      u = gain * dy
+///     RMSNorm    dx = q u - x q^2 (sum u x) / (d r),      u = gain * dy, q = 1 / (r + epsilon)
 ///     LayerNorm  dx = s (u - mean u - xhat mean(u xhat)), u = gain * dy, xhat = (x - mean) s
 
-#include <simplx/ops/kernel.hpp>
+#include <simplx/ops/reduce.hpp>
 
 #include <cmath>
 
@@ -50,6 +50,8 @@ __attribute__((always_inline)) inline void put(S* place, V value) {
   if constexpr (mode == Write::accumulate) store(place, load<V>(place) + value);
 }
 
+constexpr Term term(const Node* node, int i) { return Term(Expr{node->arguments[i]}); }
+
 constexpr Checked norm_shape(Shape x, Shape gain, Shape bias, Shape epsilon) {
   for (const Shape& row : {gain, bias}) {
     if (!(row == fixed_shape(1, x.cols))) return {"gain width", row.cols, x.cols};
@@ -58,18 +60,29 @@ constexpr Checked norm_shape(Shape x, Shape gain, Shape bias, Shape epsilon) {
   return x;
 }
 
-template <bool inside>
-struct rms_norm_op : kernel_op {
+}  // namespace detail
+
+template <>
+struct op<"rms_norm"> : kernel_op {
   static constexpr bool reads(int, int) { return true; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape gain, Shape epsilon) {
     return detail::norm_shape(x, gain, gain, epsilon);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // r
-  /// What is added to r.
-  template <class S>
-  static constexpr S outside(S epsilon) {
-    return inside ? S(0) : epsilon;
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    const Term x = detail::term(node, 0), gain = detail::term(node, 1), epsilon = detail::term(node, 2);
+    const bool epsilon_inside = node->attributes.integers[0] != 0;
+    const Term mean_square(mean(At(square(detail::argument(node, 0))), Over::columns));
+    const Term r = sqrt(epsilon_inside ? mean_square + epsilon : mean_square);
+    const Term q = Term(1) / (epsilon_inside ? r : r + epsilon), u = gain * g;
+    if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * (epsilon_inside ? Term(0.5) * q : Term(1)), node)));
+    if (argument == 1) return Term(sum(detail::whole(g * x * q, node), Over::rows));
+    const Term along(mean(detail::whole(u * x, node), Over::columns));
+    return q * u - x * q * q * along / r;
   }
+  /// With epsilon inside the root r stands for that root, and the pull-back is the one of epsilon = 0.
+  template <class F>
+  static constexpr bool inside = F::attributes.integers[0] != 0;
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -81,19 +94,17 @@ struct rms_norm_op : kernel_op {
     if constexpr (path == Path::reference) {
       const ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d);
       MatrixMap<S> ys(y, rows, d), r(saved, rows, 1);
-      if constexpr (inside) {
-        r = (xs.rowwise().squaredNorm().array() / S(d) + epsilon).sqrt();
-      } else {
-        r = xs.rowwise().norm() / std::sqrt(S(d));
-      }
-      ys = ((r.array() + outside(epsilon)).inverse().matrix().asDiagonal() * xs).array().rowwise() * g.row(0).array();
+      r = (xs.rowwise().squaredNorm().array() / S(d) + (inside<F> ? epsilon : S(0))).sqrt().matrix();
+      ys = ((r.array() + (inside<F> ? S(0) : epsilon)).inverse().matrix().asDiagonal() * xs).array().rowwise() *
+           g.row(0).array();
     } else {
       for (Index row = 0; row < rows; ++row, x += d, y += d) {
-        const S r = std::sqrt(detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const S mean_square = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           const V v = load<V>(x + c);
-          return v * v;
-        }) / S(d) + (inside ? epsilon : S(0)));
-        const S q = S(1) / (r + outside(epsilon));
+          return V(v * v);
+        }) / S(d);
+        const S r = inside<F> ? S(sqrt(S(mean_square + epsilon))) : S(sqrt(mean_square));
+        const S q = S(1) / (inside<F> ? r : S(r + epsilon));
         saved[row] = r;
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           store(y + c, load<V>(x + c) * splat<V>(q) * load<V>(gain + c));
@@ -107,11 +118,11 @@ struct rms_norm_op : kernel_op {
     constexpr Index d = F::out_shape.cols;
     const S *x = frame.template in<0>(), *gain = frame.template in<1>(), *dy = frame.out_grad();
     const S* saved = frame.saved();
-    const S epsilon = *frame.template in<2>();
+    const S epsilon = inside<F> ? S(0) : *frame.template in<2>();
     S *dx = frame.template grad<0>(), *dgain = frame.template grad<1>();
     const Index rows = frame.rows();
     for (Index row = 0; row < rows; ++row, x += d, dy += d) {
-      const S r = saved[row], q = S(1) / (r + outside(epsilon));
+      const S r = saved[row], q = S(1) / (r + epsilon);
       const S ux = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         const V xg = load<V>(x + c) * load<V>(dy + c);
         if constexpr (F::template write<1> != Write::skip) {
@@ -131,13 +142,6 @@ struct rms_norm_op : kernel_op {
   }
 };
 
-}  // namespace detail
-
-template <>
-struct op<"rms_norm"> : detail::rms_norm_op<false> {};
-template <>
-struct op<"rms_norm_inside"> : detail::rms_norm_op<true> {};
-
 template <>
 struct op<"layer_norm"> : kernel_op {
   static constexpr bool reads(int, int operand) { return operand != 2; }
@@ -145,6 +149,16 @@ struct op<"layer_norm"> : kernel_op {
     return detail::norm_shape(x, gain, bias, epsilon);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 2; }  // mean and s of each row
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    const Term x = detail::term(node, 0), gain = detail::term(node, 1), epsilon = detail::term(node, 3);
+    const auto mean_of = [&](const Term& t) { return Term(mean(detail::whole(t, node), Over::columns)); };
+    const Term centred = x - mean_of(x);
+    const Term s = Term(1) / sqrt(mean_of(centred * centred) + epsilon), xhat = centred * s, u = gain * g;
+    if (argument == 3) return Term(sum(detail::whole(Term(-0.5) * u * xhat * s * s, node)));
+    if (argument == 2) return Term(sum(detail::whole(g, node), Over::rows));
+    if (argument == 1) return Term(sum(detail::whole(g * xhat, node), Over::rows));
+    return s * (u - mean_of(u) - xhat * mean_of(u * xhat));
+  }
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -161,7 +175,7 @@ struct op<"layer_norm"> : kernel_op {
         const V v = load<V>(x + c) - splat<V>(mean);
         return v * v;
       }) / S(d);
-      const S s = S(1) / std::sqrt(variance + epsilon);
+      const S s = S(1) / sqrt(S(variance + epsilon));
       saved[2 * row] = mean;
       saved[2 * row + 1] = s;
       detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
@@ -210,11 +224,9 @@ struct op<"layer_norm"> : kernel_op {
 /// Cost    keeps x and one number for each row
 constexpr Expr rms_norm(At x, At gain, At epsilon) { return apply<"rms_norm">({}, x, gain, epsilon); }
 
-/// y = gain * x / sqrt(mean x^2 + epsilon): the more common form, not that of He & Hofmann's code.
-///
-/// Shapes, cost  as rms_norm
+/// The other flavour: y = gain * x / sqrt(mean x^2 + epsilon).
 constexpr Expr rms_norm_inside(At x, At gain, At epsilon) {
-  return apply<"rms_norm_inside">({}, x, gain, epsilon);
+  return apply<"rms_norm">({.integers = {1}}, x, gain, epsilon);
 }
 
 /// y = gain * (x - mean) / sqrt(variance + epsilon) + bias.

@@ -10,6 +10,7 @@
 /// has its own parameters and its own share of the kept region; temporaries are shared by all.
 
 #include <simplx/core/counts.hpp>
+#include <simplx/core/random.hpp>
 #include <simplx/ops/kernel.hpp>
 
 #include <cstring>
@@ -78,6 +79,7 @@ struct op<"stack"> : kernel_op {
       mine.kept[i] += (saved.on[i] + at.kept[layer].on[i]) * whole.stride[i];
       mine.temporary[i] += workspace.on[i] * whole.stride[i];
     }
+    mine.random.layer = detail::scramble(whole.random.layer + static_cast<std::uint64_t>(layer) + 1);
     mine.inputs[0] = layer == 0 ? frame.template in<0>() : carry(frame, layer - 1);
     mine.outputs[0] = layer == Stack::layers - 1 ? frame.out() : carry(frame, layer);
     return mine;

@@ -12,47 +12,55 @@
 /// gradient is set to zero in the same pass, ready for the next step.
 
 #include <simplx/cpu/math.hpp>
+#include <simplx/train/optimiser.hpp>
 
 #include <cmath>
 
 namespace simplx {
 
 struct AdamW {
+  static constexpr const char* name = "adamw";
+
   double learning_rate = 1e-3;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0.1;
-};
 
-/// One step over [begin, end); `step` counts from 1, `gradient_scale` is the clip factor.
-///
-/// Cost    28 bytes of memory traffic for each float parameter; an element's result does not depend on the range
-template <class S>
-void adamw_update(const AdamW& optimiser, long step, bool decays, double gradient_scale, S* __restrict parameter,
-                  S* __restrict gradient, S* __restrict first_moment, S* __restrict second_moment, Index begin,
-                  Index end) {
-  const double correction1 = 1 - std::pow(optimiser.beta1, static_cast<double>(step));
-  const double correction2 = 1 - std::pow(optimiser.beta2, static_cast<double>(step));
-  const S b1 = static_cast<S>(optimiser.beta1), b2 = static_cast<S>(optimiser.beta2);
-  const S c1 = static_cast<S>(1 - optimiser.beta1), c2 = static_cast<S>(1 - optimiser.beta2);
-  const S rate = static_cast<S>(optimiser.learning_rate / correction1);
-  const S root = static_cast<S>(1 / std::sqrt(correction2));
-  const S epsilon = static_cast<S>(optimiser.epsilon);
-  const S keep = static_cast<S>(decays ? 1 - optimiser.learning_rate * optimiser.weight_decay : 1);
-  const S scale = static_cast<S>(gradient_scale);
-  const auto update = [&]<class V>(Index i) __attribute__((always_inline)) {
-    const V g = load<V>(gradient + i) * scale;
-    const V m = b1 * load<V>(first_moment + i) + c1 * g;
-    const V v = b2 * load<V>(second_moment + i) + c2 * (g * g);
-    store(first_moment + i, m);
-    store(second_moment + i, v);
-    store(parameter + i, load<V>(parameter + i) * keep - rate * m / (sqrt(v) * root + epsilon));
-    store(gradient + i, V{});
-  };
-  Index i = begin;
-  for (; i + lanes<S> <= end; i += lanes<S>) update.template operator()<Vec<S>>(i);
-  for (; i < end; ++i) update.template operator()<S>(i);
-}
+  AdamW with(const ParameterSettings& settings) const {
+    AdamW own = *this;
+    own.learning_rate *= settings.learning_rate_factor;
+    own.weight_decay = settings.weight_decay_or(weight_decay);
+    own.epsilon = settings.epsilon.value_or(epsilon);
+    return own;
+  }
+
+  /// One step over [begin, end); `step` counts from 1, `gradient_scale` is the clip factor.
+  ///
+  /// Cost    32 bytes of memory traffic for each float parameter; an element's result does not depend on the range
+  template <class S>
+  void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
+    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
+    S *__restrict first_moment = buffers.first_moments, *__restrict second_moment = buffers.second_moments;
+    const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
+    const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
+    const S b1 = static_cast<S>(beta1), b2 = static_cast<S>(beta2);
+    const S c1 = static_cast<S>(1 - beta1), c2 = static_cast<S>(1 - beta2);
+    const S rate = static_cast<S>(learning_rate / correction1);
+    const S root = static_cast<S>(1 / std::sqrt(correction2));
+    const S added = static_cast<S>(epsilon);
+    const S keep = static_cast<S>(1 - learning_rate * weight_decay);
+    const S scale = static_cast<S>(gradient_scale);
+    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
+      const V g = load<V>(gradient + i) * scale;
+      const V m = b1 * load<V>(first_moment + i) + c1 * g;
+      const V v = b2 * load<V>(second_moment + i) + c2 * (g * g);
+      store(first_moment + i, m);
+      store(second_moment + i, v);
+      store(parameter + i, load<V>(parameter + i) * keep - rate * m / (sqrt(v) * root + added));
+      store(gradient + i, V{});
+    });
+  }
+};
 
 }  // namespace simplx

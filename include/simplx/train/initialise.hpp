@@ -8,7 +8,7 @@
 /// CPU and a GPU start equal.
 
 #include <simplx/core/parameters.hpp>
-#include <simplx/train/random.hpp>
+#include <simplx/core/random.hpp>
 
 #include <algorithm>
 #include <bit>

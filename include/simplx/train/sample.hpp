@@ -4,7 +4,7 @@
 /// \file simplx/train/sample.hpp
 /// Drawing text from a model, one token at a time.
 
-#include <simplx/train/random.hpp>
+#include <simplx/core/random.hpp>
 #include <simplx/train/trainer.hpp>
 
 #include <cmath>

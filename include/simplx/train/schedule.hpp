@@ -2,26 +2,64 @@
 #pragma once
 
 /// \file simplx/train/schedule.hpp
-/// The learning rate over a run: linear warm-up, then linear decay.
+/// The learning rate over a run: linear warm-up, then linear decay, half a cosine or nothing.
+///
+/// Steps count from 0. With a warm-up of w steps, step w - 1 has the peak and step s < w the share (s + 1) / w of
+/// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
+/// Without warm-up, step 0 has the peak.
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 namespace simplx {
 
-/// Rises to `peak` over the first `warmup` steps and falls to `floor` at step `total`.
-///
-/// Steps count from 0: step 0 has peak / warmup, step warmup - 1 has the peak, the last step is one decrement
-/// above the floor. Without warm-up, step 0 has the peak.
+namespace detail {
+inline double warm_up(double start, double peak, long step, long warmup) {
+  return start + (peak - start) * static_cast<double>(step + 1) / static_cast<double>(warmup);
+}
+/// The share of the decay that is left: 1 at step `warmup`, 0 from step `total`.
+inline double decay_left(long step, long warmup, long total) {
+  return std::clamp(static_cast<double>(total - step) / static_cast<double>(std::max(1L, total - warmup)), 0.0, 1.0);
+}
+}  // namespace detail
+
+/// Rises to `peak` over the first `warmup` steps and stays there.
+struct ConstantSchedule {
+  double peak = 1e-3;
+  long warmup = 0;
+  double start = 0;
+
+  double at(long step) const { return step < warmup ? detail::warm_up(start, peak, step, warmup) : peak; }
+};
+
+/// Rises to `peak` over the first `warmup` steps and falls to `floor` at step `total`, by equal decrements: the last
+/// step is one decrement above the floor.
 struct LinearSchedule {
   double peak = 1e-3;
   long warmup = 0;
   long total = 1;
   double floor = 0;
+  double start = 0;
 
   double at(long step) const {
-    if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
-    const double left = static_cast<double>(total - step) / static_cast<double>(std::max(1L, total - warmup));
-    return floor + (peak - floor) * std::clamp(left, 0.0, 1.0);
+    if (step < warmup) return detail::warm_up(start, peak, step, warmup);
+    return floor + (peak - floor) * detail::decay_left(step, warmup, total);
+  }
+};
+
+/// The same with half a cosine for the way down [Loshchilov & Hutter 2017, Eq. (5)]: flat at both of its ends.
+struct CosineSchedule {
+  double peak = 1e-3;
+  long warmup = 0;
+  long total = 1;
+  double floor = 0;
+  double start = 0;
+
+  double at(long step) const {
+    if (step < warmup) return detail::warm_up(start, peak, step, warmup);
+    const double left = detail::decay_left(step, warmup, total);
+    return floor + (peak - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;
   }
 };
 

@@ -10,7 +10,7 @@
 
 #include <simplx/core/error.hpp>
 #include <simplx/core/shape.hpp>
-#include <simplx/train/random.hpp>
+#include <simplx/core/random.hpp>
 
 #include <algorithm>
 #include <cstdint>

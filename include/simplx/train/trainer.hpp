@@ -4,21 +4,30 @@
 /// \file simplx/train/trainer.hpp
 /// Trainer: parameters, gradients, moments and memory of a language model; one call for each optimiser step.
 ///
-/// Data parallel over sequences, with the same bits for any number of threads: the sequences of a batch are
-/// dealt to a fixed number of gradient *slots*, each slot adds its sequences in order, slots are added in
-/// order, and the norm is summed over fixed chunks. Sequences run one at a time, so that a whole forward and
-/// backward stays in cache. A step allocates nothing and waits for all threads four times.
+/// Data parallel over sequences, with the same bits for any number of threads: the sequences of a step are dealt to
+/// a fixed number of gradient slots (slots.hpp), and the norm is summed over fixed chunks. Sequences run one at a
+/// time, so that a whole forward and backward stays in cache. A step allocates nothing and waits for all threads
+/// four times.
+///
+/// Sequences are numbered over the whole step, so that a step in parts is the whole step, bit for bit:
+///
+///     const Index labelled = labelled_tokens(first) + labelled_tokens(second);
+///     trainer.accumulate(first, labelled);
+///     trainer.accumulate(second, labelled);
+///     trainer.update(AdamW{.learning_rate = 1e-3});  // as step(both, ...), loss and norm included
 
 #include <simplx/core/error.hpp>
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/threads.hpp>
 #include <simplx/cpu/workspace.hpp>
-#include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/stack.hpp>
 #include <simplx/train/adamw.hpp>
 #include <simplx/train/batch.hpp>
 #include <simplx/train/clip.hpp>
+#include <simplx/train/groups.hpp>
 #include <simplx/train/initialise.hpp>
+#include <simplx/train/sgd.hpp>
+#include <simplx/train/slots.hpp>
 
 #include <cmath>
 #include <string>
@@ -27,13 +36,15 @@
 namespace simplx {
 
 struct TrainerOptions {
-  Index batch = 8;         ///< sequences of a step at most
+  Index batch = 8;         ///< sequences of a call at most
   Index context = 0;       ///< tokens of a sequence at most; the model's own limit unless given
   std::uint64_t seed = 0;  ///< of the initial values
   int threads = 1;
   int slots = 4;           ///< gradient copies; part of the result's bits, bounds the useful threads
   Index slot_bytes = Index(1) << 30;  ///< all gradient copies together take at most that much (one always exists)
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
+  Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given; bounds the slots
+  std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
 };
 
 /// What a step did.
@@ -56,7 +67,7 @@ class Trainer {
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...)");
 
   explicit Trainer(const TrainerOptions& options = {})
-      : options_(options),
+      : options_(checked(options)),
         team_(options.threads),
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
@@ -64,31 +75,13 @@ class Trainer {
         packed_(G::layout.packed_elements),
         first_moment_(G::layout.parameters),
         second_moment_(G::layout.parameters),
+        slots_(slot_count(options_), G::layout.parameters),
         losses_(static_cast<std::size_t>(options.batch)),
-        chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))) {
-    if (options.batch < 1) throw Error("batch is " + std::to_string(options.batch), "it must be at least 1");
-    if (options.slots < 1) throw Error("slots is " + std::to_string(options.slots), "it must be at least 1");
-    if (!options_.context) options_.context = longest_sequence();
-    if (options_.context > longest_sequence()) {
-      throw Error("context is " + std::to_string(options_.context) + ", the model's positions end at " +
-                      std::to_string(longest_sequence()),
-                  "choose a shorter context, or a model with a longer one");
-    }
-    const Index copy = G::layout.parameters * static_cast<Index>(sizeof(S));
-    const Index slots = std::min<Index>({options.slots, options.batch, std::max<Index>(1, options.slot_bytes / copy)});
-    for (Index s = 0; s < slots; ++s) slots_.emplace_back(G::layout.parameters);
+        chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))),
+        runs_(settings_runs(tensors_.parameters, options.groups)) {
     for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(Rows{.tokens = options_.context});
     initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
-    for (const TensorInfo& tensor : tensors_.parameters) {
-      const Index begin = decay_runs_.empty() ? 0 : decay_runs_.back().end;
-      const Index end = tensor.offset + round_up(tensor.size(), alignment);
-      if (!decay_runs_.empty() && decay_runs_.back().decays == tensor.decays) {
-        decay_runs_.back().end = end;
-      } else {
-        decay_runs_.push_back({begin, end, tensor.decays});
-      }
-    }
   }
 
   const TensorList& tensors() const { return tensors_; }
@@ -98,28 +91,67 @@ class Trainer {
   std::span<S> parameter(std::string_view name) { return slice(name, parameters_); }
   /// Bytes of all buffers.
   Index bytes() const {
-    Index elements = 3 * parameters_.size() + constants_.size() + packed_.size();
-    for (const auto& slot : slots_) elements += slot.size();
+    Index elements = 3 * parameters_.size() + constants_.size() + packed_.size() + slots_.size();
     for (const auto& workspace : workspaces_) elements += workspace.size();
     return elements * static_cast<Index>(sizeof(S));
   }
-  int slots() const { return static_cast<int>(slots_.size()); }
+  int slots() const { return static_cast<int>(slots_.count()); }
   long steps() const { return steps_; }
 
-  /// Forward, backward, clip and AdamW over a batch.
+  /// Forward, backward, clip and update over a batch, by AdamW, Sgd or another optimiser.
   ///
   /// Errors  throws if a token or label is out of range, or the batch does not fit; then nothing has changed
   /// Cost    three times the FLOPs of a forward pass; no allocation
-  StepResult step(const TokenBatch& batch, const AdamW& optimiser) {
-    StepResult result;
-    compute_gradient(batch, result);
+  template <OptimiserOf<S> Optimiser = AdamW>
+  StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
+    discard();
+    check(batch);
+    add_gradient(batch, labelled_tokens(batch));
+    return update(optimiser);
+  }
+
+  /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labelled tokens in all parts.
+  ///
+  /// Errors  throws if the part or the step does not fit; then the step's parts so far are discarded
+  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than slots leave threads idle
+  void accumulate(const TokenBatch& part, Index labelled) {
+    try {
+      check(part);
+      if (pending_.sequences && labelled != pending_.announced) {
+        throw Error("a part of a step of " + std::to_string(labelled) + " labelled tokens follows one of a step of " +
+                        std::to_string(pending_.announced),
+                    "give each part the sum of labelled_tokens over all parts");
+      }
+      add_gradient(part, labelled);
+    } catch (...) {
+      discard();
+      throw;
+    }
+  }
+
+  /// Forgets the parts of a step that were accumulated and not used by an update; so do `step` and `gradient`.
+  void discard() {
+    if (pending_.sequences) slots_.clear();
+    pending_ = {};
+  }
+
+  /// Clips the accumulated gradient and updates the parameters. The moments begin anew when an optimiser of another
+  /// kind takes over. Frozen parameters keep their bits, and their gradient is no part of the norm.
+  ///
+  /// Errors  throws if nothing was accumulated, or not as many labelled tokens as announced; the parts are discarded
+  template <OptimiserOf<S> Optimiser = AdamW>
+  StepResult update(const Optimiser& optimiser) {
+    StepResult result = take_pending();
     const Index chunks = norm_chunks(parameters_.size());
     team_.run([&](int member) {
       for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
         const auto [begin, end] = chunk_range(chunk);
-        for (std::size_t s = 1; s < slots_.size(); ++s) add_and_clear(slots_[s].data(), slots_[0].data(), begin, end);
+        slots_.fold(begin, end);
+        each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
+          if (settings.frozen()) std::fill(slots_.folded() + from, slots_.folded() + to, S(0));
+        });
         chunk_norms_[static_cast<std::size_t>(chunk)] =
-            chunk_squared_norm(slots_[0].data(), parameters_.size(), chunk);
+            chunk_squared_norm(slots_.folded(), parameters_.size(), chunk);
       }
     });
     double squared = 0;
@@ -128,20 +160,19 @@ class Trainer {
     result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
     if (!result.finite) {
       result.culprit = first_broken_gradient();
-      std::ranges::fill(slots_[0], S(0));
+      slots_.clear();
       return result;
     }
-    ++steps_;
+    if (optimiser_ != Optimiser::name) start_moments(Optimiser::name);
+    ++steps_, ++moment_steps_;
     const double factor = clip_factor(result.gradient_norm, options_.clip);
+    const UpdateBuffers<S> buffers{parameters_.data(), slots_.folded(), first_moment_.data(), second_moment_.data()};
     team_.run([&](int member) {
       for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
         const auto [begin, end] = chunk_range(chunk);
-        for (const DecayRun& run : decay_runs_) {
-          const Index from = std::max(begin, run.begin), to = std::min(end, run.end);
-          if (from >= to) continue;
-          adamw_update(optimiser, steps_, run.decays, factor, parameters_.data(), slots_[0].data(),
-                       first_moment_.data(), second_moment_.data(), from, to);
-        }
+        each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
+          if (!settings.frozen()) optimiser.with(settings).update(moment_steps_, factor, buffers, from, to);
+        });
       }
     });
     return result;
@@ -149,30 +180,32 @@ class Trainer {
 
   /// The loss and the gradient of a batch, without an update; the gradient is in the layout of parameters().
   StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
-    StepResult result;
-    compute_gradient(batch, result);
-    std::ranges::fill(gradient, S(0));
-    for (auto& slot : slots_) add_and_clear(slot.data(), gradient.data(), 0, parameters_.size());
+    discard();
+    check(batch);
+    add_gradient(batch, labelled_tokens(batch));
+    const StepResult result = take_pending();
+    slots_.fold(0, parameters_.size());
+    std::copy_n(slots_.folded(), parameters_.size(), gradient.begin());
+    slots_.clear();
     return result;
   }
 
   /// Mean loss over the labelled tokens of a batch, nats per token; forward only.
   double loss(const TokenBatch& batch) {
-    StepResult result;
-    check(batch, result);
+    check(batch);
     prepare();
     team_.run([&](int member) {
-      for (Index b = member; b < sequences(batch); b += team_.size()) forward(batch, b, member);
+      for (Index b = member; b < batch.sequences(); b += team_.size()) forward(batch, b, member);
     });
-    add_losses(batch, result);
-    return result.loss;
+    double total = 0;
+    for (Index b = 0; b < batch.sequences(); ++b) total += losses_[static_cast<std::size_t>(b)];
+    return total / static_cast<double>(std::max<Index>(labelled_tokens(batch), 1));
   }
 
   /// Logits of one sequence of tokens, (tokens, vocab), valid until the next call.
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
-    const TokenBatch batch = one_sequence(tokens);
-    StepResult ignored;
-    check(batch, ignored);
+    const TokenBatch batch = unlabelled(tokens);
+    check(batch);
     prepare();
     const Context<S> context = forward(batch, 0, 0);
     return {Address<G>::template value<logits_node()>(context), tokens.size() * static_cast<std::size_t>(vocab())};
@@ -191,13 +224,37 @@ class Trainer {
   }
 
  private:
-  struct DecayRun {
-    Index begin, end;
-    bool decays;
-  };
   struct Range {
     Index begin, end;
   };
+  /// The parts of a step that were accumulated since the last update.
+  struct Pending {
+    Index sequences = 0, labelled = 0;
+    Index announced = 0;  ///< labelled tokens of all parts, those to come included
+    double loss = 0;      ///< summed over the tokens
+  };
+
+  static TrainerOptions checked(TrainerOptions options) {
+    const auto at_least = [](Index least, const char* name, Index value) {
+      if (value >= least) return;
+      throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
+    };
+    at_least(1, "batch", options.batch);
+    at_least(1, "slots", options.slots);
+    at_least(0, "sequences_per_step", options.sequences_per_step);
+    if (!options.sequences_per_step) options.sequences_per_step = options.batch;
+    if (!options.context) options.context = longest_sequence();
+    if (options.context > longest_sequence()) {
+      throw Error("context is " + std::to_string(options.context) + ", the model's positions end at " +
+                      std::to_string(longest_sequence()),
+                  "choose a shorter context, or a model with a longer one");
+    }
+    return options;
+  }
+  static Index slot_count(const TrainerOptions& options) {
+    const Index copy = G::layout.parameters * static_cast<Index>(sizeof(S));
+    return std::min<Index>({options.slots, options.sequences_per_step, std::max<Index>(1, options.slot_bytes / copy)});
+  }
 
   static constexpr int find_op(Tag op) {
     for (int i = 0; i < G::count; ++i) {
@@ -213,7 +270,6 @@ class Trainer {
     constexpr int lookup = find_op("embedding");
     return lookup < 0 ? vocab() : G::table.info[G::table.info[lookup].arguments[0]].shape.rows;
   }
-  static Index sequences(const TokenBatch& batch) { return static_cast<Index>(batch.offsets.size()) - 1; }
   Range chunk_range(Index chunk) const {
     return {chunk * norm_chunk, std::min((chunk + 1) * norm_chunk, parameters_.size())};
   }
@@ -224,29 +280,8 @@ class Trainer {
     throw Error("the model has no parameter named '" + std::string(name) + "'");
   }
 
-  void check(const TokenBatch& batch, StepResult& result) const {
-    if (sequences(batch) < 1 || sequences(batch) > options_.batch) {
-      throw Error("a batch of " + std::to_string(sequences(batch)) + " sequences for a trainer made for at most " +
-                      std::to_string(options_.batch),
-                  "raise TrainerOptions::batch");
-    }
-    for (Index b = 0; b < sequences(batch); ++b) {
-      const Index length = batch.offsets[b + 1] - batch.offsets[b];
-      if (length >= 1 && length <= options_.context) continue;
-      throw Error("a sequence of " + std::to_string(length) + " tokens for a context of " +
-                      std::to_string(options_.context),
-                  "sequences have between one token and the context");
-    }
-    const auto end = static_cast<std::size_t>(batch.offsets.back());
-    for (std::size_t i = 0; i < end; ++i) {
-      const Index token = batch.tokens[i], label = batch.labels[i];
-      if (token < 0 || token >= tokens_known() || (label != ignored_label && (label < 0 || label >= vocab()))) {
-        throw Error("token " + std::to_string(token) + " with label " + std::to_string(label) + " at position " +
-                        std::to_string(i) + ", but the model knows " + std::to_string(tokens_known()) + " tokens",
-                    "tokens are in [0, vocab); a label of -100 carries no loss");
-      }
-      result.labelled += label != ignored_label;
-    }
+  void check(const TokenBatch& batch) const {
+    check_batch(batch, {options_.batch, options_.context, tokens_known(), vocab()});
   }
 
   void prepare() {
@@ -254,13 +289,14 @@ class Trainer {
   }
 
   /// Runs one sequence forward and notes its loss.
-  Context<S> forward(const TokenBatch& batch, Index b, int member) {
+  Context<S> forward(const TokenBatch& batch, Index b, int member, const Randomness& random = {}) {
     auto& workspace = workspaces_[static_cast<std::size_t>(member)];
     const Index begin = batch.offsets[b], length = batch.offsets[b + 1] - begin;
     Context<S> context = workspace.sequence(length);
     context.parameters = parameters_.data();
     context.packed = packed_.data();
     context.constants = constants_.data();
+    context.random = random;
     context.inputs[G::input_number("tokens")] = batch.tokens.data() + begin;
     context.inputs[G::input_number("labels")] = batch.labels.data() + begin;
     Run::forward(context);
@@ -270,53 +306,65 @@ class Trainer {
     return context;
   }
 
-  void add_losses(const TokenBatch& batch, StepResult& result) {
-    double total = 0;
-    for (Index b = 0; b < sequences(batch); ++b) total += losses_[static_cast<std::size_t>(b)];
-    result.loss = total / static_cast<double>(std::max<Index>(result.labelled, 1));
-  }
-
-  /// Leaves the gradient of the mean loss in the slots.
-  void compute_gradient(const TokenBatch& batch, StepResult& result) {
-    check(batch, result);
+  /// Adds the gradient of a part to the slots, for the mean over so many labelled tokens; its sequence b is number
+  /// first + b of the step.
+  void add_gradient(const TokenBatch& part, Index labelled) {
+    const Index slots = slots_.count(), first = pending_.sequences;
+    if (first + part.sequences() > options_.sequences_per_step) {
+      throw Error("a step of " + std::to_string(first + part.sequences()) + " sequences for a trainer made for " +
+                      std::to_string(options_.sequences_per_step),
+                  "raise TrainerOptions::sequences_per_step");
+    }
+    pending_.sequences += part.sequences();
+    pending_.labelled += labelled_tokens(part);
+    pending_.announced = labelled;
     prepare();
-    const S scale = S(1) / static_cast<S>(std::max<Index>(result.labelled, 1));
-    const Index slots = static_cast<Index>(slots_.size());
+    const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
+    const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
     team_.run([&](int member) {
-      for (Index slot = member; slot < slots; slot += team_.size()) {
-        for (Index b = slot; b < sequences(batch); b += slots) {
-          Context<S> context = forward(batch, b, member);
-          context.gradients = slots_[static_cast<std::size_t>(slot)].data();
-          std::fill_n(context.output_gradients[0], batch.offsets[b + 1] - batch.offsets[b], scale);
+      for (Index begin = member; begin < slots; begin += team_.size()) {  // these share a slot
+        for (Index b = begin; b < part.sequences(); b += slots) {
+          Context<S> context = forward(part, b, member, {.training = true, .key = key, .first_sequence = first + b});
+          context.gradients = slots_.of(first + b);
+          std::fill_n(context.output_gradients[0], part.offsets[b + 1] - part.offsets[b], scale);
           Run::backward(context);
         }
       }
     });
-    add_losses(batch, result);
+    for (Index b = 0; b < part.sequences(); ++b) pending_.loss += losses_[static_cast<std::size_t>(b)];
   }
 
-  static void add_and_clear(S* from, S* to, Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      to[i] += from[i];
-      from[i] = 0;
+  /// Ends the accumulation: what it found. The gradient stays in the slots.
+  StepResult take_pending() {
+    if (pending_.sequences == 0) throw Error("there is no gradient to update with", "call accumulate before update");
+    if (pending_.labelled != pending_.announced) {
+      const Error error("the step's parts have " + std::to_string(pending_.labelled) + " labelled tokens, not " +
+                            std::to_string(pending_.announced) + " as announced",
+                        "give each part the sum of labelled_tokens over all parts");
+      discard();
+      throw error;
     }
+    StepResult result;
+    result.labelled = pending_.labelled;
+    result.loss = pending_.loss / static_cast<double>(std::max<Index>(pending_.labelled, 1));
+    pending_ = {};
+    return result;
+  }
+
+  void start_moments(std::string_view optimiser) {
+    std::ranges::fill(first_moment_, S(0));
+    std::ranges::fill(second_moment_, S(0));
+    optimiser_ = optimiser;
+    moment_steps_ = 0;
   }
 
   std::string first_broken_gradient() const {
     for (const TensorInfo& tensor : tensors_.parameters) {
       for (Index i = 0; i < tensor.size(); ++i) {
-        if (!std::isfinite(slots_[0][tensor.offset + i])) return tensor.name;
+        if (!std::isfinite(slots_.folded()[tensor.offset + i])) return tensor.name;
       }
     }
     return "loss";
-  }
-
-  static TokenBatch one_sequence(std::span<const std::int32_t> tokens) {
-    TokenBatch batch;
-    batch.tokens.assign(tokens.begin(), tokens.end());
-    batch.labels.assign(tokens.size(), ignored_label);
-    batch.offsets = {0, static_cast<Index>(tokens.size())};
-    return batch;
   }
 
   /// The arena of one thread, for one sequence at a time.
@@ -336,11 +384,13 @@ class Trainer {
   Team team_;
   TensorList tensors_;
   Buffer<S> parameters_, constants_, packed_, first_moment_, second_moment_;
-  std::vector<Buffer<S>> slots_;
+  GradientSlots<S> slots_;
   std::vector<Sequence> workspaces_;
-  std::vector<DecayRun> decay_runs_;
   std::vector<double> losses_, chunk_norms_;
-  long steps_ = 0;
+  std::vector<SettingsRun> runs_;
+  Pending pending_;
+  std::string_view optimiser_;  // whose moments these are
+  long steps_ = 0, moment_steps_ = 0;
 };
 
 }  // namespace simplx

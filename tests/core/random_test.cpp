@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <simplx/train/random.hpp>
+#include <simplx/core/random.hpp>
 
 #include <doctest/doctest.h>
 

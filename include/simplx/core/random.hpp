@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-/// \file simplx/train/random.hpp
+/// \file simplx/core/random.hpp
 /// Random numbers without state: a number is a function of a key and a counter.
 ///
 /// A key is made of a seed and a name, so that every tensor has numbers of its own: adding a parameter changes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include <simplx/train/gradcheck.hpp>
+#include <simplx/differentiate/gradcheck.hpp>
 
 #include "support.hpp"
 

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/group.hpp
+/// A fused elementwise group: its members and leaves as constants of the graph, and its value at one place, every
+/// intermediate value in a register.
+
+#include <simplx/core/execute.hpp>
+#include <simplx/cpu/simd.hpp>
+
+namespace simplx {
+
+template <class G, int root>
+struct Group {
+  static constexpr int members = G::fusion.member_end[root] - G::fusion.member_begin[root];
+  static constexpr int leaves = G::fusion.leaf_end[root] - G::fusion.leaf_begin[root];
+  static constexpr Shape shape = loop_shape(G::table.info, root);
+  static constexpr bool reduces = G::table.info[root].kind == Kind::reduction;
+  static constexpr int product = G::fusion.epilogue_of[root];
+
+  static constexpr int member(int m) { return G::fusion.members[G::fusion.member_begin[root] + m]; }
+  static constexpr int leaf(int l) { return G::fusion.leaves[G::fusion.leaf_begin[root] + l]; }
+  static constexpr int arguments(int m) { return G::table.info[member(m)].argument_count; }
+  static constexpr int slot(int l) { return G::fusion.leaf_begin[root] + l; }
+
+  struct Tables {
+    int operand[members + 1][3]{};  ///< a member's position (>= 0), or a leaf's position l as -1 - l
+    bool first[members + 1][3]{};   ///< the first contribution to that operand's adjoint, in the order of the sweep
+  };
+  static constexpr Tables tables = [] {
+    Tables t;
+    bool begun_member[members + 1]{}, begun_leaf[leaves + 1]{};
+    for (int m = members - 1; m >= 0; --m) {
+      const Info& info = G::table.info[member(m)];
+      for (int a = 0; a < info.argument_count; ++a) {
+        const int node = info.arguments[a];
+        int position = 0;
+        if (G::fusion.group[node] == root) {
+          while (member(position) != node) ++position;
+          t.operand[m][a] = position;
+        } else {
+          while (leaf(position) != node) ++position;
+          t.operand[m][a] = -1 - position;
+        }
+        bool& begun = t.operand[m][a] >= 0 ? begun_member[position] : begun_leaf[position];
+        t.first[m][a] = !begun;
+        begun |= G::fusion.wanted[node];
+      }
+    }
+    return t;
+  }();
+
+  /// How a leaf is spread over the group's shape.
+  enum class Spread : signed char { full, row, column, one };
+  static constexpr Spread spread(int l) {
+    const Shape s = G::table.info[leaf(l)].shape;
+    if (G::table.info[leaf(l)].kind == Kind::number) return Spread::one;  // a literal is nowhere in memory
+    if (s == shape) return Spread::full;
+    if (s.is_fixed() && s.rows * s.cols == 1) return Spread::one;
+    return s.is_fixed() && s.rows == 1 ? Spread::row : Spread::column;
+  }
+  static constexpr bool wanted(int l) { return G::fusion.wanted[leaf(l)]; }
+  /// The pull-back of member m to its argument a is of use.
+  static constexpr bool pulls(int m, int a) {
+    return a < arguments(m) && G::fusion.wanted[G::table.info[member(m)].arguments[a]];
+  }
+  static constexpr bool writes(int l) { return wanted(l) && G::plan.leaf_write[slot(l)] != Write::skip; }
+  /// Where the elements of a reduction go, and where their gradient comes from.
+  static constexpr Spread target() {
+    if constexpr (!reduces) {
+      return Spread::full;
+    } else {
+      switch (static_cast<Over>(G::flat.label[root].attributes.integers[0])) {
+        case Over::rows: return Spread::row;
+        case Over::columns: return Spread::column;
+        default: return Spread::one;
+      }
+    }
+  }
+  /// Rows and columns need not be told apart.
+  static constexpr bool flat() {
+    if (target() == Spread::row || target() == Spread::column) return false;
+    for (int l = 0; l < leaves; ++l) {
+      if (spread(l) == Spread::row || spread(l) == Spread::column) return false;
+    }
+    return true;
+  }
+};
+
+/// Where the leaves of a group are; single numbers are loaded once.
+template <class G, int root, class S>
+struct Operands {
+  using Grp = Group<G, root>;
+  const S* pointer[Grp::leaves + 1]{};
+  S one[Grp::leaves + 1]{};
+
+  /// `product` stands in for the value of the product that the group finishes.
+  explicit Operands(const Context<S>& context, const S* product = nullptr) {
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      constexpr int node = Grp::leaf(l);
+      if constexpr (G::table.info[node].kind == Kind::number) {
+        one[l] = static_cast<S>(G::flat.label[node].attributes.reals[0]);
+      } else if constexpr (node == Grp::product) {
+        pointer[l] = product;
+      } else {
+        pointer[l] = Address<G>::template value<node>(context);
+        if constexpr (Grp::spread(l) == Grp::Spread::one) one[l] = *pointer[l];
+      }
+    });
+  }
+
+  template <int l, class V>
+  __attribute__((always_inline)) V load_leaf(Index row, Index col) const {
+    constexpr auto spread = Grp::spread(l);
+    if constexpr (spread == Grp::Spread::one) {
+      return splat<V>(one[l]);
+    } else if constexpr (spread == Grp::Spread::row) {
+      return load<V>(pointer[l] + col);
+    } else if constexpr (spread == Grp::Spread::column) {
+      return splat<V>(pointer[l][row]);
+    } else {
+      return load<V>(pointer[l] + row * Grp::shape.cols + col);
+    }
+  }
+};
+
+/// The values of a group at one place. `Wants` says which leaves and members are evaluated.
+template <class G, int root, class V>
+struct GroupValues {
+  using Grp = Group<G, root>;
+  V leaf[Grp::leaves + 1];
+  V member[Grp::members];
+
+  template <int m, int a>
+  __attribute__((always_inline)) V operand() const {
+    constexpr int where = Grp::tables.operand[m][a];
+    if constexpr (where >= 0) {
+      return member[where];
+    } else {
+      return leaf[-1 - where];
+    }
+  }
+  template <int m>
+  __attribute__((always_inline)) void evaluate() {
+    using Op = op_of<G, Grp::member(m)>;
+    if constexpr (Grp::arguments(m) == 1) {
+      member[m] = Op::f(operand<m, 0>());
+    } else if constexpr (Grp::arguments(m) == 2) {
+      member[m] = Op::f(operand<m, 0>(), operand<m, 1>());
+    } else {
+      member[m] = Op::f(operand<m, 0>(), operand<m, 1>(), operand<m, 2>());
+    }
+  }
+};
+
+/// The group's result at [row, col ...]; `product` is the accumulator of the product it finishes.
+template <class G, int root, class V, class S>
+__attribute__((always_inline)) inline V map_value(const Operands<G, root, S>& operands, Index row, Index col,
+                                                  V product) {
+  using Grp = Group<G, root>;
+  GroupValues<G, root, V> at;
+  detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+    if constexpr (Grp::leaf(l) == Grp::product) {
+      at.leaf[l] = product;
+    } else {
+      at.leaf[l] = operands.template load_leaf<l, V>(row, col);
+    }
+  });
+  detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) { at.template evaluate<m>(); });
+  return at.member[Grp::members - 1];
+}
+
+/// Calls f<V>(row, col) over a whole shape, vectors first and single elements at the end of each row, if any.
+template <class S, Index cols, bool flat, class F>
+__attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
+  constexpr Index whole = cols / lanes<S> * lanes<S>;
+  if constexpr (flat) {
+    const Index size = rows * cols;
+    Index i = 0;
+    for (; i + lanes<S> <= size; i += lanes<S>) f.template operator()<Vec<S>>(0, i);
+    if constexpr (whole < cols) {
+      for (; i < size; ++i) f.template operator()<S>(0, i);
+    }
+  } else {
+    for (Index row = 0; row < rows; ++row) {
+      for (Index col = 0; col < whole; col += lanes<S>) f.template operator()<Vec<S>>(row, col);
+      if constexpr (whole < cols) {
+        for (Index col = whole; col < cols; ++col) f.template operator()<S>(row, col);
+      }
+    }
+  }
+}
+
+}  // namespace simplx

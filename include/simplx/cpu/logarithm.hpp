@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/logarithm.hpp
+/// log and log1p.
+///
+///     log x   = k ln 2 + log m,   x = 2^k m,   m in [sqrt(1/2), sqrt(2)),   f = m - 1
+///     float     log m = f - f^2/2 + f^3 P(f)
+///     double    log m = f - s (f - s^2 P(s^2)),   s = f / (2 + f)
+///     log1p x = log u + (x - (u - 1)) / u,   u = 1 + x rounded            [Kahan, as in HP-15C]
+///
+/// log(0) is -infinity, log of a negative number NaN, log of infinity infinity. Subnormal numbers are scaled first.
+///
+/// Source    float: the polynomial of Cephes' logf (Moshier). double: the coefficients of fdlibm's e_log.c (Sun)
+
+#include <simplx/cpu/lane_bits.hpp>
+
+#include <limits>
+
+namespace simplx {
+
+namespace detail {
+
+/// log of positive finite numbers.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V log_of_positive(V x) {
+  using S = Lane<V>;
+  using Word = Bits<S>;
+  constexpr int fraction = fraction_bits<S>;
+  constexpr S two_to_fraction = S(Word(1) << fraction), subnormal_scale = 4 * two_to_fraction;
+  constexpr Word fraction_mask = (Word(1) << fraction) - 1;
+  constexpr Word one = Word(exponent_bias<S>) << fraction;
+  constexpr Word root_half = sizeof(S) == 4 ? Word(0x3f3504f3) : Word(0x3fe6a09e667f3bcd);  // sqrt(1/2)
+
+  const auto subnormal = x < std::numeric_limits<S>::min();
+  x = select(subnormal, V(x * subnormal_scale), x);
+  const V bias = select(subnormal, splat<V>(two_to_fraction + exponent_bias<S> + (fraction + 2)),
+                        splat<V>(two_to_fraction + exponent_bias<S>));
+  const auto moved = bits_of(x) + (one - root_half);  // the exponent field now is k + bias
+  const V m = value_of<V>((moved & fraction_mask) + root_half);
+  // k + bias as a number: in the fraction of 2^fraction, which is subtracted together with the bias.
+  const V k = value_of<V>((moved >> fraction) | bits_of(two_to_fraction)) - bias;
+  const V f = m - 1;
+  if constexpr (std::is_same_v<S, float>) {
+    const V p = polynomial(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f,
+                           1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f,
+                           -0.5f);
+    return fma(k, 0.693359375f, fma(p, f * f, fma(k, -2.12194440e-4f, f)));
+  } else {
+    const V s = f / (f + 2);
+    const V z = s * s;
+    const V p = polynomial(z, 1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,
+                           2.222219843214978396e-01, 2.857142874366239149e-01, 3.999999999940941908e-01,
+                           6.666666666666735130e-01);
+    const V y = fma(-s, fma(-p, z, f), fma(k, 1.90821492927058770002e-10, f));
+    return fma(k, 6.93147180369123816490e-01, y);
+  }
+}
+
+}  // namespace detail
+
+/// The natural logarithm, lane by lane.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V log(V x) {
+  using Limits = std::numeric_limits<Lane<V>>;
+  const V y = select(x < Limits::infinity(), detail::log_of_positive(x), x);  // infinity and NaN stay
+  const V outside = select(x < 0, splat<V>(Limits::quiet_NaN()), splat<V>(-Limits::infinity()));
+  return select(x <= 0, outside, y);
+}
+
+/// log(1 + x) with its relative accuracy near 0.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V log1p(V x) {
+  const V u = x + 1;
+  const V lost = x - (u - 1);  // what rounding took from u; NaN where u is infinite
+  const V y = log(u);
+  const V corrected = select(abs(lost) > 0, V(y + lost / u), y);
+  return select(u == 1, x, corrected);  // also -0
+}
+
+}  // namespace simplx

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/map_backward.hpp
+/// The backward loop of a group is reverse mode in miniature: it evaluates again what the pull-backs read, then sweeps
+/// the members of the group from the root to the leaves.
+
+#include <simplx/cpu/group.hpp>
+
+namespace simplx {
+
+/// The reverse sweep over a group at one place: values as far as pull-backs read them, then adjoints.
+template <class G, int root, class V>
+struct Sweep {
+  using Grp = Group<G, root>;
+  static constexpr int last = Grp::members - 1;
+  GroupValues<G, root, V> at;
+  V adjoint[Grp::members];
+  V leaf_adjoint[Grp::leaves + 1];
+
+  template <int l, class S>
+  __attribute__((always_inline)) void load_leaf(const Operands<G, root, S>& operands, Index row, Index col) {
+    if constexpr (G::plan.leaf_read[Grp::slot(l)]) at.leaf[l] = operands.template load_leaf<l, V>(row, col);
+  }
+  template <int m>
+  __attribute__((always_inline)) void recompute() {
+    if constexpr (m != last && G::plan.recomputed[Grp::member(m)]) at.template evaluate<m>();
+  }
+  /// Adds what member m passes on to its operands.
+  template <int m>
+  __attribute__((always_inline)) void pull() {
+    static_assert(Grp::arguments(m) <= 3, "simplx: an elementwise op has at most three operands");
+    if constexpr (Grp::pulls(m, 0)) add<m, 0>(pull_back<m, 0>());
+    if constexpr (Grp::pulls(m, 1)) add<m, 1>(pull_back<m, 1>());
+    if constexpr (Grp::pulls(m, 2)) add<m, 2>(pull_back<m, 2>());
+  }
+
+ private:
+  template <int m, int a>
+  __attribute__((always_inline)) V pull_back() const {
+    using Op = op_of<G, Grp::member(m)>;
+    if constexpr (Grp::arguments(m) == 1) {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>());
+    } else if constexpr (Grp::arguments(m) == 2) {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>());
+    } else {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>(),
+                               operand<m, a, 2>());
+    }
+  }
+  template <int m, int a>
+  __attribute__((always_inline)) void add(V part) {
+    constexpr int target = Grp::tables.operand[m][a];
+    V& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
+    if constexpr (Grp::tables.first[m][a]) {
+      sum = part;
+    } else {
+      sum += part;
+    }
+  }
+  /// The result of member m where the pull-back to operand a reads it, and its operand b.
+  template <int m, int a>
+  __attribute__((always_inline)) V result() const {
+    if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
+      return at.member[m];
+    } else {
+      return V{};
+    }
+  }
+  template <int m, int a, int b>
+  __attribute__((always_inline)) V operand() const {
+    if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
+      return at.template operand<m, b>();
+    } else {
+      return V{};
+    }
+  }
+};
+
+template <class G, int root, class S>
+struct MapBackward {
+  using Grp = Group<G, root>;
+  using Spread = typename Grp::Spread;
+  static constexpr Index cols = Grp::shape.cols;
+  static constexpr bool reads_value = G::plan.kept[root] && !Grp::reduces;
+
+  /// Sums over all elements, or over the current row: of vectors, and of the elements that are left.
+  struct Sums {
+    Vec<S> vectors[Grp::leaves + 1]{};
+    S singles[Grp::leaves + 1]{};
+
+    template <int l, class V>
+    void add(V value) {
+      if constexpr (std::is_same_v<V, Vec<S>>) {
+        vectors[l] += value;
+      } else {
+        singles[l] += value;
+      }
+    }
+    S take(int l) {
+      const S total = sum(vectors[l]) + singles[l];
+      vectors[l] = Vec<S>{};
+      singles[l] = S(0);
+      return total;
+    }
+  };
+
+  const Operands<G, root, S> operands;
+  const S* value = nullptr;  ///< of the group, where a pull-back reads it
+  const S* out_gradient;
+  S scale = S(1);  ///< of a mean
+  S* gradient[Grp::leaves + 1]{};
+  Sums sums;
+
+  explicit MapBackward(const Context<S>& context)
+      : operands(context, product_value(context)), out_gradient(Address<G>::template gradient<root>(context)) {
+    if constexpr (reads_value) value = Address<G>::template value<root>(context);
+    if constexpr (Grp::reduces) {
+      const Index rows = context.rows_of(Grp::shape);
+      scale = static_cast<S>(op_of<G, root>::scale(G::flat.label[root].attributes, rows, cols));
+    }
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      if constexpr (Grp::writes(l)) gradient[l] = Address<G>::template gradient<Grp::leaf(l)>(context);
+    });
+  }
+
+  __attribute__((noinline)) static void run(const Context<S>& context) {
+    MapBackward self(context);
+    const Index rows = context.rows_of(Grp::shape);
+    if constexpr (Grp::flat()) {
+      each_element<S, cols, true>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
+        self.template at<V>(row, col);
+      });
+    } else {
+      for (Index row = 0; row < rows; ++row) {
+        each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+          self.template at<V>(row, col);
+        });
+        self.template finish<Spread::column>(row);
+      }
+    }
+    self.template finish<Spread::one>(0);
+  }
+
+ private:
+  static const S* product_value(const Context<S>& context) {
+    if constexpr (Grp::product >= 0) {
+      if constexpr (G::plan.kept[Grp::product]) return Address<G>::template value<Grp::product>(context);
+    }
+    return nullptr;
+  }
+
+  template <class V>
+  __attribute__((always_inline)) void at(Index row, Index col) {
+    Sweep<G, root, V> sweep;
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
+      sweep.template load_leaf<l>(operands, row, col);
+    });
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
+      sweep.template recompute<m>();
+    });
+    if constexpr (reads_value) sweep.at.member[sweep.last] = load<V>(value + row * cols + col);
+    sweep.adjoint[sweep.last] = incoming<V>(row, col);
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
+      sweep.template pull<Grp::members - 1 - m>();
+    });
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
+      write<l>(sweep.leaf_adjoint[l], row, col);
+    });
+  }
+
+  template <class V>
+  __attribute__((always_inline)) V incoming(Index row, Index col) const {
+    constexpr Spread target = Grp::target();
+    if constexpr (target == Spread::one) {
+      return splat<V>(scale * *out_gradient);
+    } else if constexpr (target == Spread::column) {
+      return splat<V>(scale * out_gradient[row]);
+    } else if constexpr (target == Spread::row) {
+      return splat<V>(scale) * load<V>(out_gradient + col);
+    } else {
+      return load<V>(out_gradient + row * cols + col);
+    }
+  }
+
+  template <int l, class V>
+  __attribute__((always_inline)) void write(V adjoint, Index row, Index col) {
+    if constexpr (!Grp::writes(l)) {
+      return;
+    } else if constexpr (Grp::spread(l) == Spread::one || Grp::spread(l) == Spread::column) {
+      sums.template add<l>(adjoint);
+    } else {
+      S* place = gradient[l] + (Grp::spread(l) == Spread::row ? col : row * cols + col);
+      if constexpr (G::plan.leaf_write[Grp::slot(l)] == Write::accumulate) adjoint += load<V>(place);
+      store(place, adjoint);
+    }
+  }
+  template <Spread kind>
+  void finish(Index row) {
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      if constexpr (Grp::writes(l) && Grp::spread(l) == kind) {
+        if constexpr (G::plan.leaf_write[Grp::slot(l)] == Write::store) {
+          gradient[l][row] = sums.take(l);
+        } else {
+          gradient[l][row] += sums.take(l);
+        }
+      }
+    });
+  }
+};
+
+}  // namespace simplx

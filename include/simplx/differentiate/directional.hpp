@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/differentiate/directional.hpp
+/// Derivatives along a direction: the same forward and reverse sweeps, run over dual numbers.
+///
+///     Directional<f> d;
+///     d.set<"x">(x, v);              // a point and a direction
+///     d.jvp();                       // d.tangent<0>()    J v, without a reverse sweep
+///     d.hvp();                       // d.gradient<"x">() and d.hessian_product<"x">()    H v, without H
+///
+/// Cost    two to three times the evaluation of f, respectively of its gradient, on the Eigen path
+
+#include <simplx/cpu/dual.hpp>
+#include <simplx/differentiate/function.hpp>
+
+namespace simplx {
+
+template <auto const& f, class T = double>
+class Directional {
+ public:
+  using Number = Dual<T>;
+  using Dense = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+  explicit Directional(std::uint64_t seed = 0) : function_(seed) {}
+
+  /// A point; the function does not move along it.
+  template <Name name, class Object>
+  Directional& set(const Object& point) {
+    function_.template set<name>(point);
+    return *this;
+  }
+  /// A point and the direction in which it moves, of equal size.
+  template <Name name>
+  Directional& set(const Eigen::Ref<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>>& point,
+                   const Eigen::Ref<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>>& direction) {
+    if (point.rows() != direction.rows() || point.cols() != direction.cols()) {
+      throw Error("the direction of " + std::string(Name(name).view()) + " has another size than the point");
+    }
+    using Duals = Eigen::Matrix<Number, Eigen::Dynamic, Eigen::Dynamic>;
+    const Duals moving = point.binaryExpr(direction, [](const T& x, const T& v) { return Number(x, v); });
+    function_.template set<name>(moving);
+    return *this;
+  }
+  /// A number and the speed at which it moves.
+  template <Name name>
+  Directional& set(T point, T direction) {
+    function_.template set<name>(Eigen::Matrix<Number, 1, 1>(Number(point, direction)));
+    return *this;
+  }
+
+  /// Evaluates the results and their derivatives along the direction.
+  void jvp() { function_.forward(); }
+  /// The same for the gradient of the first result, a number.
+  void hvp() { function_.value_and_grad(); }
+
+  template <int k = 0>
+  Dense output() const {
+    return values(function_.template output<k>());
+  }
+  template <int k = 0>
+  Dense tangent() const {
+    return tangents(function_.template output<k>());
+  }
+  template <Name name>
+  Dense gradient() {
+    return values(function_.template gradient<name>());
+  }
+  template <Name name>
+  Dense hessian_product() {
+    return tangents(function_.template gradient<name>());
+  }
+  Function<f, Cpu<Number>>& function() { return function_; }
+
+ private:
+  template <class Map>
+  static Dense values(const Map& map) {
+    return map.unaryExpr([](const Number& x) { return x.value; });
+  }
+  template <class Map>
+  static Dense tangents(const Map& map) {
+    return map.unaryExpr([](const Number& x) { return x.tangent; });
+  }
+
+  Function<f, Cpu<Number>> function_;
+};
+
+}  // namespace simplx

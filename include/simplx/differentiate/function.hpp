@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/differentiate/function.hpp
+/// Function<f>: a function of named inputs with its gradient, bound to Eigen objects, spans and numbers.
+///
+///     inline constexpr auto least_squares = [] {
+///       auto A = input("A", rows_of(Axis::batch, 8)), y = input("y", rows_of(Axis::batch, 1));
+///       auto w = variable("w", fixed_shape(8, 1));                       // its gradient is wanted
+///       return mean(square(A * w - y));
+///     };
+///
+///     Function<least_squares> f;
+///     f.bind<"A">(A).bind<"y">(y).set<"w">(w);       // A is row-major and read in place; w is copied
+///     double loss = f.value_and_grad();
+///     w -= 0.1 * f.gradient<"w">();
+///
+/// The compiler derives the gradient; here is only memory. Rows of an axis are those of what was bound last.
+
+#include <simplx/differentiate/object.hpp>
+#include <simplx/train/evaluation.hpp>
+
+namespace simplx {
+
+template <auto const& f, class Backend_ = Cpu<double>>
+class Function {
+ public:
+  using Backend = Backend_;
+  using S = typename Backend::Scalar;
+  using G = GraphOf<f>;
+  using Run = Execute<G, Backend>;
+
+  /// `seed` is that of the initial values of parameters that the function makes.
+  explicit Function(std::uint64_t seed = 0)
+      : tensors_(tensors_of<f>()),
+        parameters_(G::layout.parameters),
+        gradients_(G::layout.parameters),
+        constants_(G::layout.constants),
+        packed_(G::layout.packed_elements) {
+    initialise(tensors_.parameters, seed, parameters_.data());
+    initialise(tensors_.constants, seed, constants_.data());
+  }
+
+  /// Copies an Eigen object, a container or a number into the input, parameter or constant of that name.
+  ///
+  /// Errors  does not compile for a name the function does not have; throws if the sizes do not fit
+  template <Name name, class Object>
+  Function& set(const Object& object) {
+    constexpr int node = find<name>();
+    if constexpr (is_input(node)) {
+      using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
+      auto& buffer = storage<T>()[G::layout.input[node]];
+      const Index rows = take_rows<node>(object);
+      const Index size = rows * shape<node>.cols;
+      if (buffer.size() < size) buffer = Buffer<T>(size);
+      detail::assign<shape<node>>(object, rows, buffer.data());
+      pointers_[G::layout.input[node]] = buffer.data();
+    } else {
+      check_size<node>(object);
+      S* place = G::table.info[node].kind == Kind::parameter ? parameters_.data() + G::layout.parameter[node]
+                                                             : constants_.data() + G::layout.constant[node];
+      detail::assign<shape<node>>(object, shape<node>.rows, place);
+    }
+    return *this;
+  }
+
+  /// Reads an input where it is: the object must outlive this, and changes to it are seen.
+  ///
+  /// Errors  does not compile unless the object is row-major (or a vector) of this function's scalar
+  template <Name name, class Object>
+  Function& bind(const Object& object) {
+    constexpr int node = find<name>();
+    static_assert(is_input(node), "simplx: bind reads inputs in place; parameters are copied by set");
+    static_assert(detail::contiguous<Object, S>,
+                  "simplx: bind reads row-major memory of the function's scalar in place: use a RowMajor matrix, a "
+                  "vector or a span, or copy the object with set");
+    take_rows<node>(object);
+    pointers_[G::layout.input[node]] = object.data();
+    return *this;
+  }
+
+  /// Lengths of the packed sequences on the axis of tokens; one sequence unless given.
+  Function& set_sequences(std::span<const Index> lengths) {
+    offsets_.assign(1, 0);
+    for (const Index length : lengths) offsets_.push_back(offsets_.back() + length);
+    return *this;
+  }
+
+  /// Evaluates all results.
+  ///
+  /// Errors  throws if an input is missing, or inputs along one axis have different numbers of rows
+  void forward() {
+    if (stale_) arrange();
+    for (int i = 0; i < G::layout.inputs; ++i) context_.inputs[i] = pointers_[i];
+    Run::prepare(parameters_.data(), packed_.data());
+    Run::forward(context_);
+  }
+  /// Gradients of everything that wants one, from those of the results: see `seed`. After forward.
+  void backward() {
+    std::ranges::fill(gradients_, S(0));
+    Run::backward(context_);
+  }
+
+  /// The first result, a number.
+  S value() {
+    static_assert(result_shape(0) == fixed_shape(1, 1), "simplx: value() is for functions whose first result is one number; use forward() and output<k>()");
+    forward();
+    return context_.outputs[0][0];
+  }
+  /// The same; afterwards gradient<name>() holds its gradients.
+  S value_and_grad() {
+    const S result = value();
+    for (int k = 0; k < G::layout.outputs; ++k) {
+      std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
+    }
+    backward();
+    return result;
+  }
+
+  /// Result k.
+  template <int k = 0>
+  auto output() const {
+    return detail::object_map<result_shape(k)>(context_.outputs[k], context_.rows_of(result_shape(k)));
+  }
+  /// The gradient of result k, to be filled before backward(), which uses it up.
+  template <int k = 0>
+  auto seed() {
+    return detail::object_map<result_shape(k)>(context_.output_gradients[k], context_.rows_of(result_shape(k)));
+  }
+  /// The gradient with respect to an input or parameter, as the last backward left it.
+  template <Name name>
+  auto gradient() {
+    constexpr int node = find<name>();
+    static_assert(G::fusion.wanted[node], "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
+    S* place = nullptr;
+    if constexpr (is_input(node)) {
+      place = context_.input_gradients[G::layout.input[node]];
+    } else {
+      place = gradients_.data() + G::layout.parameter[node];
+    }
+    return detail::object_map<shape<node>>(place, context_.rows_of(shape<node>));
+  }
+
+  /// One gradient for each row of the first result, (rows, 1): row r of the answer is the gradient of result r with
+  /// respect to a static value, flattened. Rows must not depend on each other.
+  ///
+  /// Cost    one evaluation of a single row for each row
+  template <Name name>
+  Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
+    constexpr int node = find<name>();
+    constexpr Shape result = result_shape(0);
+    static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1,
+                  "simplx: row_gradients is for a first result of shape (rows, 1) and a static value");
+    if (stale_) arrange();
+    const Context<S> whole = context_;
+    const Index rows = whole.rows_of(result), size = shape<node>.columns();
+    Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> all(rows, size);
+    Run::prepare(parameters_.data(), packed_.data());
+    for (Index row = 0; row < rows; ++row) {
+      context_ = whole;
+      context_.rows[static_cast<int>(result.axis)] = 1;
+      for (int i = 0; i < G::count; ++i) {
+        if (!is_input(i)) continue;
+        const Shape& s = G::table.info[i].shape;
+        const Index bytes = static_cast<Index>(G::table.info[i].kind == Kind::indices ? sizeof(std::int32_t) : sizeof(S));
+        const Index skipped = s.axis == result.axis ? row * s.cols * bytes : 0;
+        context_.inputs[G::layout.input[i]] = static_cast<const char*>(pointers_[G::layout.input[i]]) + skipped;
+      }
+      Run::forward(context_);
+      *context_.output_gradients[0] = S(1);
+      backward();
+      const auto g = gradient<name>();
+      std::copy_n(g.data(), size, all.row(row).data());
+    }
+    context_ = whole;
+    return all;
+  }
+
+  const TensorList& tensors() const { return tensors_; }
+  std::span<S> parameters() { return parameters_.span(); }
+  /// What dropout draws from; see Randomness.
+  Randomness& random() { return context_.random; }
+
+ private:
+  template <Name name>
+  static constexpr int find() {
+    constexpr int node = [] {
+      for (int i = 0; i < G::count; ++i) {
+        const Kind kind = G::table.info[i].kind;
+        const bool named = kind == Kind::input || kind == Kind::indices || kind == Kind::parameter || kind == Kind::constant;
+        if (named && G::flat.label[i].name == name) return i;
+      }
+      return -1;
+    }();
+    static_assert(node >= 0, "simplx: the function uses no input, parameter or constant of that name");
+    return node;
+  }
+  static constexpr bool is_input(int node) {
+    return G::table.info[node].kind == Kind::input || G::table.info[node].kind == Kind::indices;
+  }
+  template <int node>
+  static constexpr Shape shape = G::table.info[node].shape;
+  static constexpr Shape result_shape(int k) {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].result && G::layout.output[i] == k) return G::table.info[i].shape;
+    }
+    return {};
+  }
+  template <class T>
+  auto& storage() {
+    if constexpr (std::is_same_v<T, S>) {
+      return inputs_;
+    } else {
+      return indices_;
+    }
+  }
+
+  template <int node, class Object>
+  static void check_size(const Object& object) {
+    constexpr Shape s = shape<node>;
+    const detail::ObjectSize size = detail::size_of<s>(object);
+    if (size.cols == s.cols && (!s.is_fixed() || size.rows == s.rows)) return;
+    const std::string rows = s.is_fixed() ? std::to_string(s.rows) : "any";
+    throw Error(std::string(G::flat.label[node].name.view()) + " is given " + std::to_string(size.rows) + " x " +
+                    std::to_string(size.cols) + " numbers",
+                "the function needs " + rows + " x " + std::to_string(s.cols));
+  }
+  template <int node, class Object>
+  Index take_rows(const Object& object) {
+    check_size<node>(object);
+    constexpr Shape s = shape<node>;
+    if constexpr (s.is_fixed()) return s.rows;
+    const Index rows = detail::size_of<s>(object).rows;
+    Index& known = input_rows_[G::layout.input[node]];
+    stale_ |= known != rows;
+    known = rows;
+    return rows;
+  }
+
+  /// Sizes everything to the rows of what was bound.
+  void arrange() {
+    Rows rows{};
+    for (int i = 0; i < G::count; ++i) {
+      if (!is_input(i)) continue;
+      const int number = G::layout.input[i];
+      const std::string name(G::flat.label[i].name.view());
+      if (!pointers_[number]) throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
+      const Axis axis = G::table.info[i].shape.axis;
+      Index* count = axis == Axis::tokens ? &rows.tokens : axis == Axis::sequences ? &rows.sequences
+                   : axis == Axis::labelled ? &rows.labelled : axis == Axis::batch ? &rows.batch : nullptr;
+      if (!count) continue;
+      bool first = true;
+      for (int j = 0; j < i; ++j) first &= !(is_input(j) && G::table.info[j].shape.axis == axis);
+      if (!first && *count != input_rows_[number]) {
+        throw Error("'" + name + "' has " + std::to_string(input_rows_[number]) + " rows, another input along its axis has " +
+                        std::to_string(*count),
+                    "inputs along one axis need equal numbers of rows");
+      }
+      *count = input_rows_[number];
+    }
+    if (offsets_.size() < 2 || (offsets_.size() == 2 && offsets_[1] != rows.tokens)) offsets_ = {0, rows.tokens};
+    if (offsets_.back() != rows.tokens) {
+      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " + std::to_string(rows.tokens));
+    }
+    rows.sequences = static_cast<Index>(offsets_.size()) - 1;
+    for (std::size_t s = 0; s + 1 < offsets_.size(); ++s) {
+      rows.longest_sequence = std::max(rows.longest_sequence, offsets_[s + 1] - offsets_[s]);
+    }
+    const Randomness random = context_.random;
+    workspace_.emplace(rows);
+    context_ = workspace_->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
+    context_.random = random;
+    context_.parameters = parameters_.data();
+    context_.gradients = gradients_.data();
+    context_.constants = constants_.data();
+    context_.packed = packed_.data();
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].kind != Kind::input || !G::fusion.wanted[i]) continue;
+      const int number = G::layout.input[i];
+      input_gradients_[number] = Buffer<S>(context_.rows_of(G::table.info[i].shape) * G::table.info[i].shape.cols);
+      context_.input_gradients[number] = input_gradients_[number].data();
+    }
+    stale_ = false;
+  }
+
+  TensorList tensors_;
+  Buffer<S> parameters_, gradients_, constants_, packed_;
+  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
+  Buffer<std::int32_t> indices_[max_inputs];
+  const void* pointers_[max_inputs]{};
+  Index input_rows_[max_inputs]{};
+  std::vector<Index> offsets_{0};
+  std::optional<Workspace<G, Backend>> workspace_;
+  Context<S> context_;
+  bool stale_ = true;
+};
+
+}  // namespace simplx

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/differentiate/object.hpp
+/// How values of a function meet the user's objects: Eigen matrices and vectors, containers, spans, single numbers.
+
+#include <simplx/core/shape.hpp>
+
+#include <Eigen/Core>
+
+#include <concepts>
+#include <type_traits>
+
+namespace simplx::detail {
+
+template <class Object>
+concept EigenObject = std::is_base_of_v<Eigen::EigenBase<Object>, Object>;
+template <class Object>
+concept Container = requires(const Object& object) {
+  object.data();
+  { object.size() } -> std::convertible_to<std::size_t>;
+};
+
+struct ObjectSize {
+  Index rows, cols;
+};
+
+/// Rows and columns of an object that stands for a value of that shape; a vector may stand for a row or a column.
+template <Shape shape, class Object>
+constexpr ObjectSize size_of(const Object& object) {
+  if constexpr (EigenObject<Object>) {
+    if (object.rows() == 1 || object.cols() == 1) {
+      const Index size = object.size();
+      const bool fits = shape.is_fixed() ? size == shape.rows * shape.cols && (shape.rows == 1 || shape.cols == 1)
+                                         : shape.cols == 1 || object.cols() == shape.cols;
+      if (fits) return {size / shape.cols, shape.cols};
+    }
+    return {object.rows(), object.cols()};
+  } else if constexpr (Container<Object>) {
+    const Index size = static_cast<Index>(object.size());
+    return size % shape.cols == 0 ? ObjectSize{size / shape.cols, shape.cols} : ObjectSize{1, size};
+  } else {
+    return {1, 1};
+  }
+}
+
+/// Eigen's view of rows x shape.cols numbers, row by row.
+template <Shape shape, class S>
+auto object_map(S* data, Index rows) {
+  constexpr int fixed_rows = shape.is_fixed() ? static_cast<int>(shape.rows) : Eigen::Dynamic;
+  constexpr int cols = static_cast<int>(shape.cols);
+  using Matrix = Eigen::Matrix<std::remove_const_t<S>, fixed_rows, cols, cols == 1 ? Eigen::ColMajor : Eigen::RowMajor>;
+  return Eigen::Map<std::conditional_t<std::is_const_v<S>, const Matrix, Matrix>>(data, rows, cols);
+}
+
+/// Whether an object's memory is what a kernel reads: its scalars row by row without gaps.
+template <class Object, class S>
+concept contiguous = requires(const Object& object) {
+  { object.data() } -> std::convertible_to<const S*>;
+} && (!EigenObject<Object> || bool(Object::IsVectorAtCompileTime) || bool(Object::IsRowMajor));
+
+/// Copies an object to row-major memory.
+template <Shape shape, class Object, class T>
+void assign(const Object& object, Index rows, T* to) {
+  if constexpr (EigenObject<Object>) {
+    auto target = object_map<shape>(to, rows);
+    if (object.rows() == target.rows() && object.cols() == target.cols()) {
+      target = object.derived().matrix().template cast<T>();
+    } else {  // a row for a column, or the other way round
+      target = object.derived().matrix().transpose().template cast<T>();
+    }
+  } else if constexpr (Container<Object>) {
+    const auto* from = object.data();
+    for (Index i = 0; i < rows * shape.cols; ++i) to[i] = static_cast<T>(from[i]);
+  } else {
+    *to = static_cast<T>(object);
+  }
+}
+
+}  // namespace simplx::detail

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/ops/columns.hpp
+/// Taking columns apart and putting them together.
+///
+///     slice_columns(x, b, n)    y = x[:, b : b + n]      dx[:, b : b + n] += dy
+///     concatenate(a, b, ...)    y = [a b ...]            da = its columns of dy, and so on
+
+#include <simplx/ops/kernel.hpp>
+
+namespace simplx {
+
+SIMPLX_RULE("slice", right < 0,
+            "slice_columns(x, begin, count) must stay inside x, and count must be at least 1: it would take the columns "
+            "from the left number up to, and without, the right number")
+SIMPLX_RULE("halves", left % 2 == 0, "split in two equal halves needs an even width (left number)")
+
+namespace detail {
+
+/// Copies or adds a block of columns between matrices of different widths.
+template <Write mode, class S>
+void move_columns(Index rows, Index cols, const S* from, Index from_stride, S* to, Index to_stride) {
+  for (Index row = 0; row < rows; ++row, from += from_stride, to += to_stride) {
+    for (Index c = 0; c < cols; ++c) {
+      if constexpr (mode == Write::accumulate) {
+        to[c] += from[c];
+      } else {
+        to[c] = from[c];
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+template <>
+struct op<"concatenate">;
+
+template <>
+struct op<"slice_columns"> : kernel_op {
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    const Index begin = attributes.integers[0], count = attributes.integers[1];
+    if (begin < 0 || count < 1 || begin + count > x.cols) return {"slice", begin, begin + count};
+    return Shape{x.axis, x.rows, count};
+  }
+  /// The gradient between columns of zeros.
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    const At x = detail::argument(node, 0), dy = detail::whole(g, node);
+    const Index begin = node->attributes.integers[0], end = begin + node->attributes.integers[1], width = x.shape().cols;
+    const auto zeros_like = [&](Index first, Index count) {
+      return At(spread(0.0, At(apply<"slice_columns">({.integers = {first, count}}, x))));
+    };
+    if (begin == 0 && end == width) return Term(Expr{dy.node});
+    if (begin == 0) return Term(apply<"concatenate">({}, dy, zeros_like(end, width - end)));
+    if (end == width) return Term(apply<"concatenate">({}, zeros_like(0, begin), dy));
+    return Term(apply<"concatenate">({}, zeros_like(0, begin), dy, zeros_like(end, width - end)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index begin = F::attributes.integers[0], count = F::out_shape.cols, width = F::template shape<0>.cols;
+    detail::move_columns<Write::store>(frame.rows(), count, frame.template in<0>() + begin, width, frame.out(), count);
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index begin = F::attributes.integers[0], count = F::out_shape.cols, width = F::template shape<0>.cols;
+    S* dx = frame.template grad<0>();
+    if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.rows() * width, S(0));
+    detail::move_columns<Write::accumulate>(frame.rows(), count, frame.out_grad(), count, dx + begin, width);
+  }
+};
+
+template <>
+struct op<"concatenate"> : kernel_op {
+  template <class... Shapes>
+  static constexpr Checked shape(const Attributes&, Shape first, Shapes... others) {
+    Shape result = first;
+    for (const Shape& s : {first, Shape(others)...}) {
+      if (s.axis != first.axis) return {"equal rows", static_cast<Index>(s.axis), static_cast<Index>(first.axis)};
+      if (s.rows != first.rows) return {"equal rows", s.rows, first.rows};
+    }
+    result.cols = (first.cols + ... + others.cols);
+    return result;
+  }
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    Index begin = 0;
+    for (int i = 0; i < argument; ++i) begin += node->arguments[i]->shape.cols;
+    const Index count = node->arguments[argument]->shape.cols;
+    return Term(apply<"slice_columns">({.integers = {begin, count}}, detail::whole(g, node)));
+  }
+  /// Calls f<k>(first column of operand k).
+  template <class F, class Visit>
+  static void each(Visit visit) {
+    Index begin = 0;
+    detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k> index) {
+      visit(index, begin);
+      begin += F::template shape<k>.cols;
+    });
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
+      constexpr Index cols = F::template shape<k>.cols;
+      detail::move_columns<Write::store>(frame.rows(), cols, frame.template in<k>(), cols, frame.out() + begin,
+                                         F::out_shape.cols);
+    });
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
+      constexpr Index cols = F::template shape<k>.cols;
+      if constexpr (F::template write<k> != Write::skip) {
+        detail::move_columns<F::template write<k>>(frame.rows(), cols, frame.out_grad() + begin, F::out_shape.cols,
+                                                   frame.template grad<k>(), cols);
+      }
+    });
+  }
+};
+
+/// `count` columns of x from `begin` on.
+///
+/// Shapes  x (rows, C) -> (rows, count)
+/// Errors  does not compile if the slice leaves x: rule "slice"
+constexpr Expr slice_columns(At x, Index begin, Index count) {
+  return apply<"slice_columns">({.integers = {begin, count}}, x);
+}
+
+/// The two halves of the columns of x.
+struct Halves {
+  Expr first, second;
+};
+constexpr Halves split_columns(At x) {
+  const Index half = x.shape().cols / 2;
+  if (x.shape().cols % 2) return {refuse("halves", x, x.shape().cols), refuse("halves", x, x.shape().cols)};
+  return {slice_columns(x, 0, half), slice_columns(x, half, half)};
+}
+
+/// Columns beside each other: (rows, A), (rows, B), ... -> (rows, A + B + ...), two to eight operands.
+template <class... More>
+constexpr Expr concatenate(At first, At second, const More&... more) {
+  return apply<"concatenate">({}, first, second, At(more)...);
+}
+
+}  // namespace simplx

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/ops/dropout.hpp
+/// Dropout: in training y = x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise; else y = x.
+///
+/// The mask is a function of seed, step, name, layer, sequence and element. It is never stored, and comes out the
+/// same for any number of threads, any split into micro-batches, and when a forward pass is repeated.
+
+#include <simplx/core/random.hpp>
+#include <simplx/ops/kernel.hpp>
+
+namespace simplx {
+
+template <>
+struct op<"dropout"> : kernel_op {
+  static constexpr bool reads(int, int operand) { return operand == 1; }
+  static constexpr Checked shape(const Attributes&, Shape x, Shape rate) {
+    if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
+    return x;
+  }
+  /// Calls f(element, factor) for all elements.
+  template <class F, class Visit>
+  static void each(const F& frame, Visit visit) {
+    using S = typename F::Scalar;
+    constexpr Index cols = F::out_shape.cols;
+    const Randomness& random = frame.context.random;
+    const double rate = static_cast<double>(*frame.template in<1>());
+    if (!random.training || rate == 0) {
+      for (Index i = 0; i < frame.rows() * cols; ++i) visit(i, S(1));
+      return;
+    }
+    const std::uint64_t key = detail::scramble(random.key ^ detail::scramble(random.layer + F::name.hash()));
+    const S kept = S(rate < 1 ? 1 / (1 - rate) : 0);
+    const auto sequence = [&](Index number, Index first, Index count) {
+      const std::uint64_t mine = bits(key, static_cast<std::uint64_t>(random.first_sequence + number));
+      for (Index i = 0; i < count * cols; ++i) {
+        visit(first * cols + i, uniform(mine, static_cast<std::uint64_t>(i)) < rate ? S(0) : kept);
+      }
+    };
+    if constexpr (F::out_shape.axis == Axis::tokens) {
+      const Segments& sequences = frame.context.segments;
+      for (Index s = 0; s < sequences.count; ++s) {
+        sequence(s, sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
+      }
+    } else if constexpr (F::out_shape.is_fixed()) {
+      sequence(0, 0, frame.rows());
+    } else {
+      for (Index row = 0; row < frame.rows(); ++row) sequence(row, row, 1);
+    }
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    const S* x = frame.template in<0>();
+    S* y = frame.out();
+    each(frame, [&](Index i, S factor) { y[i] = x[i] * factor; });
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    const S* g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    each(frame, [&](Index i, S factor) {
+      if constexpr (F::template write<0> == Write::store) {
+        dx[i] = g[i] * factor;
+      } else {
+        dx[i] += g[i] * factor;
+      }
+    });
+  }
+};
+
+/// Drops elements in training; the name tells the masks of a model apart.
+///
+/// Shapes  x any; rate (1, 1), a number or hyper("rate", 0.1), from 0 to 1
+/// Cost    one random number for each element, forward and backward; keeps nothing
+constexpr Expr dropout(const char* name, At x, At rate) {
+  Expr result = apply<"dropout">({}, x, rate);
+  result.node->name = name;
+  return result;
+}
+
+}  // namespace simplx

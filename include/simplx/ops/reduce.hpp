@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/ops/reduce.hpp
+/// Sums, means, maxima and log-sum-exp over rows, columns or everything.
+///
+/// | over          | (rows, C) becomes |
+/// |---------------|-------------------|
+/// | Over::rows    | (1, C)            |
+/// | Over::columns | (rows, 1)         |
+/// | Over::all     | (1, 1)            |
+///
+/// A sum or mean ends the loop of the elementwise expression it sums: sum(square(x - y)) stores nothing between.
+/// Rows are those of one evaluation, whatever the sequences.
+
+#include <simplx/ops/functions.hpp>
+#include <simplx/ops/kernel.hpp>
+
+namespace simplx {
+
+namespace detail {
+
+constexpr Shape reduced_shape(const Attributes& attributes, const Shape& x) {
+  switch (static_cast<Over>(attributes.integers[0])) {
+    case Over::rows: return fixed_shape(1, x.cols);
+    case Over::columns: return Shape{x.axis, x.rows, 1};
+    default: return fixed_shape(1, 1);
+  }
+}
+constexpr Attributes over_attributes(Over over) { return {.integers = {static_cast<Index>(over)}}; }
+
+/// The value of an element is what is summed, and its derivative that of the sum.
+struct sum_op : identity_op {
+  static constexpr Kind kind = Kind::reduction;
+  static constexpr unsigned char passes = 0;
+  static constexpr Checked shape(const Attributes& attributes, Shape x) { return reduced_shape(attributes, x); }
+};
+
+}  // namespace detail
+
+template <>
+struct op<"sum"> : detail::sum_op {
+  static constexpr double scale(const Attributes&, Index, Index) { return 1; }
+  static constexpr Term derive(const Node*, int, const Term& g) { return g; }
+};
+template <>
+struct op<"mean"> : detail::sum_op {
+  /// g / n, where run-time rows are counted by a sum of ones.
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    const Shape& x = node->arguments[0]->shape;
+    const bool by_columns = static_cast<Over>(node->attributes.integers[0]) == Over::columns;
+    if (x.is_fixed() || by_columns) return g * Term(scale(node->attributes, x.rows, x.cols));
+    return g / Term(apply<"sum">(node->attributes, At(spread(1.0, detail::argument(node, 0)))));
+  }
+  static constexpr double scale(const Attributes& attributes, Index rows, Index cols) {
+    const Over over = static_cast<Over>(attributes.integers[0]);
+    return 1 / static_cast<double>((over == Over::columns ? 1 : rows) * (over == Over::rows ? 1 : cols));
+  }
+};
+
+template <>
+struct op<"maximum"> : kernel_op {
+  static constexpr bool needs_inputs = true;
+  static constexpr bool needs_output = true;
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    return detail::reduced_shape(attributes, x);
+  }
+  /// Calls f(place of the result, element) for all elements, row by row.
+  template <class F, class Visit>
+  static void each(const F& frame, Visit visit) {
+    constexpr Over over = static_cast<Over>(F::attributes.integers[0]);
+    constexpr Index cols = F::template shape<0>.cols;
+    const Index rows = frame.template rows_in<0>();
+    for (Index row = 0; row < rows; ++row) {
+      for (Index col = 0; col < cols; ++col) {
+        visit(over == Over::rows ? col : over == Over::columns ? row : 0, row * cols + col);
+      }
+    }
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    const S* x = frame.template in<0>();
+    S* y = frame.out();
+    std::fill_n(y, frame.rows() * F::out_shape.cols, S(-std::numeric_limits<double>::infinity()));
+    each(frame, [&](Index place, Index i) { y[place] = x[i] > y[place] || x[i] != x[i] ? x[i] : y[place]; });
+  }
+  /// The first of the largest elements gets the gradient.
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    const S *x = frame.template in<0>(), *y = frame.out(), *g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    constexpr bool stores = F::template write<0> == Write::store;
+    if constexpr (stores) std::fill_n(dx, frame.template rows_in<0>() * F::template shape<0>.cols, S(0));
+    constexpr Over over = static_cast<Over>(F::attributes.integers[0]);
+    constexpr Index cols = F::template shape<0>.cols;
+    const Index rows = frame.template rows_in<0>();
+    const auto first = [&](Index begin, Index step, Index count, Index place) {
+      for (Index k = 0; k < count; ++k) {
+        if (x[begin + k * step] == y[place]) return void(dx[begin + k * step] += g[place]);
+      }
+    };
+    if constexpr (over == Over::all) first(0, 1, rows * cols, 0);
+    if constexpr (over == Over::columns) {
+      for (Index row = 0; row < rows; ++row) first(row * cols, 1, cols, row);
+    }
+    if constexpr (over == Over::rows) {
+      for (Index col = 0; col < cols; ++col) first(col, cols, rows, col);
+    }
+  }
+};
+
+/// The sum of all elements, or over rows or columns.
+///
+/// Cost    one pass; fused with the elementwise expression x
+constexpr Expr sum(At x, Over over = Over::all) { return apply<"sum">(detail::over_attributes(over), x); }
+
+/// The sum divided by the number of elements that it has; of no rows at all it is not a number.
+constexpr Expr mean(At x, Over over = Over::all) { return apply<"mean">(detail::over_attributes(over), x); }
+
+/// The largest element; the first of several equal ones gets the gradient.
+///
+/// Cost    keeps x and the result
+constexpr Expr maximum(At x, Over over = Over::all) { return apply<"maximum">(detail::over_attributes(over), x); }
+
+/// (x - y)^2, averaged over everything.
+constexpr Expr mean_squared_error(At x, At y) { return mean(square(apply<"subtract">({}, x, y))); }
+
+}  // namespace simplx

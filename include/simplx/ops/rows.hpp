@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/ops/rows.hpp
+/// Moving and gathering rows. On the axis of tokens all but `gather` stay within each sequence.
+///
+///     gather(x, index)        y_r = x[index_r]                      dx[index_r] += dy_r
+///     slice_rows(x, b, n)     y = x[b : b + n], static rows         dx[b : b + n] += dy
+///     shift(x, n)             y_t = x_{t - n}, zero before          dx_t = dy_{t + n}
+///     cumulative_sum(x)       y_t = x_0 + ... + x_t                 dx_t = dy_t + dy_{t + 1} + ...
+///     first_of_sequence(x)    y_s = the first row of sequence s     (tokens, C) -> (sequences, C)
+
+#include <simplx/ops/columns.hpp>
+#include <simplx/ops/embedding.hpp>
+
+namespace simplx {
+
+SIMPLX_RULE("slice rows", right < 0,
+            "slice_rows(x, begin, count) needs a static number of rows and must stay inside x, with a count of at least 1: "
+            "it would take the rows from the left number up to, and without, the right number")
+
+namespace detail {
+
+/// Calls f(first row, rows) for each sequence; for all rows together where the axis has none.
+template <class F, class Visit>
+void each_sequence(const F& frame, Visit visit) {
+  if constexpr (F::out_shape.axis == Axis::tokens) {
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      visit(sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
+    }
+  } else {
+    visit(Index(0), frame.rows());
+  }
+}
+
+struct same_shape_op : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
+};
+
+}  // namespace detail
+
+template <>
+struct op<"slice_rows"> : kernel_op {
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    const Index begin = attributes.integers[0], count = attributes.integers[1];
+    if (!x.is_fixed() || begin < 0 || count < 1 || begin + count > x.rows) return {"slice rows", begin, begin + count};
+    return fixed_shape(count, x.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    std::copy_n(frame.template in<0>() + F::attributes.integers[0] * cols, F::out_shape.rows * cols, frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    detail::move_columns<Write::accumulate>(F::out_shape.rows, cols, frame.out_grad(), cols,
+                                            frame.template grad<0>() + F::attributes.integers[0] * cols, cols);
+  }
+};
+
+template <>
+struct op<"shift"> : detail::same_shape_op {
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"shift">({.integers = {-node->attributes.integers[0]}}, detail::whole(g, node)));
+  }
+  /// Calls f(to, from, rows): rows of a sequence that have a row `by` before them, as offsets in elements.
+  template <class F, class Zero, class Move>
+  static void each(const F& frame, Index by, Zero zero, Move move) {
+    constexpr Index cols = F::out_shape.cols;
+    detail::each_sequence(frame, [&](Index first, Index rows) {
+      const Index gone = std::min(rows, by < 0 ? -by : by), left = rows - gone;
+      zero((first + (by > 0 ? 0 : left)) * cols, gone * cols);
+      move((first + (by > 0 ? gone : 0)) * cols, (first + (by > 0 ? 0 : gone)) * cols, left * cols);
+    });
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    const S* x = frame.template in<0>();
+    S* y = frame.out();
+    each(frame, F::attributes.integers[0], [&](Index at, Index count) { std::fill_n(y + at, count, S(0)); },
+         [&](Index to, Index from, Index count) { std::copy_n(x + from, count, y + to); });
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr bool stores = F::template write<0> == Write::store;
+    const S* g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    each(frame, -F::attributes.integers[0],
+         [&](Index at, Index count) {
+           if constexpr (stores) std::fill_n(dx + at, count, S(0));
+         },
+         [&](Index to, Index from, Index count) {
+           for (Index i = 0; i < count; ++i) dx[to + i] = (stores ? S(0) : dx[to + i]) + g[from + i];
+         });
+  }
+};
+
+/// Sums from the first row on, or (attribute 1) from the last row back: each is the pull-back of the other.
+template <>
+struct op<"cumulative_sum"> : detail::same_shape_op {
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"cumulative_sum">({.integers = {1 - node->attributes.integers[0]}}, detail::whole(g, node)));
+  }
+  /// to = running sums of from, or added to it.
+  template <bool from_last, bool accumulates, class F, class S>
+  static void run(const F& frame, const S* from, S* to) {
+    constexpr Index cols = F::out_shape.cols;
+    detail::each_sequence(frame, [&](Index first, Index rows) {
+      for (Index c = 0; c < cols; ++c) {
+        S total = S(0);
+        for (Index k = 0; k < rows; ++k) {
+          const Index at = (first + (from_last ? rows - 1 - k : k)) * cols + c;
+          total += from[at];
+          to[at] = accumulates ? S(to[at] + total) : total;
+        }
+      }
+    });
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    run<F::attributes.integers[0] != 0, false>(frame, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    run<F::attributes.integers[0] == 0, F::template write<0> == Write::accumulate>(frame, frame.out_grad(),
+                                                                                  frame.template grad<0>());
+  }
+};
+
+template <>
+struct op<"first_of_sequence"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) {
+    if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
+    return rows_of(Axis::sequences, x.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      std::copy_n(frame.template in<0>() + sequences.offsets[s] * cols, cols, frame.out() + s * cols);
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    S* dx = frame.template grad<0>();
+    if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.template rows_in<0>() * cols, S(0));
+    for (Index s = 0; s < sequences.count; ++s) {
+      const S* g = frame.out_grad() + s * cols;
+      for (Index c = 0; c < cols; ++c) dx[sequences.offsets[s] * cols + c] += g[c];
+    }
+  }
+};
+
+/// The rows of x that are named: y has one row for each index. The table may be a weight or any value.
+constexpr Expr gather(At x, At index) { return embedding(x, index); }
+
+/// `count` rows of a value with static rows.
+constexpr Expr slice_rows(At x, Index begin, Index count) {
+  return apply<"slice_rows">({.integers = {begin, count}}, x);
+}
+
+/// Each row moved `by` rows down (up if negative); zeros move in.
+constexpr Expr shift(At x, Index by) { return apply<"shift">({.integers = {by}}, x); }
+
+/// Running sums down the rows.
+constexpr Expr cumulative_sum(At x) { return apply<"cumulative_sum">({}, x); }
+
+/// The first token of each sequence: what a classifier reads.
+constexpr Expr first_of_sequence(At x) { return apply<"first_of_sequence">({}, x); }
+
+}  // namespace simplx

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/ops/stop_gradient.hpp
+/// Where differentiation ends: values that count as constants, parameters that are not trained.
+
+#include <simplx/ops/kernel.hpp>
+
+namespace simplx {
+
+template <>
+struct op<"stop_gradient"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    std::copy_n(frame.template in<0>(), frame.rows() * F::out_shape.cols, frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F&) {}  // never called: its gradient is not wanted
+};
+
+/// x itself, but a constant to whoever differentiates. What only serves it is not differentiated at all.
+///
+/// Cost    a copy of x
+constexpr Expr stop_gradient(At x) {
+  Expr result = apply<"stop_gradient">({}, x);
+  result.node->stops = true;
+  return result;
+}
+
+/// A module whose parameters are not trained: they stay in checkpoints, and their backward is not compiled.
+template <class Module>
+struct Frozen {
+  Module module;
+
+  template <class... Arguments>
+  constexpr Expr operator()(const Arguments&... arguments) const {
+    Expr result = module(arguments...);
+    const auto freeze = [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; };
+    detail::each_made(result, freeze, arguments...);
+    return result;
+  }
+};
+template <class Module>
+constexpr Frozen<Module> frozen(const Module& module) {
+  return {module};
+}
+
+/// One parameter that is not trained: frozen(weight("base", d, d)).
+constexpr Expr frozen(Expr parameter) {
+  parameter.node->frozen = true;
+  return parameter;
+}
+
+}  // namespace simplx

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/ops/transpose.hpp
+/// Transposes, and the product that sums over rows: Y = A^T B.
+///
+///     dA = B dY^T,   dB = A dY
+
+#include <simplx/ops/kernel.hpp>
+
+namespace simplx {
+
+template <>
+struct op<"matmul">;
+
+/// A copy W^T of a static matrix; as an operand of a product it is read in place and costs nothing.
+template <>
+struct op<"transpose"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) {
+    if (!x.is_fixed()) return {"static transpose", static_cast<Index>(x.axis), 0};
+    return fixed_shape(x.cols, x.rows);
+  }
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"transpose">({}, detail::whole(g, node)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Shape s = F::template shape<0>;
+    MatrixMap<S>(frame.out(), s.cols, s.rows) =
+        ConstMatrixMap<S>(frame.template in<0>(), s.rows, s.cols).transpose();
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Shape s = F::template shape<0>;
+    MatrixMap<S>(frame.template grad<0>(), s.rows, s.cols) +=
+        ConstMatrixMap<S>(frame.out_grad(), s.cols, s.rows).transpose();
+  }
+};
+
+/// A^T B, summed over the rows that A and B share.
+template <>
+struct op<"contract"> : kernel_op {
+  static constexpr bool reads(int to, int operand) { return to != operand; }
+  static constexpr Checked shape(const Attributes&, Shape a, Shape b) {
+    if (a.axis != b.axis) return {"equal rows", static_cast<Index>(a.axis), static_cast<Index>(b.axis)};
+    if (a.rows != b.rows) return {"equal rows", a.rows, b.rows};
+    return fixed_shape(a.cols, b.cols);
+  }
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    const At dy = detail::whole(g, node), other = detail::argument(node, 1 - argument);
+    return Term(apply<"matmul">({.integers = {argument == 0}}, other, dy));  // B dY^T, A dY
+  }
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool) {
+    const Shape a = F::template shape<0>;
+    const double count = static_cast<double>(a.is_fixed() ? a.rows : rows.count(a.axis));
+    return 2 * count * static_cast<double>(a.cols) * static_cast<double>(F::out_shape.cols);
+  }
+  template <int k, class S, class F>
+  static ConstMatrixMap<S> matrix(const F& frame) {
+    return {frame.template in<k>(), frame.template rows_in<k>(), F::template shape<k>.cols};
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    MatrixMap<S>(frame.out(), F::out_shape.rows, F::out_shape.cols).noalias() =
+        matrix<0, S>(frame).transpose() * matrix<1, S>(frame);
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    const ConstMatrixMap<S> g(frame.out_grad(), F::out_shape.rows, F::out_shape.cols);
+    write<0>(frame, matrix<1, S>(frame) * g.transpose());
+    write<1>(frame, matrix<0, S>(frame) * g);
+  }
+
+ private:
+  template <int k, class F, class Product>
+  static void write(const F& frame, const Product& product) {
+    constexpr Write mode = F::template write<k>;
+    if constexpr (mode != Write::skip) {
+      MatrixMap<typename F::Scalar> target(frame.template grad<k>(), frame.template rows_in<k>(), F::template shape<k>.cols);
+      if constexpr (mode == Write::store) {
+        target.noalias() = product;
+      } else {
+        target.noalias() += product;
+      }
+    }
+  }
+};
+
+constexpr Expr transpose(At x) { return apply<"transpose">({}, x); }
+
+}  // namespace simplx

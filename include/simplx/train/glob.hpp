@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/glob.hpp
+/// Patterns of names: '*' stands for any text, dots included; every other character for itself.
+///
+/// Matching is an edit distance of zero, so that a pattern that matches nothing can name what it nearly matches.
+
+#include <simplx/core/shape.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace simplx {
+
+/// How many characters must be added, removed or replaced until the text matches the pattern [Levenshtein].
+///
+/// Cost    pattern x text steps, one row of memory
+inline Index glob_distance(std::string_view pattern, std::string_view text) {
+  std::vector<Index> row(text.size() + 1);  // row[j]: of the pattern so far to the first j characters of the text
+  std::iota(row.begin(), row.end(), Index(0));
+  for (const char c : pattern) {
+    Index diagonal = row[0];
+    row[0] += c != '*';
+    for (std::size_t j = 1; j <= text.size(); ++j) {
+      const Index above = row[j];
+      row[j] = c == '*' ? std::min(above, row[j - 1])
+                        : std::min({above + 1, row[j - 1] + 1, diagonal + (c != text[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
+
+/// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
+inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names, std::size_t count) {
+  struct Candidate {
+    Index distance;
+    std::string name, letters;
+  };
+  std::vector<Candidate> candidates;
+  for (const std::string& name : names) {
+    std::string letters = name;
+    std::erase_if(letters, [](char c) { return c >= '0' && c <= '9'; });
+    const auto alike = [&](const Candidate& other) { return other.letters == letters; };
+    if (std::none_of(candidates.begin(), candidates.end(), alike)) {
+      candidates.push_back({glob_distance(pattern, name), name, letters});
+    }
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(count, candidates.size()); ++i) text += (i ? ", " : "") + candidates[i].name;
+  return text;
+}
+
+}  // namespace simplx

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/groups.hpp
+/// Groups of parameters, by their names in checkpoints, that are trained with numbers of their own:
+///
+///     {{.name = "*", .weight_decay = 0.01},                                        // gains and biases decay too
+///      {.name = "blocks.*.value.delta", .learning_rate_factor = 0.1, .epsilon = 1e-7},
+///      {.name = "embedding.*", .learning_rate_factor = 0}}                         // frozen
+///
+/// Neighbouring tensors of equal settings are one run of the flat buffers, so that an update is still one pass.
+
+#include <simplx/core/error.hpp>
+#include <simplx/core/parameters.hpp>
+#include <simplx/train/glob.hpp>
+#include <simplx/train/optimiser.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace simplx {
+
+/// What the tensors that match a pattern have instead of the optimiser's numbers; what is not given stays. Later
+/// groups win, field by field; an optimiser ignores what it has no use for.
+struct ParameterGroup {
+  std::string name = "*";                            ///< '*' stands for any text
+  std::optional<double> learning_rate_factor = {};   ///< times the optimiser's rate; 0 freezes
+  std::optional<double> weight_decay = {};           ///< also of tensors that would not decay
+  std::optional<double> epsilon = {};                ///< of AdamW
+  std::optional<double> momentum = {};               ///< of Sgd
+};
+
+/// Elements [begin, end) of the flat buffers, padding included.
+struct SettingsRun {
+  Index begin, end;
+  ParameterSettings settings;
+};
+
+namespace detail {
+
+inline void check_group(const ParameterGroup& group, const std::vector<TensorInfo>& tensors) {
+  const auto check = [&](const char* field, const std::optional<double>& value) {
+    if (!value || (*value >= 0 && std::isfinite(*value))) return;
+    throw Error(std::string(field) + " of the parameter group '" + group.name + "' is " + std::to_string(*value),
+                "it must be a number from 0");
+  };
+  check("learning_rate_factor", group.learning_rate_factor);
+  check("weight_decay", group.weight_decay);
+  check("epsilon", group.epsilon);
+  check("momentum", group.momentum);
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : tensors) {
+    if (matches_glob(group.name, tensor.name)) return;
+    names.push_back(tensor.name);
+  }
+  throw Error("no parameter matches the group '" + group.name + "'",
+              "the nearest names are " + nearest_names(group.name, names, 3));
+}
+
+inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector<ParameterGroup>& groups) {
+  ParameterSettings settings{.decays = tensor.decays};
+  for (const ParameterGroup& group : groups) {
+    if (!matches_glob(group.name, tensor.name)) continue;
+    settings.learning_rate_factor = group.learning_rate_factor.value_or(settings.learning_rate_factor);
+    if (group.weight_decay) settings.weight_decay = group.weight_decay;
+    if (group.epsilon) settings.epsilon = group.epsilon;
+    if (group.momentum) settings.momentum = group.momentum;
+  }
+  if (tensor.frozen) settings.learning_rate_factor = 0;  // by the model: no group thaws it
+  return settings;
+}
+
+}  // namespace detail
+
+/// The runs of equal settings that cover the buffers of these tensors, in order.
+///
+/// Errors  throws Error for a pattern that matches nothing, with the nearest names, and for negative numbers
+inline std::vector<SettingsRun> settings_runs(const std::vector<TensorInfo>& tensors,
+                                              const std::vector<ParameterGroup>& groups) {
+  for (const ParameterGroup& group : groups) detail::check_group(group, tensors);
+  std::vector<SettingsRun> runs;
+  for (const TensorInfo& tensor : tensors) {
+    const ParameterSettings settings = detail::settings_of(tensor, groups);
+    const Index end = tensor.offset + round_up(tensor.size(), alignment);
+    if (!runs.empty() && runs.back().settings == settings) {
+      runs.back().end = end;
+    } else {
+      runs.push_back({tensor.offset, end, settings});
+    }
+  }
+  return runs;
+}
+
+/// Calls f(from, to, settings) for each part of [begin, end) that has settings of its own.
+template <class F>
+void each_run(const std::vector<SettingsRun>& runs, Index begin, Index end, const F& f) {
+  auto run = std::partition_point(runs.begin(), runs.end(), [&](const SettingsRun& r) { return r.end <= begin; });
+  for (; run != runs.end() && run->begin < end; ++run) {
+    f(std::max(begin, run->begin), std::min(end, run->end), run->settings);
+  }
+}
+
+}  // namespace simplx

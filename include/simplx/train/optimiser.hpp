@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/optimiser.hpp
+/// What an optimiser is: a handful of numbers, adjusted for some tensors, that updates ranges of the flat buffers.
+///
+/// Optimisers are plain aggregates given anew for each step, so that a schedule is a number written into one.
+/// Their state lies in the buffers of whoever trains; a rule with a single moment leaves the second alone.
+
+#include <simplx/cpu/simd.hpp>
+
+#include <concepts>
+#include <optional>
+#include <string_view>
+
+namespace simplx {
+
+/// How the update of a tensor differs from what the optimiser says.
+struct ParameterSettings {
+  double learning_rate_factor = 1;            ///< 0 freezes
+  bool decays = true;                         ///< the optimiser's own weight decay applies
+  std::optional<double> weight_decay = {};    ///< instead of that, whatever `decays` says
+  std::optional<double> epsilon = {}, momentum = {};
+
+  bool frozen() const { return learning_rate_factor == 0; }
+  double weight_decay_or(double own) const { return weight_decay.value_or(decays ? own : 0); }
+  bool operator==(const ParameterSettings&) const = default;
+};
+
+/// The flat buffers of an update, all in the layout of the parameters.
+template <class S>
+struct UpdateBuffers {
+  S *parameters, *gradients, *first_moments, *second_moments;
+};
+
+/// `with` gives the optimiser of a tensor; `update` takes step `step`, counted from 1, over [begin, end), reads
+/// the gradient times a scale (the clip factor) and leaves zeros in its place.
+template <class O, class S>
+concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& settings, const UpdateBuffers<S>& buffers,
+                               long step, double scale, Index i) {
+  { O::name } -> std::convertible_to<std::string_view>;
+  { optimiser.with(settings) } -> std::same_as<O>;
+  optimiser.update(step, scale, buffers, i, i);
+};
+
+/// Calls f.operator()<V>(i) over [begin, end): V is a vector, and a single element for what is left.
+template <class S, class F>
+__attribute__((always_inline)) inline void each_vector(Index begin, Index end, const F& f) {
+  Index i = begin;
+  for (; i + lanes<S> <= end; i += lanes<S>) f.template operator()<Vec<S>>(i);
+  for (; i < end; ++i) f.template operator()<S>(i);
+}
+
+}  // namespace simplx

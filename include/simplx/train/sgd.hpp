@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/sgd.hpp
+/// Gradient descent with heavy-ball momentum over a flat range of parameters, in one pass.
+///
+///     d = scale * gradient + decay p,   m <- momentum m + d
+///     p <- p - lr m;   with Nesterov's look-ahead p <- p - lr (d + momentum m)
+///
+/// As in PyTorch with dampening 0: the rate is outside of m, so that a schedule acts at once, and decay is coupled
+/// (a part of the gradient, and so of m, after clipping), unlike AdamW's.
+
+#include <simplx/train/optimiser.hpp>
+
+namespace simplx {
+
+struct Sgd {
+  static constexpr const char* name = "sgd";
+
+  double learning_rate = 1e-2;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+
+  Sgd with(const ParameterSettings& settings) const {
+    Sgd own = *this;
+    own.learning_rate *= settings.learning_rate_factor;
+    own.momentum = settings.momentum.value_or(momentum);
+    own.weight_decay = settings.weight_decay_or(weight_decay);
+    return own;
+  }
+
+  /// One step over [begin, end); m is the first moment and begins at zero, so that no step is special.
+  ///
+  /// Cost    24 bytes of memory traffic for each float parameter; an element's result does not depend on the range
+  template <class S>
+  void update(long, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
+    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
+    S* __restrict first_moment = buffers.first_moments;
+    const S rate = static_cast<S>(learning_rate), held = static_cast<S>(momentum);
+    const S decay = static_cast<S>(weight_decay), scale = static_cast<S>(gradient_scale);
+    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
+      const V p = load<V>(parameter + i);
+      const V d = load<V>(gradient + i) * scale + decay * p;
+      const V m = held * load<V>(first_moment + i) + d;
+      store(first_moment + i, m);
+      store(parameter + i, p - rate * (nesterov ? d + held * m : m));
+      store(gradient + i, V{});
+    });
+  }
+};
+
+}  // namespace simplx

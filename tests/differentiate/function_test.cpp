@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/differentiate/function.hpp>
+
+#include <simplx/differentiate/directional.hpp>
+#include <simplx/ops/columns.hpp>
+#include <simplx/ops/matmul.hpp>
+#include <simplx/ops/softmax.hpp>
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace simplx;
+
+namespace {
+
+inline constexpr auto least_squares = [] {
+  auto A = input("A", rows_of(Axis::batch, 3)), y = input("y", rows_of(Axis::batch, 1));
+  auto w = variable("w", fixed_shape(3, 1));
+  return sum(square(A * w - y));
+};
+
+inline constexpr auto rosenbrock = [] {
+  auto x = variable("x", fixed_shape(1, 1)), y = variable("y", fixed_shape(1, 1));
+  return square(1.0 - x) + 100.0 * square(y - square(x));
+};
+
+struct Both {
+  Expr value, norms;
+};
+inline constexpr auto several = [] {
+  auto x = variable("x", rows_of(Axis::batch, 4));
+  auto w = vector("w", 4, constant(2));
+  return Both{sum(x * w), sum(square(x) * w, Over::columns)};
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("differentiate/function");
+
+TEST_CASE("least squares bound to Eigen objects, in place and copied") {
+  const Index n = 7;
+  const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> A = Eigen::MatrixXd::Random(n, 3);
+  const Eigen::MatrixXd column_major = A;
+  const Eigen::VectorXd y = Eigen::VectorXd::Random(n), w = Eigen::VectorXd::Random(3);
+  const Eigen::VectorXd expected = 2 * A.transpose() * (A * w - y);
+  Function<least_squares> f;
+  f.bind<"A">(A).bind<"y">(y).set<"w">(w);
+  CHECK(f.value_and_grad() == doctest::Approx((A * w - y).squaredNorm()));
+  CHECK((f.gradient<"w">() - expected).norm() < 1e-12);
+  Function<least_squares> g;
+  g.set<"A">(column_major).set<"y">(std::vector<double>(y.data(), y.data() + n)).set<"w">(w.transpose());
+  CHECK(g.value() == doctest::Approx((A * w - y).squaredNorm()));
+  // Fewer rows, then more.
+  for (const Index rows : {3, 50}) {
+    const Eigen::MatrixXd B = Eigen::MatrixXd::Random(rows, 3);
+    const Eigen::VectorXd z = Eigen::VectorXd::Random(rows);
+    g.set<"A">(B).set<"y">(z);
+    CHECK(g.value_and_grad() == doctest::Approx((B * w - z).squaredNorm()));
+    CHECK((g.gradient<"w">() - 2 * B.transpose() * (B * w - z)).norm() < 1e-12);
+  }
+}
+
+TEST_CASE("numbers") {
+  Function<rosenbrock> f;
+  f.set<"x">(-1.2).set<"y">(1);
+  CHECK(f.value_and_grad() == doctest::Approx(24.2));
+  CHECK(f.gradient<"x">()(0) == doctest::Approx(-215.6));
+  CHECK(f.gradient<"y">()(0) == doctest::Approx(-88));
+}
+
+TEST_CASE("several results: any of them can be pulled back") {
+  Function<several> f;
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Random(5, 4);
+  f.set<"x">(x);
+  f.forward();
+  CHECK(f.output<0>()(0) == doctest::Approx(2 * x.sum()));
+  CHECK((f.output<1>() - 2 * x.rowwise().squaredNorm()).norm() < 1e-12);
+  f.seed<0>().setZero();
+  f.seed<1>().setOnes();
+  f.backward();
+  CHECK((f.gradient<"x">() - 4 * x).norm() < 1e-12);
+  CHECK((f.gradient<"w">() - x.colwise().squaredNorm()).norm() < 1e-12);
+}
+
+TEST_CASE("what does not fit is refused with both sizes") {
+  Function<least_squares> f;
+  CHECK_THROWS_WITH_AS(f.forward(), doctest::Contains("'A' was never set"), Error);
+  CHECK_THROWS_WITH_AS(f.set<"A">(Eigen::MatrixXd(5, 4)), doctest::Contains("A is given 5 x 4"), Error);
+  f.set<"A">(Eigen::MatrixXd(5, 3)).set<"y">(Eigen::VectorXd(4)).set<"w">(Eigen::VectorXd(3));
+  CHECK_THROWS_WITH_AS(f.value(), doctest::Contains("'y' has 4 rows"), Error);
+}
+
+TEST_CASE("Jacobian and Hessian along a direction") {
+  Directional<rosenbrock> d;
+  d.set<"x">(-1.2, 2.0).set<"y">(1.0, 3.0);
+  d.jvp();
+  CHECK(d.tangent()(0) == doctest::Approx(-215.6 * 2 - 88 * 3));
+  d.hvp();
+  CHECK(d.gradient<"x">()(0) == doctest::Approx(-215.6));
+  // H = [[1200 x^2 - 400 y + 2, -400 x], [-400 x, 200]]
+  CHECK(d.hessian_product<"x">()(0) == doctest::Approx((1200 * 1.44 - 400 + 2) * 2 + 480 * 3));
+  CHECK(d.hessian_product<"y">()(0) == doctest::Approx(480 * 2 + 200 * 3));
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/ops/functions.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+
+/// 19 columns: whole vectors of every width, and a remainder.
+template <class F>
+using Wide = test::OnTokens<F>;
+
+constexpr Expr positive(Expr x) { return square(x) + 0.5; }  // so that roots and logarithms exist
+constexpr Expr row(Expr x) { return vector("row", width(x), constant(0.7)); }
+
+#define SIMPLX_CASE(name, expression)                                \
+  struct name {                                                      \
+    constexpr Expr operator()(Expr x) const { return expression; }   \
+  }
+
+SIMPLX_CASE(Exp, exp(x));
+SIMPLX_CASE(Log, log(positive(x)));
+SIMPLX_CASE(Log1p, log1p(positive(x)));
+SIMPLX_CASE(SinCos, sin(x) * cos(2.0 * x));
+SIMPLX_CASE(Tanh, tanh(x));
+SIMPLX_CASE(Sigmoid, sigmoid(x));
+SIMPLX_CASE(Softplus, softplus(x));
+SIMPLX_CASE(Erf, erf(x));
+SIMPLX_CASE(Roots, sqrt(positive(x)) + rsqrt(positive(x)));
+SIMPLX_CASE(Powers, pow(positive(x), row(x)) + pow(x, 3.0) + square(x));
+SIMPLX_CASE(Abs, abs(x) * x);
+SIMPLX_CASE(Extremes, max(x, row(x)) + min(x, vector("other", width(x)) * x));
+SIMPLX_CASE(Clamped, clamp(x, scalar("low", constant(-0.8)), scalar("high", constant(0.9))));
+SIMPLX_CASE(Selected, select(x > row(x), square(x), x) + select(x < 0.0, x, vector("other", width(x))));
+#undef SIMPLX_CASE
+
+}  // namespace
+
+TEST_SUITE_BEGIN("ops/functions");
+
+TEST_CASE_TEMPLATE_DEFINE("derivatives of every order", T, derivatives) {
+  static constexpr Wide<T> model{19};
+  test::check_op<model>({.step = 0.01});
+  CHECK(test::distance_to_reference<model, float>() < 1e-5);
+}
+TEST_CASE_TEMPLATE_INVOKE(derivatives, Exp, Log, Log1p, SinCos, Tanh, Sigmoid, Softplus, Erf, Roots, Powers, Abs, Extremes,
+                          Clamped, Selected);
+
+TEST_CASE("values and derivatives where functions have kinks") {
+  CHECK(op<"abs">::d<0>(5.0, 0.0, 0.0) == 0);
+  CHECK(op<"max">::d<0>(5.0, 1.0, 1.0, 1.0) == 2.5);
+  CHECK(op<"max">::d<1>(5.0, 1.0, 1.0, 1.0) == 2.5);
+  CHECK(op<"min">::d<0>(5.0, 1.0, 1.0, 2.0) == 5);
+  CHECK(op<"min">::d<1>(5.0, 1.0, 1.0, 2.0) == 0);
+  CHECK(op<"clamp">::f(3.0, -1.0, 2.0) == 2);
+  CHECK(op<"clamp">::d<0>(5.0, 2.0, 2.0, -1.0, 2.0) == 5);  // at the limit x still moves
+  CHECK(op<"clamp">::d<2>(5.0, 2.0, 3.0, -1.0, 2.0) == 5);
+  CHECK(op<"greater">::f(2.0, 1.0) == 1);
+  CHECK(op<"greater">::f(1.0, 1.0) == 0);
+  CHECK(op<"pow">::d<1>(1.0, 0.0, 0.0, 2.0) == 0);
+  CHECK(op<"softplus">::f(1000.0) == 1000);
+  CHECK(op<"softplus">::f(-1000.0) == 0);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/ops/reduce.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+
+struct SumAll {
+  constexpr Expr operator()(Expr x) const { return sum(square(x) * vector("row", width(x))); }
+};
+struct SumRows {
+  constexpr Expr operator()(Expr x) const { return sum(x * x + vector("row", width(x)), Over::rows) * vector("other", width(x)); }
+};
+struct SumColumns {
+  constexpr Expr operator()(Expr x) const { return x * sum(square(x), Over::columns) + sum(x, Over::columns); }
+};
+struct Means {
+  constexpr Expr operator()(Expr x) const { return (x - mean(x, Over::columns)) * (square(x) - mean(square(x), Over::rows)) + mean(x); }
+};
+struct Maxima {
+  constexpr Expr operator()(Expr x) const { return maximum(x, Over::columns) * x + maximum(x * x, Over::rows) + maximum(x); }
+};
+struct OfProducts {  // a product is stored, then summed; once it is used beside the sum
+  constexpr Expr operator()(Expr x) const {
+    auto y = x * weight("w", width(x), width(x), normal(0.3));
+    return y * sum(exp(y) + y, Over::rows) + sum(x * weight("v", width(x), 3), Over::all);
+  }
+};
+struct OfWeights {  // sums of values without a run-time axis
+  constexpr Expr operator()(Expr x) const {
+    auto w = weight("w", width(x), 3, normal(1));
+    auto column = sum(w * scalar("s"), Over::columns);  // (width, 1)
+    return x * column + x * sum(w) + sum(square(w), Over::rows) * weight("v", 3, width(x));
+  }
+};
+struct Error2 {
+  constexpr Expr operator()(Expr x) const { return mean_squared_error(x, vector("target", width(x))); }
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("ops/reduce");
+
+TEST_CASE_TEMPLATE_DEFINE("derivatives of every order", T, derivatives) {
+  static constexpr test::OnTokens<T> model{19}, narrow{1};
+  test::check_op<model>({.step = 0.01});
+  test::check_op<narrow>({.step = 0.01});
+  CHECK(test::distance_to_reference<model, float>() < 1e-5);
+}
+TEST_CASE_TEMPLATE_INVOKE(derivatives, SumAll, SumRows, SumColumns, Means, Maxima, OfProducts, OfWeights, Error2);
+
+TEST_CASE("a sum ends the loop of what it sums") {
+  static constexpr test::OnTokens<SumAll> model{8};
+  static_assert(GraphOf<model>::fusion.steps == 2);  // square, product and sum; the result
+  static_assert(GraphOf<model>::layout.kept == Columns{});  // x and row are not the model's to keep
+}
+
+TEST_CASE("by hand") {
+  static constexpr test::OnTokens<Means> means{2};
+  Evaluation<means> run(Rows{.tokens = 2});
+  std::ranges::copy(std::array{1.0, 3.0, 5.0, 9.0}, run.input("x").begin());
+  run.forward();
+  // mean over columns 2, 7; of squares over rows 13, 45; over all 4.5
+  CHECK(run.output()[0] == doctest::Approx((1 - 2) * (1 - 13) + 4.5));
+  CHECK(run.output()[3] == doctest::Approx((9 - 7) * (81 - 45) + 4.5));
+}
+
+TEST_CASE("the first of several largest elements gets the gradient; NaN is not lost") {
+  static constexpr auto highest = [] { return maximum(variable("x", rows_of(Axis::tokens, 3)), Over::columns); };
+  Evaluation<highest> run(Rows{.tokens = 2});
+  std::ranges::copy(std::array{1.0, 2.0, 2.0, 0.0, -1.0, std::nan("")}, run.input("x").begin());
+  run.forward();
+  CHECK(run.output()[0] == 2);
+  CHECK(std::isnan(run.output()[1]));
+  std::ranges::fill(run.seed(), 1.0);
+  run.backward();
+  CHECK(run.input_gradient("x")[1] == 1);
+  CHECK(run.input_gradient("x")[2] == 0);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/ops/rotary.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+struct Turned {
+  constexpr Expr operator()(Expr x) const {
+    return rotary(x * vector("row", width(x)), 2, hyper("base", 100)) * x;
+  }
+};
+inline constexpr test::OnTokens<Turned> turned{12};
+inline constexpr auto plain = [] { return rotary(input("x", rows_of(Axis::tokens, 4)), 1, hyper("base", 10000)); };
+}  // namespace
+
+TEST_SUITE_BEGIN("ops/rotary");
+
+TEST_CASE("derivatives of every order") {
+  test::check_op<turned>();
+  CHECK(test::distance_to_reference<turned, float>() < 1e-5);
+}
+
+TEST_CASE("by hand, positions counted within each sequence") {
+  const std::vector<Index> lengths{2, 1};
+  Evaluation<plain> run(Rows{.tokens = 3}, 0, lengths);
+  for (std::size_t i = 0; i < 12; ++i) run.input("x")[i] = i % 2 == 0 ? 1 : 0;
+  run.forward();
+  CHECK(run.output()[0] == 1);
+  CHECK(run.output()[4] == doctest::Approx(std::cos(1.0)));
+  CHECK(run.output()[5] == doctest::Approx(std::sin(1.0)));
+  CHECK(run.output()[6] == doctest::Approx(std::cos(0.01)));
+  CHECK(run.output()[8] == 1);
+}
+
+TEST_CASE("scores depend on the distance alone") {
+  Evaluation<plain> run(Rows{.tokens = 9});
+  for (std::size_t t = 0; t < 9; ++t) {
+    for (std::size_t i = 0; i < 4; ++i) run.input("x")[4 * t + i] = normal(3, i);
+  }
+  run.forward();
+  const auto score = [&](std::size_t a, std::size_t b) {
+    double total = 0;
+    for (std::size_t i = 0; i < 4; ++i) total += run.output()[4 * a + i] * run.output()[4 * b + i];
+    return total;
+  };
+  CHECK(score(2, 0) == doctest::Approx(score(8, 6)));
+  CHECK(score(5, 1) == doctest::Approx(score(7, 3)));
+  CHECK(score(5, 1) != doctest::Approx(score(7, 4)));
+}
+
+TEST_SUITE_END();

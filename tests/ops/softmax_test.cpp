@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/ops/softmax.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+struct Softmax {
+  constexpr Expr operator()(Expr x) const { return softmax(x * vector("row", width(x))) * x; }
+};
+struct LogSoftmax {
+  constexpr Expr operator()(Expr x) const { return log_softmax(x * vector("row", width(x))) * x; }
+};
+struct LogSumExp {
+  constexpr Expr operator()(Expr x) const {
+    auto y = x * vector("row", width(x));
+    return log_sum_exp(y, Over::columns) * x + log_sum_exp(y, Over::rows) + log_sum_exp(y);
+  }
+};
+struct Results {
+  Expr softmax, log_softmax, log_sum_exp, total;
+};
+inline constexpr auto all = [] {
+  auto x = input("x", rows_of(Axis::batch, 3));
+  return Results{softmax(x), log_softmax(x), log_sum_exp(x, Over::columns), log_sum_exp(x)};
+};
+}  // namespace
+
+TEST_SUITE_BEGIN("ops/softmax");
+
+TEST_CASE_TEMPLATE_DEFINE("derivatives of every order", T, derivatives) {
+  static constexpr test::OnTokens<T> model{19}, narrow{1};
+  test::check_op<model>({.step = 0.01});
+  test::check_model<narrow>();
+  CHECK(test::distance_to_reference<model, float>() < 1e-5);
+}
+TEST_CASE_TEMPLATE_INVOKE(derivatives, Softmax, LogSoftmax, LogSumExp);
+
+TEST_CASE("values, and arguments that would overflow") {
+  Evaluation<all> run(Rows{.batch = 2});
+  std::ranges::copy(std::array{std::log(1.0), std::log(2.0), std::log(5.0), 1000.0, 1000.0, -1000.0}, run.input("x").begin());
+  run.forward();
+  CHECK(run.output(0)[1] == doctest::Approx(0.25));
+  CHECK(run.output(1)[2] == doctest::Approx(std::log(0.625)));
+  CHECK(run.output(2)[0] == doctest::Approx(std::log(8.0)));
+  CHECK(run.output(0)[3] == doctest::Approx(0.5));
+  CHECK(run.output(1)[5] == doctest::Approx(-2000 - std::log(2.0)));
+  CHECK(run.output(2)[1] == doctest::Approx(1000 + std::log(2.0)));
+  CHECK(run.output(3)[0] == doctest::Approx(1000 + std::log(2.0)));
+}
+
+TEST_SUITE_END();
