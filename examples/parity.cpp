@@ -63,13 +63,14 @@ std::vector<std::string> faults_of_text(const SafetensorsFile& file) {
   };
   const bool has_tokens = usable("tokens", tokens), has_targets = usable("targets", targets);
   if (has_tokens && has_targets && tokens->shape != targets->shape) {
-    faults.push_back(fmt::format("mis-shaped: targets is {}, but tokens is {}", spelt(targets->shape), spelt(tokens->shape)));
+    faults.push_back(
+        fmt::format("mis-shaped: targets is {}, but tokens is {}", spelt(targets->shape), spelt(tokens->shape)));
   }
   const auto outside = [&](const char* name, std::span<const std::int32_t> values, std::int32_t besides) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       if ((values[i] >= 0 && values[i] < PARITY_VOCAB) || values[i] == besides) continue;
-      faults.push_back(fmt::format("out of range: {} holds {} at place {}, the vocabulary ends at {}{}", name, values[i], i,
-                                   PARITY_VOCAB - 1, besides < 0 ? fmt::format(" ({} for no label)", besides) : ""));
+      faults.push_back(fmt::format("out of range: {} holds {} at place {}, not one of 0 to {}{}", name, values[i], i,
+                                   PARITY_VOCAB - 1, besides < 0 ? fmt::format(" or {}", besides) : ""));
       return;  // one tells enough
     }
   };
@@ -82,7 +83,8 @@ std::vector<std::string> faults_of_text(const SafetensorsFile& file) {
 }
 
 /// Refuses a file unless it holds exactly what the model needs; names everything that is wrong.
-void check(const fs::path& path, const SafetensorsFile& file, const std::string& block, const std::vector<TensorInfo>& weights) {
+void check(const fs::path& path, const SafetensorsFile& file, const std::string& block,
+           const std::vector<TensorInfo>& weights) {
   std::vector<std::string> faults;
   std::set<std::string> known{"tokens", "targets"};
   for (const TensorInfo& weight : weights) {
@@ -101,7 +103,8 @@ void check(const fs::path& path, const SafetensorsFile& file, const std::string&
     }
   }
   for (const Tensor& tensor : file.tensors()) {
-    if (!known.contains(tensor.name)) faults.push_back(fmt::format("extra: {}, which the model does not have", tensor.name));
+    if (known.contains(tensor.name)) continue;
+    faults.push_back(fmt::format("extra: {}, which the model does not have", tensor.name));
   }
   std::ranges::move(faults_of_text(file), std::back_inserter(faults));
   if (faults.empty()) return;

@@ -91,11 +91,12 @@ void add_models(std::vector<Model>& models) {
 
 }  // namespace
 
-template <>
-std::vector<Model> models_of_part<PARITY_PART>() {
+template <int part>
+std::vector<Model> models_of_part() {
   std::vector<Model> models;
-  add_models<PARITY_PART>(models);
+  add_models<part>(models);
   return models;
 }
+template std::vector<Model> models_of_part<PARITY_PART>();
 
 }  // namespace parity

@@ -53,7 +53,7 @@ struct Model {
   Results (*evaluate)(const simplx::SafetensorsFile&) = nullptr;  ///< of a file that has been checked
 };
 
-/// The models of one part.
+/// The models of one part; defined in models.cpp.
 template <int part>
 std::vector<Model> models_of_part();
 

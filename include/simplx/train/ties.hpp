@@ -29,24 +29,26 @@ enum class Ties : signed char { none, last_layer, all_layers };
 /// Errors  throws Error if a layer lacks one of the two
 /// Cost    last_layer: two products of d x d matrices for each layer
 template <class S>
-void tie_projections(const std::vector<TensorInfo>& constants, Ties ties, S* buffer, const std::string& stack = "blocks") {
+void tie_projections(const std::vector<TensorInfo>& constants, Ties ties, S* buffer,
+                     const std::string& stack = "blocks") {
   if (ties == Ties::none) return;
   using Square = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const auto name_of = [&](int layer, const char* which) {
+    return stack + "." + std::to_string(layer) + ".attention." + which + ".base";
+  };
   const auto find = [&](int layer, const char* which) {
-    const std::string name = stack + "." + std::to_string(layer) + ".attention." + which + ".base";
-    return std::pair(name, std::ranges::find(constants, name, &TensorInfo::name));
+    return std::ranges::find(constants, name_of(layer, which), &TensorInfo::name);
   };
   const auto matrix = [&](int layer, const char* which) {
-    const auto [name, found] = find(layer, which);
+    const auto found = find(layer, which);
     if (found == constants.end()) {
-      throw Error("the model has no " + name + " to tie",
+      throw Error("the model has no " + name_of(layer, which) + " to tie",
                   "ties need V and P reparameterised with a base that is not the identity, as in shaped_reparam");
     }
     return Eigen::Map<Square>(buffer + found->offset, found->shape.rows, found->shape.cols);
   };
-  int layers = 0;
-  while (find(layers, "value").second != constants.end() || find(layers, "projection").second != constants.end()) ++layers;
-  const int last = std::max(layers - 1, 0);
+  int last = 0;  // a layer that has only one of the two is found and refused
+  while (find(last + 1, "value") != constants.end() || find(last + 1, "projection") != constants.end()) ++last;
   if (ties == Ties::all_layers) {
     for (int layer = 0; layer <= last; ++layer) matrix(layer, "projection") = matrix(layer, "value").transpose();
     return;
