@@ -13,7 +13,8 @@ inline constexpr Decoder pre_ln_model{.block = pre_ln, .vocab = 64, .width = 64,
 TEST_SUITE_BEGIN("train/initialise");
 
 TEST_CASE("orthogonal matrices have orthonormal rows, or columns where those are fewer, whatever they are") {
-  for (const auto& [rows, cols] : {std::pair<Index, Index>{48, 48}, {5, 9}, {9, 5}}) {
+  for (const auto& size : {std::pair<Index, Index>{48, 48}, {5, 9}, {9, 5}}) {
+    const Index rows = size.first, cols = size.second;
     const TensorInfo tensor{"w", fixed_shape(rows, cols), 2, 0, orthogonal, true};
     std::vector<double> w(static_cast<std::size_t>(rows * cols)), other(w.size());
     initialise(tensor, 3, w.data());
