@@ -5,7 +5,7 @@
 
 using namespace simplx;
 
-/// SAS-P of "Simplifying Transformer Blocks": X_out = beta_SA SA(N) + beta_FF MLP(N), N = Norm(X).
+/// SAS-P of "Simplifying Transformer Blocks": X_out = beta_SA ShapedAttention(N) + beta_FF MLP(N), N = Norm(X).
 struct MyBlock {
   ShapedAttention attention;
   Mlp mlp;

@@ -9,8 +9,12 @@
 #define SIMPLX_VERSION_PATCH 0
 
 #include <simplx/blocks/block.hpp>
+#include <simplx/blocks/parallel.hpp>
 #include <simplx/blocks/pre_ln.hpp>
+#include <simplx/blocks/sas.hpp>
 #include <simplx/blocks/sas_p.hpp>
+#include <simplx/blocks/shaped_reparam.hpp>
+#include <simplx/blocks/v_skip_init.hpp>
 #include <simplx/core/describe.hpp>
 #include <simplx/core/parameters.hpp>
 #include <simplx/models/decoder.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/blocks/block.hpp>
 
-#include "support.hpp"
+#include "three_layers.hpp"
 
 #include <simplx/blocks/pre_ln.hpp>
 #include <simplx/blocks/sas_p.hpp>
@@ -10,22 +10,14 @@ using namespace simplx;
 
 namespace {
 
-/// Three layers of a block, so that the first and the others are compared.
-template <class B>
-struct ThreeLayers {
-  B block;
-  Index width = 32;
-  constexpr Expr operator()() const { return stack("blocks", 3, block, variable("x", rows_of(Axis::tokens, width))); }
-};
+using test::ThreeLayers;
 
-inline constexpr ThreeLayers<PreLn> pre_ln_equation{{{4}, {64}}};
-inline constexpr ThreeLayers<Block<pre_ln>> pre_ln_token{{4, 64}};
-inline constexpr ThreeLayers<SasP> sas_p_equation{{{4}, {64}}};
-inline constexpr ThreeLayers<Block<sas_p>> sas_p_token{{4, 64}};
-inline constexpr ThreeLayers<ConfiguredBlock> sas_p_value{{sas_p, 4, 64}};
+inline constexpr ThreeLayers<PreLn> pre_ln_equation{{{4}, {64}}, 32};
+inline constexpr ThreeLayers<SasP> sas_p_equation{{{4}, {64}}, 32};
+inline constexpr ThreeLayers<Block<sas_p>> sas_p_token{{4, 64}, 32};
+inline constexpr ThreeLayers<ConfiguredBlock> sas_p_value{{sas_p, 4, 64}, 32};
 
-// A token and its equation are one graph.
-static_assert(same_graph<pre_ln_equation, pre_ln_token>());
+// A token and its equation are one graph, as a type and as a value.
 static_assert(same_graph<sas_p_equation, sas_p_token>() && same_graph<sas_p_equation, sas_p_value>());
 static_assert(!same_graph<pre_ln_equation, sas_p_equation>());
 
@@ -34,16 +26,44 @@ constexpr BlockConfig without_first_value = [] {
   config.first_value = false;
   return config;
 }();
-inline constexpr ThreeLayers<Block<without_first_value>> sas_p_identity_value{{4, 64}};
+inline constexpr ThreeLayers<Block<without_first_value>> sas_p_identity_value{{4, 64}, 32};
 static_assert(!same_graph<sas_p_token, sas_p_identity_value>());
 static_assert(parameters<sas_p_token> - parameters<sas_p_identity_value> == 32 * 32 + 2);
 
+// An MLP of no given width is four times as wide as x, in the equation, its token and the decoder.
+inline constexpr ThreeLayers<SasP> wide_equation{{{4}, {}}, 32};
+inline constexpr ThreeLayers<Block<sas_p>> wide_token{{.heads = 4}, 32};
+static_assert(same_graph<wide_equation, wide_token>());
+static_assert(parameter_shape<wide_token>("blocks.1.mlp.up.weight") == fixed_shape(32, 128));
+
+// beta fixed at 0 and alpha at 1 around the identity: nothing is left of a value matrix (blocks.md 6.6).
+constexpr BlockConfig erased = [] {
+  BlockConfig config = without_first_value;
+  config.value = config.projection = reparameterised(identity, fixed_at(1), fixed_at(0));
+  return config;
+}();
+inline constexpr ThreeLayers<Block<erased>> sas_p_erased{{4, 64}, 32};
+static_assert(same_graph<sas_p_identity_value, sas_p_erased>());
+
+// V and P have gains and bases of their own.
+constexpr BlockConfig different = [] {
+  BlockConfig config = without_first_value;
+  config.value = reparameterised(normal_by_rows, fixed_at(0.5), trainable(0.1));
+  config.projection = reparameterised(identity, trainable(2), fixed_at(0.2));
+  return config;
+}();
+inline constexpr ThreeLayers<Block<different>> separate{{2, 24}};
+
 // Switches beyond the two tokens: skips and gains that are fixed, biases, other norms.
 constexpr BlockConfig everything{
-    .branches = Branches::parallel, .norm = Norm::layer_norm, .norm_epsilon = 1e-5, .query_key_bias = true,
-    .value_projection_bias = true, .attention_skip = no_branch, .attention_gain = fixed_at(0.5),
-    .mlp_skip = trainable(0.7), .mlp_gain = trainable(0.1), .mlp_bias = true};
-inline constexpr ThreeLayers<Block<everything>> switches{{2, 24}, 16};
+    .branches = Branches::parallel, .norm = Norm::layer_norm, .norm_epsilon = 1e-5, .alibi = true, .query_key_bias = true,
+    .value_projection_bias = true, .attention_skip = no_skip, .attention_gain = fixed_at(0.5),
+    .mlp_skip = fixed_at(0.7), .mlp_gain = trainable(0.1), .mlp_bias = true};
+constexpr BlockConfig sequential{
+    .norm = Norm::rms_norm_inside, .attention_skip = trainable(0.9), .attention_gain = trainable(0.8),
+    .mlp_skip = trainable(0.7), .activation = Activation::leaky_relu, .slope = 0.1};
+inline constexpr ThreeLayers<Block<sequential>> inner{{2, 24}};
+inline constexpr ThreeLayers<Block<everything>> switches{{2, 24}};
 
 }  // namespace
 
@@ -55,7 +75,7 @@ TEST_CASE("initial values are no part of a graph, switches are") {
     config.mlp_gain = trainable(1);
     return config;
   }();
-  static constexpr ThreeLayers<Block<louder>> loud{{4, 64}};
+  static constexpr ThreeLayers<Block<louder>> loud{{4, 64}, 32};
   static_assert(same_graph<sas_p_token, loud>());
 }
 
@@ -66,9 +86,19 @@ TEST_CASE("both blocks hold against differences, on both paths") {
 
 TEST_CASE("switches of the configuration that the two tokens leave alone work too") {
   test::check_model<switches>({.step = 1e-3});
-  CHECK(has_parameter<switches>("blocks.2.mlp_skip"));
+  CHECK(!has_parameter<switches>("blocks.2.mlp_skip"));
   CHECK(!has_parameter<switches>("blocks.2.attention_gain"));  // fixed, not trained
   CHECK(has_parameter<switches>("blocks.2.attention.value.bias"));
+  test::check_model<inner>({.step = 1e-3});
+  CHECK(has_parameter<inner>("blocks.0.attention_skip"));
+  test::check_model<separate>({.step = 1e-3});
+  CHECK(!has_parameter<separate>("blocks.0.attention.value.alpha"));
+  CHECK(has_parameter<separate>("blocks.0.attention.value.beta"));
+  CHECK(has_parameter<separate>("blocks.0.attention.projection.alpha"));
+  CHECK(!has_parameter<separate>("blocks.0.attention.projection.beta"));
+  Evaluation<separate> run(Rows{.tokens = 2});
+  CHECK(run.parameter("blocks.0.attention.projection.alpha")[0] == 2);
+  CHECK(run.parameter("blocks.0.attention.value.beta")[0] == 0.1);
 }
 
 TEST_SUITE_END();

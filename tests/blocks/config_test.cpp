@@ -3,25 +3,47 @@
 
 #include <doctest/doctest.h>
 
-#include <string>
-#include <vector>
-
 using namespace simplx;
 
-static_assert(pre_ln.broken_rule().empty() && sas_p.broken_rule().empty());
-static_assert(sas_p.at(0).value == Projection::reparameterised && sas_p.at(1).value == Projection::identity);
-static_assert(BlockConfig{.branches = Branches::parallel}.broken_rule() == Tag("parallel skip"));
-static_assert(BlockConfig{.branches = Branches::parallel, .norm_position = NormPosition::after, .attention_skip = no_branch}
-                  .broken_rule() == Tag("parallel post-norm"));
-static_assert(BlockConfig{.mlp_gain = no_branch}.broken_rule() == Tag("empty branch"));
-static_assert(BlockConfig{.value = Projection::identity, .value_projection_bias = true}.broken_rule() == Tag("bias of identity"));
-static_assert(BlockConfig{.gated = true}.broken_rule() == Tag("later version"));
+namespace {
+constexpr BlockConfig layered{.norm = Norm::none, .first_norm = true, .value = no_projection, .first_value = true};
+constexpr bool breaks(const BlockConfig& config, Tag rule) { return config.broken_rule() == rule; }
+constexpr Projection around(Init base, Gain alpha, Gain beta) { return reparameterised(base, alpha, beta); }
+}  // namespace
 
-TEST_CASE("blocks/config: every token has a name, and none breaks a rule") {
-  std::vector<std::string> names;
-  each_block([&](const char* name, const BlockConfig& config) {
-    names.push_back(name);
-    CHECK(config.broken_rule().empty());
-  });
-  CHECK(names == std::vector<std::string>{"pre_ln", "sas_p"});
+static_assert(BlockConfig{}.broken_rule().empty() && layered.broken_rule().empty());
+static_assert(layered.at(0).value.kind == Projection::Kind::reparameterised && layered.at(0).first_norm);
+static_assert(layered.at(0).value.weights.base == identity && layered.at(0).value.weights.beta == trainable(1));
+static_assert(layered.at(1).value.kind == Projection::Kind::identity && !layered.at(1).first_norm);
+
+// What makes no sense is refused, each for its own reason.
+static_assert(breaks({.branches = Branches::parallel}, "parallel skip"));
+static_assert(breaks({.branches = Branches::parallel, .norm_position = NormPosition::after, .attention_skip = no_skip},
+                     "parallel post-norm"));
+static_assert(breaks({.branches = Branches::parallel, .attention_skip = no_skip, .mlp_skip = trainable(1)}, "parallel skip gain"));
+static_assert(breaks({.mlp_gain = no_skip}, "empty branch") && breaks({.attention_gain = fixed_at(0)}, "empty branch"));
+static_assert(breaks({.value = no_projection, .value_projection_bias = true}, "bias of identity"));
+static_assert(breaks({.projection = around(orthogonal, fixed_at(1), fixed_at(1)), .value_projection_bias = true}, "bias of identity"));
+static_assert(breaks({.first_value = true}, "first value"));
+static_assert(breaks({.value = around(identity, trainable(1), trainable(1)), .first_value = true}, "first value"));
+static_assert(breaks({.first_norm = true}, "first norm"));
+static_assert(breaks({.slope = 1.5}, "leaky slope") && breaks({.slope = -0.1}, "leaky slope"));
+static_assert(breaks({.value = around(orthogonal, fixed_at(0), fixed_at(1))}, "base removed"));
+static_assert(breaks({.projection = around(orthogonal, trainable(1), trainable(0))}, "dead delta"));
+static_assert(breaks({.projection = around(zeros, trainable(1), trainable(1))}, "law of the base"));
+static_assert(breaks({.value = around(normal(0.1), trainable(1), fixed_at(0))}, ""));
+
+// Switches of later versions.
+static_assert(breaks({.norm_position = NormPosition::after}, "later version") && breaks({.gated = true}, "later version"));
+static_assert(breaks({.activation = Activation::gelu}, "later version") && breaks({.mlp_norm = true}, "later version"));
+static_assert(breaks({.query_key_value_norm = true}, "later version") && breaks({.attention_norm = true}, "later version"));
+static_assert(breaks({.head_scale = HeadScale::before_projection}, "later version"));
+static_assert(breaks({.attention_residual_scale = ResidualScale::number}, "later version"));
+static_assert(breaks({.mlp_residual_scale = ResidualScale::vector}, "later version"));
+
+TEST_CASE("blocks/config: of a fixed gain of 0 or 1 only the term's absence or presence is left") {
+  CHECK(fixed_at(0) == no_skip);
+  CHECK(fixed_at(1) == Gain{});
+  CHECK(fixed_at(0.5).kind == Gain::Kind::fixed);
+  CHECK(trainable(1) != Gain{});
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/blocks/sas_p.hpp>
 
-#include "support.hpp"
+#include "three_layers.hpp"
 
 using namespace simplx;
 
@@ -12,6 +12,24 @@ struct Two {
   }
 };
 inline constexpr Two two{};
+
+inline constexpr test::ThreeLayers<SasP> equation{{{.heads = 2}, {24}}};
+inline constexpr test::ThreeLayers<SasP> with_alibi{{{.heads = 2, .alibi = true}, {24}}};
+inline constexpr test::ThreeLayers<SasPSkipInit> skip_init{{{.heads = 2}, {24}}};
+inline constexpr test::ThreeLayers<SasPNoNorm> no_norm{{{.heads = 2}, {24}}};
+inline constexpr test::ThreeLayers<SasPNormFree> norm_free{{{.heads = 2}, {24}}};
+inline constexpr test::ThreeLayers<SasPReparam> reparam{{2, {24}}};
+static_assert(same_graph<equation, test::token<sas_p>>());
+static_assert(same_graph<with_alibi, test::token<sas_p_alibi>>());
+static_assert(same_graph<skip_init, test::token<sas_p_skip_init>>());
+static_assert(same_graph<no_norm, test::token<sas_p_no_norm>>());
+static_assert(same_graph<norm_free, test::token<sas_p_norm_free>>());
+static_assert(same_graph<reparam, test::token<sas_p_reparam_trainable>>());
+
+// 2d^2 + 2dF + d + 3H + 2 a block, and d^2 + 2 for the first value.
+static_assert(parameters<equation> == 3 * (2 * 256 + 2 * 16 * 24 + 16 + 3 * 2 + 2) + 256 + 2);
+static_assert(parameters<no_norm> == parameters<norm_free> + 2 * 16);
+static_assert(parameters<reparam> == parameters<equation> + (3 * 2 - 1) * (256 + 2));
 static_assert(parameter_shape<two>("blocks.0.attention.value.delta") == fixed_shape(16, 16));
 static_assert(!has_parameter<two>("blocks.1.attention.value.delta"));
 static_assert(parameter_shape<two>("blocks.1.attention.gamma") == fixed_shape(1, 2));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// expect: error: .*simplx: parallel branches have one skip, mlp_skip \(alpha_comb\): set .attention_skip = no_branch
+// expect: error: .*simplx: parallel branches have one skip, mlp_skip \(alpha_comb\): set .attention_skip = no_skip
 #include <simplx/simplx.hpp>
 
 using namespace simplx;
 
 constexpr BlockConfig block{.branches = Branches::parallel
 #ifdef FIXED
-    , .attention_skip = no_branch
+    , .attention_skip = no_skip
 #endif
 };
 inline constexpr Decoder model{.block = block};

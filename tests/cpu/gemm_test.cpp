@@ -54,7 +54,7 @@ void check_product(Index rows) {
   CHECK(packed.back() == 77);
 
   auto c = before, d = before, e = before;
-  gemm<K, N, Write::store>(rows, a.data() + 1, packed.data() + 1, c.data() + 1, Identity{});
+  gemm<K, N, Write::store>(rows, a.data() + 1, packed.data() + 1, c.data() + 1, NoEpilogue{});
   gemm<K, N, Write::store>(rows, a.data() + 1, packed.data() + 1, d.data() + 1, Place{});
   gemm<K, N, Write::accumulate>(rows, a.data() + 1, packed.data() + 1, e.data() + 1, Place{});
   const auto expected = product(rows, K, N, a.data() + 1, K, 1, b.data() + 1);

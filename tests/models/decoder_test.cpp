@@ -1,80 +1,24 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/models/decoder.hpp>
 
-#include "support.hpp"
-
-#include <simplx/io/safetensors.hpp>
+#include "golden.hpp"
 
 using namespace simplx;
+using test::agrees_with, test::with_logits;
 
 namespace {
 
-inline constexpr Decoder golden_pre_ln{.block = pre_ln, .vocab = 61, .width = 32, .heads = 4, .hidden = 128, .layers = 3, .context = 16};
-inline constexpr Decoder golden_sas_p{.block = sas_p, .vocab = 61, .width = 32, .heads = 4, .hidden = 128, .layers = 3, .context = 16};
-inline constexpr Decoder odd_pre_ln{.block = pre_ln, .vocab = 7, .width = 12, .heads = 2, .hidden = 20, .layers = 2, .context = 16};
-inline constexpr Decoder odd_sas_p{.block = sas_p, .vocab = 7, .width = 12, .heads = 2, .hidden = 20, .layers = 2, .context = 16};
-
-/// The loss and, in addition, the logits.
-template <auto const& model>
-struct WithLogits {
-  struct Results {
-    Expr loss, logits;
-  };
-  constexpr Results operator()() const {
-    const Expr logits = model.logits();
-    return {cross_entropy(logits, indices("labels", Axis::tokens)), logits};
-  }
-};
-template <auto const& model>
-inline constexpr WithLogits<model> with_logits{};
-
-std::span<const double> doubles(const SafetensorsFile& file, const std::string& name) {
-  const Tensor* tensor = file.find(name);
-  REQUIRE_MESSAGE(tensor, name);
-  return {reinterpret_cast<const double*>(tensor->bytes.data()), static_cast<std::size_t>(tensor->elements())};
+/// The sizes of parity.md, and sizes that fit no vector.
+constexpr Decoder regular(const BlockConfig& block) {
+  return {.block = block, .vocab = 61, .width = 32, .heads = 4, .hidden = 128, .layers = 3, .context = 16};
 }
-
-/// max |a - b| / max(floor, max |b|).
-double distance(std::span<const double> a, std::span<const double> b, double floor) {
-  REQUIRE(a.size() == b.size());
-  double difference = 0, largest = floor;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference = std::max(difference, std::abs(a[i] - b[i]));
-    largest = std::max(largest, std::abs(b[i]));
-  }
-  return difference / largest;
+constexpr Decoder odd(const BlockConfig& block, int heads = 2) {
+  return {.block = block, .vocab = 7, .width = 12, .heads = heads, .hidden = 20, .layers = 2, .context = 16};
 }
-
-template <auto const& model, class Backend>
-void agrees_with(const std::string& name) {
-  CAPTURE(name);
-  const SafetensorsFile file = SafetensorsFile::read(std::string(SIMPLX_GOLDEN_DIR) + "/" + name + ".safetensors");
-  const Tensor &tokens = *file.find("tokens"), &targets = *file.find("targets");
-  Evaluation<with_logits<model>, Backend> run(Rows{.tokens = tokens.elements(), .sequences = tokens.shape[0]});
-  std::memcpy(run.indices("tokens").data(), tokens.bytes.data(), tokens.bytes.size());
-  std::memcpy(run.indices("labels").data(), targets.bytes.data(), targets.bytes.size());
-  for (const TensorInfo& tensor : run.tensors().parameters) {
-    std::ranges::copy(doubles(file, tensor.name), run.parameter(tensor.name).begin());
-  }
-  run.forward();
-  double loss = 0;
-  for (const double row : run.output(0)) loss += row;
-  const auto labelled = static_cast<double>(run.indices("labels").size() - static_cast<std::size_t>(std::ranges::count(run.indices("labels"), -100)));
-  loss /= labelled;
-  CHECK(std::abs(loss - doubles(file, "loss")[0]) / doubles(file, "loss")[0] < 1e-10);
-  CHECK(distance(run.output(1), doubles(file, "logits"), 1e-12) < 1e-10);
-  std::ranges::fill(run.seed(0), 1 / labelled);
-  std::ranges::fill(run.seed(1), 0.0);
-  run.backward();
-  double largest = 0;
-  for (const TensorInfo& tensor : run.tensors().parameters) {
-    for (const double g : doubles(file, "grad." + tensor.name)) largest = std::max(largest, std::abs(g));
-  }
-  for (const TensorInfo& tensor : run.tensors().parameters) {
-    CAPTURE(tensor.name);
-    CHECK(distance(run.gradient(tensor.name), doubles(file, "grad." + tensor.name), std::max(1e-12, 1e-3 * largest)) < 1e-10);
-  }
-}
+inline constexpr Decoder golden_pre_ln = regular(pre_ln), golden_sas_p = regular(sas_p);
+inline constexpr Decoder odd_pre_ln = odd(pre_ln), odd_sas_p = odd(sas_p), odd_v_skip_init = odd(v_skip_init),
+                         odd_reparam = odd(shaped_reparam), odd_leaky = odd(sas_no_mlp_skip), odd_no_norm = odd(sas_no_norm);
+inline constexpr Decoder three_sas_p = odd(sas_p_alibi, 3), three_pre_ln = odd(pre_ln_alibi, 3);
 
 inline constexpr Decoder small{.block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24};
 inline constexpr Decoder learned{.block = pre_ln, .vocab = 32, .width = 32, .heads = 2, .layers = 2, .context = 24, .positions = Positions::learned};
@@ -92,6 +36,15 @@ TEST_CASE("logits, loss and every gradient agree with PyTorch") {
 TEST_CASE("the same at widths that are no multiples of a vector") {
   agrees_with<odd_pre_ln, Cpu<double>>("pre_ln_odd");
   agrees_with<odd_sas_p, Cpu<double>>("sas_p_odd");
+  agrees_with<odd_v_skip_init, Cpu<double>>("v_skip_init_odd");
+  agrees_with<odd_reparam, Cpu<double>>("shaped_reparam_odd");
+  agrees_with<odd_leaky, Cpu<double>>("sas_no_mlp_skip_odd");
+  agrees_with<odd_no_norm, Cpu<double>>("sas_no_norm_odd");
+}
+
+TEST_CASE("the same for three heads with ALiBi, whose slopes follow another rule") {
+  agrees_with<three_sas_p, Cpu<double>>("sas_p_alibi_three");
+  agrees_with<three_pre_ln, Cpu<double>>("pre_ln_alibi_three");
 }
 
 TEST_CASE("parameters have the names of checkpoints, and logits alone have the same ones") {

@@ -7,9 +7,12 @@ using namespace simplx;
 
 namespace {
 inline constexpr test::OnTokens<MultiHeadAttention> full{8, {.heads = 2, .query_key_bias = true}};
-inline constexpr test::OnTokens<ShapedAttention> shaped{8, {.heads = 2, .query_key_bias = true, .has_value = true}};
+inline constexpr test::OnTokens<ShapedAttention> shaped{
+    8, {.heads = 2, .query_key_bias = true, .value = {.here = true}}};
+inline constexpr test::OnTokens<SelfAttention<AttentionMatrix::skip_init>> skip_init{8, {.heads = 2, .alibi = true}};
 static_assert(parameters<full> == 4 * 64 + 16 && parameters<shaped> == 2 * 64 + 16 + 64 + 2 + 6);
-static_assert(ShapedAttention{.heads = 2}.at(0).has_value && !ShapedAttention{.heads = 2}.at(1).has_value);
+static_assert(parameters<skip_init> == 2 * 64 + 4);
+static_assert(ShapedAttention{.heads = 2}.at(0).value.here && !ShapedAttention{.heads = 2}.at(1).value.here);
 }  // namespace
 
 TEST_SUITE_BEGIN("nn/attention");
@@ -36,6 +39,19 @@ TEST_CASE("shaped attention begins as the identity, queries at zero") {
   double worst = 0;
   for (std::size_t i = 0; i < run.output().size(); ++i) worst = std::max(worst, std::abs(run.output()[i] - run.input("x")[i]));
   CHECK(worst < 1e-14);
+}
+
+TEST_CASE("alpha I + beta A begins as the identity too: beta is zero at first, and queries besides") {
+  test::check_model<skip_init>();
+  Evaluation<skip_init> run(Rows{.tokens = 20}, 4, {3, 17});
+  test::fill_inputs(run);
+  run.forward();
+  CHECK(std::ranges::equal(run.output(), run.input("x")));
+  CHECK(std::ranges::count(run.parameter("query.weight"), 0.0) == 64);
+  std::ranges::fill(run.parameter("beta"), 1.0);
+  run.forward();
+  CHECK(!std::ranges::equal(run.output(), run.input("x")));
+  CHECK(run.constant("slopes").size() == 2);
 }
 
 TEST_SUITE_END();

@@ -12,10 +12,14 @@ namespace {
 struct Rms {
   constexpr Expr operator()(Expr x) const { return RmsNorm{0.3}(x) + x; }  // a large epsilon, so that its place matters
 };
+struct Inside {
+  constexpr Expr operator()(Expr x) const { return RmsNormInside{0.3}(x) + x; }
+};
 struct Layer {
   constexpr Expr operator()(Expr x) const { return LayerNorm{0.3}(x) + x; }
 };
 inline constexpr test::OnTokens<Rms> rms16{16}, rms5{5}, rms1{1};
+inline constexpr test::OnTokens<Inside> inside16{16}, inside5{5};
 inline constexpr test::OnTokens<Layer> layer16{16}, layer5{5};
 inline constexpr test::OnTokens<RmsNorm> plain_rms{2};
 inline constexpr test::OnTokens<LayerNorm> plain_layer{2};
@@ -28,9 +32,12 @@ TEST_CASE("gradients, at whole vectors and odd widths") {
   test::check_model<rms16>();
   test::check_model<rms5>();
   test::check_model<rms1>();
+  test::check_model<inside16>();
+  test::check_model<inside5>();
   test::check_model<layer16>();
   test::check_model<layer5>();
   CHECK(test::distance_to_reference<rms16, float>() < 1e-5);
+  CHECK(test::distance_to_reference<inside16, float>() < 1e-5);
   CHECK(test::distance_to_reference<layer16, float>() < 1e-5);
 }
 

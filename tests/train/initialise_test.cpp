@@ -12,6 +12,40 @@ inline constexpr Decoder pre_ln_model{.block = pre_ln, .vocab = 64, .width = 64,
 
 TEST_SUITE_BEGIN("train/initialise");
 
+TEST_CASE("orthogonal matrices have orthonormal rows, or columns where those are fewer, whatever they are") {
+  for (const auto& size : {std::pair<Index, Index>{48, 48}, {5, 9}, {9, 5}}) {
+    const Index rows = size.first, cols = size.second;
+    const TensorInfo tensor{"w", fixed_shape(rows, cols), 2, 0, orthogonal, true};
+    std::vector<double> w(static_cast<std::size_t>(rows * cols)), other(w.size());
+    initialise(tensor, 3, w.data());
+    initialise(tensor, 4, other.data());
+    CHECK(w != other);
+    double worst = 0;
+    const Index count = std::min(rows, cols), length = std::max(rows, cols);
+    const auto at = [&](Index vector, Index i) {
+      return w[static_cast<std::size_t>(rows <= cols ? vector * cols + i : i * cols + vector)];
+    };
+    for (Index a = 0; a < count; ++a) {
+      for (Index b = 0; b < count; ++b) {
+        double product = 0;
+        for (Index i = 0; i < length; ++i) product += at(a, i) * at(b, i);
+        worst = std::max(worst, std::abs(product - (a == b)));
+      }
+    }
+    CHECK(worst < 1e-14);
+  }
+}
+
+TEST_CASE("the identity; and normal numbers of variance one over the rows") {
+  std::vector<double> w(64 * 256);
+  initialise(TensorInfo{"w", fixed_shape(3, 3), 2, 0, identity, true}, 3, w.data());
+  CHECK(std::vector(w.begin(), w.begin() + 9) == std::vector<double>{1, 0, 0, 0, 1, 0, 0, 0, 1});
+  initialise(TensorInfo{"w", fixed_shape(64, 256), 2, 0, normal_by_rows, true}, 3, w.data());
+  double squares = 0;
+  for (const double x : w) squares += x * x;
+  CHECK(std::sqrt(squares / (64 * 256)) == doctest::Approx(0.125).epsilon(0.03));
+}
+
 TEST_CASE("values depend on seed, name, layer and element, and on nothing else") {
   Evaluation<sas_p_model> a(tokens{4}, 7);
   Evaluation<pre_ln_model> b(tokens{4}, 7), c(tokens{4}, 8);

@@ -5,11 +5,12 @@
 /// A block from its token: ConfiguredBlock for a value known when the model is evaluated, Block<config> as a
 /// class template. Both give the graph of the token's equation.
 ///
-///     sequential   X_out = a_FF X' + b_FF MLP(Norm(X')),   X' = a_SA X + b_SA Attention(Norm(X))      Eq. (1)
-///     parallel     X_out = a_comb X + b_SA Attention(N) + b_FF MLP(N),   N = Norm(X)                   Eq. (7)
+///     sequential   X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = alpha_SA X + beta_SA Attention(Norm1(X))
+///     parallel     X_out = alpha_comb X + beta_FF MLP(N) + beta_SA Attention(N),   N = Norm1(X)
+///
+/// Source  He & Hofmann 2024, Eq. (1) and (7)
 
-#include <simplx/blocks/config.hpp>
-#include <simplx/nn/attention.hpp>
+#include <simplx/blocks/tokens.hpp>
 #include <simplx/nn/mlp.hpp>
 #include <simplx/nn/norm.hpp>
 
@@ -17,32 +18,19 @@ namespace simplx {
 
 namespace detail {
 
-/// gain * x; without a factor where the gain is one.
-constexpr Expr scaled(Gain gain, const char* name, Expr x) {
-  switch (gain.kind) {
-    case Gain::Kind::trainable: return scalar(name, constant(gain.value)) * x;
-    case Gain::Kind::fixed: return gain.value * x;
-    default: return x;
-  }
-}
-
 /// skip + branch, without the skip where its gain is zero.
-constexpr Expr with_skip(Gain gain, const char* name, Expr x, Expr branch) {
-  return gain.kind == Gain::Kind::zero ? branch : scaled(gain, name, x) + branch;
+constexpr Expr with_skip(const Gain& gain, const char* name, Expr x, Expr branch) {
+  return gain.is_zero() ? branch : scaled(gain, name, x) + branch;
 }
 
-/// W or alpha I + beta D or nothing, in front of or behind the attention matrix.
 struct ConfiguredProjection {
-  Projection kind;
-  Gain base_gain, delta_gain;
+  Projection projection;
   bool bias;
 
   constexpr Expr operator()(Expr x) const {
-    switch (kind) {
-      case Projection::dense: return Linear{width(x), bias}(x);
-      case Projection::reparameterised:
-        return scaled(base_gain, "alpha", x) +
-               scaled(delta_gain, "beta", x * weight("delta", width(x), width(x), zeros));
+    switch (projection.kind) {
+      case Projection::Kind::dense: return Linear{.bias = bias, .init = projection.init}(x);
+      case Projection::Kind::reparameterised: return projection.weights(x);
       default: return x;
     }
   }
@@ -52,30 +40,44 @@ struct ConfiguredAttention {
   BlockConfig config;
   int heads;
 
+  template <AttentionMatrix matrix>
+  constexpr Expr with_matrix(Expr x) const {
+    return SelfAttention<matrix, ConfiguredProjection, ConfiguredProjection>{
+        .heads = heads,
+        .query_key_bias = config.query_key_bias,
+        .alibi = config.alibi,
+        .value = {config.value, config.value_projection_bias},
+        .projection = {config.projection, config.value_projection_bias}}(x);
+  }
   constexpr Expr operator()(Expr x) const {
-    const bool shaped = config.matrix == AttentionMatrix::shaped;
-    const auto projected = [&](Projection kind) {
-      return ConfiguredProjection{kind, config.base_gain, config.delta_gain, config.value_projection_bias};
-    };
-    auto query = named("query", Linear{width(x), config.query_key_bias, shaped ? zeros : normal(0.02)})(x);
-    auto key = named("key", Linear{width(x), config.query_key_bias})(x);
-    auto value = named("value", projected(config.value))(x);
-    auto mixed = shaped ? shaped_attention(query, key, value, vector("alpha", heads), vector("beta", heads),
-                                           vector("gamma", heads), {.count = heads})
-                        : softmax_attention(query, key, value, {.count = heads});
-    return named("projection", projected(config.projection))(mixed);
+    switch (config.matrix) {
+      case AttentionMatrix::skip_init: return with_matrix<AttentionMatrix::skip_init>(x);
+      case AttentionMatrix::shaped: return with_matrix<AttentionMatrix::shaped>(x);
+      default: return with_matrix<AttentionMatrix::softmax>(x);
+    }
   }
 };
 
 struct ConfiguredNorm {
-  BlockConfig config;
+  Norm norm;
+  double epsilon;
 
   constexpr Expr operator()(Expr x) const {
-    switch (config.norm) {
-      case Norm::rms_norm: return RmsNorm{config.norm_epsilon}(x);
-      case Norm::layer_norm: return LayerNorm{config.norm_epsilon}(x);
+    switch (norm) {
+      case Norm::rms_norm: return RmsNorm{epsilon}(x);
+      case Norm::rms_norm_inside: return RmsNormInside{epsilon}(x);
+      case Norm::layer_norm: return LayerNorm{epsilon}(x);
       default: return x;
     }
+  }
+};
+
+struct ConfiguredActivation {
+  Activation activation;
+  double slope;
+
+  constexpr Expr operator()(Expr x) const {
+    return activation == Activation::leaky_relu ? LeakyRelu{slope}(x) : Relu{}(x);
   }
 };
 
@@ -88,25 +90,25 @@ struct ConfiguredNorm {
 struct ConfiguredBlock {
   BlockConfig config;
   int heads = 1;
-  Index hidden = 0;
+  Index hidden = 0;  ///< of the MLP; four times the width of x unless given
 
   constexpr Expr operator()(int layer, Expr x) const {
+    if (const Tag rule = config.broken_rule(); !rule.empty()) return refuse(rule, x);
     const BlockConfig c = config.at(layer);
-    if (const Tag rule = c.broken_rule(); !rule.empty()) return refuse(rule, x);
     const auto attend = named("attention", detail::ConfiguredAttention{c, heads});
-    const auto feed_forward = named("mlp", Mlp{hidden, c.mlp_bias});
-    const detail::ConfiguredNorm norm{c};
+    const detail::ConfiguredActivation activation{c.activation, c.slope};
+    const auto feed_forward = named("mlp", MlpOf<detail::ConfiguredActivation>{hidden, c.mlp_bias, activation});
+    const auto norm1 = named("norm1", detail::ConfiguredNorm{c.first_norm ? Norm::layer_norm : c.norm, c.norm_epsilon});
+    const auto norm2 = named("norm2", detail::ConfiguredNorm{c.norm, c.norm_epsilon});
 
     if (c.branches == Branches::parallel) {
-      auto n = named("norm1", norm)(x);
-      auto sum = detail::scaled(c.attention_gain, "attention_gain", attend(n)) +
-                 detail::scaled(c.mlp_gain, "mlp_gain", feed_forward(n));
-      return detail::with_skip(c.mlp_skip, "mlp_skip", x, sum);
+      auto n = norm1(x);
+      return detail::with_skip(c.mlp_skip, "mlp_skip", x, scaled(c.attention_gain, "attention_gain", attend(n))) +
+             scaled(c.mlp_gain, "mlp_gain", feed_forward(n));
     }
-    auto branch = detail::scaled(c.attention_gain, "attention_gain", attend(named("norm1", norm)(x)));
-    auto h = detail::with_skip(c.attention_skip, "attention_skip", x, branch);
-    branch = detail::scaled(c.mlp_gain, "mlp_gain", feed_forward(named("norm2", norm)(h)));
-    return detail::with_skip(c.mlp_skip, "mlp_skip", h, branch);
+    auto h = detail::with_skip(c.attention_skip, "attention_skip", x,
+                               scaled(c.attention_gain, "attention_gain", attend(norm1(x))));
+    return detail::with_skip(c.mlp_skip, "mlp_skip", h, scaled(c.mlp_gain, "mlp_gain", feed_forward(norm2(h))));
   }
 };
 
@@ -114,7 +116,7 @@ struct ConfiguredBlock {
 template <BlockConfig config>
 struct Block {
   int heads = 1;
-  Index hidden = 0;
+  Index hidden = 0;  ///< as in ConfiguredBlock
 
   constexpr Expr operator()(int layer, Expr x) const { return ConfiguredBlock{config, heads, hidden}(layer, x); }
 };

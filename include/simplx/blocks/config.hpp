@@ -2,45 +2,48 @@
 #pragma once
 
 /// \file simplx/blocks/config.hpp
-/// BlockConfig: every block of the two papers as one structural value, a token for sweeps and checkpoints.
+/// BlockConfig: a transformer block as one structural value, a token for sweeps and checkpoints.
 ///
-/// The switches are orthogonal; a combination that makes no sense is refused with a sentence when the block is
-/// used. Each token has its equation beside it (pre_ln.hpp, sas_p.hpp), and tests hold that both are one graph.
+/// It has a switch for every block of "Simplifying Transformer Blocks" (He & Hofmann 2024), all of which are named
+/// below, and of "NormFormer" (Shleifer et al. 2021), whose switches are reserved. The switches are orthogonal; a
+/// combination that makes no sense is refused with a sentence when the block is used. Each token has its equation
+/// in a header of this folder, and tests hold that both are one graph.
 
-#include <simplx/core/rules.hpp>
+#include <simplx/nn/attention.hpp>
 
 namespace simplx {
 
 enum class Branches : signed char { sequential, parallel };
 enum class Norm : signed char { none, layer_norm, rms_norm /* x / (r + epsilon) */, rms_norm_inside };
 enum class NormPosition : signed char { before, after };
-enum class AttentionMatrix : signed char { softmax, skip_init /* Eq. (4) */, shaped /* Eq. (5) */ };
-enum class Projection : signed char { identity, dense, reparameterised /* Eq. (6) */ };
 enum class Activation : signed char { relu, leaky_relu, gelu, gelu_tanh, relu_squared };
 enum class HeadScale : signed char { none, before_projection, after_projection };
 enum class ResidualScale : signed char { none, number, vector };
 
-/// A scalar in front of a branch or a skip: absent when one, with its branch when zero.
-struct Gain {
-  enum class Kind : signed char { one, zero, fixed, trainable };
-  Kind kind = Kind::one;
-  double value = 1;
+/// How values are made of x, and the result of the heads: by x itself, x W, or x (alpha W0 + beta D).
+struct Projection {
+  enum class Kind : signed char { identity, dense, reparameterised /* Eq. (6) */ };
+  Kind kind = Kind::dense;
+  Init init = normal(0.02);    ///< of W
+  Reparameterised weights{};   ///< W0, alpha and beta
 };
-inline constexpr Gain no_branch{Gain::Kind::zero, 0};
-constexpr Gain fixed_at(double value) { return {Gain::Kind::fixed, value}; }
-constexpr Gain trainable(double initial) { return {Gain::Kind::trainable, initial}; }
+inline constexpr Projection no_projection{.kind = Projection::Kind::identity};
+constexpr Projection dense(Init init = normal(0.02)) { return {Projection::Kind::dense, init, {}}; }
+constexpr Projection reparameterised(Init base, Gain alpha, Gain beta) {
+  return {Projection::Kind::reparameterised, {}, {base, alpha, beta}};
+}
 
 struct BlockConfig {
   Branches branches = Branches::sequential;
   Norm norm = Norm::rms_norm;
   NormPosition norm_position = NormPosition::before;
   double norm_epsilon = 1e-8;
+  bool first_norm = false;  ///< of blocks without norms: layer 0 keeps a LayerNorm of its input
 
   AttentionMatrix matrix = AttentionMatrix::softmax;
-  Projection value = Projection::dense;
-  Projection projection = Projection::dense;
-  Gain base_gain{};   ///< alpha of Eq. (6)
-  Gain delta_gain{};  ///< beta of Eq. (6)
+  bool alibi = false;  ///< scores fall with the distance of tokens, and the model has no positions
+  Projection value{};
+  Projection projection{};
   bool query_key_bias = false;
   bool value_projection_bias = false;
   bool query_key_value_norm = false;  ///< "+3 LN" of NormFormer
@@ -55,76 +58,65 @@ struct BlockConfig {
   ResidualScale mlp_residual_scale = ResidualScale::none;
 
   Activation activation = Activation::relu;
+  double slope = 0.2;  ///< of leaky_relu
   bool gated = false;  ///< GLU
   bool mlp_bias = false;
   bool mlp_norm = false;  ///< FFN norm of NormFormer
 
-  bool first_value = false;  ///< layer 0 has a value matrix, reparameterised around the identity
+  bool first_value = false;  ///< layer 0 has a value matrix alpha I + beta D, the others have none
 
   /// The configuration of one layer of a stack.
   constexpr BlockConfig at(int layer) const {
     BlockConfig config = *this;
+    if (first_value && layer == 0) config.value = reparameterised(identity, trainable(1), trainable(1));
+    config.first_norm = first_norm && layer == 0;
     config.first_value = false;
-    if (first_value && layer == 0) {
-      config.value = Projection::reparameterised;
-      config.base_gain = config.delta_gain = trainable(1);
-    }
     return config;
   }
 
   /// The first rule that this configuration breaks; an empty name if there is none.
   constexpr Tag broken_rule() const {
-    const bool parallel = branches == Branches::parallel;
-    if (parallel && attention_skip.kind != Gain::Kind::zero) return "parallel skip";
-    if (parallel && norm_position == NormPosition::after) return "parallel post-norm";
-    if (attention_gain.kind == Gain::Kind::zero || mlp_gain.kind == Gain::Kind::zero) return "empty branch";
-    if (value_projection_bias && (value != Projection::dense || projection != Projection::dense)) {
-      return "bias of identity";
+    if (branches == Branches::parallel) {
+      if (!attention_skip.is_zero()) return "parallel skip";
+      if (mlp_skip.kind == Gain::Kind::trainable) return "parallel skip gain";
+      if (norm_position == NormPosition::after) return "parallel post-norm";
     }
-    const bool later = norm == Norm::rms_norm_inside || norm_position == NormPosition::after ||
-                       matrix == AttentionMatrix::skip_init || projection == Projection::reparameterised ||
-                       query_key_value_norm || head_scale != HeadScale::none || attention_norm ||
-                       attention_residual_scale != ResidualScale::none || mlp_residual_scale != ResidualScale::none ||
-                       activation != Activation::relu || gated || mlp_norm;
+    if (attention_gain.is_zero() || mlp_gain.is_zero()) return "empty branch";
+    if (first_value && value.kind != Projection::Kind::identity) return "first value";
+    if (first_norm && norm != Norm::none) return "first norm";
+    if (!(slope >= 0 && slope <= 1)) return "leaky slope";
+    for (const Projection& p : {value, projection}) {
+      if (value_projection_bias && p.kind != Projection::Kind::dense) return "bias of identity";
+      if (p.kind != Projection::Kind::reparameterised) continue;
+      if (const Tag rule = p.weights.broken_rule(); !rule.empty()) return rule;
+    }
+    const bool later = norm_position == NormPosition::after || query_key_value_norm || head_scale != HeadScale::none ||
+                       attention_norm || attention_residual_scale != ResidualScale::none ||
+                       mlp_residual_scale != ResidualScale::none || gated || mlp_norm ||
+                       (activation != Activation::relu && activation != Activation::leaky_relu);
     if (later) return "later version";
     return {};
   }
 };
 
 SIMPLX_RULE("parallel skip", left < 0,
-            "parallel branches have one skip, mlp_skip (alpha_comb): set .attention_skip = no_branch")
+            "parallel branches have one skip, mlp_skip (alpha_comb): set .attention_skip = no_skip")
+SIMPLX_RULE("parallel skip gain", left < 0,
+            "the skip of parallel branches, mlp_skip (alpha_comb), is not trained: set it to no_skip or fixed_at(...)")
 SIMPLX_RULE("parallel post-norm", left < 0,
             "parallel branches share one norm in front of them: set .norm_position = NormPosition::before")
 SIMPLX_RULE("empty branch", left < 0,
             "a block without its attention or MLP branch is no block of the papers: a gain of a branch cannot be zero")
+SIMPLX_RULE("first value", left < 0,
+            "first_value gives layer 0 the value matrix that the others lack: set .value = no_projection, or drop it")
+SIMPLX_RULE("first norm", left < 0,
+            "first_norm gives layer 0 the norm that the others lack: set .norm = Norm::none, or drop it")
+SIMPLX_RULE("leaky slope", left < 0, "the slope of leaky_relu lies between 0 and 1")
 SIMPLX_RULE("bias of identity", left < 0,
             "an identity or reparameterised value or projection has no bias: set .value_projection_bias = false")
 SIMPLX_RULE("later version", left < 0,
-            "this switch of BlockConfig is reserved: this version implements the switches of pre_ln and sas_p "
-            "(branches, norm none/layer_norm/rms_norm, matrix softmax/shaped, identity or dense projections, gains, "
-            "biases, first_value); write the block as its equation instead")
-
-/// Row 1: Pre-LN, Eq. (1).
-inline constexpr BlockConfig pre_ln{};
-
-/// Row 15: SAS-P, Fig. 11.
-inline constexpr BlockConfig sas_p{
-    .branches = Branches::parallel,
-    .matrix = AttentionMatrix::shaped,
-    .value = Projection::identity,
-    .projection = Projection::identity,
-    .attention_skip = no_branch,
-    .attention_gain = trainable(1),
-    .mlp_skip = no_branch,
-    .mlp_gain = trainable(0.1),
-    .first_value = true,
-};
-
-/// Calls f(name, config) for every token; names are those of the command line and of checkpoints.
-template <class F>
-constexpr void each_block(F f) {
-  f("pre_ln", pre_ln);
-  f("sas_p", sas_p);
-}
+            "this switch of BlockConfig is reserved: this version has no norm behind a branch or on queries, keys and "
+            "values, no head scale, residual scale or gate, and the activations relu and leaky_relu; write the block "
+            "as its equation instead")
 
 }  // namespace simplx

@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file simplx/blocks/sas_p.hpp
-/// The SAS-P block (Fig. 11 of "Simplifying Transformer Blocks"): the parallel block of Eq. (7) without its skip,
-/// with shaped attention, and without value and projection matrices.
+/// The SAS-P block (Fig. 11 of "Simplifying Transformer Blocks", He & Hofmann 2024): the parallel block of Eq. (7)
+/// without its skip, with shaped attention, and without values (but for the first layer's) and projections.
 
 #include <simplx/nn/attention.hpp>
 #include <simplx/nn/mlp.hpp>
@@ -11,17 +11,40 @@
 
 namespace simplx {
 
-///     X_out = beta_SA SA(N) + beta_FF MLP(N),   N = Norm(X)
+///     X_out = beta_SA ShapedAttention(N) + beta_FF MLP(N),   N = Norm(X)
 ///
-/// The first layer of a stack keeps a value matrix, initialised as the identity (App. B).
-struct SasP {
-  ShapedAttention attention;
+/// The first layer of a stack has a value matrix, the identity at first (App. C, Fig. 24).
+template <class Attention, class Norm = RmsNorm>
+struct SasPOf {
+  Attention attention;
   Mlp mlp;
+  Norm norm{};
 
   constexpr Expr operator()(int layer, Expr x) const {
-    auto n = named("norm1", RmsNorm{})(x);  // used twice, computed once
-    return scalar("attention_gain") * named("attention", attention.at(layer))(n)
+    auto n = named("norm1", at_layer(norm, layer))(x);  // used twice, computed once
+    return scalar("attention_gain", ones) * named("attention", attention.at(layer))(n)
          + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(n);
+  }
+};
+
+using SasP = SasPOf<ShapedAttention>;
+
+/// With alpha_h I + beta_h A_h as the matrix, Eq. (4) (Fig. 13).
+using SasPSkipInit = SasPOf<SelfAttention<AttentionMatrix::skip_init, FirstLayer<Reparameterised>>>;
+
+/// Without norms, except for a LayerNorm of the first block's input, as in the authors' code; without any.
+using SasPNoNorm = SasPOf<ShapedAttention, FirstLayer<LayerNorm>>;
+using SasPNormFree = SasPOf<ShapedAttention, Identity>;
+
+/// With W^V and W^P reparameterised around the identity in every layer, alpha I + beta D with trained gains (Fig. 16).
+struct SasPReparam {
+  int heads = 1;
+  Mlp mlp;
+  Reparameterised weights{.base = identity, .alpha = trainable(1), .beta = trainable(0.2)};
+
+  constexpr Expr operator()(int layer, Expr x) const {
+    using Attention = SelfAttention<AttentionMatrix::shaped, Reparameterised, Reparameterised>;
+    return SasPOf<Attention>{{.heads = heads, .value = weights, .projection = weights}, mlp}(layer, x);
   }
 };
 

@@ -20,7 +20,7 @@ template <Index value>
 using Static = std::integral_constant<Index, value>;
 
 /// The epilogue that changes nothing.
-struct Identity {
+struct NoEpilogue {
   template <class V>
   __attribute__((always_inline)) V operator()(V accumulator, Index, Index) const {
     return accumulator;
@@ -190,12 +190,12 @@ __attribute__((noinline)) void gemm_gradient(Index rows, const S* x, const S* dy
     for (Index col = 0; col < whole; col += wide) {
       for (Index p = 0; p < count; ++p) std::memcpy(scratch + p * wide, right + p * N + col, wide * sizeof(S));
       panel<tile_rows, tile_vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
-                                                        Static<wide>{}, dw + col, Static<N>{}, Identity{}, col);
+                                                        Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col);
     }
     if constexpr (whole < N) {
       for (Index col = whole; col < N; col += lanes<S>) {
         panel<8, 1, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
-                                       Static<N>{}, Identity{}, col);
+                                       Static<N>{}, NoEpilogue{}, col);
       }
     }
   }
@@ -210,10 +210,10 @@ __attribute__((always_inline)) inline void gemm_strided(Index rows, Index inner,
   constexpr Index pairs = N / (2 * L) * (2 * L);
   constexpr int rows_of_two = vector_bytes == 64 ? 8 : 6;  // 8 x 2 accumulators spill the 16 registers of AVX2
   for (Index col = 0; col < pairs; col += 2 * L) {
-    panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row, Identity{}, col);
+    panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row, NoEpilogue{}, col);
   }
   if constexpr (pairs < N) {
-    panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row, Identity{}, pairs);
+    panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row, NoEpilogue{}, pairs);
   }
 }
 

@@ -175,6 +175,7 @@ class SafetensorsFile {
         read_tensor(name, entry);
       }
     }
+    if (!unreadable_.empty()) refuse(unreadable_ + "; F64, F32 and I32 can be read");
   }
 
   void read_metadata(const nlohmann::json& entry) {
@@ -202,7 +203,8 @@ class SafetensorsFile {
     } else if (type == "I32") {
       tensor.dtype = Dtype::i32;
     } else {
-      bad("its dtype is " + type + "; F64, F32 and I32 can be read");
+      unreadable_ += (unreadable_.empty() ? "tensor '" : "; tensor '") + name + "': its dtype is " + type;
+      return;  // all of them are told at once
     }
     const std::uint64_t data_size = bytes_.size() - data_begin_;
     std::uint64_t size = static_cast<std::uint64_t>(bytes_of(tensor.dtype));
@@ -260,6 +262,7 @@ class SafetensorsFile {
   std::size_t data_begin_ = 0;
   std::vector<Tensor> tensors_;
   Metadata metadata_;
+  std::string unreadable_;  ///< tensors of other types
 };
 
 }  // namespace simplx

@@ -8,7 +8,8 @@
 ///
 /// Embedding and head are tied, the final norm is RMSNorm. Positions are sinusoids, without parameters, as in the
 /// text of [He & Hofmann 2024, App. D.1], or learned, as in its code: beside embeddings of deviation 0.02 a
-/// sinusoid of size one drowns the tokens at first, and small models learn more slowly with it.
+/// sinusoid of size one drowns the tokens at first, and small models learn more slowly with it. With ALiBi, which
+/// belongs to the attention of the block, there are none.
 
 #include <simplx/blocks/block.hpp>
 #include <simplx/ops/cross_entropy.hpp>
@@ -17,7 +18,7 @@
 
 namespace simplx {
 
-enum class Positions : signed char { sinusoidal, learned };
+enum class Positions : signed char { sinusoidal, learned, none };
 
 /// The sizes of a decoder, without its blocks.
 struct DecoderSizes {
@@ -33,9 +34,12 @@ struct DecoderSizes {
 template <class Block>
 constexpr Expr decoder_logits(const DecoderSizes& sizes, const Block& block) {
   auto table = weight("embedding.weight", sizes.vocab, sizes.width);
-  auto place = sizes.positions == Positions::learned ? weight("position.weight", sizes.context, sizes.width)
-                                                     : fixed("position.table", sizes.context, sizes.width, sinusoid);
-  auto x = embedding(table, indices("tokens", Axis::tokens)) + positions(place);
+  auto x = embedding(table, indices("tokens", Axis::tokens));
+  if (sizes.positions == Positions::sinusoidal) {
+    x = x + positions(fixed("position.table", sizes.context, sizes.width, sinusoid));
+  } else if (sizes.positions == Positions::learned) {
+    x = x + positions(weight("position.weight", sizes.context, sizes.width));
+  }
   x = stack("blocks", sizes.layers, block, x);
   x = named("final_norm", RmsNorm{})(x);
   return x * transpose(table);
@@ -62,11 +66,11 @@ struct Decoder {
   Index hidden = 0;  ///< width of the MLP; four times `width` unless given
   int layers = 6;
   Index context = 128;
-  Positions positions = Positions::sinusoidal;
+  Positions positions = Positions::sinusoidal;  ///< none if the block has ALiBi
 
   constexpr Expr logits() const {
-    const ConfiguredBlock configured{block, heads, hidden ? hidden : 4 * width};
-    return decoder_logits({vocab, width, layers, context, positions}, configured);
+    const Positions place = block.alibi ? Positions::none : positions;
+    return decoder_logits({vocab, width, layers, context, place}, ConfiguredBlock{block, heads, hidden});
   }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };

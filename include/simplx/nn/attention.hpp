@@ -2,48 +2,78 @@
 #pragma once
 
 /// \file simplx/nn/attention.hpp
-/// Self-attention sub-blocks: multi-head attention, and shaped attention without projections.
+/// Self-attention sub-blocks. In each head h a matrix M_h mixes the values of the tokens:
+///
+///     Attention(x) = Concat_h(M_h V_h) W^P,   V = x W^V
+///
+///     softmax     M_h = A_h                                        Eq. (2), (3)
+///     skip_init   M_h = alpha_h I + beta_h A_h                     Eq. (4)
+///     shaped      M_h = alpha_h I + beta_h A_h - gamma_h C         Eq. (5), (13)
+///
+/// | symbol  | shape        | meaning                                                                            |
+/// |---------|--------------|------------------------------------------------------------------------------------|
+/// | Q, K, V | (tokens, d)  | x W^Q, x W^K, x W^V; Q_h, K_h, V_h are their column blocks h, d_k = d / H wide     |
+/// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + M), row by row                                     |
+/// | M       | (T, T)       | the causal mask: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
+/// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
+///
+/// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
 
 #include <simplx/core/walk.hpp>
+#include <simplx/nn/first_layer.hpp>
 #include <simplx/nn/linear.hpp>
 #include <simplx/ops/attention.hpp>
 
 namespace simplx {
 
-/// MHA(x) = Concat_h(A_h(x) x W^V_h) W^P.
+using AttentionMatrix = Mixing;  ///< softmax, skip_init: Eq. (4), shaped: Eq. (5)
+
+/// Concat_h(M_h V_h) from queries, keys and values; makes alpha, beta and gamma, one number for each head.
+constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, const Heads& heads) {
+  if (matrix == AttentionMatrix::softmax) return softmax_attention(query, key, value, heads);
+  const bool centred = matrix == AttentionMatrix::shaped;
+  auto alpha = vector("alpha", heads.count, ones), beta = vector("beta", heads.count, centred ? ones : zeros);
+  if (!centred) return skip_init_attention(query, key, value, alpha, beta, heads);
+  return shaped_attention(query, key, value, alpha, beta, vector("gamma", heads.count, ones), heads);
+}
+
+/// Self-attention with any way to make its values and to project its result.
+///
+/// Matrices that mix with an identity start it as one: their queries are zero at first.
+/// Shapes  x (tokens, d) -> (tokens, d)
+/// Errors  does not compile if heads do not divide d
+/// Source  He & Hofmann 2024, Eq. (2) to (5), initial values App. D.1
+template <AttentionMatrix matrix, class Value = Identity, class Output = Identity>
+struct SelfAttention {
+  int heads = 1;
+  bool query_key_bias = false;
+  bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
+  Mask mask = Mask::causal;
+  Value value{};
+  Output projection{};
+
+  /// The sub-block of one layer, where the value differs by layer.
+  constexpr SelfAttention at(int layer) const {
+    return {heads, query_key_bias, alibi, mask, at_layer(value, layer), projection};
+  }
+
+  constexpr Expr operator()(Expr x) const {
+    const Init query_init = matrix == AttentionMatrix::softmax ? normal(0.02) : zeros;
+    auto query = named("query", Linear{.bias = query_key_bias, .init = query_init})(x);  // (tokens, d)
+    auto key = named("key", Linear{.bias = query_key_bias})(x);
+    auto mixed = mix(matrix, query, key, named("value", value)(x), {heads, mask, alibi});
+    return named("projection", projection)(mixed);
+  }
+};
+
+/// MHA(x) = Concat_h(A_h V_h) W^P with V = x W^V.
 ///
 /// Source  He & Hofmann 2024, Eq. (2) and (3)
-struct MultiHeadAttention {
-  int heads = 1;
-  bool query_key_bias = false;
+using MultiHeadAttention = SelfAttention<AttentionMatrix::softmax, Linear, Linear>;
 
-  constexpr Expr operator()(Expr x) const {
-    auto query = named("query", Linear{width(x), query_key_bias})(x);  // (tokens, d)
-    auto key = named("key", Linear{width(x), query_key_bias})(x);
-    auto value = named("value", Linear{width(x)})(x);
-    return named("projection", Linear{width(x)})(softmax_attention(query, key, value, {.count = heads}));
-  }
-};
-
-/// Concat_h((alpha_h I + beta_h A_h(x) - gamma_h C) V_h): values are x itself, and there is no projection.
+/// Concat_h((alpha_h I + beta_h A_h - gamma_h C) V_h) with V = x, in the first layer V = x (alpha_V I + beta_V D).
 ///
-/// Queries start at zero and alpha, beta, gamma at one, so that the sub-block starts as the identity.
-/// Source  He & Hofmann 2024, Eq. (12) and (13); the first layer's value matrix is that of App. B and D.1
-struct ShapedAttention {
-  int heads = 1;
-  bool query_key_bias = false;
-  bool has_value = false;  ///< V = x (alpha I + beta D) instead of x
-
-  /// The sub-block of one layer of the paper's models: only the first has a value matrix.
-  constexpr ShapedAttention at(int layer) const { return {heads, query_key_bias, layer == 0}; }
-
-  constexpr Expr operator()(Expr x) const {
-    auto query = named("query", Linear{width(x), query_key_bias, zeros})(x);  // (tokens, d)
-    auto key = named("key", Linear{width(x), query_key_bias})(x);
-    auto value = has_value ? named("value", ReparameterisedIdentity{})(x) : x;
-    return shaped_attention(query, key, value, vector("alpha", heads), vector("beta", heads), vector("gamma", heads),
-                            {.count = heads});
-  }
-};
+/// Source  He & Hofmann 2024, Eq. (12) and (13); the first layer's value matrix: App. C (Fig. 24) and D.1
+using ShapedAttention = SelfAttention<AttentionMatrix::shaped, FirstLayer<Reparameterised>>;
 
 }  // namespace simplx

@@ -4,32 +4,61 @@
 /// \file simplx/nn/linear.hpp
 /// Linear: y = x W (+ b), and the reparameterised form of Eq. (6): y = alpha x W0 + beta x D.
 
-#include <simplx/ops/matmul.hpp>
+#include <simplx/nn/gain.hpp>
 
 namespace simplx {
 
+/// y = x: what stands where a matrix, an activation or a norm is left out.
+struct Identity {
+  constexpr Expr operator()(Expr x) const { return x; }
+};
+
 /// y = x W, W (width(x), out); with a bias b (1, out) if asked for.
 struct Linear {
-  Index out = 0;
+  Index out = 0;  ///< as wide as x unless given
   bool bias = false;
   Init init = normal(0.02);
 
   constexpr Expr operator()(Expr x) const {
-    Expr y = x * weight("weight", width(x), out, init);
-    return bias ? y + vector("bias", out, zeros) : y;
+    const Index columns = out ? out : width(x);
+    Expr y = x * weight("weight", width(x), columns, init);
+    return bias ? y + vector("bias", columns, zeros) : y;
   }
 };
 
-/// y = x (alpha I + beta D): Eq. (6) with the identity as W0, D = 0 at first and both gains trained.
+/// y = x (alpha W0 + beta D): W0 stays as it is drawn, D = 0 at first is trained.
 ///
-/// Shapes  x (rows, d); D is `delta` (d, d) -> (rows, d)
-/// Source  He & Hofmann 2024, Eq. (6); the identity is never stored
-struct ReparameterisedIdentity {
-  double beta = 1;
+/// Without a beta there is no D: with alpha one and the identity as W0, y is x itself.
+///
+/// Shapes  x (rows, d); W0 is `base` (d, d), D is `delta` (d, d) -> (rows, d)
+/// Errors  does not compile where nothing but zeros could come out, at first or for ever, or for another law of W0
+/// Source  He & Hofmann 2024, Eq. (6); alpha = beta = 1 are those of the first value matrix (App. D.1)
+struct Reparameterised {
+  Init base = identity;  ///< of W0: the identity (never stored), orthogonal, or normal
+  Gain alpha = trainable(1), beta = trainable(1);
+
+  /// The first rule that this breaks; an empty name if there is none.
+  constexpr Tag broken_rule() const {
+    if (alpha.is_zero()) return "base removed";
+    if (beta == trainable(0)) return "dead delta";
+    if (base.law == Init::Law::constant || base.law == Init::Law::sinusoid) return "law of the base";
+    return {};
+  }
 
   constexpr Expr operator()(Expr x) const {
-    return scalar("alpha") * x + scalar("beta", constant(beta)) * (x * weight("delta", width(x), width(x), zeros));
+    if (const Tag rule = broken_rule(); !rule.empty()) return refuse(rule, x);
+    const Index d = width(x);
+    auto y = scaled(alpha, "alpha", base == identity ? x : x * fixed("base", d, d, base));
+    return beta.is_zero() ? y : y + scaled(beta, "beta", x * weight("delta", d, d, zeros));
   }
 };
+
+SIMPLX_RULE("base removed", left < 0,
+            "alpha W0 + beta D without alpha W0 is zero at first: use Linear (Projection::dense) instead")
+SIMPLX_RULE("dead delta", left < 0,
+            "alpha W0 + beta D with a trained beta of 0 never learns, since D is 0 at first too: give beta another "
+            "initial value, or remove the term with fixed_at(0)")
+SIMPLX_RULE("law of the base", left < 0,
+            "W0 of alpha W0 + beta D is the identity, orthogonal, or normal (normal_by_rows: N(0, 1/d))")
 
 }  // namespace simplx

@@ -108,7 +108,7 @@ struct op<"matmul"> : kernel_op {
   static void forward(Cpu<S, path> backend, const F& frame, S* out) {
     using P = Product<F>;
     if constexpr (takes_epilogue<Cpu<S, path>, F>) {
-      forward(backend, frame, out, Identity{});
+      forward(backend, frame, out, NoEpilogue{});
     } else {
       const ConstMatrixMap<S> x(frame.template in<0>(), frame.rows(), P::K);
       const ConstMatrixMap<S> w(frame.template in<1>(), P::weight.rows, P::weight.cols);
@@ -156,7 +156,7 @@ struct op<"matmul"> : kernel_op {
           pack_backward<P>(frame.template in<1>(), frame.scratch());
           panels = frame.scratch();
         }
-        gemm<P::N, P::K, F::template write<0>>(frame.rows(), dy, panels, dx, Identity{});
+        gemm<P::N, P::K, F::template write<0>>(frame.rows(), dy, panels, dx, NoEpilogue{});
       } else {
         const ConstMatrixMap<S> w(frame.template in<1>(), P::weight.rows, P::weight.cols);
         const ConstMatrixMap<S> dys(dy, frame.rows(), P::N);

@@ -82,6 +82,7 @@ class Evaluation {
   std::span<S> gradients() { return gradients_.span(); }
   std::span<S> parameter(std::string_view name) { return slice(tensors_.parameters, parameters_, name); }
   std::span<S> gradient(std::string_view name) { return slice(tensors_.parameters, gradients_, name); }
+  std::span<S> constants() { return constants_.span(); }
   /// A named tensor or hyper-parameter that is not trained.
   std::span<S> constant(std::string_view name) { return slice(tensors_.constants, constants_, name); }
 

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/blocks/parallel.hpp
+/// The parallel block: Eq. (7) of "Simplifying Transformer Blocks" (He & Hofmann 2024) with all gains one.
+
+#include <simplx/nn/attention.hpp>
+#include <simplx/nn/mlp.hpp>
+#include <simplx/nn/norm.hpp>
+
+namespace simplx {
+
+///     X_out = X + MHA(N) + MLP(N),   N = Norm(X)
+struct Parallel {
+  MultiHeadAttention attention;
+  Mlp mlp;
+
+  constexpr Expr operator()(Expr x) const {
+    auto n = named("norm1", RmsNorm{})(x);  // used twice, computed once
+    return x + named("attention", attention)(n) + named("mlp", mlp)(n);
+  }
+};
+
+}  // namespace simplx

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/blocks/v_skip_init.hpp
+/// Value-SkipInit (He et al. 2023) as "Simplifying Transformer Blocks" (He & Hofmann 2024, Sec. 4.1) compares with
+/// it: no skip around attention, whose matrix is pulled to the identity instead.
+
+#include <simplx/nn/attention.hpp>
+#include <simplx/nn/mlp.hpp>
+#include <simplx/nn/norm.hpp>
+
+namespace simplx {
+
+///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA Attention(Norm1(X))
+///
+/// with the matrix of Eq. (4), alpha I + beta A, or that of Eq. (5), alpha I + beta A - gamma C, which the figures
+/// of the paper show under this name. Values and projections are orthogonal at first.
+template <AttentionMatrix matrix>
+struct VSkipInit {
+  int heads = 1;
+  Mlp mlp;
+
+  constexpr Expr operator()(Expr x) const {
+    const Linear orthogonal_map{.init = orthogonal};
+    const SelfAttention<matrix, Linear, Linear> attention{
+        .heads = heads, .value = orthogonal_map, .projection = orthogonal_map};
+    x = scalar("attention_gain", ones) * named("attention", attention)(named("norm1", RmsNorm{})(x));
+    return scalar("mlp_skip", ones) * x
+         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(x));
+  }
+};
+
+}  // namespace simplx

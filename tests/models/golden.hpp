@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// Holding a decoder against a golden file (tests/golden): logits, loss and every gradient at 1e-10.
+
+#include "support.hpp"
+
+#include <simplx/io/safetensors.hpp>
+
+namespace test {
+
+/// The loss and, in addition, the logits.
+template <auto const& model>
+struct WithLogits {
+  struct Results {
+    Expr loss, logits;
+  };
+  constexpr Results operator()() const {
+    const Expr logits = model.logits();
+    return {cross_entropy(logits, indices("labels", Axis::tokens)), logits};
+  }
+};
+template <auto const& model>
+inline constexpr WithLogits<model> with_logits{};
+
+inline std::span<const double> doubles(const SafetensorsFile& file, const std::string& name) {
+  const Tensor* tensor = file.find(name);
+  REQUIRE_MESSAGE(tensor, name);
+  return {reinterpret_cast<const double*>(tensor->bytes.data()), static_cast<std::size_t>(tensor->elements())};
+}
+
+/// max |a - b| / max(floor, max |b|).
+inline double distance(std::span<const double> a, std::span<const double> b, double floor) {
+  REQUIRE(a.size() == b.size());
+  double difference = 0, largest = floor;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference = std::max(difference, std::abs(a[i] - b[i]));
+    largest = std::max(largest, std::abs(b[i]));
+  }
+  return difference / largest;
+}
+
+template <auto const& model, class Backend>
+void agrees_with(const std::string& name) {
+  CAPTURE(name);
+  const SafetensorsFile file = SafetensorsFile::read(std::string(SIMPLX_GOLDEN_DIR) + "/" + name + ".safetensors");
+  const Tensor &tokens = *file.find("tokens"), &targets = *file.find("targets");
+  Evaluation<with_logits<model>, Backend> run(Rows{.tokens = tokens.elements(), .sequences = tokens.shape[0]});
+  std::memcpy(run.indices("tokens").data(), tokens.bytes.data(), tokens.bytes.size());
+  std::memcpy(run.indices("labels").data(), targets.bytes.data(), targets.bytes.size());
+  for (const TensorInfo& tensor : run.tensors().parameters) {
+    std::ranges::copy(doubles(file, tensor.name), run.parameter(tensor.name).begin());
+  }
+  for (const TensorInfo& tensor : run.tensors().constants) {
+    if (tensor.name.ends_with(".base")) std::ranges::copy(doubles(file, tensor.name), run.constant(tensor.name).begin());
+  }
+  CHECK(std::ranges::count_if(file.tensors(), [](const Tensor& t) { return t.name.starts_with("grad."); }) ==
+        static_cast<std::ptrdiff_t>(run.tensors().parameters.size()));
+  run.forward();
+  double loss = 0;
+  for (const double row : run.output(0)) loss += row;
+  const auto labelled = static_cast<double>(std::ranges::count_if(run.indices("labels"), [](int y) { return y != -100; }));
+  loss /= labelled;
+  CHECK(std::abs(loss - doubles(file, "loss")[0]) / doubles(file, "loss")[0] < 1e-10);
+  CHECK(distance(run.output(1), doubles(file, "logits"), 1e-12) < 1e-10);
+  std::ranges::fill(run.seed(0), 1 / labelled);
+  std::ranges::fill(run.seed(1), 0.0);
+  run.backward();
+  double largest = 0;
+  for (const TensorInfo& tensor : run.tensors().parameters) {
+    for (const double g : doubles(file, "grad." + tensor.name)) largest = std::max(largest, std::abs(g));
+  }
+  for (const TensorInfo& tensor : run.tensors().parameters) {
+    CAPTURE(tensor.name);
+    CHECK(distance(run.gradient(tensor.name), doubles(file, "grad." + tensor.name), std::max(1e-12, 1e-3 * largest)) < 1e-10);
+  }
+}
+
+}  // namespace test

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// Every token of the blocks against its golden file, in parts so that they compile side by side.
+
+#include "golden.hpp"
+
+namespace test {
+
+template <int block>
+inline constexpr Decoder small_decoder{
+    .block = all_blocks[block].config, .vocab = 19, .width = 16, .heads = 2, .hidden = 24, .layers = 2, .context = 8};
+
+/// Blocks number `block`, block + parts, block + 2 parts, ...
+template <int block, int parts>
+void blocks_agree() {
+  if constexpr (block < std::size(all_blocks)) {
+    agrees_with<small_decoder<block>, Cpu<double>>(std::string(all_blocks[block].name) + "_small");
+    blocks_agree<block + parts, parts>();
+  }
+}
+
+}  // namespace test

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: MIT
+#include "golden_blocks.hpp"
+
+TEST_CASE("models/golden_blocks: logits, loss and every gradient agree with PyTorch, part 2 of 3") { test::blocks_agree<1, 3>(); }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/nn/first_layer.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+struct Block {
+  FirstLayer<LayerNorm> norm;
+  Linear linear;
+  constexpr Expr operator()(int layer, Expr x) const {
+    return named("linear", at_layer(linear, layer))(named("norm", at_layer(norm, layer))(x));
+  }
+};
+struct Model {
+  constexpr Expr operator()() const { return stack("blocks", 3, Block{}, variable("x", rows_of(Axis::tokens, 4))); }
+};
+inline constexpr Model model{};
+static_assert(parameters<model> == 3 * 16 + 2 * 4);
+}  // namespace
+
+TEST_CASE("nn/first_layer: only layer 0 has the module; others are the same everywhere") {
+  CHECK(has_parameter<model>("blocks.0.norm.gain"));
+  CHECK(!has_parameter<model>("blocks.1.norm.gain"));
+  CHECK(!has_parameter<model>("blocks.2.norm.gain"));
+  CHECK(has_parameter<model>("blocks.2.linear.weight"));
+}
