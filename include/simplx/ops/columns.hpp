@@ -45,8 +45,8 @@ struct op<"slice_columns"> : kernel_op {
     return Shape{x.axis, x.rows, count};
   }
   /// The gradient between columns of zeros.
-  static constexpr Term derive(const Node* node, int, const Term& g) {
-    const At x = detail::argument(node, 0), dy = detail::whole(g, node);
+  static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: concatenate comes later
+    const auto x = detail::argument(node, 0), dy = detail::whole(g, node);
     const Index begin = node->attributes.integers[0], end = begin + node->attributes.integers[1], width = x.shape().cols;
     const auto zeros_like = [&](Index first, Index count) {
       return At(spread(0.0, At(apply<"slice_columns">({.integers = {first, count}}, x))));

@@ -46,8 +46,8 @@ struct op<"contract"> : kernel_op {
     if (a.rows != b.rows) return {"equal rows", a.rows, b.rows};
     return fixed_shape(a.cols, b.cols);
   }
-  static constexpr Term derive(const Node* node, int argument, const Term& g) {
-    const At dy = detail::whole(g, node), other = detail::argument(node, 1 - argument);
+  static constexpr Term derive(const auto* node, int argument, const Term& g) {  // a template: matmul comes later
+    const auto dy = detail::whole(g, node), other = detail::argument(node, 1 - argument);
     return Term(apply<"matmul">({.integers = {argument == 0}}, other, dy));  // B dY^T, A dY
   }
   template <class F>
