@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A graph of over 1500 nodes is evaluated and planned under the compilers' default limits.
 #include <simplx/core/graph.hpp>
+#include <simplx/ops/functions.hpp>
 #include <simplx/ops/matmul.hpp>
 
 using namespace simplx;

@@ -38,7 +38,7 @@ GradientReport report() {
 }
 }  // namespace
 
-TEST_SUITE_BEGIN("train/gradcheck");
+TEST_SUITE_BEGIN("differentiate/gradcheck");
 
 TEST_CASE("a wrong sign and an error of a twentieth of a percent are found by both checks") {
   CHECK(report<wrong_sign>().worst > 1);

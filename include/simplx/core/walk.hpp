@@ -113,7 +113,7 @@ constexpr bool takes_scope(const Node& node) {
 /// Calls visit(node) for what a module made: the nodes of its result up to, and without, what it was given.
 template <class Visit, class... Arguments>
 constexpr void each_made(Expr result, Visit visit, const Arguments&... given) {
-  const auto mark = [](const auto& argument, int index) {
+  [[maybe_unused]] const auto mark = [](const auto& argument, int index) {
     if constexpr (requires { argument.node; }) argument.node->index = index;
   };
   (mark(given, 0), ...);  // the walk stops there

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/differentiate/with_respect_to.hpp
+/// The same function with other variables: gradients of the named inputs and parameters, and of nothing else.
+///
+///     Function<with_respect_to<loss, "w", "bias">> f;      // the backward of everything else is not compiled
+
+#include <simplx/core/graph.hpp>
+
+namespace simplx {
+
+SIMPLX_RULE("with respect to", left < 0,
+            "with_respect_to<f, names...> names something that f does not use as an input or parameter (left number: which "
+            "of the names, from 0)")
+
+namespace detail {
+
+template <auto const& f, Name... names>
+struct WithRespectTo {
+  constexpr auto operator()() const {
+    auto results = f();
+    constexpr int count = sizeof...(names);
+    bool found[count + 1]{};
+    each_result(results, [&](Expr result, const char*) {
+      each_made(result, [&](Node* node) {
+        const Name wanted[] = {names...};
+        int which = 0;
+        while (which < count && !(wanted[which] == node->name)) ++which;
+        if (node->kind == Kind::input) node->wanted = which < count;
+        if (node->kind == Kind::parameter) node->frozen |= which == count;
+        if (node->block) node->frozen = true;  // what a stack makes bears other names
+        if (node->kind == Kind::input || node->kind == Kind::parameter) found[which] = true;
+      });
+    });
+    for (int i = 0; i < count; ++i) {
+      if (!found[i]) mark_broken(results, i);
+    }
+    return results;
+  }
+
+ private:
+  /// The first result reports the name that was not found.
+  static constexpr void mark_broken(auto& results, int which) {
+    bool first = true;
+    each_result(results, [&](Expr result, const char*) {
+      if (first) broken(result.node, "with respect to", which, 0);
+      first = false;
+    });
+  }
+};
+
+}  // namespace detail
+
+/// Errors  does not compile if a name is neither an input nor a parameter of f: rule "with respect to"
+template <auto const& f, Name... names>
+inline constexpr detail::WithRespectTo<f, names...> with_respect_to{};
+
+}  // namespace simplx
