@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The README's programs are those that are compiled: the first is examples/my_block.cpp, the op is in the tests."""
+"""The README's programs are those that are compiled: examples/my_block.cpp and my_function.cpp, the op in the tests."""
 import os
 import re
 import sys
@@ -14,10 +14,11 @@ def read(*path):
 
 
 def main():
-    program, extension = re.findall(r"```cpp\n(.*?)```", read("README.md"), re.S)
+    block, function, extension = re.findall(r"```cpp\n(.*?)```", read("README.md"), re.S)
     faults = []
-    if program != read("examples", "my_block.cpp").split("\n", 1)[1]:
-        faults.append("the first program of the README is not examples/my_block.cpp")
+    for program, name in ((block, "my_block.cpp"), (function, "my_function.cpp")):
+        if program != read("examples", name).split("\n", 1)[1]:
+            faults.append(f"a program of the README is not examples/{name}")
     if extension not in read("tests", "ops", "elementwise_test.cpp"):
         faults.append("the op of the README is not in tests/ops/elementwise_test.cpp")
     for fault in faults:
