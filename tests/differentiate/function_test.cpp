@@ -3,6 +3,7 @@
 
 #include <simplx/differentiate/directional.hpp>
 #include <simplx/ops/columns.hpp>
+#include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/matmul.hpp>
 #include <simplx/ops/softmax.hpp>
 
@@ -23,6 +24,12 @@ inline constexpr auto least_squares = [] {
 inline constexpr auto rosenbrock = [] {
   auto x = variable("x", fixed_shape(1, 1)), y = variable("y", fixed_shape(1, 1));
   return square(1.0 - x) + 100.0 * square(y - square(x));
+};
+
+inline constexpr auto row_losses = [] {  // one loss for each row
+  auto x = input("x", rows_of(Axis::batch, 3));
+  auto h = tanh(x * weight("w", 3, 4, normal(1)));
+  return cross_entropy(h, indices("label", Axis::batch));
 };
 
 struct Both {
@@ -49,7 +56,7 @@ TEST_CASE("least squares bound to Eigen objects, in place and copied") {
   CHECK(f.value_and_grad() == doctest::Approx((A * w - y).squaredNorm()));
   CHECK((f.gradient<"w">() - expected).norm() < 1e-12);
   Function<least_squares> g;
-  g.set<"A">(column_major).set<"y">(std::vector<double>(y.data(), y.data() + n)).set<"w">(w.transpose());
+  g.set<"A">(column_major.array()).set<"y">(std::vector<double>(y.data(), y.data() + n)).set<"w">(w.transpose());
   CHECK(g.value() == doctest::Approx((A * w - y).squaredNorm()));
   // Fewer rows, then more.
   for (const Index rows : {3, 50}) {
@@ -81,6 +88,28 @@ TEST_CASE("several results: any of them can be pulled back") {
   f.backward();
   CHECK((f.gradient<"x">() - 4 * x).norm() < 1e-12);
   CHECK((f.gradient<"w">() - x.colwise().squaredNorm()).norm() < 1e-12);
+}
+
+TEST_CASE("one gradient for each row; their sum is the gradient of the sum") {
+  Function<row_losses> f(5);
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Random(6, 3);
+  const Eigen::VectorXi labels = (Eigen::VectorXi(6) << 0, 3, 1, -100, 2, 2).finished();
+  f.set<"x">(x).set<"label">(labels);
+  const Eigen::MatrixXd rows = f.row_gradients<"w">();
+  CHECK(rows.rows() == 6);
+  CHECK(rows.cols() == 12);
+  CHECK(rows.row(3).norm() == 0);  // no label
+  f.forward();
+  f.seed().setOnes();
+  f.backward();
+  const Eigen::Map<const Eigen::RowVectorXd> whole(f.gradient<"w">().data(), 12);
+  CHECK((rows.colwise().sum() - whole).norm() < 1e-13);
+  Function<row_losses> alone(5);  // a single row by itself
+  alone.set<"x">(x.row(4)).set<"label">(2);
+  alone.forward();
+  alone.seed().setOnes();
+  alone.backward();
+  CHECK((rows.row(4) - Eigen::Map<const Eigen::RowVectorXd>(alone.gradient<"w">().data(), 12)).norm() < 1e-14);
 }
 
 TEST_CASE("what does not fit is refused with both sizes") {

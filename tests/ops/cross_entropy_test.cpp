@@ -23,6 +23,15 @@ struct LossTwice {  // logits with another reader, so that their gradient is acc
     return {cross_entropy(logits, indices("labels", Axis::tokens)), logits * 2.0};
   }
 };
+template <Index classes>
+struct Smoothed {
+  constexpr Expr operator()(Expr x) const {
+    auto logits = x * weight("w", width(x), classes, normal(1));
+    return cross_entropy(logits, indices("labels", Axis::tokens), hyper("smoothing", 0.3));
+  }
+};
+inline constexpr test::OnTokens<Smoothed<19>> smoothed{8};
+inline constexpr test::OnTokens<Loss<19>> sharp{8};
 inline constexpr test::OnTokens<Loss<16>> whole{8};
 inline constexpr test::OnTokens<Loss<5>> odd{8};
 inline constexpr test::OnTokens<Loss<7>> hand{1};
@@ -37,6 +46,27 @@ TEST_CASE("gradients, with labels that carry no loss") {
   test::check_model<odd>();
   test::check_model<twice>();
   CHECK(test::distance_to_reference<whole, float>() < 1e-5);
+}
+
+TEST_CASE("derivatives of every order; smoothed labels are a mixture of the label and all classes") {
+  test::check_op<sharp>();
+  test::check_op<smoothed>();
+  CHECK(test::distance_to_reference<smoothed, float>() < 1e-5);
+  Evaluation<smoothed> run(Rows{.tokens = 4}, 1);
+  Evaluation<sharp> plain(Rows{.tokens = 4}, 1);
+  test::fill_inputs(run, 19), test::fill_inputs(plain, 19);
+  run.forward();
+  std::vector<double> mixture(4);
+  for (int label = -1; label < 19; ++label) {  // 0.7 of the label's own loss, 0.3 of the mean over all labels
+    for (std::size_t row = 0; row < 4; ++row) {
+      plain.indices("labels")[row] = label < 0 ? run.indices("labels")[row] : label;
+      if (run.indices("labels")[row] == ignored_label) plain.indices("labels")[row] = ignored_label;
+    }
+    plain.forward();
+    for (std::size_t row = 0; row < 4; ++row) mixture[row] += (label < 0 ? 0.7 : 0.3 / 19) * plain.output()[row];
+  }
+  for (std::size_t row = 0; row < 4; ++row) CHECK(run.output()[row] == doctest::Approx(mixture[row]));
+  CHECK(run.output()[2] == 0);  // no label
 }
 
 TEST_CASE("equal logits cost ln(classes), ignored rows nothing, and huge logits stay finite") {

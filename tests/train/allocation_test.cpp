@@ -3,6 +3,8 @@
 
 #include "support.hpp"
 
+#include <simplx/differentiate/function.hpp>
+#include <simplx/ops/reduce.hpp>
 #include <simplx/train/average.hpp>
 #include <simplx/train/batches.hpp>
 
@@ -45,7 +47,27 @@ using namespace simplx;
 namespace {
 // As long as the vectors of every instruction set, so that all products run on the fast path.
 inline constexpr Decoder model{.block = sas_p, .vocab = 64, .width = 64, .heads = 2, .hidden = 128, .layers = 3, .context = 40};
+inline constexpr auto least_squares = [] {
+  auto A = input("A", rows_of(Axis::batch, 3)), y = input("y", rows_of(Axis::batch, 1));
+  return sum(square(A * variable("w", fixed_shape(3, 1)) - y));
+};
 }  // namespace
+
+TEST_CASE("train/allocation: a function of Eigen objects allocates nothing once its rows are known") {
+  Function<least_squares> f;
+  const Eigen::Matrix<double, Eigen::Dynamic, 3, Eigen::RowMajor> A = Eigen::MatrixXd::Random(500, 3);
+  const Eigen::VectorXd y = Eigen::VectorXd::Random(500);
+  Eigen::Vector3d w = Eigen::Vector3d::Random();
+  f.bind<"A">(A).bind<"y">(y).set<"w">(w).value_and_grad();
+  allocations = 0;
+  counting = true;
+  for (int i = 0; i < 3; ++i) {
+    f.set<"w">(w).value_and_grad();
+    w -= 1e-3 * f.gradient<"w">();
+  }
+  counting = false;
+  CHECK(allocations == 0);
+}
 
 TEST_CASE("train/allocation: assembling a batch, steps in one part or two and averages allocate nothing, on one thread and on two") {
   Corpus corpus;

@@ -3,6 +3,7 @@
 
 #include "support.hpp"
 
+#include <simplx/ops/dropout.hpp>
 #include <simplx/train/batches.hpp>
 
 #include <sys/resource.h>
@@ -30,9 +31,55 @@ TokenBatch some_batch(int seed = 1) {
   return batch;
 }
 
+/// Dropout in every layer, behind both sub-blocks.
+struct Dropping {
+  constexpr Expr operator()(Expr x) const {
+    x = x + dropout("attention_drop", named("attention", MultiHeadAttention{.heads = 2})(named("norm1", RmsNorm{})(x)), 0.2);
+    return x + dropout("mlp_drop", named("mlp", Mlp{64})(named("norm2", RmsNorm{})(x)), hyper("rate", 0.2));
+  }
+};
+inline constexpr DecoderOf<Dropping> dropping{.block = {}, .vocab = 32, .width = 32, .layers = 3, .context = 24};
+
 }  // namespace
 
 TEST_SUITE_BEGIN("train/trainer");
+
+TEST_CASE("dropout: the same bits for any threads and any split of a step, other masks in the next step") {
+  const TokenBatch batch = some_batch();
+  const auto part = [&](std::size_t first, std::size_t last) {
+    TokenBatch some;
+    const auto begin = batch.offsets[first], end = batch.offsets[last];
+    some.tokens.assign(batch.tokens.begin() + begin, batch.tokens.begin() + end);
+    some.labels.assign(batch.labels.begin() + begin, batch.labels.begin() + end);
+    for (std::size_t i = first; i <= last; ++i) some.offsets.push_back(batch.offsets[i] - begin);
+    return some;
+  };
+  std::vector<float> expected;
+  for (const int threads : {1, 3}) {
+    for (const bool split : {false, true}) {
+      Trainer<dropping> trainer({.batch = 5, .seed = 3, .threads = threads});
+      for (int step = 0; step < 2; ++step) {
+        if (split) {
+          for (const auto& [first, last] : {std::pair{0, 2}, std::pair{2, 5}}) {
+            trainer.accumulate(part(static_cast<std::size_t>(first), static_cast<std::size_t>(last)), labelled_tokens(batch));
+          }
+          trainer.update(AdamW{});
+        } else {
+          trainer.step(batch, AdamW{});
+        }
+      }
+      const std::vector<float> now(trainer.parameters().begin(), trainer.parameters().end());
+      if (expected.empty()) expected = now;
+      CHECK(now == expected);
+    }
+  }
+  Trainer<dropping> trainer({.batch = 5, .seed = 3});
+  const double evaluated = trainer.loss(batch);
+  CHECK(evaluated == trainer.loss(batch));
+  const double first = trainer.step(batch, AdamW{.learning_rate = 0}).loss, second = trainer.step(batch, AdamW{.learning_rate = 0}).loss;
+  CHECK(first != second);
+  CHECK(first != evaluated);
+}
 
 TEST_CASE("the same bits for 1, 2 and 4 threads") {
   std::vector<float> expected;

@@ -63,11 +63,17 @@ concept contiguous = requires(const Object& object) {
 template <Shape shape, class Object, class T>
 void assign(const Object& object, Index rows, T* to) {
   if constexpr (EigenObject<Object>) {
-    auto target = object_map<shape>(to, rows);
-    if (object.rows() == target.rows() && object.cols() == target.cols()) {
-      target = object.derived().matrix().template cast<T>();
-    } else {  // a row for a column, or the other way round
-      target = object.derived().matrix().transpose().template cast<T>();
+    const auto& matrix = object.derived().matrix();
+    const auto copy_vector = [&] {  // a row may stand for a column, and the other way round
+      using Column = Eigen::Matrix<T, Eigen::Dynamic, 1>;
+      Eigen::Map<Column>(to, matrix.size()) = matrix.reshaped().template cast<T>();
+    };
+    if constexpr (bool(Object::IsVectorAtCompileTime)) {
+      copy_vector();
+    } else if (matrix.rows() == rows && matrix.cols() == shape.cols) {
+      object_map<shape>(to, rows) = matrix.template cast<T>();
+    } else {
+      copy_vector();
     }
   } else if constexpr (Container<Object>) {
     const auto* from = object.data();
