@@ -69,6 +69,9 @@ TEST_CASE("least squares bound to Eigen objects, in place and copied") {
 }
 
 TEST_CASE("numbers") {
+  auto result = value_and_grad<rosenbrock>(arg<"x">(-1.2), arg<"y">(1.0));
+  CHECK(result.value == doctest::Approx(24.2));
+  CHECK(result.gradient<"x">()(0) == doctest::Approx(-215.6));
   Function<rosenbrock> f;
   f.set<"x">(-1.2).set<"y">(1);
   CHECK(f.value_and_grad() == doctest::Approx(24.2));
