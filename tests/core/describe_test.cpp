@@ -3,6 +3,8 @@
 
 #include "support.hpp"
 
+#include <simplx/ops/reduce.hpp>
+
 using namespace simplx;
 
 namespace {
@@ -14,6 +16,13 @@ struct Net {
   }
 };
 inline constexpr Net net{};
+
+inline constexpr auto regression = [] {
+  auto A = input("A", rows_of(Axis::batch, 3)), y = input("y", rows_of(Axis::batch, 1));
+  auto w = variable("w", fixed_shape(3, 1));
+  auto h = sin(A * w) + sum(abs(A) * min(A, pow(A, 2.0)), Over::columns);
+  return mean(square(h - y)) + hyper("penalty", 0.01) * sum(square(w));
+};
 }  // namespace
 
 TEST_CASE("core/describe: the schedule of a small network, forward and as derived") {
@@ -33,4 +42,21 @@ TEST_CASE("core/describe: the schedule of a small network, forward and as derive
         "  d(bias) += sum of rows (%6 > 0 ? d%6 : 0)\n"
         "  d(up) += x^T * d%3\n"
         "  d(x) += d%3 * up^T\n");
+}
+
+TEST_CASE("core/describe: functions by name, and sums as what ends a loop") {
+  CHECK(describe<regression>() ==
+        "0 parameters\n"
+        "forward\n"
+        "  %2 = A * w                                                      (batch, 1)      kept\n"
+        "  %9 = sum of columns(abs(A) * min(A, pow(A, 2)))                 (batch, 1)      kept\n"
+        "  %14 = mean((sin(%2) + %9 - y) * (sin(%2) + %9 - y))             (1, 1)\n"
+        "  %17 = sum(w * w)                                                (1, 1)\n"
+        "  %20 = %14 + penalty * %17                                       (1, 1)          result\n"
+        "backward\n"
+        "  d%17 = d%20 * penalty\n"
+        "  d%14 is d%20\n"
+        "  d(w) = 2 * d%17 * w\n"
+        "  d%2 = 2 * (d%14 / n) * (sin(%2) + %9 - y) * cos(%2)\n"
+        "  d(w) += A^T * d%2\n");
 }

@@ -78,11 +78,11 @@ class Description {
     static constexpr int begin = G::fusion.member_begin[root], end = G::fusion.member_end[root];
     std::vector<Formula> value = std::vector<Formula>(G::count);
 
-    Formulas() {
+    explicit Formulas(bool by_name = false) {
       for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
         const int leaf = G::fusion.leaves[l];
-        value[leaf] = leaf == G::fusion.epilogue_of[root] ? Formula(product_text(leaf), Formula::product)
-                                                          : Formula(name_of(leaf));
+        const bool spelt = leaf == G::fusion.epilogue_of[root] && !by_name;
+        value[leaf] = spelt ? Formula(product_text(leaf), Formula::product) : Formula(name_of(leaf));
       }
       unroll<begin, end>([&]<int m>(std::integral_constant<int, m>) {
         constexpr int node = G::fusion.members[m];
@@ -100,6 +100,8 @@ class Description {
     std::string what;
     if constexpr (info.kind == Kind::map) {
       what = Formulas<node>{}.value[node].text;
+    } else if constexpr (info.kind == Kind::reduction) {
+      what = reduction<node>() + "(" + Formulas<node>{}.value[node].text + ")";
     } else {
       what = info.kind == Kind::product ? product_text(node) : call_text(node);
     }
@@ -126,12 +128,19 @@ class Description {
     });
   }
 
+  /// "sum of rows", "mean", ...
+  template <int node>
+  static std::string reduction() {
+    static constexpr const char* over[] = {" of rows", " of columns", ""};
+    return std::string(G::flat.label[node].op.view()) + over[G::flat.label[node].attributes.integers[0]];
+  }
+
   static const char* sign(Write write) { return write == Write::accumulate ? " += " : " = "; }
 
   template <int node>
   void backward() {
     constexpr Info info = G::table.info[node];
-    if constexpr (info.kind == Kind::map) {
+    if constexpr (info.looped()) {
       map_backward<node>();
       constexpr int product = G::fusion.epilogue_of[node];
       if constexpr (product >= 0) {
@@ -166,13 +175,12 @@ class Description {
   template <int root>
   void map_backward() {
     using F = Formulas<root>;
-    F values;
-    const int product = G::fusion.epilogue_of[root];
-    if (product >= 0) values.value[product] = Formula(name_of(product));
-    values.value[root] = Formula(name_of(root));
+    F values(true);
+    if (G::table.info[root].kind == Kind::map) values.value[root] = Formula(name_of(root));
     std::vector<Formula> adjoint(G::count);
     std::vector<bool> begun(G::count);
     adjoint[root] = Formula(gradient_of(root));
+    if (G::flat.label[root].op == Tag("mean")) adjoint[root] = Formula(gradient_of(root) + " / n", Formula::product);
     unroll<0, F::end - F::begin>([&]<int back>(std::integral_constant<int, back>) {
       constexpr int node = G::fusion.members[F::end - 1 - back];
       constexpr Info info = G::table.info[node];
@@ -191,7 +199,7 @@ class Description {
     for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
       const int leaf = G::fusion.leaves[l];
       if (!G::fusion.wanted[leaf]) continue;
-      const Shape &from = G::table.info[root].shape, &to = G::table.info[leaf].shape;
+      const Shape from = loop_shape(G::table.info, root), &to = G::table.info[leaf].shape;
       const bool reduced = !(from == to);
       const std::string over = to.columns() == 1 && to.is_fixed() ? "sum " : to.cols == 1 ? "sum of columns " : "sum of rows ";
       const std::string what = reduced ? over + adjoint[leaf].within(Formula::product) : adjoint[leaf].text;

@@ -38,7 +38,25 @@ inline Formula operator/(const Formula& a, const Formula& b) {
 }
 inline Formula operator-(const Formula& a) { return {"-" + a.within(Formula::name), Formula::sign}; }
 inline Formula operator>(const Formula& a, const Formula& b) { return {a.text + " > " + b.text, Formula::sum}; }
-inline Formula max(const Formula& a, const Formula& b) { return {"max(" + a.text + ", " + b.text + ")"}; }
+/// name(a, b, ...).
+template <class... Arguments>
+Formula call(const char* name, const Formula& first, const Arguments&... others) {
+  return {std::string(name) + "(" + first.text + (std::string() + ... + (", " + others.text)) + ")"};
+}
+inline Formula max(const Formula& a, const Formula& b) { return call("max", a, b); }
+inline Formula min(const Formula& a, const Formula& b) { return call("min", a, b); }
+inline Formula pow(const Formula& x, const Formula& p) { return call("pow", x, p); }
+inline Formula exp(const Formula& x) { return call("exp", x); }
+inline Formula log(const Formula& x) { return call("log", x); }
+inline Formula log1p(const Formula& x) { return call("log1p", x); }
+inline Formula sin(const Formula& x) { return call("sin", x); }
+inline Formula cos(const Formula& x) { return call("cos", x); }
+inline Formula tanh(const Formula& x) { return call("tanh", x); }
+inline Formula sigmoid(const Formula& x) { return call("sigmoid", x); }
+inline Formula erf(const Formula& x) { return call("erf", x); }
+inline Formula sqrt(const Formula& x) { return call("sqrt", x); }
+inline Formula rsqrt(const Formula& x) { return call("rsqrt", x); }
+inline Formula abs(const Formula& x) { return call("abs", x); }
 inline Formula select(const Formula& condition, const Formula& yes, const Formula& no) {
   return {"(" + condition.text + " ? " + yes.text + " : " + no.text + ")"};
 }
