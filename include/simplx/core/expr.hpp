@@ -94,6 +94,7 @@ struct Node {
   unsigned char reads[max_arguments]{};  ///< bit j of reads[i]: the pull-back to argument i reads argument j
   unsigned char reads_output = 0;        ///< bit i: the pull-back to argument i reads the result
   unsigned char passes = 0;              ///< bit i: the pull-back to argument i is the incoming gradient itself
+  unsigned char constant_operands = 0;   ///< bit i: argument i has no gradient, so it must not be trained
   Index saved = 0;                       ///< columns that forward saves for backward
   Index packed = 0;                      ///< elements prepared from the parameters once per step
 
@@ -122,6 +123,7 @@ struct Node {
   Node* next_user[max_arguments]{};
 
   // Marks of the walk in progress.
+  bool depends = false;
   int index = -1, cursor = 0;
   Node* link = nullptr;
 };
@@ -287,6 +289,16 @@ constexpr unsigned char reads_of(int argument, int count) {
   return static_cast<unsigned char>(mask);
 }
 
+/// The operand that must be indices(...): lookups and labels; -1 if there is none.
+template <class Op>
+constexpr int index_operand() {
+  if constexpr (requires { Op::index_operand; }) {
+    return Op::index_operand;
+  } else {
+    return -1;
+  }
+}
+
 /// Defined in ops/term.hpp.
 template <Tag name, int count>
 constexpr Term derive(const Node* node, int argument, const Term& gradient);
@@ -312,7 +324,9 @@ constexpr Expr apply(const Attributes& attributes, const Operands&... operands) 
   node->op = name;
   node->attributes = attributes;
   Node* first_error = nullptr;
+  const Node* index_as_number = nullptr;
   const auto take = [&](const At& operand) {
+    if (operand.node->kind == Kind::indices && detail::index_operand<Op>() != node->argument_count) index_as_number = operand.node;
     detail::use(node, operand.node);
     node->where = operand.where;
     if (!first_error && operand.node->kind == Kind::error) first_error = operand.node;
@@ -326,6 +340,7 @@ constexpr Expr apply(const Attributes& attributes, const Operands&... operands) 
     node->where = first_error->where;
     return {node};
   }
+  if (index_as_number) return {detail::broken(node, "indices as numbers", index_as_number->where.line, 0)};
   const Checked checked = Op::shape(attributes, operands.shape()...);
   if (!checked.rule.empty()) return {detail::broken(node, checked.rule, checked.left, checked.right)};
   node->shape = checked.shape;
@@ -336,6 +351,7 @@ constexpr Expr apply(const Attributes& attributes, const Operands&... operands) 
   if constexpr (Op::kind == Kind::map || Op::kind == Kind::reduction) {
     node->passes = Op::passes;
   } else {
+    if constexpr (requires { Op::constant_operands; }) node->constant_operands = Op::constant_operands;
     node->saved = Op::saved(attributes, operands.shape()...);
     node->packed = Op::packed(attributes, operands.shape()...);
   }

@@ -94,7 +94,9 @@ constexpr bool is_recomputed(const Node& node) { return node.block && node.attri
 
 constexpr bool needs_own_name(const Node& node) {
   const bool names_layers = node.block && !is_recomputed(node);
-  return node.kind == Kind::parameter || node.kind == Kind::constant || names_layers || node.op == Tag("dropout");
+  const bool is_input = (node.kind == Kind::input && !node.carry) || node.kind == Kind::indices;
+  return is_input || node.kind == Kind::parameter || node.kind == Kind::constant || names_layers ||
+         node.op == Tag("dropout");
 }
 
 constexpr Summary summarise(Node* root) {
@@ -112,6 +114,11 @@ constexpr Summary summarise(Node* root) {
   Node* bucket[buckets]{};  // names seen, chained by link, which a visited node no longer needs
   postorder(root, [&](Node* node) {
     node->index = summary.count++;
+    node->depends = (node->kind == Kind::parameter && !node->frozen) || (node->kind == Kind::input && node->wanted);
+    for (int i = 0; i < node->argument_count && !node->stops; ++i) {
+      node->depends |= node->arguments[i]->depends;
+      if (node->arguments[i]->depends && (node->constant_operands >> i & 1)) complain("constant operand", i, 0, node->where);
+    }
     if (!needs_own_name(*node)) return;
     Node*& first = bucket[node->name.hash() % buckets];
     for (Node* other = first; other; other = other->link) {

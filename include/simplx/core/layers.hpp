@@ -59,9 +59,12 @@ constexpr void each_result(const Result& result, Take take) {
   } else if constexpr (requires { Result{A{}, A{}, A{}}; }) {
     const auto& [a, b, c] = result;
     take(a, "output0"), take(b, "output1"), take(c, "output2");
-  } else {
+  } else if constexpr (requires { Result{A{}, A{}}; }) {
     const auto& [a, b] = result;
     take(a, "output0"), take(b, "output1");
+  } else {
+    const auto& [a] = result;
+    take(a, "output0");
   }
 }
 
@@ -142,6 +145,11 @@ constexpr RulePart rule_part(const Node* node, int part) {
   root->kind = Kind::outputs;
   for (int i = 0; i < (part == 0 ? 1 : operands); ++i) {
     const Shape& expected = part == 0 ? node->shape : node->arguments[i]->shape;
+    if (!results[i]) {
+      results[i] = new_node();
+      results[i]->where = node->where;
+      broken(results[i], "pull-back count", i, operands);
+    }
     if (results[i]->kind != Kind::error && !(results[i]->shape == expected)) {
       Node* wrong = new_node();
       wrong->where = node->where;

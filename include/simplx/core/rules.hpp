@@ -62,6 +62,18 @@ SIMPLX_RULE("gains per head", left == right,
             "alpha, beta and gamma need one number per head: width (left number), heads (right number)")
 SIMPLX_RULE("token rows", left == right, "this operand must run along the axis of tokens: rows_of(Axis::tokens, ...)")
 SIMPLX_RULE("indices", left == right, "a table is looked up by indices(...), whole numbers, one for each row")
+SIMPLX_RULE("indices as numbers", left < 0,
+            "indices(...) are whole numbers that name rows or classes (left number: their line), not values to compute with: "
+            "look them up by embedding or gather, or give real numbers by input(...)")
+SIMPLX_RULE("constant operand", left < 0,
+            "this operand of an op (left number: which, from 0) has no gradient, but depends on something that is trained: an "
+            "epsilon, a rate, a base, a smoothing is a number, a hyper(...), or behind stop_gradient")
+SIMPLX_RULE("pull-back count", left == right,
+            "a function's own pull-back must give one expression for each operand (left number: those it gives, right "
+            "number: the operands)")
+SIMPLX_RULE("frozen", left < 0,
+            "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value that "
+            "counts as a constant is stop_gradient(x)")
 SIMPLX_RULE("labels", left == right, "labels must be indices(...) along the rows of the logits, one for each row")
 SIMPLX_RULE("block width", left == right,
             "a block of a stack must return the width (left number) it is given (right number)")
@@ -81,7 +93,7 @@ SIMPLX_RULE("probe in recompute", left < 0,
             "put the probe outside")
 SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number)")
 SIMPLX_RULE("one name", left < 0,
-            "two parameters have one name (lines: left and right number); give one of them another name or scope, "
+            "two parameters or inputs have one name (lines: left and right number); give one of them another name or scope, "
             "or make it once and use the variable twice")
 
 namespace detail {

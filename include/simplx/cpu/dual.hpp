@@ -72,12 +72,18 @@ struct Dual {
     return {y, x.tangent / (T(2) * y)};
   }
   friend Dual pow(const Dual& x, const Dual& p) {
-    const T y = pow(x.value, p.value), by_base = p.value * pow(x.value, p.value - T(1)) * x.tangent;
+    const T y = pow(x.value, p.value);
+    const T by_base = p.value == T(0) ? T(0) : p.value * pow(x.value, p.value - T(1)) * x.tangent;
     return {y, p.tangent == T(0) ? by_base : by_base + y * log(x.value) * p.tangent};
   }
-  friend Dual abs(const Dual& x) { return x.value < T(0) ? -x : x; }
-  friend Dual max(const Dual& a, const Dual& b) { return a.value > b.value ? a : b; }
-  friend Dual min(const Dual& a, const Dual& b) { return a.value < b.value ? a : b; }
+  // Kinks as in ops/functions.hpp: 0 for abs, one half each for max and min of equal numbers.
+  friend Dual abs(const Dual& x) { return x.value < T(0) ? -x : x.value > T(0) ? x : Dual(abs(x.value)); }
+  friend Dual max(const Dual& a, const Dual& b) {
+    return a.value == b.value ? Dual(a.value, (a.tangent + b.tangent) / T(2)) : a.value > b.value ? a : b;
+  }
+  friend Dual min(const Dual& a, const Dual& b) {
+    return a.value == b.value ? Dual(a.value, (a.tangent + b.tangent) / T(2)) : a.value < b.value ? a : b;
+  }
   friend const Dual& sum(const Dual& x) { return x; }  // as of a vector of one lane
   friend const Dual& largest(const Dual& x) { return x; }
   friend bool isfinite(const Dual& x) { return isfinite(x.value) && isfinite(x.tangent); }

@@ -66,14 +66,20 @@ class Function {
 
   /// Reads an input where it is: the object must outlive this, and changes to it are seen.
   ///
-  /// Errors  does not compile unless the object is row-major (or a vector) of this function's scalar
+  /// Errors  does not compile unless the object is row-major (or a vector) of this function's scalar; throws if it is
+  ///         a block with gaps
   template <Name name, class Object>
   Function& bind(const Object& object) {
     constexpr int node = find<name>();
     static_assert(is_input(node), "simplx: bind reads inputs in place; parameters are copied by set");
-    static_assert(detail::contiguous<Object, S>,
-                  "simplx: bind reads row-major memory of the function's scalar in place: use a RowMajor matrix, a "
-                  "vector or a span, or copy the object with set");
+    using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
+    static_assert(detail::contiguous<Object, T>,
+                  "simplx: bind reads row-major memory of the function's scalar (std::int32_t for indices) in place: use a "
+                  "RowMajor matrix, a vector or a span, or copy the object with set");
+    if (!detail::dense(object)) {
+      throw Error(std::string(name.view()) + " is a part of a larger matrix, with gaps between its rows or elements",
+                  "copy it with set<\"" + std::string(name.view()) + "\">(...)");
+    }
     take_rows<node>(object);
     pointers_[G::layout.input[node]] = object.data();
     return *this;
@@ -83,20 +89,26 @@ class Function {
   Function& set_sequences(std::span<const Index> lengths) {
     offsets_.assign(1, 0);
     for (const Index length : lengths) offsets_.push_back(offsets_.back() + length);
+    sequences_given_ = stale_ = true;
     return *this;
   }
 
   /// Evaluates all results.
   ///
-  /// Errors  throws if an input is missing, or inputs along one axis have different numbers of rows
+  /// Errors  throws if an input is missing, if inputs along one axis have different numbers of rows, or if an index is
+  ///         out of range. Views of results and gradients end when the number of rows changes.
   void forward() {
     if (stale_) arrange();
     for (int i = 0; i < G::layout.inputs; ++i) context_.inputs[i] = pointers_[i];
+    check_indices();
     Run::prepare(parameters_.data(), packed_.data());
     Run::forward(context_);
   }
-  /// Gradients of everything that wants one, from those of the results: see `seed`. After forward.
+  /// Gradients of everything that wants one, from those of the results: see `seed`.
+  ///
+  /// Errors  throws unless it follows a forward() of the same rows
   void backward() {
+    if (stale_) throw Error("backward() without a forward() of these rows", "call forward() after set, bind and set_sequences");
     std::ranges::fill(gradients_, S(0));
     Run::backward(context_);
   }
@@ -149,13 +161,13 @@ class Function {
   Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
     constexpr int node = find<name>();
     constexpr Shape result = result_shape(0);
-    static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1,
-                  "simplx: row_gradients is for a first result of shape (rows, 1) and a static value");
-    if (stale_) arrange();
+    static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1 && result.axis != Axis::tokens,
+                  "simplx: row_gradients is for a first result of shape (rows, 1), rows that are not tokens of a sequence, "
+                  "and a static value");
+    forward();  // checks what was set
     const Context<S> whole = context_;
     const Index rows = whole.rows_of(result), size = shape<node>.columns();
     Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> all(rows, size);
-    Run::prepare(parameters_.data(), packed_.data());
     for (Index row = 0; row < rows; ++row) {
       context_ = whole;
       context_.rows[static_cast<int>(result.axis)] = 1;
@@ -167,7 +179,9 @@ class Function {
         context_.inputs[G::layout.input[i]] = static_cast<const char*>(pointers_[G::layout.input[i]]) + skipped;
       }
       Run::forward(context_);
-      *context_.output_gradients[0] = S(1);
+      for (int k = 0; k < G::layout.outputs; ++k) {
+        std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
+      }
       backward();
       const auto g = gradient<name>();
       std::copy_n(g.data(), size, all.row(row).data());
@@ -229,12 +243,57 @@ class Function {
   Index take_rows(const Object& object) {
     check_size<node>(object);
     constexpr Shape s = shape<node>;
-    if constexpr (s.is_fixed()) return s.rows;
+    if constexpr (s.is_fixed()) {
+      given_[G::layout.input[node]] = true;
+      return s.rows;
+    }
     const Index rows = detail::size_of<s>(object).rows;
     Index& known = input_rows_[G::layout.input[node]];
     stale_ |= known != rows;
     known = rows;
+    given_[G::layout.input[node]] = true;
     return rows;
+  }
+
+  /// One sequence of all tokens unless lengths were given; rows of Axis::sequences are these sequences.
+  void arrange_sequences(Rows& rows) {
+    const Index inputs = rows.sequences;  // the rows of an input along that axis
+    bool has_tokens = false, has_sequences = false;
+    for (int i = 0; i < G::count; ++i) {
+      has_tokens |= is_input(i) && G::table.info[i].shape.axis == Axis::tokens;
+      has_sequences |= is_input(i) && G::table.info[i].shape.axis == Axis::sequences;
+    }
+    if (!sequences_given_) {
+      offsets_.assign(1, 0);
+      const Index count = has_tokens || !has_sequences ? 1 : inputs;
+      for (Index s = 1; s <= count; ++s) offsets_.push_back(has_tokens ? rows.tokens : 0);
+    }
+    rows.sequences = static_cast<Index>(offsets_.size()) - 1;
+    if (offsets_.back() != rows.tokens) {
+      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " + std::to_string(rows.tokens),
+                  "give the lengths of all sequences by set_sequences");
+    }
+    if (has_sequences && inputs != rows.sequences) {
+      throw Error("an input has " + std::to_string(inputs) + " rows for " + std::to_string(rows.sequences) + " sequences",
+                  "give the lengths of all sequences by set_sequences");
+    }
+  }
+
+  /// Every index must name a row of the table that it looks up, every label a class or -100.
+  void check_indices() const {
+    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+      if constexpr (G::table.info[i].kind == Kind::kernel && detail::index_operand<op_of<G, i>>() >= 0) {
+        constexpr int which = detail::index_operand<op_of<G, i>>(), node = G::table.info[i].arguments[which];
+        const Index bound = op_of<G, i>::index_bound(context_, shape<G::table.info[i].arguments[0]>);
+        const auto* values = static_cast<const std::int32_t*>(context_.inputs[G::layout.input[node]]);
+        for (Index row = 0; row < context_.rows_of(shape<node>); ++row) {
+          if ((values[row] >= 0 && values[row] < bound) || values[row] == op_of<G, i>::index_of_nothing) continue;
+          throw Error("'" + std::string(G::flat.label[node].name.view()) + "' names " + std::to_string(values[row]) +
+                          " in row " + std::to_string(row),
+                      "it must be at least 0 and below " + std::to_string(bound));
+        }
+      }
+    });
   }
 
   /// Sizes everything to the rows of what was bound.
@@ -244,7 +303,7 @@ class Function {
       if (!is_input(i)) continue;
       const int number = G::layout.input[i];
       const std::string name(G::flat.label[i].name.view());
-      if (!pointers_[number]) throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
+      if (!given_[number]) throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
       const Axis axis = G::table.info[i].shape.axis;
       Index* count = axis == Axis::tokens ? &rows.tokens : axis == Axis::sequences ? &rows.sequences
                    : axis == Axis::labelled ? &rows.labelled : axis == Axis::batch ? &rows.batch : nullptr;
@@ -258,11 +317,7 @@ class Function {
       }
       *count = input_rows_[number];
     }
-    if (offsets_.size() < 2 || (offsets_.size() == 2 && offsets_[1] != rows.tokens)) offsets_ = {0, rows.tokens};
-    if (offsets_.back() != rows.tokens) {
-      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " + std::to_string(rows.tokens));
-    }
-    rows.sequences = static_cast<Index>(offsets_.size()) - 1;
+    arrange_sequences(rows);
     for (std::size_t s = 0; s + 1 < offsets_.size(); ++s) {
       rows.longest_sequence = std::max(rows.longest_sequence, offsets_[s + 1] - offsets_[s]);
     }
@@ -289,6 +344,7 @@ class Function {
   Buffer<std::int32_t> indices_[max_inputs];
   const void* pointers_[max_inputs]{};
   Index input_rows_[max_inputs]{};
+  bool given_[max_inputs]{}, sequences_given_ = false;
   std::vector<Index> offsets_{0};
   std::optional<Workspace<G, Backend>> workspace_;
   Context<S> context_;
@@ -313,8 +369,12 @@ struct ValueAndGradient {
   Function<f> function;
 
   template <Name name>
-  auto gradient() {
+  auto gradient() & {
     return function.template gradient<name>();
+  }
+  template <Name name>
+  auto gradient() && {  // of a temporary: a copy
+    return typename decltype(function.template gradient<name>())::PlainObject(function.template gradient<name>());
   }
 };
 

@@ -47,10 +47,12 @@ constexpr ObjectSize size_of(const Object& object) {
 /// Eigen's view of rows x shape.cols numbers, row by row.
 template <Shape shape, class S>
 auto object_map(S* data, Index rows) {
-  constexpr int fixed_rows = shape.is_fixed() ? static_cast<int>(shape.rows) : Eigen::Dynamic;
-  constexpr int cols = static_cast<int>(shape.cols);
+  // Sizes beyond a page are dynamic to Eigen, which would keep a copy of them on the stack.
+  constexpr bool small = shape.columns() * static_cast<Index>(sizeof(S)) <= 4096;
+  constexpr int fixed_rows = shape.is_fixed() && (small || shape.rows == 1) ? static_cast<int>(shape.rows) : Eigen::Dynamic;
+  constexpr int cols = small || shape.cols == 1 ? static_cast<int>(shape.cols) : Eigen::Dynamic;
   using Matrix = Eigen::Matrix<std::remove_const_t<S>, fixed_rows, cols, cols == 1 ? Eigen::ColMajor : Eigen::RowMajor>;
-  return Eigen::Map<std::conditional_t<std::is_const_v<S>, const Matrix, Matrix>>(data, rows, cols);
+  return Eigen::Map<std::conditional_t<std::is_const_v<S>, const Matrix, Matrix>>(data, rows, shape.cols);
 }
 
 /// Whether an object's memory is what a kernel reads: its scalars row by row without gaps.
@@ -58,6 +60,16 @@ template <class Object, class S>
 concept contiguous = requires(const Object& object) {
   { object.data() } -> std::convertible_to<const S*>;
 } && (!EigenObject<Object> || bool(Object::IsVectorAtCompileTime) || bool(Object::IsRowMajor));
+
+/// Whether it lies without gaps in this very object: blocks of a larger matrix do not.
+template <class Object>
+bool dense(const Object& object) {
+  if constexpr (EigenObject<Object>) {
+    return object.innerStride() == 1 && (bool(Object::IsVectorAtCompileTime) || object.outerStride() == object.cols());
+  } else {
+    return true;
+  }
+}
 
 /// Copies an object to row-major memory.
 template <Shape shape, class Object, class T>

@@ -14,6 +14,7 @@ namespace simplx {
 
 template <>
 struct op<"dropout"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b10;
   static constexpr bool reads(int, int operand) { return operand == 1; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape rate) {
     if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};

@@ -7,7 +7,7 @@
 ///     embedding   y_r = table[index_r]            dtable[index_r] += dy_r
 ///     positions   y_r = table[r - start of its sequence]
 ///
-/// Indices are in [0, rows of the table); who makes a batch checks that, kernels do not.
+/// Indices are in [0, rows of the table); Trainer and Function check that, kernels do not.
 
 #include <simplx/ops/kernel.hpp>
 
@@ -17,6 +17,12 @@ namespace simplx {
 
 template <>
 struct op<"embedding"> : kernel_op {
+  static constexpr int index_operand = 1;
+  static constexpr std::int32_t index_of_nothing = 0;
+  template <class S>
+  static Index index_bound(const Context<S>& context, const Shape& table) {
+    return context.rows_of(table);
+  }
   static constexpr Checked shape(const Attributes&, Shape table, Shape index) {
     return rows_of(index.axis, table.cols);
   }

@@ -15,7 +15,8 @@ namespace simplx {
 
 SIMPLX_RULE("grad", left < 0,
             "grad(y, x) meets an op whose pull-back is no expression (left number: the line that made it): attention, "
-            "stacks, lookups, dropout and maxima are differentiated by the reverse sweep only")
+            "stacks, lookups, cross-entropy, dropout, rotary positions, rows of sequences, batched products and maxima are "
+            "differentiated by the reverse sweep only")
 
 namespace detail {
 

@@ -183,8 +183,11 @@ constexpr Expr operator*(At a, At b) {
   if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) {
     return apply<"contract">({}, At(Expr{a.node->arguments[0]}), b);
   }
-  if (b.node->op == Tag("transpose")) return apply<"matmul">({.integers = {1}}, a, At(Expr{b.node->arguments[0]}));
-  const bool number = a.shape() == fixed_shape(1, 1), matrix = b.shape().is_fixed() && b.shape().rows > 1;
+  const bool number = a.shape() == fixed_shape(1, 1);
+  if (b.node->op == Tag("transpose") && !number) {
+    return apply<"matmul">({.integers = {1}}, a, At(Expr{b.node->arguments[0]}));
+  }
+  const bool matrix = b.shape().is_fixed() && b.shape().rows > 1;
   return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);
 }
 

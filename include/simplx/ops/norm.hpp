@@ -64,6 +64,7 @@ constexpr Checked norm_shape(Shape x, Shape gain, Shape bias, Shape epsilon) {
 
 template <>
 struct op<"rms_norm"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b100;
   static constexpr bool reads(int, int) { return true; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape gain, Shape epsilon) {
     return detail::norm_shape(x, gain, gain, epsilon);
@@ -144,6 +145,7 @@ struct op<"rms_norm"> : kernel_op {
 
 template <>
 struct op<"layer_norm"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b1000;
   static constexpr bool reads(int, int operand) { return operand != 2; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape gain, Shape bias, Shape epsilon) {
     return detail::norm_shape(x, gain, bias, epsilon);

@@ -19,6 +19,7 @@ SIMPLX_RULE("rotary heads", left > 0 && right % (2 * left) == 0,
 
 template <>
 struct op<"rotary"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b10;
   static constexpr bool reads(int, int operand) { return operand == 1; }
   static constexpr Checked shape(const Attributes& attributes, Shape x, Shape base) {
     const Index heads = attributes.integers[0];

@@ -140,7 +140,12 @@ struct op<"first_of_sequence"> : kernel_op {
     constexpr Index cols = F::out_shape.cols;
     const Segments& sequences = frame.context.segments;
     for (Index s = 0; s < sequences.count; ++s) {
-      std::copy_n(frame.template in<0>() + sequences.offsets[s] * cols, cols, frame.out() + s * cols);
+      S* y = frame.out() + s * cols;
+      if (sequences.offsets[s] == sequences.offsets[s + 1]) {
+        std::fill_n(y, cols, S(0));  // of an empty sequence
+      } else {
+        std::copy_n(frame.template in<0>() + sequences.offsets[s] * cols, cols, y);
+      }
     }
   }
   template <class S, Path path, class F>
@@ -151,6 +156,7 @@ struct op<"first_of_sequence"> : kernel_op {
     if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.template rows_in<0>() * cols, S(0));
     for (Index s = 0; s < sequences.count; ++s) {
       const S* g = frame.out_grad() + s * cols;
+      if (sequences.offsets[s] == sequences.offsets[s + 1]) continue;
       for (Index c = 0; c < cols; ++c) dx[sequences.offsets[s] * cols + c] += g[c];
     }
   }

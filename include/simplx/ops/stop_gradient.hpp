@@ -48,6 +48,7 @@ constexpr Frozen<Module> frozen(const Module& module) {
 
 /// One parameter that is not trained: frozen(weight("base", d, d)).
 constexpr Expr frozen(Expr parameter) {
+  if (parameter.node->kind != Kind::parameter) return refuse("frozen", parameter);
   parameter.node->frozen = true;
   return parameter;
 }
