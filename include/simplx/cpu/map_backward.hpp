@@ -22,9 +22,13 @@ struct Sweep {
   __attribute__((always_inline)) void load_leaf(const Operands<G, root, S>& operands, Index row, Index col) {
     if constexpr (G::plan.leaf_read[Grp::slot(l)]) at.leaf[l] = operands.template load_leaf<l, V>(row, col);
   }
-  template <int m>
-  __attribute__((always_inline)) void recompute() {
-    if constexpr (m != last && G::plan.recomputed[Grp::member(m)]) at.template evaluate<m>();
+  template <int m, class S>
+  __attribute__((always_inline)) void restore(const Operands<G, root, S>& operands, Index row, Index col) {
+    if constexpr (Grp::kept(m)) {
+      at.member[m] = load<V>(operands.kept[m] + row * Grp::shape.cols + col);
+    } else if constexpr (m != last && G::plan.recomputed[Grp::member(m)]) {
+      at.template evaluate<m>();
+    }
   }
   /// Adds what member m passes on to its operands.
   template <int m>
@@ -157,7 +161,7 @@ struct MapBackward {
       sweep.template load_leaf<l>(operands, row, col);
     });
     detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
-      sweep.template recompute<m>();
+      sweep.template restore<m>(operands, row, col);
     });
     if constexpr (reads_value) sweep.at.member[sweep.last] = load<V>(value + row * cols + col);
     sweep.adjoint[sweep.last] = incoming<V>(row, col);

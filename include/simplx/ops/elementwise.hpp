@@ -21,6 +21,7 @@ struct elementwise {
   static constexpr bool needs_inputs = false;  ///< pull-backs read the operands
   static constexpr bool needs_output = false;  ///< pull-backs read the result
   static constexpr unsigned char passes = 0;   ///< bit i: the pull-back to operand i is g itself
+  static constexpr bool costly = false;        ///< as exp is: many times the cost of storing its result
 
   template <class... Shapes>
   static constexpr Checked shape(const Attributes&, Shapes... shapes) {
