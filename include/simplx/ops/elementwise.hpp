@@ -99,7 +99,7 @@ struct op<"divide"> : elementwise {
     if constexpr (i == 0) {
       return g / b;
     } else {
-      return -g * y / b;
+      return -(g / b) * y;
     }
   }
 };
@@ -143,7 +143,12 @@ struct op<"spread"> : elementwise {
 
 constexpr Expr operator+(At a, At b) { return apply<"add">({}, a, b); }
 constexpr Expr operator-(At a, At b) { return apply<"subtract">({}, a, b); }
-constexpr Expr operator/(At a, At b) { return apply<"divide">({}, a, b); }
+/// A divisor that is spread over a row, a column or everything is inverted first: a division of each of its elements only.
+constexpr Expr operator/(At a, At b) {
+  const Checked whole = elementwise::shape({}, a.shape(), b.shape());
+  if (!whole.rule.empty() || whole.shape == b.shape()) return apply<"divide">({}, a, b);
+  return apply<"multiply">({}, a, At(apply<"divide">({}, At(1.0), b)));
+}
 constexpr Expr operator-(At a) { return apply<"negate">({}, a); }
 
 /// x repeated until it has the shape of `like`: a number, a row or a column.
