@@ -87,15 +87,6 @@ struct op<"sigmoid"> : elementwise {
 };
 
 template <>
-struct op<"softplus"> : elementwise {
-  static constexpr bool costly = true;
-  static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return max(x, literal<decltype(x)>(0)) + log1p(exp(-abs(x))); }
-  template <int>
-  static constexpr auto d(auto g, auto, auto x) { return g * sigmoid(x); }
-};
-
-template <>
 struct op<"erf"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
@@ -261,7 +252,10 @@ constexpr Expr tanh(At x) { return apply<"tanh">({}, x); }
 /// 1 / (1 + exp(-x)).
 constexpr Expr sigmoid(At x) { return apply<"sigmoid">({}, x); }
 /// log(1 + exp(x)).
-constexpr Expr softplus(At x) { return apply<"softplus">({}, x); }
+constexpr Expr softplus(At x) {
+  const auto tail = apply<"exp">({}, At(apply<"negate">({}, At(apply<"abs">({}, x)))));
+  return apply<"max">({}, x, At(0.0)) + apply<"log1p">({}, At(tail));
+}
 /// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
 constexpr Expr erf(At x) { return apply<"erf">({}, x); }
 constexpr Expr sqrt(At x) { return apply<"sqrt">({}, x); }
