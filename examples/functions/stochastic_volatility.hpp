@@ -20,10 +20,10 @@ struct StochasticVolatility {
     auto mu = variable("mu", fixed_shape(1, 1)), phi = variable("phi", fixed_shape(1, 1));
     auto sigma = variable("sigma", fixed_shape(1, 1));
     auto d = h - mu, noise = d - phi * shift(d, 1), first = first_of_sequence(d);
-    auto observed = -0.5 * (h + square(y) * exp(-h));
-    auto moved = -0.5 * square(noise / sigma) - log(sigma);                        // all h_t as if N(.., sigma)
-    auto started = 0.5 * square(phi / sigma * first) + 0.5 * log1p(-square(phi));  // what that misses of h_1
-    return sum(observed + moved) + sum(started) - log1p(square(mu / 10.0)) - log1p(square(sigma / 5.0));
+    // -2 log density, at first with h_1 as if N(.., sigma).
+    auto deviance = h + square(y) * exp(-h) + square(noise / sigma) + 2.0 * log(sigma);
+    auto started = square(phi * first / sigma) + log1p(-square(phi));
+    return 0.5 * (sum(started) - sum(deviance)) - log1p(square(mu / 10.0)) - log1p(square(sigma / 5.0));
   }
 };
 
