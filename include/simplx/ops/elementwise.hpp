@@ -149,6 +149,10 @@ constexpr Expr operator/(At a, At b) {
   if (!whole.rule.empty() || whole.shape == b.shape()) return apply<"divide">({}, a, b);
   return apply<"multiply">({}, a, At(apply<"divide">({}, At(1.0), b)));
 }
+constexpr Expr operator/(At a, double b) {
+  if (a.shape() == fixed_shape(1, 1)) return apply<"divide">({}, a, At(b));
+  return apply<"multiply">({}, a, At(1.0 / b));
+}
 constexpr Expr operator-(At a) { return apply<"negate">({}, a); }
 
 /// x repeated until it has the shape of `like`: a number, a row or a column.

@@ -52,8 +52,9 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
     for (Index row = 0; row < count; ++row) {
       const S* from = x + (begin + row) * cols;
       highest[row] = highest_of<cols>(from);
+      const S shift = highest[row] > S(-std::numeric_limits<double>::infinity()) ? highest[row] : S(0);
       each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        store(first + row * cols + c, V(load<V>(from + c) - splat<V>(highest[row])));
+        store(first + row * cols + c, V(load<V>(from + c) - splat<V>(shift)));
       });
     }
     // Rows end anywhere in a vector, so that narrow ones are as fast as wide ones.
