@@ -44,7 +44,7 @@ TEST_CASE_TEMPLATE("log1p keeps its relative accuracy near zero", S, float, doub
   for (const auto& points : {sweep<S>(-0.1, 0.1), sweep<S>(-0.9999, 1), sweep<S>(0, 1e5)}) {
     const Errors e = errors_of(points, log1p_of, true_log1p);
     if (sizeof(S) == 4) CHECK(e.relative < 1.4e-7);
-    CHECK(e.ulps < 1.6);
+    CHECK(e.ulps < 1.7);
     CHECK(e.different + e.misplaced == 0);
   }
 }

@@ -17,6 +17,14 @@ struct Everything {
     return y * sum(y * row, Over::rows) + y * sum(y + column, Over::columns) + one * sum(y * x);
   }
 };
+/// Rows of a few vectors and no columns: the sums down the rows stay in registers.
+struct Narrow {
+  constexpr Expr operator()(Expr x) const {
+    auto row = vector("row", width(x)), one = scalar("one");
+    return sigmoid(x * row + vector("bias", width(x))) * (x * x + one) * row;
+  }
+};
+inline constexpr test::OnTokens<Narrow> narrow{3}, one_vector{8}, several{19};
 inline constexpr test::OnTokens<Everything> wide{19}, vectors{16}, lone{1};
 }  // namespace
 
@@ -27,6 +35,13 @@ TEST_CASE("gradients of every spread, with and without elements left at the end 
   test::check_model<vectors>();
   test::check_model<lone>();
   CHECK(test::distance_to_reference<wide, float>() < 1e-4);
+}
+
+TEST_CASE("gradients of rows in narrow groups") {
+  test::check_model<narrow>();
+  test::check_model<one_vector>();
+  test::check_model<several>();
+  CHECK(test::distance_to_reference<several, float>() < 1e-4);
 }
 
 TEST_SUITE_END();

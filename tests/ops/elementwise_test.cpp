@@ -28,6 +28,13 @@ struct Arithmetic {
     return (x + row) * number - x * column / (3.0 + x * x) + row / number - (-x) * row * 0.5;
   }
 };
+struct Divisors {  // numbers, a row and a column are inverted before they are spread
+  constexpr Expr operator()(Expr x) const {
+    auto row = vector("row", width(x), constant(2)), column = 3.0 + square_of(x) * weight("column", width(x), 1);
+    return x / row + x / column + row / column + x / scalar("number", constant(1.5)) + 1.0 / (2.0 + square_of(x)) + x / 4.0;
+  }
+  static constexpr Expr square_of(Expr x) { return x * x; }
+};
 struct Kinked {
   constexpr Expr operator()(Expr x) const { return relu(x) * vector("row", width(x)) + relu(-x); }
 };
@@ -56,6 +63,7 @@ struct ProbesAndOutputs {
 };
 
 inline constexpr test::OnTokens<Arithmetic> arithmetic8{8}, arithmetic5{5}, arithmetic1{1};
+inline constexpr test::OnTokens<Divisors> divisors8{8}, divisors5{5};
 inline constexpr test::OnTokens<Kinked> kinked{11};
 inline constexpr test::OnTokens<Shared> shared8{8}, shared3{3};
 inline constexpr test::OnTokens<Static> static8{8}, static3{3};
@@ -71,6 +79,21 @@ TEST_CASE("arithmetic with broadcast rows, columns and numbers, at whole vectors
   test::check_model<arithmetic5>();
   test::check_model<arithmetic1>();
   CHECK(test::distance_to_reference<arithmetic8, float>() < 1e-5);
+}
+
+TEST_CASE("a divisor is inverted before it is spread") {
+  test::check_model<divisors8>();
+  test::check_model<divisors5>();
+  CHECK(test::distance_to_reference<divisors8, float>() < 1e-5);
+  using G = GraphOf<divisors8>;
+  int divisions = 0, full = 0;
+  for (int i = 0; i < G::count; ++i) {
+    if (G::flat.label[i].op != Tag("divide")) continue;
+    ++divisions;
+    full += G::table.info[i].shape == rows_of(Axis::tokens, 8);
+  }
+  CHECK(divisions == 5);  // not by 4.0
+  CHECK(full == 1);       // by 2 + x^2
 }
 
 TEST_CASE("an operand used several times gets all its gradients") {

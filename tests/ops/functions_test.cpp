@@ -59,8 +59,21 @@ TEST_CASE("values and derivatives where functions have kinks") {
   CHECK(op<"greater">::f(2.0, 1.0) == 1);
   CHECK(op<"greater">::f(1.0, 1.0) == 0);
   CHECK(op<"pow">::d<1>(1.0, 0.0, 0.0, 2.0) == 0);
-  CHECK(op<"softplus">::f(1000.0) == 1000);
-  CHECK(op<"softplus">::f(-1000.0) == 0);
+}
+
+TEST_CASE("softplus does not overflow, and its slope at 0 is one half") {
+  static constexpr auto model = [] { return softplus(variable("x", rows_of(Axis::tokens, 1))); };
+  Evaluation<model> run(Rows{.tokens = 3});
+  std::ranges::copy(std::array{1000.0, -1000.0, 0.0}, run.input("x").begin());
+  run.forward();
+  CHECK(run.output()[0] == 1000);
+  CHECK(run.output()[1] == 0);
+  CHECK(run.output()[2] == doctest::Approx(std::log(2)));
+  std::ranges::fill(run.seed(), 1.0);
+  run.backward();
+  CHECK(run.input_gradient("x")[0] == 1);
+  CHECK(run.input_gradient("x")[1] == 0);
+  CHECK(run.input_gradient("x")[2] == 0.5);
 }
 
 TEST_SUITE_END();

@@ -52,7 +52,8 @@ inline constexpr OnData on_data{};
 
 inline constexpr test::OnTokens<Product<16>> wide{8}, odd_in{5};
 inline constexpr test::OnTokens<Product<3>> odd_out{8};
-inline constexpr test::OnTokens<Product<1>> one{1};
+inline constexpr test::OnTokens<Product<1>> one{1}, vector19{19}, vector64{64};
+inline constexpr test::OnTokens<Transposed<1>> row19{19};
 inline constexpr test::OnTokens<Transposed<16>> transposed{8};
 inline constexpr test::OnTokens<Transposed<5>> transposed_odd{7};
 inline constexpr test::OnTokens<Epilogues> epilogues{16};
@@ -70,6 +71,9 @@ TEST_CASE("gradients of X and W, for every width") {
   test::check_model<odd_in>();
   test::check_model<odd_out>();
   test::check_model<one>();
+  test::check_model<vector19>();
+  test::check_model<vector64>();
+  test::check_model<row19>();
   test::check_model<transposed>();
   test::check_model<transposed_odd>();
 }
@@ -96,5 +100,10 @@ TEST_CASE("a product keeps what its own pull-back reads") {
 }
 
 TEST_CASE("floats agree with the reference") { CHECK(test::distance_to_reference<for_floats, float>() < 1e-5); }
+
+TEST_CASE("a product with a vector agrees with the reference") {
+  CHECK(test::distance_to_reference<vector19, float>() < 1e-5);
+  CHECK(test::distance_to_reference<row19, float>() < 1e-5);
+}
 
 TEST_SUITE_END();

@@ -57,6 +57,42 @@ TEST_CASE("a sum ends the loop of what it sums") {
   static_assert(GraphOf<model>::layout.kept == Columns{});  // x and row are not the model's to keep
 }
 
+TEST_CASE("a costly value on the way to a sum is kept in passing, not evaluated again") {
+  static constexpr auto model = [] {
+    auto x = variable("x", rows_of(Axis::batch, 5));
+    return sum(exp(2.0 * x) * square(x) + log(1.0 + x * x));
+  };
+  using G = GraphOf<model>;
+  static_assert(G::fusion.steps == 2);  // and the result
+  static_assert(G::layout.kept[Axis::batch] == 5);  // exp, which backward reads, and not log, which it does not
+  Evaluation<model> run(Rows{.batch = 3});
+  for (int i = 0; i < 15; ++i) run.input("x")[i] = 0.1 * i;
+  run.forward();
+  run.seed()[0] = 3;
+  run.backward();
+  double worst = 0;
+  for (int i = 0; i < 15; ++i) {
+    const double x = 0.1 * i, expected = 3 * (2 * std::exp(2 * x) * (x * x + x) + 2 * x / (1 + x * x));
+    worst = std::max(worst, std::abs(run.input_gradient("x")[i] - expected));
+  }
+  CHECK(worst < 1e-12);
+}
+
+TEST_CASE_TEMPLATE("the largest of any number of elements", S, float, double) {
+  static constexpr auto model = [] { return maximum(input("x", rows_of(Axis::tokens, 1))); };
+  for (const Index rows : {1, 7, 16, 64, 83}) {
+    for (const Index at : {Index(0), rows / 2, rows - 1}) {
+      Evaluation<model, Cpu<S>> run(Rows{.tokens = rows});
+      for (Index i = 0; i < rows; ++i) run.input("x")[i] = S(i == at ? -0.5 : -1 - i % 5);
+      run.forward();
+      CHECK(run.output()[0] == S(-0.5));
+      run.input("x")[at] = std::numeric_limits<S>::quiet_NaN();
+      run.forward();
+      CHECK(std::isnan(run.output()[0]));
+    }
+  }
+}
+
 TEST_CASE("by hand") {
   static constexpr test::OnTokens<Means> means{2};
   Evaluation<means> run(Rows{.tokens = 2});

@@ -50,4 +50,21 @@ TEST_CASE("values, and arguments that would overflow") {
   CHECK(run.output(3)[0] == doctest::Approx(1000 + std::log(2.0)));
 }
 
+TEST_CASE_TEMPLATE("more rows than fit a block, narrow ones; one of them holds nothing", S, float, double) {
+  const Index rows = 150, empty = 70;
+  Evaluation<all, Cpu<S>> run(Rows{.batch = rows});
+  for (Index i = 0; i < 3 * rows; ++i) run.input("x")[i] = i / 3 == empty ? S(-INFINITY) : S(i % 7) - S(i % 3);
+  run.forward();
+  double worst = 0;
+  for (Index row = 0; row < rows; ++row) {
+    const S *x = run.input("x").data() + 3 * row, *y = run.output(0).data() + 3 * row;
+    const double total = std::exp(double(x[0])) + std::exp(double(x[1])) + std::exp(double(x[2]));
+    if (row == empty) continue;
+    for (Index c = 0; c < 3; ++c) worst = std::max(worst, std::abs(double(y[c]) - std::exp(double(x[c])) / total));
+    worst = std::max(worst, std::abs(double(run.output(2)[row]) - std::log(total)));
+  }
+  CHECK(worst < (sizeof(S) == 4 ? 1e-6 : 1e-14));
+  CHECK(run.output(2)[empty] == S(-INFINITY));
+}
+
 TEST_SUITE_END();

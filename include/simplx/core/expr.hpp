@@ -94,6 +94,7 @@ struct Node {
   unsigned char reads[max_arguments]{};  ///< bit j of reads[i]: the pull-back to argument i reads argument j
   unsigned char reads_output = 0;        ///< bit i: the pull-back to argument i reads the result
   unsigned char passes = 0;              ///< bit i: the pull-back to argument i is the incoming gradient itself
+  bool costly = false;                   ///< of a map: rather stored than evaluated again
   unsigned char constant_operands = 0;   ///< bit i: argument i has no gradient, so it must not be trained
   Index saved = 0;                       ///< columns that forward saves for backward
   Index packed = 0;                      ///< elements prepared from the parameters once per step
@@ -350,6 +351,7 @@ constexpr Expr apply(const Attributes& attributes, const Operands&... operands) 
   node->reads_output = Op::needs_output ? static_cast<unsigned char>((1u << count) - 1) : 0;
   if constexpr (Op::kind == Kind::map || Op::kind == Kind::reduction) {
     node->passes = Op::passes;
+    node->costly = Op::costly;
   } else {
     if constexpr (requires { Op::constant_operands; }) node->constant_operands = Op::constant_operands;
     node->saved = Op::saved(attributes, operands.shape()...);

@@ -125,7 +125,7 @@ struct Placer {
 template <int capacity>
 constexpr bool stores_value(const Info* info, const Fusion<capacity>& fusion, const Plan<capacity>& plan, int node) {
   if (!info[node].executes() || info[node].result) return false;
-  if (fusion.group[node] >= 0) return fusion.group[node] == node;
+  if (fusion.group[node] >= 0) return fusion.group[node] == node || plan.kept[node];
   return fusion.finished_by[node] < 0 || plan.kept[node];
 }
 

@@ -49,7 +49,8 @@ constexpr int backward_time(const Info* info, const Fusion<capacity>& fusion, in
   return fusion.finished_by[node] >= 0 ? time + 1 : time;
 }
 
-/// Marks what the pull-backs of a step read: kept values, and members of groups to be evaluated again.
+/// Marks what the pull-backs of a step read: kept values, and members of groups to be evaluated again. The loop of a
+/// sum stores nothing else, so there a costly member is kept in passing.
 template <int capacity>
 constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int step_node, Plan<capacity>& plan) {
   const auto reads_of = [&](int node, auto mark_argument, auto mark_result) {
@@ -68,7 +69,7 @@ constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int 
   }
   const int root = step_node;
   const auto mark = [&](int node) {
-    if (fusion.group[node] == root) {
+    if (fusion.group[node] == root && !(info[node].costly && info[root].kind == Kind::reduction)) {
       plan.recomputed[node] = true;
     } else {
       keep(node);

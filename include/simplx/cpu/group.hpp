@@ -21,6 +21,8 @@ struct Group {
   static constexpr int member(int m) { return G::fusion.members[G::fusion.member_begin[root] + m]; }
   static constexpr int leaf(int l) { return G::fusion.leaves[G::fusion.leaf_begin[root] + l]; }
   static constexpr int arguments(int m) { return G::table.info[member(m)].argument_count; }
+  /// A value on the way that backward reads from memory.
+  static constexpr bool kept(int m) { return G::plan.kept[member(m)] && member(m) != root; }
   static constexpr int slot(int l) { return G::fusion.leaf_begin[root] + l; }
 
   struct Tables {
@@ -87,12 +89,13 @@ struct Group {
   }
 };
 
-/// Where the leaves of a group are; single numbers are loaded once.
+/// Where the leaves of a group are, and the members that are kept; single numbers are loaded once.
 template <class G, int root, class S>
 struct Operands {
   using Grp = Group<G, root>;
   const S* pointer[Grp::leaves + 1]{};
   S one[Grp::leaves + 1]{};
+  S* kept[Grp::members]{};
 
   /// `product` stands in for the value of the product that the group finishes.
   explicit Operands(const Context<S>& context, const S* product = nullptr) {
@@ -106,6 +109,9 @@ struct Operands {
         pointer[l] = Address<G>::template value<node>(context);
         if constexpr (Grp::spread(l) == Grp::Spread::one) one[l] = *pointer[l];
       }
+    });
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+      if constexpr (Grp::kept(m)) kept[m] = const_cast<S*>(Address<G>::template value<Grp::member(m)>(context));
     });
   }
 
@@ -166,7 +172,10 @@ __attribute__((always_inline)) inline V map_value(const Operands<G, root, S>& op
       at.leaf[l] = operands.template load_leaf<l, V>(row, col);
     }
   });
-  detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) { at.template evaluate<m>(); });
+  detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+    at.template evaluate<m>();
+    if constexpr (Grp::kept(m)) store(operands.kept[m] + row * Grp::shape.cols + col, at.member[m]);
+  });
   return at.member[Grp::members - 1];
 }
 

@@ -22,9 +22,13 @@ struct Sweep {
   __attribute__((always_inline)) void load_leaf(const Operands<G, root, S>& operands, Index row, Index col) {
     if constexpr (G::plan.leaf_read[Grp::slot(l)]) at.leaf[l] = operands.template load_leaf<l, V>(row, col);
   }
-  template <int m>
-  __attribute__((always_inline)) void recompute() {
-    if constexpr (m != last && G::plan.recomputed[Grp::member(m)]) at.template evaluate<m>();
+  template <int m, class S>
+  __attribute__((always_inline)) void restore(const Operands<G, root, S>& operands, Index row, Index col) {
+    if constexpr (Grp::kept(m)) {
+      at.member[m] = load<V>(operands.kept[m] + row * Grp::shape.cols + col);
+    } else if constexpr (m != last && G::plan.recomputed[Grp::member(m)]) {
+      at.template evaluate<m>();
+    }
   }
   /// Adds what member m passes on to its operands.
   template <int m>
@@ -129,12 +133,21 @@ struct MapBackward {
     const Index rows = context.rows_of(Grp::shape);
     if constexpr (Grp::flat()) {
       each_element<S, cols, true>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
-        self.template at<V>(row, col);
+        V down[Grp::leaves + 1]{};  // unused: there are no rows
+        self.template at<V>(row, col, down);
+      });
+    } else if constexpr (down_columns()) {
+      each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+        V down[Grp::leaves + 1]{};
+        for (Index row = 0; row < rows; ++row) self.template at<V>(row, col, down);
+        self.add_down(down, col);
       });
     } else {
       for (Index row = 0; row < rows; ++row) {
         each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-          self.template at<V>(row, col);
+          V down[Grp::leaves + 1]{};
+          self.template at<V>(row, col, down);
+          self.add_down(down, col);
         });
         self.template finish<Spread::column>(row);
       }
@@ -143,6 +156,16 @@ struct MapBackward {
   }
 
  private:
+  static constexpr bool writes(Spread spread) {
+    for (int l = 0; l < Grp::leaves; ++l) {
+      if (Grp::writes(l) && Grp::spread(l) == spread) return true;
+    }
+    return false;
+  }
+  /// Columns of a few vectors are run down one after the other, so that the gradients of rows stay in registers.
+  static constexpr bool down_columns() {
+    return cols <= 4 * lanes<S> && writes(Spread::row) && !writes(Spread::column);
+  }
   static const S* product_value(const Context<S>& context) {
     if constexpr (Grp::product >= 0) {
       if constexpr (G::plan.kept[Grp::product]) return Address<G>::template value<Grp::product>(context);
@@ -151,13 +174,13 @@ struct MapBackward {
   }
 
   template <class V>
-  __attribute__((always_inline)) void at(Index row, Index col) {
+  __attribute__((always_inline)) void at(Index row, Index col, V* down) {
     Sweep<G, root, V> sweep;
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
       sweep.template load_leaf<l>(operands, row, col);
     });
     detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
-      sweep.template recompute<m>();
+      sweep.template restore<m>(operands, row, col);
     });
     if constexpr (reads_value) sweep.at.member[sweep.last] = load<V>(value + row * cols + col);
     sweep.adjoint[sweep.last] = incoming<V>(row, col);
@@ -165,7 +188,7 @@ struct MapBackward {
       sweep.template pull<Grp::members - 1 - m>();
     });
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
-      write<l>(sweep.leaf_adjoint[l], row, col);
+      write<l>(sweep.leaf_adjoint[l], row, col, down);
     });
   }
 
@@ -184,16 +207,27 @@ struct MapBackward {
   }
 
   template <int l, class V>
-  __attribute__((always_inline)) void write(V adjoint, Index row, Index col) {
+  __attribute__((always_inline)) void write(V adjoint, Index row, Index col, V* down) {
     if constexpr (!Grp::writes(l)) {
       return;
     } else if constexpr (Grp::spread(l) == Spread::one || Grp::spread(l) == Spread::column) {
       sums.template add<l>(adjoint);
+    } else if constexpr (Grp::spread(l) == Spread::row) {
+      down[l] += adjoint;
     } else {
-      S* place = gradient[l] + (Grp::spread(l) == Spread::row ? col : row * cols + col);
+      S* place = gradient[l] + row * cols + col;
       if constexpr (G::plan.leaf_write[Grp::slot(l)] == Write::accumulate) adjoint += load<V>(place);
       store(place, adjoint);
     }
+  }
+  /// Adds sums down the rows to the gradients of leaves that are rows, which never store: they are cleared before.
+  template <class V>
+  __attribute__((always_inline)) void add_down(const V* down, Index col) {
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
+      if constexpr (Grp::writes(l) && Grp::spread(l) == Spread::row) {
+        store(gradient[l] + col, V(load<V>(gradient[l] + col) + down[l]));
+      }
+    });
   }
   template <Spread kind>
   void finish(Index row) {

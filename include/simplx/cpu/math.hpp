@@ -9,7 +9,7 @@
 ///     sigmoid                                        1.7e-7           2.3
 ///     tanh                                           1.7e-7           2.6
 ///     log                     logarithm.hpp          8.1e-8           1.3
-///     log1p                                          1.4e-7           1.6
+///     log1p                                          1.4e-7           1.7
 ///     sin, cos                trigonometry.hpp       8e-8 of 1        0.9
 ///     erf                     erf.hpp                1.4e-7           2.4
 ///     sqrt, rsqrt             power.hpp              6e-8, 9e-8       0.5, 1.5

@@ -21,6 +21,7 @@ struct elementwise {
   static constexpr bool needs_inputs = false;  ///< pull-backs read the operands
   static constexpr bool needs_output = false;  ///< pull-backs read the result
   static constexpr unsigned char passes = 0;   ///< bit i: the pull-back to operand i is g itself
+  static constexpr bool costly = false;        ///< as exp is: many times the cost of storing its result
 
   template <class... Shapes>
   static constexpr Checked shape(const Attributes&, Shapes... shapes) {
@@ -98,7 +99,7 @@ struct op<"divide"> : elementwise {
     if constexpr (i == 0) {
       return g / b;
     } else {
-      return -g * y / b;
+      return -(g / b) * y;
     }
   }
 };
@@ -142,7 +143,16 @@ struct op<"spread"> : elementwise {
 
 constexpr Expr operator+(At a, At b) { return apply<"add">({}, a, b); }
 constexpr Expr operator-(At a, At b) { return apply<"subtract">({}, a, b); }
-constexpr Expr operator/(At a, At b) { return apply<"divide">({}, a, b); }
+/// A divisor that is spread over a row, a column or everything is inverted first: a division of each of its elements only.
+constexpr Expr operator/(At a, At b) {
+  const Checked whole = elementwise::shape({}, a.shape(), b.shape());
+  if (!whole.rule.empty() || whole.shape == b.shape()) return apply<"divide">({}, a, b);
+  return apply<"multiply">({}, a, At(apply<"divide">({}, At(1.0), b)));
+}
+constexpr Expr operator/(At a, double b) {
+  if (a.shape() == fixed_shape(1, 1)) return apply<"divide">({}, a, At(b));
+  return apply<"multiply">({}, a, At(1.0 / b));
+}
 constexpr Expr operator-(At a) { return apply<"negate">({}, a); }
 
 /// x repeated until it has the shape of `like`: a number, a row or a column.

@@ -25,6 +25,7 @@ struct op<"relu"> : elementwise {
 
 template <>
 struct op<"exp"> : elementwise {
+  static constexpr bool costly = true;
   static constexpr bool needs_output = true;
   static constexpr auto f(auto x) { return exp(x); }
   template <int>
@@ -33,6 +34,7 @@ struct op<"exp"> : elementwise {
 
 template <>
 struct op<"log"> : elementwise {
+  static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
   static constexpr auto f(auto x) { return log(x); }
   template <int>
@@ -41,6 +43,7 @@ struct op<"log"> : elementwise {
 
 template <>
 struct op<"log1p"> : elementwise {
+  static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
   static constexpr auto f(auto x) { return log1p(x); }
   template <int>
@@ -49,6 +52,7 @@ struct op<"log1p"> : elementwise {
 
 template <>
 struct op<"sin"> : elementwise {
+  static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
   static constexpr auto f(auto x) { return sin(x); }
   template <int>
@@ -57,6 +61,7 @@ struct op<"sin"> : elementwise {
 
 template <>
 struct op<"cos"> : elementwise {
+  static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
   static constexpr auto f(auto x) { return cos(x); }
   template <int>
@@ -65,6 +70,7 @@ struct op<"cos"> : elementwise {
 
 template <>
 struct op<"tanh"> : elementwise {
+  static constexpr bool costly = true;
   static constexpr bool needs_output = true;
   static constexpr auto f(auto x) { return tanh(x); }
   template <int>
@@ -73,6 +79,7 @@ struct op<"tanh"> : elementwise {
 
 template <>
 struct op<"sigmoid"> : elementwise {
+  static constexpr bool costly = true;
   static constexpr bool needs_output = true;
   static constexpr auto f(auto x) { return sigmoid(x); }
   template <int>
@@ -80,15 +87,8 @@ struct op<"sigmoid"> : elementwise {
 };
 
 template <>
-struct op<"softplus"> : elementwise {
-  static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return max(x, literal<decltype(x)>(0)) + log1p(exp(-abs(x))); }
-  template <int>
-  static constexpr auto d(auto g, auto, auto x) { return g * sigmoid(x); }
-};
-
-template <>
 struct op<"erf"> : elementwise {
+  static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
   static constexpr auto f(auto x) { return erf(x); }
   template <int>
@@ -134,6 +134,7 @@ struct op<"abs"> : elementwise {
 
 template <>
 struct op<"pow"> : elementwise {
+  static constexpr bool costly = true;
   static constexpr bool needs_output = true;
   static constexpr bool needs_inputs = true;
   static constexpr auto f(auto x, auto p) { return pow(x, p); }
@@ -251,7 +252,10 @@ constexpr Expr tanh(At x) { return apply<"tanh">({}, x); }
 /// 1 / (1 + exp(-x)).
 constexpr Expr sigmoid(At x) { return apply<"sigmoid">({}, x); }
 /// log(1 + exp(x)).
-constexpr Expr softplus(At x) { return apply<"softplus">({}, x); }
+constexpr Expr softplus(At x) {
+  const auto tail = apply<"exp">({}, At(apply<"negate">({}, At(apply<"abs">({}, x)))));
+  return apply<"max">({}, x, At(0.0)) + apply<"log1p">({}, At(tail));
+}
 /// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
 constexpr Expr erf(At x) { return apply<"erf">({}, x); }
 constexpr Expr sqrt(At x) { return apply<"sqrt">({}, x); }

@@ -11,6 +11,7 @@
 /// products of training run at the speed of the plain one.
 
 #include <simplx/cpu/gemm.hpp>
+#include <simplx/cpu/matrix_vector.hpp>
 #include <simplx/ops/transpose.hpp>
 
 namespace simplx {
@@ -46,6 +47,9 @@ struct op<"matmul"> : kernel_op {
     static constexpr bool prepared = F::Graph::table.info[F::template argument<1>].kind == Kind::parameter;
   };
 
+  /// Of a matrix and a vector, which lies in memory the same way whether transposed or not.
+  template <class Backend, class F>
+  static constexpr bool of_vector = Backend::vectorises(0) && F::out_shape.cols == 1;
   template <class Backend, class F>
   static constexpr bool takes_epilogue = Backend::vectorises(Product<F>::N);
 
@@ -54,7 +58,8 @@ struct op<"matmul"> : kernel_op {
     using P = Product<F>;
     const Index count = F::template shape<0>.is_fixed() ? F::template shape<0>.rows
                                                         : rows.count(F::template shape<0>.axis);
-    return std::max(round_up(count, alignment) * 64, P::prepared ? 0 : P::size);
+    const bool panels = Backend::vectorises(P::N) && Backend::vectorises(P::K);
+    return std::max(panels ? round_up(count, alignment) * 64 : 0, P::prepared ? 0 : P::size);
   }
   template <class F>
   static constexpr double flops(const Rows& rows, bool) {
@@ -109,6 +114,8 @@ struct op<"matmul"> : kernel_op {
     using P = Product<F>;
     if constexpr (takes_epilogue<Cpu<S, path>, F>) {
       forward(backend, frame, out, NoEpilogue{});
+    } else if constexpr (of_vector<Cpu<S, path>, F>) {
+      matrix_vector<P::K>(frame.rows(), frame.template in<0>(), frame.template in<1>(), out);
     } else {
       const ConstMatrixMap<S> x(frame.template in<0>(), frame.rows(), P::K);
       const ConstMatrixMap<S> w(frame.template in<1>(), P::weight.rows, P::weight.cols);
@@ -138,6 +145,8 @@ struct op<"matmul"> : kernel_op {
         } else {
           gemm_gradient<P::K, P::N>(frame.rows(), x, dy, dw, frame.scratch());
         }
+      } else if constexpr (of_vector<Cpu<S, path>, F>) {
+        add_transposed_matrix_vector<P::K>(frame.rows(), x, dy, dw);
       } else {
         const ConstMatrixMap<S> xs(x, frame.rows(), P::K), dys(dy, frame.rows(), P::N);
         MatrixMap<S> dws(dw, P::weight.rows, P::weight.cols);

@@ -65,24 +65,48 @@ struct op<"maximum"> : kernel_op {
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
     return detail::reduced_shape(attributes, x);
   }
-  /// Calls f(place of the result, element) for all elements, row by row.
-  template <class F, class Visit>
-  static void each(const F& frame, Visit visit) {
-    constexpr Over over = static_cast<Over>(F::attributes.integers[0]);
-    constexpr Index cols = F::template shape<0>.cols;
-    const Index rows = frame.template rows_in<0>();
-    for (Index row = 0; row < rows; ++row) {
-      for (Index col = 0; col < cols; ++col) {
-        visit(over == Over::rows ? col : over == Over::columns ? row : 0, row * cols + col);
-      }
+  /// NaN if either is.
+  template <class V>
+  __attribute__((always_inline)) static V larger(V a, V b) {
+    return select(b > a, b, select(b == b, a, b));
+  }
+  /// The largest of `count` numbers, in four chains that need not wait for each other.
+  template <class S>
+  static S largest_of(const S* x, Index count) {
+    constexpr Index step = lanes<S>;
+    const S least = S(-std::numeric_limits<double>::infinity());
+    Vec<S> chain[4];
+    for (Vec<S>& lane : chain) lane = splat<Vec<S>>(least);
+    Index i = 0;
+    for (; i + 4 * step <= count; i += 4 * step) {
+      detail::unroll<0, 4>([&]<int k>(std::integral_constant<int, k>) __attribute__((always_inline)) {
+        chain[k] = larger(chain[k], load<Vec<S>>(x + i + k * step));
+      });
     }
+    for (; i + step <= count; i += step) chain[0] = larger(chain[0], load<Vec<S>>(x + i));
+    S parts[step], result = least;
+    store(parts, larger(larger(chain[0], chain[1]), larger(chain[2], chain[3])));
+    for (const S& part : parts) result = larger(result, part);
+    for (; i < count; ++i) result = larger(result, x[i]);
+    return result;
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Over over = static_cast<Over>(F::attributes.integers[0]);
+    constexpr Index cols = F::template shape<0>.cols;
+    const Index rows = frame.template rows_in<0>();
     const S* x = frame.template in<0>();
     S* y = frame.out();
-    std::fill_n(y, frame.rows() * F::out_shape.cols, S(-std::numeric_limits<double>::infinity()));
-    each(frame, [&](Index place, Index i) { y[place] = x[i] > y[place] || x[i] != x[i] ? x[i] : y[place]; });
+    if constexpr (over == Over::all) *y = largest_of(x, rows * cols);
+    if constexpr (over == Over::columns) {
+      for (Index row = 0; row < rows; ++row) y[row] = largest_of(x + row * cols, cols);
+    }
+    if constexpr (over == Over::rows) {
+      std::fill_n(y, cols, S(-std::numeric_limits<double>::infinity()));
+      each_element<S, cols, false>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
+        store(y + col, larger(load<V>(y + col), load<V>(x + row * cols + col)));
+      });
+    }
   }
   /// The first of the largest elements gets the gradient.
   template <class S, Path path, class F>

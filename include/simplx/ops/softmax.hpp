@@ -6,7 +6,7 @@
 ///
 ///     softmax        y = exp(x - L)        dx = y (g - sum(g y))
 ///     log_softmax    y = x - L             dx = g - exp(y) sum(g)
-///     log_sum_exp    L = log sum exp x     dx = g exp(x - L)
+///     log_sum_exp    L = log sum exp x     dx = g softmax(x)
 
 #include <simplx/ops/norm.hpp>
 #include <simplx/ops/reduce.hpp>
@@ -16,23 +16,65 @@ namespace simplx {
 
 namespace detail {
 
+/// The largest element of a row.
+template <Index cols, class S>
+S highest_of(const S* x) {
+  if constexpr (cols < lanes<S>) {
+    S highest = x[0];
+    for (Index c = 1; c < cols; ++c) highest = max(highest, x[c]);
+    return highest;
+  } else {
+    Vec<S> highest = load<Vec<S>>(x);
+    for (Index c = lanes<S>; c + lanes<S> <= cols; c += lanes<S>) highest = max(highest, load<Vec<S>>(x + c));
+    if constexpr (cols % lanes<S> != 0) highest = max(highest, load<Vec<S>>(x + cols - lanes<S>));
+    return largest(highest);
+  }
+}
+
 /// log sum exp of a row.
 template <Index cols, class S>
 S log_sum_exp_of(const S* x) {
-  S highest = x[0];
-  Vec<S> highest_of = splat<Vec<S>>(highest);
-  each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-    if constexpr (std::is_same_v<V, S>) {
-      highest = max(highest, load<V>(x + c));
-    } else {
-      highest_of = max(highest_of, load<V>(x + c));
-    }
-  });
-  highest = max(highest, largest(highest_of));
+  const S highest = highest_of<cols>(x);
   if (!(highest > S(-std::numeric_limits<double>::infinity()))) return highest;  // a row of -inf
   return highest + log(sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
            return exp(V(load<V>(x + c) - splat<V>(highest)));
          }));
+}
+
+/// y = softmax(x) of all rows, each exponential once; where L is wanted, L[row] = log sum exp of the row.
+template <Index cols, bool wants_log_sum, class S>
+void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
+  constexpr Index block = 64;  // rows at a time, which stay in the cache
+  S highest[block], total[block];
+  for (Index begin = 0; begin < rows; begin += block) {
+    const Index count = std::min(block, rows - begin);
+    S* const first = y + begin * cols;
+    for (Index row = 0; row < count; ++row) {
+      const S* from = x + (begin + row) * cols;
+      highest[row] = highest_of<cols>(from);
+      const S shift = highest[row] > S(-std::numeric_limits<double>::infinity()) ? highest[row] : S(0);
+      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        store(first + row * cols + c, V(load<V>(from + c) - splat<V>(shift)));
+      });
+    }
+    // Rows end anywhere in a vector, so that narrow ones are as fast as wide ones.
+    each_element<S, 1, true>(count * cols, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
+      store(first + i, exp(load<V>(first + i)));
+    });
+    for (Index row = 0; row < count; ++row) {
+      S* to = first + row * cols;
+      total[row] = sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) { return load<V>(to + c); });
+      const S share = S(1) / total[row];
+      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        store(to + c, V(load<V>(to + c) * splat<V>(share)));
+      });
+    }
+    if constexpr (wants_log_sum) {
+      each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
+        store(L + begin + i, V(load<V>(highest + i) + log(load<V>(total + i))));
+      });
+    }
+  }
 }
 
 /// What both softmaxes share: shapes, and a pull-back that reads the result.
@@ -51,15 +93,7 @@ struct op<"softmax"> : detail::softmax_op {
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index cols = F::out_shape.cols;
-    const S* x = frame.template in<0>();
-    S* y = frame.out();
-    for (Index row = 0; row < frame.rows(); ++row, x += cols, y += cols) {
-      const S shift = detail::log_sum_exp_of<cols>(x);
-      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        store(y + c, exp(V(load<V>(x + c) - splat<V>(shift))));
-      });
-    }
+    detail::softmax_of_rows<F::out_shape.cols, false, S>(frame.rows(), frame.template in<0>(), frame.out(), nullptr);
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
@@ -111,26 +145,24 @@ struct op<"log_softmax"> : detail::softmax_op {
 
 template <>
 struct op<"log_sum_exp"> : kernel_op {
-  static constexpr bool needs_inputs = true;
-  static constexpr bool needs_output = true;
   static constexpr Checked shape(const Attributes&, Shape x) { return Shape{x.axis, x.rows, 1}; }
+  static constexpr Index saved(const Attributes&, Shape x) { return x.cols; }  // softmax(x)
   static constexpr Term derive(const Node* node, int, const Term& g) {
     return g * exp(Term(Expr{node->arguments[0]}) - Term(Expr{const_cast<Node*>(node)}));
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index cols = F::template shape<0>.cols;
-    const S* x = frame.template in<0>();
-    for (Index row = 0; row < frame.rows(); ++row) frame.out()[row] = detail::log_sum_exp_of<cols>(x + row * cols);
+    detail::softmax_of_rows<F::template shape<0>.cols, true>(frame.rows(), frame.template in<0>(), frame.saved(),
+                                                             frame.out());
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::template shape<0>.cols;
-    const S *x = frame.template in<0>(), *y = frame.out(), *g = frame.out_grad();
+    const S *y = frame.saved(), *g = frame.out_grad();
     S* dx = frame.template grad<0>();
-    for (Index row = 0; row < frame.rows(); ++row, x += cols, dx += cols) {
+    for (Index row = 0; row < frame.rows(); ++row, y += cols, dx += cols) {
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>>(dx + c, V(exp(V(load<V>(x + c) - splat<V>(y[row]))) * splat<V>(g[row])));
+        detail::put<F::template write<0>>(dx + c, V(load<V>(y + c) * splat<V>(g[row])));
       });
     }
   }
@@ -148,7 +180,7 @@ constexpr Expr log_softmax(At x) { return apply<"log_softmax">({}, x); }
 
 /// log(sum(exp(x))) over columns, rows or everything.
 ///
-/// Cost    over columns one node that keeps x; otherwise a maximum and a sum
+/// Cost    over columns one node that keeps softmax(x); otherwise a maximum and a sum that keeps its exponentials
 constexpr Expr log_sum_exp(At x, Over over = Over::all) {
   if (over == Over::columns) return apply<"log_sum_exp">({}, x);
   auto highest = stop_gradient(maximum(x, over));  // its gradient would cancel

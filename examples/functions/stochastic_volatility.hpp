@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// Stochastic volatility (the Stan user's guide; Kim, Shephard and Chib 1998), its log posterior up to a constant:
+///
+///     y_t ~ N(0, exp(h_t / 2)),   h_1 ~ N(mu, sigma / sqrt(1 - phi^2)),   h_t ~ N(mu + phi (h_{t-1} - mu), sigma)
+///     mu ~ Cauchy(0, 10),   sigma ~ Cauchy(0, 5),   phi ~ U(-1, 1)
+
+#include <simplx/differentiate/function.hpp>
+#include <simplx/ops/matmul.hpp>
+#include <simplx/ops/reduce.hpp>
+#include <simplx/ops/rows.hpp>
+
+namespace functions {
+using namespace simplx;
+
+struct StochasticVolatility {
+  constexpr Expr operator()() const {
+    auto y = input("y", rows_of(Axis::tokens, 1)), h = variable("h", rows_of(Axis::tokens, 1));
+    auto mu = variable("mu", fixed_shape(1, 1)), phi = variable("phi", fixed_shape(1, 1));
+    auto sigma = variable("sigma", fixed_shape(1, 1));
+    auto d = h - mu, noise = d - phi * shift(d, 1), first = first_of_sequence(d);
+    // -2 log density, at first with h_1 as if N(.., sigma).
+    auto deviance = h + square(y) * exp(-h) + square(noise / sigma) + 2.0 * log(sigma);
+    auto started = square(phi * first / sigma) + log1p(-square(phi));
+    return 0.5 * (sum(started) - sum(deviance)) - log1p(square(mu / 10.0)) - log1p(square(sigma / 5.0));
+  }
+};
+
+}  // namespace functions

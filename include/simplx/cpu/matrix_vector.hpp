@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/matrix_vector.hpp
+/// Products of a matrix and a vector, A (rows, K) row after row in memory:
+///
+///     y = A w          as many rows at a time as a vector has lanes, whose partial sums are added up together
+///     w += A^T g       four vectors of columns at a time, which stay in registers
+
+#include <simplx/cpu/transpose.hpp>
+
+namespace simplx {
+
+namespace detail {
+
+/// Lane i of the result is the sum of vector i, of lanes<S> vectors, which are used up.
+template <class S>
+__attribute__((always_inline)) inline Vec<S> lane_sums(Vec<S>* vectors) {
+  constexpr int count = lanes<S>;
+  constexpr auto sequence = std::make_integer_sequence<int, count>();
+#pragma GCC unroll 16
+  for (int half = count / 2; half > 0; half /= 2) {
+#pragma GCC unroll 16
+    for (int i = 0; i < half; ++i) {
+      const Vec<S> a = vectors[i], b = vectors[i + half];
+      vectors[i] = interleave<0>(a, b, sequence) + interleave<count / 2>(a, b, sequence);
+    }
+  }
+  return vectors[0];
+}
+
+/// The product of a row and a vector: its whole vectors lane by lane, and the elements that are left.
+template <Index K, class S>
+struct RowProduct {
+  Vec<S> vectors{};
+  S rest = S(0);
+
+  __attribute__((always_inline)) RowProduct(const S* row, const S* w) {
+    constexpr Index whole = K / lanes<S> * lanes<S>;
+    for (Index k = 0; k < whole; k += lanes<S>) vectors += load<Vec<S>>(row + k) * load<Vec<S>>(w + k);
+    for (Index k = whole; k < K; ++k) rest += row[k] * w[k];
+  }
+};
+
+/// w[0 .. vectors * lanes) += A^T g for those columns of A.
+template <Index K, int vectors, class S>
+__attribute__((always_inline)) inline void add_columns(Index rows, const S* a, const S* g, S* w) {
+  constexpr Index step = lanes<S>;
+  Vec<S> sums[2][vectors]{};  // of even and odd rows, which need not wait for each other
+  const auto add = [&](Index row, Vec<S>* to) __attribute__((always_inline)) {
+    const Vec<S> factor = splat<Vec<S>>(g[row]);
+#pragma GCC unroll 16
+    for (int v = 0; v < vectors; ++v) to[v] += factor * load<Vec<S>>(a + row * K + v * step);
+  };
+  Index row = 0;
+  for (; row + 2 <= rows; row += 2) add(row, sums[0]), add(row + 1, sums[1]);
+  if (row < rows) add(row, sums[0]);
+#pragma GCC unroll 16
+  for (int v = 0; v < vectors; ++v) store(w + v * step, Vec<S>(load<Vec<S>>(w + v * step) + (sums[0][v] + sums[1][v])));
+}
+
+}  // namespace detail
+
+/// y = A w.
+///
+/// Shapes  A (rows, K), w (K), y (rows)
+/// Cost    2 rows K FLOPs, one pass over A
+template <Index K, class S>
+__attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w, S* y) {
+  constexpr Index group = lanes<S>;
+  Index row = 0;
+  for (; row + group <= rows; row += group) {
+    Vec<S> sums[group];
+    S rest[group];
+#pragma GCC unroll 16
+    for (Index i = 0; i < group; ++i) {
+      const detail::RowProduct<K, S> product(a + (row + i) * K, w);
+      sums[i] = product.vectors;
+      rest[i] = product.rest;
+    }
+    Vec<S> total = detail::lane_sums<S>(sums);
+    if constexpr (K % group != 0) total += load<Vec<S>>(rest);
+    store(y + row, total);
+  }
+  for (; row < rows; ++row) {
+    const detail::RowProduct<K, S> product(a + row * K, w);
+    y[row] = sum(product.vectors) + product.rest;
+  }
+}
+
+/// w += A^T g.
+///
+/// Shapes  A (rows, K), g (rows), w (K)
+/// Cost    2 rows K FLOPs; reads A once, a stripe of columns after the other
+template <Index K, class S>
+__attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
+  constexpr Index step = lanes<S>, wide = 4 * step, whole = K / step * step, widest = K / wide * wide;
+  for (Index k = 0; k < widest; k += wide) detail::add_columns<K, 4>(rows, a + k, g, w + k);
+  for (Index k = widest; k < whole; k += step) detail::add_columns<K, 1>(rows, a + k, g, w + k);
+  if constexpr (whole < K) {
+    S sums[K - whole]{};
+    for (Index row = 0; row < rows; ++row) {
+      for (Index k = whole; k < K; ++k) sums[k - whole] += a[row * K + k] * g[row];
+    }
+    for (Index k = whole; k < K; ++k) w[k] += sums[k - whole];
+  }
+}
+
+}  // namespace simplx
