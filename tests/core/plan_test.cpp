@@ -74,7 +74,8 @@ struct Coverage {
         reduced_products += n.kind == Kind::reduction && kind == Kind::product;
       }
       if (n.kind != Kind::reduction) continue;
-      ++(members > 1 ? fused_reductions : bare_reductions);
+      const bool reduces = !(loop_shape(p.info.data(), i) == n.shape);
+      if (reduces) ++(members > 1 ? fused_reductions : bare_reductions);
       int users = 0;
       for (int j = i + 1; j < p.graph.count(); ++j) {
         for (int k = 0; k < p.at(j).argument_count; ++k) users += p.at(j).arguments[k] == i;
@@ -91,6 +92,25 @@ struct Coverage {
     return false;
   }
 };
+
+/// Whether backward has a use for the value of a node: a pull-back reads it, or what is evaluated again.
+bool has_a_use(const Planned& p, int node) {
+  const auto reads = [&](int user, auto read_by) {
+    for (int k = 0; k < p.at(user).argument_count; ++k) {
+      if ((p.fusion.wanted[p.at(user).arguments[k]] || p.at(user).stack) && read_by(k)) return true;
+    }
+    return false;
+  };
+  if (p.fusion.wanted[node] && reads(node, [&](int k) { return p.at(node).reads_output >> k & 1; })) return true;
+  for (int user = node + 1; user < p.graph.count(); ++user) {
+    for (int b = 0; b < p.at(user).argument_count; ++b) {
+      if (p.at(user).arguments[b] != node) continue;
+      if (p.plan.recomputed[user]) return true;
+      if (p.fusion.wanted[user] && reads(user, [&](int k) { return p.at(user).reads[k] >> b & 1; })) return true;
+    }
+  }
+  return false;
+}
 
 /// Plans and runs one random graph; the name of what differs, or nothing.
 std::string check_graph(std::uint64_t seed, TestGraph& graph, Coverage& coverage) {
@@ -124,6 +144,8 @@ std::string check_graph(std::uint64_t seed, TestGraph& graph, Coverage& coverage
     const Info& info = graph.info[i];
     const int node = static_cast<int>(i);
     planned.own_gradient[i].assign(plain.own[i].size(), begun);
+    const bool spent = planned.plan.recomputed[i] || (planned.plan.kept[i] && info.executes() && !info.observed);
+    if (spent && !has_a_use(planned, node)) return "what is kept or evaluated again for nothing, %" + std::to_string(i);
     if (info.executes() && planned.fusion.wanted[i] != plain.flows[i]) return "whether a gradient flows through %" + std::to_string(i);
     if (info.result) {
       planned.value[i].assign(size_of(info.shape), unset);
