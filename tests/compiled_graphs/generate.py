@@ -213,7 +213,7 @@ class Model:
         self.leaf("weight", "narrow", None, w, 4)
         self.leaf("weight", "wide", None, 4, w)
         tries = 0
-        while len(self.nodes) < LEAVES + rng.randint(8, 14) and tries < 500:
+        while len(self.nodes) < LEAVES + rng.randint(6, 10) and tries < 500:
             tries += 1
             try:
                 self.add_op()
@@ -233,6 +233,10 @@ class Model:
         n = len(self.nodes)
         self.nodes.append((text.format(*(f"v{i}" for i in arguments), n=n), arguments, value))
         self.kinds.add(kind)
+
+    def below(self, node):
+        """A node and all that it needs."""
+        return {node}.union(*(self.below(k) for k in self.nodes[node][1]))
 
     def parameter(self, name, rows, cols):
         return Value(None, [[entry(name, r * cols + c) for c in range(cols)] for r in range(rows)])
@@ -255,6 +259,7 @@ class Model:
         elif kind == "binary":
             text = rng.choice(list(BINARY))
             if text.startswith("grad"):
+                require(a not in self.below(b))  # there would be another way to it
                 whole = elementwise(lambda p, q: q / math.cosh(p * q) ** 2, x, y)
                 over_rows, over_columns = whole.rows > x.rows, whole.cols > x.cols
                 self.add(text, text, [a, b], reduced(sum, whole, "all" if over_rows and over_columns else "rows") if over_rows
@@ -356,12 +361,9 @@ class Model:
     def text(self, name):
         """The model as C++, and what its results are."""
         used = {i for node in self.nodes for i in node[1]}
-        below = []  # what each node needs
-        for i, (_, arguments, _) in enumerate(self.nodes):
-            below.append({i}.union(*(below[k] for k in arguments)))
         ends = [i for i in range(LEAVES, len(self.nodes)) if i not in used]
-        results = sorted(ends, key=lambda i: -len(below[i]))[:3]
-        needed = set().union(*(below[i] for i in results))
+        results = sorted(ends, key=lambda i: -len(self.below(i)))[:3]
+        needed = set().union(*(self.below(i) for i in results))
         lines = [f"struct {name} {{"]
         if len(results) > 1:
             lines.append("  struct Results {\n    Expr " + ", ".join(f"r{k}" for k in range(len(results))) + ";\n  };")
@@ -401,7 +403,7 @@ def main():
     seen, made = set(), 0
     while made < options.count:
         model = Model(rng)
-        if len(model.nodes) < LEAVES + 8 or not model.differentiable():
+        if len(model.nodes) < LEAVES + 6 or not model.differentiable():
             continue
         name = f"Graph{made}"
         code, values = model.text(name)
@@ -410,10 +412,8 @@ def main():
                                         f"TEST_CASE(\"compiled_graphs/{made}\") {{\n  test::check_compiled<graph{made}>({{\n    {values}}});\n}}\n")
         made += 1
     for number, text in enumerate(texts):
-        path = os.path.join(options.folder, f"graphs_{number}.cpp")
-        if not os.path.exists(path) or open(path, encoding="utf-8").read() != text:  # leave compiled files alone
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
+        with open(os.path.join(options.folder, f"graphs_{number}.cpp"), "w", encoding="utf-8") as file:
+            file.write(text)
     print(f"{made} graphs, {len(seen)} kinds of op")
 
 
