@@ -21,12 +21,22 @@ struct Gated {
     return glu(y) + reglu(y) + geglu(y) + swiglu(y);
   }
 };
+struct OfWeights {  // square matrices are multiplied element by element here, too
+  constexpr Expr operator()(Expr x) const {
+    auto w = weight("w", width(x), width(x), normal(1));
+    return x * (gelu(w) + gelu_tanh(w) + silu(w)) + x * swiglu(weight("v", width(x), 2 * width(x), normal(1)));
+  }
+};
 struct Values {
   Expr gelu, gelu_tanh, silu, leaky;
 };
 inline constexpr auto values = [] {
   auto x = input("x", rows_of(Axis::batch, 1));
   return Values{gelu(x), gelu_tanh(x), silu(x), leaky_relu(x, 0.2)};
+};
+inline constexpr auto of_matrix = [] {
+  auto w = input("w", fixed_shape(2, 2));
+  return Values{gelu(w), gelu_tanh(w), silu(w), glu(w)};
 };
 }  // namespace
 
@@ -37,7 +47,7 @@ TEST_CASE_TEMPLATE_DEFINE("derivatives of every order", T, derivatives) {
   test::check_op<model>({.step = 0.005});
   CHECK(test::distance_to_reference<model, float>() < 1e-5);
 }
-TEST_CASE_TEMPLATE_INVOKE(derivatives, Leaky, Smooth, Squared, Gated);
+TEST_CASE_TEMPLATE_INVOKE(derivatives, Leaky, Smooth, Squared, Gated, OfWeights);
 
 TEST_CASE("values known from elsewhere, and the kink") {
   Evaluation<values> run(Rows{.batch = 3});
@@ -49,6 +59,13 @@ TEST_CASE("values known from elsewhere, and the kink") {
   CHECK(run.output(1)[1] == doctest::Approx(-0.04540230591222937));
   CHECK(run.output(2)[0] == doctest::Approx(0.7310585786300049));
   CHECK(run.output(3)[1] == doctest::Approx(-0.4));
+  Evaluation<of_matrix> matrix(Rows{});
+  std::ranges::copy(std::array{1.0, 0.0, 0.0, -2.0}, matrix.input("w").begin());
+  matrix.forward();
+  CHECK(matrix.output(0)[3] == run.output(0)[1]);
+  CHECK(matrix.output(1)[3] == run.output(1)[1]);
+  CHECK(matrix.output(2)[0] == run.output(2)[0]);
+  CHECK(matrix.output(3)[0] == 0.5);  // 1 sigmoid(0)
   CHECK(op<"leaky_relu">::d<0>(5.0, 0.0, 0.0, 0.2) == 5);  // the derivative at 0 is 1
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/ops/stack.hpp>
 
+#include <simplx/ops/recompute.hpp>
+
 #include "support.hpp"
 
 using namespace simplx;
@@ -44,6 +46,14 @@ struct Forgetful {  // the result does not depend on the carry: its gradient is 
 };
 struct Forgets {
   constexpr Expr operator()(Expr x) const { return stack("f", 2, Forgetful{}, x) * x; }
+};
+struct Affine {
+  constexpr Expr operator()(Expr x) const { return tanh(x * weight("w", width(x), width(x), normal(1))) + vector("b", width(x)); }
+};
+/// What the layers are given wants no gradient, and would not be kept for anything else.
+inline constexpr auto first_in_line = [] { return stack("s", 2, Affine{}, tanh(input("x", rows_of(Axis::tokens, 8)))); };
+inline constexpr auto first_and_forgetful = [] {
+  return recompute([](Expr x) { return stack("s", 2, Affine{}, x); })(tanh(input("x", rows_of(Axis::tokens, 8))));
 };
 inline constexpr test::OnTokens<InTheMiddle> middle{8}, middle_odd{3};
 inline constexpr test::OnTokens<Trivial> trivial{8};
@@ -92,6 +102,11 @@ TEST_CASE("probes of every layer can be read, under their full names") {
     CHECK(gradient[0] != 0);
   });
   CHECK(names == std::vector<std::string>{"blocks.4.inner.0.h", "blocks.4.inner.2.h"});
+}
+
+TEST_CASE("layers are trained where what they are given wants no gradient") {
+  test::check_op<first_in_line>();
+  test::check_op<first_and_forgetful>();
 }
 
 TEST_SUITE_END();

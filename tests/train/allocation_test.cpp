@@ -1,46 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/train/trainer.hpp>
 
+#include "allocations.hpp"
 #include "support.hpp"
 
 #include <simplx/differentiate/function.hpp>
 #include <simplx/ops/reduce.hpp>
 #include <simplx/train/average.hpp>
 #include <simplx/train/batches.hpp>
-
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"  // new and delete below are a pair, by malloc and free
-#endif
-
-namespace {
-std::atomic<bool> counting{false};
-std::atomic<long> allocations{0};
-
-void* allocate(std::size_t size, std::size_t alignment) {
-  if (counting) ++allocations;
-  void* memory = alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
-                                                       : std::malloc(size);
-  if (!memory) throw std::bad_alloc();
-  return memory;
-}
-}  // namespace
-
-void* operator new(std::size_t size) { return allocate(size, 1); }
-void* operator new[](std::size_t size) { return allocate(size, 1); }
-void* operator new(std::size_t size, std::align_val_t a) { return allocate(size, static_cast<std::size_t>(a)); }
-void* operator new[](std::size_t size, std::align_val_t a) { return allocate(size, static_cast<std::size_t>(a)); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
 
 using namespace simplx;
 
@@ -82,24 +49,20 @@ TEST_CASE("train/allocation: assembling a batch, steps in one part or two and av
     batches.next(batch);
     trainer.step(batch, {});
     average.update(trainer.parameters());
-    allocations = 0;
-    counting = true;
-    for (int i = 0; i < 20; ++i) {  // several epochs
-      batches.next(batch);
-      trainer.step(batch, {});
-      const Index labelled = 2 * labelled_tokens(batch);
-      trainer.accumulate(batch, labelled);
-      trainer.accumulate(batch, labelled);
-      trainer.update(Sgd{.momentum = 0.9});
-      average.update(trainer.parameters());
-      const auto in_place = average.swap_into(trainer.parameters());
-      trainer.loss(batch);
-    }
-    counting = false;
+    const long allocations = test::allocations_of([&] {
+      for (int i = 0; i < 20; ++i) {  // several epochs
+        batches.next(batch);
+        trainer.step(batch, {});
+        const Index labelled = 2 * labelled_tokens(batch);
+        trainer.accumulate(batch, labelled);
+        trainer.accumulate(batch, labelled);
+        trainer.update(Sgd{.momentum = 0.9});
+        average.update(trainer.parameters());
+        const auto in_place = average.swap_into(trainer.parameters());
+        trainer.loss(batch);
+      }
+    });
     CHECK(allocations == 0);
   }
-  counting = true;
-  ::operator delete(::operator new(8));  // the counter counts
-  counting = false;
-  CHECK(allocations == 1);
+  CHECK(test::allocations_of([] { ::operator delete(::operator new(8)); }) == 1);  // the counter counts
 }

@@ -68,7 +68,8 @@ constexpr Fusion<capacity> fuse(const Info* info, int count) {
     plan.group[i] = plan.epilogue_of[i] = plan.finished_by[i] = plan.step_of[i] = -1;
     user_group[i] = nobody;
     const Info& node = info[i];
-    plan.wanted[i] = (node.kind == Kind::parameter && !node.frozen) || (node.kind == Kind::input && node.wanted_input);
+    const bool trains = node.parameters > 0 && !node.frozen;  // a parameter, or a stack's layers
+    plan.wanted[i] = trains || (node.kind == Kind::input && node.wanted_input);
     for (int a = 0; a < node.argument_count; ++a) plan.wanted[i] |= plan.wanted[node.arguments[a]];
     if (node.kind == Kind::indices || node.stops) plan.wanted[i] = false;
   }

@@ -55,7 +55,8 @@ template <int capacity>
 constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int step_node, Plan<capacity>& plan) {
   const auto reads_of = [&](int node, auto mark_argument, auto mark_result) {
     for (int a = 0; a < info[node].argument_count; ++a) {
-      if (!fusion.wanted[info[node].arguments[a]]) continue;
+      const bool trains = info[node].stack;  // layers read what they are given for their parameters, too
+      if (!fusion.wanted[info[node].arguments[a]] && !trains) continue;
       for (int b = 0; b < info[node].argument_count; ++b) {
         if (info[node].reads[a] >> b & 1) mark_argument(info[node].arguments[b]);
       }

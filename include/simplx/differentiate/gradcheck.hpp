@@ -60,184 +60,175 @@ double derivative(const F& f, double step) {
   return best;
 }
 
-}  // namespace detail
-
-/// Checks an evaluation whose inputs have been set; leaves its parameters moved by random amounts.
-///
-/// Cost    up to 42 forward passes for each entry, about 100 for the adjoint identity
-template <class Evaluation>
-GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options = {}) {
-  using S = typename Evaluation::S;
-  using G = typename Evaluation::G;
-  static_assert(std::is_same_v<S, double>, "gradients are checked in double");
-  GradientReport report;
-  const auto random = [&](std::string_view what, Index i) {
-    return normal(key_of(options.seed, what), static_cast<std::uint64_t>(i));
-  };
-
-  struct Block {  // parameters by tensor, then the variables
+/// What is checked of an evaluation, without its type, so that the checks are compiled once and not for each model.
+template <class S>
+struct Subject {
+  struct Tensor {
     std::string name;
     std::span<S> value, gradient;
   };
-  std::vector<Block> blocks;
+  std::vector<Tensor> tensors;  ///< trained parameters, then the variables
+  std::vector<std::span<S>> outputs, seeds;
+  std::span<S> memory;
+  void* run;
+  void (*forward_of)(void*);
+  void (*backward_of)(void*);
+
+  void forward() const { forward_of(run); }
+  void backward() const { backward_of(run); }
+};
+
+template <class Evaluation>
+Subject<typename Evaluation::S> subject_of(Evaluation& run) {
+  using G = typename Evaluation::G;
+  Subject<typename Evaluation::S> subject;
+  subject.memory = run.memory();
+  subject.run = &run;
+  subject.forward_of = [](void* evaluation) { static_cast<Evaluation*>(evaluation)->forward(); };
+  subject.backward_of = [](void* evaluation) { static_cast<Evaluation*>(evaluation)->backward(); };
   for (const TensorInfo& tensor : run.tensors().parameters) {
     if (tensor.frozen) continue;
-    blocks.push_back({tensor.name, run.parameter(tensor.name), run.gradient(tensor.name)});
+    subject.tensors.push_back({tensor.name, run.parameter(tensor.name), run.gradient(tensor.name)});
   }
   for (int i = 0; i < G::count; ++i) {
     if (G::table.info[i].kind != Kind::input || !G::fusion.wanted[i]) continue;
     const std::string name(G::flat.label[i].name.view());
-    blocks.push_back({name, run.input(name), run.input_gradient(name)});
+    subject.tensors.push_back({name, run.input(name), run.input_gradient(name)});
   }
-  for (Block& block : blocks) {
-    for (std::size_t i = 0; i < block.value.size(); ++i) {
-      block.value[i] += options.spread * random("move." + block.name, static_cast<Index>(i));
-    }
-  }
-
-  std::vector<std::vector<S>> weights;  // the loss is <w, result>, summed over the results
   for (int k = 0; k < G::layout.outputs; ++k) {
-    weights.emplace_back(run.output(k).size());
-    for (std::size_t i = 0; i < weights.back().size(); ++i) {
-      weights.back()[i] = random("seed" + std::to_string(k), static_cast<Index>(i));
+    subject.outputs.push_back(run.output(k));
+    subject.seeds.push_back(run.seed(k));
+  }
+  return subject;
+}
+
+/// Random numbers that belong to a name: <w, result> is the loss, v the direction, u what H v is projected on.
+struct CheckNumbers {
+  std::uint64_t seed;
+  double of(const std::string& what, std::size_t i) const { return normal(key_of(seed, what), i); }
+  double weight(std::size_t output, std::size_t i) const { return of("seed" + std::to_string(output), i); }
+  double direction(const std::string& name, std::size_t i) const { return of("direction." + name, i); }
+};
+
+inline GradientReport check_gradients(const Subject<double>& run, const GradcheckOptions& options) {
+  GradientReport report;
+  const CheckNumbers random{options.seed};
+  for (const auto& tensor : run.tensors) {
+    for (std::size_t i = 0; i < tensor.value.size(); ++i) {
+      tensor.value[i] += options.spread * random.of("move." + tensor.name, i);
     }
+  }
+  std::vector<std::vector<double>> weights;  // the loss is <w, result>, summed over the results
+  for (std::size_t k = 0; k < run.outputs.size(); ++k) {
+    weights.emplace_back(run.outputs[k].size());
+    for (std::size_t i = 0; i < weights[k].size(); ++i) weights[k][i] = random.weight(k, i);
   }
   const auto loss = [&] {
     run.forward();
     double total = 0;
-    for (int k = 0; k < G::layout.outputs; ++k) {
-      const std::span<S> result = run.output(k);
-      for (std::size_t i = 0; i < result.size(); ++i) total += weights[static_cast<std::size_t>(k)][i] * result[i];
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+      for (std::size_t i = 0; i < weights[k].size(); ++i) total += weights[k][i] * run.outputs[k][i];
     }
     return total;
   };
-
-  std::ranges::fill(run.memory(), S(1e30));
+  std::ranges::fill(run.memory, 1e30);
   loss();
-  for (int k = 0; k < G::layout.outputs; ++k) std::ranges::copy(weights[static_cast<std::size_t>(k)], run.seed(k).begin());
+  for (std::size_t k = 0; k < weights.size(); ++k) std::ranges::copy(weights[k], run.seeds[k].begin());
   run.backward();
 
   double largest = 0;
-  std::vector<std::vector<S>> gradients;
-  for (const Block& block : blocks) {
-    gradients.emplace_back(block.gradient.begin(), block.gradient.end());
-    for (const S g : block.gradient) largest = std::max(largest, std::abs(g));
+  std::vector<std::vector<double>> gradients;
+  for (const auto& tensor : run.tensors) {
+    gradients.emplace_back(tensor.gradient.begin(), tensor.gradient.end());
+    for (const double g : tensor.gradient) largest = std::max(largest, std::abs(g));
   }
-
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const Block& block = blocks[b];
-    const Index size = static_cast<Index>(block.value.size());
+  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+    const auto& tensor = run.tensors[b];
+    const Index size = static_cast<Index>(tensor.value.size());
     for (Index e = 0; e < std::min(options.entries_per_tensor, size); ++e) {
-      const auto i = static_cast<std::size_t>(bits(key_of(options.seed, block.name), static_cast<std::uint64_t>(e)) %
+      const auto i = static_cast<std::size_t>(bits(key_of(options.seed, tensor.name), static_cast<std::uint64_t>(e)) %
                                               static_cast<std::uint64_t>(size));
-      const S before = block.value[i];
+      const double before = tensor.value[i];
       const auto along = [&](double h) {
-        block.value[i] = before + h;
+        tensor.value[i] = before + h;
         const double value = loss();
-        block.value[i] = before;
+        tensor.value[i] = before;
         return value;
       };
       double error = INFINITY;
       for (const double step : {options.step, options.step / 16, options.step / 256}) {
-        const double expected = detail::derivative(along, step);
+        const double expected = derivative(along, step);
         const double scale = std::max({std::abs(expected), std::abs(gradients[b][i]), 1e-3 * largest, 1e-12});
         error = std::min(error, std::abs(expected - gradients[b][i]) / scale);
         if (error < 1e-10) break;
       }
-      if (!(error <= report.worst)) report.worst = error, report.worst_name = block.name;
+      if (!(error <= report.worst)) report.worst = error, report.worst_name = tensor.name;
       ++report.entries;
     }
   }
 
   // <w, J v> by differences along v, <J^T w, v> from the reverse pass.
   double pulled = 0, scale = 0;
-  std::vector<std::vector<S>> direction, origin;
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    direction.emplace_back(blocks[b].value.size());
-    origin.emplace_back(blocks[b].value.begin(), blocks[b].value.end());
+  std::vector<std::vector<double>> direction, origin;
+  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+    const auto& tensor = run.tensors[b];
+    direction.emplace_back(tensor.value.size());
+    origin.emplace_back(tensor.value.begin(), tensor.value.end());
     for (std::size_t i = 0; i < direction[b].size(); ++i) {
-      direction[b][i] = random("direction." + blocks[b].name, static_cast<Index>(i));
+      direction[b][i] = random.direction(tensor.name, i);
       pulled += direction[b][i] * gradients[b][i];
       scale += std::abs(direction[b][i] * gradients[b][i]);
     }
   }
   const auto along = [&](double h) {
-    for (std::size_t b = 0; b < blocks.size(); ++b) {
-      for (std::size_t i = 0; i < direction[b].size(); ++i) blocks[b].value[i] = origin[b][i] + h * direction[b][i];
+    for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+      const auto& value = run.tensors[b].value;
+      for (std::size_t i = 0; i < value.size(); ++i) value[i] = origin[b][i] + h * direction[b][i];
     }
     return loss();
   };
   report.adjoint = INFINITY;
   for (double step = options.step; step > options.step / 5000; step /= 4) {
-    const double pushed = detail::derivative(along, step);
+    const double pushed = derivative(along, step);
     report.adjoint = std::min(report.adjoint, std::abs(pushed - pulled) / std::max(scale, 1e-300));
   }
   along(0);
   return report;
 }
 
-namespace detail {
-
-/// J v and H v of a model on dual numbers against its reverse pass and differences of it. `run` holds the point.
-template <auto const& model>
-void check_directions(Evaluation<model>& run, const GradcheckOptions& options, GradientReport& report) {
+/// J v and H v on dual numbers against the reverse pass and differences of it. `run` holds the point, `dual` the same.
+inline void check_directions(const Subject<double>& run, const Subject<Dual<double>>& dual,
+                             const GradcheckOptions& options, GradientReport& report) {
   using Number = Dual<double>;
-  using G = GraphOf<model>;
-  Evaluation<model, Cpu<Number>> dual(options.rows, 0, options.lengths);
-  const auto random = [&](const std::string& what, std::size_t i) { return normal(key_of(options.seed, what), i); };
-  struct Block {
-    std::string name;
-    std::span<double> value, gradient;
-    std::span<Number> dual_gradient;
-    std::vector<double> origin;
-  };
-  std::vector<Block> blocks;
-  const auto moves = [&](const std::string& name, auto value, auto gradient, auto dual_value, auto dual_gradient) {
-    blocks.push_back({name, value, gradient, dual_gradient, {value.begin(), value.end()}});
-    for (std::size_t i = 0; i < value.size(); ++i) dual_value[i] = Number(value[i], random("direction." + name, i));
-  };
-  for (const TensorInfo& tensor : run.tensors().parameters) {
-    const std::string& name = tensor.name;
-    if (tensor.frozen) {
-      std::ranges::copy(run.parameter(name), dual.parameter(name).begin());
-    } else {
-      moves(name, run.parameter(name), run.gradient(name), dual.parameter(name), dual.gradient(name));
+  const CheckNumbers random{options.seed};
+  std::vector<std::vector<double>> origin;
+  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+    const auto& tensor = run.tensors[b];
+    origin.emplace_back(tensor.value.begin(), tensor.value.end());
+    for (std::size_t i = 0; i < origin[b].size(); ++i) {
+      dual.tensors[b].value[i] = Number(origin[b][i], random.direction(tensor.name, i));
     }
   }
-  for (const TensorInfo& tensor : run.tensors().constants) {
-    std::ranges::copy(run.constant(tensor.name), dual.constant(tensor.name).begin());
-  }
-  for (int i = 0; i < G::count; ++i) {
-    const std::string name(G::flat.label[i].name.view());
-    if (G::table.info[i].kind == Kind::indices) std::ranges::copy(run.indices(name), dual.indices(name).begin());
-    if (G::table.info[i].kind != Kind::input) continue;
-    if (G::fusion.wanted[i]) {
-      moves(name, run.input(name), run.input_gradient(name), dual.input(name), dual.input_gradient(name));
-    } else {
-      std::ranges::copy(run.input(name), dual.input(name).begin());
-    }
-  }
-
   const auto gradient = [&] {
     run.forward();
-    for (int k = 0; k < G::layout.outputs; ++k) {
-      for (std::size_t i = 0; i < run.seed(k).size(); ++i) run.seed(k)[i] = random("seed" + std::to_string(k), i);
+    for (std::size_t k = 0; k < run.seeds.size(); ++k) {
+      for (std::size_t i = 0; i < run.seeds[k].size(); ++i) run.seeds[k][i] = random.weight(k, i);
     }
     run.backward();
   };
   gradient();
   dual.forward();
   double pushed = 0, pulled = 0, scale = 1e-300;
-  for (int k = 0; k < G::layout.outputs; ++k) {
-    for (std::size_t i = 0; i < dual.seed(k).size(); ++i) {
-      const double weight = random("seed" + std::to_string(k), i);
-      pushed += weight * dual.output(k)[i].tangent;
-      dual.seed(k)[i] = Number(weight);
+  for (std::size_t k = 0; k < dual.seeds.size(); ++k) {
+    for (std::size_t i = 0; i < dual.seeds[k].size(); ++i) {
+      const double weight = random.weight(k, i);
+      pushed += weight * dual.outputs[k][i].tangent;
+      dual.seeds[k][i] = Number(weight);
     }
   }
-  for (const Block& block : blocks) {
-    for (std::size_t i = 0; i < block.value.size(); ++i) {
-      const double part = block.gradient[i] * random("direction." + block.name, i);
+  for (const auto& tensor : run.tensors) {
+    for (std::size_t i = 0; i < tensor.value.size(); ++i) {
+      const double part = tensor.gradient[i] * random.direction(tensor.name, i);
       pulled += part, scale += std::abs(part);
     }
   }
@@ -245,22 +236,28 @@ void check_directions(Evaluation<model>& run, const GradcheckOptions& options, G
 
   dual.backward();
   double largest = 1e-300;
-  for (const Block& block : blocks) {
-    for (const Number& entry : block.dual_gradient) largest = std::max(largest, std::abs(entry.tangent));
+  for (const auto& tensor : dual.tensors) {
+    for (const Number& entry : tensor.gradient) largest = std::max(largest, std::abs(entry.tangent));
   }
-  for (const Block& block : blocks) {
+  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+    const auto& tensor = run.tensors[b];
     const auto along = [&](double h) {  // <u, gradient> at the point moved by h, u random on this tensor alone
-      for (const Block& b : blocks) {
-        for (std::size_t i = 0; i < b.value.size(); ++i) b.value[i] = b.origin[i] + h * random("direction." + b.name, i);
+      for (std::size_t o = 0; o < origin.size(); ++o) {
+        const auto& other = run.tensors[o];
+        for (std::size_t i = 0; i < origin[o].size(); ++i) {
+          other.value[i] = origin[o][i] + h * random.direction(other.name, i);
+        }
       }
       gradient();
       double total = 0;
-      for (std::size_t i = 0; i < block.gradient.size(); ++i) total += random("probe." + block.name, i) * block.gradient[i];
+      for (std::size_t i = 0; i < tensor.gradient.size(); ++i) {
+        total += random.of("probe." + tensor.name, i) * tensor.gradient[i];
+      }
       return total;
     };
     double product = 0, size = largest;
-    for (std::size_t i = 0; i < block.dual_gradient.size(); ++i) {
-      const double part = random("probe." + block.name, i) * block.dual_gradient[i].tangent;
+    for (std::size_t i = 0; i < origin[b].size(); ++i) {
+      const double part = random.of("probe." + tensor.name, i) * dual.tensors[b].gradient[i].tangent;
       product += part, size += std::abs(part);
     }
     double error = INFINITY;
@@ -271,7 +268,31 @@ void check_directions(Evaluation<model>& run, const GradcheckOptions& options, G
   }
 }
 
+/// The same of a model: what does not move is copied to the evaluation over dual numbers.
+template <auto const& model>
+void check_directions(Evaluation<model>& run, const GradcheckOptions& options, GradientReport& report) {
+  using G = GraphOf<model>;
+  Evaluation<model, Cpu<Dual<double>>> dual(options.rows, 0, options.lengths);
+  std::ranges::copy(run.parameters(), dual.parameters().begin());
+  std::ranges::copy(run.constants(), dual.constants().begin());
+  for (int i = 0; i < G::count; ++i) {
+    const std::string name(G::flat.label[i].name.view());
+    if (G::table.info[i].kind == Kind::indices) std::ranges::copy(run.indices(name), dual.indices(name).begin());
+    if (G::table.info[i].kind == Kind::input) std::ranges::copy(run.input(name), dual.input(name).begin());
+  }
+  check_directions(subject_of(run), subject_of(dual), options, report);
+}
+
 }  // namespace detail
+
+/// Checks an evaluation whose inputs have been set; leaves its parameters moved by random amounts.
+///
+/// Cost    up to 42 forward passes for each entry, about 100 for the adjoint identity
+template <class Evaluation>
+GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options = {}) {
+  static_assert(std::is_same_v<typename Evaluation::S, double>, "gradients are checked in double");
+  return detail::check_gradients(detail::subject_of(run), options);
+}
 
 /// Checks all derivatives of a model at random parameters and inputs, which keep away from 0.
 ///

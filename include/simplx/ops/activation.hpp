@@ -33,24 +33,26 @@ struct op<"leaky_relu"> : elementwise {
   }
 };
 
+// Products are multiply(a, b): of two matrices without a run-time axis a * b would be the matrix product.
+
 /// max(x, 0) + slope min(x, 0); slope is one number, usually hyper("slope", 0.2).
 constexpr Expr leaky_relu(At x, At slope) { return apply<"leaky_relu">({}, x, slope); }
 constexpr Expr relu_squared(At x) { return square(relu(x)); }
 constexpr Expr gelu(At x) {
   Expr value{x.node};
-  return 0.5 * value * (1.0 + erf(0.7071067811865476 * value));
+  return multiply(0.5 * value, 1.0 + erf(0.7071067811865476 * value));
 }
 constexpr Expr gelu_tanh(At x) {
   Expr value{x.node};
-  return 0.5 * value * (1.0 + tanh(0.7978845608028654 * (value + 0.044715 * value * square(value))));
+  return multiply(0.5 * value, 1.0 + tanh(0.7978845608028654 * (value + multiply(0.044715 * value, square(value)))));
 }
-constexpr Expr silu(At x) { return Expr{x.node} * sigmoid(x); }
+constexpr Expr silu(At x) { return multiply(x, sigmoid(x)); }
 
 namespace detail {
 template <class Activation>
 constexpr Expr gated(At x, Activation activation) {
   const auto [value, gate] = split_columns(x);
-  return value * activation(gate);
+  return multiply(value, activation(gate));
 }
 }  // namespace detail
 

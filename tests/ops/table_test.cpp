@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT
+//
+// The table of ops: each is evaluated once, allocates nothing, has all its derivatives, and agrees in float and double
+// for no row, one row and many. docs/ops.md says what the table says; SIMPLX_WRITE_DOCS=1 writes it anew.
+#include "table.hpp"
+
+#include "allocations.hpp"
+#include "support.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+
+using namespace simplx;
+using namespace test::ops_table;
+
+namespace {
+
+template <class Group>
+inline constexpr Group model{};
+
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+const std::filesystem::path root = std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();
+
+// --------------------------------------------------------------------------------------------- what docs/ops.md says
+
+constexpr Index documented = 24;  // the width C of the models that the document is written from
+
+std::string size_name(Index size) {
+  if (size % documented == 0) return (size == documented ? "" : std::to_string(size / documented)) + "C";
+  return std::to_string(size);
+}
+std::string shape_name(const Shape& shape) {
+  const char* rows[] = {"", "n", "s", "l", "b"};
+  const bool fixed = shape.is_fixed();
+  return "(" + (fixed ? size_name(shape.rows) : std::string(rows[static_cast<int>(shape.axis)])) + ", " + size_name(shape.cols) + ")";
+}
+
+/// What backward reads: operands by letter, the result, columns that forward saves.
+std::string kept_by(const Info& info, bool is_stack) {
+  unsigned operands = 0;
+  for (int k = 0; k < info.argument_count; ++k) operands |= info.reads[k];
+  std::string text;
+  const auto add = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
+  for (int k = 0; k < info.argument_count; ++k) {
+    if (operands >> k & 1) add(std::string(1, static_cast<char>('a' + k)));
+  }
+  if (info.reads_output) add("result");
+  if (is_stack) {
+    add("what its layers keep");
+  } else if (info.saved[info.shape.axis]) {
+    add(std::to_string(info.saved[info.shape.axis]) + " for each row");
+  }
+  return text.empty() ? "nothing" : text;
+}
+
+template <class G>
+constexpr int first_of(const Tag& op) {
+  for (int i = 0; i < G::count; ++i) {
+    if (G::flat.label[i].op == op) return i;
+  }
+  return -1;
+}
+
+template <class Group, int e>
+std::string line_of() {
+  using G = GraphOf<model<Group>>;
+  constexpr Tag tag = Group::entries[e].op;
+  constexpr int node = first_of<G>(tag);
+  static_assert(node >= 0, "the model of an entry uses its op");
+  const Info& info = G::table.info[node];
+  std::string text = "| " + std::string(Group::entries[e].usage) + " | ";
+  for (int k = 0; k < info.argument_count; ++k) text += shape_name(G::table.info[info.arguments[k]].shape) + " ";
+  text += "→ " + shape_name(info.shape) + " | ";
+  text += info.kind == Kind::map ? "loop" : info.kind == Kind::reduction ? "end of a loop" : info.kind == Kind::product ? "product" : "kernel";
+  text += " | " + (info.stops ? std::string("nothing") : kept_by(info, info.stack)) + " | ";
+  text += info.stops ? "0" : detail::derivable<tag>() ? "yes" : "no";
+  return text + " |\n";
+}
+
+std::string document() {
+  std::string text =
+      "# Ops\n\n"
+      "Written from the table of the tests, which hold every line of it: `SIMPLX_WRITE_DOCS=1 simplx_tests -tc=\"*docs/ops.md*\"`.\n\n"
+      "Every op has its reverse mode checked against differences, its forward mode and second order over dual numbers; it runs in\n"
+      "`float` and `double`, at an odd width, for one row, many and (but for what needs a sequence) none. A forward and a backward\n"
+      "allocate nothing.\n\n"
+      "*Shapes* are those of the table's model: n tokens, s sequences, width C. A loop takes one row, one column or one number\n"
+      "for any operand. *Runs as*: a **loop** over elements, fused with its neighbours; the **end of a loop**, which sums what\n"
+      "it computes; a matrix **product**, with the loop that follows in its registers; a **kernel** of its own. *Backward\n"
+      "reads* the operands a, b, c, ... or the result, which are kept unless a loop computes them again. *As expression*:\n"
+      "whether `grad(y, x)` goes through.\n";
+  each_group([&]<template <Index> class Group>() {
+    using Is = Group<documented>;
+    text += "\n## " + std::string(Is::title) + "\n\n| op | shapes | runs as | backward reads | as expression |\n|---|---|---|---|---|\n";
+    detail::unroll<0, static_cast<int>(std::size(Is::entries))>([&]<int e>(std::integral_constant<int, e>) { text += line_of<Is, e>(); });
+  });
+  return text;
+}
+
+// ------------------------------------------------------------------------------------------------- what is checked
+
+/// Every node that executes is in one step, alone, as a member of a group or as the product that a group finishes.
+template <class G>
+void check_steps() {
+  int times[G::count]{};
+  for (int s = 0; s < G::fusion.steps; ++s) {
+    const int node = G::fusion.order[s];
+    if (!G::table.info[node].looped()) ++times[node];
+    for (int m = G::fusion.member_begin[node]; m < G::fusion.member_end[node]; ++m) ++times[G::fusion.members[m]];
+    if (G::table.info[node].looped() && G::fusion.epilogue_of[node] >= 0) ++times[G::fusion.epilogue_of[node]];
+  }
+  for (int i = 0; i < G::count; ++i) CHECK(times[i] == G::table.info[i].executes());
+}
+
+/// Runs an evaluation from poisoned memory; nothing is allocated on the way.
+template <class Run>
+void run_once(Run& run) {
+  using S = typename Run::S;
+  test::fill_inputs(run);
+  for (const TensorInfo& tensor : run.tensors().parameters) {
+    auto values = run.parameter(tensor.name);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += static_cast<S>(0.2 * normal(key_of(9, tensor.name), i));
+  }
+  std::ranges::fill(run.memory(), S(1e30));
+  for (int k = 0; k < Run::G::layout.outputs; ++k) {
+    for (std::size_t i = 0; i < run.seed(k).size(); ++i) run.seed(k)[i] = static_cast<S>(normal(11, i));
+  }
+  CHECK(test::allocations_of([&] { run.forward(), run.backward(); }) == 0);
+}
+
+template <class Group>
+void check_rows(const std::vector<Index>& lengths) {
+  Index total = 0;
+  for (const Index length : lengths) total += length;
+  Evaluation<model<Group>, Cpu<float>> single({.tokens = total}, 0, lengths);
+  Evaluation<model<Group>> plain({.tokens = total}, 0, lengths);
+  run_once(single), run_once(plain);
+  const auto close = [](auto a, auto b) {
+    double largest = 1e-6, difference = 0;
+    for (std::size_t i = 0; i < b.size(); ++i) {
+      largest = std::max(largest, std::abs(b[i]));
+      const double d = std::abs(static_cast<double>(a[i]) - b[i]);
+      difference = d <= difference ? difference : d;  // a NaN stays
+    }
+    CHECK(difference < 2e-5 * largest);
+  };
+  for (int k = 0; k < GraphOf<model<Group>>::layout.outputs; ++k) close(single.output(k), plain.output(k));
+  close(single.gradients(), plain.gradients());
+  close(single.input_gradient("x"), plain.input_gradient("x"));
+}
+
+template <template <Index> class Group, Index width>
+void check_group() {
+  using Is = Group<width>;
+  const std::string name = Is::title;
+  CAPTURE(name);
+  CAPTURE(width);
+  check_steps<GraphOf<model<Is>>>();
+  for (const std::vector<Index>& lengths : {std::vector<Index>{1}, {3, 1, 5}, {20, 1, 33}}) check_rows<Is>(lengths);
+  if (name != "Sequences") check_rows<Is>({0});  // a sequence of no tokens has no first one
+  const GradientReport report = gradcheck<model<Is>>({.entries_per_tensor = 2, .step = 0.005});
+  CAPTURE(report.worst_name);
+  CHECK(report.worst < 1e-7);
+  CHECK(report.adjoint < 1e-11);
+  CHECK(report.jvp < 1e-13);
+  CHECK(report.hvp < 1e-6);
+}
+
+}  // namespace
+
+/// Copies, and counts how often.
+struct Counts {
+  static inline int forward = 0, backward = 0;
+};
+template <>
+struct simplx::op<"counted"> : simplx::detail::same_shape_op {
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    ++Counts::forward;
+    std::copy_n(frame.template in<0>(), frame.rows() * F::out_shape.cols, frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    ++Counts::backward;
+    simplx::detail::move_columns<F::template write<0>>(frame.rows(), F::out_shape.cols, frame.out_grad(), F::out_shape.cols,
+                                                       frame.template grad<0>(), F::out_shape.cols);
+  }
+};
+
+TEST_SUITE_BEGIN("ops/table");
+
+TEST_CASE("every op: steps, allocations, rows, types, derivatives, at an odd width") {
+  each_group([]<template <Index> class Group>() { check_group<Group, 7>(); });
+}
+
+TEST_CASE("a value is computed once, however often it is used") {
+  static constexpr auto shared = [] {
+    auto x = variable("x", rows_of(Axis::tokens, 4));
+    auto y = apply<"counted">({}, x);
+    auto z = y * y + exp(y);
+    return z * sum(y, Over::rows) + y * weight("w", 4, 4);
+  };
+  Evaluation<shared> run({.tokens = 3});
+  test::fill_inputs(run);
+  Counts::forward = Counts::backward = 0;
+  run.forward(), run.backward();
+  CHECK(Counts::forward == 1);
+  CHECK(Counts::backward == 1);
+}
+
+TEST_CASE("every op of include/simplx/ops is in the table") {
+  std::set<std::string> defined, listed;
+  for (const auto& header : std::filesystem::directory_iterator(root / "include/simplx/ops")) {
+    const std::string text = read_file(header.path());
+    const std::regex definition("struct op<\"(\\w+)\"> :");
+    for (std::sregex_iterator it(text.begin(), text.end(), definition), end; it != end; ++it) defined.insert((*it)[1]);
+  }
+  each_group([&]<template <Index> class Group>() {
+    for (const Entry& entry : Group<documented>::entries) CHECK(listed.insert(std::string(entry.op.view())).second);
+  });
+  CHECK(defined == listed);
+}
+
+TEST_CASE("docs/ops.md says what the table says") {
+  const auto path = root / "docs/ops.md";
+  if (std::getenv("SIMPLX_WRITE_DOCS")) std::ofstream(path) << document();
+  CHECK(read_file(path) == document());
+}
+
+TEST_SUITE_END();
