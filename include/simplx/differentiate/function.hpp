@@ -70,7 +70,7 @@ class Function {
   template <Name name, class Object>
   Function& bind(const Object& object) {
     constexpr int node = find<name>();
-    static_assert(is_input(node), "simplx: bind reads inputs in place; parameters are copied by set");
+    static_assert(is_input(node), "simplx: bind reads inputs in place; parameters and constants are copied by set");
     static_assert(detail::contiguous<Object, S>,
                   "simplx: bind reads row-major memory of the function's scalar in place: use a RowMajor matrix, a "
                   "vector or a span, or copy the object with set");
@@ -103,7 +103,8 @@ class Function {
 
   /// The first result, a number.
   S value() {
-    static_assert(result_shape(0) == fixed_shape(1, 1), "simplx: value() is for functions whose first result is one number; use forward() and output<k>()");
+    static_assert(result_shape(0) == fixed_shape(1, 1),
+                  "simplx: value() is for functions whose first result is one number; use forward() and output<k>()");
     forward();
     return context_.outputs[0][0];
   }
@@ -131,7 +132,8 @@ class Function {
   template <Name name>
   auto gradient() {
     constexpr int node = find<name>();
-    static_assert(G::fusion.wanted[node], "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
+    static_assert(G::fusion.wanted[node],
+                  "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
     S* place = nullptr;
     if constexpr (is_input(node)) {
       place = context_.input_gradients[G::layout.input[node]];

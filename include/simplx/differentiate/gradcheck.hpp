@@ -69,7 +69,7 @@ template <class Evaluation>
 GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options = {}) {
   using S = typename Evaluation::S;
   using G = typename Evaluation::G;
-  static_assert(std::is_same_v<S, double>, "gradients are checked in double");
+  static_assert(std::is_same_v<S, double>, "simplx: gradients are checked in double: use Cpu<double>");
   GradientReport report;
   const auto random = [&](std::string_view what, Index i) {
     return normal(key_of(options.seed, what), static_cast<std::uint64_t>(i));
