@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+// chapter: Names, stacks and recomputation
+// doc: The block of a stack uses an expression that was made outside of it.
 // expect: error: .*simplx: the block of a stack uses an expression that was made outside it
-// expect: at_line<.*, 11L?, 15L?
+// expect: at_line<.*, 13L?, 17L?
 #include <simplx/simplx.hpp>
 
 using namespace simplx;

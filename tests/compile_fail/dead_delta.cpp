@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// chapter: Blocks
+// doc: A product of two zeros at the start has no gradient and never learns.
 // expect: error: .*simplx: alpha W0 \+ beta D with a trained beta of 0 never learns
 #include <simplx/simplx.hpp>
 

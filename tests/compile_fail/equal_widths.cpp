@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// chapter: Shapes
+// doc: Elementwise operands have different widths.
 // expect: error: .*simplx: elementwise operands must have equal widths
 // expect: 64L? == 128
 // expect: a matrix product is x \* weight

@@ -31,6 +31,11 @@ def compile_source(compiler, source, *flags):
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
 
 
+def is_error(line):
+    """Not the headline of an error that the next one explains."""
+    return "error:" in line and "non-constant condition" not in line
+
+
 def first_diagnostic(compiler, source):
     """The lines up to the second error of the broken source; nothing if it compiles."""
     flags = sum((line.split() for line in re.findall(r"^// flags: (.*)$", read(source), re.M)), [])
@@ -38,14 +43,28 @@ def first_diagnostic(compiler, source):
     if broken.returncode == 0:
         return []
     lines = broken.stderr.splitlines()
-    errors = [i for i, line in enumerate(lines) if "error:" in line and "non-constant condition" not in line]
+    errors = [i for i, line in enumerate(lines) if is_error(line)]
     return lines[:errors[1] if len(errors) > 1 else len(lines)]
 
 
-def sentences(text):
-    """What simplx says in a text: from "simplx: " to the end of the literal or line, in one line of one spelling."""
-    joined = re.sub(r'"\s*\n\s*"', "", text)
-    return [found.replace('\\"', '"').strip() for found in re.findall(r'simplx: ((?:[^"\\\n]|\\")+)', joined)]
+def plain(text):
+    """In one spelling of quotes."""
+    return text.replace('\\"', '"')
+
+
+def sentence(lines):
+    """What simplx says: in the first error, or in the line of source that it shows."""
+    said = [plain(line) for line in lines if "simplx: " in line]
+    said = [line for line in said if "error:" in line] or said
+    found = re.search(r"simplx: (.*[^\s\"';])", said[0]) if said else None
+    return found[1] if found else "nothing of simplx"
+
+
+def section(source):
+    """The part of docs/errors.md about a source, as plain text; empty if there is none."""
+    name = os.path.splitext(os.path.basename(source))[0]
+    parts = [part for part in read(DOCUMENT).split("\n### ") if f"/{name}.cpp)" in part]
+    return plain(parts[0]) if parts else ""
 
 
 def main():
@@ -63,6 +82,8 @@ def main():
     for regex in expected:
         if not re.search(regex, first):
             sys.exit(f"the first diagnostic never says '{regex}':\n{first}")
+    if sentence(lines) not in section(source):
+        sys.exit(f"docs/errors.md does not say '{sentence(lines)}' for {source}: run tools/make_errors.py")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// chapter: Blocks
+// doc: Parallel branches have one skip; here they are given two.
 // expect: error: .*simplx: parallel branches have one skip, mlp_skip \(alpha_comb\): set .attention_skip = no_skip
 #include <simplx/simplx.hpp>
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// chapter: Shapes
+// doc: A table is looked up by real numbers.
 // expect: error: .*simplx: a table is looked up by indices
 #include <simplx/simplx.hpp>
 

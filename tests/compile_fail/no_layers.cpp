@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// chapter: Names, stacks and recomputation
+// doc: A stack has no layers.
 // expect: error: .*simplx: a stack needs at least one layer
 #include <simplx/simplx.hpp>
 

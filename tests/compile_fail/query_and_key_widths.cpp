@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// chapter: Shapes
+// doc: Queries and keys have different widths, so that they have no product.
 // expect: error: .*simplx: query \(left number\) and key \(right number\) must have equal widths
 // expect: 64L? == 32
 #include <simplx/simplx.hpp>

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+// chapter: Blocks
+// doc: A switch of the configuration is reserved for a later version.
 // expect: error: .*simplx: this switch of BlockConfig is reserved
 #include <simplx/simplx.hpp>
 

@@ -138,7 +138,7 @@ namespace detail {
 
 /// The one place where nodes come to life.
 constexpr Node* new_node() {
-  return new Node;  // an expression made by the model, e.g. a weight, is never used: remove it or use it
+  return new Node;  // simplx: an expression made by the model, e.g. a weight, is never used: remove it or use it
 }
 
 constexpr void use(Node* user, Node* argument) {
