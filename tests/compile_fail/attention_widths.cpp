@@ -9,7 +9,7 @@ using namespace simplx;
 #ifdef FIXED
 constexpr AttentionSize size{.heads = 4, .key_width = 16, .value_width = 16};
 #else
-constexpr AttentionSize size{.heads = 4, .key_width = 10, .value_width = 16};
+constexpr AttentionSize size{.heads = 4, .key_width = 11, .value_width = 16};
 #endif
 void run(Segments sequences, const AttentionOperands<double>& in, double* out, double* log_sum_exp, double* scratch) {
   attention_forward<size>(sequences, in, out, log_sum_exp, scratch);

@@ -3,7 +3,7 @@
 // doc: The block of a stack uses an expression that was made outside of it.
 // expect: error: .*simplx: the block of a stack uses an expression that was made outside it
 // expect: at_line<.*, 13L?, 17L?
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -10,6 +10,6 @@ void run(const double* x, const double* dy, double* dw, double* scratch) {
 #ifdef FIXED
   gemm_gradient<64, 64>(128, x, dy, dw, scratch);
 #else
-  gemm_gradient<64, 70>(128, x, dy, dw, scratch);
+  gemm_gradient<64, 71>(128, x, dy, dw, scratch);
 #endif
 }

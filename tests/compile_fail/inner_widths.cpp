@@ -5,7 +5,7 @@
 // expect: 512L? == 256
 // expect: at_line<.*512L?, 256L?, 19,
 // expect: 'i', *'n', *'n', *'e', *'r'
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

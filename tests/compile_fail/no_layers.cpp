@@ -2,7 +2,7 @@
 // chapter: Names, stacks and recomputation
 // doc: A stack has no layers.
 // expect: error: .*simplx: a stack needs at least one layer
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -4,7 +4,7 @@
 // expect: error: .*simplx: two parameters have one name \(lines: left and right number\)
 // expect: or make it once and use the variable twice
 // expect: at_line<.*, 14L?, 18L?
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -9,5 +9,5 @@ using namespace simplx;
 #ifdef FIXED
 void run(const double* w, double* packed) { pack<64, 64>(w, packed); }
 #else
-void run(const double* w, double* packed) { pack<64, 70>(w, packed); }
+void run(const double* w, double* packed) { pack<64, 71>(w, packed); }
 #endif

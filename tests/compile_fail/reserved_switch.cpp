@@ -2,7 +2,7 @@
 // chapter: Blocks
 // doc: A switch of the configuration is reserved for a later version.
 // expect: error: .*simplx: this switch of BlockConfig is reserved
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 
