@@ -31,7 +31,7 @@ Made by `tools/make_errors.py` from the tests in `tests/compile_fail`; do not ed
 
 A mistake in a model is a compile-time error whose first line is a sentence: what is wrong, which values, what to write
 instead. The two numbers of a broken rule are in a comparison, `(512 == 256)`, or in `possible<11, 15>` where no two
-numbers would do. The line of your code is in the note that says `at_line<"rule", left, right, line, File<...>>`, with
+numbers would do; g++ may show what remains of it, `(2 == 0)` for `128 % 6 == 0`. The line of your code is in the note that says `at_line<"rule", left, right, line, File<...>>`, with
 the file's name letter by letter. Read the first error; those after it follow from it.
 
 In the code below, lines with `-` are the mistake and lines with `+` the remedy. The link above each is the whole source.
@@ -58,26 +58,34 @@ class Section:
         return found[0]
 
     @staticmethod
+    def hunk(broken, fixed):
+        """The lines of a condition: '-' and '+', but for those that both begin with."""
+        same = os.path.commonprefix([broken, fixed])
+        rest = len(same)
+        return ([f"  {line}" for line in same] + [f"- {line}" for line in broken[rest:]] +
+                [f"+ {line}" for line in fixed[rest:]])
+
+    @staticmethod
     def diff(text):
         """The code behind the includes, -DFIXED as '+' and the rest of its conditions as '-'."""
         flags = re.findall(r"^// flags: (.*)$", text, re.M)
         if flags:
             return f"- c++ -std=c++20 -O3 {flags[0]}\n+ c++ -std=c++20 -O3"
         body = text.split("using namespace simplx;\n", 1)[1].strip("\n")
-        lines, mark, fixed = [], " ", []
+        lines, broken, fixed = [], [], []
+        into = lines
         for line in body.split("\n"):
             if line == "#ifdef FIXED":
-                mark = "+"
+                broken, fixed = [], []
+                into = fixed
             elif line == "#else":
-                mark = "-"
+                into = broken
             elif line == "#endif":
-                lines += fixed
-                mark, fixed = " ", []
-            elif mark == "+":
-                fixed.append(f"+ {line}".rstrip())
+                lines += Section.hunk(broken, fixed)
+                into = lines
             else:
-                lines.append(f"{mark} {line}".rstrip())
-        return "\n".join(lines)
+                into.append(f"  {line}" if into is lines else line)
+        return "\n".join(line.rstrip() for line in lines)
 
     def head(self):
         return (f"### {self.title}\n\n{self.says} [Source](../tests/compile_fail/{self.name}.cpp)\n\n"

@@ -12,7 +12,7 @@ struct Net {
   constexpr Expr operator()() const {
     Expr x = input("x", rows_of(Axis::tokens, 64));
 #ifdef FIXED
-    return stack("blocks", 2, [](Expr y) { return y + vector("noise", 64); }, x + input("noise", rows_of(Axis::tokens, 64)));
+    return stack("blocks", 2, [](Expr y) { return tanh(y); }, x + input("noise", rows_of(Axis::tokens, 64)));
 #else
     return stack("blocks", 2, [](Expr y) { return y + input("noise", rows_of(Axis::tokens, 64)); }, x);
 #endif

@@ -18,7 +18,9 @@ struct Net {
     Expr x = input("x", rows_of(Axis::tokens, 64));
 #ifdef FIXED
     constexpr auto f = with_pull_back([](Expr x, Expr gain) { return x * gain; },
-                                      [](Expr dy, Expr, Expr x, Expr gain) { return Gradients{dy * gain, sum(dy * x, Over::rows)}; });
+                                      [](Expr dy, Expr, Expr x, Expr gain) { 
+                                        return Gradients{dy * gain, sum(dy * x, Over::rows)};
+                                      });
     return f(x, vector("gain", 64));
 #else
     constexpr auto f = with_pull_back([](Expr x) { return x * vector("gain", 64); },

@@ -3,7 +3,7 @@
 // doc: The shape rule of one's own op reports a name without a sentence; SIMPLX_RULE gives it one.
 // expect: error: .*simplx: a shape rule of this op is broken: the two numbers must be equal; give the rule a sentence by SIMPLX_RULE
 // expect: 1L? == 0
-// expect: at_line<.*, 1L?, 0L?, 
+// expect: at_line<.*1L?, 0L?, 
 #include <simplx/ops/functions.hpp>
 #include <simplx/core/counts.hpp>
 

@@ -106,12 +106,14 @@ SIMPLX_RULE("parallel skip gain", (possible<left, right>),
 SIMPLX_RULE("parallel post-norm", (possible<left, right>),
             "parallel branches share one norm in front of them: set .norm_position = NormPosition::before")
 SIMPLX_RULE("empty branch", (possible<left, right>),
-            "a block without its attention or MLP branch is no block of the papers: a gain of a branch cannot be zero")
+            "a block without its attention or MLP branch is no block of the papers: a gain of a branch cannot be "
+            "zero; leave it out, or set it to trainable(...) or fixed_at(...) of another number")
 SIMPLX_RULE("first value", (possible<left, right>),
             "first_value gives layer 0 the value matrix that the others lack: set .value = no_projection, or drop it")
 SIMPLX_RULE("first norm", (possible<left, right>),
             "first_norm gives layer 0 the norm that the others lack: set .norm = Norm::none, or drop it")
-SIMPLX_RULE("leaky slope", (possible<left, right>), "the slope of leaky_relu lies between 0 and 1")
+SIMPLX_RULE("leaky slope", (possible<left, right>),
+            "the slope of leaky_relu lies between 0 and 1: set .slope, for example to 0.2")
 SIMPLX_RULE("bias of identity", (possible<left, right>),
             "an identity or reparameterised value or projection has no bias: set .value_projection_bias = false")
 SIMPLX_RULE("later version", (possible<left, right>),

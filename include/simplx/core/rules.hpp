@@ -49,7 +49,8 @@ SIMPLX_RULE("equal widths", left == right,
             "elementwise operands must have equal widths (left and right number), or be one row, one column or "
             "one number; a matrix product is x * weight(...)")
 SIMPLX_RULE("equal rows", left == right,
-            "these operands must have equal numbers of rows (left and right number); gather or reduce one of them first")
+            "these operands must have equal numbers of rows (left and right number); gather or reduce one of them "
+            "first")
 SIMPLX_RULE("equal axes", left == right,
             "these operands must run along one axis (left and right number: 0 a static number of rows, 1 tokens, "
             "2 sequences, 3 labelled, 4 batch); gather or reduce one of them first")
@@ -57,14 +58,15 @@ SIMPLX_RULE("static right operand", left == right,
             "in x * W the right operand must have a static number of rows (a weight, or computed from weights): a "
             "product of two run-time row counts would be a matrix of rows by rows")
 SIMPLX_RULE("static transpose", left == right,
-            "transpose(x) by itself needs a static number of rows (a weight, or computed from weights); of run-time rows "
-            "the product transpose(x) * y is possible, which sums over them")
+            "transpose(x) by itself needs a static number of rows (a weight, or computed from weights); of run-time "
+            "rows the product transpose(x) * y is possible, which sums over them")
 SIMPLX_RULE("gain width", left == right,
-            "a gain or bias (left number: its width) must be one row of the width of x (right number)")
+            "a gain or bias (left number: its width) must be one row of the width of x (right number): vector(name, "
+            "width(x))")
 SIMPLX_RULE("one number", left == right, 
             "this operand must be one number, such as hyper(\"rate\", 0.1): its elements are the left number")
 SIMPLX_RULE("query and key", left == right,
-            "query (left number) and key (right number) must have equal widths")
+            "query (left number) and key (right number) must have equal widths: give both weights as many columns")
 SIMPLX_RULE("heads", left > 0 && right % left == 0,
             "the number of heads (left number) must divide the width (right number), and be at least 1")
 SIMPLX_RULE("gains per head", left == right,
@@ -77,9 +79,12 @@ SIMPLX_RULE("indices", left == right,
             "a table is looked up by indices(...), whole numbers, one for each row: embedding(table, indices(...))")
 SIMPLX_RULE("static positions", left == right,
             "positions(table) needs a table with a static number of rows, as weight(\"position.weight\", context, d)")
-SIMPLX_RULE("labels", left == right, "labels must be indices(...) along the rows of the logits, one for each row")
+SIMPLX_RULE("labels", left == right,
+            "labels must be indices(...) along the rows of the logits, one for each row: indices(\"labels\", axis) of "
+            "the logits' axis")
 SIMPLX_RULE("block width", left == right,
-            "a block of a stack must return the width (left number) it is given (right number)")
+            "a block of a stack must return (left number: its width) the shape that it is given (right number: its "
+            "width); a change of width belongs before or behind the stack")
 SIMPLX_RULE("captured", (possible<left, right>),
             "the block of a stack uses an expression that was made outside it (left number: its line, right number: "
             "the line of the stack); make it inside the block, or give it to the first layer as part of x")
@@ -88,9 +93,12 @@ SIMPLX_RULE("input in a block", (possible<left, right>),
 SIMPLX_RULE("pull-back shape", left == right,
             "a function's own pull-back must give a gradient of the shape of each operand (left number: elements for "
             "each row that it gives, right number: those of the operand)")
+SIMPLX_RULE("pull-back count", left == right,
+            "a function's own pull-back must give one gradient for each operand (left number: those it gives, right "
+            "number: operands): an aggregate of as many expressions")
 SIMPLX_RULE("own parameters", (possible<left, right>),
-            "a function with its own pull-back, or the pull-back, makes a parameter, constant or input (left number: its "
-            "line); make it outside and give it as an operand")
+            "a function with its own pull-back, or the pull-back, makes a parameter, constant or input (left number: "
+            "its line); make it outside and give it as an operand")
 SIMPLX_RULE("probe in recompute", (possible<left, right>),
             "a module that is recomputed contains a probe (left number: its line), whose value would not outlive it; "
             "put the probe outside")

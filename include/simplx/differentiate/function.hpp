@@ -152,7 +152,9 @@ class Function {
     constexpr int node = find<name>();
     constexpr Shape result = result_shape(0);
     static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1,
-                  "simplx: row_gradients is for a first result of shape (rows, 1) and a static value");
+                  
+                  "simplx: row_gradients is for a first result of shape (rows, 1) and a static value; of one number "
+                  "gradient<name>() is the gradient");
     if (stale_) arrange();
     const Context<S> whole = context_;
     const Index rows = whole.rows_of(result), size = shape<node>.columns();
@@ -194,7 +196,9 @@ class Function {
       }
       return -1;
     }();
-    static_assert(node >= 0, "simplx: the function uses no input, parameter or constant of that name");
+    static_assert(node >= 0, 
+                  "simplx: the function uses no input, parameter or constant of that name; with scopes it is as in "
+                  "tensors()");
     return node;
   }
   static constexpr bool is_input(int node) {

@@ -12,8 +12,8 @@
 namespace simplx {
 
 SIMPLX_RULE("slice", left <= right,
-            "a slice must end inside x: begin + count (left number) may be at most the columns, of slice_rows the rows, "
-            "of x (right number)")
+            "a slice must end inside x: begin + count (left number) may be at most the columns, of slice_rows the "
+            "rows, of x (right number)")
 SIMPLX_RULE("slice begin", left >= 0 && right >= 1,
             "a slice begins at 0 or later (left number) and takes at least 1 column or row (right number)")
 SIMPLX_RULE("halves", left % 2 == 0, "split_columns(x) makes two equal halves: x needs an even width (left number)")

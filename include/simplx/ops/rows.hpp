@@ -16,8 +16,8 @@
 namespace simplx {
 
 SIMPLX_RULE("static slice", left == right,
-            "slice_rows(x, begin, count) needs a static number of rows (a weight, or computed from weights); of run-time "
-            "rows, gather(x, indices(...)) takes those that are named")
+            "slice_rows(x, begin, count) needs a static number of rows (a weight, or computed from weights); of run-"
+            "time rows, gather(x, indices(...)) takes those that are named")
 
 namespace detail {
 
