@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
+// chapter: Names, stacks and recomputation
+// doc: The block of a stack uses an expression that was made outside of it.
 // expect: error: .*simplx: the block of a stack uses an expression that was made outside it
-// expect: at_line<.*, 11L?, 15L?
-#include <simplx/simplx.hpp>
+// expect: at_line<.*, 13L?, 17L?
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
+// chapter: Names, stacks and recomputation
+// doc: The block of a stack returns another width than it is given, so that it cannot be applied again.
 // expect: error: .*simplx: a block of a stack must return the width \(left number\) it is given \(right number\)
 // expect: 32L? == 64
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+// chapter: Blocks
+// doc: A product of two zeros at the start has no gradient and never learns.
 // expect: error: .*simplx: alpha W0 \+ beta D with a trained beta of 0 never learns
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
+// chapter: Shapes
+// doc: Elementwise operands have different widths.
 // expect: error: .*simplx: elementwise operands must have equal widths
 // expect: 64L? == 128
 // expect: a matrix product is x \* weight
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -5,7 +5,7 @@
 The source lists regular expressions, one a line: `// expect: REGEX`, or `// expect-gcc:` and `// expect-clang:`.
 It must be rejected, and all of them must match the first diagnostic: from the first line with "error:" (and the
 lines that lead to it) up to the next one. With -DFIXED it must compile, so that it fails for the stated reason only.
-`// flags: ...` adds flags to the broken compilation.
+`// flags: ...` adds flags to the broken compilation. What is said must be what docs/errors.md says there.
 """
 import os
 import re
@@ -13,34 +13,77 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DOCUMENT = os.path.join(ROOT, "docs", "errors.md")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def is_clang(compiler):
+    return "clang" in os.path.basename(compiler)
+
+
+def compile_source(compiler, source, *flags):
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-I", os.path.join(ROOT, "include"),
+               "-isystem", "/usr/include/eigen3", source, *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
+
+
+def is_error(line):
+    """Not the headline of an error that the next one explains."""
+    return "error:" in line and "non-constant condition" not in line
+
+
+def first_diagnostic(compiler, source):
+    """The lines up to the second error of the broken source; nothing if it compiles."""
+    flags = sum((line.split() for line in re.findall(r"^// flags: (.*)$", read(source), re.M)), [])
+    broken = compile_source(compiler, source, *flags)
+    if broken.returncode == 0:
+        return []
+    lines = broken.stderr.splitlines()
+    errors = [i for i, line in enumerate(lines) if is_error(line)]
+    return lines[:errors[1] if len(errors) > 1 else len(lines)]
+
+
+def plain(text):
+    """In one spelling of quotes."""
+    return text.replace('\\"', '"')
+
+
+def sentence(lines):
+    """What simplx says: in the first error, or in the line of source that it shows."""
+    said = [plain(line) for line in lines if "simplx: " in line]
+    said = [line for line in said if "error:" in line] or said
+    found = re.search(r"simplx: (.*[^\s\"';])", said[0]) if said else None
+    return found[1] if found else "nothing of simplx"
+
+
+def section(source):
+    """The part of docs/errors.md about a source, as plain text; empty if there is none."""
+    name = os.path.splitext(os.path.basename(source))[0]
+    parts = [part for part in read(DOCUMENT).split("\n### ") if f"/{name}.cpp)" in part]
+    return plain(parts[0]) if parts else ""
 
 
 def main():
     compiler, source = sys.argv[1:]
-    with open(source, encoding="utf-8") as file:
-        text = file.read()
-    kind = "clang" if "clang" in os.path.basename(compiler) else "gcc"
-    expected = re.findall(rf"^// expect(?:-{kind})?: (.*)$", text, re.M)
-    flags = sum((line.split() for line in re.findall(r"^// flags: (.*)$", text, re.M)), [])
-    command = [compiler, "-std=c++20", "-fsyntax-only", "-I", os.path.join(ROOT, "include"),
-               "-isystem", "/usr/include/eigen3", source]
-    broken = subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
-    fixed = subprocess.run([*command, "-DFIXED"], capture_output=True, text=True, check=False)
+    expected = re.findall(rf"^// expect(?:-{'clang' if is_clang(compiler) else 'gcc'})?: (.*)$", read(source), re.M)
     if not expected:
         sys.exit(f"{source} expects nothing")
-    if broken.returncode == 0:
+    lines = first_diagnostic(compiler, source)
+    if not lines:
         sys.exit(f"{source} compiles, but must not")
+    fixed = compile_source(compiler, source, "-DFIXED")
     if fixed.returncode != 0:
         sys.exit(f"{source} fails for another reason; with -DFIXED:\n{fixed.stderr}")
-    lines = broken.stderr.splitlines()
-    errors = [i for i, line in enumerate(lines) if "error:" in line]
-    end = errors[1] if len(errors) > 1 else len(lines)
-    first = "\n".join(lines[:end])
-    if "--show" in os.environ.get("EXPECT_ERROR", ""):
-        print(first)
+    first = "\n".join(lines)
     for regex in expected:
         if not re.search(regex, first):
             sys.exit(f"the first diagnostic never says '{regex}':\n{first}")
+    if sentence(lines) not in section(source):
+        sys.exit(f"docs/errors.md does not say '{sentence(lines)}' for {source}: run tools/make_errors.py")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+// chapter: Blocks
+// doc: Layer 0 is to have a value matrix of its own, but every layer has one.
 // expect: error: .*simplx: first_value gives layer 0 the value matrix that the others lack
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

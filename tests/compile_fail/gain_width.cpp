@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
+// chapter: Shapes
+// doc: The gain of a norm, or a bias, has another width than what it scales.
 // expect: error: .*simplx: a gain or bias \(left number: its width\) must be one row of the width of x
 // expect: 32L? == 64
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

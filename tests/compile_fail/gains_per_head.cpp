@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
+// chapter: Shapes
+// doc: Shaped attention is given gains for another number of heads than it has.
 // expect: error: .*simplx: alpha, beta and gamma need one number per head
 // expect: 8L? == 4
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

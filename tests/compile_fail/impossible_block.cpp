@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+// chapter: Blocks
+// doc: Parallel branches have one skip; here they are given two.
 // expect: error: .*simplx: parallel branches have one skip, mlp_skip \(alpha_comb\): set .attention_skip = no_skip
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+// chapter: Shapes
+// doc: A table is looked up by real numbers.
 // expect: error: .*simplx: a table is looked up by indices
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
+// chapter: Shapes
+// doc: The inner sizes of a matrix product differ.
 // expect: error: .*static.?assert.*simplx: in x \* W the width of x \(left number\) must equal the rows of W
 // expect: 512L? == 256
-// expect: at_line<.*512L?, 256L?, 17,
+// expect: at_line<.*512L?, 256L?, 19,
 // expect: 'i', *'n', *'n', *'e', *'r'
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
+// chapter: Shapes
+// doc: There is not one label for each row of the logits.
 // expect: error: .*simplx: labels must be indices\(...\) along the rows of the logits
 // expect: 2L? == 1
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// expect: an expression made by the model, e.g. a weight, is never used: remove it or use it
-#include <simplx/simplx.hpp>
+// chapter: Names, stacks and recomputation
+// doc: A weight, or another expression, is made and never used, which usually is a slip of the pen.
+// expect: simplx: an expression made by the model, e.g. a weight, is never used: remove it or use it
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+// chapter: Names, stacks and recomputation
+// doc: A stack has no layers.
 // expect: error: .*simplx: a stack needs at least one layer
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
+// chapter: Shapes
+// doc: Queries and keys have different widths, so that they have no product.
 // expect: error: .*simplx: query \(left number\) and key \(right number\) must have equal widths
 // expect: 64L? == 32
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+// chapter: Blocks
+// doc: A switch of the configuration is reserved for a later version.
 // expect: error: .*simplx: this switch of BlockConfig is reserved
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

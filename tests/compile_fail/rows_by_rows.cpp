@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
+// chapter: Shapes
+// doc: A product of two values with run-time rows would be a matrix of rows by rows, whose width is not known.
 // expect: error: .*simplx: in x \* W the right operand must have a static number of rows
-#include <simplx/simplx.hpp>
+#include <simplx/models/decoder.hpp>
 
 using namespace simplx;
 

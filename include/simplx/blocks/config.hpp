@@ -99,22 +99,24 @@ struct BlockConfig {
   }
 };
 
-SIMPLX_RULE("parallel skip", left < 0,
+SIMPLX_RULE("parallel skip", (possible<left, right>),
             "parallel branches have one skip, mlp_skip (alpha_comb): set .attention_skip = no_skip")
-SIMPLX_RULE("parallel skip gain", left < 0,
+SIMPLX_RULE("parallel skip gain", (possible<left, right>),
             "the skip of parallel branches, mlp_skip (alpha_comb), is not trained: set it to no_skip or fixed_at(...)")
-SIMPLX_RULE("parallel post-norm", left < 0,
+SIMPLX_RULE("parallel post-norm", (possible<left, right>),
             "parallel branches share one norm in front of them: set .norm_position = NormPosition::before")
-SIMPLX_RULE("empty branch", left < 0,
-            "a block without its attention or MLP branch is no block of the papers: a gain of a branch cannot be zero")
-SIMPLX_RULE("first value", left < 0,
+SIMPLX_RULE("empty branch", (possible<left, right>),
+            "a block without its attention or MLP branch is no block of the papers: a gain of a branch cannot be "
+            "zero; leave it out, or set it to trainable(...) or fixed_at(...) of another number")
+SIMPLX_RULE("first value", (possible<left, right>),
             "first_value gives layer 0 the value matrix that the others lack: set .value = no_projection, or drop it")
-SIMPLX_RULE("first norm", left < 0,
+SIMPLX_RULE("first norm", (possible<left, right>),
             "first_norm gives layer 0 the norm that the others lack: set .norm = Norm::none, or drop it")
-SIMPLX_RULE("leaky slope", left < 0, "the slope of leaky_relu lies between 0 and 1")
-SIMPLX_RULE("bias of identity", left < 0,
+SIMPLX_RULE("leaky slope", (possible<left, right>),
+            "the slope of leaky_relu lies between 0 and 1: set .slope, for example to 0.2")
+SIMPLX_RULE("bias of identity", (possible<left, right>),
             "an identity or reparameterised value or projection has no bias: set .value_projection_bias = false")
-SIMPLX_RULE("later version", left < 0,
+SIMPLX_RULE("later version", (possible<left, right>),
             "this switch of BlockConfig is reserved: this version has no norm behind a branch or on queries, keys and "
             "values, no head scale, residual scale or gate, and the activations relu and leaky_relu; write the block "
             "as its equation instead")

@@ -141,7 +141,7 @@ namespace detail {
 
 /// The one place where nodes come to life.
 constexpr Node* new_node() {
-  return new Node;  // an expression made by the model, e.g. a weight, is never used: remove it or use it
+  return new Node;  // simplx: an expression made by the model, e.g. a weight, is never used: remove it or use it
 }
 
 constexpr void use(Node* user, Node* argument) {
@@ -265,6 +265,12 @@ struct Checked {
   constexpr Checked(Tag broken, Index l, Index r) : rule(broken), left(l), right(r) {}
 };
 
+/// The rule that two operands break whose rows differ in axis or in number.
+constexpr Checked unequal_rows(const Shape& a, const Shape& b) {
+  if (a.axis != b.axis) return {"equal axes", static_cast<Index>(a.axis), static_cast<Index>(b.axis)};
+  return {"equal rows", a.rows, b.rows};
+}
+
 namespace detail {
 
 constexpr Node* broken(Node* node, Tag rule, Index left, Index right) {
@@ -318,7 +324,7 @@ constexpr bool derivable() {
 /// Errors  a broken shape rule is recorded and reported once, by Graph, with the user's line
 template <Tag name, class... Operands>
 constexpr Expr apply(const Attributes& attributes, const Operands&... operands) {
-  static_assert(sizeof...(operands) <= max_arguments);
+  static_assert(sizeof...(operands) <= max_arguments, "simplx: an op has at most eight operands; nest two of them");
   using Op = op<name>;
   Node* node = detail::new_node();
   node->kind = Op::kind;

@@ -47,10 +47,13 @@ struct AnyField {
   constexpr operator T() const;
 };
 
-/// Calls take(field, name) for the expression, or for each of an aggregate of one to four expressions.
+/// Calls take(field, name) for the expression, or for each of an aggregate of two to four expressions.
 template <class Result, class Take>
 constexpr void each_result(const Result& result, Take take) {
   using A = AnyField;
+  static_assert(std::is_same_v<Result, Expr> ||
+                    (std::is_aggregate_v<Result> && !requires { Result{A{}, A{}, A{}, A{}, A{}}; }),
+                "simplx: a model returns an Expr, or an aggregate of two to four of them");
   if constexpr (std::is_same_v<Result, Expr>) {
     take(result, "output");
   } else if constexpr (requires { Result{A{}, A{}, A{}, A{}}; }) {
@@ -141,15 +144,19 @@ constexpr RulePart rule_part(const Node* node, int part) {
   if (part == 1) give(0, node->shape, "gradient"), give(1, node->shape, "result");
   for (int i = 0; i < operands; ++i) give(first + i, node->arguments[i]->shape, names[i]);
   node->rules->make(node->rules, part, inputs, results);
+  int given = 0;
+  while (given < max_arguments && results[given]) ++given;
+  if (part == 1 && given != operands) {
+    Node* wrong = new_node();
+    wrong->where = node->where;
+    for (int i = 0; i < given; ++i) use(wrong, results[i]);
+    for (int i = 0; i < operands; ++i) results[i] = wrong;
+    broken(wrong, "pull-back count", given, operands);
+  }
   Node* root = new_node();
   root->kind = Kind::outputs;
   for (int i = 0; i < (part == 0 ? 1 : operands); ++i) {
     const Shape& expected = part == 0 ? node->shape : node->arguments[i]->shape;
-    if (!results[i]) {
-      results[i] = new_node();
-      results[i]->where = node->where;
-      broken(results[i], "pull-back count", i, operands);
-    }
     if (results[i]->kind != Kind::error && !(results[i]->shape == expected)) {
       Node* wrong = new_node();
       wrong->where = node->where;

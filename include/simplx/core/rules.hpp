@@ -22,10 +22,15 @@ template <Tag name>
 struct rule {
   template <Index left, Index right>
   static constexpr bool check() {
-    static_assert(left == right, "simplx: a shape rule of this op is broken: the two numbers must be equal");
+    static_assert(left == right, "simplx: a shape rule of this op is broken: the two numbers must be equal; give the rule a sentence by "
+                  "SIMPLX_RULE");
     return true;
   }
 };
+
+/// Never true: the condition of a rule about what no two numbers can mend. Compilers print both numbers with it.
+template <Index left, Index right>
+inline constexpr bool possible = false;
 
 /// Defines what is said when the rule is broken; `left` and `right` are its two numbers.
 #define SIMPLX_RULE(name, condition, sentence)               \
@@ -44,55 +49,70 @@ SIMPLX_RULE("equal widths", left == right,
             "elementwise operands must have equal widths (left and right number), or be one row, one column or "
             "one number; a matrix product is x * weight(...)")
 SIMPLX_RULE("equal rows", left == right,
-            "elementwise operands must run along the same rows: equal axes, or equal static row counts (left and "
-            "right number); use gather or reduce one of them first")
+            "these operands must have equal numbers of rows (left and right number); gather or reduce one of them "
+            "first")
+SIMPLX_RULE("equal axes", left == right,
+            "these operands must run along one axis (left and right number: 0 a static number of rows, 1 tokens, "
+            "2 sequences, 3 labelled, 4 batch); gather or reduce one of them first")
 SIMPLX_RULE("static right operand", left == right,
             "in x * W the right operand must have a static number of rows (a weight, or computed from weights): a "
             "product of two run-time row counts would be a matrix of rows by rows")
 SIMPLX_RULE("static transpose", left == right,
-            "transpose(x) needs a static number of rows (a weight, or computed from weights)")
+            "transpose(x) by itself needs a static number of rows (a weight, or computed from weights); of run-time "
+            "rows the product transpose(x) * y is possible, which sums over them")
 SIMPLX_RULE("gain width", left == right,
-            "a gain or bias (left number: its width) must be one row of the width of x (right number)")
-SIMPLX_RULE("one number", left == right, "this operand must be one number: its elements are the left number")
+            "a gain or bias (left number: its width) must be one row of the width of x (right number): vector(name, "
+            "width(x))")
+SIMPLX_RULE("one number", left == right, 
+            "this operand must be one number, such as hyper(\"rate\", 0.1): its elements are the left number")
 SIMPLX_RULE("query and key", left == right,
-            "query (left number) and key (right number) must have equal widths")
-SIMPLX_RULE("heads", right % left == 0,
-            "the number of heads (left number) must divide the width (right number)")
+            "query (left number) and key (right number) must have equal widths: give both weights as many columns")
+SIMPLX_RULE("heads", left > 0 && right % left == 0,
+            "the number of heads (left number) must divide the width (right number), and be at least 1")
 SIMPLX_RULE("gains per head", left == right,
-            "alpha, beta and gamma need one number per head: width (left number), heads (right number)")
-SIMPLX_RULE("token rows", left == right, "this operand must run along the axis of tokens: rows_of(Axis::tokens, ...)")
-SIMPLX_RULE("indices", left == right, "a table is looked up by indices(...), whole numbers, one for each row")
-SIMPLX_RULE("indices as numbers", left < 0,
+            "alpha, beta and gamma need one number per head: give vectors whose width (left number) is the number of "
+            "heads (right number)")
+SIMPLX_RULE("token rows", left == right, 
+            "this operand must run along the axis of tokens (right number), not along another (left number: 0 a static "
+            "number of rows, 2 sequences, 3 labelled, 4 batch): rows_of(Axis::tokens, ...)")
+SIMPLX_RULE("indices", left == right, 
+            "a table is looked up by indices(...), whole numbers, one for each row: embedding(table, indices(...))")
+SIMPLX_RULE("static positions", left == right,
+            "positions(table) needs a table with a static number of rows, as weight(\"position.weight\", context, d)")
+SIMPLX_RULE("labels", left == right,
+            "labels must be indices(...) along the rows of the logits, one for each row: indices(\"labels\", axis) of "
+            "the logits' axis")
+SIMPLX_RULE("indices as numbers", (possible<left, right>),
             "indices(...) are whole numbers that name rows or classes (left number: their line), not values to compute with: "
             "look them up by embedding or gather, or give real numbers by input(...)")
-SIMPLX_RULE("constant operand", left < 0,
+SIMPLX_RULE("constant operand", (possible<left, right>),
             "this operand of an op (left number: which, from 0) has no gradient, but depends on something that is trained: an "
             "epsilon, a rate, a base, a smoothing is a number, a hyper(...), or behind stop_gradient")
-SIMPLX_RULE("pull-back count", left == right,
-            "a function's own pull-back must give one expression for each operand (left number: those it gives, right "
-            "number: the operands)")
-SIMPLX_RULE("frozen", left < 0,
+SIMPLX_RULE("frozen", (possible<left, right>),
             "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value that "
             "counts as a constant is stop_gradient(x)")
-SIMPLX_RULE("labels", left == right, "labels must be indices(...) along the rows of the logits, one for each row")
 SIMPLX_RULE("block width", left == right,
-            "a block of a stack must return the width (left number) it is given (right number)")
-SIMPLX_RULE("captured", left < 0,
+            "a block of a stack must return (left number: its width) the shape that it is given (right number: its "
+            "width); a change of width belongs before or behind the stack")
+SIMPLX_RULE("captured", (possible<left, right>),
             "the block of a stack uses an expression that was made outside it (left number: its line, right number: "
             "the line of the stack); make it inside the block, or give it to the first layer as part of x")
-SIMPLX_RULE("input in a block", left < 0,
+SIMPLX_RULE("input in a block", (possible<left, right>),
             "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
 SIMPLX_RULE("pull-back shape", left == right,
             "a function's own pull-back must give a gradient of the shape of each operand (left number: elements for "
             "each row that it gives, right number: those of the operand)")
-SIMPLX_RULE("own parameters", left < 0,
-            "a function with its own pull-back, or the pull-back, makes a parameter, constant or input (left number: its "
-            "line); make it outside and give it as an operand")
-SIMPLX_RULE("probe in recompute", left < 0,
+SIMPLX_RULE("pull-back count", left == right,
+            "a function's own pull-back must give one gradient for each operand (left number: those it gives, right "
+            "number: operands): an aggregate of as many expressions")
+SIMPLX_RULE("own parameters", (possible<left, right>),
+            "a function with its own pull-back, or the pull-back, makes a parameter, constant or input (left number: "
+            "its line); make it outside and give it as an operand")
+SIMPLX_RULE("probe in recompute", (possible<left, right>),
             "a module that is recomputed contains a probe (left number: its line), whose value would not outlive it; "
             "put the probe outside")
-SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number)")
-SIMPLX_RULE("one name", left < 0,
+SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number): set .layers to 1 or more")
+SIMPLX_RULE("one name", (possible<left, right>),
             "two parameters or inputs have one name (lines: left and right number); give one of them another name or scope, "
             "or make it once and use the variable twice")
 

@@ -121,7 +121,7 @@ inline constexpr Index packed_size = K * N;
 /// Cost    one pass
 template <Index K, Index N, class S>
 void pack(const S* matrix, S* packed) {
-  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector");
+  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
   constexpr Index wide = panel_width<S>;
   const auto copy = [&]<Index width>(Static<width>, Index col) {
     for (Index p = 0; p < K; ++p) {
@@ -139,7 +139,7 @@ void pack(const S* matrix, S* packed) {
 /// Cost    one pass, in blocks that fit the first-level cache
 template <Index K, Index N, class S>
 void pack_transposed(const S* matrix, S* packed) {
-  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector");
+  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
   constexpr Index wide = panel_width<S>, block = 16;
   const auto copy = [&]<Index width>(Static<width>, Index col) {
     for (Index begin = 0; begin < K; begin += block) {
@@ -160,7 +160,7 @@ void pack_transposed(const S* matrix, S* packed) {
 /// Cost    2 rows K N FLOPs
 template <Index K, Index N, Write mode, class S, class Epilogue>
 __attribute__((noinline)) void gemm(Index rows, const S* a, const S* packed, S* c, const Epilogue& epilogue) {
-  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector");
+  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
   constexpr Index wide = panel_width<S>, whole = N / wide * wide;
   for (Index col = 0; col < whole; col += wide) {
     panel<tile_rows, tile_vectors, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{},
@@ -180,7 +180,7 @@ __attribute__((noinline)) void gemm(Index rows, const S* a, const S* packed, S* 
 ///         rows of x than that fall out of the cache before the next tile needs them
 template <Index K, Index N, class S>
 __attribute__((noinline)) void gemm_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch) {
-  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector");
+  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
   constexpr Index wide = panel_width<S>, whole = N / wide * wide, most = 256;
   const Index blocks = (rows + most - 1) / most;
   for (Index block = 0; block < blocks; ++block) {
@@ -205,7 +205,7 @@ __attribute__((noinline)) void gemm_gradient(Index rows, const S* x, const S* dy
 template <Index N, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
 __attribute__((always_inline)) inline void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col,
                                                         const S* b, BRow b_row, S* c, CRow c_row) {
-  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector");
+  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
   constexpr int L = lanes<S>;
   constexpr Index pairs = N / (2 * L) * (2 * L);
   constexpr int rows_of_two = vector_bytes == 64 ? 8 : 6;  // 8 x 2 accumulators spill the 16 registers of AVX2

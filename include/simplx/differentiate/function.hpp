@@ -71,7 +71,7 @@ class Function {
   template <Name name, class Object>
   Function& bind(const Object& object) {
     constexpr int node = find<name>();
-    static_assert(is_input(node), "simplx: bind reads inputs in place; parameters are copied by set");
+    static_assert(is_input(node), "simplx: bind reads inputs in place; parameters and constants are copied by set");
     using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
     static_assert(detail::contiguous<Object, T>,
                   "simplx: bind reads row-major memory of the function's scalar (std::int32_t for indices) in place: use a "
@@ -115,7 +115,8 @@ class Function {
 
   /// The first result, a number.
   S value() {
-    static_assert(result_shape(0) == fixed_shape(1, 1), "simplx: value() is for functions whose first result is one number; use forward() and output<k>()");
+    static_assert(result_shape(0) == fixed_shape(1, 1),
+                  "simplx: value() is for functions whose first result is one number; use forward() and output<k>()");
     forward();
     return context_.outputs[0][0];
   }
@@ -143,7 +144,8 @@ class Function {
   template <Name name>
   auto gradient() {
     constexpr int node = find<name>();
-    static_assert(G::fusion.wanted[node], "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
+    static_assert(G::fusion.wanted[node],
+                  "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
     S* place = nullptr;
     if constexpr (is_input(node)) {
       place = context_.input_gradients[G::layout.input[node]];
@@ -163,7 +165,7 @@ class Function {
     constexpr Shape result = result_shape(0);
     static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1 && result.axis != Axis::tokens,
                   "simplx: row_gradients is for a first result of shape (rows, 1), rows that are not tokens of a sequence, "
-                  "and a static value");
+                  "and a static value; of one number gradient<name>() is the gradient");
     forward();  // checks what was set
     const Context<S> whole = context_;
     const Index rows = whole.rows_of(result), size = shape<node>.columns();
@@ -206,7 +208,9 @@ class Function {
       }
       return -1;
     }();
-    static_assert(node >= 0, "simplx: the function uses no input, parameter or constant of that name");
+    static_assert(node >= 0, 
+                  "simplx: the function uses no input, parameter or constant of that name; with scopes it is as in "
+                  "tensors()");
     return node;
   }
   static constexpr bool is_input(int node) {

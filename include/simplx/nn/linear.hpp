@@ -53,12 +53,12 @@ struct Reparameterised {
   }
 };
 
-SIMPLX_RULE("base removed", left < 0,
+SIMPLX_RULE("base removed", (possible<left, right>),
             "alpha W0 + beta D without alpha W0 is zero at first: use Linear (Projection::dense) instead")
-SIMPLX_RULE("dead delta", left < 0,
+SIMPLX_RULE("dead delta", (possible<left, right>),
             "alpha W0 + beta D with a trained beta of 0 never learns, since D is 0 at first too: give beta another "
             "initial value, or remove the term with fixed_at(0)")
-SIMPLX_RULE("law of the base", left < 0,
+SIMPLX_RULE("law of the base", (possible<left, right>),
             "W0 of alpha W0 + beta D is the identity, orthogonal, or normal (normal_by_rows: N(0, 1/d))")
 
 }  // namespace simplx

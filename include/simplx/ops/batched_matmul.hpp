@@ -19,10 +19,7 @@ struct op<"batched_matmul"> : kernel_op {
   static constexpr bool reads(int to, int operand) { return to != operand; }
   static constexpr Checked shape(const Attributes& attributes, Shape a, Shape b) {
     const auto [rows, inner, cols, unused] = attributes.integers;
-    if (a.axis != b.axis || a.rows != b.rows) {
-      return {"equal rows", a.is_fixed() ? a.rows : static_cast<Index>(a.axis),
-              b.is_fixed() ? b.rows : static_cast<Index>(b.axis)};
-    }
+    if (a.axis != b.axis || a.rows != b.rows) return unequal_rows(a, b);
     if (a.cols != rows * inner) return {"batched sizes", a.cols, rows * inner};
     if (b.cols != inner * cols) return {"batched sizes", b.cols, inner * cols};
     return Shape{a.axis, a.rows, rows * cols};

@@ -11,10 +11,12 @@
 
 namespace simplx {
 
-SIMPLX_RULE("slice", right < 0,
-            "slice_columns(x, begin, count) must stay inside x, and count must be at least 1: it would take the columns "
-            "from the left number up to, and without, the right number")
-SIMPLX_RULE("halves", left % 2 == 0, "split in two equal halves needs an even width (left number)")
+SIMPLX_RULE("slice", left <= right,
+            "a slice must end inside x: begin + count (left number) may be at most the columns, of slice_rows the "
+            "rows, of x (right number)")
+SIMPLX_RULE("slice begin", left >= 0 && right >= 1,
+            "a slice begins at 0 or later (left number) and takes at least 1 column or row (right number)")
+SIMPLX_RULE("halves", left % 2 == 0, "split_columns(x) makes two equal halves: x needs an even width (left number)")
 
 namespace detail {
 
@@ -41,7 +43,8 @@ template <>
 struct op<"slice_columns"> : kernel_op {
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
     const Index begin = attributes.integers[0], count = attributes.integers[1];
-    if (begin < 0 || count < 1 || begin + count > x.cols) return {"slice", begin, begin + count};
+    if (begin < 0 || count < 1) return {"slice begin", begin, count};
+    if (begin + count > x.cols) return {"slice", begin + count, x.cols};
     return Shape{x.axis, x.rows, count};
   }
   /// The gradient between columns of zeros.
@@ -76,8 +79,7 @@ struct op<"concatenate"> : kernel_op {
   static constexpr Checked shape(const Attributes&, Shape first, Shapes... others) {
     Shape result = first;
     for (const Shape& s : {first, Shape(others)...}) {
-      if (s.axis != first.axis) return {"equal rows", static_cast<Index>(s.axis), static_cast<Index>(first.axis)};
-      if (s.rows != first.rows) return {"equal rows", s.rows, first.rows};
+      if (s.axis != first.axis || s.rows != first.rows) return unequal_rows(s, first);
     }
     result.cols = (first.cols + ... + others.cols);
     return result;
@@ -120,7 +122,7 @@ struct op<"concatenate"> : kernel_op {
 /// `count` columns of x from `begin` on.
 ///
 /// Shapes  x (rows, C) -> (rows, count)
-/// Errors  does not compile if the slice leaves x: rule "slice"
+/// Errors  does not compile if the slice leaves x: rules "slice" and "slice begin"
 constexpr Expr slice_columns(At x, Index begin, Index count) {
   return apply<"slice_columns">({.integers = {begin, count}}, x);
 }

@@ -162,7 +162,8 @@ struct WithPullBack {
   constexpr Expr operator()(At x, const More&... more) const {
     constexpr int count = 1 + static_cast<int>(sizeof...(more));
     static_assert(count <= op<"custom">::most_operands,
-                  "simplx: a function with its own pull-back has at most four operands");
+                  "simplx: a function with its own pull-back has at most four operands; put some beside each other by "
+                  "concatenate");
     return make<count>(x, At(more)...);
   }
 

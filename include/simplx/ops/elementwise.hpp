@@ -25,6 +25,7 @@ struct elementwise {
 
   template <class... Shapes>
   static constexpr Checked shape(const Attributes&, Shapes... shapes) {
+    static_assert(sizeof...(shapes) <= 3, "simplx: an elementwise op has at most three operands; make it of two ops");
     Shape result = fixed_shape(1, 1);
     const auto widen = [&](const Shape& s) {
       result.cols = std::max(result.cols, s.cols);
@@ -42,8 +43,7 @@ struct elementwise {
       if (s.cols != 1 && s.cols != result.cols) {
         checked = Checked("equal widths", s.cols, result.cols);
       } else if (s.is_fixed() ? s.rows != 1 && s.rows != result.rows : s.axis != result.axis) {
-        checked = s.is_fixed() ? Checked("equal rows", s.rows, result.rows)
-                               : Checked("equal rows", static_cast<Index>(s.axis), static_cast<Index>(result.axis));
+        checked = unequal_rows(s, result);
       }
     };
     (check(shapes), ...);

@@ -52,7 +52,7 @@ struct op<"embedding"> : kernel_op {
 template <>
 struct op<"positions"> : kernel_op {
   static constexpr Checked shape(const Attributes&, Shape table) {
-    if (!table.is_fixed()) return {"static right operand", static_cast<Index>(table.axis), 0};
+    if (!table.is_fixed()) return {"static positions", static_cast<Index>(table.axis), 0};
     return rows_of(Axis::tokens, table.cols);
   }
   template <class S, Path path, class F>

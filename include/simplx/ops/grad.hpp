@@ -13,7 +13,7 @@
 
 namespace simplx {
 
-SIMPLX_RULE("grad", left < 0,
+SIMPLX_RULE("grad", (possible<left, right>),
             "grad(y, x) meets an op whose pull-back is no expression (left number: the line that made it): attention, "
             "stacks, lookups, cross-entropy, dropout, rotary positions, rows of sequences, batched products and maxima are "
             "differentiated by the reverse sweep only")
@@ -81,7 +81,7 @@ constexpr Expr grad(Expr y, Expr x) {
     Node* hub = detail::new_node();
     detail::use(hub, y.node), detail::use(hub, x.node);
   }
-  if (obstacle) return refuse("grad", x, obstacle->where.line);
+  if (obstacle) return refuse("grad", At(x, obstacle->where.file, obstacle->where.line), obstacle->where.line);
   return result.node && result.node->shape == x.shape() ? Expr{result.node} : spread(result.operand(), x);
 }
 

@@ -15,9 +15,9 @@
 
 namespace simplx {
 
-SIMPLX_RULE("slice rows", right < 0,
-            "slice_rows(x, begin, count) needs a static number of rows and must stay inside x, with a count of at least 1: "
-            "it would take the rows from the left number up to, and without, the right number")
+SIMPLX_RULE("static slice", left == right,
+            "slice_rows(x, begin, count) needs a static number of rows (a weight, or computed from weights); of run-"
+            "time rows, gather(x, indices(...)) takes those that are named")
 
 namespace detail {
 
@@ -44,7 +44,9 @@ template <>
 struct op<"slice_rows"> : kernel_op {
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
     const Index begin = attributes.integers[0], count = attributes.integers[1];
-    if (!x.is_fixed() || begin < 0 || count < 1 || begin + count > x.rows) return {"slice rows", begin, begin + count};
+    if (!x.is_fixed()) return {"static slice", static_cast<Index>(x.axis), 0};
+    if (begin < 0 || count < 1) return {"slice begin", begin, count};
+    if (begin + count > x.rows) return {"slice", begin + count, x.rows};
     return fixed_shape(count, x.cols);
   }
   template <class S, Path path, class F>

@@ -42,8 +42,7 @@ template <>
 struct op<"contract"> : kernel_op {
   static constexpr bool reads(int to, int operand) { return to != operand; }
   static constexpr Checked shape(const Attributes&, Shape a, Shape b) {
-    if (a.axis != b.axis) return {"equal rows", static_cast<Index>(a.axis), static_cast<Index>(b.axis)};
-    if (a.rows != b.rows) return {"equal rows", a.rows, b.rows};
+    if (a.axis != b.axis || a.rows != b.rows) return unequal_rows(a, b);
     return fixed_shape(a.cols, b.cols);
   }
   static constexpr Term derive(const auto* node, int argument, const Term& g) {  // a template: matmul comes later
