@@ -147,10 +147,10 @@ int main(int count, char** arguments) {
     for (const Index n : sizes) f(n);
   };
   std::printf("%-22s %8s %9s %9s %6s  %s\n", "", "rows", "simplx us", "Eigen us", "ratio", "difference");
-  run("least", run_least_squares, {1000, 8000, 60000});
-  run("logistic", run_logistic_regression, {1000, 8000, 60000});
-  run("exp", run_log_sum_exp, {8000, 80000, 600000});
-  run("mixture", run_gaussian_mixture, {600, 6000, 60000});
+  run("least", run_least_squares, {2000, 16000, 80000});
+  run("logistic", run_logistic_regression, {1500, 12000, 70000});
+  run("exp", run_log_sum_exp, {12000, 100000, 800000});
+  run("mixture", run_gaussian_mixture, {700, 6000, 60000});
   run("lstm", run_lstm_cell, {8, 80, 800});
-  run("volatility", run_stochastic_volatility, {4000, 40000, 400000});
+  run("volatility", run_stochastic_volatility, {5000, 40000, 400000});
 }
