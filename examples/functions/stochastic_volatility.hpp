@@ -22,7 +22,8 @@ struct StochasticVolatility {
     // -2 log density, where h_1 counts at first as if it came after h_0 = 0.
     auto deviance = h + square(y) * exp(-h) + square((h - mu - phi * (shift(h, 1) - mu)) / sigma) + 2.0 * log(sigma);
     auto first = first_of_sequence(h) - mu;
-    auto started = square((first + phi * mu) / sigma) - (1.0 - square(phi)) * square(first / sigma) + log1p(-square(phi));
+    auto rest = 1.0 - square(phi);
+    auto started = square((first + phi * mu) / sigma) - rest * square(first / sigma) + log(rest);
     return 0.5 * (sum(started) - sum(deviance)) - log1p(square(mu / 10.0)) - log1p(square(sigma / 5.0));
   }
 };
