@@ -19,10 +19,11 @@ struct StochasticVolatility {
     auto y = input("y", rows_of(Axis::tokens, 1)), h = variable("h", rows_of(Axis::tokens, 1));
     auto mu = variable("mu", fixed_shape(1, 1)), phi = variable("phi", fixed_shape(1, 1));
     auto sigma = variable("sigma", fixed_shape(1, 1));
-    auto d = h - mu, noise = d - phi * shift(d, 1), first = first_of_sequence(d);
-    // -2 log density, at first with h_1 as if N(.., sigma).
-    auto deviance = h + square(y) * exp(-h) + square(noise / sigma) + 2.0 * log(sigma);
-    auto started = square(phi * first / sigma) + log1p(-square(phi));
+    // -2 log density, where h_1 counts at first as if it came after h_0 = 0.
+    auto deviance = h + square(y) * exp(-h) + square((h - mu - phi * (shift(h, 1) - mu)) / sigma) + 2.0 * log(sigma);
+    auto first = first_of_sequence(h) - mu;
+    auto rest = 1.0 - square(phi);
+    auto started = square((first + phi * mu) / sigma) - rest * square(first / sigma) + log(rest);
     return 0.5 * (sum(started) - sum(deviance)) - log1p(square(mu / 10.0)) - log1p(square(sigma / 5.0));
   }
 };

@@ -143,7 +143,7 @@ struct op<"spread"> : elementwise {
 
 constexpr Expr operator+(At a, At b) { return apply<"add">({}, a, b); }
 constexpr Expr operator-(At a, At b) { return apply<"subtract">({}, a, b); }
-/// A divisor that is spread over a row, a column or everything is inverted first: a division of each of its elements only.
+/// A divisor that is spread over rows, columns or everything is inverted first: one division for each of its elements.
 constexpr Expr operator/(At a, At b) {
   const Checked whole = elementwise::shape({}, a.shape(), b.shape());
   if (!whole.rule.empty() || whole.shape == b.shape()) return apply<"divide">({}, a, b);

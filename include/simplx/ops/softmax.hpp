@@ -63,7 +63,9 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
     });
     for (Index row = 0; row < count; ++row) {
       S* to = first + row * cols;
-      total[row] = sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) { return load<V>(to + c); });
+      total[row] = sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        return load<V>(to + c);
+      });
       const S share = S(1) / total[row];
       each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
         store(to + c, V(load<V>(to + c) * splat<V>(share)));
