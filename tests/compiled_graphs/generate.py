@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Writes random models over the ops of the library as C++, each with the values that a plain interpreter gives them.
 
-    generate.py --seed 1 --count 50 --files 5 folder         writes folder/graphs_0.cpp ... graphs_4.cpp
+    generate.py --seed 1 --count 50 --files 3 folder         writes folder/graphs_0.cpp ... graphs_2.cpp
 
 The interpreter below knows nothing of the library: a value is a list of rows. A node is taken only if its values are
 of moderate size and far from kinks, so that finite differences of it mean something.
@@ -17,7 +17,8 @@ LENGTHS = [3, 1, 5]  # of the sequences on the axis of tokens
 ROWS = {"tokens": sum(LENGTHS), "batch": 3, "sequences": len(LENGTHS)}
 MARGIN = 0.04  # distance from kinks
 LARGEST = 6.0
-LEAVES = 7  # of every model, those that it uses
+LEAVES = 7  # of every graph, those that it uses
+GRAPHS_OF_A_MODEL = 2  # compiled together, which costs less than apart
 
 
 # ------------------------------------------------------------------- the numbers of tests/compiled_graphs/check.hpp
@@ -201,8 +202,10 @@ REDUCTIONS = {"sum": sum, "mean": lambda x: sum(x) / len(x), "maximum": largest,
 
 
 class Model:
-    def __init__(self, rng):
-        self.rng, self.nodes, self.kinds = rng, [], set()  # nodes: (text, arguments, value)
+    """One graph; its names and nodes are numbered from `base`, so that several can be compiled as one model."""
+
+    def __init__(self, rng, base):
+        self.rng, self.base, self.nodes, self.kinds = rng, base, [], set()  # nodes: (text, arguments, value)
         self.width = rng.choice([2, 3, 5, 8, 9])
         w = self.width
         self.leaf("variable", "x", "tokens", ROWS["tokens"], w)
@@ -220,7 +223,8 @@ class Model:
             except (Refused, OverflowError, ZeroDivisionError):
                 pass
 
-    def leaf(self, kind, name, axis, rows, cols, given=None):
+    def leaf(self, kind, name, axis, rows, cols):
+        name = f"{name}{self.base}"
         text = {"variable": f'variable("{name}", rows_of(Axis::{axis}, {cols}))', "input": f'input("{name}", rows_of(Axis::{axis}, {cols}))',
                 "vector": f'vector("{name}", {cols})', "scalar": f'scalar("{name}")', "weight": f'weight("{name}", {rows}, {cols})'}[kind]
         data = [[entry(name, r * cols + c) for c in range(cols)] for r in range(rows)]
@@ -230,8 +234,8 @@ class Model:
         require(value.cols <= 24)
         require(all(math.isfinite(e) and abs(e) < LARGEST for row in value.data for e in row))
         require(any(abs(e) > 1e-3 for row in value.data for e in row))
-        n = len(self.nodes)
-        self.nodes.append((text.format(*(f"v{i}" for i in arguments), n=n), arguments, value))
+        n = self.base + len(self.nodes)
+        self.nodes.append((text.format(*(f"v{self.base + i}" for i in arguments), n=n), arguments, value))
         self.kinds.add(kind)
 
     def below(self, node):
@@ -319,8 +323,8 @@ class Model:
             else:
                 require(x.rows >= 3)
                 axis = rng.choice(["tokens", "batch"])
-                index = [bits(key_of(7, f"index{n}"), r) % 3 for r in range(ROWS[axis])]
-                self.add(how, f'gather({{0}}, indices("index{n}", Axis::{axis}))', [a], Value(axis, [x.data[r] for r in index]))
+                index = [bits(key_of(7, f"index{self.base + n}"), r) % 3 for r in range(ROWS[axis])]
+                self.add(how, f'gather({{0}}, indices("index{self.base + n}", Axis::{axis}))', [a], Value(axis, [x.data[r] for r in index]))
         elif kind == "product":
             how = rng.choice(["matmul", "matmul", "turned", "contract", "transpose"])
             if how == "matmul":
@@ -344,7 +348,7 @@ class Model:
             self.add(kind, f"batched_matmul({{0}}, {{1}}, {p}, {inner}, {q})", [a, b], Value(x.axis, out))
         elif kind == "norm":
             require(x.cols > 1)
-            name, scope = rng.choice(["RmsNorm", "RmsNormInside", "LayerNorm"]), f"norm{n}"
+            name, scope = rng.choice(["RmsNorm", "RmsNormInside", "LayerNorm"]), f"norm{self.base + n}"
             gain, bias = (self.parameter(f"{scope}.{which}", 1, x.cols).data[0] for which in ("gain", "bias"))
             self.add(name, f'named("{scope}", {name}{{{{0.3}}}})({{0}})', [a],
                      Value(x.axis, [normalised(row, gain, bias, name) for row in x.data]))
@@ -353,33 +357,45 @@ class Model:
             block = f'[](Expr x) {{{{ return x + tanh(x * weight("w", {x.cols}, {x.cols})) * scalar("s"); }}}}'
             value = x
             for layer in range(layers):
-                w, s = self.parameter(f"stack{n}.{layer}.w", x.cols, x.cols), entry(f"stack{n}.{layer}.s", 0)
+                w, s = self.parameter(f"stack{self.base + n}.{layer}.w", x.cols, x.cols), entry(f"stack{self.base + n}.{layer}.s", 0)
                 require(x.cols > 1)
                 value = elementwise(lambda e, p: e + s * math.tanh(p), value, matmul(value, w))
-            self.add("recompute" if recomputes else "stack", f'stack("stack{n}", {layers}, ' + (f"recompute({block})" if recomputes else block) + ", {0})", [a], value)
+            self.add("recompute" if recomputes else "stack",
+                     f'stack("stack{self.base + n}", {layers}, ' +
+                     (f"recompute({block})" if recomputes else block) + ", {0})", [a], value)
 
-    def text(self, name):
-        """The model as C++, and what its results are."""
+    def results(self):
+        """The one or two nodes that need most; not those that others use."""
         used = {i for node in self.nodes for i in node[1]}
         ends = [i for i in range(LEAVES, len(self.nodes)) if i not in used]
-        results = sorted(ends, key=lambda i: -len(self.below(i)))[:3]
-        needed = set().union(*(self.below(i) for i in results))
-        lines = [f"struct {name} {{"]
-        if len(results) > 1:
-            lines.append("  struct Results {\n    Expr " + ", ".join(f"r{k}" for k in range(len(results))) + ";\n  };")
-        lines.append("  constexpr auto operator()() const {")
-        lines += [f"    Expr v{i} = {self.nodes[i][0]};" for i in sorted(needed)]
-        given = ", ".join(f"v{i}" for i in results)
-        lines.append(f"    return {'Results{' + given + '}' if len(results) > 1 else given};\n  }}\n}};")
-        values = []
-        for i in results:
+        return sorted(ends, key=lambda i: -len(self.below(i)))[:2]
+
+    def lines(self):
+        needed = set().union(*(self.below(i) for i in self.results()))
+        return [f"    Expr v{self.base + i} = {self.nodes[i][0]};" for i in sorted(needed)]
+
+    def names_and_values(self):
+        for i in self.results():
             numbers = [repr(float(e)) for row in self.nodes[i][2].data for e in row]
-            values.append("{" + ",\n     ".join(", ".join(numbers[k:k + 6]) for k in range(0, len(numbers), 6)) + "}")
-        return "\n".join(lines), ",\n    ".join(values)
+            lines = (", ".join(numbers[k:k + 6]) for k in range(0, len(numbers), 6))
+            yield f"v{self.base + i}", "{" + ",\n     ".join(lines) + "}"
 
     def differentiable(self):
         """Something in it is trained: a result that uses none of its leaves would be no test."""
         return any(i < LEAVES and i != 1 for node in self.nodes[LEAVES:] for i in node[1])
+
+
+def model_of(name, graphs):
+    """A model of several graphs, and the test that holds it against their values."""
+    results = [result for graph in graphs for result in graph.names_and_values()]
+    lines = [line for graph in graphs for line in graph.lines()]
+    fields = ", ".join(f"r{k}" for k in range(len(results)))
+    return "\n".join([
+        "", "namespace {", f"struct {name} {{", "  struct Results {", f"    Expr {fields};", "  };", "  constexpr Results operator()() const {",
+        *lines, "    return {" + ", ".join(v for v, _ in results) + "};", "  }", "};",
+        f"inline constexpr {name} {name.lower()}{{}};", "}  // namespace",
+        f'TEST_CASE("compiled_graphs/{name}") {{', f"  test::check_compiled<{name.lower()}>({{",
+        "    " + ",\n    ".join(values for _, values in results) + "});", "}", ""])
 
 
 HEADER = """// SPDX-License-Identifier: MIT
@@ -394,23 +410,24 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=50)
-    parser.add_argument("--files", type=int, default=5)
+    parser.add_argument("--files", type=int, default=3)
     parser.add_argument("folder")
     options = parser.parse_args()
     rng = random.Random(options.seed)
     os.makedirs(options.folder, exist_ok=True)
     texts = [HEADER] * options.files
-    seen, made = set(), 0
+    seen, made, waiting = set(), 0, []
     while made < options.count:
-        model = Model(rng)
-        if len(model.nodes) < LEAVES + 6 or not model.differentiable():
+        graph = Model(rng, 100 * len(waiting))
+        if len(graph.nodes) < LEAVES + 6 or not graph.differentiable() or len(graph.results()) + len(waiting) < 2:
             continue
-        name = f"Graph{made}"
-        code, values = model.text(name)
-        seen |= model.kinds
-        texts[made % options.files] += (f"\nnamespace {{\n{code}\ninline constexpr {name} graph{made}{{}};\n}}  // namespace\n"
-                                        f"TEST_CASE(\"compiled_graphs/{made}\") {{\n  test::check_compiled<graph{made}>({{\n    {values}}});\n}}\n")
+        seen |= graph.kinds
         made += 1
+        waiting.append(graph)
+        if len(waiting) == GRAPHS_OF_A_MODEL or made == options.count:
+            number = (made - 1) // GRAPHS_OF_A_MODEL
+            texts[number % options.files] += model_of(f"Graph{number}", waiting)
+            waiting = []
     for number, text in enumerate(texts):
         with open(os.path.join(options.folder, f"graphs_{number}.cpp"), "w", encoding="utf-8") as file:
             file.write(text)

@@ -54,4 +54,9 @@ TEST_CASE("comparisons look at values alone") {
   CHECK(!(Dual<double>(std::nan(""), 1) < 2.0));
 }
 
+TEST_CASE("the root of a zero that stays one has no tangent; of one that moves, no finite one") {
+  CHECK(sqrt(Dual<double>(0, 0)).tangent == 0);
+  CHECK(std::isinf(sqrt(Dual<double>(0, 1)).tangent));
+}
+
 TEST_SUITE_END();

@@ -164,8 +164,10 @@ struct Sequences {
     auto q = x * vector("row", D);
     constexpr Heads heads{.count = 2};
     const auto gain = [](const char* name) { return vector(name, 2); };
-    return {first_of_sequence(q * cross_entropy(q, indices("labels", Axis::tokens))), softmax_attention(C % 2 == 0 ? rotary(q, 2, hyper("base", 10000)) : rotary(q, 1, hyper("base", 10000)), x, q, heads),
-            skip_init_attention(q, x, x, gain("a"), gain("b"), heads), shaped_attention(x, q, q, gain("c"), gain("d"), gain("e"), heads)};
+    auto turned = rotary(q, C % 2 == 0 ? 2 : 1, hyper("base", 10000));  // heads of even width
+    return {first_of_sequence(q * cross_entropy(q, indices("labels", Axis::tokens))), softmax_attention(turned, x, q, heads),
+            skip_init_attention(q, x, x, gain("a"), gain("b"), heads),
+            shaped_attention(x, q, q, gain("c"), gain("d"), gain("e"), heads)};
   }
 };
 

@@ -69,6 +69,7 @@ struct Dual {
   }
   friend Dual sqrt(const Dual& x) {
     const T y = sqrt(x.value);
+    if (y == T(0) && x.tangent == T(0)) return {y, T(0)};  // the norm of a row of zeros that stays one
     return {y, x.tangent / (T(2) * y)};
   }
   friend Dual pow(const Dual& x, const Dual& p) {
