@@ -2,7 +2,7 @@
 // chapter: Shapes
 // doc: A number for each row stands where one number is wanted: its width is right, its rows are not.
 // expect: error: .*simplx: not the numbers but the rows or the axis are wrong: this operand must be one number
-// expect: 1L? == 1
+// expect: 1L? [!=]= 1
 #include <simplx/nn/norm.hpp>
 #include <simplx/core/counts.hpp>
 
