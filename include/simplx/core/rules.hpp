@@ -22,8 +22,14 @@ template <Tag name>
 struct rule {
   template <Index left, Index right>
   static constexpr bool check() {
-    static_assert(left == right, "simplx: a shape rule of this op is broken: the two numbers must be equal; give the rule a sentence by "
-                  "SIMPLX_RULE");
+    static_assert(left == right,
+                  "simplx: a shape rule of this op is broken: the two numbers must be equal; give the rule a sentence "
+                  "by SIMPLX_RULE");
+    return true;
+  }
+  template <Index left, Index right>
+  static constexpr bool differ() {
+    static_assert(left != right, "simplx: a shape rule of this op is broken; give the rule a sentence by SIMPLX_RULE");
     return true;
   }
 };
@@ -32,15 +38,21 @@ struct rule {
 template <Index left, Index right>
 inline constexpr bool possible = false;
 
-/// Defines what is said when the rule is broken; `left` and `right` are its two numbers.
-#define SIMPLX_RULE(name, condition, sentence)               \
-  template <>                                                \
-  struct rule<name> {                                        \
-    template <Index left, Index right>                       \
-    static constexpr bool check() {                          \
-      static_assert(condition, "simplx: " sentence);         \
-      return true;                                           \
-    }                                                        \
+/// Defines what is said when the rule is broken; `left` and `right` are its two numbers. A shape may break it where
+/// the numbers do not: one number for each row in place of one number.
+#define SIMPLX_RULE(name, condition, sentence)                                                              \
+  template <>                                                                                               \
+  struct rule<name> {                                                                                       \
+    template <Index left, Index right>                                                                      \
+    static constexpr bool check() {                                                                         \
+      static_assert(condition, "simplx: " sentence);                                                        \
+      return true;                                                                                          \
+    }                                                                                                       \
+    template <Index left, Index right>                                                                      \
+    static constexpr bool differ() {                                                                        \
+      static_assert(!(condition), "simplx: not the numbers but the rows or the axis are wrong: " sentence); \
+      return true;                                                                                          \
+    }                                                                                                       \
   };
 
 SIMPLX_RULE("inner widths", left == right,
@@ -63,7 +75,7 @@ SIMPLX_RULE("static transpose", left == right,
 SIMPLX_RULE("gain width", left == right,
             "a gain or bias (left number: its width) must be one row of the width of x (right number): vector(name, "
             "width(x))")
-SIMPLX_RULE("one number", left == right, 
+SIMPLX_RULE("one number", left == right,
             "this operand must be one number, such as hyper(\"rate\", 0.1): its elements are the left number")
 SIMPLX_RULE("query and key", left == right,
             "query (left number) and key (right number) must have equal widths: give both weights as many columns")
@@ -72,10 +84,10 @@ SIMPLX_RULE("heads", left > 0 && right % left == 0,
 SIMPLX_RULE("gains per head", left == right,
             "alpha, beta and gamma need one number per head: give vectors whose width (left number) is the number of "
             "heads (right number)")
-SIMPLX_RULE("token rows", left == right, 
+SIMPLX_RULE("token rows", left == right,
             "this operand must run along the axis of tokens (right number), not along another (left number: 0 a static "
             "number of rows, 2 sequences, 3 labelled, 4 batch): rows_of(Axis::tokens, ...)")
-SIMPLX_RULE("indices", left == right, 
+SIMPLX_RULE("indices", left == right,
             "a table is looked up by indices(...), whole numbers, one for each row: embedding(table, indices(...))")
 SIMPLX_RULE("static positions", left == right,
             "positions(table) needs a table with a static number of rows, as weight(\"position.weight\", context, d)")
@@ -124,6 +136,7 @@ struct File {};
 /// The user's line, spelt in the notes of every compiler: at_line<7, File<'m', 'l', 'p', ...>>.
 template <Tag name, Index left, Index right, int line, class In>
 constexpr bool at_line() {
+  if constexpr (requires { rule<name>::template differ<left, right>(); }) rule<name>::template differ<left, right>();
   return rule<name>::template check<left, right>();
 }
 
