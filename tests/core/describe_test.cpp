@@ -29,7 +29,7 @@ TEST_CASE("core/describe: the schedule of a small network, forward and as derive
   CHECK(describe<net>() ==
         "73 parameters\n"
         "forward\n"
-        "  %6 = max(x * up + bias, 0)                                      (tokens, 8)     kept\n"
+        "  %6 = max(0, x * up + bias)                                      (tokens, 8)     kept\n"
         "  %11 = x + gain * (%6 * down)                                    (tokens, 4)     result\n"
         "    with %8 = %6 * down                                           (tokens, 4)     kept\n"
         "backward\n"

@@ -5,6 +5,7 @@
 #include <simplx/ops/columns.hpp>
 #include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/matmul.hpp>
+#include <simplx/ops/rows.hpp>
 #include <simplx/ops/softmax.hpp>
 
 #include <doctest/doctest.h>
@@ -31,6 +32,12 @@ inline constexpr auto row_losses = [] {  // one loss for each row
   auto h = tanh(x * weight("w", 3, 4, normal(1)));
   return cross_entropy(h, indices("label", Axis::batch));
 };
+
+inline constexpr auto of_sequences = [] {  // one number for each sequence, from its first token and an input of its own
+  auto x = input("x", rows_of(Axis::tokens, 2)), bias = input("bias", rows_of(Axis::sequences, 2));
+  return first_of_sequence(cumulative_sum(x)) + bias;
+};
+inline constexpr auto only_sequences = [] { return sum(input("x", rows_of(Axis::sequences, 1))); };
 
 struct Both {
   Expr value, norms;
@@ -121,6 +128,50 @@ TEST_CASE("what does not fit is refused with both sizes") {
   CHECK_THROWS_WITH_AS(f.set<"A">(Eigen::MatrixXd(5, 4)), doctest::Contains("A is given 5 x 4"), Error);
   f.set<"A">(Eigen::MatrixXd(5, 3)).set<"y">(Eigen::VectorXd(4)).set<"w">(Eigen::VectorXd(3));
   CHECK_THROWS_WITH_AS(f.value(), doctest::Contains("'y' has 4 rows"), Error);
+}
+
+TEST_CASE("parts of a larger matrix are copied by set and refused by bind") {
+  const Eigen::MatrixXd large = Eigen::MatrixXd::Random(7, 5);
+  const Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> rows = large;
+  const Eigen::VectorXd w = Eigen::VectorXd::Random(3);
+  Function<least_squares> f;
+  CHECK_THROWS_WITH_AS(f.bind<"A">(rows.leftCols(3)), doctest::Contains("part of a larger matrix"), Error);
+  CHECK_THROWS_WITH_AS(f.bind<"y">(rows.col(1)), doctest::Contains("part of a larger matrix"), Error);
+  f.set<"A">(rows.leftCols(3)).bind<"y">(large.col(1)).set<"w">(w);
+  CHECK(f.value() == doctest::Approx((large.leftCols(3) * w - large.col(1)).squaredNorm()));
+}
+
+TEST_CASE("sequences can be given before and after a run, and have rows of their own") {
+  Function<of_sequences> f;
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Random(6, 2);
+  f.set<"x">(x).set<"bias">(Eigen::MatrixXd::Zero(1, 2));
+  f.forward();
+  CHECK((f.output() - x.row(0)).norm() == 0);
+  const std::vector<Index> lengths{1, 0, 5}, short_of{2, 3};
+  f.set_sequences(lengths).set<"bias">(Eigen::MatrixXd::Zero(3, 2));
+  f.forward();
+  CHECK((f.output().row(2) - x.row(1)).norm() == 0);
+  CHECK(f.output().row(1).norm() == 0);  // an empty sequence
+  CHECK_THROWS_WITH_AS(f.set_sequences(short_of).forward(), doctest::Contains("5 tokens together, not 6"), Error);
+  Function<only_sequences> g;
+  CHECK(g.set<"x">(Eigen::VectorXd::Ones(6)).value() == 6);
+  CHECK(g.set<"x">(Eigen::VectorXd(0)).value() == 0);
+}
+
+TEST_CASE("indices out of range are refused, and gradients wait for their values") {
+  Function<row_losses> f;
+  f.set<"x">(Eigen::MatrixXd::Random(2, 3)).set<"label">(Eigen::Vector2i(0, 4));
+  CHECK_THROWS_WITH_AS(f.forward(), doctest::Contains("'label' names 4 in row 1"), Error);
+  f.set<"label">(std::vector<int>{3, -100});
+  CHECK_NOTHROW(f.forward());
+  const std::vector<std::int32_t> labels{1, 2, 3};
+  f.set<"x">(Eigen::MatrixXd::Random(3, 3)).bind<"label">(labels);
+  CHECK_THROWS_WITH_AS(f.backward(), doctest::Contains("backward() without a forward()"), Error);
+}
+
+TEST_CASE("the gradient of a temporary is a copy") {
+  const auto g = value_and_grad<rosenbrock>(arg<"x">(-1.2), arg<"y">(1.0)).gradient<"x">();
+  CHECK(g(0) == doctest::Approx(-215.6));
 }
 
 TEST_CASE("Jacobian and Hessian along a direction") {

@@ -16,7 +16,7 @@ namespace simplx {
 template <>
 struct op<"relu"> : elementwise {
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto a) { return max(a, decltype(a){}); }
+  static constexpr auto f(auto a) { return max(decltype(a){}, a); }  // in this order NaN stays NaN
   template <int i>
   static constexpr auto d(auto g, auto y, auto) {
     return select(y > decltype(y){}, g, decltype(g){});
@@ -141,7 +141,8 @@ struct op<"pow"> : elementwise {
   template <int i>
   static constexpr auto d(auto g, auto y, auto x, auto p) {
     if constexpr (i == 0) {
-      return g * p * pow(x, p - literal<decltype(p)>(1));
+      const auto zero = literal<decltype(x)>(0), slope = g * p * pow(x, p - literal<decltype(p)>(1));
+      return select(p > zero, slope, select(zero > p, slope, zero));  // x^0 does not depend on x, at 0 neither
     } else {
       const auto zero = literal<decltype(x)>(0);
       return select(x > zero, g * y * log(x), zero);  // 0^p does not depend on p > 0
@@ -178,7 +179,7 @@ struct op<"min"> : extreme_op<false> {};
 template <>
 struct op<"clamp"> : elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x, auto low, auto high) { return min(max(x, low), high); }
+  static constexpr auto f(auto x, auto low, auto high) { return select(x > high, high, select(low > x, low, x)); }
   template <int i>
   static constexpr auto d(auto g, auto, auto x, auto low, auto high) {
     const auto zero = literal<decltype(g)>(0);

@@ -185,7 +185,8 @@ constexpr Expr log_softmax(At x) { return apply<"log_softmax">({}, x); }
 /// Cost    over columns one node that keeps softmax(x); otherwise a maximum and a sum that keeps its exponentials
 constexpr Expr log_sum_exp(At x, Over over = Over::all) {
   if (over == Over::columns) return apply<"log_sum_exp">({}, x);
-  auto highest = stop_gradient(maximum(x, over));  // its gradient would cancel
+  auto largest = maximum(x, over);
+  auto highest = stop_gradient(select(largest > -3e38, largest, 0.0));  // a gradient would cancel; exp(-inf) = 0
   return highest + log(sum(exp(apply<"subtract">({}, x, At(highest))), over));
 }
 
