@@ -21,6 +21,7 @@
 #include <simplx/differentiate/directional.hpp>
 #include <simplx/differentiate/function.hpp>
 #include <simplx/differentiate/gradcheck.hpp>
+#include <simplx/differentiate/value_and_grad.hpp>
 #include <simplx/differentiate/with_respect_to.hpp>
 #include <simplx/models/decoder.hpp>
 #include <simplx/ops/activation.hpp>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/differentiate/function.hpp>
 
-#include <simplx/differentiate/directional.hpp>
 #include <simplx/ops/columns.hpp>
 #include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/matmul.hpp>
@@ -76,9 +75,6 @@ TEST_CASE("least squares bound to Eigen objects, in place and copied") {
 }
 
 TEST_CASE("numbers") {
-  auto result = value_and_grad<rosenbrock>(arg<"x">(-1.2), arg<"y">(1.0));
-  CHECK(result.value == doctest::Approx(24.2));
-  CHECK(result.gradient<"x">()(0) == doctest::Approx(-215.6));
   Function<rosenbrock> f;
   f.set<"x">(-1.2).set<"y">(1);
   CHECK(f.value_and_grad() == doctest::Approx(24.2));
@@ -167,23 +163,6 @@ TEST_CASE("indices out of range are refused, and gradients wait for their values
   const std::vector<std::int32_t> labels{1, 2, 3};
   f.set<"x">(Eigen::MatrixXd::Random(3, 3)).bind<"label">(labels);
   CHECK_THROWS_WITH_AS(f.backward(), doctest::Contains("backward() without a forward()"), Error);
-}
-
-TEST_CASE("the gradient of a temporary is a copy") {
-  const auto g = value_and_grad<rosenbrock>(arg<"x">(-1.2), arg<"y">(1.0)).gradient<"x">();
-  CHECK(g(0) == doctest::Approx(-215.6));
-}
-
-TEST_CASE("Jacobian and Hessian along a direction") {
-  Directional<rosenbrock> d;
-  d.set<"x">(-1.2, 2.0).set<"y">(1.0, 3.0);
-  d.jvp();
-  CHECK(d.tangent()(0) == doctest::Approx(-215.6 * 2 - 88 * 3));
-  d.hvp();
-  CHECK(d.gradient<"x">()(0) == doctest::Approx(-215.6));
-  // H = [[1200 x^2 - 400 y + 2, -400 x], [-400 x, 200]]
-  CHECK(d.hessian_product<"x">()(0) == doctest::Approx((1200 * 1.44 - 400 + 2) * 2 + 480 * 3));
-  CHECK(d.hessian_product<"y">()(0) == doctest::Approx(480 * 2 + 200 * 3));
 }
 
 TEST_SUITE_END();

@@ -74,8 +74,8 @@ class Function {
     static_assert(is_input(node), "simplx: bind reads inputs in place; parameters and constants are copied by set");
     using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
     static_assert(detail::contiguous<Object, T>,
-                  "simplx: bind reads row-major memory of the function's scalar (std::int32_t for indices) in place: use a "
-                  "RowMajor matrix, a vector or a span, or copy the object with set");
+                  "simplx: bind reads row-major memory of the function's scalar (std::int32_t for indices) in place: use "
+                  "a RowMajor matrix, a vector or a span, or copy the object with set");
     if (!detail::dense(object)) {
       throw Error(std::string(name.view()) + " is a part of a larger matrix, with gaps between its rows or elements",
                   "copy it with set<\"" + std::string(name.view()) + "\">(...)");
@@ -108,7 +108,9 @@ class Function {
   ///
   /// Errors  throws unless it follows a forward() of the same rows
   void backward() {
-    if (stale_) throw Error("backward() without a forward() of these rows", "call forward() after set, bind and set_sequences");
+    if (stale_) {
+      throw Error("backward() without a forward() of these rows", "call forward() after set, bind and set_sequences");
+    }
     std::ranges::fill(gradients_, S(0));
     Run::backward(context_);
   }
@@ -164,8 +166,8 @@ class Function {
     constexpr int node = find<name>();
     constexpr Shape result = result_shape(0);
     static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1 && result.axis != Axis::tokens,
-                  "simplx: row_gradients is for a first result of shape (rows, 1), rows that are not tokens of a sequence, "
-                  "and a static value; of one number gradient<name>() is the gradient");
+                  "simplx: row_gradients is for a first result of shape (rows, 1), rows that are not tokens of a "
+                  "sequence, and a static value; of one number gradient<name>() is the gradient");
     forward();  // checks what was set
     const Context<S> whole = context_;
     const Index rows = whole.rows_of(result), size = shape<node>.columns();
@@ -176,7 +178,8 @@ class Function {
       for (int i = 0; i < G::count; ++i) {
         if (!is_input(i)) continue;
         const Shape& s = G::table.info[i].shape;
-        const Index bytes = static_cast<Index>(G::table.info[i].kind == Kind::indices ? sizeof(std::int32_t) : sizeof(S));
+        const bool whole_numbers = G::table.info[i].kind == Kind::indices;
+        const Index bytes = static_cast<Index>(whole_numbers ? sizeof(std::int32_t) : sizeof(S));
         const Index skipped = s.axis == result.axis ? row * s.cols * bytes : 0;
         context_.inputs[G::layout.input[i]] = static_cast<const char*>(pointers_[G::layout.input[i]]) + skipped;
       }
@@ -203,7 +206,7 @@ class Function {
     constexpr int node = [] {
       for (int i = 0; i < G::count; ++i) {
         const Kind kind = G::table.info[i].kind;
-        const bool named = kind == Kind::input || kind == Kind::indices || kind == Kind::parameter || kind == Kind::constant;
+        const bool named = is_input(i) || kind == Kind::parameter || kind == Kind::constant;
         if (named && G::flat.label[i].name == name) return i;
       }
       return -1;
@@ -274,11 +277,13 @@ class Function {
     }
     rows.sequences = static_cast<Index>(offsets_.size()) - 1;
     if (offsets_.back() != rows.tokens) {
-      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " + std::to_string(rows.tokens),
+      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
+                      std::to_string(rows.tokens),
                   "give the lengths of all sequences by set_sequences");
     }
     if (has_sequences && inputs != rows.sequences) {
-      throw Error("an input has " + std::to_string(inputs) + " rows for " + std::to_string(rows.sequences) + " sequences",
+      throw Error("an input has " + std::to_string(inputs) + " rows for " + std::to_string(rows.sequences) +
+                      " sequences",
                   "give the lengths of all sequences by set_sequences");
     }
   }
@@ -307,7 +312,9 @@ class Function {
       if (!is_input(i)) continue;
       const int number = G::layout.input[i];
       const std::string name(G::flat.label[i].name.view());
-      if (!given_[number]) throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
+      if (!given_[number]) {
+        throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
+      }
       const Axis axis = G::table.info[i].shape.axis;
       Index* count = axis == Axis::tokens ? &rows.tokens : axis == Axis::sequences ? &rows.sequences
                    : axis == Axis::labelled ? &rows.labelled : axis == Axis::batch ? &rows.batch : nullptr;
@@ -315,8 +322,8 @@ class Function {
       bool first = true;
       for (int j = 0; j < i; ++j) first &= !(is_input(j) && G::table.info[j].shape.axis == axis);
       if (!first && *count != input_rows_[number]) {
-        throw Error("'" + name + "' has " + std::to_string(input_rows_[number]) + " rows, another input along its axis has " +
-                        std::to_string(*count),
+        throw Error("'" + name + "' has " + std::to_string(input_rows_[number]) +
+                        " rows, another input along its axis has " + std::to_string(*count),
                     "inputs along one axis need equal numbers of rows");
       }
       *count = input_rows_[number];
@@ -354,43 +361,5 @@ class Function {
   Context<S> context_;
   bool stale_ = true;
 };
-
-/// An object under a name: arg<"w">(w).
-template <Name name_, class Object>
-struct Argument {
-  static constexpr Name name = name_;
-  const Object& object;
-};
-template <Name name, class Object>
-constexpr Argument<name, Object> arg(const Object& object) {
-  return {object};
-}
-
-/// A value and the gradients that belong to it.
-template <auto const& f>
-struct ValueAndGradient {
-  double value;
-  Function<f> function;
-
-  template <Name name>
-  auto gradient() & {
-    return function.template gradient<name>();
-  }
-  template <Name name>
-  auto gradient() && {  // of a temporary: a copy
-    return typename decltype(function.template gradient<name>())::PlainObject(function.template gradient<name>());
-  }
-};
-
-/// A single evaluation: value_and_grad<f>(arg<"A">(A), arg<"y">(y), arg<"w">(w)).gradient<"w">().
-///
-/// Cost    allocates; keep a Function where the same function is evaluated often
-template <auto const& f, class... Arguments>
-ValueAndGradient<f> value_and_grad(const Arguments&... arguments) {
-  Function<f> function;
-  (function.template set<Arguments::name>(arguments.object), ...);
-  const double value = function.value_and_grad();
-  return {value, std::move(function)};
-}
 
 }  // namespace simplx

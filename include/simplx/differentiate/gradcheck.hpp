@@ -290,7 +290,8 @@ void check_directions(Evaluation<model>& run, const GradcheckOptions& options, G
 /// Cost    up to 42 forward passes for each entry, about 100 for the adjoint identity
 template <class Evaluation>
 GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options = {}) {
-  static_assert(std::is_same_v<typename Evaluation::S, double>, "simplx: gradients are checked in double: use Cpu<double>");
+  static_assert(std::is_same_v<typename Evaluation::S, double>,
+                "simplx: gradients are checked in double: use Cpu<double>");
   return detail::check_gradients(detail::subject_of(run), options);
 }
 

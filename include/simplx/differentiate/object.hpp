@@ -49,7 +49,8 @@ template <Shape shape, class S>
 auto object_map(S* data, Index rows) {
   // Sizes beyond a page are dynamic to Eigen, which would keep a copy of them on the stack.
   constexpr bool small = shape.columns() * static_cast<Index>(sizeof(S)) <= 4096;
-  constexpr int fixed_rows = shape.is_fixed() && (small || shape.rows == 1) ? static_cast<int>(shape.rows) : Eigen::Dynamic;
+  constexpr bool rows_are_fixed = shape.is_fixed() && (small || shape.rows == 1);
+  constexpr int fixed_rows = rows_are_fixed ? static_cast<int>(shape.rows) : Eigen::Dynamic;
   constexpr int cols = small || shape.cols == 1 ? static_cast<int>(shape.cols) : Eigen::Dynamic;
   using Matrix = Eigen::Matrix<std::remove_const_t<S>, fixed_rows, cols, cols == 1 ? Eigen::ColMajor : Eigen::RowMajor>;
   return Eigen::Map<std::conditional_t<std::is_const_v<S>, const Matrix, Matrix>>(data, rows, shape.cols);

@@ -11,8 +11,8 @@
 namespace simplx {
 
 SIMPLX_RULE("with respect to", (possible<left, right>),
-            "with_respect_to<f, names...> names something that f does not use as an input or parameter (left number: which "
-            "of the names, from 0)")
+            "with_respect_to<f, names...> names something that f does not use as an input or parameter (left number: "
+            "which of the names, from 0)")
 
 namespace detail {
 

@@ -10,7 +10,8 @@
 ///     gelu_tanh    x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2    its approximation
 ///     silu         x sigmoid(x)
 ///
-/// A gated unit takes (rows, 2 F), value and gate beside each other, to (rows, F): value * activation(gate) (Shazeer 2020).
+/// A gated unit takes (rows, 2 F), value and gate beside each other, to (rows, F): value * activation(gate)
+/// (Shazeer 2020).
 
 #include <simplx/ops/columns.hpp>
 #include <simplx/ops/functions.hpp>

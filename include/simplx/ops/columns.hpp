@@ -50,7 +50,8 @@ struct op<"slice_columns"> : kernel_op {
   /// The gradient between columns of zeros.
   static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: concatenate comes later
     const auto x = detail::argument(node, 0), dy = detail::whole(g, node);
-    const Index begin = node->attributes.integers[0], end = begin + node->attributes.integers[1], width = x.shape().cols;
+    const Index begin = node->attributes.integers[0], end = begin + node->attributes.integers[1];
+    const Index width = x.shape().cols;
     const auto zeros_like = [&](Index first, Index count) {
       return At(spread(0.0, At(apply<"slice_columns">({.integers = {first, count}}, x))));
     };

@@ -117,7 +117,8 @@ struct RulesOf : RuleMaker {
           results[0] = self.function(x(i)...).node;
         } else {
           int next = 0;
-          each_result(self.pull_back(x(0), x(1), x(2 + i)...), [&](Expr value, const char*) { results[next++] = value.node; });
+          each_result(self.pull_back(x(0), x(1), x(2 + i)...),
+                      [&](Expr value, const char*) { results[next++] = value.node; });
         }
       }(std::make_integer_sequence<int, count>{});
     };

@@ -15,8 +15,8 @@ namespace simplx {
 
 SIMPLX_RULE("grad", (possible<left, right>),
             "grad(y, x) meets an op whose pull-back is no expression (left number: the line that made it): attention, "
-            "stacks, lookups, cross-entropy, dropout, rotary positions, rows of sequences, batched products and maxima are "
-            "differentiated by the reverse sweep only")
+            "stacks, lookups, cross-entropy, dropout, rotary positions, rows of sequences, batched products and maxima "
+            "are differentiated by the reverse sweep only")
 
 namespace detail {
 
@@ -51,7 +51,9 @@ constexpr Expr grad(Expr y, Expr x) {
     nodes[count] = node;
     node->index = count++;
     depends[node->index] = node == x.node;
-    for (int i = 0; i < node->argument_count && !node->stops; ++i) depends[node->index] |= depends[node->arguments[i]->index];
+    for (int i = 0; i < node->argument_count && !node->stops; ++i) {
+      depends[node->index] |= depends[node->arguments[i]->index];
+    }
   });
   int(*arguments)[max_arguments] = new int[static_cast<std::size_t>(count)][max_arguments];
   for (int n = 0; n < count; ++n) {

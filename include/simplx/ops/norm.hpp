@@ -76,7 +76,8 @@ struct op<"rms_norm"> : kernel_op {
     const Term mean_square(mean(At(square(detail::argument(node, 0))), Over::columns));
     const Term r = sqrt(epsilon_inside ? mean_square + epsilon : mean_square);
     const Term q = Term(1) / (epsilon_inside ? r : r + epsilon), u = gain * g;
-    if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * (epsilon_inside ? Term(0.5) * q : Term(1)), node)));
+    const Term root = epsilon_inside ? Term(0.5) * q : Term(1);
+    if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * root, node)));
     if (argument == 1) return Term(sum(detail::whole(g * x * q, node), Over::rows));
     const Term along(mean(detail::whole(u * x, node), Over::columns));
     return q * u - x * q * q * along / r;

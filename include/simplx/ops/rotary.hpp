@@ -41,7 +41,8 @@ struct op<"rotary"> : kernel_op {
     detail::each_sequence(frame, [&](Index first, Index rows) {
       for (Index row = 0; row < rows; ++row) {
         for (Index i = 0; i < width / 2; ++i) {
-          const double angle = static_cast<double>(row) * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+          const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(width);
+          const double angle = static_cast<double>(row) * std::pow(base, exponent);
           cosine[i] = S(std::cos(angle)), sine[i] = S(direction * std::sin(angle));
         }
         for (Index head = 0; head < heads; ++head) {

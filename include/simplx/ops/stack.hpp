@@ -124,7 +124,8 @@ struct op<"stack"> : kernel_op {
     constexpr const Columns& workspace = F::Graph::layout.backward_workspace[F::index];
     const Index size = frame.rows() * F::out_shape.cols;
     S* current = const_cast<S*>(frame.out_grad());
-    const Index layer_room = Stack::offsets.temporary.on[axis] + (recomputes<F> ? Stack::offsets.largest_kept.on[axis] : 0);
+    const Index kept_again = recomputes<F> ? Stack::offsets.largest_kept.on[axis] : 0;
+    const Index layer_room = Stack::offsets.temporary.on[axis] + kept_again;
     S* other = frame.context.temporary[axis] + (workspace.on[axis] + layer_room) * frame.context.stride[axis];
     [[maybe_unused]] S* unread = other + F::Graph::room(F::out_shape) * frame.context.stride[axis];
     for (int layer = Stack::layers - 1; layer >= 0; --layer) {

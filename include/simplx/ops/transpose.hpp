@@ -76,7 +76,8 @@ struct op<"contract"> : kernel_op {
   static void write(const F& frame, const Product& product) {
     constexpr Write mode = F::template write<k>;
     if constexpr (mode != Write::skip) {
-      MatrixMap<typename F::Scalar> target(frame.template grad<k>(), frame.template rows_in<k>(), F::template shape<k>.cols);
+      MatrixMap<typename F::Scalar> target(frame.template grad<k>(), frame.template rows_in<k>(),
+                                           F::template shape<k>.cols);
       if constexpr (mode == Write::store) {
         target.noalias() = product;
       } else {
