@@ -26,14 +26,12 @@ TEST_CASE("train/allocation: a function of Eigen objects allocates nothing once 
   const Eigen::VectorXd y = Eigen::VectorXd::Random(500);
   Eigen::Vector3d w = Eigen::Vector3d::Random();
   f.bind<"A">(A).bind<"y">(y).set<"w">(w).value_and_grad();
-  allocations = 0;
-  counting = true;
-  for (int i = 0; i < 3; ++i) {
-    f.set<"w">(w).value_and_grad();
-    w -= 1e-3 * f.gradient<"w">();
-  }
-  counting = false;
-  CHECK(allocations == 0);
+  CHECK(test::allocations_of([&] {
+          for (int i = 0; i < 3; ++i) {
+            f.set<"w">(w).value_and_grad();
+            w -= 1e-3 * f.gradient<"w">();
+          }
+        }) == 0);
 }
 
 TEST_CASE("train/allocation: assembling a batch, steps in one part or two and averages allocate nothing, on one thread and on two") {
