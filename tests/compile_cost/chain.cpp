@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Thirty expressions, each used twice by the next: as types, names would double at every step.
-#include <simplx/simplx.hpp>
+#include <simplx/ops/functions.hpp>
+#include <simplx/ops/matmul.hpp>
+#include <simplx/train/evaluation.hpp>
 
 using namespace simplx;
 

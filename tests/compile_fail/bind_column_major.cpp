@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Functions, training and checks
 // doc: A column-major matrix, Eigen's default, is bound in place.
-// expect: error: .*simplx: bind reads row-major memory of the function's scalar in place: use a RowMajor matrix
+// expect: error: .*simplx: bind reads row-major memory of the function's scalar \(std::int32_t for indices\) in place: use a RowMajor matrix
 #include <simplx/differentiate/function.hpp>
 #include <simplx/ops/matmul.hpp>
 #include <simplx/ops/reduce.hpp>
