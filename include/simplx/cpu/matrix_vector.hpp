@@ -95,6 +95,7 @@ __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w,
 template <Index K, class S>
 __attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
   constexpr Index step = lanes<S>, wide = 4 * step, whole = K / step * step, widest = K / wide * wide;
+  if (rows == 0) return;  // there may be no A
   for (Index k = 0; k < widest; k += wide) detail::add_columns<K, 4>(rows, a + k, g, w + k);
   for (Index k = widest; k < whole; k += step) detail::add_columns<K, 1>(rows, a + k, g, w + k);
   if constexpr (whole < K) {
