@@ -231,7 +231,7 @@ struct Graph {
   static constexpr Fusion<count> fusion = fuse<count>(table.info, count);
   static constexpr Plan<count> plan = make_plan<count>(table.info, count, fusion);
   static constexpr Layout<count> layout = lay_out<count>(table.info, count, fusion, plan);
-  static_assert(layout.inputs <= 8 && layout.outputs <= 8, 
+  static_assert(layout.inputs <= 8 && layout.outputs <= 8,
                 "simplx: a model has at most eight inputs and eight outputs; put some beside each other in one");
 
   /// Whether it has ops that are not elementwise.

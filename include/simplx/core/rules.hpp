@@ -107,8 +107,9 @@ SIMPLX_RULE("block width", left == right,
             "a block of a stack must return (left number: its width) the shape that it is given (right number: its "
             "width); a change of width belongs before or behind the stack")
 SIMPLX_RULE("captured", (possible<left, right>),
-            "the block of a stack uses an expression that was made outside it (left number: its line, right number: "
-            "the line of the stack); make it inside the block, or give it to the first layer as part of x")
+            "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an expression that "
+            "was made outside it (left number: its line, right number: the line of its use); make it inside, or give it as "
+            "an operand")
 SIMPLX_RULE("input in a block", (possible<left, right>),
             "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
 SIMPLX_RULE("pull-back shape", left == right,

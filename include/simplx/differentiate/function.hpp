@@ -211,7 +211,7 @@ class Function {
       }
       return -1;
     }();
-    static_assert(node >= 0, 
+    static_assert(node >= 0,
                   "simplx: the function uses no input, parameter or constant of that name; with scopes it is as in "
                   "tensors()");
     return node;

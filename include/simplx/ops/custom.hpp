@@ -126,29 +126,13 @@ struct RulesOf : RuleMaker {
   }
 };
 
-/// A fault of a part that shows when it is made twice: captured expressions, leaves of its own.
+/// What is wrong with a part: it makes leaves of its own, or uses expressions from outside.
 constexpr BlockFault fault_of_part(const Node* node, int part) {
   const RulePart first = rule_part(node, part), second = rule_part(node, part);
-  BlockFault fault;
-  const auto complain = [&](Tag rule, const Node& at) {
-    if (fault.rule.empty()) fault = {rule, at.where.line};
-  };
-  int number = 0;
-  postorder(first.root, [&](Node* made) {
-    made->index = ++number;
-    const bool leaf = made->kind == Kind::parameter || made->kind == Kind::constant || made->kind == Kind::indices;
-    if (leaf || made->block) complain("own parameters", *made);
+  return fault_of(first.root, second.root, [](const Node& made) -> Tag {
+    const bool leaf = made.kind == Kind::parameter || made.kind == Kind::constant || made.kind == Kind::indices;
+    return leaf || made.block ? Tag("own parameters") : Tag();
   });
-  int fresh = 0;
-  postorder(second.root, [&](Node* made) {
-    made->index = 1000000 + ++fresh;
-    for (int i = 0; i < made->argument_count; ++i) {
-      if (made->arguments[i]->index < 1000000) complain("captured", *made->arguments[i]);
-    }
-  });
-  clear_marks(second.root);
-  clear_marks(first.root);
-  return fault;
 }
 
 }  // namespace detail

@@ -172,14 +172,15 @@ struct BlockOf : BlockMaker {
   }
 };
 
-/// A rule that the block breaks by itself: it uses an expression from outside, or makes an input.
-///
-/// Two evaluations of a layer share no node but what was made outside of it.
+/// A rule that an evaluation breaks by itself, and the line where.
 struct BlockFault {
   Tag rule{};
   Index line = 0;
 };
-constexpr BlockFault fault_of(Node* first, Node* second, bool forgets = false) {
+/// What is wrong with what was evaluated twice: `forbidden` names the rule that a node of it breaks, if any, and the
+/// two evaluations share no node but what was made outside of them.
+template <class Forbidden>
+constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
   BlockFault fault;
   const auto complain = [&](Tag rule, const Node& node) {
     if (fault.rule.empty()) fault = {rule, node.where.line};
@@ -187,8 +188,7 @@ constexpr BlockFault fault_of(Node* first, Node* second, bool forgets = false) {
   int number = 0;
   postorder(first, [&](Node* node) {
     node->index = ++number;
-    if ((node->kind == Kind::input || node->kind == Kind::indices) && !node->carry) complain("input in a block", *node);
-    if (forgets && node->observed) complain("probe in recompute", *node);
+    if (const Tag rule = forbidden(*node); !rule.empty()) complain(rule, *node);
   });
   // A node of the second evaluation that is already marked was not made by it.
   if (second->index != unvisited) complain("captured", *second);
@@ -217,7 +217,12 @@ constexpr Expr stack_of(const char* name, const Attributes& attributes, const Bl
     carries[i] = new_carry(x.shape(), x.where);
     values[i] = maker->make(maker, 0, carries[i]);
   }
-  const BlockFault fault = fault_of(values[0], values[1], is_recomputed(*result.node));
+  const bool forgets = is_recomputed(*result.node);
+  const auto forbidden = [forgets](const Node& node) -> Tag {
+    if ((node.kind == Kind::input || node.kind == Kind::indices) && !node.carry) return "input in a block";
+    return forgets && node.observed ? Tag("probe in recompute") : Tag();
+  };
+  const BlockFault fault = fault_of(values[0], values[1], forbidden);
   Node* hub = new_node();
   for (int i = 0; i < 2; ++i) use(hub, carries[i]), use(hub, values[i]);
   if (fault.rule.empty()) {
