@@ -14,7 +14,7 @@
 #include <simplx/nn/mlp.hpp>
 #include <simplx/nn/norm.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 

@@ -11,7 +11,7 @@
 
 #include <simplx/nn/attention.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 enum class Branches : signed char { sequential, parallel };
 enum class Norm : signed char { none, layer_norm, rms_norm /* x / (r + epsilon) */, rms_norm_inside };

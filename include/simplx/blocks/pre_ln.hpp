@@ -8,7 +8,7 @@
 #include <simplx/nn/mlp.hpp>
 #include <simplx/nn/norm.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = X' + MLP(Norm2(X')),   X' = X + MHA(Norm1(X))
 template <class Attention>

@@ -9,7 +9,7 @@
 #include <simplx/nn/mlp.hpp>
 #include <simplx/nn/norm.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = beta_SA ShapedAttention(N) + beta_FF MLP(N),   N = Norm(X)
 ///

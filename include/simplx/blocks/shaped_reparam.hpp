@@ -9,7 +9,7 @@
 #include <simplx/nn/mlp.hpp>
 #include <simplx/nn/norm.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA Attention(Norm1(X))
 ///

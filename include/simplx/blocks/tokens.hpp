@@ -11,7 +11,7 @@
 
 #include <simplx/blocks/config.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 /// A token that differs from another: with(sas, [](BlockConfig& c) { ... }).

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 inline constexpr int max_inputs = 8, max_outputs = 8;
 

@@ -9,7 +9,7 @@
 
 #include <simplx/core/execute.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 enum class Path : int;
 template <class S, Path path>

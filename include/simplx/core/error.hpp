@@ -6,10 +6,12 @@
 ///
 /// What can be known at compile time never throws: it does not compile (see core/rules.hpp).
 
+#include <simplx/core/target.hpp>
+
 #include <stdexcept>
 #include <string>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// Says what is wrong, with which value or path, and what to do instead.
 struct Error : std::runtime_error {

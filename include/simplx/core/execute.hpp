@@ -9,7 +9,7 @@
 
 #include <simplx/core/frame.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// The definition of the op of a node.
 template <class G, int node>

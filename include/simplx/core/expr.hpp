@@ -11,7 +11,7 @@
 #include <simplx/core/shape.hpp>
 #include <simplx/core/text.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 enum class Kind : signed char {
   input,      ///< real values given at run time

@@ -4,9 +4,11 @@
 /// \file simplx/core/formula.hpp
 /// A scalar made of text: running an op's rules over it prints the equation, forward and pull-back alike.
 
+#include <simplx/core/target.hpp>
+
 #include <string>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A formula and how tightly its last operator binds.
 struct Formula {

@@ -7,7 +7,7 @@
 #include <simplx/core/context.hpp>
 #include <simplx/core/graph.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A literal of the model's code, where a kernel can read it.
 template <class G, int i, class S>

@@ -13,7 +13,7 @@
 
 #include <simplx/core/info.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// Members of a group at most: its values live in registers and on the stack.
 inline constexpr int max_group = 64;

@@ -14,7 +14,7 @@
 
 #include <utility>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// The expressions of a model: a constexpr object whose operator() returns an Expr, or an aggregate of them.
 template <auto const& model>

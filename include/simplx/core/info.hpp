@@ -9,7 +9,7 @@
 
 #include <simplx/core/walk.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// Columns on each axis: a size in memory before the row counts are known.
 struct Columns {

@@ -13,7 +13,7 @@
 #include <bit>
 #include <type_traits>
 
-namespace simplx::detail {
+namespace simplx::inline SIMPLX_TARGET::detail {
 
 /// Wraps a result: a copy that fusion turns into "the last op writes there".
 constexpr Node* output_of(Node* value, const char* name) {

@@ -10,7 +10,7 @@
 
 #include <simplx/core/plan.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <int capacity>
 struct Layout {

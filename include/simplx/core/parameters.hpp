@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// One tensor of a flat buffer.
 struct TensorInfo {

@@ -15,7 +15,7 @@
 
 #include <simplx/core/fuse.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <int capacity>
 struct Plan {

@@ -8,11 +8,13 @@
 /// no other, and numbers can be drawn in any order, by any thread, on any device. The sampler is our own
 /// because those of standard libraries differ.
 
+#include <simplx/core/target.hpp>
+
 #include <cmath>
 #include <cstdint>
 #include <string_view>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 /// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.

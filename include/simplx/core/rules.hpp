@@ -16,7 +16,7 @@
 
 #include <utility>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <Tag name>
 struct rule {

@@ -7,11 +7,13 @@
 /// One row count is not enough: a decoder has one row per token, a classifier one per sequence, a regression
 /// one per sample. A shape therefore names the axis its rows run along, and the counts come at run time.
 
+#include <simplx/core/target.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 using Index = std::ptrdiff_t;
 

@@ -4,9 +4,11 @@
 /// \file simplx/core/text.hpp
 /// Short texts that may be template arguments: the names of ops and of parameters.
 
+#include <simplx/core/target.hpp>
+
 #include <string_view>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A text of fewer than `capacity` characters, stored in place.
 ///

@@ -4,9 +4,11 @@
 /// \file simplx/core/unroll.hpp
 /// A loop over constants: the body is instantiated for each of them.
 
+#include <simplx/core/target.hpp>
+
 #include <type_traits>
 
-namespace simplx::detail {
+namespace simplx::inline SIMPLX_TARGET::detail {
 
 /// Calls f(constant<begin>) ... f(constant<end - 1>), eight at a time: folds over many elements are refused, and
 /// would spell all numbers in a symbol.

@@ -10,7 +10,7 @@
 
 #include <simplx/core/expr.hpp>
 
-namespace simplx::detail {
+namespace simplx::inline SIMPLX_TARGET::detail {
 
 inline constexpr int unvisited = -1, entered = -2;
 
@@ -132,7 +132,7 @@ constexpr void each_made(Expr result, Visit visit, const Arguments&... given) {
 
 }  // namespace simplx::detail
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A module with a name: the parameters it *makes* get "name." in front, never what it is *given*.
 template <class Module>

@@ -29,7 +29,7 @@
 #include <limits>
 #include <type_traits>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 

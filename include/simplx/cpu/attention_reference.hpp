@@ -18,7 +18,7 @@
 
 #include <cmath>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// Elements of scratch for sequences of at most `longest` tokens: three T x T matrices.
 constexpr Index attention_reference_scratch(Index longest) { return 3 * longest * longest; }

@@ -15,7 +15,7 @@
 
 #include <simplx/core/shape.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// How a head mixes its values: by A, by alpha I + beta A, or by alpha I + beta A - gamma C.
 enum class Mixing : signed char { softmax, skip_init, shaped };

@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector.
 /// reference: Eigen everywhere, for every width; what tests compare with.

@@ -15,7 +15,7 @@
 
 #include <concepts>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <class T>
 struct Dual {

@@ -15,7 +15,7 @@
 
 #include <simplx/cpu/exponential.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x, in [-1, 1]; odd.
 ///

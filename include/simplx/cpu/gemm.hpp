@@ -13,7 +13,7 @@
 
 #include <type_traits>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A stride or size that the compiler knows.
 template <Index value>

@@ -8,7 +8,7 @@
 #include <simplx/core/execute.hpp>
 #include <simplx/cpu/simd.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <class G, int root>
 struct Group {

@@ -20,7 +20,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// float, double, or a vector of them.
 template <class V>

@@ -17,7 +17,7 @@
 
 #include <limits>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 

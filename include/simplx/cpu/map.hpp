@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <class G, int root, class S>
 __attribute__((noinline)) void map_forward_loop(const Context<S>& context, const S* product, S* out) {

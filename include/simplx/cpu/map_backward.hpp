@@ -7,7 +7,7 @@
 
 #include <simplx/cpu/group.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// The reverse sweep over a group at one place: values as far as pull-backs read them, then adjoints.
 template <class G, int root, class V>

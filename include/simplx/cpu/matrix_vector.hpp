@@ -9,7 +9,7 @@
 
 #include <simplx/cpu/transpose.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 

@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #endif
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A fixed number of elements, 64-byte aligned; large buffers ask for huge pages.
 ///

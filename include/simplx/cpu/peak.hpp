@@ -11,7 +11,7 @@
 #include <chrono>
 #include <vector>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 

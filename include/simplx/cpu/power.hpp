@@ -12,7 +12,7 @@
 #include <simplx/cpu/exponential.hpp>
 #include <simplx/cpu/logarithm.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// The square root of every lane. (Compilers keep std::sqrt out of vectors, since it may set errno.)
 template <FloatLanes V>

@@ -21,7 +21,7 @@
 #error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
 #endif
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 #if defined(__AVX512F__)
 inline constexpr int vector_bytes = 64;

@@ -16,7 +16,7 @@
 
 #include <simplx/core/error.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A fixed number of threads; member 0 is the caller. Calls must not overlap.
 ///

@@ -8,7 +8,7 @@
 
 #include <utility>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 

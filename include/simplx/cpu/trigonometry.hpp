@@ -17,7 +17,7 @@
 
 #include <simplx/cpu/lane_bits.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 

@@ -7,7 +7,7 @@
 #include <simplx/core/counts.hpp>
 #include <simplx/cpu/memory.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// One allocation that holds an evaluation of at most `capacity` rows.
 ///

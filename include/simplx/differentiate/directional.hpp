@@ -14,7 +14,7 @@
 #include <simplx/cpu/dual.hpp>
 #include <simplx/differentiate/function.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <auto const& f, class T = double>
 class Directional {

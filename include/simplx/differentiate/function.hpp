@@ -20,7 +20,7 @@
 #include <simplx/differentiate/object.hpp>
 #include <simplx/train/evaluation.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <auto const& f, class Backend_ = Cpu<double>>
 class Function {

@@ -17,7 +17,7 @@
 
 #include <cmath>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 struct GradientReport {
   double worst = 0;           ///< largest error of an entry, relative to the entry or to 1e-3 of the largest gradient

@@ -11,7 +11,7 @@
 #include <concepts>
 #include <type_traits>
 
-namespace simplx::detail {
+namespace simplx::inline SIMPLX_TARGET::detail {
 
 template <class Object>
 concept EigenObject = std::is_base_of_v<Eigen::EigenBase<Object>, Object>;

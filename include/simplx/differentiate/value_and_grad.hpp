@@ -8,7 +8,7 @@
 
 #include <simplx/differentiate/function.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// An object under a name: arg<"w">(w).
 template <Name name_, class Object>

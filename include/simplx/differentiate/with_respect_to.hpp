@@ -8,7 +8,7 @@
 
 #include <simplx/core/graph.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("with respect to", (possible<left, right>),
             "with_respect_to<f, names...> names something that f does not use as an input or parameter (left number: "

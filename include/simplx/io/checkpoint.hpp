@@ -9,7 +9,7 @@
 
 #include <type_traits>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// The shape that a checkpoint shows.
 inline std::vector<Index> checkpoint_shape(const TensorInfo& tensor) {

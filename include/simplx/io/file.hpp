@@ -19,7 +19,7 @@
 #include <unistd.h>
 #endif
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A file that takes its name only when it is complete.
 ///

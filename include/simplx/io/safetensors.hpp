@@ -24,7 +24,7 @@
 #include <set>
 #include <vector>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 enum class Dtype : signed char { f64, f32, i32 };
 

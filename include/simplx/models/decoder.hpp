@@ -16,7 +16,7 @@
 #include <simplx/ops/embedding.hpp>
 #include <simplx/ops/stack.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 enum class Positions : signed char { sinusoidal, learned, none };
 

@@ -24,7 +24,7 @@
 #include <simplx/nn/linear.hpp>
 #include <simplx/ops/attention.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 using AttentionMatrix = Mixing;  ///< softmax, skip_init: Eq. (4), shaped: Eq. (5)
 

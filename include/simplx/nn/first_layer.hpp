@@ -6,7 +6,7 @@
 
 #include <simplx/core/expr.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// The module in layer 0, x itself in all others.
 ///

@@ -6,7 +6,7 @@
 
 #include <simplx/ops/matmul.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A number in front of a term: one: no factor; zero: the term is removed; fixed: a literal; trainable: a parameter.
 struct Gain {

@@ -6,7 +6,7 @@
 
 #include <simplx/nn/gain.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// y = x: what stands where a matrix, an activation or a norm is left out.
 struct Identity {

@@ -8,7 +8,7 @@
 #include <simplx/nn/linear.hpp>
 #include <simplx/ops/activation.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// max(x, 0).
 struct Relu {

@@ -6,7 +6,7 @@
 
 #include <simplx/ops/norm.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// gain * x / (sqrt(mean x^2) + epsilon).
 ///

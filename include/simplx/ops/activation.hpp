@@ -17,7 +17,7 @@
 #include <simplx/ops/functions.hpp>
 #include <simplx/ops/matmul.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"leaky_relu"> : elementwise {

@@ -24,7 +24,7 @@
 #include <simplx/cpu/attention_reference.hpp>
 #include <simplx/ops/kernel.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// How heads attend: `{.count = 4}`, `{.count = 8, .mask = Mask::full}`, `{.count = 8, .alibi = true}`.
 struct Heads {

@@ -8,7 +8,7 @@
 
 #include <simplx/ops/kernel.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("batched sizes", left == right,
             "batched_matmul(a, b, rows, inner, cols): a must have rows * inner columns and b inner * cols (left number: "

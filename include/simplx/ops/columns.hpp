@@ -9,7 +9,7 @@
 
 #include <simplx/ops/kernel.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("slice", left <= right,
             "a slice must end inside x: begin + count (left number) may be at most the columns, of slice_rows the "

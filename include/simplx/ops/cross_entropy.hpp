@@ -13,7 +13,7 @@
 
 #include <simplx/ops/softmax.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// The label that carries no loss.
 inline constexpr std::int32_t ignored_label = -100;

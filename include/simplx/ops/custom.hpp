@@ -14,7 +14,7 @@
 #include <simplx/core/counts.hpp>
 #include <simplx/ops/stack.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"custom"> : kernel_op {

@@ -10,7 +10,7 @@
 #include <simplx/core/random.hpp>
 #include <simplx/ops/kernel.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"dropout"> : kernel_op {

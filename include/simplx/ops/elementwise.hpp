@@ -13,7 +13,7 @@
 #include <simplx/cpu/simd.hpp>
 #include <simplx/ops/term.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// Base of elementwise ops: operands of one shape, or one row, one column or one number spread over it.
 struct elementwise {

@@ -13,7 +13,7 @@
 
 #include <cstring>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"embedding"> : kernel_op {

@@ -11,7 +11,7 @@
 #include <simplx/cpu/math.hpp>
 #include <simplx/ops/elementwise.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"relu"> : elementwise {

@@ -11,7 +11,7 @@
 #include <simplx/ops/reduce.hpp>
 #include <simplx/ops/transpose.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("grad", (possible<left, right>),
             "grad(y, x) meets an op whose pull-back is no expression (left number: the line that made it): attention, "

@@ -7,7 +7,7 @@
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/ops/elementwise.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A heavy op redefines what differs from these answers, and supplies
 ///

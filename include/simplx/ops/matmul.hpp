@@ -14,7 +14,7 @@
 #include <simplx/cpu/matrix_vector.hpp>
 #include <simplx/ops/transpose.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"matmul"> : kernel_op {

@@ -8,7 +8,7 @@
 
 #include <simplx/ops/stack.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A module that is evaluated twice; names, values and gradients are those of the module.
 template <class Module>

@@ -16,7 +16,7 @@
 #include <simplx/ops/functions.hpp>
 #include <simplx/ops/kernel.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 

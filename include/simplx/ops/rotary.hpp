@@ -11,7 +11,7 @@
 
 #include <simplx/ops/rows.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("rotary heads", left > 0 && right % (2 * left) == 0,
             "rotary positions turn pairs of columns in each head: the width (right number) must be a multiple of twice "

@@ -13,7 +13,7 @@
 #include <simplx/ops/columns.hpp>
 #include <simplx/ops/embedding.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("static slice", left == right,
             "slice_rows(x, begin, count) needs a static number of rows (a weight, or computed from weights); of run-"

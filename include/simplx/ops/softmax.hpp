@@ -12,7 +12,7 @@
 #include <simplx/ops/reduce.hpp>
 #include <simplx/ops/stop_gradient.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 

@@ -17,7 +17,7 @@
 #include <string>
 #include <utility>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"stack"> : kernel_op {

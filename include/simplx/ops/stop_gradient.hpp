@@ -6,7 +6,7 @@
 
 #include <simplx/ops/kernel.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"stop_gradient"> : kernel_op {

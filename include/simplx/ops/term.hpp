@@ -9,7 +9,7 @@
 
 #include <simplx/core/expr.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A number or an expression; its products are elementwise.
 struct Term {

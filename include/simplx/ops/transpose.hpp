@@ -8,7 +8,7 @@
 
 #include <simplx/ops/kernel.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"matmul">;

@@ -4,6 +4,8 @@
 /// \file simplx/report/progress.hpp
 /// What a person sees of a run: a table of what will be done, and a line that moves.
 
+#include <simplx/core/target.hpp>
+
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -15,7 +17,7 @@
 #include <unistd.h>
 #endif
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// Rows of a name and a value, the values aligned.
 inline std::string table(const std::vector<std::pair<std::string, std::string>>& rows) {

@@ -14,7 +14,7 @@
 #include <fstream>
 #include <optional>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 struct LogLine {
   long step = 0;

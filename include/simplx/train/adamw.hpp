@@ -16,7 +16,7 @@
 
 #include <cmath>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 struct AdamW {
   static constexpr const char* name = "adamw";

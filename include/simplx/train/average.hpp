@@ -22,7 +22,7 @@
 
 #include <algorithm>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <class S>
 class WeightAverage {

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays; a label of -100 carries no loss.
 struct TokenBatch {

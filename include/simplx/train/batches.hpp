@@ -14,7 +14,7 @@
 
 #include <utility>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// Room for that many sequences.
 inline TokenBatch make_batch(Index sequences, Index context) {

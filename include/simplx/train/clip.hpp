@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// Elements of a chunk.
 inline constexpr Index norm_chunk = Index(1) << 14;

@@ -21,7 +21,7 @@
 #include <span>
 #include <string>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <auto const& model, class Backend_ = Cpu<double>>
 class Evaluation {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// How many characters must be added, removed or replaced until the text matches the pattern [Levenshtein].
 ///

@@ -18,7 +18,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// What the tensors that match a pattern have instead of the optimiser's numbers; what is not given stays. Later
 /// groups win, field by field; an optimiser ignores what it has no use for.

@@ -14,7 +14,7 @@
 #include <bit>
 #include <cmath>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 

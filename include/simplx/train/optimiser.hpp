@@ -13,7 +13,7 @@
 #include <optional>
 #include <string_view>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// How the update of a tensor differs from what the optimiser says.
 struct ParameterSettings {

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// Draws an index with probability proportional to exp(logit / temperature); a temperature of 0 takes the largest.
 template <class S>

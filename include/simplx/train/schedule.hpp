@@ -8,11 +8,13 @@
 /// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
 /// Without warm-up, step 0 has the peak.
 
+#include <simplx/core/target.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 inline double warm_up(double start, double peak, long step, long warmup) {

@@ -12,7 +12,7 @@
 
 #include <simplx/train/optimiser.hpp>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 struct Sgd {
   static constexpr const char* name = "sgd";

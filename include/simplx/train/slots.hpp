@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 template <class S>
 class GradientSlots {

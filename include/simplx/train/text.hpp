@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 /// A part of the corpus: bytes [begin, end).
 struct Document {

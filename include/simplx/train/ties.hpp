@@ -20,7 +20,7 @@
 #include <algorithm>
 #include <span>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 enum class Ties : signed char { none, last_layer, all_layers };
 

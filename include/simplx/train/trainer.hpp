@@ -33,7 +33,7 @@
 #include <string>
 #include <vector>
 
-namespace simplx {
+namespace simplx::inline SIMPLX_TARGET {
 
 struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most

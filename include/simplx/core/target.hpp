@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/target.hpp
+/// The inline namespace that holds the library: one name for each instruction set it can be compiled for.
+///
+/// The kernels are inline functions. Were two translation units with different -march flags to share their names,
+/// the linker would keep one of the two at random, and a program meant for every machine would stop at the first
+/// instruction that is missing. With the set in every symbol both live in one binary, each its own:
+///
+///     simplx::Trainer<model>                 what one writes
+///     simplx::avx512::Trainer<model>         what the linker sees
+///
+/// Objects of the library cannot cross between such units; the linker names the function that is missing.
+
+#if defined(__AVX512F__)
+#define SIMPLX_TARGET avx512
+#elif defined(__AVX2__) && defined(__FMA__)
+#define SIMPLX_TARGET avx2_fma
+#elif defined(__AVX2__)
+#define SIMPLX_TARGET avx2
+#elif defined(__AVX__)
+#define SIMPLX_TARGET avx
+#elif defined(__SSE2__)
+#define SIMPLX_TARGET sse2
+#elif defined(__ARM_FEATURE_SVE)
+#define SIMPLX_TARGET sve
+#elif defined(__ARM_NEON)
+#define SIMPLX_TARGET neon
+#else
+#define SIMPLX_TARGET portable
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {}
