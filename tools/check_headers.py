@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every header compiles alone, without a warning: check_headers.py COMPILER..."""
+"""Every header compiles alone, without a warning: check_headers.py [--tests] COMPILER...
+
+--tests: the tests are read as well, and what they use is instantiated."""
 import concurrent.futures
+import glob
 import os
 import subprocess
 import sys
@@ -9,24 +12,30 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(ROOT, "include"),
          "-isystem", "/usr/include/eigen3"]
+FOR_TESTS = ["-march=native", "-I", os.path.join(ROOT, "tests"), f'-DSIMPLX_GOLDEN_DIR="{ROOT}/tests/golden"']
 
 
 def check(job):
-    compiler, header = job
-    unit = f"#include <simplx/{header}>\n#include <simplx/{header}>\n"
-    done = subprocess.run([compiler, *FLAGS, "-x", "c++", "-"], input=unit, capture_output=True, text=True, check=False)
-    return (compiler, header, done.stderr) if done.returncode else None
+    compiler, file = job
+    if file.endswith(".cpp"):
+        command, unit = [*FLAGS, *FOR_TESTS, file], ""
+    else:
+        command, unit = [*FLAGS, "-x", "c++", "-"], f"#include <simplx/{file}>\n#include <simplx/{file}>\n"
+    done = subprocess.run([compiler, *command], input=unit, capture_output=True, text=True, check=False)
+    return (compiler, file, done.stderr) if done.returncode else None
 
 
 def main():
     base = os.path.join(ROOT, "include", "simplx")
     headers = [os.path.relpath(os.path.join(folder, name), base)
                for folder, _, names in os.walk(base) for name in names if name.endswith(".hpp")]
-    jobs = [(compiler, header) for compiler in sys.argv[1:] for header in sorted(headers)]
+    compilers = [argument for argument in sys.argv[1:] if argument != "--tests"]
+    tests = glob.glob(os.path.join(ROOT, "tests", "*", "*_test.cpp")) if "--tests" in sys.argv else []
+    jobs = [(compiler, file) for compiler in compilers for file in sorted(headers) + sorted(tests)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         faults = [fault for fault in pool.map(check, jobs) if fault]
-    for compiler, header, text in faults:
-        print(f"{compiler}: {header}\n{text}")
+    for compiler, file, text in faults:
+        print(f"{compiler}: {file}\n{text}")
     print(f"{len(jobs)} checks, {len(faults)} faults")
     sys.exit(1 if faults else 0)
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Names, stacks and recomputation
 // doc: The block of a stack uses an expression that was made outside of it.
-// expect: error: .*simplx: the block of a stack uses an expression that was made outside it
+// expect: error: .*simplx: the block of a stack, a module that is recomputed, or a function with its own pull-back uses
 // expect: at_line<.*, 13L?, 17L?
 #include <simplx/models/decoder.hpp>
 

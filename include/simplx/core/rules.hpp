@@ -95,21 +95,21 @@ SIMPLX_RULE("labels", left == right,
             "labels must be indices(...) along the rows of the logits, one for each row: indices(\"labels\", axis) of "
             "the logits' axis")
 SIMPLX_RULE("indices as numbers", (possible<left, right>),
-            "indices(...) are whole numbers that name rows or classes (left number: their line), not values to compute with: "
-            "look them up by embedding or gather, or give real numbers by input(...)")
+            "indices(...) are whole numbers that name rows or classes (left number: their line), not values to compute "
+            "with: look them up by embedding or gather, or give real numbers by input(...)")
 SIMPLX_RULE("constant operand", (possible<left, right>),
-            "this operand of an op (left number: which, from 0) has no gradient, but depends on something that is trained: an "
-            "epsilon, a rate, a base, a smoothing is a number, a hyper(...), or behind stop_gradient")
+            "this operand of an op (left number: which, from 0) has no gradient, but depends on something that is "
+            "trained: an epsilon, a rate, a base, a smoothing is a number, a hyper(...), or behind stop_gradient")
 SIMPLX_RULE("frozen", (possible<left, right>),
-            "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value that "
-            "counts as a constant is stop_gradient(x)")
+            "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value "
+            "that counts as a constant is stop_gradient(x)")
 SIMPLX_RULE("block width", left == right,
             "a block of a stack must return (left number: its width) the shape that it is given (right number: its "
             "width); a change of width belongs before or behind the stack")
 SIMPLX_RULE("captured", (possible<left, right>),
-            "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an expression that "
-            "was made outside it (left number: its line, right number: the line of its use); make it inside, or give it as "
-            "an operand")
+            "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an "
+            "expression that was made outside it (left number: its line, right number: the line of its use); make it "
+            "inside, or give it as an operand")
 SIMPLX_RULE("input in a block", (possible<left, right>),
             "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
 SIMPLX_RULE("pull-back shape", left == right,
@@ -126,8 +126,8 @@ SIMPLX_RULE("probe in recompute", (possible<left, right>),
             "put the probe outside")
 SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number): set .layers to 1 or more")
 SIMPLX_RULE("one name", (possible<left, right>),
-            "two parameters or inputs have one name (lines: left and right number); give one of them another name or scope, "
-            "or make it once and use the variable twice")
+            "two parameters or inputs have one name (lines: left and right number); give one of them another name or "
+            "scope, or make it once and use the variable twice")
 
 namespace detail {
 
