@@ -11,6 +11,8 @@
 #include <simplx/core/shape.hpp>
 #include <simplx/core/text.hpp>
 
+#include <initializer_list>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 enum class Kind : signed char {
@@ -317,37 +319,41 @@ constexpr bool derivable() {
   return Op::kind == Kind::map || requires(const Node* node, const Term& gradient) { Op::derive(node, 0, gradient); };
 }
 
+/// Gives a new node its operands. An error among them passes through it, and through all that follows it.
+[[gnu::cold]] constexpr bool take(Node* node, std::initializer_list<At> operands, int index_operand) {
+  const Node *first_error = nullptr, *index_as_number = nullptr;
+  for (const At& operand : operands) {
+    if (operand.node->kind == Kind::indices && index_operand != node->argument_count) index_as_number = operand.node;
+    use(node, operand.node);
+    node->where = operand.where;
+    if (!first_error && operand.node->kind == Kind::error) first_error = operand.node;
+  }
+  if (first_error) {
+    node->kind = Kind::error;
+    node->rule = first_error->rule;
+    node->left = first_error->left;
+    node->right = first_error->right;
+    node->where = first_error->where;
+  } else if (index_as_number) {
+    broken(node, "indices as numbers", index_as_number->where.line, 0);
+  }
+  return !first_error && !index_as_number;
+}
+
 }  // namespace detail
 
 /// Makes a node of an op.
 ///
 /// Errors  a broken shape rule is recorded and reported once, by Graph, with the user's line
 template <Tag name, class... Operands>
-constexpr Expr apply(const Attributes& attributes, const Operands&... operands) {
+[[gnu::cold]] constexpr Expr apply(const Attributes& attributes, const Operands&... operands) {
   static_assert(sizeof...(operands) <= max_arguments, "simplx: an op has at most eight operands; nest two of them");
   using Op = op<name>;
   Node* node = detail::new_node();
   node->kind = Op::kind;
   node->op = name;
   node->attributes = attributes;
-  Node* first_error = nullptr;
-  const Node* index_as_number = nullptr;
-  const auto take = [&](const At& operand) {
-    if (operand.node->kind == Kind::indices && detail::index_operand<Op>() != node->argument_count) index_as_number = operand.node;
-    detail::use(node, operand.node);
-    node->where = operand.where;
-    if (!first_error && operand.node->kind == Kind::error) first_error = operand.node;
-  };
-  (take(operands), ...);
-  if (first_error) {  // an error passes through all that follows it
-    node->kind = Kind::error;
-    node->rule = first_error->rule;
-    node->left = first_error->left;
-    node->right = first_error->right;
-    node->where = first_error->where;
-    return {node};
-  }
-  if (index_as_number) return {detail::broken(node, "indices as numbers", index_as_number->where.line, 0)};
+  if (!detail::take(node, {operands...}, detail::index_operand<Op>())) return {node};
   const Checked checked = Op::shape(attributes, operands.shape()...);
   if (!checked.rule.empty()) return {detail::broken(node, checked.rule, checked.left, checked.right)};
   node->shape = checked.shape;

@@ -40,7 +40,7 @@ struct TensorSizes {
   Index parameters = 0, constants = 0;
 };
 
-inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSizes base, TensorList& list) {
+[[gnu::cold]] inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSizes base, TensorList& list) {
   const TensorSizes begin = base;
   int count = 0;
   std::vector<Node*> nodes;
@@ -109,7 +109,7 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
 ///
 /// Cost    evaluates the model on the heap; call it once
 template <auto const& model>
-TensorList tensors_of() {
+[[gnu::cold]] TensorList tensors_of() {
   TensorList list;
   const detail::Evaluated evaluated = detail::evaluate(model);
   detail::list_tensors(evaluated.root, "", {}, list);

@@ -49,7 +49,7 @@ namespace detail {
 
 /// The pull-back of the incoming gradient to an argument, as an expression; each node carries that of its op.
 template <Tag name, int count>
-constexpr Term derive(const Node* node, int argument, const Term& gradient) {
+[[gnu::cold]] constexpr Term derive(const Node* node, int argument, const Term& gradient) {
   using Op = op<name>;
   if constexpr (requires { Op::derive(node, argument, gradient); }) {
     return Op::derive(node, argument, gradient);

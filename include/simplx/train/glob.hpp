@@ -38,7 +38,7 @@ inline Index glob_distance(std::string_view pattern, std::string_view text) {
 inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
 
 /// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
-inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names, std::size_t count) {
+[[gnu::cold]] inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names, std::size_t count) {
   struct Candidate {
     Index distance;
     std::string name, letters;
@@ -52,10 +52,14 @@ inline std::string nearest_names(std::string_view pattern, const std::vector<std
       candidates.push_back({glob_distance(pattern, name), name, letters});
     }
   }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
   std::string text;
-  for (std::size_t i = 0; i < std::min(count, candidates.size()); ++i) text += (i ? ", " : "") + candidates[i].name;
+  for (; count > 0 && !candidates.empty(); --count) {
+    const auto nearest = std::min_element(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+      return a.distance < b.distance;
+    });
+    text += (text.empty() ? "" : ", ") + nearest->name;
+    candidates.erase(nearest);
+  }
   return text;
 }
 

@@ -38,7 +38,7 @@ struct SettingsRun {
 
 namespace detail {
 
-inline void check_group(const ParameterGroup& group, const std::vector<TensorInfo>& tensors) {
+[[gnu::cold]] inline void check_group(const ParameterGroup& group, const std::vector<TensorInfo>& tensors) {
   const auto check = [&](const char* field, const std::optional<double>& value) {
     if (!value || (*value >= 0 && std::isfinite(*value))) return;
     throw Error(std::string(field) + " of the parameter group '" + group.name + "' is " + std::to_string(*value),
