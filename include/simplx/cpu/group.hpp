@@ -24,6 +24,13 @@ struct Group {
   /// A value on the way that backward reads from memory.
   static constexpr bool kept(int m) { return G::plan.kept[member(m)] && member(m) != root; }
   static constexpr int slot(int l) { return G::fusion.leaf_begin[root] + l; }
+  /// Whether one evaluation takes so long that the next need not begin beside it.
+  static constexpr bool costly() {
+    for (int m = 0; m < members; ++m) {
+      if (G::table.info[member(m)].costly) return true;
+    }
+    return false;
+  }
 
   struct Tables {
     int operand[members + 1][3]{};  ///< a member's position (>= 0), or a leaf's position l as -1 - l

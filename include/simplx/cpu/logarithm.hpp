@@ -7,7 +7,7 @@
 ///     log x   = k ln 2 + log m,   x = 2^k m,   m in [sqrt(1/2), sqrt(2)),   f = m - 1
 ///     float     log m = f - f^2/2 + f^3 P(f)
 ///     double    log m = f - s (f - s^2 P(s^2)),   s = f / (2 + f)
-///     log1p x = log (u + lost),   u = 1 + x rounded, lost = x - (u - 1):   f = (m - 1) + lost / 2^k
+///     log1p x = k ln 2 + log (1 + f),   k of 1 + x rounded,   f = x / 2^k + (1 / 2^k - 1), rounded once
 ///
 /// log(0) is -infinity, log of a negative number NaN, log of infinity infinity. Subnormal numbers are scaled first.
 ///
@@ -87,10 +87,11 @@ __attribute__((always_inline)) inline V log(V x) {
 /// log(1 + x) with its relative accuracy near 0.
 template <FloatLanes V>
 __attribute__((always_inline)) inline V log1p(V x) {
+  using S = Lane<V>;
   const V u = x + 1;
-  const V lost = x - (u - 1);  // what rounding took from u; nothing, or NaN, where 2^-k is no number
   const auto [k, m, power] = detail::log_parts(u);
-  const V f = m - 1 + select(abs(lost) > 0, V(lost * power), V{});
+  constexpr S much = S(std::uint64_t(1) << (detail::fraction_bits<S> + 2));  // 1 + x is x, and 1 / 2^k may be no number
+  const V f = select(u > much, V(m - 1), V(x * power + (power - 1)));
   const V y = detail::with_corners(u, detail::log_of_parts(k, f));
   return select(u == 1, x, y);  // also -0
 }

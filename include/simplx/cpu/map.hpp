@@ -11,7 +11,7 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 template <class G, int root, class S>
-__attribute__((noinline)) void map_forward_loop(const Context<S>& context, const S* product, S* out) {
+__attribute__((noinline, flatten)) void map_forward_loop(const Context<S>& context, const S* product, S* out) {
   using Grp = Group<G, root>;
   constexpr Index cols = Grp::shape.cols;
   const Operands<G, root, S> operands(context, product);
@@ -23,8 +23,8 @@ __attribute__((noinline)) void map_forward_loop(const Context<S>& context, const
   });
 }
 
-/// A sum in four chains of vectors, which need not wait for each other.
-template <class S>
+/// A sum in chains of vectors, which need not wait for each other.
+template <class S, int chains>
 struct RunningSum {
   Vec<S> chain[4]{};
   S single = S(0);
@@ -34,8 +34,8 @@ struct RunningSum {
   __attribute__((always_inline)) void add(Index cols, const F& value) {
     constexpr Index step = lanes<S>;
     Index col = 0;
-    for (; col + 4 * step <= cols; col += 4 * step) {
-      detail::unroll<0, 4>([&]<int k>(std::integral_constant<int, k>) __attribute__((always_inline)) {
+    for (; chains > 1 && col + chains * step <= cols; col += chains * step) {
+      detail::unroll<0, chains>([&]<int k>(std::integral_constant<int, k>) __attribute__((always_inline)) {
         chain[k] += value.template operator()<Vec<S>>(col + k * step);
       });
     }
@@ -47,7 +47,7 @@ struct RunningSum {
 
 /// Evaluates the group and sums it over rows, columns or both; a mean divides by their number.
 template <class G, int root, class S>
-__attribute__((noinline)) void reduce_forward_loop(const Context<S>& context, S* out) {
+__attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& context, S* out) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
@@ -60,7 +60,7 @@ __attribute__((noinline)) void reduce_forward_loop(const Context<S>& context, S*
     };
   };
   if constexpr (Grp::target() == Spread::one) {
-    RunningSum<S> sum;
+    RunningSum<S, Grp::costly() ? 1 : 4> sum;
     if constexpr (Grp::flat()) {
       sum.add(rows * cols, row_of(0));
     } else {
@@ -69,7 +69,7 @@ __attribute__((noinline)) void reduce_forward_loop(const Context<S>& context, S*
     *out = scale * sum.total();
   } else if constexpr (Grp::target() == Spread::column) {
     for (Index row = 0; row < rows; ++row) {
-      RunningSum<S> sum;
+      RunningSum<S, Grp::costly() ? 1 : 4> sum;
       sum.add(cols, row_of(row));
       out[row] = scale * sum.total();
     }

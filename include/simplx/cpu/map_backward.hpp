@@ -128,7 +128,7 @@ struct MapBackward {
     });
   }
 
-  __attribute__((noinline)) static void run(const Context<S>& context) {
+  __attribute__((noinline, flatten)) static void run(const Context<S>& context) {
     MapBackward self(context);
     const Index rows = context.rows_of(Grp::shape);
     if constexpr (Grp::flat()) {
