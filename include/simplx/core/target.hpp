@@ -11,7 +11,20 @@
 ///     simplx::Trainer<model>                 what one writes
 ///     simplx::avx512::Trainer<model>         what the linker sees
 ///
-/// Objects of the library cannot cross between such units; the linker names the function that is missing.
+/// Objects of the library cannot cross between such units; the linker names the function that is missing. What is not
+/// of the library has one name for all of them, of which the linker keeps the first. Therefore such a program
+///
+/// - links the plainest unit first,
+/// - defines EIGEN_MAX_ALIGN_BYTES=64 for all units, since Eigen allocates by the alignment of the flags, and memory
+///   that it takes in one unit's way and frees in another's is lost (clang -O2: a crash),
+/// - opens a namespace of its own inline functions and models with `inline SIMPLX_TARGET`, as the library does.
+///
+/// tests/consumer/mixed_targets is one. The name follows the widest vectors; flags that differ in less (-mbmi2, -mtune)
+/// give one name, so such units must run on the same machines.
+
+#if defined(SIMPLX_SINGLE_INCLUDE)
+#error "simplx: single_include/simplx.hpp is the whole library; include either it or headers of include/simplx, not both"
+#endif
 
 #if defined(__AVX512F__)
 #define SIMPLX_TARGET avx512

@@ -1,0 +1,12437 @@
+// SPDX-License-Identifier: MIT
+//
+// simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit. sha256 of the headers: ea4421996d474035
+//
+//   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
+//
+// The umbrella header with all it includes. simplx/io and simplx/report, which need more than Eigen, are not part of it:
+// a program that wants them takes include/ instead, and all headers from there.
+#pragma once
+
+#if defined(SIMPLX_TARGET)
+#error "simplx: this file is the whole library; include either it or headers of include/simplx, not both"
+#endif
+
+#include <Eigen/Core>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <new>
+#include <numbers>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// ---- simplx/core/target.hpp
+
+/// \file simplx/core/target.hpp
+/// The inline namespace that holds the library: one name for each instruction set it can be compiled for.
+///
+/// The kernels are inline functions. Were two translation units with different -march flags to share their names,
+/// the linker would keep one of the two at random, and a program meant for every machine would stop at the first
+/// instruction that is missing. With the set in every symbol both live in one binary, each its own:
+///
+///     simplx::Trainer<model>                 what one writes
+///     simplx::avx512::Trainer<model>         what the linker sees
+///
+/// Objects of the library cannot cross between such units; the linker names the function that is missing. What is not
+/// of the library has one name for all of them, of which the linker keeps the first. Therefore such a program
+///
+/// - links the plainest unit first,
+/// - defines EIGEN_MAX_ALIGN_BYTES=64 for all units, since Eigen allocates by the alignment of the flags, and memory
+///   that it takes in one unit's way and frees in another's is lost (clang -O2: a crash),
+/// - opens a namespace of its own inline functions and models with `inline SIMPLX_TARGET`, as the library does.
+///
+/// tests/consumer/mixed_targets is one. The name follows the widest vectors; flags that differ in less (-mbmi2, -mtune)
+/// give one name, so such units must run on the same machines.
+
+#if defined(SIMPLX_SINGLE_INCLUDE)
+#error "simplx: single_include/simplx.hpp is the whole library; include either it or headers of include/simplx, not both"
+#endif
+
+#if defined(__AVX512F__)
+#define SIMPLX_TARGET avx512
+#elif defined(__AVX2__) && defined(__FMA__)
+#define SIMPLX_TARGET avx2_fma
+#elif defined(__AVX2__)
+#define SIMPLX_TARGET avx2
+#elif defined(__AVX__)
+#define SIMPLX_TARGET avx
+#elif defined(__SSE2__)
+#define SIMPLX_TARGET sse2
+#elif defined(__ARM_FEATURE_SVE)
+#define SIMPLX_TARGET sve
+#elif defined(__ARM_NEON)
+#define SIMPLX_TARGET neon
+#else
+#define SIMPLX_TARGET portable
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {}
+
+// ---- simplx/core/shape.hpp
+
+/// \file simplx/core/shape.hpp
+/// Shapes: the number of columns is always static, the rows are static or counted by a named axis.
+///
+/// One row count is not enough: a decoder has one row per token, a classifier one per sequence, a regression
+/// one per sample. A shape therefore names the axis its rows run along, and the counts come at run time.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+using Index = std::ptrdiff_t;
+
+/// What the rows of a value count. `fixed` rows are known at compile time.
+enum class Axis : signed char { fixed, tokens, sequences, labelled, batch };
+inline constexpr int axis_count = 5;
+
+/// Rows and columns of a value. For `Axis::fixed`, `rows` is their number; otherwise `rows` is 0.
+struct Shape {
+  Axis axis = Axis::fixed;
+  Index rows = 1;
+  Index cols = 1;
+
+  constexpr bool operator==(const Shape&) const = default;
+  constexpr bool is_fixed() const { return axis == Axis::fixed; }
+  /// Elements for each row of the axis; all elements of a fixed shape.
+  constexpr Index columns() const { return is_fixed() ? rows * cols : cols; }
+};
+
+constexpr Shape fixed_shape(Index rows, Index cols) { return {Axis::fixed, rows, cols}; }
+constexpr Shape rows_of(Axis axis, Index cols) { return {axis, 0, cols}; }
+
+/// How many rows each axis has in one evaluation: `Rows{.tokens = 1024, .sequences = 8}`.
+struct Rows {
+  Index tokens = 0;
+  Index sequences = 1;
+  Index labelled = 0;
+  Index batch = 0;
+  Index longest_sequence = 0;  ///< 0 if all sequences are equally long
+
+  constexpr Index count(Axis axis) const {
+    switch (axis) {
+      case Axis::tokens: return tokens;
+      case Axis::sequences: return sequences;
+      case Axis::labelled: return labelled;
+      case Axis::batch: return batch;
+      case Axis::fixed: break;
+    }
+    return 1;
+  }
+  /// Tokens of the longest sequence.
+  constexpr Index longest() const { return longest_sequence ? longest_sequence : (tokens + sequences - 1) / sequences; }
+};
+
+/// One sequence of that many tokens, for `arena_bytes<model>(tokens{128})`.
+struct tokens {
+  Index count = 0;
+  constexpr operator Rows() const { return {.tokens = count}; }
+};
+
+/// Packed sequences: sequence s occupies the rows offsets[s] .. offsets[s + 1].
+struct Segments {
+  const Index* offsets = nullptr;
+  Index count = 0;
+};
+
+/// What a reduction sums: all rows of a column, all columns of a row, everything.
+enum class Over : signed char { rows, columns, all };
+
+/// What a backward kernel does with a gradient: not wanted, first writer, later writer.
+enum class Write : signed char { skip, store, accumulate };
+
+constexpr Index round_up(Index value, Index multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+}  // namespace simplx
+
+// ---- simplx/core/text.hpp
+
+/// \file simplx/core/text.hpp
+/// Short texts that may be template arguments: the names of ops and of parameters.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A text of fewer than `capacity` characters, stored in place.
+///
+/// Errors  a longer text is not a constant expression: "a name is too long"
+template <int capacity>
+struct Text {
+  char chars[capacity]{};
+
+  constexpr Text() = default;
+  constexpr Text(const char* text) {
+    int length = 0;
+    while (text[length]) {
+      if (length + 1 >= capacity) throw "simplx: a name is too long; shorten it";
+      chars[length] = text[length];
+      ++length;
+    }
+  }
+
+  constexpr bool empty() const { return chars[0] == 0; }
+  constexpr int size() const {
+    int length = 0;
+    while (length < capacity && chars[length]) ++length;
+    return length;
+  }
+  constexpr std::string_view view() const { return {chars, static_cast<std::size_t>(size())}; }
+
+  constexpr bool operator==(const Text& other) const {
+    for (int i = 0; i < capacity; ++i) {
+      if (chars[i] != other.chars[i]) return false;
+      if (!chars[i]) return true;
+    }
+    return true;
+  }
+
+  /// Puts "prefix." in front: how a scope names what is made inside it.
+  constexpr void put_in_scope(const Text& prefix) {
+    const int added = prefix.size() + 1, length = size();
+    if (length + added >= capacity) throw "simplx: a name with its scopes is too long; shorten it";
+    for (int i = length; i >= 0; --i) chars[i + added] = chars[i];
+    for (int i = 0; i < added - 1; ++i) chars[i] = prefix.chars[i];
+    chars[added - 1] = '.';
+  }
+
+  constexpr unsigned hash() const {
+    unsigned value = 2166136261u;
+    for (int i = 0; i < capacity && chars[i]; ++i) value = (value ^ static_cast<unsigned char>(chars[i])) * 16777619u;
+    return value;
+  }
+};
+
+/// Identifies an op: `op<"matmul">`.
+using Tag = Text<24>;
+/// Names a parameter, a constant, an input, a probe or a stack, with its scopes.
+using Name = Text<96>;
+
+}  // namespace simplx
+
+// ---- simplx/core/expr.hpp
+
+/// \file simplx/core/expr.hpp
+/// Expressions are constexpr values: `Expr` is a trivial handle to a node made during constant evaluation.
+///
+/// Sharing is identity: `auto y = norm(x); return x + f(y) * y;` computes y once, because y is one node.
+/// The heap of a constant evaluation ends with it, so nothing of this is left in the program; Graph (graph.hpp)
+/// copies what it needs into fixed arrays. The same functions run at run time, in a debugger for instance.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+enum class Kind : signed char {
+  input,      ///< real values given at run time
+  indices,    ///< whole numbers given at run time (tokens, labels)
+  parameter,  ///< trained
+  constant,   ///< a named tensor or hyper-parameter that is not trained
+  number,     ///< a literal of the model's code
+  map,        ///< elementwise; fused with its neighbours
+  reduction,  ///< a sum over rows, columns or both; fused with the elementwise expression it sums
+  product,    ///< a matrix product; takes a map as its epilogue
+  kernel,     ///< any other op, with a forward and a backward of its own
+  outputs,    ///< the root: its arguments are the results
+  error,      ///< a broken shape rule, passed on to the root
+};
+
+/// A line of the user's code.
+struct Where {
+  const char* file = "";
+  int line = 0;
+};
+
+/// How a parameter or constant is filled before training.
+struct Init {
+  enum class Law : signed char { constant, normal, sinusoid, identity, orthogonal, normal_by_rows, alibi_slopes };
+  Law law = Law::constant;
+  double value = 0;  ///< the constant, or the standard deviation of the normal law (by rows: times sqrt(rows))
+  constexpr bool operator==(const Init&) const = default;
+};
+constexpr Init normal(double deviation) { return {Init::Law::normal, deviation}; }
+constexpr Init constant(double value) { return {Init::Law::constant, value}; }
+inline constexpr Init zeros = constant(0), ones = constant(1);
+/// Row t is sin and cos of t / 10000^(2k/d), interleaved ("Attention Is All You Need", Sec. 3.5).
+inline constexpr Init sinusoid{Init::Law::sinusoid, 0};
+inline constexpr Init identity{Init::Law::identity, 0};
+/// Uniform among matrices with orthonormal rows (columns, where those are fewer).
+inline constexpr Init orthogonal{Init::Law::orthogonal, 0};
+/// N(0, 1 / rows), which keeps the size of what it multiplies.
+inline constexpr Init normal_by_rows{Init::Law::normal_by_rows, 1};
+/// Head h of n = 2^k has slope 2^(-8 h / n), h = 1 .. n; heads beyond a power of two take every other slope of 2n
+/// heads, from the first on (Press et al. 2022, Sec. 3 and its code).
+inline constexpr Init alibi_slopes{Init::Law::alibi_slopes, 0};
+
+/// Numbers of an op that never vary: heads, flags. Read as constants by its kernels.
+struct Attributes {
+  Index integers[4]{};
+  double reals[4]{};
+  constexpr bool operator==(const Attributes&) const = default;
+};
+
+inline constexpr int max_arguments = 8;
+
+struct Node;
+struct Term;
+
+/// The block of a stack, kept as a function of the layer so that depth costs nothing until a layer is asked for.
+struct BlockMaker {
+  bool layered = false;  ///< it takes the number of the layer
+  Node* (*make)(const BlockMaker*, int layer, Node* carry) = nullptr;
+  void (*destroy)(BlockMaker*) = nullptr;
+};
+
+/// A function with a pull-back of its user's own: part 0 is the function, part 1 the pull-back.
+struct RuleMaker {
+  int operands = 0;
+  /// Makes the results of a part from its inputs: x... of the function; g, y, x... of the pull-back.
+  void (*make)(const RuleMaker*, int part, Node* const* inputs, Node** results) = nullptr;
+  void (*destroy)(RuleMaker*) = nullptr;
+};
+
+/// One value of a model. Users see `Expr`; ops and the planner see the numbered copy in Graph.
+struct Node {
+  Kind kind{};
+  Tag op{};
+  Shape shape{};
+  Attributes attributes{};
+  Where where{};
+
+  int argument_count = 0;
+  Node* arguments[max_arguments]{};
+  unsigned char reads[max_arguments]{};  ///< bit j of reads[i]: the pull-back to argument i reads argument j
+  unsigned char reads_output = 0;        ///< bit i: the pull-back to argument i reads the result
+  unsigned char passes = 0;              ///< bit i: the pull-back to argument i is the incoming gradient itself
+  bool costly = false;                   ///< of a map: rather stored than evaluated again
+  unsigned char constant_operands = 0;   ///< bit i: argument i has no gradient, so it must not be trained
+  Index saved = 0;                       ///< columns that forward saves for backward
+  Index packed = 0;                      ///< elements prepared from the parameters once per step
+
+  Name name{};            ///< of a leaf, a probe, an output or a stack
+  Init init{};            ///< of a parameter or constant
+  signed char rank = 2;   ///< of a parameter: 0 scalar, 1 vector, 2 matrix; in checkpoints
+  bool decays = false;    ///< of a parameter: weight decay applies
+  bool frozen = false;    ///< of a parameter, or of all in a stack: not trained, its backward is not compiled
+  bool stops = false;     ///< no gradient flows through
+  bool wanted = false;    ///< of an input: its gradient is wanted
+  bool carry = false;     ///< of an input: what a stack's block is given
+  bool observed = false;  ///< a probe: value and gradient stay readable
+  bool result = false;    ///< an output
+
+  BlockMaker* block = nullptr;  ///< of a stack
+  RuleMaker* rules = nullptr;   ///< of a function with its own pull-back
+
+  /// The pull-back to an argument as an expression, where there is one (ops/grad.hpp).
+  Term (*derive)(const Node*, int argument, const Term& gradient) = nullptr;
+
+  Tag rule{};  ///< of an error: the rule that was broken, and the two numbers
+  Index left = 0, right = 0;
+
+  // Every user is known to every node, so that all that is connected can be freed, dead code included.
+  Node* first_user = nullptr;
+  Node* next_user[max_arguments]{};
+
+  // Marks of the walk in progress.
+  bool depends = false;
+  int index = -1, cursor = 0;
+  Node* link = nullptr;
+};
+
+/// A value of a model: what its author computes with.
+struct Expr {
+  Node* node = nullptr;
+  constexpr Shape shape() const { return node->shape; }
+};
+
+constexpr Index width(Expr x) { return x.shape().cols; }
+
+namespace detail {
+
+/// The one place where nodes come to life.
+constexpr Node* new_node() {
+  return new Node;  // simplx: an expression made by the model, e.g. a weight, is never used: remove it or use it
+}
+
+constexpr void use(Node* user, Node* argument) {
+  const int slot = user->argument_count++;
+  user->arguments[slot] = argument;
+  user->next_user[slot] = argument->first_user;
+  argument->first_user = user;
+}
+
+constexpr Node* leaf(Kind kind, Shape shape, Where where) {
+  Node* node = new_node();
+  node->kind = kind;
+  node->shape = shape;
+  node->where = where;
+  return node;
+}
+
+constexpr Node* number(double value, Where where) {
+  Node* node = leaf(Kind::number, fixed_shape(1, 1), where);
+  node->attributes.reals[0] = value;
+  return node;
+}
+
+}  // namespace detail
+
+/// An operand together with the line it was written on. Numbers become literals.
+struct At {
+  Node* node;
+  Where where;
+  constexpr At(Expr x, const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : node(x.node), where{file, line} {}
+  constexpr At(double x, const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : node(detail::number(x, {file, line})), where{file, line} {}
+  constexpr Shape shape() const { return node->shape; }
+};
+
+// ---------------------------------------------------------------------------------------------------- leaves
+
+/// Real values given at run time under that name; their gradient is not wanted.
+constexpr Expr input(const char* name, Shape shape, const char* file = __builtin_FILE(),
+                     int line = __builtin_LINE()) {
+  Node* node = detail::leaf(Kind::input, shape, {file, line});
+  node->name = name;
+  return {node};
+}
+
+/// An input whose gradient is wanted.
+constexpr Expr variable(const char* name, Shape shape, const char* file = __builtin_FILE(),
+                        int line = __builtin_LINE()) {
+  Expr x = input(name, shape, file, line);
+  x.node->wanted = true;
+  return x;
+}
+
+/// Whole numbers given at run time, one for each row of the axis: tokens, labels.
+constexpr Expr indices(const char* name, Axis axis, const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+  Node* node = detail::leaf(Kind::indices, rows_of(axis, 1), {file, line});
+  node->name = name;
+  return {node};
+}
+
+namespace detail {
+constexpr Expr parameter(const char* name, Shape shape, int rank, Init init, Where where) {
+  Node* node = leaf(Kind::parameter, shape, where);
+  node->name = name;
+  node->rank = static_cast<signed char>(rank);
+  node->init = init;
+  node->decays = rank == 2;  // [He & Hofmann's code]: matrices decay; gains, biases and norms do not
+  return {node};
+}
+}  // namespace detail
+
+/// A trained matrix (rows, cols), multiplied from the right: x * weight("up.weight", width(x), hidden).
+constexpr Expr weight(const char* name, Index rows, Index cols, Init init = normal(0.02),
+                      const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+  return detail::parameter(name, fixed_shape(rows, cols), 2, init, {file, line});
+}
+
+/// A trained row (size), broadcast over rows: gains, biases, one number for each head.
+constexpr Expr vector(const char* name, Index size, Init init = ones, const char* file = __builtin_FILE(),
+                      int line = __builtin_LINE()) {
+  return detail::parameter(name, fixed_shape(1, size), 1, init, {file, line});
+}
+
+/// A trained number, broadcast over everything.
+constexpr Expr scalar(const char* name, Init init = ones, const char* file = __builtin_FILE(),
+                      int line = __builtin_LINE()) {
+  return detail::parameter(name, fixed_shape(1, 1), 0, init, {file, line});
+}
+
+/// A named tensor that is not trained.
+constexpr Expr fixed(const char* name, Index rows, Index cols, Init init, const char* file = __builtin_FILE(),
+                     int line = __builtin_LINE()) {
+  Node* node = detail::leaf(Kind::constant, fixed_shape(rows, cols), {file, line});
+  node->name = name;
+  node->init = init;
+  return {node};
+}
+
+/// A named number that is not trained, can be set at run time by its name and belongs to the record of a run.
+constexpr Expr hyper(const char* name, double value, const char* file = __builtin_FILE(),
+                     int line = __builtin_LINE()) {
+  Expr x = fixed(name, 1, 1, constant(value), file, line);
+  x.node->rank = 0;
+  return x;
+}
+
+// ------------------------------------------------------------------------------------------------------ ops
+
+/// The definition of an op; a specialisation for each name. See ops/elementwise.hpp and ops/norm.hpp.
+template <Tag name>
+struct op;
+
+/// What a shape rule answers: the shape of the result, or the rule that is broken and its two numbers.
+struct Checked {
+  Shape shape{};
+  Tag rule{};
+  Index left = 0, right = 0;
+  constexpr Checked(Shape s) : shape(s) {}
+  constexpr Checked(Tag broken, Index l, Index r) : rule(broken), left(l), right(r) {}
+};
+
+/// The rule that two operands break whose rows differ in axis or in number.
+constexpr Checked unequal_rows(const Shape& a, const Shape& b) {
+  if (a.axis != b.axis) return {"equal axes", static_cast<Index>(a.axis), static_cast<Index>(b.axis)};
+  return {"equal rows", a.rows, b.rows};
+}
+
+namespace detail {
+
+constexpr Node* broken(Node* node, Tag rule, Index left, Index right) {
+  node->kind = Kind::error;
+  node->rule = rule;
+  node->left = left;
+  node->right = right;
+  return node;
+}
+
+template <class Op>
+constexpr unsigned char reads_of(int argument, int count) {
+  unsigned mask = 0;
+  for (int i = 0; i < count; ++i) {
+    bool reads;
+    if constexpr (requires { Op::reads(0, 0); }) {
+      reads = Op::reads(argument, i);
+    } else {
+      reads = Op::needs_inputs;
+    }
+    mask |= static_cast<unsigned>(reads) << i;
+  }
+  return static_cast<unsigned char>(mask);
+}
+
+/// The operand that must be indices(...): lookups and labels; -1 if there is none.
+template <class Op>
+constexpr int index_operand() {
+  if constexpr (requires { Op::index_operand; }) {
+    return Op::index_operand;
+  } else {
+    return -1;
+  }
+}
+
+/// Defined in ops/term.hpp.
+template <Tag name, int count>
+constexpr Term derive(const Node* node, int argument, const Term& gradient);
+
+/// Whether an op's pull-back can be written as an expression.
+template <Tag name>
+constexpr bool derivable() {
+  using Op = op<name>;
+  return Op::kind == Kind::map || requires(const Node* node, const Term& gradient) { Op::derive(node, 0, gradient); };
+}
+
+}  // namespace detail
+
+/// Makes a node of an op.
+///
+/// Errors  a broken shape rule is recorded and reported once, by Graph, with the user's line
+template <Tag name, class... Operands>
+constexpr Expr apply(const Attributes& attributes, const Operands&... operands) {
+  static_assert(sizeof...(operands) <= max_arguments, "simplx: an op has at most eight operands; nest two of them");
+  using Op = op<name>;
+  Node* node = detail::new_node();
+  node->kind = Op::kind;
+  node->op = name;
+  node->attributes = attributes;
+  Node* first_error = nullptr;
+  const Node* index_as_number = nullptr;
+  const auto take = [&](const At& operand) {
+    if (operand.node->kind == Kind::indices && detail::index_operand<Op>() != node->argument_count) index_as_number = operand.node;
+    detail::use(node, operand.node);
+    node->where = operand.where;
+    if (!first_error && operand.node->kind == Kind::error) first_error = operand.node;
+  };
+  (take(operands), ...);
+  if (first_error) {  // an error passes through all that follows it
+    node->kind = Kind::error;
+    node->rule = first_error->rule;
+    node->left = first_error->left;
+    node->right = first_error->right;
+    node->where = first_error->where;
+    return {node};
+  }
+  if (index_as_number) return {detail::broken(node, "indices as numbers", index_as_number->where.line, 0)};
+  const Checked checked = Op::shape(attributes, operands.shape()...);
+  if (!checked.rule.empty()) return {detail::broken(node, checked.rule, checked.left, checked.right)};
+  node->shape = checked.shape;
+  constexpr int count = sizeof...(operands);
+  for (int i = 0; i < count; ++i) node->reads[i] = detail::reads_of<Op>(i, count);
+  if constexpr (detail::derivable<name>()) node->derive = &detail::derive<name, count>;
+  node->reads_output = Op::needs_output ? static_cast<unsigned char>((1u << count) - 1) : 0;
+  if constexpr (Op::kind == Kind::map || Op::kind == Kind::reduction) {
+    node->passes = Op::passes;
+    node->costly = Op::costly;
+  } else {
+    if constexpr (requires { Op::constant_operands; }) node->constant_operands = Op::constant_operands;
+    node->saved = Op::saved(attributes, operands.shape()...);
+    node->packed = Op::packed(attributes, operands.shape()...);
+  }
+  return {node};
+}
+
+/// Refuses what a module is asked to do: the rule is reported like a broken shape rule.
+constexpr Expr refuse(Tag rule, At x, Index left = 0, Index right = 0) {
+  Node* node = detail::new_node();
+  node->where = x.where;
+  detail::use(node, x.node);
+  return {detail::broken(node, rule, left, right)};
+}
+
+}  // namespace simplx
+
+// ---- simplx/core/walk.hpp
+
+/// \file simplx/core/walk.hpp
+/// Walking, scoping, comparing and freeing expressions.
+///
+/// Nodes are numbered by a walk from the root, never by creation: compilers evaluate operands in different
+/// orders, and with the order every offset of a checkpoint would change. Walks are iterative, because the
+/// depth of constant evaluation is limited.
+
+namespace simplx::inline SIMPLX_TARGET::detail {
+
+inline constexpr int unvisited = -1, entered = -2;
+
+/// Calls visit(node) for every node that root needs, arguments first. visit sets node->index (>= 0).
+template <class Visit>
+constexpr void postorder(Node* root, Visit visit) {
+  if (root->index != unvisited) return;
+  root->link = nullptr;
+  root->index = entered;
+  root->cursor = 0;
+  for (Node* top = root; top;) {
+    if (top->cursor < top->argument_count) {
+      Node* argument = top->arguments[top->cursor++];
+      if (argument->index == unvisited) {
+        argument->index = entered;
+        argument->cursor = 0;
+        argument->link = top;
+        top = argument;
+      }
+    } else {
+      Node* done = top;
+      top = top->link;
+      visit(done);
+    }
+  }
+}
+
+/// Undoes the marks of postorder.
+constexpr void clear_marks(Node* root) {
+  root->link = nullptr;
+  root->index = unvisited;
+  root->cursor = 0;
+  for (Node* top = root; top;) {
+    if (top->cursor < top->argument_count) {
+      Node* argument = top->arguments[top->cursor++];
+      if (argument->index != unvisited) {
+        argument->index = unvisited;
+        argument->cursor = 0;
+        argument->link = top;
+        top = argument;
+      }
+    } else {
+      top = top->link;
+    }
+  }
+}
+
+/// Frees all that is connected to the node: what it uses, what uses it, and so on.
+constexpr void release(Node* seed) {
+  constexpr int listed = -3;
+  Node *todo = seed, *all = nullptr;
+  seed->index = listed;
+  seed->link = nullptr;
+  const auto list = [&](Node* node) {
+    if (node && node->index != listed) {
+      node->index = listed;
+      node->link = todo;
+      todo = node;
+    }
+  };
+  while (todo) {
+    Node* node = todo;
+    todo = node->link;
+    node->link = all;
+    all = node;
+    for (int i = 0; i < node->argument_count; ++i) list(node->arguments[i]);
+    for (Node* user = node->first_user; user;) {
+      list(user);
+      int slot = 0;
+      while (user->arguments[slot] != node) ++slot;
+      user->arguments[slot] = nullptr;  // a node used twice stands twice in the list: take the next slot then
+      user = user->next_user[slot];
+    }
+  }
+  while (all) {
+    Node* node = all;
+    all = all->link;
+    if (node->block) node->block->destroy(node->block);
+    if (node->rules) node->rules->destroy(node->rules);
+    delete node;
+  }
+}
+
+/// The nth node of the walk from root.
+constexpr Node* node_at(Node* root, int wanted) {
+  int count = 0;
+  Node* found = nullptr;
+  postorder(root, [&](Node* node) {
+    if (count == wanted) found = node;
+    node->index = count++;
+  });
+  clear_marks(root);
+  return found;
+}
+
+constexpr bool takes_scope(const Node& node) {
+  return (!node.name.empty() || node.block) && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
+}
+
+/// Calls visit(node) for what a module made: the nodes of its result up to, and without, what it was given.
+template <class Visit, class... Arguments>
+constexpr void each_made(Expr result, Visit visit, const Arguments&... given) {
+  [[maybe_unused]] const auto mark = [](const auto& argument, int index) {
+    if constexpr (requires { argument.node; }) argument.node->index = index;
+  };
+  (mark(given, 0), ...);  // the walk stops there
+  int count = 0;
+  const bool fresh = result.node->index == unvisited;
+  postorder(result.node, [&](Node* node) {
+    node->index = ++count;
+    visit(node);
+  });
+  (mark(given, unvisited), ...);
+  if (fresh) {
+    result.node->index = 0;
+    clear_marks(result.node);
+  }
+}
+
+}  // namespace simplx::detail
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A module with a name: the parameters it *makes* get "name." in front, never what it is *given*.
+template <class Module>
+struct Named {
+  Name scope;
+  Module module;
+
+  template <class... Arguments>
+  constexpr Expr operator()(const Arguments&... arguments) const {
+    Expr result = module(arguments...);
+    const auto enter = [&](Node* node) {
+      if (detail::takes_scope(*node)) node->name.put_in_scope(scope);
+    };
+    detail::each_made(result, enter, arguments...);
+    return result;
+  }
+};
+
+/// named("mlp", Mlp{512})(x): the parameters made inside are mlp.up.weight, mlp.down.weight.
+template <class Module>
+constexpr Named<Module> named(const char* scope, const Module& module) {
+  return {scope, module};
+}
+
+}  // namespace simplx
+
+// ---- simplx/nn/first_layer.hpp
+
+/// \file simplx/nn/first_layer.hpp
+/// Modules that only the first layer of a stack has: the value matrix of SAS, the norm of models "without norms".
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The module in layer 0, x itself in all others.
+///
+///     named("value", at_layer(FirstLayer<Reparameterised>{}, layer))(x)
+template <class Module>
+struct FirstLayer {
+  Module module{};
+  bool here = false;
+
+  constexpr FirstLayer at(int layer) const { return {module, layer == 0}; }
+  constexpr Expr operator()(Expr x) const { return here ? module(x) : x; }
+};
+
+/// A module as it is in one layer of a stack; most are the same in all.
+template <class Module>
+constexpr Module at_layer(const Module& module, int layer) {
+  if constexpr (requires { module.at(layer); }) {
+    return module.at(layer);
+  } else {
+    return module;
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/simd.hpp
+
+/// \file simplx/cpu/simd.hpp
+/// Vectors of the build's instruction set, by the portable vector extensions of g++ and clang.
+///
+/// Everything here also takes a plain float or double as a vector of one lane, so that an elementwise rule
+/// written once runs over vectors and over the elements that are left at the end of a row.
+///
+/// What the library needs of the compiler: IEEE arithmetic. With -ffast-math (or -Ofast) infinities and NaNs
+/// are assumed away, masks and stopping on a broken loss no longer work, and training goes wrong silently.
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+#if defined(__AVX512F__)
+inline constexpr int vector_bytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int vector_bytes = 32;
+#else
+inline constexpr int vector_bytes = 16;
+#endif
+
+/// Elements of a vector; numbers that are not built in (dual.hpp) go one by one.
+template <class S>
+inline constexpr int lanes = std::is_arithmetic_v<S> ? vector_bytes / static_cast<int>(sizeof(S)) : 1;
+
+namespace detail {
+template <class S>
+struct VecOf {
+  using type = S;
+};
+template <class S>
+  requires std::is_arithmetic_v<S>
+struct VecOf<S> {
+  typedef S type __attribute__((vector_size(vector_bytes)));
+};
+}  // namespace detail
+
+template <class S>
+using Vec = typename detail::VecOf<S>::type;
+
+namespace detail {
+template <class V, bool single = std::is_arithmetic_v<V>>
+struct LaneOf {
+  using type = V;
+};
+template <class V>
+  requires requires(V& v) { v[0]; }
+struct LaneOf<V, false> {
+  using type = std::remove_cvref_t<decltype(std::declval<V&>()[0])>;
+};
+}  // namespace detail
+
+/// The element type of a vector, or the type itself.
+template <class V>
+using Lane = typename detail::LaneOf<V>::type;
+
+/// Reads sizeof(V) bytes, aligned or not.
+template <class V, class S>
+__attribute__((always_inline)) inline V load(const S* place) {
+  V value;
+  std::memcpy(&value, place, sizeof value);
+  return value;
+}
+
+template <class V, class S>
+__attribute__((always_inline)) inline void store(S* place, V value) {
+  std::memcpy(place, &value, sizeof value);
+}
+
+/// The same number in every lane.
+template <class V, class S>
+__attribute__((always_inline)) inline V splat(S number) {
+  if constexpr (std::is_same_v<V, Lane<V>>) {
+    return static_cast<V>(number);
+  } else {
+    return static_cast<Lane<V>>(number) - V{};  // + would turn -0 into 0 and cost an addition
+  }
+}
+
+/// A constant of an op's rule, as a number of the rule's type: a float, a vector, a dual number, a formula.
+template <class V>
+__attribute__((always_inline)) constexpr V literal(double number) {
+  if constexpr (requires { V{}[0]; }) {
+    return static_cast<Lane<V>>(number) - V{};
+  } else {
+    return static_cast<V>(number);
+  }
+}
+
+/// Lane by lane, `yes` where the condition holds.
+template <class Condition, class V>
+  requires requires(Condition c, V v) { c ? v : v; }
+__attribute__((always_inline)) inline V select(Condition condition, V yes, V no) {
+  return condition ? yes : no;
+}
+
+namespace detail {
+/// Makes g++ forget that a vector is a constant: else it compares with zero and masks instead of taking the maximum.
+template <class V>
+__attribute__((always_inline)) inline void hide_constant([[maybe_unused]] V& v) {
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__CUDACC__)
+  if constexpr (!std::is_arithmetic_v<V>) asm("" : "+v"(v));
+#endif
+}
+}  // namespace detail
+
+/// The larger one, lane by lane, in one instruction; `b` if either is NaN.
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline V max(V a, V b) {
+  detail::hide_constant(a), detail::hide_constant(b);
+  return a > b ? a : b;
+}
+
+/// The smaller one, lane by lane, in one instruction; `b` if either is NaN.
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline V min(V a, V b) {
+  detail::hide_constant(a), detail::hide_constant(b);
+  return a < b ? a : b;
+}
+
+/// The sum of all lanes, pairwise.
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline Lane<V> sum(V v) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return v;
+  } else {
+    constexpr int count = sizeof(V) / sizeof(Lane<V>);
+    Lane<V> part[count];
+    std::memcpy(part, &v, sizeof v);
+    for (int half = count / 2; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) part[i] += part[i + half];
+    }
+    return part[0];
+  }
+}
+
+/// The largest lane.
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline Lane<V> largest(V v) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return v;
+  } else {
+    constexpr int count = sizeof(V) / sizeof(Lane<V>);
+    Lane<V> part[count];
+    std::memcpy(part, &v, sizeof v);
+    for (int half = count / 2; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) part[i] = part[i] > part[i + half] ? part[i] : part[i + half];
+    }
+    return part[0];
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/gemm.hpp
+
+/// \file simplx/cpu/gemm.hpp
+/// Matrix products on one core: one register-tiled kernel with strides known at compile time.
+///
+/// A tile of `tile_rows` x `tile_vectors` accumulators stays in registers over the whole inner dimension;
+/// weights are packed into panels as wide as the tile, so that the kernel reads them in order. The epilogue is
+/// applied to the accumulators before they are stored. Static strides are what makes it reach the peak: with
+/// run-time strides the same code runs at half of it.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A stride or size that the compiler knows.
+template <Index value>
+using Static = std::integral_constant<Index, value>;
+
+/// The epilogue that changes nothing.
+struct NoEpilogue {
+  template <class V>
+  __attribute__((always_inline)) V operator()(V accumulator, Index, Index) const {
+    return accumulator;
+  }
+};
+
+// 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
+inline constexpr int tile_rows = 6;
+inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
+
+template <class S>
+inline constexpr Index panel_width = tile_vectors * lanes<S>;
+
+namespace detail {
+
+/// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors.
+template <int rows, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow, class Epilogue>
+__attribute__((always_inline)) inline void tile(Index inner, const S* a, ARow a_row, ACol a_col, const S* b,
+                                                BRow b_row, S* c, CRow c_row, const Epilogue& epilogue, Index row,
+                                                Index col) {
+  using V = Vec<S>;
+  constexpr int L = lanes<S>;
+  V sums[rows][vectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 16
+    for (int j = 0; j < vectors; ++j) sums[i][j] = V{};
+  }
+  for (Index p = 0; p < inner; ++p) {
+    V right[vectors];
+#pragma GCC unroll 16
+    for (int j = 0; j < vectors; ++j) right[j] = load<V>(b + j * L);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      const V left = splat<V>(a[i * a_row]);
+#pragma GCC unroll 16
+      for (int j = 0; j < vectors; ++j) sums[i][j] += left * right[j];
+    }
+    a += a_col;
+    b += b_row;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 16
+    for (int j = 0; j < vectors; ++j) {
+      V value = epilogue(sums[i][j], row + i, col + j * L);
+      S* place = c + i * c_row + j * L;
+      if constexpr (mode == Write::accumulate) value += load<V>(place);
+      store(place, value);
+    }
+  }
+}
+
+/// What is left below the last full tile, by halves: 4, 2, 1 rows.
+template <int rows, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow, class Epilogue>
+__attribute__((always_inline)) inline void row_tail(Index left, Index inner, const S* a, ARow a_row, ACol a_col,
+                                                    const S* b, BRow b_row, S* c, CRow c_row,
+                                                    const Epilogue& epilogue, Index row, Index col) {
+  if constexpr (rows > 0) {
+    if (left & rows) {
+      tile<rows, vectors, mode>(inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, row, col);
+      a += rows * a_row;
+      c += rows * c_row;
+      row += rows;
+    }
+    row_tail<rows / 2, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, row, col);
+  }
+}
+
+constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows > 2 ? 2 : 1; }
+
+}  // namespace detail
+
+/// All rows of one panel of columns: c (rows, vectors * lanes) at `col`.
+template <int rows_per_tile, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow,
+          class Epilogue>
+__attribute__((always_inline)) inline void panel(Index rows, Index inner, const S* a, ARow a_row, ACol a_col,
+                                                 const S* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
+                                                 Index col) {
+  Index i = 0;
+  for (; i + rows_per_tile <= rows; i += rows_per_tile) {
+    detail::tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
+                                               epilogue, i, col);
+  }
+  if (i < rows) {
+    detail::row_tail<detail::half_below(rows_per_tile), vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col,
+                                                                       b, b_row, c + i * c_row, c_row, epilogue, i,
+                                                                       col);
+  }
+}
+
+/// Elements of a packed (K, N) matrix.
+template <Index K, Index N, class S>
+inline constexpr Index packed_size = K * N;
+
+/// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end.
+///
+/// Cost    one pass
+template <Index K, Index N, class S>
+void pack(const S* matrix, S* packed) {
+  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
+  constexpr Index wide = panel_width<S>;
+  const auto copy = [&]<Index width>(Static<width>, Index col) {
+    for (Index p = 0; p < K; ++p) {
+      std::memcpy(packed, matrix + p * N + col, width * sizeof(S));
+      packed += width;
+    }
+  };
+  constexpr Index whole = N / wide * wide;
+  for (Index col = 0; col < whole; col += wide) copy(Static<wide>{}, col);
+  for (Index col = whole; col < N; col += lanes<S>) copy(Static<lanes<S>>{}, col);
+}
+
+/// Packs the transpose (K, N) of an (N, K) matrix.
+///
+/// Cost    one pass, in blocks that fit the first-level cache
+template <Index K, Index N, class S>
+void pack_transposed(const S* matrix, S* packed) {
+  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
+  constexpr Index wide = panel_width<S>, block = 16;
+  const auto copy = [&]<Index width>(Static<width>, Index col) {
+    for (Index begin = 0; begin < K; begin += block) {
+      const Index end = begin + block < K ? begin + block : K;
+      for (Index q = 0; q < width; ++q) {
+        for (Index p = begin; p < end; ++p) packed[p * width + q] = matrix[(col + q) * K + p];
+      }
+    }
+    packed += K * width;
+  };
+  constexpr Index whole = N / wide * wide;
+  for (Index col = 0; col < whole; col += wide) copy(Static<wide>{}, col);
+  for (Index col = whole; col < N; col += lanes<S>) copy(Static<lanes<S>>{}, col);
+}
+
+/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>.
+///
+/// Cost    2 rows K N FLOPs
+template <Index K, Index N, Write mode, class S, class Epilogue>
+__attribute__((noinline)) void gemm(Index rows, const S* a, const S* packed, S* c, const Epilogue& epilogue) {
+  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide;
+  for (Index col = 0; col < whole; col += wide) {
+    panel<tile_rows, tile_vectors, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{},
+                                         c + col, Static<N>{}, epilogue, col);
+  }
+  if constexpr (whole < N) {
+    for (Index col = whole; col < N; col += lanes<S>) {
+      panel<8, 1, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<lanes<S>>{}, c + col,
+                        Static<N>{}, epilogue, col);
+    }
+  }
+}
+
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds rows * 64 elements.
+///
+/// Cost    2 rows K N FLOPs, and one pass over dy; dw is read and written once for every 256 rows, since more
+///         rows of x than that fall out of the cache before the next tile needs them
+template <Index K, Index N, class S>
+__attribute__((noinline)) void gemm_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch) {
+  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, most = 256;
+  const Index blocks = (rows + most - 1) / most;
+  for (Index block = 0; block < blocks; ++block) {
+    const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
+    const S* left = x + begin * K;
+    const S* right = dy + begin * N;
+    for (Index col = 0; col < whole; col += wide) {
+      for (Index p = 0; p < count; ++p) std::memcpy(scratch + p * wide, right + p * N + col, wide * sizeof(S));
+      panel<tile_rows, tile_vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
+                                                        Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col);
+    }
+    if constexpr (whole < N) {
+      for (Index col = whole; col < N; col += lanes<S>) {
+        panel<8, 1, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
+                                       Static<N>{}, NoEpilogue{}, col);
+      }
+    }
+  }
+}
+
+/// c (rows, N) (=|+=) a (rows, inner) * b (inner, N) with any strides; rows and inner are known at run time.
+template <Index N, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
+__attribute__((always_inline)) inline void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col,
+                                                        const S* b, BRow b_row, S* c, CRow c_row) {
+  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
+  constexpr int L = lanes<S>;
+  constexpr Index pairs = N / (2 * L) * (2 * L);
+  constexpr int rows_of_two = vector_bytes == 64 ? 8 : 6;  // 8 x 2 accumulators spill the 16 registers of AVX2
+  for (Index col = 0; col < pairs; col += 2 * L) {
+    panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row, NoEpilogue{}, col);
+  }
+  if constexpr (pairs < N) {
+    panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row, NoEpilogue{}, pairs);
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/transpose.hpp
+
+/// \file simplx/cpu/transpose.hpp
+/// Transposing a group of rows, so that each row becomes a lane: square blocks of vectors, in log2(lanes) rounds.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// The lanes of a and b alternately, from lane `begin` on.
+template <int begin, class V, int... lane>
+__attribute__((always_inline)) inline V interleave(V a, V b, std::integer_sequence<int, lane...>) {
+  constexpr int count = sizeof...(lane);
+#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector)
+  return __builtin_shufflevector(a, b, (begin + lane / 2 + lane % 2 * count)...);
+#else
+  V result{};
+  for (int i = 0; i < count; ++i) result[i] = i % 2 ? b[begin + i / 2] : a[begin + i / 2];
+  return result;
+#endif
+}
+
+/// Transposes lanes<S> vectors: each round interleaves the first half of them with the second.
+template <class S>
+__attribute__((always_inline)) inline void transpose_vectors(Vec<S>* rows) {
+  constexpr int count = lanes<S>;
+  constexpr auto sequence = std::make_integer_sequence<int, count>();
+#pragma GCC unroll 16
+  for (int round = 1; round < count; round *= 2) {
+    Vec<S> mixed[count];
+#pragma GCC unroll 16
+    for (int i = 0; i < count / 2; ++i) {
+      mixed[2 * i] = interleave<0>(rows[i], rows[i + count / 2], sequence);
+      mixed[2 * i + 1] = interleave<count / 2>(rows[i], rows[i + count / 2], sequence);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < count; ++i) rows[i] = mixed[i];
+  }
+}
+
+}  // namespace detail
+
+/// target(e, i) = factor * source(i, e).
+///
+/// Shapes  source (rows, width), rows <= group -> target (width, group), zero in the columns beyond `rows`
+/// Errors  needs a width and a group that are multiples of lanes<S>
+template <int width, int group, class S, class RowStride>
+void transpose_group(Index rows, S factor, const S* source, RowStride stride, S* target) {
+  static_assert(width % lanes<S> == 0 && group % lanes<S> == 0,
+                "simplx: rows are transposed in whole vectors: width and group must be multiples of lanes<S>");
+  using V = Vec<S>;
+  constexpr int count = lanes<S>;
+  for (int lane = 0; lane < group; lane += count) {
+    for (int begin = 0; begin < width; begin += count) {
+      V block[count];
+#pragma GCC unroll 16
+      for (int i = 0; i < count; ++i) {
+        block[i] = lane + i < rows ? V(load<V>(source + (lane + i) * stride + begin) * factor) : V{};
+      }
+      detail::transpose_vectors<S>(block);
+#pragma GCC unroll 16
+      for (int i = 0; i < count; ++i) store(target + (begin + i) * group + lane, block[i]);
+    }
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/matrix_vector.hpp
+
+/// \file simplx/cpu/matrix_vector.hpp
+/// Products of a matrix and a vector, A (rows, K) row after row in memory:
+///
+///     y = A w          as many rows at a time as a vector has lanes, whose partial sums are added up together
+///     w += A^T g       four vectors of columns at a time, which stay in registers
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// Lane i of the result is the sum of vector i, of lanes<S> vectors, which are used up.
+template <class S>
+__attribute__((always_inline)) inline Vec<S> lane_sums(Vec<S>* vectors) {
+  constexpr int count = lanes<S>;
+  constexpr auto sequence = std::make_integer_sequence<int, count>();
+#pragma GCC unroll 16
+  for (int half = count / 2; half > 0; half /= 2) {
+#pragma GCC unroll 16
+    for (int i = 0; i < half; ++i) {
+      const Vec<S> a = vectors[i], b = vectors[i + half];
+      vectors[i] = interleave<0>(a, b, sequence) + interleave<count / 2>(a, b, sequence);
+    }
+  }
+  return vectors[0];
+}
+
+/// The product of a row and a vector: its whole vectors lane by lane, and the elements that are left.
+template <Index K, class S>
+struct RowProduct {
+  Vec<S> vectors{};
+  S rest = S(0);
+
+  __attribute__((always_inline)) RowProduct(const S* row, const S* w) {
+    constexpr Index whole = K / lanes<S> * lanes<S>;
+    for (Index k = 0; k < whole; k += lanes<S>) vectors += load<Vec<S>>(row + k) * load<Vec<S>>(w + k);
+    for (Index k = whole; k < K; ++k) rest += row[k] * w[k];
+  }
+};
+
+/// w[0 .. vectors * lanes) += A^T g for those columns of A.
+template <Index K, int vectors, class S>
+__attribute__((always_inline)) inline void add_columns(Index rows, const S* a, const S* g, S* w) {
+  constexpr Index step = lanes<S>;
+  Vec<S> sums[2][vectors]{};  // of even and odd rows, which need not wait for each other
+  const auto add = [&](Index row, Vec<S>* to) __attribute__((always_inline)) {
+    const Vec<S> factor = splat<Vec<S>>(g[row]);
+#pragma GCC unroll 16
+    for (int v = 0; v < vectors; ++v) to[v] += factor * load<Vec<S>>(a + row * K + v * step);
+  };
+  Index row = 0;
+  for (; row + 2 <= rows; row += 2) add(row, sums[0]), add(row + 1, sums[1]);
+  if (row < rows) add(row, sums[0]);
+#pragma GCC unroll 16
+  for (int v = 0; v < vectors; ++v) store(w + v * step, Vec<S>(load<Vec<S>>(w + v * step) + (sums[0][v] + sums[1][v])));
+}
+
+}  // namespace detail
+
+/// y = A w.
+///
+/// Shapes  A (rows, K), w (K), y (rows)
+/// Cost    2 rows K FLOPs, one pass over A
+template <Index K, class S>
+__attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w, S* y) {
+  constexpr Index group = lanes<S>;
+  Index row = 0;
+  for (; row + group <= rows; row += group) {
+    Vec<S> sums[group];
+    S rest[group];
+#pragma GCC unroll 16
+    for (Index i = 0; i < group; ++i) {
+      const detail::RowProduct<K, S> product(a + (row + i) * K, w);
+      sums[i] = product.vectors;
+      rest[i] = product.rest;
+    }
+    Vec<S> total = detail::lane_sums<S>(sums);
+    if constexpr (K % group != 0) total += load<Vec<S>>(rest);
+    store(y + row, total);
+  }
+  for (; row < rows; ++row) {
+    const detail::RowProduct<K, S> product(a + row * K, w);
+    y[row] = sum(product.vectors) + product.rest;
+  }
+}
+
+/// w += A^T g.
+///
+/// Shapes  A (rows, K), g (rows), w (K)
+/// Cost    2 rows K FLOPs; reads A once, a stripe of columns after the other
+template <Index K, class S>
+__attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
+  constexpr Index step = lanes<S>, wide = 4 * step, whole = K / step * step, widest = K / wide * wide;
+  if (rows == 0) return;  // there may be no A
+  for (Index k = 0; k < widest; k += wide) detail::add_columns<K, 4>(rows, a + k, g, w + k);
+  for (Index k = widest; k < whole; k += step) detail::add_columns<K, 1>(rows, a + k, g, w + k);
+  if constexpr (whole < K) {
+    S sums[K - whole]{};
+    for (Index row = 0; row < rows; ++row) {
+      for (Index k = whole; k < K; ++k) sums[k - whole] += a[row * K + k] * g[row];
+    }
+    for (Index k = whole; k < K; ++k) w[k] += sums[k - whole];
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/core/info.hpp
+
+/// \file simplx/core/info.hpp
+/// The numbered graph: what remains of a model once the compiler has evaluated it.
+///
+/// Node i of a graph of N nodes only refers to nodes below i; node N - 1 is the root, whose arguments are the
+/// outputs. `Info` is what the planner reads (fuse.hpp, plan.hpp), `Label` what kernels and people read.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Columns on each axis: a size in memory before the row counts are known.
+struct Columns {
+  Index on[axis_count]{};
+
+  constexpr Index& operator[](Axis axis) { return on[static_cast<int>(axis)]; }
+  constexpr Index operator[](Axis axis) const { return on[static_cast<int>(axis)]; }
+  constexpr Columns& operator+=(const Columns& other) {
+    for (int i = 0; i < axis_count; ++i) on[i] += other.on[i];
+    return *this;
+  }
+  constexpr void raise_to(const Columns& other) {
+    for (int i = 0; i < axis_count; ++i) on[i] = std::max(on[i], other.on[i]);
+  }
+  constexpr bool operator==(const Columns&) const = default;
+};
+
+/// Tensors of a flat buffer start at multiples of this many elements.
+inline constexpr Index alignment = 16;
+
+struct Info {
+  Kind kind{};
+  Shape shape{};
+  int argument_count = 0;
+  int arguments[max_arguments]{};
+  unsigned char reads[max_arguments]{};
+  unsigned char reads_output = 0;
+  unsigned char passes = 0;  ///< bit i: the pull-back to argument i is the incoming gradient itself
+  bool costly = false;       ///< of a map: rather stored than evaluated again
+  bool carry = false;        ///< the input of a stack's block
+  bool wanted_input = false;
+  bool frozen = false;  ///< a parameter that is not trained
+  bool stops = false;   ///< no gradient flows through
+  bool observed = false;
+  bool result = false;
+  bool stack = false;
+  bool own_rule = false;   ///< a function with its user's own pull-back
+  Columns saved{};         ///< kept columns that forward fills for backward
+  Columns workspace{};     ///< temporary columns during its forward and backward
+  Index parameters = 0;    ///< elements in the flat buffer of parameters, padding included
+  Index trained = 0;       ///< the same without padding: what a person counts
+  Index constants = 0;     ///< elements in the buffer of constants
+  Index packed = 0;        ///< elements prepared from the parameters
+
+  constexpr bool executes() const { return looped() || kind == Kind::product || kind == Kind::kernel; }
+  /// Evaluated element by element, in a group with its neighbours.
+  constexpr bool looped() const { return kind == Kind::map || kind == Kind::reduction; }
+};
+
+/// The shape over which a group is evaluated: of a reduction, what it reduces.
+constexpr Shape loop_shape(const Info* info, int root) {
+  return info[info[root].kind == Kind::reduction ? info[root].arguments[0] : root].shape;
+}
+
+struct Label {
+  Tag op{};
+  Attributes attributes{};
+  Name name{};
+  Init init{};
+  signed char rank = 0;
+  bool decays = false;
+  Where where{};
+};
+
+template <int count>
+struct Flat {
+  Info info[count]{};
+  Label label[count]{};
+};
+
+/// What is learned from a first walk: the number of nodes, or what is wrong with the model.
+struct Summary {
+  int count = 0;
+  Tag rule{};
+  Index left = 0, right = 0;
+  Where where{};
+};
+
+namespace detail {
+
+/// Whether a node is a module that is evaluated again in backward: its name is the scope of what it made.
+constexpr bool is_recomputed(const Node& node) { return node.block && node.attributes.integers[1] != 0; }
+
+constexpr bool needs_own_name(const Node& node) {
+  const bool names_layers = node.block && !is_recomputed(node);
+  const bool is_input = (node.kind == Kind::input && !node.carry) || node.kind == Kind::indices;
+  return is_input || node.kind == Kind::parameter || node.kind == Kind::constant || names_layers ||
+         node.op == Tag("dropout");
+}
+
+constexpr Summary summarise(Node* root) {
+  Summary summary;
+  const auto complain = [&](Tag rule, Index left, Index right, Where where) {
+    if (!summary.rule.empty()) return;
+    summary.rule = rule;
+    summary.left = left;
+    summary.right = right;
+    summary.where = where;
+  };
+  if (root->kind == Kind::error) complain(root->rule, root->left, root->right, root->where);
+  if (!summary.rule.empty()) return summary;
+  constexpr int buckets = 64;
+  Node* bucket[buckets]{};  // names seen, chained by link, which a visited node no longer needs
+  postorder(root, [&](Node* node) {
+    node->index = summary.count++;
+    node->depends = (node->kind == Kind::parameter && !node->frozen) || (node->kind == Kind::input && node->wanted);
+    for (int i = 0; i < node->argument_count && !node->stops; ++i) {
+      node->depends |= node->arguments[i]->depends;
+      if (node->arguments[i]->depends && (node->constant_operands >> i & 1)) complain("constant operand", i, 0, node->where);
+    }
+    if (!needs_own_name(*node)) return;
+    Node*& first = bucket[node->name.hash() % buckets];
+    for (Node* other = first; other; other = other->link) {
+      if (other->name == node->name) complain("one name", other->where.line, node->where.line, node->where);
+    }
+    node->link = first;
+    first = node;
+  });
+  clear_marks(root);
+  return summary;
+}
+
+template <int count>
+constexpr Flat<count> flatten(Node* root) {
+  Flat<count> flat;
+  int next = 0;
+  postorder(root, [&](Node* node) {
+    node->index = next++;
+    Info& info = flat.info[node->index];
+    Label& label = flat.label[node->index];
+    info.kind = node->kind;
+    info.shape = node->shape;
+    info.argument_count = node->argument_count;
+    for (int i = 0; i < node->argument_count; ++i) {
+      info.arguments[i] = node->arguments[i]->index;
+      info.reads[i] = node->reads[i];
+    }
+    info.reads_output = node->reads_output;
+    info.passes = node->passes;
+    info.costly = node->costly;
+    info.carry = node->carry;
+    info.wanted_input = node->wanted;
+    info.frozen = node->frozen;
+    info.stops = node->stops;
+    info.observed = node->observed;
+    info.result = node->result;
+    info.stack = node->block != nullptr;
+    info.own_rule = node->rules != nullptr;
+    const Shape& shape = node->shape;
+    info.saved[shape.axis] = shape.is_fixed() ? round_up(node->saved * shape.rows, alignment) : node->saved;
+    info.packed = node->packed;
+    if (node->kind == Kind::parameter) {
+      info.trained = node->shape.columns();
+      info.parameters = round_up(info.trained, alignment);
+    }
+    if (node->kind == Kind::constant) info.constants = round_up(node->shape.columns(), alignment);
+    label = {node->op, node->attributes, node->name, node->init, node->rank, node->decays, node->where};
+  });
+  clear_marks(root);
+  return flat;
+}
+
+}  // namespace detail
+}  // namespace simplx
+
+// ---- simplx/core/context.hpp
+
+/// \file simplx/core/context.hpp
+/// What a kernel is handed at run time: a handful of pointers and counts, trivially copyable, by value.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+inline constexpr int max_inputs = 8, max_outputs = 8;
+
+/// From what dropout draws: masks depend on nothing else, so that threads, micro-batches and recomputation agree.
+struct Randomness {
+  bool training = false;      ///< otherwise nothing is dropped
+  std::uint64_t key = 0;      ///< of the seed and the step
+  std::uint64_t layer = 0;    ///< of the layer in its stack
+  Index first_sequence = 0;   ///< number of the first sequence (or row) among those of the whole step
+};
+
+/// Memory of one evaluation. Offsets are constants of the graph: address = base[axis] + columns * stride[axis].
+template <class S>
+struct Context {
+  const S* parameters = nullptr;
+  const S* packed = nullptr;     ///< what kernels prepared from the parameters
+  const S* constants = nullptr;
+  S* gradients = nullptr;        ///< of the parameters; backward adds to them
+  S* kept[axis_count]{};
+  S* temporary[axis_count]{};
+  S* scratch = nullptr;          ///< of the op that runs, nothing survives in it
+
+  Index rows[axis_count]{};
+  Index stride[axis_count]{};    ///< rows rounded up, so that every buffer is aligned; 1 on the fixed axis
+  Segments segments{};           ///< where the sequences of Axis::tokens begin
+  Index longest = 0;             ///< tokens of the longest sequence
+  Randomness random{};
+
+  const void* inputs[max_inputs]{};
+  S* input_gradients[max_inputs]{};
+  S* outputs[max_outputs]{};
+  S* output_gradients[max_outputs]{};  ///< seeded by the caller; backward may overwrite them
+
+  Index rows_of(const Shape& shape) const {
+    return shape.is_fixed() ? shape.rows : rows[static_cast<int>(shape.axis)];
+  }
+};
+
+/// Row counts as they are seen by kernels; axes of length 0 take no memory.
+template <class S>
+void set_rows(Context<S>& context, const Rows& rows) {
+  for (int i = 0; i < axis_count; ++i) {
+    const Axis axis = static_cast<Axis>(i);
+    context.rows[i] = rows.count(axis);
+    context.stride[i] = axis == Axis::fixed ? 1 : round_up(context.rows[i], alignment);
+  }
+}
+
+/// Elements of a region of that many columns.
+constexpr Index elements(const Columns& columns, const Rows& rows) {
+  Index total = 0;
+  for (int i = 0; i < axis_count; ++i) {
+    const Axis axis = static_cast<Axis>(i);
+    total += columns.on[i] * (axis == Axis::fixed ? 1 : round_up(rows.count(axis), alignment));
+  }
+  return total;
+}
+
+}  // namespace simplx
+
+// ---- simplx/core/layers.hpp
+
+/// \file simplx/core/layers.hpp
+/// Evaluating a model and the layers of its stacks; telling equal layers from different ones.
+///
+/// A stack keeps its block, not its layers. Layers whose graphs are equal, adjacent or not, share one
+/// instantiation, so that compile time depends on the number of *distinct* layers and not on depth. Initial
+/// values are no part of the comparison: a layer may begin elsewhere without being another program.
+
+namespace simplx::inline SIMPLX_TARGET::detail {
+
+/// Wraps a result: a copy that fusion turns into "the last op writes there".
+constexpr Node* output_of(Node* value, const char* name) {
+  if (value->kind == Kind::error) return value;
+  Node* node = new_node();
+  node->kind = Kind::map;
+  node->op = "output";
+  node->name = name;
+  node->shape = value->shape;
+  node->where = value->where;
+  node->result = true;
+  node->passes = 1;
+  use(node, value);
+  return node;
+}
+
+constexpr void add_output(Node* root, Node* value, const char* name) {
+  Node* output = output_of(value, name);
+  if (output->kind == Kind::error && root->kind != Kind::error) {
+    root->kind = Kind::error;
+    root->rule = output->rule;
+    root->left = output->left;
+    root->right = output->right;
+    root->where = output->where;
+  }
+  use(root, output);
+}
+
+struct AnyField {
+  template <class T>
+  constexpr operator T() const;
+};
+
+/// Calls take(field, name) for the expression, or for each of an aggregate of two to four expressions.
+template <class Result, class Take>
+constexpr void each_result(const Result& result, Take take) {
+  using A = AnyField;
+  static_assert(std::is_same_v<Result, Expr> ||
+                    (std::is_aggregate_v<Result> && !requires { Result{A{}, A{}, A{}, A{}, A{}}; }),
+                "simplx: a model returns an Expr, or an aggregate of two to four of them");
+  if constexpr (std::is_same_v<Result, Expr>) {
+    take(result, "output");
+  } else if constexpr (requires { Result{A{}, A{}, A{}, A{}}; }) {
+    const auto& [a, b, c, d] = result;
+    take(a, "output0"), take(b, "output1"), take(c, "output2"), take(d, "output3");
+  } else if constexpr (requires { Result{A{}, A{}, A{}}; }) {
+    const auto& [a, b, c] = result;
+    take(a, "output0"), take(b, "output1"), take(c, "output2");
+  } else if constexpr (requires { Result{A{}, A{}}; }) {
+    const auto& [a, b] = result;
+    take(a, "output0"), take(b, "output1");
+  } else {
+    const auto& [a] = result;
+    take(a, "output0");
+  }
+}
+
+/// A model's expressions, alive until the end of this object.
+struct Evaluated {
+  Node* root;  ///< Kind::outputs, or Kind::error
+  constexpr ~Evaluated() { release(root); }
+};
+
+template <class Model>
+constexpr Evaluated evaluate(const Model& model) {
+  Node* root = new_node();
+  root->kind = Kind::outputs;
+  each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
+  return {root};
+}
+
+/// The carry of a stack's block: the value that goes from layer to layer.
+constexpr Node* new_carry(Shape shape, Where where) {
+  Node* carry = leaf(Kind::input, shape, where);
+  carry->name = "carry";
+  carry->wanted = carry->carry = true;
+  return carry;
+}
+
+/// One layer of a stack, alive until the end of this object.
+struct Layer {
+  Node* root;
+  Node* carry;
+  constexpr ~Layer() {
+    // carry may be unconnected to the root when the block ignores it
+    Node* hub = new_node();
+    use(hub, root);
+    use(hub, carry);
+    release(hub);
+  }
+};
+
+constexpr Layer layer_of(const Node* stack, int layer) {
+  Node* carry = new_carry(stack->shape, stack->where);
+  Node* root = new_node();
+  root->kind = Kind::outputs;
+  Node* value = stack->block->make(stack->block, layer, carry);
+  if (value->kind != Kind::error && !(value->shape == stack->shape)) {
+    Node* wrong = new_node();
+    wrong->where = stack->where;
+    use(wrong, value);
+    value = broken(wrong, "block width", value->shape.cols, stack->shape.cols);
+  }
+  if (stack->frozen) {
+    each_made(Expr{value}, [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; }, Expr{carry});
+  }
+  add_output(root, value, "output");
+  return {root, carry};
+}
+
+/// A part of a function with its own pull-back, on inputs of its own; alive until the end of this object.
+struct RulePart {
+  Node* root;
+  Node* hub;
+  constexpr ~RulePart() { release(hub); }
+};
+
+constexpr RulePart rule_part(const Node* node, int part) {
+  Node* inputs[max_arguments + 2]{};
+  Node* results[max_arguments]{};
+  const int operands = node->argument_count, first = part == 0 ? 0 : 2;
+  const auto give = [&](int i, const Shape& shape, const char* name) {
+    inputs[i] = leaf(Kind::input, shape, node->where);
+    inputs[i]->name = name;
+    inputs[i]->wanted = false;
+  };
+  constexpr const char* names[] = {"x0", "x1", "x2", "x3", "x4", "x5"};
+  if (part == 1) give(0, node->shape, "gradient"), give(1, node->shape, "result");
+  for (int i = 0; i < operands; ++i) give(first + i, node->arguments[i]->shape, names[i]);
+  node->rules->make(node->rules, part, inputs, results);
+  int given = 0;
+  while (given < max_arguments && results[given]) ++given;
+  if (part == 1 && given != operands) {
+    Node* wrong = new_node();
+    wrong->where = node->where;
+    for (int i = 0; i < given; ++i) use(wrong, results[i]);
+    for (int i = 0; i < operands; ++i) results[i] = wrong;
+    broken(wrong, "pull-back count", given, operands);
+  }
+  Node* root = new_node();
+  root->kind = Kind::outputs;
+  for (int i = 0; i < (part == 0 ? 1 : operands); ++i) {
+    const Shape& expected = part == 0 ? node->shape : node->arguments[i]->shape;
+    if (results[i]->kind != Kind::error && !(results[i]->shape == expected)) {
+      Node* wrong = new_node();
+      wrong->where = node->where;
+      use(wrong, results[i]);
+      results[i] = broken(wrong, "pull-back shape", results[i]->shape.columns(), expected.columns());
+    }
+    add_output(root, results[i], part == 0 ? "result" : names[i]);
+  }
+  Node* hub = new_node();
+  use(hub, root);
+  Node* last = hub;  // inputs that a part ignores are freed with the rest
+  for (int i = 0; i < first + operands; ++i) {
+    if (last->argument_count == max_arguments) {
+      Node* more = new_node();
+      use(more, last);
+      last = more;
+    }
+    use(last, inputs[i]);
+  }
+  return {root, hub};
+}
+
+// --------------------------------------------------------------------------------------- equality of graphs
+
+/// The nodes of a graph in the order of the walk, linked and numbered.
+struct Chain {
+  Node* head = nullptr;
+  int count = 0;
+  std::uint64_t hash = 14695981039346656037ull;
+};
+
+constexpr Chain chain_of(Node* root) {
+  Chain chain;
+  Node* last = nullptr;
+  postorder(root, [&](Node* node) {
+    node->index = chain.count++;
+    node->link = nullptr;
+    (last ? last->link : chain.head) = node;
+    last = node;
+    const auto mix = [&](std::uint64_t value) { chain.hash = (chain.hash ^ value) * 1099511628211ull; };
+    mix(static_cast<std::uint64_t>(node->shape.rows));
+    mix(static_cast<std::uint64_t>(node->shape.cols));
+    mix(static_cast<std::uint64_t>(node->attributes.integers[0]));
+    mix(std::bit_cast<std::uint64_t>(node->attributes.reals[0]));
+    mix(node->op.hash());
+    for (int i = 0; i < node->argument_count; ++i) mix(static_cast<std::uint64_t>(node->arguments[i]->index));
+  });
+  return chain;
+}
+
+constexpr void unnumber(const Chain& chain) {
+  for (Node* node = chain.head; node; node = node->link) node->index = unvisited;
+}
+
+constexpr bool same_graph(Node* a, Node* b);
+
+/// Equal but for initial values and source lines.
+constexpr bool same_node(const Node& a, const Node& b) {
+  if (a.kind != b.kind || !(a.shape == b.shape) || a.argument_count != b.argument_count || !(a.op == b.op) ||
+      !(a.attributes == b.attributes) || !(a.name == b.name) || a.rank != b.rank || a.decays != b.decays ||
+      a.wanted != b.wanted || a.frozen != b.frozen || a.stops != b.stops || a.observed != b.observed ||
+      !a.block != !b.block) {
+    return false;
+  }
+  for (int i = 0; i < a.argument_count; ++i) {
+    if (a.arguments[i]->index != b.arguments[i]->index) return false;
+  }
+  if (!a.rules != !b.rules) return false;
+  for (int part = 0; a.rules && part < 2; ++part) {
+    const RulePart x = rule_part(&a, part), y = rule_part(&b, part);
+    if (!same_graph(x.root, y.root)) return false;
+  }
+  if (!a.block) return true;
+  const int layers = a.block->layered || b.block->layered ? static_cast<int>(a.attributes.integers[0]) : 1;
+  for (int layer = 0; layer < layers; ++layer) {
+    const Layer x = layer_of(&a, layer), y = layer_of(&b, layer);
+    if (!same_graph(x.root, y.root)) return false;
+  }
+  return true;
+}
+
+/// The number of the first node that differs, or -1.
+constexpr int first_difference(const Chain& a, const Chain& b) {
+  int index = 0;
+  Node *x = a.head, *y = b.head;
+  for (; x && y; x = x->link, y = y->link, ++index) {
+    if (!same_node(*x, *y)) return index;
+  }
+  return x || y ? index : -1;
+}
+
+constexpr bool same_chain(const Chain& a, const Chain& b) {
+  return a.count == b.count && a.hash == b.hash && first_difference(a, b) < 0;
+}
+
+constexpr bool same_graph(Node* a, Node* b) {
+  const Chain x = chain_of(a), y = chain_of(b);
+  const bool same = same_chain(x, y);
+  unnumber(x), unnumber(y);
+  return same;
+}
+
+// ------------------------------------------------------------------------------------- grouping equal layers
+
+/// which[l]: the distinct graph of layer l; representative[k]: the first layer with graph k.
+template <int layers>
+struct Grouping {
+  int which[layers]{};
+  int representative[layers]{};
+  int distinct = 0;
+};
+
+/// Evaluations are limited in length, so a long stack is grouped in several, each continuing the one before.
+inline constexpr int layers_per_evaluation = 24;
+
+template <int layers>
+constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> groups, int begin, int end) {
+  if (!stack->block->layered) {
+    groups.distinct = 1;
+    return groups;
+  }
+  struct Kept {
+    Layer* layer = nullptr;
+    Chain chain{};
+  };
+  Kept* kept = new Kept[layers + 1]{};
+  const auto build = [&](int slot, int layer) {
+    kept[slot].layer = new Layer(layer_of(stack, layer));
+    kept[slot].chain = chain_of(kept[slot].layer->root);
+  };
+  for (int k = 0; k < groups.distinct; ++k) build(k, groups.representative[k]);
+  for (int layer = begin; layer < end; ++layer) {
+    const int candidate = groups.distinct;
+    build(candidate, layer);
+    int same = candidate - 1;
+    while (same >= 0 && !same_chain(kept[same].chain, kept[candidate].chain)) --same;
+    if (same < 0) {
+      same = candidate;
+      groups.representative[groups.distinct++] = layer;
+    } else {
+      delete kept[candidate].layer;
+    }
+    groups.which[layer] = same;
+  }
+  for (int k = 0; k < groups.distinct; ++k) delete kept[k].layer;
+  delete[] kept;
+  return groups;
+}
+
+}  // namespace simplx::detail
+
+// ---- simplx/core/fuse.hpp
+
+/// \file simplx/core/fuse.hpp
+/// First half of the plan: which gradients are wanted, which maps become one loop, in which order all runs.
+///
+/// A *group* is a set of maps of one shape evaluated together, element by element: its root is stored (a
+/// reduction as root: summed), its members are locals. A map joins the group of its users when all of them are in one group of its shape; so a
+/// group is convex and every value is computed once. A matrix product that only one group uses becomes that
+/// group's first operand: the group is its epilogue, applied to the accumulators in registers.
+///
+/// Cost    linear in nodes and arguments
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Members of a group at most: its values live in registers and on the stack.
+inline constexpr int max_group = 64;
+
+template <int capacity>
+struct Fusion {
+  bool wanted[capacity]{};       ///< a gradient flows through this node
+  int group[capacity]{};         ///< of a map or reduction: the root of its group; otherwise -1
+  int epilogue_of[capacity]{};   ///< of a group's root: the product it finishes, or -1
+  int finished_by[capacity]{};   ///< of a product: the root of its epilogue, or -1
+  int order[capacity]{};         ///< nodes that run, first to last
+  int steps = 0;
+  int step_of[capacity]{};       ///< when a node is computed; -1 for leaves
+
+  // Per root: members (ascending, the root last) and leaves (operands from outside), in pools.
+  int member_begin[capacity]{}, member_end[capacity]{};
+  int leaf_begin[capacity]{}, leaf_end[capacity]{};
+  int members[capacity]{};
+  int leaves[capacity * 3]{};
+};
+
+namespace detail {
+
+/// Arguments of all maps together: an upper bound for the pool of leaves would be 8 per node; maps have at most 3.
+template <int capacity>
+constexpr void collect_group(const Info* info, int root, Fusion<capacity>& plan, int (&stamp)[capacity],
+                             int& next_leaf) {
+  plan.leaf_begin[root] = next_leaf;
+  for (int m = plan.member_begin[root]; m < plan.member_end[root]; ++m) {
+    const Info& node = info[plan.members[m]];
+    for (int a = 0; a < node.argument_count; ++a) {
+      const int argument = node.arguments[a];
+      if (plan.group[argument] == root || stamp[argument] == root + 1) continue;
+      stamp[argument] = root + 1;
+      plan.leaves[next_leaf++] = argument;
+    }
+  }
+  plan.leaf_end[root] = next_leaf;
+}
+
+}  // namespace detail
+
+template <int capacity>
+constexpr Fusion<capacity> fuse(const Info* info, int count) {
+  Fusion<capacity> plan;
+  constexpr int nobody = -1, several = -2;
+  int user_group[capacity]{};  // the group of all users, nobody or several
+  int group_size[capacity]{};
+  bool reached[capacity]{};  // a gradient comes from a result
+
+  for (int i = 0; i < count; ++i) {
+    plan.group[i] = plan.epilogue_of[i] = plan.finished_by[i] = plan.step_of[i] = -1;
+    user_group[i] = nobody;
+    const Info& node = info[i];
+    const bool trains = node.parameters > 0 && !node.frozen;  // a parameter, or a stack's layers
+    plan.wanted[i] = trains || (node.kind == Kind::input && node.wanted_input);
+    for (int a = 0; a < node.argument_count; ++a) plan.wanted[i] |= plan.wanted[node.arguments[a]];
+    if (node.kind == Kind::indices || node.stops) plan.wanted[i] = false;
+  }
+
+  for (int i = count - 1; i >= 0; --i) {  // users first: they have higher numbers
+    const Info& node = info[i];
+    reached[i] |= node.result || node.kind == Kind::outputs;
+    if (node.executes()) plan.wanted[i] &= reached[i];
+    for (int a = 0; a < node.argument_count; ++a) reached[node.arguments[a]] |= plan.wanted[i];
+    if (node.looped()) {
+      const int root = user_group[i];
+      const bool joins = root >= 0 && node.kind == Kind::map && !node.observed && !node.result &&
+                         loop_shape(info, root) == node.shape && group_size[root] < max_group;
+      plan.group[i] = joins ? root : i;
+      ++group_size[plan.group[i]];
+    }
+    for (int a = 0; a < node.argument_count; ++a) {
+      int& seen = user_group[node.arguments[a]];
+      const int mine = node.looped() ? plan.group[i] : several;
+      seen = seen == nobody || seen == mine ? mine : several;
+    }
+  }
+
+  // Members in ascending order: count, then fill (a counting sort by root).
+  int next_member = 0;
+  for (int i = 0; i < count; ++i) {
+    if (plan.group[i] != i) continue;
+    plan.member_begin[i] = plan.member_end[i] = next_member;
+    next_member += group_size[i];
+  }
+  for (int i = 0; i < count; ++i) {
+    if (plan.group[i] >= 0) plan.members[plan.member_end[plan.group[i]]++] = i;
+  }
+
+  int stamp[capacity]{}, next_leaf = 0;
+  for (int i = 0; i < count; ++i) {
+    if (plan.group[i] != i) continue;
+    detail::collect_group<capacity>(info, i, plan, stamp, next_leaf);
+    if (info[i].kind == Kind::reduction) continue;  // a product is stored before it is summed
+    for (int l = plan.leaf_begin[i]; l < plan.leaf_end[i]; ++l) {
+      const int leaf = plan.leaves[l];
+      if (info[leaf].kind == Kind::product && user_group[leaf] == i && info[leaf].shape == info[i].shape &&
+          leaf > plan.epilogue_of[i]) {
+        plan.epilogue_of[i] = leaf;
+      }
+    }
+    if (plan.epilogue_of[i] >= 0) plan.finished_by[plan.epilogue_of[i]] = i;
+  }
+
+  for (int i = 0; i < count; ++i) {
+    if (!info[i].executes() || (plan.group[i] >= 0 && plan.group[i] != i) || plan.finished_by[i] >= 0) continue;
+    plan.order[plan.steps] = i;
+    plan.step_of[i] = plan.steps++;
+  }
+  for (int i = 0; i < count; ++i) {
+    if (plan.group[i] >= 0) plan.step_of[i] = plan.step_of[plan.group[i]];
+    if (plan.finished_by[i] >= 0) plan.step_of[i] = plan.step_of[plan.finished_by[i]];
+  }
+  return plan;
+}
+
+}  // namespace simplx
+
+// ---- simplx/core/plan.hpp
+
+/// \file simplx/core/plan.hpp
+/// Second half of the plan: what backward reads, who writes a gradient first, which gradients share memory.
+///
+/// Three static facts remove most of the memory traffic of reverse mode. A value is kept only if a pull-back
+/// reads it. The first writer of a gradient stores and later ones accumulate, so no gradient is ever zeroed.
+/// A gradient that flows unchanged through a sum *is* the incoming one, and an elementwise pull-back may
+/// overwrite what it reads, as long as nobody else still needs that memory.
+///
+/// Times of the backward pass: the step of node e is `2 * (steps - 1 - step_of[e])`, for a product that the
+/// step's group finishes one later. Everything here is an ordinary loop, near-linear in the number of nodes,
+/// and also runs at run time, where tests plan random graphs by the million.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <int capacity>
+struct Plan {
+  // What backward reads.
+  bool kept[capacity]{};            ///< the value survives until backward
+  bool recomputed[capacity]{};      ///< a group's member that backward evaluates again
+  bool leaf_read[capacity * 3]{};   ///< beside Fusion::leaves: backward reads this operand
+
+  // Who writes gradients.
+  Write leaf_write[capacity * 3]{};                ///< beside Fusion::leaves
+  bool leaf_cleared[capacity * 3]{};               ///< its gradient is set to zero before the step
+  Write argument_write[capacity][max_arguments]{}; ///< of products and kernels
+  bool argument_cleared[capacity][max_arguments]{};
+  int shares[capacity]{};           ///< the node in whose gradient buffer this one's gradient lies
+  bool idle[capacity]{};            ///< of a group's root: its pull-back writes nothing
+  bool in_place = false;            ///< of a block: the carry's gradient ends where the output's was
+
+  // When gradients live (times of the backward pass).
+  int first_write[capacity]{}, second_write[capacity]{}, last_write[capacity]{}, read_time[capacity]{};
+};
+
+inline constexpr int never = 1 << 30;
+
+namespace detail {
+
+template <int capacity>
+constexpr int backward_time(const Info* info, const Fusion<capacity>& fusion, int node) {
+  if (info[node].observed) return never;         // stays readable
+  if (fusion.step_of[node] < 0) return never;    // inputs, parameters: read by the caller
+  const int time = 2 * (fusion.steps - 1 - fusion.step_of[node]);
+  return fusion.finished_by[node] >= 0 ? time + 1 : time;
+}
+
+/// Marks what the pull-backs of a step read: kept values, and members of groups to be evaluated again. The loop of a
+/// sum stores nothing else, so there a costly member is kept in passing.
+template <int capacity>
+constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int step_node, Plan<capacity>& plan) {
+  const auto reads_of = [&](int node, auto mark_argument, auto mark_result) {
+    for (int a = 0; a < info[node].argument_count; ++a) {
+      const bool trains = info[node].stack;  // layers read what they are given for their parameters, too
+      if (!fusion.wanted[info[node].arguments[a]] && !trains) continue;
+      for (int b = 0; b < info[node].argument_count; ++b) {
+        if (info[node].reads[a] >> b & 1) mark_argument(info[node].arguments[b]);
+      }
+      if (info[node].reads_output >> a & 1) mark_result(node);
+    }
+  };
+  const auto keep = [&](int node) { plan.kept[node] = true; };
+  if (!info[step_node].looped()) {
+    reads_of(step_node, keep, keep);
+    return;
+  }
+  const int root = step_node;
+  const auto mark = [&](int node) {
+    if (fusion.group[node] == root && !(info[node].costly && info[root].kind == Kind::reduction)) {
+      plan.recomputed[node] = true;
+    } else {
+      keep(node);
+    }
+  };
+  for (int m = fusion.member_end[root] - 1; m >= fusion.member_begin[root]; --m) {
+    const int member = fusion.members[m];
+    reads_of(member, mark, [&](int node) { node == root ? keep(node) : mark(node); });
+    if (!plan.recomputed[member]) continue;
+    for (int a = 0; a < info[member].argument_count; ++a) mark(info[member].arguments[a]);
+  }
+  for (int l = fusion.leaf_begin[root]; l < fusion.leaf_end[root]; ++l) {
+    for (int m = fusion.member_begin[root]; m < fusion.member_end[root] && !plan.leaf_read[l]; ++m) {
+      const Info& member = info[fusion.members[m]];
+      for (int b = 0; b < member.argument_count; ++b) {
+        if (member.arguments[b] != fusion.leaves[l]) continue;
+        bool read = plan.recomputed[fusion.members[m]];
+        for (int a = 0; a < member.argument_count; ++a) {
+          read |= fusion.wanted[member.arguments[a]] && (member.reads[a] >> b & 1);
+        }
+        plan.leaf_read[l] |= read;
+      }
+    }
+  }
+  if (fusion.epilogue_of[root] >= 0) reads_of(fusion.epilogue_of[root], keep, keep);
+}
+
+/// Notes a write to a node's gradient; true for the first.
+template <int capacity>
+constexpr bool note_write(int node, int time, Plan<capacity>& plan) {
+  const bool first = plan.first_write[node] == never;
+  if (first) {
+    plan.first_write[node] = time;
+  } else if (plan.second_write[node] == never) {
+    plan.second_write[node] = time;
+  }
+  plan.last_write[node] = time;
+  return first;
+}
+
+template <int capacity>
+constexpr void plan_arguments(const Info* info, const Fusion<capacity>& fusion, int node, int time,
+                              Plan<capacity>& plan) {
+  const Info& op = info[node];
+  for (int a = 0; a < op.argument_count; ++a) {
+    const int argument = op.arguments[a];
+    if (!fusion.wanted[argument]) continue;
+    bool repeated = false, seen = false;
+    for (int b = 0; b < op.argument_count; ++b) repeated |= b != a && op.arguments[b] == argument;
+    for (int b = 0; b < a; ++b) seen |= op.arguments[b] == argument;
+    const bool first = !seen && note_write(argument, time, plan);
+    const bool stores = first && !repeated && !info[argument].shape.is_fixed();
+    plan.argument_write[node][a] = stores ? Write::store : Write::accumulate;
+    plan.argument_cleared[node][a] = first && !stores && info[argument].kind != Kind::parameter;
+  }
+  if (op.stack) note_write(node, time, plan);  // layers use the incoming gradient as their own memory
+}
+
+template <int capacity>
+constexpr void plan_leaves(const Info* info, const Fusion<capacity>& fusion, int root, int time,
+                           Plan<capacity>& plan) {
+  const Shape shape = loop_shape(info, root);
+  for (int l = fusion.leaf_begin[root]; l < fusion.leaf_end[root]; ++l) {
+    const int leaf = fusion.leaves[l];
+    if (!fusion.wanted[leaf]) continue;
+    const bool first = note_write(leaf, time, plan) && info[leaf].kind != Kind::parameter;
+    const bool reduced = info[leaf].shape.is_fixed() && !(info[leaf].shape == shape);
+    plan.leaf_write[l] = first && !reduced ? Write::store : Write::accumulate;
+    plan.leaf_cleared[l] = first && reduced;
+  }
+}
+
+/// Whether the incoming gradient reaches the leaf unchanged, along a single path of sums.
+template <int capacity>
+constexpr bool passes_unchanged(const Info* info, const Fusion<capacity>& fusion, int root, int leaf) {
+  for (int node = leaf; node != root;) {
+    int user = -1, slot = 0, uses = 0;
+    for (int m = fusion.member_begin[root]; m < fusion.member_end[root]; ++m) {
+      const Info& member = info[fusion.members[m]];
+      for (int a = 0; a < member.argument_count; ++a) {
+        if (member.arguments[a] == node) user = fusion.members[m], slot = a, ++uses;
+      }
+    }
+    if (uses != 1 || !(info[user].passes >> slot & 1)) return false;
+    node = user;
+  }
+  return true;
+}
+
+/// Lets leaves of a step use the memory of the incoming gradient, where nobody else still needs it.
+template <int capacity>
+constexpr void plan_sharing(const Info* info, const Fusion<capacity>& fusion, int root, int now,
+                            int (&next_sharer)[capacity], int (&sharers)[capacity], Plan<capacity>& plan) {
+  const int home = plan.shares[root];
+  const auto forget_the_past = [&] {
+    int* link = &sharers[home];
+    while (*link >= 0) {
+      if (plan.read_time[*link] <= now) {
+        *link = next_sharer[*link];
+      } else {
+        link = &next_sharer[*link];
+      }
+    }
+  };
+  const auto may_join = [&](int leaf) {
+    for (int other = sharers[home]; other >= 0; other = next_sharer[other]) {
+      const bool other_changes = plan.last_write[other] > now && plan.second_write[other] != never;
+      const int change = std::max(plan.second_write[other], now);
+      if (other_changes && plan.read_time[leaf] >= change) return false;
+      if (plan.second_write[leaf] != never && plan.read_time[other] >= plan.second_write[leaf]) return false;
+    }
+    return true;
+  };
+  forget_the_past();
+  bool all_unchanged = true, overwritten = false;
+  for (int pass = 0; pass < 2; ++pass) {  // unchanged gradients first: any number of them may share
+    for (int l = fusion.leaf_begin[root]; l < fusion.leaf_end[root]; ++l) {
+      const int leaf = fusion.leaves[l];
+      const Info& node = info[leaf];
+      if (!fusion.wanted[leaf]) continue;
+      const bool unchanged = passes_unchanged(info, fusion, root, leaf);
+      if (unchanged != (pass == 0)) continue;
+      const bool owns_gradient = node.executes() || (node.carry && info[home].result);
+      const bool candidate = owns_gradient && !node.observed && node.shape == info[root].shape &&
+                             plan.first_write[leaf] == now && plan.shares[leaf] == leaf;
+      const bool joins = candidate && (unchanged ? may_join(leaf) : sharers[home] < 0 && !overwritten);
+      if (joins) {
+        plan.shares[leaf] = home;
+        next_sharer[leaf] = sharers[home];
+        sharers[home] = leaf;
+        if (unchanged) {
+          plan.leaf_write[l] = Write::skip;
+        } else {
+          overwritten = true;
+        }
+      }
+      all_unchanged &= joins && unchanged;
+    }
+  }
+  plan.idle[root] = all_unchanged;
+}
+
+}  // namespace detail
+
+template <int capacity>
+constexpr Plan<capacity> make_plan(const Info* info, int count, const Fusion<capacity>& fusion) {
+  Plan<capacity> plan;
+  int next_sharer[capacity]{}, sharers[capacity]{};
+  for (int i = 0; i < count; ++i) {
+    plan.shares[i] = i;
+    plan.first_write[i] = plan.second_write[i] = never;
+    plan.last_write[i] = -1;
+    plan.read_time[i] = detail::backward_time(info, fusion, i);
+    sharers[i] = next_sharer[i] = -1;
+    plan.kept[i] = info[i].observed;
+    if (info[i].result) plan.first_write[i] = -1;  // the caller seeds it
+  }
+  for (int s = fusion.steps - 1; s >= 0; --s) {
+    const int node = fusion.order[s];
+    if (!fusion.wanted[node]) continue;
+    const int time = 2 * (fusion.steps - 1 - s);
+    detail::plan_reads(info, fusion, node, plan);
+    if (info[node].looped()) {
+      detail::plan_leaves(info, fusion, node, time, plan);
+      const int product = fusion.epilogue_of[node];
+      if (product >= 0 && fusion.wanted[product]) detail::plan_arguments(info, fusion, product, time + 1, plan);
+    } else {
+      detail::plan_arguments(info, fusion, node, time, plan);
+    }
+  }
+  for (int s = fusion.steps - 1; s >= 0; --s) {
+    const int node = fusion.order[s];
+    if (!fusion.wanted[node] || info[node].kind != Kind::map) continue;
+    const int home = plan.shares[node];
+    if (info[node].observed) sharers[home] = node;  // its gradient has to stay as it is
+    detail::plan_sharing(info, fusion, node, 2 * (fusion.steps - 1 - s), next_sharer, sharers, plan);
+  }
+  for (int i = 0; i < count; ++i) {
+    if (info[i].carry) plan.in_place = plan.shares[i] != i;
+  }
+  return plan;
+}
+
+}  // namespace simplx
+
+// ---- simplx/core/layout.hpp
+
+/// \file simplx/core/layout.hpp
+/// Where everything lies: offsets in columns, so that the layout does not depend on the number of rows.
+///
+/// An activation of width C takes C columns on its axis; its address is base + columns * rows(axis). There are
+/// two regions for each axis: *kept*, what backward reads, and *temporary*, placed first-fit over the time a
+/// value or gradient is alive. Forward and backward use the temporary region one after the other.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <int capacity>
+struct Layout {
+  Index value[capacity]{};               ///< columns; in the kept region if the plan keeps the value
+  Index gradient[capacity]{};            ///< columns; kept region for probes
+  Columns saved[capacity]{};             ///< kept columns that forward leaves for backward
+  Columns forward_workspace[capacity]{}; ///< temporary columns of a stack
+  Columns backward_workspace[capacity]{};
+  Index parameter[capacity]{}, constant[capacity]{}, packed[capacity]{};  ///< elements
+  int input[capacity]{}, output[capacity]{};                             ///< numbers, in order
+
+  Columns kept{}, temporary{};
+  Index parameters = 0, trained = 0, constants = 0, packed_elements = 0;
+  int inputs = 0, outputs = 0;
+};
+
+namespace detail {
+
+/// First-fit allocation of intervals; the list of holes stays short and sorted.
+template <int capacity>
+struct Holes {
+  Index begin[capacity + 1]{}, end[capacity + 1]{};
+  int count = 0;
+  Index top = 0;
+
+  constexpr void erase(int hole) {
+    --count;
+    for (int i = hole; i < count; ++i) begin[i] = begin[i + 1], end[i] = end[i + 1];
+  }
+  constexpr Index take(Index size) {
+    for (int i = 0; i < count; ++i) {
+      const bool last = end[i] == top;
+      if (end[i] - begin[i] < size && !last) continue;
+      const Index at = begin[i];
+      begin[i] += size;
+      if (begin[i] >= end[i]) {
+        top = std::max(top, at + size);
+        erase(i);
+      }
+      return at;
+    }
+    top += size;
+    return top - size;
+  }
+  constexpr void give_back(Index at, Index size) {
+    int i = 0;
+    while (i < count && begin[i] < at) ++i;
+    const bool joins_left = i > 0 && end[i - 1] == at, joins_right = i < count && begin[i] == at + size;
+    if (joins_left && joins_right) {
+      end[i - 1] = end[i];
+      erase(i);
+    } else if (joins_left) {
+      end[i - 1] = at + size;
+    } else if (joins_right) {
+      begin[i] = at;
+    } else {
+      for (int k = count++; k > i; --k) begin[k] = begin[k - 1], end[k] = end[k - 1];
+      begin[i] = at, end[i] = at + size;
+    }
+  }
+};
+
+/// Places what is alive from a time to a time, given in the order of the starts.
+template <int capacity>
+struct Placer {
+  static constexpr int times = 2 * capacity + 4, slots = 3 * capacity;
+  struct Tenant {
+    Axis axis;
+    Index at, size;
+    int next;
+  };
+  Holes<slots> holes[axis_count]{};
+  Tenant tenants[slots]{};
+  int first_leaving[times]{};
+  int count = 0, now = 0;
+
+  constexpr Placer() {
+    for (int& first : first_leaving) first = -1;
+  }
+  constexpr void advance(int time) {
+    for (; now < time; ++now) {  // what was alive up to `now` leaves before the next time
+      for (int t = first_leaving[now]; t >= 0; t = tenants[t].next) {
+        holes[static_cast<int>(tenants[t].axis)].give_back(tenants[t].at, tenants[t].size);
+      }
+    }
+  }
+  constexpr Index place(int from, int until, Axis axis, Index size) {
+    advance(from);
+    const Index at = holes[static_cast<int>(axis)].take(size);
+    until = std::min(std::max(until, from), times - 1);
+    tenants[count] = {axis, at, size, first_leaving[until]};
+    first_leaving[until] = count++;
+    return at;
+  }
+  constexpr Columns place(int from, int until, const Columns& sizes) {
+    Columns at;
+    for (int i = 0; i < axis_count; ++i) {
+      if (sizes.on[i]) at.on[i] = place(from, until, static_cast<Axis>(i), sizes.on[i]);
+    }
+    return at;
+  }
+  constexpr Columns top() const {
+    Columns sizes;
+    for (int i = 0; i < axis_count; ++i) sizes.on[i] = holes[i].top;
+    return sizes;
+  }
+};
+
+}  // namespace detail
+
+/// Whether a node has a buffer of its own for its value, in the arena.
+template <int capacity>
+constexpr bool stores_value(const Info* info, const Fusion<capacity>& fusion, const Plan<capacity>& plan, int node) {
+  if (!info[node].executes() || info[node].result) return false;
+  if (fusion.group[node] >= 0) return fusion.group[node] == node || plan.kept[node];
+  return fusion.finished_by[node] < 0 || plan.kept[node];
+}
+
+/// The same for its gradient.
+template <int capacity>
+constexpr bool stores_gradient(const Info* info, const Fusion<capacity>& fusion, const Plan<capacity>& plan,
+                               int node) {
+  if (!fusion.wanted[node] || !info[node].executes() || info[node].result) return false;
+  if (fusion.group[node] >= 0 && fusion.group[node] != node) return false;
+  return plan.shares[node] == node;
+}
+
+/// Sizes are in units of `alignment` elements on the fixed axis and of columns on the others.
+template <int capacity>
+constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<capacity>& fusion,
+                                   const Plan<capacity>& plan) {
+  Layout<capacity> layout;
+  const auto size_of = [&](int node) {
+    const Shape& shape = info[node].shape;
+    return shape.is_fixed() ? round_up(shape.columns(), alignment) : shape.cols;
+  };
+
+  for (int i = 0; i < count; ++i) {
+    const Info& node = info[i];
+    layout.parameter[i] = layout.parameters;
+    layout.constant[i] = layout.constants;
+    layout.packed[i] = layout.packed_elements;
+    layout.parameters += node.parameters;
+    layout.trained += node.trained;
+    layout.constants += node.constants;
+    layout.packed_elements += node.packed;
+    layout.input[i] = layout.inputs;
+    layout.inputs += node.kind == Kind::input || node.kind == Kind::indices;
+    layout.output[i] = layout.outputs;
+    layout.outputs += node.result;
+
+    layout.saved[i] = layout.kept;
+    layout.kept += node.saved;
+    const Axis axis = node.shape.axis;
+    if (stores_value<capacity>(info, fusion, plan, i) && plan.kept[i]) {
+      layout.value[i] = layout.kept[axis];
+      layout.kept[axis] += size_of(i);
+    }
+    if (node.observed && fusion.wanted[i]) {
+      layout.gradient[i] = layout.kept[axis];
+      layout.kept[axis] += size_of(i);
+    }
+  }
+
+  // Forward: a value lives from its step to the last step that reads it.
+  int last_read[capacity]{};
+  for (int i = 0; i < count; ++i) last_read[i] = fusion.step_of[i];
+  for (int i = 0; i < count; ++i) {
+    for (int a = 0; a < info[i].argument_count; ++a) {
+      int& last = last_read[info[i].arguments[a]];
+      last = std::max(last, fusion.step_of[i]);
+    }
+  }
+  detail::Placer<capacity> forward;
+  for (int s = 0; s < fusion.steps; ++s) {
+    const int node = fusion.order[s];
+    layout.forward_workspace[node] = forward.place(s, s, info[node].workspace);
+    if (plan.kept[node] || !stores_value<capacity>(info, fusion, plan, node)) continue;
+    layout.value[node] = forward.place(s, last_read[node], info[node].shape.axis, size_of(node));
+  }
+  layout.temporary = forward.top();
+
+  // Backward: a gradient lives from its first write until all that share it have been read.
+  int last_use[capacity]{};
+  for (int i = 0; i < count; ++i) {
+    int& last = last_use[plan.shares[i]];
+    if (plan.read_time[i] != never) last = std::max(last, plan.read_time[i]);
+  }
+  int first_written_at[2 * capacity + 2]{}, next_written[capacity]{};
+  for (int& first : first_written_at) first = -1;
+  for (int i = count - 1; i >= 0; --i) {
+    if (!stores_gradient<capacity>(info, fusion, plan, i) || info[i].observed) continue;
+    int& first = first_written_at[plan.first_write[i]];
+    next_written[i] = first;
+    first = i;
+  }
+  detail::Placer<capacity> backward;
+  for (int time = 0; time < 2 * fusion.steps; ++time) {
+    const int node = fusion.order[fusion.steps - 1 - time / 2];
+    if (time % 2 == 0) layout.backward_workspace[node] = backward.place(time, time, info[node].workspace);
+    for (int i = first_written_at[time]; i >= 0; i = next_written[i]) {
+      layout.gradient[i] = backward.place(time, last_use[i], info[i].shape.axis, size_of(i));
+    }
+  }
+  layout.temporary.raise_to(backward.top());
+  return layout;
+}
+
+}  // namespace simplx
+
+// ---- simplx/core/rules.hpp
+
+/// \file simplx/core/rules.hpp
+/// What the compiler says when a model breaks a rule: one sentence with a remedy, and both numbers.
+///
+/// A shape rule records its name and two numbers in the expression; Graph hands them to `rule<name>::check`,
+/// whose static_assert makes every compiler print the sentence and the comparison, for example
+///
+///     error: static assertion failed: simplx: in x * W the width of x (left number) must equal the rows of W ...
+///     note: the comparison reduces to '(512 == 256)'
+///
+/// An op outside the library adds its own sentence by specialising `rule`.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <Tag name>
+struct rule {
+  template <Index left, Index right>
+  static constexpr bool check() {
+    static_assert(left == right,
+                  "simplx: a shape rule of this op is broken: the two numbers must be equal; give the rule a sentence "
+                  "by SIMPLX_RULE");
+    return true;
+  }
+  template <Index left, Index right>
+  static constexpr bool differ() {
+    static_assert(left != right, "simplx: a shape rule of this op is broken; give the rule a sentence by SIMPLX_RULE");
+    return true;
+  }
+};
+
+/// Never true: the condition of a rule about what no two numbers can mend. Compilers print both numbers with it.
+template <Index left, Index right>
+inline constexpr bool possible = false;
+
+/// Defines what is said when the rule is broken; `left` and `right` are its two numbers. A shape may break it where
+/// the numbers do not: one number for each row in place of one number.
+#define SIMPLX_RULE(name, condition, sentence)                                                              \
+  template <>                                                                                               \
+  struct rule<name> {                                                                                       \
+    template <Index left, Index right>                                                                      \
+    static constexpr bool check() {                                                                         \
+      static_assert(condition, "simplx: " sentence);                                                        \
+      return true;                                                                                          \
+    }                                                                                                       \
+    template <Index left, Index right>                                                                      \
+    static constexpr bool differ() {                                                                        \
+      static_assert(!(condition), "simplx: not the numbers but the rows or the axis are wrong: " sentence); \
+      return true;                                                                                          \
+    }                                                                                                       \
+  };
+
+SIMPLX_RULE("inner widths", left == right,
+            "in x * W the width of x (left number) must equal the rows of W (right number); give W that many rows")
+SIMPLX_RULE("equal widths", left == right,
+            "elementwise operands must have equal widths (left and right number), or be one row, one column or "
+            "one number; a matrix product is x * weight(...)")
+SIMPLX_RULE("equal rows", left == right,
+            "these operands must have equal numbers of rows (left and right number); gather or reduce one of them "
+            "first")
+SIMPLX_RULE("equal axes", left == right,
+            "these operands must run along one axis (left and right number: 0 a static number of rows, 1 tokens, "
+            "2 sequences, 3 labelled, 4 batch); gather or reduce one of them first")
+SIMPLX_RULE("static right operand", left == right,
+            "in x * W the right operand must have a static number of rows (a weight, or computed from weights): a "
+            "product of two run-time row counts would be a matrix of rows by rows")
+SIMPLX_RULE("static transpose", left == right,
+            "transpose(x) by itself needs a static number of rows (a weight, or computed from weights); of run-time "
+            "rows the product transpose(x) * y is possible, which sums over them")
+SIMPLX_RULE("gain width", left == right,
+            "a gain or bias (left number: its width) must be one row of the width of x (right number): vector(name, "
+            "width(x))")
+SIMPLX_RULE("one number", left == right,
+            "this operand must be one number, such as hyper(\"rate\", 0.1): its elements are the left number")
+SIMPLX_RULE("query and key", left == right,
+            "query (left number) and key (right number) must have equal widths: give both weights as many columns")
+SIMPLX_RULE("heads", left > 0 && right % left == 0,
+            "the number of heads (left number) must divide the width (right number), and be at least 1")
+SIMPLX_RULE("gains per head", left == right,
+            "alpha, beta and gamma need one number per head: give vectors whose width (left number) is the number of "
+            "heads (right number)")
+SIMPLX_RULE("token rows", left == right,
+            "this operand must run along the axis of tokens (right number), not along another (left number: 0 a static "
+            "number of rows, 2 sequences, 3 labelled, 4 batch): rows_of(Axis::tokens, ...)")
+SIMPLX_RULE("indices", left == right,
+            "a table is looked up by indices(...), whole numbers, one for each row: embedding(table, indices(...))")
+SIMPLX_RULE("static positions", left == right,
+            "positions(table) needs a table with a static number of rows, as weight(\"position.weight\", context, d)")
+SIMPLX_RULE("labels", left == right,
+            "labels must be indices(...) along the rows of the logits, one for each row: indices(\"labels\", axis) of "
+            "the logits' axis")
+SIMPLX_RULE("indices as numbers", (possible<left, right>),
+            "indices(...) are whole numbers that name rows or classes (left number: their line), not values to compute with: "
+            "look them up by embedding or gather, or give real numbers by input(...)")
+SIMPLX_RULE("constant operand", (possible<left, right>),
+            "this operand of an op (left number: which, from 0) has no gradient, but depends on something that is trained: an "
+            "epsilon, a rate, a base, a smoothing is a number, a hyper(...), or behind stop_gradient")
+SIMPLX_RULE("frozen", (possible<left, right>),
+            "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value that "
+            "counts as a constant is stop_gradient(x)")
+SIMPLX_RULE("block width", left == right,
+            "a block of a stack must return (left number: its width) the shape that it is given (right number: its "
+            "width); a change of width belongs before or behind the stack")
+SIMPLX_RULE("captured", (possible<left, right>),
+            "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an expression that "
+            "was made outside it (left number: its line, right number: the line of its use); make it inside, or give it as "
+            "an operand")
+SIMPLX_RULE("input in a block", (possible<left, right>),
+            "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
+SIMPLX_RULE("pull-back shape", left == right,
+            "a function's own pull-back must give a gradient of the shape of each operand (left number: elements for "
+            "each row that it gives, right number: those of the operand)")
+SIMPLX_RULE("pull-back count", left == right,
+            "a function's own pull-back must give one gradient for each operand (left number: those it gives, right "
+            "number: operands): an aggregate of as many expressions")
+SIMPLX_RULE("own parameters", (possible<left, right>),
+            "a function with its own pull-back, or the pull-back, makes a parameter, constant or input (left number: "
+            "its line); make it outside and give it as an operand")
+SIMPLX_RULE("probe in recompute", (possible<left, right>),
+            "a module that is recomputed contains a probe (left number: its line), whose value would not outlive it; "
+            "put the probe outside")
+SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number): set .layers to 1 or more")
+SIMPLX_RULE("one name", (possible<left, right>),
+            "two parameters or inputs have one name (lines: left and right number); give one of them another name or scope, "
+            "or make it once and use the variable twice")
+
+namespace detail {
+
+template <char... letters>
+struct File {};
+
+/// The user's line, spelt in the notes of every compiler: at_line<7, File<'m', 'l', 'p', ...>>.
+template <Tag name, Index left, Index right, int line, class In>
+constexpr bool at_line() {
+  if constexpr (requires { rule<name>::template differ<left, right>(); }) rule<name>::template differ<left, right>();
+  return rule<name>::template check<left, right>();
+}
+
+struct ShortPath {
+  char chars[48]{};
+  int size = 0;
+};
+
+/// The file's name without its folders.
+constexpr ShortPath short_path(const char* file) {
+  const char* name = file;
+  for (const char* c = file; *c; ++c) {
+    if (*c == '/' || *c == '\\') name = c + 1;
+  }
+  ShortPath path;
+  while (name[path.size] && path.size < 47) {
+    path.chars[path.size] = name[path.size];
+    ++path.size;
+  }
+  return path;
+}
+
+}  // namespace detail
+}  // namespace simplx
+
+// ---- simplx/core/unroll.hpp
+
+/// \file simplx/core/unroll.hpp
+/// A loop over constants: the body is instantiated for each of them.
+
+namespace simplx::inline SIMPLX_TARGET::detail {
+
+/// Calls f(constant<begin>) ... f(constant<end - 1>), eight at a time: folds over many elements are refused, and
+/// would spell all numbers in a symbol.
+template <int begin, int end, class F>
+__attribute__((always_inline)) constexpr void unroll(F&& f) {
+  if constexpr (begin < end) f(std::integral_constant<int, begin>{});
+  if constexpr (begin + 1 < end) f(std::integral_constant<int, begin + 1>{});
+  if constexpr (begin + 2 < end) f(std::integral_constant<int, begin + 2>{});
+  if constexpr (begin + 3 < end) f(std::integral_constant<int, begin + 3>{});
+  if constexpr (begin + 4 < end) f(std::integral_constant<int, begin + 4>{});
+  if constexpr (begin + 5 < end) f(std::integral_constant<int, begin + 5>{});
+  if constexpr (begin + 6 < end) f(std::integral_constant<int, begin + 6>{});
+  if constexpr (begin + 7 < end) f(std::integral_constant<int, begin + 7>{});
+  if constexpr (begin + 8 < end) unroll<begin + 8, end>(f);
+}
+
+}  // namespace simplx::detail
+
+// ---- simplx/core/graph.hpp
+
+/// \file simplx/core/graph.hpp
+/// Graph<Source>: a model evaluated by the compiler, planned, and addressed by node number from here on.
+///
+/// A *source* is a type whose `with(f)` evaluates a model and calls f with its root: `Root<model>` for a model,
+/// `LayerSource` for a layer of one of its stacks. Evaluating again is cheap, so nothing but numbers is kept.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The expressions of a model: a constexpr object whose operator() returns an Expr, or an aggregate of them.
+template <auto const& model>
+struct Root {
+  template <class F>
+  static constexpr auto with(F f) {
+    const detail::Evaluated evaluated = detail::evaluate(model);
+    return f(evaluated.root);
+  }
+};
+
+/// The function, or the pull-back, of a node with a rule of its user's own.
+template <class Parent, int node, int part>
+struct RuleSource {
+  template <class F>
+  static constexpr auto with(F f) {
+    return Parent::with([&](Node* root) {
+      const detail::RulePart built = detail::rule_part(detail::node_at(root, node), part);
+      return f(built.root);
+    });
+  }
+};
+
+/// The expressions of one layer of a stack of another source.
+template <class Parent, int stack_node, int layer>
+struct LayerSource {
+  template <class F>
+  static constexpr auto with(F f) {
+    return Parent::with([&](Node* root) {
+      const detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
+      return f(built.root);
+    });
+  }
+};
+
+namespace detail {
+
+/// Reports a broken rule: the sentence, both numbers and the user's line, before anything else goes wrong.
+template <class Source>
+struct Gate {
+  static constexpr Summary summary = Source::with(summarise);
+  static constexpr bool check() {
+    if constexpr (summary.rule.empty()) {
+      return true;
+    } else {
+      constexpr ShortPath path = short_path(summary.where.file);
+      return [&]<std::size_t... i>(std::index_sequence<i...>) {
+        return at_line<summary.rule, summary.left, summary.right, summary.where.line, File<path.chars[i]...>>();
+      }(std::make_index_sequence<path.size>{}) && false;
+    }
+  }
+  static constexpr bool sound = check();
+};
+
+template <class Source, int stack_node, int layers, int chunk>
+struct GroupedLayers {
+  static constexpr Grouping<layers> value = [] {
+    if constexpr (chunk == 0) {
+      return Grouping<layers>{};
+    } else {
+      constexpr int begin = (chunk - 1) * layers_per_evaluation;
+      constexpr int end = std::min(layers, begin + layers_per_evaluation);
+      return Source::with([](Node* root) {
+        return group_layers<layers>(node_at(root, stack_node),
+                                    GroupedLayers<Source, stack_node, layers, chunk - 1>::value, begin, end);
+      });
+    }
+  }();
+};
+
+}  // namespace detail
+
+template <class Source>
+struct Graph;
+
+/// The layers of a stack: which graph each has, and where its share of every buffer begins.
+template <class Source, int node, int count>
+struct LayersOf {
+  static constexpr int layers = count;
+  static constexpr int chunks = (layers + detail::layers_per_evaluation - 1) / detail::layers_per_evaluation;
+  static constexpr detail::Grouping<layers> grouping =
+      detail::GroupedLayers<Source, node, layers, chunks>::value;
+  static constexpr int distinct = grouping.distinct;
+
+  template <int k>
+  using child = Graph<LayerSource<Source, node, grouping.representative[k]>>;
+
+  struct Offsets {
+    Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{};
+    Columns kept[layers + 1]{};
+    Columns temporary{}, largest_kept{};  ///< the largest over the distinct graphs
+    Index trained = 0;
+    bool in_place = true;
+  };
+  static constexpr Offsets offsets = []<int... k>(std::integer_sequence<int, k...>) {
+    Offsets at;
+    for (int layer = 0; layer < layers; ++layer) {
+      const auto add = [&](int index, const auto& layout, bool in_place) {
+        if (grouping.which[layer] != index) return;
+        at.parameter[layer + 1] = at.parameter[layer] + layout.parameters;
+        at.constant[layer + 1] = at.constant[layer] + layout.constants;
+        at.packed[layer + 1] = at.packed[layer] + layout.packed_elements;
+        at.kept[layer + 1] = at.kept[layer];
+        at.kept[layer + 1] += layout.kept;
+        at.temporary.raise_to(layout.temporary);
+        at.largest_kept.raise_to(layout.kept);
+        at.trained += layout.trained;
+        at.in_place &= in_place;
+      };
+      (add(k, child<k>::layout, child<k>::plan.in_place), ...);
+    }
+    return at;
+  }(std::make_integer_sequence<int, distinct>{});
+
+  /// Calls f with the graph of that layer: a switch over the distinct graphs, each instantiated once.
+  template <class F>
+  static constexpr void with_graph(int layer, F&& f) {
+    [&]<int... k>(std::integer_sequence<int, k...>) {
+      (void)((grouping.which[layer] == k ? (f(std::type_identity<child<k>>{}), true) : false) || ...);
+    }(std::make_integer_sequence<int, distinct>{});
+  }
+};
+
+template <class Source_>
+struct Graph {
+  using Source = Source_;
+  static constexpr bool sound = detail::Gate<Source>::sound;
+  static constexpr int count = sound ? detail::Gate<Source>::summary.count : 1;
+
+  static constexpr Flat<count> flat = [] {
+    if constexpr (sound) {
+      return Source::with(detail::flatten<count>);
+    } else {
+      return Flat<count>{};
+    }
+  }();
+
+  template <int node>
+  using layers_of = LayersOf<Source, node, static_cast<int>(flat.label[node].attributes.integers[0])>;
+
+  /// The layers of this stack are evaluated again in backward.
+  template <int node>
+  static constexpr bool recomputes = flat.label[node].attributes.integers[1] != 0;
+  template <int node, int part>
+  using rule_of = Graph<RuleSource<Source, node, part>>;
+
+  struct Table {
+    Info info[count]{};
+    int stack[count]{};  ///< numbers of the nodes with graphs of their own
+    int stacks = 0;
+  };
+  /// Columns of a value of that shape, or of its gradient, in a workspace.
+  static constexpr Index room(const Shape& shape) {
+    return shape.is_fixed() ? round_up(shape.columns(), alignment) : shape.cols;
+  }
+  static constexpr Table plain = [] {
+    Table result;
+    for (int i = 0; i < count; ++i) {
+      result.info[i] = flat.info[i];
+      if (flat.info[i].stack || flat.info[i].own_rule) result.stack[result.stacks++] = i;
+    }
+    return result;
+  }();
+  /// What the layers of a stack need.
+  template <int node>
+  static constexpr void count_layers(Info& info) {
+    using Layers = layers_of<node>;
+    constexpr int last = Layers::layers;
+    const Index carry = room(info.shape);
+    info.parameters = Layers::offsets.parameter[last];
+    info.trained = Layers::offsets.trained;
+    info.constants = Layers::offsets.constant[last];
+    info.packed = Layers::offsets.packed[last];
+    info.workspace = Layers::offsets.temporary;
+    if constexpr (recomputes<node>) {
+      info.workspace += Layers::offsets.largest_kept;
+      info.workspace[info.shape.axis] += carry;  // a result that nobody reads again
+    } else {
+      info.saved = Layers::offsets.kept[last];
+    }
+    info.saved[info.shape.axis] += (last - 1) * carry;  // what goes from layer to layer
+    info.workspace[info.shape.axis] += carry;           // a second gradient of the carry
+  }
+  /// What a function with its own pull-back needs: each part in turn, and the gradients that the pull-back gives.
+  template <int node>
+  static constexpr void count_rule(Info& info) {
+    const auto room_of = [](const auto& layout) {
+      Columns columns = layout.kept;
+      columns += layout.temporary;
+      return columns;
+    };
+    Columns pull = room_of(rule_of<node, 1>::layout);
+    for (int i = 0; i < info.argument_count; ++i) {
+      const Shape& shape = plain.info[info.arguments[i]].shape;
+      pull[shape.axis] += room(shape);
+    }
+    info.workspace = room_of(rule_of<node, 0>::layout);
+    info.workspace.raise_to(pull);
+  }
+  /// The numbers of the planner, with what the layers of each stack need.
+  static constexpr Table table = [] {
+    Table result = plain;
+    detail::unroll<0, plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+      constexpr int node = plain.stack[s];
+      if constexpr (plain.info[node].stack) {
+        count_layers<node>(result.info[node]);
+      } else {
+        count_rule<node>(result.info[node]);
+      }
+    });
+    return result;
+  }();
+
+  static constexpr Fusion<count> fusion = fuse<count>(table.info, count);
+  static constexpr Plan<count> plan = make_plan<count>(table.info, count, fusion);
+  static constexpr Layout<count> layout = lay_out<count>(table.info, count, fusion, plan);
+  static_assert(layout.inputs <= 8 && layout.outputs <= 8,
+                "simplx: a model has at most eight inputs and eight outputs; put some beside each other in one");
+
+  /// Whether it has ops that are not elementwise.
+  static constexpr bool has_kernels() {
+    for (int i = 0; i < count; ++i) {
+      if (table.info[i].kind == Kind::product || table.info[i].kind == Kind::kernel) return true;
+    }
+    return false;
+  }
+
+  /// The number of the input of that name, or -1.
+  static constexpr int input_number(std::string_view name) {
+    for (int i = 0; i < count; ++i) {
+      const Kind kind = table.info[i].kind;
+      if ((kind == Kind::input || kind == Kind::indices) && flat.label[i].name.view() == name) return layout.input[i];
+    }
+    return -1;
+  }
+};
+
+/// The graph of a model.
+template <auto const& model>
+using GraphOf = Graph<Root<model>>;
+
+}  // namespace simplx
+
+// ---- simplx/core/frame.hpp
+
+/// \file simplx/core/frame.hpp
+/// Frame: what an op's author sees of the node his kernel runs for. Shapes and numbers are constants.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A literal of the model's code, where a kernel can read it.
+template <class G, int i, class S>
+inline constexpr S literal_in_memory = static_cast<S>(G::flat.label[i].attributes.reals[0]);
+
+/// Addresses of values and gradients; every offset is a constant of the graph.
+template <class G>
+struct Address {
+  template <int i, class S>
+  static const S* value(const Context<S>& context) {
+    constexpr Info info = G::table.info[i];
+    constexpr int axis = static_cast<int>(info.shape.axis);
+    if constexpr (info.kind == Kind::number) {
+      return &literal_in_memory<G, i, S>;
+    } else if constexpr (info.kind == Kind::parameter) {
+      return context.parameters + G::layout.parameter[i];
+    } else if constexpr (info.kind == Kind::constant) {
+      return context.constants + G::layout.constant[i];
+    } else if constexpr (info.kind == Kind::input) {
+      return static_cast<const S*>(context.inputs[G::layout.input[i]]);
+    } else if constexpr (info.result) {
+      return context.outputs[G::layout.output[i]];
+    } else if constexpr (G::plan.kept[i]) {
+      return context.kept[axis] + G::layout.value[i] * context.stride[axis];
+    } else {
+      return context.temporary[axis] + G::layout.value[i] * context.stride[axis];
+    }
+  }
+
+  template <int i, class S>
+  static S* gradient(const Context<S>& context) {
+    constexpr int home = G::plan.shares[i];
+    constexpr Info info = G::table.info[home];
+    constexpr int axis = static_cast<int>(info.shape.axis);
+    if constexpr (info.kind == Kind::parameter) {
+      return context.gradients + G::layout.parameter[home];
+    } else if constexpr (info.kind == Kind::input) {
+      return context.input_gradients[G::layout.input[home]];
+    } else if constexpr (info.result) {
+      return context.output_gradients[G::layout.output[home]];
+    } else if constexpr (info.observed) {
+      return context.kept[axis] + G::layout.gradient[home] * context.stride[axis];
+    } else {
+      return context.temporary[axis] + G::layout.gradient[home] * context.stride[axis];
+    }
+  }
+};
+
+/// The view of one node.
+template <class G, int node, class S>
+struct Frame {
+  using Graph = G;
+  using Scalar = S;
+  static constexpr int index = node;
+  static constexpr Info info = G::table.info[node];
+  static constexpr Attributes attributes = G::flat.label[node].attributes;
+  static constexpr Name name = G::flat.label[node].name;
+  static constexpr Shape out_shape = info.shape;
+  template <int k>
+  static constexpr int argument = info.arguments[k];
+  template <int k>
+  static constexpr Shape shape = G::table.info[argument<k>].shape;
+  /// What backward does with the gradient of argument k.
+  template <int k>
+  static constexpr Write write = G::fusion.wanted[argument<k>] ? G::plan.argument_write[node][k] : Write::skip;
+
+  const Context<S>& context;
+
+  /// Rows of the result, and of argument k.
+  Index rows() const { return context.rows_of(out_shape); }
+  template <int k>
+  Index rows_in() const {
+    return context.rows_of(shape<k>);
+  }
+  template <int k>
+  const S* in() const {
+    return Address<G>::template value<argument<k>>(context);
+  }
+  /// Argument k as whole numbers: tokens, labels.
+  template <int k>
+  const std::int32_t* indices() const {
+    return static_cast<const std::int32_t*>(context.inputs[G::layout.input[argument<k>]]);
+  }
+  S* out() const { return const_cast<S*>(Address<G>::template value<node>(context)); }
+  const S* out_grad() const { return Address<G>::template gradient<node>(context); }
+  template <int k>
+  S* grad() const {
+    if constexpr (write<k> == Write::skip) {
+      return nullptr;
+    } else {
+      return Address<G>::template gradient<argument<k>>(context);
+    }
+  }
+  /// The columns that forward saved for backward.
+  S* saved() const {
+    constexpr int axis = static_cast<int>(out_shape.axis);
+    return context.kept[axis] + G::layout.saved[node].on[axis] * context.stride[axis];
+  }
+  const S* packed() const { return context.packed + G::layout.packed[node]; }
+  S* scratch() const { return context.scratch; }
+};
+
+}  // namespace simplx
+
+// ---- simplx/core/execute.hpp
+
+/// \file simplx/core/execute.hpp
+/// Running a planned graph: straight-line code, one call for each step, for any backend.
+///
+/// A backend supplies `map_forward`, `map_backward` and `clear`; ops supply `forward(backend, frame)` and
+/// `backward(backend, frame)`, products an epilogue in addition.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The definition of the op of a node.
+template <class G, int node>
+using op_of = op<G::flat.label[node].op>;
+
+template <class G, class Backend>
+struct Execute {
+  using S = typename Backend::Scalar;
+  template <int node>
+  using FrameOf = Frame<G, node, S>;
+
+  /// Kernels turn parameters into the form they read fastest, once for each step; part `part` of `parts`.
+  __attribute__((noinline)) static void prepare(const S* parameters, S* packed, int part = 0, int parts = 1) {
+    constexpr int nodes = G::layout.packed_elements > 0 ? G::count : 0;
+    detail::unroll<0, nodes>([&]<int i>(std::integral_constant<int, i>) {
+      if constexpr (G::table.info[i].stack) {
+        op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + G::layout.packed[i], part, parts);
+      } else if constexpr (G::table.info[i].packed > 0) {
+        if (i % parts != part) return;
+        op_of<G, i>::template prepare<G, i>(Backend{}, parameters, packed + G::layout.packed[i]);
+      }
+    });
+  }
+
+  __attribute__((noinline)) static void forward(const Context<S>& context) {
+    detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
+      constexpr int node = G::fusion.order[s];
+      if constexpr (G::table.info[node].looped()) {
+        Backend::template map_forward<G, node>(context);
+      } else {
+        op_of<G, node>::forward(Backend{}, FrameOf<node>{context});
+      }
+    });
+  }
+
+  __attribute__((noinline)) static void backward(const Context<S>& context) {
+    detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
+      constexpr int node = G::fusion.order[G::fusion.steps - 1 - s];
+      if constexpr (G::fusion.wanted[node]) {
+        if constexpr (G::table.info[node].looped()) {
+          clear_leaves<node>(context);
+          if constexpr (!G::plan.idle[node]) Backend::template map_backward<G, node>(context);
+          constexpr int product = G::fusion.epilogue_of[node];
+          if constexpr (product >= 0) {
+            if constexpr (G::fusion.wanted[product]) op_backward<product>(context);
+          }
+        } else {
+          op_backward<node>(context);
+        }
+      }
+    });
+    // An input that nothing depends on differentiably has a gradient of zero.
+    detail::unroll<0, unreached_inputs() ? G::count : 0>([&]<int i>(std::integral_constant<int, i>) {
+      if constexpr (G::table.info[i].kind == Kind::input && G::fusion.wanted[i] &&
+                    G::plan.first_write[i] == never) {
+        clear<i>(context);
+      }
+    });
+  }
+
+ private:
+  static constexpr bool unreached_inputs() {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].kind == Kind::input && G::fusion.wanted[i] && G::plan.first_write[i] == never) return true;
+    }
+    return false;
+  }
+  template <int node>
+  static void clear(const Context<S>& context) {
+    constexpr Shape shape = G::table.info[node].shape;
+    Backend::clear(Address<G>::template gradient<node>(context), context.rows_of(shape) * shape.cols);
+  }
+  template <int node>
+  static void op_backward(const Context<S>& context) {
+    constexpr Info info = G::table.info[node];
+    detail::unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) {
+      if constexpr (G::plan.argument_cleared[node][a]) clear<info.arguments[a]>(context);
+    });
+    op_of<G, node>::backward(Backend{}, FrameOf<node>{context});
+  }
+  template <int root>
+  static void clear_leaves(const Context<S>& context) {
+    detail::unroll<G::fusion.leaf_begin[root], G::fusion.leaf_end[root]>(
+        [&]<int l>(std::integral_constant<int, l>) {
+          if constexpr (G::plan.leaf_cleared[l]) clear<G::fusion.leaves[l]>(context);
+        });
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/cpu/group.hpp
+
+/// \file simplx/cpu/group.hpp
+/// A fused elementwise group: its members and leaves as constants of the graph, and its value at one place, every
+/// intermediate value in a register.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <class G, int root>
+struct Group {
+  static constexpr int members = G::fusion.member_end[root] - G::fusion.member_begin[root];
+  static constexpr int leaves = G::fusion.leaf_end[root] - G::fusion.leaf_begin[root];
+  static constexpr Shape shape = loop_shape(G::table.info, root);
+  static constexpr bool reduces = G::table.info[root].kind == Kind::reduction;
+  static constexpr int product = G::fusion.epilogue_of[root];
+
+  static constexpr int member(int m) { return G::fusion.members[G::fusion.member_begin[root] + m]; }
+  static constexpr int leaf(int l) { return G::fusion.leaves[G::fusion.leaf_begin[root] + l]; }
+  static constexpr int arguments(int m) { return G::table.info[member(m)].argument_count; }
+  /// A value on the way that backward reads from memory.
+  static constexpr bool kept(int m) { return G::plan.kept[member(m)] && member(m) != root; }
+  static constexpr int slot(int l) { return G::fusion.leaf_begin[root] + l; }
+
+  struct Tables {
+    int operand[members + 1][3]{};  ///< a member's position (>= 0), or a leaf's position l as -1 - l
+    bool first[members + 1][3]{};   ///< the first contribution to that operand's adjoint, in the order of the sweep
+  };
+  static constexpr Tables tables = [] {
+    Tables t;
+    bool begun_member[members + 1]{}, begun_leaf[leaves + 1]{};
+    for (int m = members - 1; m >= 0; --m) {
+      const Info& info = G::table.info[member(m)];
+      for (int a = 0; a < info.argument_count; ++a) {
+        const int node = info.arguments[a];
+        int position = 0;
+        if (G::fusion.group[node] == root) {
+          while (member(position) != node) ++position;
+          t.operand[m][a] = position;
+        } else {
+          while (leaf(position) != node) ++position;
+          t.operand[m][a] = -1 - position;
+        }
+        bool& begun = t.operand[m][a] >= 0 ? begun_member[position] : begun_leaf[position];
+        t.first[m][a] = !begun;
+        begun |= G::fusion.wanted[node];
+      }
+    }
+    return t;
+  }();
+
+  /// How a leaf is spread over the group's shape.
+  enum class Spread : signed char { full, row, column, one };
+  static constexpr Spread spread(int l) {
+    const Shape s = G::table.info[leaf(l)].shape;
+    if (G::table.info[leaf(l)].kind == Kind::number) return Spread::one;  // a literal is nowhere in memory
+    if (s == shape) return Spread::full;
+    if (s.is_fixed() && s.rows * s.cols == 1) return Spread::one;
+    return s.is_fixed() && s.rows == 1 ? Spread::row : Spread::column;
+  }
+  static constexpr bool wanted(int l) { return G::fusion.wanted[leaf(l)]; }
+  /// The pull-back of member m to its argument a is of use.
+  static constexpr bool pulls(int m, int a) {
+    return a < arguments(m) && G::fusion.wanted[G::table.info[member(m)].arguments[a]];
+  }
+  static constexpr bool writes(int l) { return wanted(l) && G::plan.leaf_write[slot(l)] != Write::skip; }
+  /// Where the elements of a reduction go, and where their gradient comes from.
+  static constexpr Spread target() {
+    if constexpr (!reduces) {
+      return Spread::full;
+    } else {
+      switch (static_cast<Over>(G::flat.label[root].attributes.integers[0])) {
+        case Over::rows: return Spread::row;
+        case Over::columns: return Spread::column;
+        default: return Spread::one;
+      }
+    }
+  }
+  /// Rows and columns need not be told apart.
+  static constexpr bool flat() {
+    if (target() == Spread::row || target() == Spread::column) return false;
+    for (int l = 0; l < leaves; ++l) {
+      if (spread(l) == Spread::row || spread(l) == Spread::column) return false;
+    }
+    return true;
+  }
+};
+
+/// Where the leaves of a group are, and the members that are kept; single numbers are loaded once.
+template <class G, int root, class S>
+struct Operands {
+  using Grp = Group<G, root>;
+  const S* pointer[Grp::leaves + 1]{};
+  S one[Grp::leaves + 1]{};
+  S* kept[Grp::members]{};
+
+  /// `product` stands in for the value of the product that the group finishes.
+  explicit Operands(const Context<S>& context, const S* product = nullptr) {
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      constexpr int node = Grp::leaf(l);
+      if constexpr (G::table.info[node].kind == Kind::number) {
+        one[l] = static_cast<S>(G::flat.label[node].attributes.reals[0]);
+      } else if constexpr (node == Grp::product) {
+        pointer[l] = product;
+      } else {
+        pointer[l] = Address<G>::template value<node>(context);
+        if constexpr (Grp::spread(l) == Grp::Spread::one) one[l] = *pointer[l];
+      }
+    });
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+      if constexpr (Grp::kept(m)) kept[m] = const_cast<S*>(Address<G>::template value<Grp::member(m)>(context));
+    });
+  }
+
+  template <int l, class V>
+  __attribute__((always_inline)) V load_leaf(Index row, Index col) const {
+    constexpr auto spread = Grp::spread(l);
+    if constexpr (spread == Grp::Spread::one) {
+      return splat<V>(one[l]);
+    } else if constexpr (spread == Grp::Spread::row) {
+      return load<V>(pointer[l] + col);
+    } else if constexpr (spread == Grp::Spread::column) {
+      return splat<V>(pointer[l][row]);
+    } else {
+      return load<V>(pointer[l] + row * Grp::shape.cols + col);
+    }
+  }
+};
+
+/// The values of a group at one place. `Wants` says which leaves and members are evaluated.
+template <class G, int root, class V>
+struct GroupValues {
+  using Grp = Group<G, root>;
+  V leaf[Grp::leaves + 1];
+  V member[Grp::members];
+
+  template <int m, int a>
+  __attribute__((always_inline)) V operand() const {
+    constexpr int where = Grp::tables.operand[m][a];
+    if constexpr (where >= 0) {
+      return member[where];
+    } else {
+      return leaf[-1 - where];
+    }
+  }
+  template <int m>
+  __attribute__((always_inline)) void evaluate() {
+    using Op = op_of<G, Grp::member(m)>;
+    if constexpr (Grp::arguments(m) == 1) {
+      member[m] = Op::f(operand<m, 0>());
+    } else if constexpr (Grp::arguments(m) == 2) {
+      member[m] = Op::f(operand<m, 0>(), operand<m, 1>());
+    } else {
+      member[m] = Op::f(operand<m, 0>(), operand<m, 1>(), operand<m, 2>());
+    }
+  }
+};
+
+/// The group's result at [row, col ...]; `product` is the accumulator of the product it finishes.
+template <class G, int root, class V, class S>
+__attribute__((always_inline)) inline V map_value(const Operands<G, root, S>& operands, Index row, Index col,
+                                                  V product) {
+  using Grp = Group<G, root>;
+  GroupValues<G, root, V> at;
+  detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+    if constexpr (Grp::leaf(l) == Grp::product) {
+      at.leaf[l] = product;
+    } else {
+      at.leaf[l] = operands.template load_leaf<l, V>(row, col);
+    }
+  });
+  detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+    at.template evaluate<m>();
+    if constexpr (Grp::kept(m)) store(operands.kept[m] + row * Grp::shape.cols + col, at.member[m]);
+  });
+  return at.member[Grp::members - 1];
+}
+
+/// Calls f<V>(row, col) over a whole shape, vectors first and single elements at the end of each row, if any.
+template <class S, Index cols, bool flat, class F>
+__attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
+  constexpr Index whole = cols / lanes<S> * lanes<S>;
+  if constexpr (flat) {
+    const Index size = rows * cols;
+    Index i = 0;
+    for (; i + lanes<S> <= size; i += lanes<S>) f.template operator()<Vec<S>>(0, i);
+    if constexpr (whole < cols) {
+      for (; i < size; ++i) f.template operator()<S>(0, i);
+    }
+  } else {
+    for (Index row = 0; row < rows; ++row) {
+      for (Index col = 0; col < whole; col += lanes<S>) f.template operator()<Vec<S>>(row, col);
+      if constexpr (whole < cols) {
+        for (Index col = whole; col < cols; ++col) f.template operator()<S>(row, col);
+      }
+    }
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/map.hpp
+
+/// \file simplx/cpu/map.hpp
+/// The forward loop of a group: its values are stored, or summed where a reduction is its root.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <class G, int root, class S>
+__attribute__((noinline)) void map_forward_loop(const Context<S>& context, const S* product, S* out) {
+  using Grp = Group<G, root>;
+  constexpr Index cols = Grp::shape.cols;
+  const Operands<G, root, S> operands(context, product);
+  each_element<S, cols, Grp::flat()>(context.rows_of(Grp::shape), [&]<class V>(Index row, Index col)
+                                                                      __attribute__((always_inline)) {
+    V accumulator{};
+    if constexpr (Grp::product >= 0) accumulator = load<V>(product + row * cols + col);
+    store(out + row * cols + col, map_value<G, root, V>(operands, row, col, accumulator));
+  });
+}
+
+/// A sum in four chains of vectors, which need not wait for each other.
+template <class S>
+struct RunningSum {
+  Vec<S> chain[4]{};
+  S single = S(0);
+
+  /// Adds value<V>(col) for all columns.
+  template <class F>
+  __attribute__((always_inline)) void add(Index cols, const F& value) {
+    constexpr Index step = lanes<S>;
+    Index col = 0;
+    for (; col + 4 * step <= cols; col += 4 * step) {
+      detail::unroll<0, 4>([&]<int k>(std::integral_constant<int, k>) __attribute__((always_inline)) {
+        chain[k] += value.template operator()<Vec<S>>(col + k * step);
+      });
+    }
+    for (; col + step <= cols; col += step) chain[0] += value.template operator()<Vec<S>>(col);
+    for (; col < cols; ++col) single += value.template operator()<S>(col);
+  }
+  S total() const { return sum((chain[0] + chain[1]) + (chain[2] + chain[3])) + single; }
+};
+
+/// Evaluates the group and sums it over rows, columns or both; a mean divides by their number.
+template <class G, int root, class S>
+__attribute__((noinline)) void reduce_forward_loop(const Context<S>& context, S* out) {
+  using Grp = Group<G, root>;
+  using Spread = typename Grp::Spread;
+  constexpr Index cols = Grp::shape.cols;
+  const Operands<G, root, S> operands(context);
+  const Index rows = context.rows_of(Grp::shape);
+  const S scale = static_cast<S>(op_of<G, root>::scale(G::flat.label[root].attributes, rows, cols));
+  const auto row_of = [&](Index row) {
+    return [&operands, row]<class V>(Index col) __attribute__((always_inline)) {
+      return map_value<G, root, V>(operands, row, col, V{});
+    };
+  };
+  if constexpr (Grp::target() == Spread::one) {
+    RunningSum<S> sum;
+    if constexpr (Grp::flat()) {
+      sum.add(rows * cols, row_of(0));
+    } else {
+      for (Index row = 0; row < rows; ++row) sum.add(cols, row_of(row));
+    }
+    *out = scale * sum.total();
+  } else if constexpr (Grp::target() == Spread::column) {
+    for (Index row = 0; row < rows; ++row) {
+      RunningSum<S> sum;
+      sum.add(cols, row_of(row));
+      out[row] = scale * sum.total();
+    }
+  } else {
+    std::fill_n(out, cols, S(0));
+    for (Index row = 0; row < rows; ++row) {
+      each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+        const V value = map_value<G, root, V>(operands, row, col, V{});
+        store(out + col, V(load<V>(out + col) + splat<V>(scale) * value));
+      });
+    }
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/map_backward.hpp
+
+/// \file simplx/cpu/map_backward.hpp
+/// The backward loop of a group is reverse mode in miniature: it evaluates again what the pull-backs read, then sweeps
+/// the members of the group from the root to the leaves.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The reverse sweep over a group at one place: values as far as pull-backs read them, then adjoints.
+template <class G, int root, class V>
+struct Sweep {
+  using Grp = Group<G, root>;
+  static constexpr int last = Grp::members - 1;
+  GroupValues<G, root, V> at;
+  V adjoint[Grp::members];
+  V leaf_adjoint[Grp::leaves + 1];
+
+  template <int l, class S>
+  __attribute__((always_inline)) void load_leaf(const Operands<G, root, S>& operands, Index row, Index col) {
+    if constexpr (G::plan.leaf_read[Grp::slot(l)]) at.leaf[l] = operands.template load_leaf<l, V>(row, col);
+  }
+  template <int m, class S>
+  __attribute__((always_inline)) void restore(const Operands<G, root, S>& operands, Index row, Index col) {
+    if constexpr (Grp::kept(m)) {
+      at.member[m] = load<V>(operands.kept[m] + row * Grp::shape.cols + col);
+    } else if constexpr (m != last && G::plan.recomputed[Grp::member(m)]) {
+      at.template evaluate<m>();
+    }
+  }
+  /// Adds what member m passes on to its operands.
+  template <int m>
+  __attribute__((always_inline)) void pull() {
+    static_assert(Grp::arguments(m) <= 3, "simplx: an elementwise op has at most three operands");
+    if constexpr (Grp::pulls(m, 0)) add<m, 0>(pull_back<m, 0>());
+    if constexpr (Grp::pulls(m, 1)) add<m, 1>(pull_back<m, 1>());
+    if constexpr (Grp::pulls(m, 2)) add<m, 2>(pull_back<m, 2>());
+  }
+
+ private:
+  template <int m, int a>
+  __attribute__((always_inline)) V pull_back() const {
+    using Op = op_of<G, Grp::member(m)>;
+    if constexpr (Grp::arguments(m) == 1) {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>());
+    } else if constexpr (Grp::arguments(m) == 2) {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>());
+    } else {
+      return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>(), operand<m, a, 1>(),
+                               operand<m, a, 2>());
+    }
+  }
+  template <int m, int a>
+  __attribute__((always_inline)) void add(V part) {
+    constexpr int target = Grp::tables.operand[m][a];
+    V& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
+    if constexpr (Grp::tables.first[m][a]) {
+      sum = part;
+    } else {
+      sum += part;
+    }
+  }
+  /// The result of member m where the pull-back to operand a reads it, and its operand b.
+  template <int m, int a>
+  __attribute__((always_inline)) V result() const {
+    if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
+      return at.member[m];
+    } else {
+      return V{};
+    }
+  }
+  template <int m, int a, int b>
+  __attribute__((always_inline)) V operand() const {
+    if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
+      return at.template operand<m, b>();
+    } else {
+      return V{};
+    }
+  }
+};
+
+template <class G, int root, class S>
+struct MapBackward {
+  using Grp = Group<G, root>;
+  using Spread = typename Grp::Spread;
+  static constexpr Index cols = Grp::shape.cols;
+  static constexpr bool reads_value = G::plan.kept[root] && !Grp::reduces;
+
+  /// Sums over all elements, or over the current row: of vectors, and of the elements that are left.
+  struct Sums {
+    Vec<S> vectors[Grp::leaves + 1]{};
+    S singles[Grp::leaves + 1]{};
+
+    template <int l, class V>
+    void add(V value) {
+      if constexpr (std::is_same_v<V, Vec<S>>) {
+        vectors[l] += value;
+      } else {
+        singles[l] += value;
+      }
+    }
+    S take(int l) {
+      const S total = sum(vectors[l]) + singles[l];
+      vectors[l] = Vec<S>{};
+      singles[l] = S(0);
+      return total;
+    }
+  };
+
+  const Operands<G, root, S> operands;
+  const S* value = nullptr;  ///< of the group, where a pull-back reads it
+  const S* out_gradient;
+  S scale = S(1);  ///< of a mean
+  S* gradient[Grp::leaves + 1]{};
+  Sums sums;
+
+  explicit MapBackward(const Context<S>& context)
+      : operands(context, product_value(context)), out_gradient(Address<G>::template gradient<root>(context)) {
+    if constexpr (reads_value) value = Address<G>::template value<root>(context);
+    if constexpr (Grp::reduces) {
+      const Index rows = context.rows_of(Grp::shape);
+      scale = static_cast<S>(op_of<G, root>::scale(G::flat.label[root].attributes, rows, cols));
+    }
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      if constexpr (Grp::writes(l)) gradient[l] = Address<G>::template gradient<Grp::leaf(l)>(context);
+    });
+  }
+
+  __attribute__((noinline)) static void run(const Context<S>& context) {
+    MapBackward self(context);
+    const Index rows = context.rows_of(Grp::shape);
+    if constexpr (Grp::flat()) {
+      each_element<S, cols, true>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
+        V down[Grp::leaves + 1]{};  // unused: there are no rows
+        self.template at<V>(row, col, down);
+      });
+    } else if constexpr (down_columns()) {
+      each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+        V down[Grp::leaves + 1]{};
+        for (Index row = 0; row < rows; ++row) self.template at<V>(row, col, down);
+        self.add_down(down, col);
+      });
+    } else {
+      for (Index row = 0; row < rows; ++row) {
+        each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+          V down[Grp::leaves + 1]{};
+          self.template at<V>(row, col, down);
+          self.add_down(down, col);
+        });
+        self.template finish<Spread::column>(row);
+      }
+    }
+    self.template finish<Spread::one>(0);
+  }
+
+ private:
+  static constexpr bool writes(Spread spread) {
+    for (int l = 0; l < Grp::leaves; ++l) {
+      if (Grp::writes(l) && Grp::spread(l) == spread) return true;
+    }
+    return false;
+  }
+  /// Columns of a few vectors are run down one after the other, so that the gradients of rows stay in registers.
+  static constexpr bool down_columns() {
+    return cols <= 4 * lanes<S> && writes(Spread::row) && !writes(Spread::column);
+  }
+  static const S* product_value(const Context<S>& context) {
+    if constexpr (Grp::product >= 0) {
+      if constexpr (G::plan.kept[Grp::product]) return Address<G>::template value<Grp::product>(context);
+    }
+    return nullptr;
+  }
+
+  template <class V>
+  __attribute__((always_inline)) void at(Index row, Index col, V* down) {
+    Sweep<G, root, V> sweep;
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
+      sweep.template load_leaf<l>(operands, row, col);
+    });
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
+      sweep.template restore<m>(operands, row, col);
+    });
+    if constexpr (reads_value) sweep.at.member[sweep.last] = load<V>(value + row * cols + col);
+    sweep.adjoint[sweep.last] = incoming<V>(row, col);
+    detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) __attribute__((always_inline)) {
+      sweep.template pull<Grp::members - 1 - m>();
+    });
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
+      write<l>(sweep.leaf_adjoint[l], row, col, down);
+    });
+  }
+
+  template <class V>
+  __attribute__((always_inline)) V incoming(Index row, Index col) const {
+    constexpr Spread target = Grp::target();
+    if constexpr (target == Spread::one) {
+      return splat<V>(scale * *out_gradient);
+    } else if constexpr (target == Spread::column) {
+      return splat<V>(scale * out_gradient[row]);
+    } else if constexpr (target == Spread::row) {
+      return splat<V>(scale) * load<V>(out_gradient + col);
+    } else {
+      return load<V>(out_gradient + row * cols + col);
+    }
+  }
+
+  template <int l, class V>
+  __attribute__((always_inline)) void write(V adjoint, Index row, Index col, V* down) {
+    if constexpr (!Grp::writes(l)) {
+      return;
+    } else if constexpr (Grp::spread(l) == Spread::one || Grp::spread(l) == Spread::column) {
+      sums.template add<l>(adjoint);
+    } else if constexpr (Grp::spread(l) == Spread::row) {
+      down[l] += adjoint;
+    } else {
+      S* place = gradient[l] + row * cols + col;
+      if constexpr (G::plan.leaf_write[Grp::slot(l)] == Write::accumulate) adjoint += load<V>(place);
+      store(place, adjoint);
+    }
+  }
+  /// Adds sums down the rows to the gradients of leaves that are rows, which never store: they are cleared before.
+  template <class V>
+  __attribute__((always_inline)) void add_down(const V* down, Index col) {
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
+      if constexpr (Grp::writes(l) && Grp::spread(l) == Spread::row) {
+        store(gradient[l] + col, V(load<V>(gradient[l] + col) + down[l]));
+      }
+    });
+  }
+  template <Spread kind>
+  void finish(Index row) {
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      if constexpr (Grp::writes(l) && Grp::spread(l) == kind) {
+        if constexpr (G::plan.leaf_write[Grp::slot(l)] == Write::store) {
+          gradient[l][row] = sums.take(l);
+        } else {
+          gradient[l][row] += sums.take(l);
+        }
+      }
+    });
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/cpu/cpu.hpp
+
+/// \file simplx/cpu/cpu.hpp
+/// The CPU backend: scalar type and path of the kernels. It owns nothing; kernels are templates.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector.
+/// reference: Eigen everywhere, for every width; what tests compare with.
+enum class Path : int { fast, reference };
+
+template <class S>
+using MatrixMap = Eigen::Map<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+template <class S>
+using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+
+template <class S, Path path = Path::fast>
+struct Cpu {
+  using Scalar = S;
+  /// Whether rows of that width are whole vectors on the fast path.
+  static constexpr bool vectorises(Index width) {
+    return path == Path::fast && std::is_arithmetic_v<S> && width % lanes<S> == 0;
+  }
+
+  static void clear(S* data, Index size) { std::fill_n(data, size, S(0)); }
+
+  /// Evaluates a group; a product that it finishes runs first, or hands over its accumulators.
+  template <class G, int root>
+  static void map_forward(const Context<S>& context) {
+    constexpr int product = G::fusion.epilogue_of[root];
+    S* out = const_cast<S*>(Address<G>::template value<root>(context));
+    if constexpr (Group<G, root>::reduces) {
+      reduce_forward_loop<G, root, S>(context, out);
+    } else if constexpr (product < 0) {
+      map_forward_loop<G, root, S>(context, nullptr, out);
+    } else {
+      using Op = op_of<G, product>;
+      const Frame<G, product, S> frame{context};
+      if constexpr (Op::template takes_epilogue<Cpu, Frame<G, product, S>>) {
+        Op::forward(Cpu{}, frame, out, Epilogue<G, root>(context));
+      } else {
+        S* value = out;
+        if constexpr (G::plan.kept[product]) value = frame.out();
+        Op::forward(Cpu{}, frame, value);
+        map_forward_loop<G, root, S>(context, value, out);
+      }
+    }
+  }
+
+  template <class G, int root>
+  static void map_backward(const Context<S>& context) {
+    MapBackward<G, root, S>::run(context);
+  }
+
+ private:
+  /// What a product calls for each vector of accumulators.
+  template <class G, int root>
+  struct Epilogue {
+    static constexpr int product = G::fusion.epilogue_of[root];
+    Operands<G, root, S> operands;
+    S* product_value = nullptr;
+
+    explicit Epilogue(const Context<S>& context) : operands(context) {
+      if constexpr (G::plan.kept[product]) {
+        product_value = const_cast<S*>(Address<G>::template value<product>(context));
+      }
+    }
+    template <class V>
+    __attribute__((always_inline)) V operator()(V accumulator, Index row, Index col) const {
+      if constexpr (G::plan.kept[product]) {
+        store(product_value + row * Group<G, root>::shape.cols + col, accumulator);
+      }
+      return map_value<G, root, V>(operands, row, col, accumulator);
+    }
+  };
+};
+
+}  // namespace simplx
+
+// ---- simplx/ops/term.hpp
+
+/// \file simplx/ops/term.hpp
+/// Term: the scalar over which an op's rules give expressions again, so that derivatives can be part of a model.
+///
+/// A rule such as `g * y` runs over numbers, vectors, dual numbers and formulas; over terms it makes nodes. Numbers
+/// stay numbers as long as possible: products with 0 and 1 and sums with 0 make no node.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A number or an expression; its products are elementwise.
+struct Term {
+  Node* node = nullptr;
+  double number = 0;
+
+  constexpr Term() = default;
+  constexpr Term(double value) : number(value) {}
+  constexpr explicit Term(Expr x) : node(x.node) {}
+
+  constexpr bool is(double value) const { return !node && number == value; }
+  constexpr At operand() const { return node ? At(Expr{node}) : At(number); }
+
+  friend constexpr Term operator+(const Term& a, const Term& b);
+  friend constexpr Term operator-(const Term& a, const Term& b);
+  friend constexpr Term operator*(const Term& a, const Term& b);
+  friend constexpr Term operator/(const Term& a, const Term& b);
+  friend constexpr Term operator-(const Term& a);
+  friend constexpr Term operator>(const Term& a, const Term& b);
+  friend constexpr Term max(const Term& a, const Term& b);
+  friend constexpr Term min(const Term& a, const Term& b);
+  friend constexpr Term select(const Term& condition, const Term& yes, const Term& no);
+  friend constexpr Term exp(const Term& x);
+  friend constexpr Term log(const Term& x);
+  friend constexpr Term log1p(const Term& x);
+  friend constexpr Term sin(const Term& x);
+  friend constexpr Term cos(const Term& x);
+  friend constexpr Term tanh(const Term& x);
+  friend constexpr Term sigmoid(const Term& x);
+  friend constexpr Term erf(const Term& x);
+  friend constexpr Term sqrt(const Term& x);
+  friend constexpr Term abs(const Term& x);
+  friend constexpr Term pow(const Term& x, const Term& p);
+};
+
+namespace detail {
+
+/// The pull-back of the incoming gradient to an argument, as an expression; each node carries that of its op.
+template <Tag name, int count>
+constexpr Term derive(const Node* node, int argument, const Term& gradient) {
+  using Op = op<name>;
+  if constexpr (requires { Op::derive(node, argument, gradient); }) {
+    return Op::derive(node, argument, gradient);
+  } else if constexpr (Op::kind == Kind::map) {
+    const auto operand = [&](int i) { return Term(Expr{node->arguments[i]}); };
+    const Term result(Expr{const_cast<Node*>(node)});
+    const auto pull = [&]<int to>(std::integral_constant<int, to>) {
+      if constexpr (count == 1) {
+        return Op::template d<to>(gradient, result, operand(0));
+      } else if constexpr (count == 2) {
+        return Op::template d<to>(gradient, result, operand(0), operand(1));
+      } else {
+        return Op::template d<to>(gradient, result, operand(0), operand(1), operand(2));
+      }
+    };
+    if constexpr (count > 1) {
+      if (argument == 1) return pull(std::integral_constant<int, 1>{});
+    }
+    if constexpr (count > 2) {
+      if (argument == 2) return pull(std::integral_constant<int, 2>{});
+    }
+    return pull(std::integral_constant<int, 0>{});
+  } else {
+    return {};  // never called: Node::derive is null
+  }
+}
+
+}  // namespace detail
+}  // namespace simplx
+
+// ---- simplx/ops/elementwise.hpp
+
+/// \file simplx/ops/elementwise.hpp
+/// Elementwise ops: arithmetic with broadcast, probes. Functions are in functions.hpp.
+///
+/// An op's rules are written once, over any scalar or vector type: `f` is the value, `d<i>` the pull-back of
+/// the incoming gradient g to operand i, given the result y and the operands. What a pull-back does not
+/// declare that it reads is passed as zero and never kept.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Base of elementwise ops: operands of one shape, or one row, one column or one number spread over it.
+struct elementwise {
+  static constexpr Kind kind = Kind::map;
+  static constexpr bool needs_inputs = false;  ///< pull-backs read the operands
+  static constexpr bool needs_output = false;  ///< pull-backs read the result
+  static constexpr unsigned char passes = 0;   ///< bit i: the pull-back to operand i is g itself
+  static constexpr bool costly = false;        ///< as exp is: many times the cost of storing its result
+
+  template <class... Shapes>
+  static constexpr Checked shape(const Attributes&, Shapes... shapes) {
+    static_assert(sizeof...(shapes) <= 3, "simplx: an elementwise op has at most three operands; make it of two ops");
+    Shape result = fixed_shape(1, 1);
+    const auto widen = [&](const Shape& s) {
+      result.cols = std::max(result.cols, s.cols);
+      if (result.is_fixed() && !s.is_fixed()) {
+        result.axis = s.axis;
+        result.rows = 0;
+      } else if (result.is_fixed()) {
+        result.rows = std::max(result.rows, s.rows);
+      }
+    };
+    (widen(shapes), ...);
+    Checked checked(result);
+    const auto check = [&](const Shape& s) {
+      if (!checked.rule.empty()) return;
+      if (s.cols != 1 && s.cols != result.cols) {
+        checked = Checked("equal widths", s.cols, result.cols);
+      } else if (s.is_fixed() ? s.rows != 1 && s.rows != result.rows : s.axis != result.axis) {
+        checked = unequal_rows(s, result);
+      }
+    };
+    (check(shapes), ...);
+    return checked;
+  }
+};
+
+template <>
+struct op<"add"> : elementwise {
+  static constexpr unsigned char passes = 0b11;
+  static constexpr auto f(auto a, auto b) { return a + b; }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto, auto) {
+    return g;
+  }
+};
+
+template <>
+struct op<"subtract"> : elementwise {
+  static constexpr unsigned char passes = 0b01;
+  static constexpr auto f(auto a, auto b) { return a - b; }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto, auto) {
+    if constexpr (i == 0) {
+      return g;
+    } else {
+      return -g;
+    }
+  }
+};
+
+template <>
+struct op<"multiply"> : elementwise {
+  static constexpr bool reads(int to, int operand) { return to != operand; }
+  static constexpr auto f(auto a, auto b) { return a * b; }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto a, auto b) {
+    if constexpr (i == 0) {
+      return g * b;
+    } else {
+      return g * a;
+    }
+  }
+};
+
+template <>
+struct op<"divide"> : elementwise {
+  static constexpr bool needs_output = true;
+  static constexpr bool reads(int, int operand) { return operand == 1; }
+  static constexpr auto f(auto a, auto b) { return a / b; }
+  template <int i>
+  static constexpr auto d(auto g, auto y, auto, auto b) {
+    if constexpr (i == 0) {
+      return g / b;
+    } else {
+      return -(g / b) * y;
+    }
+  }
+};
+
+template <>
+struct op<"negate"> : elementwise {
+  static constexpr auto f(auto a) { return -a; }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto) {
+    return -g;
+  }
+};
+
+/// Copies: a result of the model, a value that stays readable.
+struct identity_op : elementwise {
+  static constexpr unsigned char passes = 0b1;
+  static constexpr auto f(auto a) { return a; }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto) {
+    return g;
+  }
+};
+template <>
+struct op<"output"> : identity_op {};
+template <>
+struct op<"probe"> : identity_op {};
+
+/// The first operand, spread over the shape of the second, whose values are not read.
+template <>
+struct op<"spread"> : elementwise {
+  static constexpr auto f(auto a, auto) { return a; }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto, auto) {
+    if constexpr (i == 0) {
+      return g;
+    } else {
+      return literal<decltype(g)>(0);
+    }
+  }
+};
+
+constexpr Expr operator+(At a, At b) { return apply<"add">({}, a, b); }
+constexpr Expr operator-(At a, At b) { return apply<"subtract">({}, a, b); }
+/// A divisor that is spread over rows, columns or everything is inverted first: one division for each of its elements.
+constexpr Expr operator/(At a, At b) {
+  const Checked whole = elementwise::shape({}, a.shape(), b.shape());
+  if (!whole.rule.empty() || whole.shape == b.shape()) return apply<"divide">({}, a, b);
+  return apply<"multiply">({}, a, At(apply<"divide">({}, At(1.0), b)));
+}
+constexpr Expr operator/(At a, double b) {
+  if (a.shape() == fixed_shape(1, 1)) return apply<"divide">({}, a, At(b));
+  return apply<"multiply">({}, a, At(1.0 / b));
+}
+constexpr Expr operator-(At a) { return apply<"negate">({}, a); }
+
+/// x repeated until it has the shape of `like`: a number, a row or a column.
+constexpr Expr spread(At x, At like) { return apply<"spread">({}, x, like); }
+
+namespace detail {
+/// A gradient with all the elements of the node's value, for ops that need every one of them.
+constexpr At whole(const Term& gradient, const Node* node) {
+  const bool complete = gradient.node && gradient.node->shape == node->shape;
+  return complete ? gradient.operand() : At(spread(gradient.operand(), At(Expr{const_cast<Node*>(node)})));
+}
+constexpr At argument(const Node* node, int i) { return Expr{node->arguments[i]}; }
+}  // namespace detail
+
+constexpr Term operator+(const Term& a, const Term& b) {
+  if (!a.node && !b.node) return a.number + b.number;
+  if (a.is(0) || b.is(0)) return a.is(0) ? b : a;
+  return Term(apply<"add">({}, a.operand(), b.operand()));
+}
+constexpr Term operator-(const Term& a, const Term& b) {
+  if (!a.node && !b.node) return a.number - b.number;
+  if (a.is(0) || b.is(0)) return a.is(0) ? -b : a;
+  return Term(apply<"subtract">({}, a.operand(), b.operand()));
+}
+constexpr Term operator*(const Term& a, const Term& b) {
+  if (!a.node && !b.node) return a.number * b.number;
+  if (a.is(0) || b.is(0)) return 0;
+  if (a.is(1) || b.is(1)) return a.is(1) ? b : a;
+  return Term(apply<"multiply">({}, a.operand(), b.operand()));
+}
+constexpr Term operator/(const Term& a, const Term& b) {
+  if (!a.node && !b.node) return a.number / b.number;
+  if (a.is(0) || b.is(1)) return a;
+  return Term(apply<"divide">({}, a.operand(), b.operand()));
+}
+constexpr Term operator-(const Term& a) { return a.node ? Term(apply<"negate">({}, a.operand())) : Term(-a.number); }
+
+/// The elementwise product; `x * y` is this too, unless y is a matrix: then it is the matrix product.
+constexpr Expr multiply(At a, At b) { return apply<"multiply">({}, a, b); }
+
+/// Keeps a value and its gradient readable under a name; nothing is paid where there is no probe.
+///
+/// Cost    the columns of x twice in the kept region, one copy of its gradient
+constexpr Expr probe(const char* name, At x) {
+  Expr result = apply<"probe">({}, x);
+  result.node->name = name;
+  result.node->observed = true;
+  return result;
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/kernel.hpp
+
+/// \file simplx/ops/kernel.hpp
+/// Base of ops that are not elementwise: what they keep, what they need, and how much work they are.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A heavy op redefines what differs from these answers, and supplies
+///
+///     static constexpr Checked shape(const Attributes&, Shape...);      // the result's shape, or a broken rule
+///     template <class S, Path p, class F> static void forward(Cpu<S, p>, const F& frame);
+///     template <class S, Path p, class F> static void backward(Cpu<S, p>, const F& frame);
+struct kernel_op {
+  static constexpr Kind kind = Kind::kernel;
+  static constexpr bool needs_inputs = false;
+  static constexpr bool needs_output = false;
+  /// Columns that forward saves for backward, on the axis of the result.
+  static constexpr Index saved(const Attributes&, auto...) { return 0; }
+  /// Elements that `prepare` makes from the parameters once for each step.
+  static constexpr Index packed(const Attributes&, auto...) { return 0; }
+  /// Elements of scratch for these rows; the largest of a model is allocated once for each thread.
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows&) {
+    return 0;
+  }
+  /// Multiply-adds count 2; only matrix products count. `causal`: without what a causal mask leaves out.
+  template <class F>
+  static constexpr double flops(const Rows&, bool /*causal*/) {
+    return 0;
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/ops/transpose.hpp
+
+/// \file simplx/ops/transpose.hpp
+/// Transposes, and the product that sums over rows: Y = A^T B.
+///
+///     dA = B dY^T,   dB = A dY
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"matmul">;
+
+/// A copy W^T of a static matrix; as an operand of a product it is read in place and costs nothing.
+template <>
+struct op<"transpose"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) {
+    if (!x.is_fixed()) return {"static transpose", static_cast<Index>(x.axis), 0};
+    return fixed_shape(x.cols, x.rows);
+  }
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"transpose">({}, detail::whole(g, node)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Shape s = F::template shape<0>;
+    MatrixMap<S>(frame.out(), s.cols, s.rows) =
+        ConstMatrixMap<S>(frame.template in<0>(), s.rows, s.cols).transpose();
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Shape s = F::template shape<0>;
+    MatrixMap<S>(frame.template grad<0>(), s.rows, s.cols) +=
+        ConstMatrixMap<S>(frame.out_grad(), s.cols, s.rows).transpose();
+  }
+};
+
+/// A^T B, summed over the rows that A and B share.
+template <>
+struct op<"contract"> : kernel_op {
+  static constexpr bool reads(int to, int operand) { return to != operand; }
+  static constexpr Checked shape(const Attributes&, Shape a, Shape b) {
+    if (a.axis != b.axis || a.rows != b.rows) return unequal_rows(a, b);
+    return fixed_shape(a.cols, b.cols);
+  }
+  static constexpr Term derive(const auto* node, int argument, const Term& g) {  // a template: matmul comes later
+    const auto dy = detail::whole(g, node), other = detail::argument(node, 1 - argument);
+    return Term(apply<"matmul">({.integers = {argument == 0}}, other, dy));  // B dY^T, A dY
+  }
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool) {
+    const Shape a = F::template shape<0>;
+    const double count = static_cast<double>(a.is_fixed() ? a.rows : rows.count(a.axis));
+    return 2 * count * static_cast<double>(a.cols) * static_cast<double>(F::out_shape.cols);
+  }
+  template <int k, class S, class F>
+  static ConstMatrixMap<S> matrix(const F& frame) {
+    return {frame.template in<k>(), frame.template rows_in<k>(), F::template shape<k>.cols};
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    MatrixMap<S>(frame.out(), F::out_shape.rows, F::out_shape.cols).noalias() =
+        matrix<0, S>(frame).transpose() * matrix<1, S>(frame);
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    const ConstMatrixMap<S> g(frame.out_grad(), F::out_shape.rows, F::out_shape.cols);
+    write<0>(frame, matrix<1, S>(frame) * g.transpose());
+    write<1>(frame, matrix<0, S>(frame) * g);
+  }
+
+ private:
+  template <int k, class F, class Product>
+  static void write(const F& frame, const Product& product) {
+    constexpr Write mode = F::template write<k>;
+    if constexpr (mode != Write::skip) {
+      MatrixMap<typename F::Scalar> target(frame.template grad<k>(), frame.template rows_in<k>(),
+                                           F::template shape<k>.cols);
+      if constexpr (mode == Write::store) {
+        target.noalias() = product;
+      } else {
+        target.noalias() += product;
+      }
+    }
+  }
+};
+
+constexpr Expr transpose(At x) { return apply<"transpose">({}, x); }
+
+}  // namespace simplx
+
+// ---- simplx/ops/matmul.hpp
+
+/// \file simplx/ops/matmul.hpp
+/// Matrix products: Y = X W, or Y = X W^T when the right operand is transpose(W).
+///
+///     dX = dY W^T,   dW += X^T dY
+///
+/// The elementwise group that uses Y becomes the product's epilogue (core/fuse.hpp): relu(x * W) never stores
+/// what is below the ReLU. Parameters are packed into panels once for each step, W and W^T, so that all three
+/// products of training run at the speed of the plain one.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"matmul"> : kernel_op {
+  static constexpr Kind kind = Kind::product;
+  /// dX reads W, dW reads X.
+  static constexpr bool reads(int to, int operand) { return to != operand; }
+  static constexpr bool transposed(const Attributes& attributes) { return attributes.integers[0] != 0; }
+
+  static constexpr Checked shape(const Attributes& attributes, Shape x, Shape w) {
+    if (!w.is_fixed()) return {"static right operand", static_cast<Index>(w.axis), 0};
+    const Index inner = transposed(attributes) ? w.cols : w.rows, outer = transposed(attributes) ? w.rows : w.cols;
+    if (x.cols != inner) return {"inner widths", x.cols, inner};
+    return Shape{x.axis, x.rows, outer};
+  }
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    const At dy = detail::whole(g, node), x = detail::argument(node, 0), w = detail::argument(node, 1);
+    const bool turned = transposed(node->attributes);
+    if (argument == 0) return Term(apply<"matmul">({.integers = {!turned}}, dy, w));
+    return Term(turned ? apply<"contract">({}, dy, x) : apply<"contract">({}, x, dy));
+  }
+  static constexpr Index packed(const Attributes&, Shape, Shape w) { return 2 * round_up(w.rows * w.cols, alignment); }
+
+  /// What a product of the graph is, as constants.
+  template <class F>
+  struct Product {
+    static constexpr bool transposed = op::transposed(F::attributes);
+    static constexpr Shape weight = F::template shape<1>;
+    static constexpr Index K = F::template shape<0>.cols, N = F::out_shape.cols;
+    static constexpr Index size = round_up(K * N, alignment);
+    static constexpr bool prepared = F::Graph::table.info[F::template argument<1>].kind == Kind::parameter;
+  };
+
+  /// Of a matrix and a vector, which lies in memory the same way whether transposed or not.
+  template <class Backend, class F>
+  static constexpr bool of_vector = Backend::vectorises(0) && F::out_shape.cols == 1;
+  template <class Backend, class F>
+  static constexpr bool takes_epilogue = Backend::vectorises(Product<F>::N);
+
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows& rows) {
+    using P = Product<F>;
+    const Index count = F::template shape<0>.is_fixed() ? F::template shape<0>.rows
+                                                        : rows.count(F::template shape<0>.axis);
+    const bool panels = Backend::vectorises(P::N) && Backend::vectorises(P::K);
+    return std::max(panels ? round_up(count, alignment) * 64 : 0, P::prepared ? 0 : P::size);
+  }
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool) {
+    const Shape x = F::template shape<0>;
+    const double count = static_cast<double>(x.is_fixed() ? x.rows : rows.count(x.axis));
+    return 2 * count * static_cast<double>(x.cols) * static_cast<double>(F::out_shape.cols);
+  }
+
+  template <class P, class S>
+  static void pack_forward(const S* weight, S* packed) {
+    if constexpr (P::transposed) {
+      pack_transposed<P::K, P::N>(weight, packed);
+    } else {
+      pack<P::K, P::N>(weight, packed);
+    }
+  }
+  template <class P, class S>
+  static void pack_backward(const S* weight, S* packed) {
+    if constexpr (P::transposed) {
+      pack<P::N, P::K>(weight, packed);
+    } else {
+      pack_transposed<P::N, P::K>(weight, packed);
+    }
+  }
+
+  template <class G, int node, class S, Path path>
+  static void prepare(Cpu<S, path> backend, const S* parameters, S* packed) {
+    using F = Frame<G, node, S>;
+    using P = Product<F>;
+    if constexpr (P::prepared) {
+      const S* weight = parameters + G::layout.parameter[F::template argument<1>];
+      if constexpr (backend.vectorises(P::N)) pack_forward<P>(weight, packed);
+      if constexpr (backend.vectorises(P::K) && G::fusion.wanted[F::template argument<0>]) {
+        pack_backward<P>(weight, packed + P::size);
+      }
+    }
+  }
+
+  template <class S, Path path, class F, class Epilogue>
+  static void forward(Cpu<S, path>, const F& frame, S* out, const Epilogue& epilogue) {
+    using P = Product<F>;
+    const S* panels = frame.packed();
+    if constexpr (!P::prepared) {
+      pack_forward<P>(frame.template in<1>(), frame.scratch());
+      panels = frame.scratch();
+    }
+    gemm<P::K, P::N, Write::store>(frame.rows(), frame.template in<0>(), panels, out, epilogue);
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path> backend, const F& frame, S* out) {
+    using P = Product<F>;
+    if constexpr (takes_epilogue<Cpu<S, path>, F>) {
+      forward(backend, frame, out, NoEpilogue{});
+    } else if constexpr (of_vector<Cpu<S, path>, F>) {
+      matrix_vector<P::K>(frame.rows(), frame.template in<0>(), frame.template in<1>(), out);
+    } else {
+      const ConstMatrixMap<S> x(frame.template in<0>(), frame.rows(), P::K);
+      const ConstMatrixMap<S> w(frame.template in<1>(), P::weight.rows, P::weight.cols);
+      MatrixMap<S> y(out, frame.rows(), P::N);
+      if constexpr (P::transposed) {
+        y.noalias() = x * w.transpose();
+      } else {
+        y.noalias() = x * w;
+      }
+    }
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path> backend, const F& frame) {
+    forward(backend, frame, frame.out());
+  }
+
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path> backend, const F& frame) {
+    using P = Product<F>;
+    const S* dy = frame.out_grad();
+    if constexpr (F::template write<1> != Write::skip) {
+      const S* x = frame.template in<0>();
+      S* dw = frame.template grad<1>();
+      if constexpr (backend.vectorises(P::N) && backend.vectorises(P::K)) {
+        if constexpr (P::transposed) {  // W is (N, K): dW += dY^T X
+          gemm_gradient<P::N, P::K>(frame.rows(), dy, x, dw, frame.scratch());
+        } else {
+          gemm_gradient<P::K, P::N>(frame.rows(), x, dy, dw, frame.scratch());
+        }
+      } else if constexpr (of_vector<Cpu<S, path>, F>) {
+        add_transposed_matrix_vector<P::K>(frame.rows(), x, dy, dw);
+      } else {
+        const ConstMatrixMap<S> xs(x, frame.rows(), P::K), dys(dy, frame.rows(), P::N);
+        MatrixMap<S> dws(dw, P::weight.rows, P::weight.cols);
+        if constexpr (P::transposed) {
+          dws.noalias() += dys.transpose() * xs;
+        } else {
+          dws.noalias() += xs.transpose() * dys;
+        }
+      }
+    }
+    if constexpr (F::template write<0> != Write::skip) {
+      S* dx = frame.template grad<0>();
+      if constexpr (backend.vectorises(P::K)) {
+        const S* panels = frame.packed() + P::size;
+        if constexpr (!P::prepared) {
+          pack_backward<P>(frame.template in<1>(), frame.scratch());
+          panels = frame.scratch();
+        }
+        gemm<P::N, P::K, F::template write<0>>(frame.rows(), dy, panels, dx, NoEpilogue{});
+      } else {
+        const ConstMatrixMap<S> w(frame.template in<1>(), P::weight.rows, P::weight.cols);
+        const ConstMatrixMap<S> dys(dy, frame.rows(), P::N);
+        MatrixMap<S> dxs(dx, frame.rows(), P::K);
+        if constexpr (F::template write<0> == Write::store) dxs.setZero();
+        if constexpr (P::transposed) {
+          dxs.noalias() += dys * w;
+        } else {
+          dxs.noalias() += dys * w.transpose();
+        }
+      }
+    }
+  }
+};
+
+/// The matrix product when the right operand is a matrix (several static rows) and the left one is no single
+/// number; elementwise otherwise. Two matrices are multiplied element by element by multiply(a, b).
+///
+/// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N), (rows, 1) or (1, 1) -> (rows, N)
+///         transpose(a) * b, a (rows, K), b (rows, N) -> (K, N), over static or run-time rows
+/// Errors  does not compile unless widths agree: rules "inner widths" and "equal widths"
+/// Cost    2 rows K N FLOPs forward, twice that backward; keeps X
+constexpr Expr operator*(At a, At b) {
+  if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) {
+    return apply<"contract">({}, At(Expr{a.node->arguments[0]}), b);
+  }
+  const bool number = a.shape() == fixed_shape(1, 1);
+  if (b.node->op == Tag("transpose") && !number) {
+    return apply<"matmul">({.integers = {1}}, a, At(Expr{b.node->arguments[0]}));
+  }
+  const bool matrix = b.shape().is_fixed() && b.shape().rows > 1;
+  return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);
+}
+
+}  // namespace simplx
+
+// ---- simplx/nn/gain.hpp
+
+/// \file simplx/nn/gain.hpp
+/// Gain: a number in front of a term of an equation, which may be absent together with its term.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A number in front of a term: one: no factor; zero: the term is removed; fixed: a literal; trainable: a parameter.
+struct Gain {
+  enum class Kind : signed char { one, zero, fixed, trainable };
+  Kind kind = Kind::one;
+  double value = 1;  ///< the literal, or the initial value
+
+  constexpr bool is_zero() const { return kind == Kind::zero; }
+  constexpr bool operator==(const Gain&) const = default;
+};
+
+/// A gain that is not trained; of 0 and 1 nothing is left but the term's absence or presence.
+constexpr Gain fixed_at(double value) {
+  return {value == 0 ? Gain::Kind::zero : value == 1 ? Gain::Kind::one : Gain::Kind::fixed, value};
+}
+constexpr Gain trainable(double initial) { return {Gain::Kind::trainable, initial}; }
+inline constexpr Gain no_skip = fixed_at(0);
+
+/// gain * x, where the gain is not zero.
+constexpr Expr scaled(const Gain& gain, const char* name, Expr x) {
+  switch (gain.kind) {
+    case Gain::Kind::trainable: return scalar(name, constant(gain.value)) * x;
+    case Gain::Kind::fixed: return gain.value * x;
+    default: return x;
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/nn/linear.hpp
+
+/// \file simplx/nn/linear.hpp
+/// Linear: y = x W (+ b), and the reparameterised form of Eq. (6): y = alpha x W0 + beta x D.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// y = x: what stands where a matrix, an activation or a norm is left out.
+struct Identity {
+  constexpr Expr operator()(Expr x) const { return x; }
+};
+
+/// y = x W, W (width(x), out); with a bias b (1, out) if asked for.
+struct Linear {
+  Index out = 0;  ///< as wide as x unless given
+  bool bias = false;
+  Init init = normal(0.02);
+
+  constexpr Expr operator()(Expr x) const {
+    const Index columns = out ? out : width(x);
+    Expr y = x * weight("weight", width(x), columns, init);
+    return bias ? y + vector("bias", columns, zeros) : y;
+  }
+};
+
+/// y = x (alpha W0 + beta D): W0 stays as it is drawn, D = 0 at first is trained.
+///
+/// Without a beta there is no D: with alpha one and the identity as W0, y is x itself.
+///
+/// Shapes  x (rows, d); W0 is `base` (d, d), D is `delta` (d, d) -> (rows, d)
+/// Errors  does not compile where nothing but zeros could come out, at first or for ever, or for another law of W0
+/// Source  He & Hofmann 2024, Eq. (6); alpha = beta = 1 are those of the first value matrix (App. D.1)
+struct Reparameterised {
+  Init base = identity;  ///< of W0: the identity (never stored), orthogonal, or normal
+  Gain alpha = trainable(1), beta = trainable(1);
+
+  /// The first rule that this breaks; an empty name if there is none.
+  constexpr Tag broken_rule() const {
+    if (alpha.is_zero()) return "base removed";
+    if (beta == trainable(0)) return "dead delta";
+    if (base.law == Init::Law::constant || base.law == Init::Law::sinusoid) return "law of the base";
+    return {};
+  }
+
+  constexpr Expr operator()(Expr x) const {
+    if (const Tag rule = broken_rule(); !rule.empty()) return refuse(rule, x);
+    const Index d = width(x);
+    auto y = scaled(alpha, "alpha", base == identity ? x : x * fixed("base", d, d, base));
+    return beta.is_zero() ? y : y + scaled(beta, "beta", x * weight("delta", d, d, zeros));
+  }
+};
+
+SIMPLX_RULE("base removed", (possible<left, right>),
+            "alpha W0 + beta D without alpha W0 is zero at first: use Linear (Projection::dense) instead")
+SIMPLX_RULE("dead delta", (possible<left, right>),
+            "alpha W0 + beta D with a trained beta of 0 never learns, since D is 0 at first too: give beta another "
+            "initial value, or remove the term with fixed_at(0)")
+SIMPLX_RULE("law of the base", (possible<left, right>),
+            "W0 of alpha W0 + beta D is the identity, orthogonal, or normal (normal_by_rows: N(0, 1/d))")
+
+}  // namespace simplx
+
+// ---- simplx/cpu/attention_size.hpp
+
+/// \file simplx/cpu/attention_size.hpp
+/// What one attention is: its sizes, how a head mixes values and what it sees, and the addresses of its operands.
+///
+/// | mixing    | O = M V with M =             |   | mask   | query i sees       |
+/// |-----------|------------------------------|---|--------|--------------------|
+/// | softmax   | A                            |   | causal | keys j <= i        |
+/// | skip_init | alpha I + beta A             |   | full   | the whole sequence |
+/// | shaped    | alpha I + beta A - gamma C   |
+///
+/// A = softmax(Q K^T / sqrt(key_width) + mask + bias) and C = A at Q = 0. The bias is zero, or -m |i - j| with the
+/// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Press et al. 2022).
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// How a head mixes its values: by A, by alpha I + beta A, or by alpha I + beta A - gamma C.
+enum class Mixing : signed char { softmax, skip_init, shaped };
+
+/// What a query sees of its sequence: itself and what comes before, or all of it.
+enum class Mask : signed char { causal, full };
+
+/// Heads and widths of one attention and how its heads attend; any width of at least 1.
+struct AttentionSize {
+  int heads = 1;
+  int key_width = 1;
+  int value_width = 1;
+  Mixing mixing = Mixing::softmax;
+  Mask mask = Mask::causal;
+  bool alibi = false;
+};
+
+/// What an attention is given. Shapes: query, key (rows, heads * key_width); value (rows, heads * value_width);
+/// alpha, beta, gamma, slopes (heads), nullptr where mixing and bias do without. The first three may be one buffer.
+template <class S>
+struct AttentionOperands {
+  const S *query = nullptr, *key = nullptr, *value = nullptr;
+  const S *alpha = nullptr, *beta = nullptr, *gamma = nullptr, *slopes = nullptr;
+};
+
+/// Where gradients go; shapes as the operands. Those of query, key and value are skipped, stored or accumulated as
+/// their modes say, and may be one buffer if all accumulate; the others accumulate, and nullptr is skipped.
+template <class S>
+struct AttentionGradients {
+  S *query = nullptr, *key = nullptr, *value = nullptr;
+  S *alpha = nullptr, *beta = nullptr, *gamma = nullptr;
+};
+
+}  // namespace simplx
+
+// ---- simplx/cpu/lane_bits.hpp
+
+/// \file simplx/cpu/lane_bits.hpp
+/// What elementary functions are made of: the bits of lanes, their signs, powers of two, polynomials, lanes in need.
+///
+///     float   sign 1 | exponent 8, bias 127   | fraction 23
+///     double  sign 1 | exponent 11, bias 1023 | fraction 52
+///
+/// Whole numbers are made by adding 1.5 * 2^fraction: the sum is rounded to a whole number, whose bits are the lowest
+/// of the sum. No conversion, hence nothing undefined for NaN, and the same instruction on every machine.
+
+#if defined(__AVX2__) || defined(__FMA__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// float, double, or a vector of them.
+template <class V>
+concept FloatLanes = std::is_same_v<Lane<V>, float> || std::is_same_v<Lane<V>, double>;
+
+namespace detail {
+
+/// A vector of so many bytes. (g++ drops vector_size where it depends on a function template's parameters.)
+template <class S, std::size_t bytes>
+struct VectorOf {
+  typedef S type __attribute__((vector_size(bytes)));
+};
+
+template <class V, bool single = std::is_arithmetic_v<V>>
+struct BitsOf {
+  using type = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;
+};
+template <class V>
+struct BitsOf<V, false> : VectorOf<typename BitsOf<Lane<V>>::type, sizeof(V)> {};
+
+/// Unsigned words as wide as the lanes, as many.
+template <class V>
+using Bits = typename BitsOf<V>::type;
+
+template <class S>
+inline constexpr int fraction_bits = sizeof(S) == 4 ? 23 : 52;
+template <class S>
+inline constexpr int exponent_bias = sizeof(S) == 4 ? 127 : 1023;
+template <class S>
+inline constexpr Bits<S> sign_bit = Bits<S>(1) << (8 * sizeof(S) - 1);
+
+/// Added to a number below 2^(fraction - 1), it rounds it to a whole one.
+template <class S>
+inline constexpr S rounding_shift = sizeof(S) == 4 ? S(12582912) : S(6755399441055744);
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline Bits<V> bits_of(V value) {
+  Bits<V> bits;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline V value_of(Bits<V> bits) {
+  V value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// 2^n from the rounding shift + n, for the n of normal numbers.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V power_of_two(V shifted) {
+  using S = Lane<V>;
+  return value_of<V>((bits_of(shifted) + exponent_bias<S>) << fraction_bits<S>);
+}
+
+/// The sign bits of the lanes of v, all else 0.
+template <FloatLanes V>
+__attribute__((always_inline)) inline Bits<V> sign_of(V v) {
+  return bits_of(v) & sign_bit<Lane<V>>;
+}
+
+/// v, negated in the lanes whose sign bit is set.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V flip(V v, Bits<V> sign) {
+  return value_of<V>(bits_of(v) ^ sign);
+}
+
+/// A vector as it is, a number in every lane.
+template <FloatLanes V, class T>
+__attribute__((always_inline)) inline V in_lanes(T t) {
+  if constexpr (std::is_same_v<T, V>) {
+    return t;
+  } else {
+    return splat<V>(static_cast<Lane<V>>(t));
+  }
+}
+
+/// a b + c, rounded once where the machine has the instruction; b and c may be single numbers.
+///
+/// Written out, since compilers contract products and sums in one place and not in the other (g++ 12 -O3 did so in
+/// vectors but not in single numbers): the elements left at the end of a row would differ in their last digit.
+template <FloatLanes V, class B, class C>
+__attribute__((always_inline)) inline V fma(V a, B b_or_number, C c_or_number) {
+  const V b = in_lanes<V>(b_or_number), c = in_lanes<V>(c_or_number);
+#if defined(__FMA__)
+  if constexpr (std::is_arithmetic_v<V>) {
+    return std::fma(a, b, c);
+  } else {
+    static_assert(sizeof(V) == vector_bytes, "fma: a full vector is wanted");
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__AVX2__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm_fmadd_pd((__m128d)a, (__m128d)b, (__m128d)c);
+#endif
+  }
+#else
+  return a * b + c;
+#endif
+}
+
+/// ((highest x + next) x + ...) x + lowest, by Horner.
+template <FloatLanes V, class... Coefficients>
+__attribute__((always_inline)) inline V polynomial(V x, Lane<V> highest, Coefficients... next) {
+  V p = splat<V>(highest);
+  ((p = fma(p, x, next)), ...);
+  return p;
+}
+
+/// Whether a comparison of full vectors, or of single numbers, holds in some lane.
+template <class Mask>
+__attribute__((always_inline)) inline bool any(Mask mask) {
+  if constexpr (std::is_same_v<Mask, bool>) {
+    return mask;
+  } else {
+    static_assert(sizeof(Mask) == vector_bytes, "any: a mask of a full vector is wanted");
+#if defined(__AVX512F__)
+    return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX2__)
+    return _mm256_movemask_epi8((__m256i)mask) != 0;
+#elif defined(__SSE2__)
+    return _mm_movemask_epi8((__m128i)mask) != 0;
+#else
+    std::uint64_t word[sizeof(Mask) / 8], found = 0;
+    std::memcpy(word, &mask, sizeof mask);
+    for (const std::uint64_t w : word) found |= w;
+    return found != 0;
+#endif
+  }
+}
+
+/// y, replaced by the single-number function in the lanes whose argument is beyond the limit; for rare arguments.
+template <auto single, FloatLanes V>
+__attribute__((noinline, cold)) V replaced_beyond(Lane<V> limit, V x, V y) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return std::abs(x) > limit ? single(x) : y;
+  } else {
+    for (unsigned i = 0; i < sizeof(V) / sizeof(Lane<V>); ++i) {
+      if (std::abs(x[i]) > limit) y[i] = single(x[i]);
+    }
+    return y;
+  }
+}
+
+}  // namespace detail
+
+/// |x|: the sign bit cleared, of zeros and NaNs too.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V abs(V x) {
+  return detail::value_of<V>(detail::bits_of(x) & ~detail::sign_bit<Lane<V>>);
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/exponential.hpp
+
+/// \file simplx/cpu/exponential.hpp
+/// exp, sigmoid and tanh.
+///
+///     e^x     = 2^n (1 + q),   n = round(x / ln 2),   r = x - n ln 2 in two steps (Cody & Waite),   q = e^r - 1
+///     sigmoid = 1 / (1 + e^-x) = {1, e^-|x|} / (1 + e^-|x|)                     for x >= 0, x < 0
+///     tanh    = sign(x) (-t) / (2 + t),   t = e^(-2|x|) - 1 = 2^n q + (2^n - 1)
+///
+/// No branches. t keeps its relative accuracy near 0, since n is 0 there, so tanh does as well.
+///
+/// exp of floats clamps its argument to [-87.33, 88.37], so that results are normal numbers: exp(-1000) is 1.2e-38,
+/// never 0; sigmoid(-1000) likewise. exp of doubles goes to infinity, to subnormal numbers and to 0 as std::exp does.
+///
+/// Source    float: the polynomial of Cephes' expf (Moshier). double: minimax on |r| <= ln(2)/2 by Remez' exchange,
+///           relative error of q 1.8e-17; the two parts of ln 2 are those of Cephes
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// e^x = 2^n (1 + q); n stays in the lowest bits of the rounding shift + n.
+template <class V>
+struct ExpParts {
+  V shifted, q;
+};
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline ExpParts<V> exp_parts(V x) {
+  using S = Lane<V>;
+  const V shifted = fma(x, S(1.44269504088896340736), rounding_shift<S>);
+  const V n = shifted - rounding_shift<S>;
+  if constexpr (std::is_same_v<S, float>) {
+    const V r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, x));
+    const V p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                           1.6666665459e-1f, 5.0000001201e-1f);
+    return {shifted, fma(p, r * r, r)};
+  } else {
+    const V r = fma(n, -1.42860682030941723212e-6, fma(n, -6.93145751953125e-1, x));
+    const V p = polynomial(r, 2.5053818231796892e-08, 2.7626037754879266e-07, 2.7557407408065592e-06,
+                           2.4801505273593661e-05, 1.9841269719149521e-04, 1.3888888931565845e-03,
+                           8.3333333333894949e-03, 4.1666666666576747e-02, 1.6666666666666589e-01,
+                           5.0000000000000052e-01);
+    return {shifted, fma(p, r * r, r)};
+  }
+}
+
+/// e^x - 1 for x of [-80, 0], with its relative accuracy near 0.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V exp_less_one(V x) {
+  const auto [shifted, q] = exp_parts(x);
+  const V power = power_of_two(shifted);
+  return fma(power, q, power - 1);
+}
+
+}  // namespace detail
+
+/// e^x, lane by lane.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V exp(V x) {
+  if constexpr (std::is_same_v<Lane<V>, float>) {
+    x = min(splat<V>(88.37f), max(splat<V>(-87.33f), x));  // in this order a NaN stays one
+    const auto [shifted, q] = detail::exp_parts(x);
+    return (q + 1) * detail::power_of_two(shifted);
+  } else {
+    x = min(splat<V>(710), max(splat<V>(-746), x));
+    const auto [shifted, q] = detail::exp_parts(x);
+    const auto n = detail::bits_of(shifted) + 2 * 1023;  // 2^n in two factors: n goes beyond what one can hold
+    const auto half = n >> 1;
+    return (q + 1) * detail::value_of<V>(half << 52) * detail::value_of<V>((n - half) << 52);
+  }
+}
+
+/// 1 / (1 + e^-x), in [0, 1].
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sigmoid(V x) {
+  const V t = exp(-abs(x));
+  return select(x < 0, t, splat<V>(1)) / (t + 1);
+}
+
+/// The hyperbolic tangent, in [-1, 1]; odd.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V tanh(V x) {
+  constexpr auto saturated = std::is_same_v<Lane<V>, float> ? 10 : 20;  // 1 - tanh is below half an ulp of 1
+  const V t = detail::exp_less_one(-2 * min(splat<V>(saturated), abs(x)));
+  return detail::flip(abs(t) / (t + 2), detail::sign_of(x));
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/erf.hpp
+
+/// \file simplx/cpu/erf.hpp
+/// The error function.
+///
+///     erf x = sign(x) (1 - e^-g),   g(a) = -log(1 - erf a) = a P(a),   a = |x|,   P(0) = 2 / sqrt(pi)
+///
+/// One formula for all x: g is smooth where the usual methods change from a series to an asymptotic one, and e^-g - 1
+/// is taken with its relative accuracy near 0. The farther out, the less an error of g counts (by e^-g), so P has
+/// fewer terms than g alone would ask for.
+///
+/// Source    P: minimax of the relative error of erf by Remez' exchange in 50 digits, 4.0e-9 on [0, 3.95] for float,
+///           7.1e-17 on [0, 5.92] for double
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x, in [-1, 1]; odd.
+///
+/// Cost    no branches, no division
+template <FloatLanes V>
+__attribute__((always_inline)) inline V erf(V x) {
+  V a, p;  // p = P - 1
+  if constexpr (std::is_same_v<Lane<V>, float>) {
+    a = min(splat<V>(3.95f), abs(x));  // 1 - erf is below half an ulp of 1 from here
+    p = detail::polynomial(a, -9.255061969e-06f, 1.176311759e-04f, -6.328039725e-04f, 1.666975060e-03f,
+                           -1.603539603e-04f, -1.915307953e-02f, 1.027778326e-01f, 6.366193819e-01f, 1.283791716e-01f);
+  } else {
+    a = min(splat<V>(5.92), abs(x));
+    p = detail::polynomial(
+        a, 1.18001712468466358e-14, -4.75488528792667924e-13, 8.72102805158080731e-12, -9.54810403959932751e-11,
+        6.81076530742772662e-10, -3.15296417883224829e-09, 7.78152551563295994e-09, 8.37504816425728522e-09,
+        -1.74104564096396230e-07, 8.53737534731029213e-07, -2.42983184441773750e-06, 3.56472525735610575e-06,
+        2.79582745531951284e-06, -2.93235120622576950e-05, 6.42899942280516606e-05, 2.59552158637578223e-05,
+        -5.90146816741744166e-04, 1.69621053102468047e-03, -2.09195230506370520e-04, -1.91284469630416433e-02,
+        1.02772603300058746e-01, 6.36619772367611580e-01, 1.28379167095512503e-01);
+  }
+  return detail::flip(abs(detail::exp_less_one(-detail::fma(a, p, a))), detail::sign_of(x));
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/logarithm.hpp
+
+/// \file simplx/cpu/logarithm.hpp
+/// log and log1p.
+///
+///     log x   = k ln 2 + log m,   x = 2^k m,   m in [sqrt(1/2), sqrt(2)),   f = m - 1
+///     float     log m = f - f^2/2 + f^3 P(f)
+///     double    log m = f - s (f - s^2 P(s^2)),   s = f / (2 + f)
+///     log1p x = log (u + lost),   u = 1 + x rounded, lost = x - (u - 1):   f = (m - 1) + lost / 2^k
+///
+/// log(0) is -infinity, log of a negative number NaN, log of infinity infinity. Subnormal numbers are scaled first.
+///
+/// Source    float: the polynomial of Cephes' logf (Moshier). double: the coefficients of fdlibm's e_log.c (Sun)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// x = 2^k m of normal numbers, m in [sqrt(1/2), sqrt(2)).
+template <class V>
+struct LogParts {
+  V k, m, power;  ///< power is 2^-k
+};
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline LogParts<V> log_parts(V x) {
+  using S = Lane<V>;
+  using Word = Bits<S>;
+  constexpr int fraction = fraction_bits<S>;
+  constexpr S two_to_fraction = S(Word(1) << fraction);
+  constexpr Word fraction_mask = (Word(1) << fraction) - 1;
+  constexpr Word one = Word(exponent_bias<S>) << fraction;
+  constexpr Word root_half = sizeof(S) == 4 ? Word(0x3f3504f3) : Word(0x3fe6a09e667f3bcd);  // sqrt(1/2)
+  const auto moved = bits_of(x) + (one - root_half);  // the exponent field now is k + bias
+  // k + bias as a number: in the fraction of 2^fraction, which is subtracted together with the bias.
+  const V k = value_of<V>((moved >> fraction) | bits_of(two_to_fraction)) - (two_to_fraction + exponent_bias<S>);
+  return {k, value_of<V>((moved & fraction_mask) + root_half), value_of<V>(2 * one - (moved & ~fraction_mask))};
+}
+
+/// k ln 2 + log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)).
+template <FloatLanes V>
+__attribute__((always_inline)) inline V log_of_parts(V k, V f) {
+  using S = Lane<V>;
+  if constexpr (std::is_same_v<S, float>) {
+    const V p = polynomial(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f,
+                           1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f,
+                           -0.5f);
+    return fma(k, 0.693359375f, fma(p, f * f, fma(k, -2.12194440e-4f, f)));
+  } else {
+    const V s = f / (f + 2);
+    const V z = s * s;
+    const V p = polynomial(z, 1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,
+                           2.222219843214978396e-01, 2.857142874366239149e-01, 3.999999999940941908e-01,
+                           6.666666666666735130e-01);
+    const V y = fma(-s, fma(-p, z, f), fma(k, 1.90821492927058770002e-10, f));
+    return fma(k, 6.93147180369123816490e-01, y);
+  }
+}
+
+/// y = log x where x is positive and finite; elsewhere what the logarithm is there.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V with_corners(V x, V y) {
+  using Limits = std::numeric_limits<Lane<V>>;
+  y = select(x < Limits::infinity(), y, x);  // infinity and NaN stay
+  const V outside = select(x < 0, splat<V>(Limits::quiet_NaN()), splat<V>(-Limits::infinity()));
+  return select(x <= 0, outside, y);
+}
+
+}  // namespace detail
+
+/// The natural logarithm, lane by lane.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V log(V x) {
+  using S = Lane<V>;
+  constexpr int raised = detail::fraction_bits<S> + 2;
+  const auto subnormal = x < std::numeric_limits<S>::min();
+  const auto [k, m, power] = detail::log_parts(select(subnormal, V(x * S(std::uint64_t(1) << raised)), x));
+  const V own = k - select(subnormal, splat<V>(S(raised)), splat<V>(S(0)));
+  return detail::with_corners(x, detail::log_of_parts(own, V(m - 1)));
+}
+
+/// log(1 + x) with its relative accuracy near 0.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V log1p(V x) {
+  const V u = x + 1;
+  const V lost = x - (u - 1);  // what rounding took from u; nothing, or NaN, where 2^-k is no number
+  const auto [k, m, power] = detail::log_parts(u);
+  const V f = m - 1 + select(abs(lost) > 0, V(lost * power), V{});
+  const V y = detail::with_corners(u, detail::log_of_parts(k, f));
+  return select(u == 1, x, y);  // also -0
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/power.hpp
+
+/// \file simplx/cpu/power.hpp
+/// sqrt, rsqrt and pow.
+///
+///     pow(x, p) = s e^(p log |x|),   s = -1 for x < 0 and odd p, else 1;   NaN for x < 0 unless p is whole
+///
+/// An error of p log |x| is one of the result, and that number reaches 88: pow of floats is computed in double, hence
+/// right to half an ulp and a little. pow of doubles, and of floats on SSE2, goes to the standard library lane by lane.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The square root of every lane. (Compilers keep std::sqrt out of vectors, since it may set errno.)
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sqrt(V x) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return std::sqrt(x);
+  } else {
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm512_maskz_sqrt_ps(0xffff, (__m512)x);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm512_maskz_sqrt_pd(0xff, (__m512d)x);
+#elif defined(__AVX2__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm256_sqrt_ps((__m256)x);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm256_sqrt_pd((__m256d)x);
+#elif defined(__SSE2__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm_sqrt_ps((__m128)x);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm_sqrt_pd((__m128d)x);
+#else
+    for (unsigned i = 0; i < sizeof(V) / sizeof(Lane<V>); ++i) x[i] = std::sqrt(x[i]);
+    return x;
+#endif
+  }
+}
+
+/// 1 / sqrt(x).
+template <FloatLanes V>
+__attribute__((always_inline)) inline V rsqrt(V x) {
+  return 1 / sqrt(x);
+}
+
+namespace detail {
+
+/// Whether doubles are whole; infinities are, and even.
+template <FloatLanes V>
+__attribute__((always_inline)) inline auto whole(V p) {
+  constexpr double shift = rounding_shift<double>, all_whole_from = 0x1p51;
+  const V size = abs(p);
+  return (size >= all_whole_from) | ((size + shift) - shift == size);
+}
+
+/// x^p in double; its last digits are lost.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V pow_by_log(V x, V p) {
+  using Limits = std::numeric_limits<double>;
+  const V size = abs(x);
+  V y = exp(p * log(size));
+  y = select((size == 1) | (p == 0), splat<V>(1), y);  // also where p log |x| is 0 times infinity
+  y = select(whole(V(p * 0.5)), y, flip(y, sign_of(x)));  // a whole half: p is even
+  const auto even_or_odd = whole(p);
+  y = select(even_or_odd, y, abs(y));
+  y = select((x < 0) & (x > -Limits::infinity()), select(even_or_odd, y, splat<V>(Limits::quiet_NaN())), y);
+  return select((x == x) & (p == p), y, V(x + p));
+}
+
+}  // namespace detail
+
+/// x^p, lane by lane, as std::pow: of negative numbers for whole p only. A NaN in x or p is one in the result, also
+/// where std::pow says 1.
+///
+/// Cost    float: a logarithm and an exponential of doubles; double, and float on SSE2: std::pow for every lane
+template <FloatLanes V>
+__attribute__((always_inline)) inline V pow(V x, V p) {
+  using S = Lane<V>;
+  constexpr bool by_log = std::is_same_v<S, float> && vector_bytes > 16;  // two doubles at a time do not pay
+  if constexpr (std::is_arithmetic_v<V>) {
+    if constexpr (by_log) return static_cast<float>(detail::pow_by_log<double>(x, p));
+    return x == x && p == p ? std::pow(x, p) : x + p;
+  } else if constexpr (by_log) {
+    using Half = typename detail::VectorOf<float, sizeof(V) / 2>::type;
+    using Wide = typename detail::VectorOf<double, sizeof(V)>::type;
+    Half base[2], exponent[2];
+    std::memcpy(base, &x, sizeof x);
+    std::memcpy(exponent, &p, sizeof p);
+    for (int i = 0; i < 2; ++i) {
+      base[i] = __builtin_convertvector(
+          detail::pow_by_log(__builtin_convertvector(base[i], Wide), __builtin_convertvector(exponent[i], Wide)), Half);
+    }
+    std::memcpy(&x, base, sizeof x);
+    return x;
+  } else {
+    for (unsigned i = 0; i < sizeof(V) / sizeof(S); ++i) x[i] = pow(static_cast<S>(x[i]), static_cast<S>(p[i]));
+    return x;
+  }
+}
+
+/// The same exponent for all lanes.
+template <FloatLanes V>
+  requires(!std::is_arithmetic_v<V>)
+__attribute__((always_inline)) inline V pow(V x, Lane<V> p) {
+  return pow(x, splat<V>(p));
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/trigonometry.hpp
+
+/// \file simplx/cpu/trigonometry.hpp
+/// sin and cos.
+///
+///     |x| = n pi/2 + r + tail,   n = round(|x| 2/pi),   |r| <= pi/4                             (Cody & Waite)
+///     sin |x| = sin r, cos r, -sin r, -cos r   for n mod 4 = 0, 1, 2, 3;   cos |x| one quarter on
+///
+/// pi/2 is taken in three parts; the first two are short enough that their products with n < 2^13 are exact. Beyond
+/// |x| = 12800, and for infinities, lanes go one by one to the standard library: rare, slow, and right. floats are
+/// right to 1e-7 of the largest value, 1; doubles to their last digits also beside the zeros of sin and cos, which
+/// is what the tail is for.
+///
+/// Source    float: the polynomials of Cephes' sinf and cosf (Moshier). double: those of fdlibm's k_sin.c and
+///           k_cos.c (Sun)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+inline constexpr int reduction_limit = 12800;
+
+/// n quarter turns and r + tail more; the lowest bits of `quarters` are n.
+template <class V>
+struct Angle {
+  V r, tail;
+  Bits<V> quarters;
+};
+
+/// Of 0 <= x <= reduction_limit.
+template <FloatLanes V>
+__attribute__((always_inline)) inline Angle<V> reduced(V x) {
+  using S = Lane<V>;
+  const V shifted = fma(x, S(0.63661977236758134308), rounding_shift<S>);
+  const V n = shifted - rounding_shift<S>;
+  if constexpr (std::is_same_v<S, float>) {
+    const V r = fma(n, -7.54978995489188e-8f, fma(n, -4.837512969970703125e-4f, fma(n, -1.5703125f, x)));
+    return {r, V{}, bits_of(shifted)};
+  } else {
+    const V first = x - n * 0x1.921fb54442p+0;  // exact
+    const V second = n * 0x1.a308d31318p-41;    // exact; the difference is not, so that its error is kept
+    const V difference = first - second;
+    const V rest = fma(n, -6.3683171635109501e-25, (first - difference) - second);
+    const V r = difference + rest;
+    return {r, (difference - r) + rest, bits_of(shifted)};
+  }
+}
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sin_of(const Angle<V>& angle) {
+  const V r = angle.r, z = r * r;
+  if constexpr (std::is_same_v<Lane<V>, float>) {
+    return fma(polynomial(z, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f), z * r, r);
+  } else {
+    const V p = polynomial(z, 1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
+                           -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01);
+    return r + fma(p, z * r, angle.tail);  // tail cos r would be a sixth of an ulp better at worst
+  }
+}
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline V cos_of(const Angle<V>& angle) {
+  const V r = angle.r, z = r * r;
+  if constexpr (std::is_same_v<Lane<V>, float>) {
+    return polynomial(z, 2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f, -0.5f, 1.0f);
+  } else {
+    const V p = polynomial(z, -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
+                           2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02);
+    const V half = 0.5 * z, rounded = 1 - half;
+    const V small = (1 - rounded) - half;  // what rounding took from 1 - half
+    return rounded + fma(z, z * p, fma(-r, angle.tail, small));
+  }
+}
+
+/// The sine of |x| + more quarter turns.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sin_of_quarters(V x, unsigned more) {
+  using S = Lane<V>;
+  const Angle<V> angle = reduced(abs(x));
+  const Bits<V> quarters = angle.quarters + more;
+  const V y = select((quarters & 1) != 0, cos_of(angle), sin_of(angle));
+  return flip(y, (quarters << (8 * sizeof(S) - 2)) & sign_bit<S>);
+}
+
+}  // namespace detail
+
+/// The sine, lane by lane; odd.
+///
+/// Cost    both polynomials and a choice; lanes beyond |x| = 12800 one by one through std::sin
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sin(V x) {
+  using S = Lane<V>;
+  const V y = detail::flip(detail::sin_of_quarters(x, 0), detail::sign_of(x));
+  constexpr auto single = [](S number) { return std::sin(number); };
+  if (detail::any(abs(x) > detail::reduction_limit)) {
+    return detail::replaced_beyond<single>(detail::reduction_limit, x, y);
+  }
+  return y;
+}
+
+/// The cosine, lane by lane; even.
+///
+/// Cost    as sin
+template <FloatLanes V>
+__attribute__((always_inline)) inline V cos(V x) {
+  using S = Lane<V>;
+  const V y = detail::sin_of_quarters(x, 1);
+  constexpr auto single = [](S number) { return std::cos(number); };
+  if (detail::any(abs(x) > detail::reduction_limit)) {
+    return detail::replaced_beyond<single>(detail::reduction_limit, x, y);
+  }
+  return y;
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/math.hpp
+
+/// \file simplx/cpu/math.hpp
+/// Elementary functions of floats, doubles and vectors of them, all from one include.
+///
+///                             largest error     float, relative    double, ulps
+///     exp                     exponential.hpp        9e-8             1.1
+///     sigmoid                                        1.7e-7           2.3
+///     tanh                                           1.7e-7           2.6
+///     log                     logarithm.hpp          8.1e-8           1.3
+///     log1p                                          1.4e-7           1.7
+///     sin, cos                trigonometry.hpp       8e-8 of 1        0.9
+///     erf                     erf.hpp                1.4e-7           2.4
+///     sqrt, rsqrt             power.hpp              6e-8, 9e-8       0.5, 1.5
+///     pow                                            6e-8             0.6
+///     abs                     lane_bits.hpp          exact            exact
+///
+/// Measured against long double, at a million arguments, with and without FMA; the tests hold these bounds. NaN gives
+/// NaN, so that a broken loss is seen. A lane of a vector and a single number give the same bits, whatever the
+/// compiler, its optimisation and the width of vectors; with and without FMA they differ in the last digits.
+
+// ---- simplx/cpu/attention.hpp
+
+/// \file simplx/cpu/attention.hpp
+/// Multi-head attention on vectors, in memory linear in the context. Per head, O = M V with
+///
+///   softmax     M = A                              A = softmax(Q K^T / sqrt(key_width) + mask + bias)
+///   skip_init   M = alpha I + beta A               (He & Hofmann 2024, Eq. (4))
+///   shaped      M = alpha I + beta A - gamma C     (Eqs. (5) and (13)),  C = A at Q = 0 = softmax(mask + bias)
+///
+/// The weights are kept transposed: one row per key, one lane per query. Maximum, sum and the correction of
+/// the softmax then run down the lanes without a horizontal step, key and value rows are never transposed,
+/// and what a causal mask forbids is skipped except in the 16 x 16 blocks on the diagonal.
+///
+/// C is never formed, for its weights decay by lambda = exp(-m), which is 1 without bias, from row to row:
+///
+///   (C V)_i = (P_i + N_i) / Z_i      P_i = lambda P_{i-1} + v_i,  N_i = lambda (N_{i+1} + v_{i+1}) or 0 if causal
+///
+/// Z_i is the same sum over ones, and C^T dO the same sums over dO_i / Z_i with the directions exchanged.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// Queries that share a row of weights, and queries whose weights the backward pass holds at once.
+inline constexpr int query_group = 16;
+inline constexpr int query_block = 64;
+/// A power of two would send the rows of one group to few cache sets.
+inline constexpr int block_stride = query_block + query_group;
+
+/// 0, 1, 2, ... over the lanes.
+template <class S>
+Vec<S> lane_numbers() {
+  Vec<S> numbers{};
+  for (int i = 0; i < lanes<S>; ++i) numbers[i] = S(i);
+  return numbers;
+}
+
+/// One sequence, one head; the pointers are at its first element.
+template <AttentionSize size, class S>
+struct AttentionHead {
+  using V = Vec<S>;
+  static constexpr int heads = size.heads, key_width = size.key_width, value_width = size.value_width;
+  static constexpr int vectors = value_width / lanes<S>;
+  static constexpr bool full = size.mask == Mask::full;
+  static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
+  static constexpr Static<heads * key_width> key_stride{};
+  static constexpr Static<heads * value_width> value_stride{};
+  static constexpr Static<query_group> group{};
+  static constexpr Static<block_stride> block{};
+  static constexpr Static<1> one{};
+
+  Index rows;
+  const S *q, *k, *v;
+  S alpha = 0, beta = 1, gamma = 0, slope = 0;
+  S scale = 1 / std::sqrt(S(key_width));
+  S shrink = 0;  ///< 1 - lambda: exact where lambda, near one, has lost the slope's last digits
+
+  AttentionHead(const AttentionOperands<S>& in, Index first, Index count, int h)
+      : rows(count), q(in.query + key_at(first, h)), k(in.key + key_at(first, h)), v(in.value + value_at(first, h)) {
+    if constexpr (gains) alpha = in.alpha[h], beta = in.beta[h];
+    if constexpr (centred) gamma = in.gamma[h];
+    if constexpr (size.alibi) slope = in.slopes[h], shrink = -std::expm1(-slope);
+  }
+
+  static constexpr Index key_at(Index row, int h) { return (row * heads + h) * key_width; }
+  static constexpr Index value_at(Index row, int h) { return (row * heads + h) * value_width; }
+
+  /// Applies step(key, biased, seen) to the keys of the group of queries that begins at `first`; `biased` adds the
+  /// bias to a vector of scores, `seen` replaces by `hidden` the lanes whose query may not look at the key.
+  template <class Step>
+  __attribute__((always_inline)) void for_each_key(Index first, Index keys, int lane, S hidden, Step step) const {
+    const V query = lane_numbers<S>() + S(lane);
+    const V otherwise = splat<V>(hidden);
+    const auto visit = [&](Index key, auto seen) {
+      step(key, [&](V score) { return biased(score, S(key - first) - query); }, seen);
+    };
+    const Index unmasked = full ? keys : first;
+    for (Index key = 0; key < unmasked; ++key) visit(key, [](V x) { return x; });
+    for (Index key = unmasked; key < keys; ++key) {
+      visit(key, [&](V x) { return query >= S(key - first) ? x : otherwise; });
+    }
+  }
+
+  /// The score of a key that is so far ahead of its queries.
+  __attribute__((always_inline)) V biased(V score, V ahead) const {
+    if constexpr (size.alibi) score += slope * (full ? min(ahead, V(-ahead)) : ahead);
+    return score;
+  }
+
+  /// Scores (keys, query_group) become exp(score - maximum), in place; both statistics are per query.
+  void exponentiate(Index first, Index keys, S* scores, S* maximum, S* total) const {
+    for (int lane = 0; lane < query_group; lane += lanes<S>) {
+      S* column = scores + lane;
+      V largest = splat<V>(std::numeric_limits<S>::lowest());
+      for_each_key(first, keys, lane, std::numeric_limits<S>::lowest(), [&](Index key, auto biased, auto seen) {
+        largest = max(largest, seen(biased(load<V>(column + key * query_group))));
+      });
+      V sum_of_lane{};
+      for_each_key(first, keys, lane, S(0), [&](Index key, auto biased, auto seen) {
+        const V weight = seen(exp(V(biased(load<V>(column + key * query_group)) - largest)));
+        store(column + key * query_group, weight);
+        sum_of_lane += weight;
+      });
+      store(maximum + lane, largest);
+      store(total + lane, sum_of_lane);
+    }
+  }
+
+  /// Scores become beta * A and dA = dO V^T becomes the gradient of the scores, both (keys, query_group) of row
+  /// stride block_stride; returns the sum of A * dA, which is the gradient of beta.
+  S softmax_backward(Index first, Index keys, const S* log_sum_exp, S* weights, S* gradient) const {
+    V total{};
+    for (int lane = 0; lane < query_group; lane += lanes<S>) {
+      S *p = weights + lane, *g = gradient + lane;
+      const V log_sum = load<V>(log_sum_exp + lane);
+      V correction{};
+      for_each_key(first, keys, lane, S(0), [&](Index key, auto biased, auto seen) {
+        const V weight = seen(exp(V(biased(load<V>(p + key * block_stride)) - log_sum)));
+        store(p + key * block_stride, weight);
+        correction += weight * load<V>(g + key * block_stride);
+      });
+      for (Index key = 0; key < keys; ++key) {
+        V weight = load<V>(p + key * block_stride);
+        if constexpr (gains) {
+          weight *= beta;
+          store(p + key * block_stride, weight);
+        }
+        store(g + key * block_stride, V(weight * scale * (load<V>(g + key * block_stride) - correction)));
+      }
+      total += correction;
+    }
+    return sum(total);
+  }
+
+  /// Adds weights * source over one block of queries, first .. last, to target: weights (keys, query_block),
+  /// source and target (rows, width). The first block to meet a key writes in the mode that is asked for.
+  template <int width, Write mode, class RowStride>
+  void scatter_block(Index first, Index last, const S* weights, const S* source, RowStride stride, S* target) const {
+    if constexpr (full) {
+      const auto write = [&]<Write how>(std::integral_constant<Write, how>) {
+        gemm_strided<width, how>(rows, last - first, weights, block, one, source + first * stride, stride, target,
+                                 stride);
+      };
+      if (first == 0) {
+        write(std::integral_constant<Write, mode>{});
+      } else {
+        write(std::integral_constant<Write, Write::accumulate>{});
+      }
+    } else {
+      gemm_strided<width, Write::accumulate>(first, last - first, weights, block, one, source + first * stride, stride,
+                                             target, stride);
+      for (Index key = first; key < last; key += query_group) {
+        gemm_strided<width, mode>(std::min<Index>(query_group, last - key), last - key,
+                                  weights + key * block_stride + (key - first), block, one, source + key * stride,
+                                  stride, target + key * stride, stride);
+      }
+    }
+  }
+
+  /// Z_i for every row, where a bias makes it more than a count.
+  void fill_row_sums(S* sums) const {
+    if constexpr (size.alibi) {
+      S sum = 0;
+      for (Index i = 0; i < rows; ++i) sums[i] = sum = shrunk(sum) + 1;
+      if constexpr (full) {
+        for (Index i = 0, j = rows - 1; i <= j; ++i, --j) sums[i] = sums[j] = sums[i] + sums[j] - 1;
+      }
+    }
+  }
+  S row_sum(const S* sums, Index row) const { return size.alibi ? sums[row] : S(full ? rows : row + 1); }
+
+  /// lambda * x.
+  template <class X>
+  X shrunk(X x) const {
+    return size.alibi ? x - x * shrink : x;
+  }
+
+  /// Runs through the rows from `row` in steps of `step`: use(row, at, sum) gets the place of each vector and the sum
+  /// of term(row, at) so far, its own row included or not, older rows shrunk once more with every step.
+  template <bool own, class Term, class Use>
+  __attribute__((always_inline)) void decaying_sums(Index row, Index step, Term term, Use use) const {
+    V sums[vectors]{};
+    for (Index i = 0; i < rows; ++i, row += step) {
+      for (int n = 0; n < vectors; ++n) {
+        const Index at = row * value_stride + n * lanes<S>;
+        if constexpr (!own) use(row, at, sums[n]);
+        sums[n] += term(row, at);
+        if constexpr (own) use(row, at, sums[n]);
+        sums[n] = shrunk(sums[n]);
+      }
+    }
+  }
+
+  void forward(S* out, S* log_sum_exp, S* scratch) const {
+    S* query = scratch;                                          // (key_width, query_group)
+    S* weights = scratch + key_width * query_group;              // (keys, query_group)
+    S* z = weights + round_up(rows, query_group) * query_group;  // (rows)
+    V before[vectors]{};
+    if constexpr (centred) fill_row_sums(z);
+    for (Index first = 0; first < rows; first += query_group) {
+      const Index queries = std::min<Index>(query_group, rows - first), keys = full ? rows : first + queries;
+      S maximum[query_group], total[query_group];
+      transpose_group<key_width, query_group>(queries, scale, q + first * key_stride, key_stride, query);
+      gemm_strided<query_group, Write::store>(keys, key_width, k, key_stride, one, query, group, weights, group);
+      exponentiate(first, keys, weights, maximum, total);
+      gemm_strided<value_width, Write::store>(queries, keys, weights, one, group, v, value_stride,
+                                              out + first * value_stride, value_stride);
+      for (Index i = 0; i < queries; ++i) {
+        const Index row = first + i;
+        log_sum_exp[row * heads] = maximum[i] + std::log(total[i]);
+        const S normalise = beta / total[i], mean = centred ? gamma / row_sum(z, row) : 0;
+        for (int n = 0; n < vectors; ++n) {
+          const Index at = row * value_stride + n * lanes<S>;
+          V result = load<V>(out + at) * normalise;
+          if constexpr (gains) result += alpha * load<V>(v + at);
+          if constexpr (centred) {
+            before[n] = shrunk(before[n]) + load<V>(v + at);
+            result -= mean * before[n];
+          }
+          store(out + at, result);
+        }
+      }
+    }
+    if constexpr (centred && full) {
+      const auto value = [&](Index, Index at) { return load<V>(v + at); };
+      decaying_sums<false>(rows - 1, -1, value, [&](Index row, Index at, V after) {
+        store(out + at, V(load<V>(out + at) - gamma / row_sum(z, row) * after));
+      });
+    }
+  }
+
+  /// Gradients of query, key, value and beta through beta A.
+  template <Write dq_mode, Write dk_mode, Write dv_mode>
+  void matrix_backward(const S* log_sum_exp, const S* dout, S* dq, S* dk, S* dv, S* dbeta, S* scratch) const {
+    S* query = scratch;                                                  // (key_width, query_group)
+    S* d_output = query + key_width * query_group;                       // (value_width, query_group)
+    S* weights = d_output + value_width * query_group;                   // (keys, query_block)
+    S* d_scores = weights + round_up(rows, query_group) * block_stride;  // (keys, query_block)
+    S beta_sum = 0;
+    for (Index begin = 0; begin < rows; begin += query_block) {
+      const Index end = std::min<Index>(rows, begin + query_block);
+      for (Index first = begin; first < end; first += query_group) {
+        const Index queries = std::min<Index>(query_group, end - first), keys = full ? rows : first + queries;
+        S *p = weights + (first - begin), *g = d_scores + (first - begin);
+        S log_sum[query_group]{};
+        for (Index i = 0; i < queries; ++i) log_sum[i] = log_sum_exp[(first + i) * heads];
+        transpose_group<key_width, query_group>(queries, scale, q + first * key_stride, key_stride, query);
+        transpose_group<value_width, query_group>(queries, S(1), dout + first * value_stride, value_stride, d_output);
+        gemm_strided<query_group, Write::store>(keys, key_width, k, key_stride, one, query, group, p, block);
+        gemm_strided<query_group, Write::store>(keys, value_width, v, value_stride, one, d_output, group, g, block);
+        beta_sum += softmax_backward(first, keys, log_sum, p, g);
+        if constexpr (dq_mode != Write::skip) {
+          gemm_strided<key_width, dq_mode>(queries, keys, g, one, block, k, key_stride, dq + first * key_stride,
+                                           key_stride);
+        }
+      }
+      if constexpr (dk_mode != Write::skip) {
+        scatter_block<key_width, dk_mode>(begin, end, d_scores, q, key_stride, dk);
+      }
+      if constexpr (dv_mode != Write::skip) {
+        scatter_block<value_width, dv_mode>(begin, end, weights, dout, value_stride, dv);
+      }
+    }
+    if (dbeta) *dbeta += beta_sum;
+  }
+
+  /// dV += alpha dO - gamma C^T dO, and the gradients of alpha and gamma.
+  template <Write dv_mode>
+  void mixing_backward(const S* dout, S* dv, S* dalpha, S* dgamma, S* z) const {
+    V alpha_sum{}, gamma_sum{};
+    const auto d_mean = [&](Index row, Index at) {
+      return centred ? V(load<V>(dout + at) * (1 / row_sum(z, row))) : V{};
+    };
+    const auto add = [&](Index at, V gradient) {
+      if constexpr (dv_mode != Write::skip) store(dv + at, V(load<V>(dv + at) + gradient));
+    };
+    if constexpr (centred) fill_row_sums(z);
+    decaying_sums<true>(rows - 1, -1, d_mean, [&](Index, Index at, V sum) {
+      const V d = load<V>(dout + at), value = load<V>(v + at);
+      alpha_sum += d * value;
+      gamma_sum -= value * sum;
+      add(at, alpha * d - gamma * sum);
+    });
+    if constexpr (centred && full) {
+      decaying_sums<false>(0, 1, d_mean, [&](Index, Index at, V sum) {
+        gamma_sum -= load<V>(v + at) * sum;
+        add(at, -gamma * sum);
+      });
+    }
+    if (dalpha) *dalpha += sum(alpha_sum);
+    if (dgamma) *dgamma += sum(gamma_sum);
+  }
+};
+
+template <AttentionSize size, class S>
+constexpr void check_attention_widths() {
+  static_assert(size.key_width % lanes<S> == 0 && size.value_width % lanes<S> == 0,
+                "simplx: the vector kernels of attention need key_width and value_width to be multiples of "
+                "lanes<S>; use attention_reference_forward and _backward for other widths");
+}
+
+}  // namespace detail
+
+/// Scratch elements for each row of the longest sequence (rounded up to 16); serves forward and backward.
+constexpr Index attention_scratch_columns(int key_width, int value_width) {
+  // The two transposed groups of queries are (width, 16), at most `width` columns of 16 rows.
+  return key_width + value_width + 2 * detail::block_stride;
+}
+
+/// Scratch elements for sequences of at most `longest` tokens.
+constexpr Index attention_scratch(int key_width, int value_width, Index longest) {
+  return attention_scratch_columns(key_width, value_width) * round_up(longest, detail::query_group);
+}
+
+/// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.
+/// Shapes: out as value; log_sum_exp (rows, heads), kept for the backward.
+/// Errors: does not compile unless both widths are multiples of lanes<S>.
+/// Cost: T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T;
+///   no heap; `scratch` holds attention_scratch(key_width, value_width, longest) elements.
+/// Source: He & Hofmann 2024, Eqs. (1), (4), (5) and (13).
+template <AttentionSize size, class S>
+void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
+  detail::check_attention_widths<size, S>();
+  using Head = detail::AttentionHead<size, S>;
+  for (Index s = 0; s < sequences.count; ++s) {
+    const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
+    for (int h = 0; h < size.heads; ++h) {
+      Head(in, first, rows, h).forward(out + Head::value_at(first, h), log_sum_exp + first * size.heads + h, scratch);
+    }
+  }
+}
+
+/// Backward pass: recomputes the weights from `log_sum_exp`, a block of queries at a time. With dA = dO V^T
+/// and correction = rowsum(A * dA):
+///   dbeta = sum(correction);  dalpha = sum(dO * V);  dgamma = -sum(V * C^T dO)
+///   dS = beta A * (dA - correction) / sqrt(key_width);  dQ = dS K;  dK = dS^T Q
+///   dV = alpha dO + beta A^T dO - gamma C^T dO
+/// Shapes: log_sum_exp and dout as the forward's log_sum_exp and out.
+/// Cost: 2.5 times the products of the forward; no heap; the same scratch.
+template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
+void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
+                        const AttentionGradients<S>& to, S* scratch) {
+  detail::check_attention_widths<size, S>();
+  using Head = detail::AttentionHead<size, S>;
+  const auto at = [](S* begin, Index offset) { return begin ? begin + offset : nullptr; };
+  for (Index s = 0; s < sequences.count; ++s) {
+    const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
+    for (int h = 0; h < size.heads; ++h) {
+      const Head head(in, first, rows, h);
+      const Index key = Head::key_at(first, h), value = Head::value_at(first, h);
+      S* dv = at(to.value, value);
+      head.template matrix_backward<dq_mode, dk_mode, dv_mode>(
+          log_sum_exp + first * size.heads + h, dout + value, at(to.query, key), at(to.key, key), dv, at(to.beta, h),
+          scratch);
+      if constexpr (Head::gains) {
+        head.template mixing_backward<dv_mode>(dout + value, dv, at(to.alpha, h), at(to.gamma, h), scratch);
+      }
+    }
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/attention_reference.hpp
+
+/// \file simplx/cpu/attention_reference.hpp
+/// Multi-head attention as dense Eigen equations: the test and the fallback of attention.hpp.
+///
+///   O = M V,   M = alpha I + beta A - gamma C       (He & Hofmann 2024, Eqs. (5) and (13))
+///   A = softmax(Q K^T / sqrt(key_width) + mask + bias),   C = softmax(mask + bias)
+///
+/// per head. Softmax attention is alpha = 0, beta = 1, gamma = 0 and Eq. (4) is gamma = 0, so one set of equations
+/// serves all. The scalar may be any type that behaves like a number and that Eigen knows (NumTraits): sqrt, exp
+/// and log are found by its namespace.
+/// Nothing allocates: the T x T matrices are maps onto the caller's scratch, and every product is a lazy one.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Elements of scratch for sequences of at most `longest` tokens: three T x T matrices.
+constexpr Index attention_reference_scratch(Index longest) { return 3 * longest * longest; }
+
+namespace detail {
+
+template <class S>
+using DenseMatrix = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+/// Rows of one sequence, columns of one head.
+template <class S>
+using HeadMap = Eigen::Map<S, Eigen::Unaligned, Eigen::OuterStride<>>;
+
+template <class S>
+HeadMap<const DenseMatrix<S>> head_of(const S* data, Index first_row, Index rows, int head, int heads, int width) {
+  const Index stride = Index(heads) * width;
+  return {data + first_row * stride + Index(head) * width, rows, width, Eigen::OuterStride<>(stride)};
+}
+
+template <class S>
+HeadMap<DenseMatrix<S>> head_of(S* data, Index first_row, Index rows, int head, int heads, int width) {
+  const Index stride = Index(heads) * width;
+  return {data + first_row * stride + Index(head) * width, rows, width, Eigen::OuterStride<>(stride)};
+}
+
+/// softmax(scores + mask + bias), row by row and in place; calls each(i, log_sum_exp of row i).
+template <class S, class Each>
+void masked_softmax(const AttentionSize& size, S slope, Eigen::Map<DenseMatrix<S>>& scores, Each each) {
+  using std::log;
+  for (Index i = 0; i < scores.rows(); ++i) {
+    auto seen = scores.row(i).head(size.mask == Mask::causal ? i + 1 : scores.cols());
+    if (size.alibi) {
+      for (Index j = 0; j < seen.size(); ++j) seen(j) -= slope * S(static_cast<double>(j < i ? i - j : j - i));
+    }
+    const S largest = seen.maxCoeff();
+    seen = (seen.array() - largest).exp().matrix();
+    const S sum = seen.sum();
+    seen /= sum;
+    scores.row(i).tail(scores.cols() - seen.size()).setZero();
+    each(i, largest + log(sum));
+  }
+}
+
+/// One sequence and one head of the reference: its operands, and A, C and M in the caller's scratch.
+template <class S>
+struct DenseHead {
+  using Matrix = Eigen::Map<DenseMatrix<S>>;
+  AttentionSize size;
+  HeadMap<const DenseMatrix<S>> query, key, value;
+  S scale, alpha{0.0}, beta{1.0}, gamma{0.0};
+  Matrix weights, mixed;  ///< A; C, until mix() makes it M
+
+  template <class Each>
+  DenseHead(const AttentionSize& s, const AttentionOperands<S>& in, Index first, Index rows, int h, S* scratch,
+            Each each)
+      : size(s),
+        query(head_of(in.query, first, rows, h, s.heads, s.key_width)),
+        key(head_of(in.key, first, rows, h, s.heads, s.key_width)),
+        value(head_of(in.value, first, rows, h, s.heads, s.value_width)),
+        scale(inverse_root(s.key_width)),
+        weights(scratch, rows, rows),
+        mixed(scratch + rows * rows, rows, rows) {
+    if (s.mixing != Mixing::softmax) alpha = in.alpha[h], beta = in.beta[h];
+    if (s.mixing == Mixing::shaped) gamma = in.gamma[h];
+    const S slope = s.alibi ? in.slopes[h] : S(0.0);
+    weights.noalias() = query.lazyProduct(key.transpose());
+    weights *= scale;
+    masked_softmax(size, slope, weights, each);
+    mixed.setZero();
+    if (s.mixing == Mixing::shaped) masked_softmax(size, slope, mixed, [](Index, const S&) {});
+  }
+
+  /// M = alpha I + beta A - gamma C, in the place of C.
+  void mix() {
+    mixed = beta * weights - gamma * mixed;
+    mixed.diagonal().array() += alpha;
+  }
+
+  static S inverse_root(int width) {
+    using std::sqrt;
+    return S(1.0) / sqrt(S(static_cast<double>(width)));
+  }
+};
+
+/// target = value or target += value, as the mode says.
+template <class Target, class Value>
+void write_reference(Write mode, Target target, const Value& value) {
+  if (mode == Write::store) target.noalias() = value;
+  if (mode == Write::accumulate) target.noalias() += value;
+}
+
+}  // namespace detail
+
+/// The forward pass; fills `out` and `log_sum_exp`.
+/// Shapes: out as value; log_sum_exp (rows, heads).
+/// Cost: T^2 (key_width + value_width) multiply-adds per head; no heap;
+///   `scratch` holds attention_reference_scratch(longest sequence) elements.
+/// Source: He & Hofmann 2024, Eqs. (1), (4), (5) and (13).
+template <class S>
+void attention_reference_forward(const AttentionSize& size, Segments sequences, const AttentionOperands<S>& in, S* out,
+                                 S* log_sum_exp, S* scratch) {
+  for (Index s = 0; s < sequences.count; ++s)
+    for (int h = 0; h < size.heads; ++h) {
+      const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
+      detail::DenseHead<S> head(size, in, first, rows, h, scratch,
+                                [&](Index i, const S& sum) { log_sum_exp[(first + i) * size.heads + h] = sum; });
+      head.mix();
+      detail::head_of(out, first, rows, h, size.heads, size.value_width).noalias() = head.mixed.lazyProduct(head.value);
+    }
+}
+
+/// The backward pass: with dM = dO V^T,
+///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * dM), dgamma = -sum(C * dM)
+///   dS = A * (beta dM - rowsum(beta dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
+/// Shapes: dout as value.
+/// Cost: about 2.5 times the forward; no heap; the same scratch. A is computed anew.
+template <class S>
+void attention_reference_backward(const AttentionSize& size, Write dq_mode, Write dk_mode, Write dv_mode,
+                                  Segments sequences, const AttentionOperands<S>& in, const S* dout,
+                                  const AttentionGradients<S>& to, S* scratch) {
+  for (Index s = 0; s < sequences.count; ++s)
+    for (int h = 0; h < size.heads; ++h) {
+      const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
+      detail::DenseHead<S> head(size, in, first, rows, h, scratch, [](Index, const S&) {});
+      const auto d_output = detail::head_of(dout, first, rows, h, size.heads, size.value_width);
+      Eigen::Map<detail::DenseMatrix<S>> d_mixed(scratch + 2 * rows * rows, rows, rows);
+      d_mixed.noalias() = d_output.lazyProduct(head.value.transpose());
+      if (to.alpha) to.alpha[h] += d_mixed.diagonal().sum();
+      if (to.beta) to.beta[h] += head.weights.cwiseProduct(d_mixed).sum();
+      if (to.gamma) to.gamma[h] -= head.mixed.cwiseProduct(d_mixed).sum();
+
+      head.mix();
+      if (dv_mode != Write::skip)
+        detail::write_reference(dv_mode, detail::head_of(to.value, first, rows, h, size.heads, size.value_width),
+                                head.mixed.transpose().lazyProduct(d_output));
+      auto& d_scores = d_mixed;
+      for (Index i = 0; i < rows; ++i) {
+        const S correction = head.weights.row(i).cwiseProduct(d_mixed.row(i)).sum();
+        d_scores.row(i) =
+            (head.weights.row(i).array() * (d_mixed.row(i).array() - correction) * (head.beta * head.scale)).matrix();
+      }
+      if (dq_mode != Write::skip)
+        detail::write_reference(dq_mode, detail::head_of(to.query, first, rows, h, size.heads, size.key_width),
+                                d_scores.lazyProduct(head.key));
+      if (dk_mode != Write::skip)
+        detail::write_reference(dk_mode, detail::head_of(to.key, first, rows, h, size.heads, size.key_width),
+                                d_scores.transpose().lazyProduct(head.query));
+    }
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/attention.hpp
+
+/// \file simplx/ops/attention.hpp
+/// Multi-head attention, one node: O_h = M_h V_h for each head h, with the mixing matrix
+///
+///     softmax      M_h = A_h                                          [He & Hofmann 2024, Eq. (2)]
+///     skip_init    M_h = alpha_h I + beta_h A_h                       [Eq. (4)]
+///     shaped       M_h = alpha_h I + beta_h A_h - gamma_h C_h         [Eq. (5), (13)]
+///
+///     A_h = softmax(Q_h K_h^T / sqrt(d_k) + mask - m_h |i - j|),  C_h = A_h at zero queries
+///
+/// | symbol  | shape                | meaning                                                          |
+/// |---------|----------------------|------------------------------------------------------------------|
+/// | Q, K    | (tokens, H * d_k)    | query and key, head h in column block h                          |
+/// | V, O    | (tokens, H * d_v)    | value and result                                                 |
+/// | A, C    | (T, T) per sequence  | never stored: C V is a running mean of V, from both sides if full |
+/// | m       | (1, H)               | slopes of ALiBi [Press et al. 2022]; zero without                |
+///
+/// Where queries are zero, A equals C, and shaped attention with alpha = beta = gamma = 1 is the identity.
+/// Sequences are packed, so no mask is ever stored: a token sees none but tokens of its own sequence.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// How heads attend: `{.count = 4}`, `{.count = 8, .mask = Mask::full}`, `{.count = 8, .alibi = true}`.
+struct Heads {
+  int count = 1;
+  Mask mask = Mask::causal;
+  bool alibi = false;  ///< scores fall with distance, by a slope of each head's own: a named constant, "slopes"
+};
+
+namespace detail {
+
+/// Operands: query, key, value; the gains of the mixing; slopes if there is a bias.
+/// Attributes: the number of heads, the mask, whether there is a bias.
+template <Mixing mixing>
+struct attention_op : kernel_op {
+  static constexpr int gains = mixing == Mixing::softmax ? 0 : mixing == Mixing::skip_init ? 2 : 3;
+  static constexpr bool reads(int, int) { return true; }
+
+  template <class... PerHead>
+  static constexpr Checked shape(const Attributes& attributes, Shape query, Shape key, Shape value,
+                                 PerHead... per_head) {
+    const Index heads = attributes.integers[0];
+    for (const Shape& operand : {query, key, value}) {
+      if (operand.axis != Axis::tokens) return {"token rows", static_cast<Index>(operand.axis), 1};
+    }
+    if (query.cols != key.cols) return {"query and key", query.cols, key.cols};
+    if (heads < 1 || query.cols % heads != 0) return {"heads", heads, query.cols};
+    if (value.cols % heads != 0) return {"heads", heads, value.cols};
+    for (const Shape& row : {fixed_shape(1, heads), Shape(per_head)...}) {
+      if (!(row == fixed_shape(1, heads))) return {"gains per head", row.columns(), heads};
+    }
+    return value;
+  }
+  static constexpr Index saved(const Attributes& attributes, auto...) { return attributes.integers[0]; }
+
+  template <class F>
+  static constexpr AttentionSize size{
+      .heads = static_cast<int>(F::attributes.integers[0]),
+      .key_width = static_cast<int>(F::template shape<0>.cols / F::attributes.integers[0]),
+      .value_width = static_cast<int>(F::template shape<2>.cols / F::attributes.integers[0]),
+      .mixing = mixing,
+      .mask = static_cast<Mask>(F::attributes.integers[1]),
+      .alibi = F::attributes.integers[2] != 0};
+  template <class Backend, class F>
+  static constexpr bool fast = Backend::vectorises(size<F>.key_width) && Backend::vectorises(size<F>.value_width);
+
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows& rows) {
+    if constexpr (fast<Backend, F>) {
+      return attention_scratch(size<F>.key_width, size<F>.value_width, rows.longest());
+    } else {
+      return attention_reference_scratch(rows.longest());
+    }
+  }
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool causal) {
+    const double length = static_cast<double>(rows.tokens) / static_cast<double>(rows.sequences);
+    const double pairs = causal && size<F>.mask == Mask::causal ? (length + 1) / 2 : length;
+    return 2 * static_cast<double>(rows.tokens) * pairs *
+           static_cast<double>(F::template shape<0>.cols + F::template shape<2>.cols);
+  }
+
+  template <class F>
+  static auto operands(const F& f) {
+    AttentionOperands<typename F::Scalar> in{f.template in<0>(), f.template in<1>(), f.template in<2>()};
+    if constexpr (gains > 0) in.alpha = f.template in<3>(), in.beta = f.template in<4>();
+    if constexpr (gains > 2) in.gamma = f.template in<5>();
+    if constexpr (size<F>.alibi) in.slopes = f.template in<3 + gains>();
+    return in;
+  }
+  template <class F>
+  static auto gradients(const F& f) {
+    AttentionGradients<typename F::Scalar> to{f.template grad<0>(), f.template grad<1>(), f.template grad<2>()};
+    if constexpr (gains > 0) to.alpha = f.template grad<3>(), to.beta = f.template grad<4>();
+    if constexpr (gains > 2) to.gamma = f.template grad<5>();
+    return to;
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& f) {
+    if constexpr (fast<Cpu<S, path>, F>) {
+      attention_forward<size<F>>(f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
+    } else {
+      attention_reference_forward(size<F>, f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
+    }
+  }
+
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& f) {
+    constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
+    if constexpr (fast<Cpu<S, path>, F>) {
+      attention_backward<size<F>, dq, dk, dv>(f.context.segments, operands(f), f.saved(), f.out_grad(), gradients(f),
+                                              f.scratch());
+    } else {
+      attention_reference_backward(size<F>, dq, dk, dv, f.context.segments, operands(f), f.out_grad(), gradients(f),
+                                   f.scratch());
+    }
+  }
+};
+
+/// The node; with a bias, its slopes are the last operand.
+template <Tag name, class... Operands>
+constexpr Expr attend(const Heads& heads, const At& query, const Operands&... others) {
+  const Attributes attributes{.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi}};
+  if (!heads.alibi) return apply<name>(attributes, query, others...);
+  const Where where = query.where;
+  return apply<name>(attributes, query, others...,
+                     At(fixed("slopes", 1, heads.count, alibi_slopes, where.file, where.line), where.file, where.line));
+}
+
+}  // namespace detail
+
+template <>
+struct op<"softmax_attention"> : detail::attention_op<Mixing::softmax> {};
+template <>
+struct op<"skip_init_attention"> : detail::attention_op<Mixing::skip_init> {};
+template <>
+struct op<"shaped_attention"> : detail::attention_op<Mixing::shaped> {};
+
+/// Concat_h(A_h V_h) within each sequence.
+///
+/// Shapes  query, key (tokens, H * d_k); value (tokens, H * d_v) -> (tokens, H * d_v)
+/// Cost    2 (d_k + d_v) H FLOPs for each pair of tokens; keeps its operands and H numbers for each token
+/// Source  He & Hofmann 2024, Eq. (2)
+constexpr Expr softmax_attention(At query, At key, At value, Heads heads) {
+  return detail::attend<"softmax_attention">(heads, query, key, value);
+}
+
+/// Concat_h((alpha_h I + beta_h A_h) V_h) within each sequence.
+///
+/// Shapes  as softmax_attention; alpha, beta (1, H)
+/// Cost    as softmax_attention
+/// Source  He & Hofmann 2024, Eq. (4)
+constexpr Expr skip_init_attention(At query, At key, At value, At alpha, At beta, Heads heads) {
+  return detail::attend<"skip_init_attention">(heads, query, key, value, alpha, beta);
+}
+
+/// Concat_h((alpha_h I + beta_h A_h - gamma_h C_h) V_h) within each sequence.
+///
+/// Shapes  as softmax_attention; alpha, beta, gamma (1, H)
+/// Cost    as softmax_attention; C costs one pass over V, two where tokens see the whole sequence
+/// Source  He & Hofmann 2024, Eq. (5) and (13)
+constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
+  return detail::attend<"shaped_attention">(heads, query, key, value, alpha, beta, gamma);
+}
+
+}  // namespace simplx
+
+// ---- simplx/nn/attention.hpp
+
+/// \file simplx/nn/attention.hpp
+/// Self-attention sub-blocks. In each head h a matrix M_h mixes the values of the tokens:
+///
+///     Attention(x) = Concat_h(M_h V_h) W^P,   V = x W^V
+///
+///     softmax     M_h = A_h                                        Eq. (2), (3)
+///     skip_init   M_h = alpha_h I + beta_h A_h                     Eq. (4)
+///     shaped      M_h = alpha_h I + beta_h A_h - gamma_h C         Eq. (5), (13)
+///
+/// | symbol  | shape        | meaning                                                                            |
+/// |---------|--------------|------------------------------------------------------------------------------------|
+/// | Q, K, V | (tokens, d)  | x W^Q, x W^K, x W^V; Q_h, K_h, V_h are their column blocks h, d_k = d / H wide     |
+/// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + M), row by row                                     |
+/// | M       | (T, T)       | the causal mask: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
+/// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
+///
+/// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
+
+namespace simplx::inline SIMPLX_TARGET {
+
+using AttentionMatrix = Mixing;  ///< softmax, skip_init: Eq. (4), shaped: Eq. (5)
+
+/// Concat_h(M_h V_h) from queries, keys and values; makes alpha, beta and gamma, one number for each head.
+constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, const Heads& heads) {
+  if (matrix == AttentionMatrix::softmax) return softmax_attention(query, key, value, heads);
+  const bool centred = matrix == AttentionMatrix::shaped;
+  auto alpha = vector("alpha", heads.count, ones), beta = vector("beta", heads.count, centred ? ones : zeros);
+  if (!centred) return skip_init_attention(query, key, value, alpha, beta, heads);
+  return shaped_attention(query, key, value, alpha, beta, vector("gamma", heads.count, ones), heads);
+}
+
+/// Self-attention with any way to make its values and to project its result.
+///
+/// Matrices that mix with an identity start it as one: their queries are zero at first.
+/// Shapes  x (tokens, d) -> (tokens, d)
+/// Errors  does not compile if heads do not divide d
+/// Source  He & Hofmann 2024, Eq. (2) to (5), initial values App. D.1
+template <AttentionMatrix matrix, class Value = Identity, class Output = Identity>
+struct SelfAttention {
+  int heads = 1;
+  bool query_key_bias = false;
+  bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
+  Mask mask = Mask::causal;
+  Value value{};
+  Output projection{};
+
+  /// The sub-block of one layer, where the value differs by layer.
+  constexpr SelfAttention at(int layer) const {
+    return {heads, query_key_bias, alibi, mask, at_layer(value, layer), projection};
+  }
+
+  constexpr Expr operator()(Expr x) const {
+    const Init query_init = matrix == AttentionMatrix::softmax ? normal(0.02) : zeros;
+    auto query = named("query", Linear{.bias = query_key_bias, .init = query_init})(x);  // (tokens, d)
+    auto key = named("key", Linear{.bias = query_key_bias})(x);
+    auto mixed = mix(matrix, query, key, named("value", value)(x), {heads, mask, alibi});
+    return named("projection", projection)(mixed);
+  }
+};
+
+/// MHA(x) = Concat_h(A_h V_h) W^P with V = x W^V.
+///
+/// Source  He & Hofmann 2024, Eq. (2) and (3)
+using MultiHeadAttention = SelfAttention<AttentionMatrix::softmax, Linear, Linear>;
+
+/// Concat_h((alpha_h I + beta_h A_h - gamma_h C) V_h) with V = x, in the first layer V = x (alpha_V I + beta_V D).
+///
+/// Source  He & Hofmann 2024, Eq. (12) and (13); the first layer's value matrix: App. C (Fig. 24) and D.1
+using ShapedAttention = SelfAttention<AttentionMatrix::shaped, FirstLayer<Reparameterised>>;
+
+}  // namespace simplx
+
+// ---- simplx/blocks/config.hpp
+
+/// \file simplx/blocks/config.hpp
+/// BlockConfig: a transformer block as one structural value, a token for sweeps and checkpoints.
+///
+/// It has a switch for every block of "Simplifying Transformer Blocks" (He & Hofmann 2024), all of which are named
+/// below, and of "NormFormer" (Shleifer et al. 2021), whose switches are reserved. The switches are orthogonal; a
+/// combination that makes no sense is refused with a sentence when the block is used. Each token has its equation
+/// in a header of this folder, and tests hold that both are one graph.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+enum class Branches : signed char { sequential, parallel };
+enum class Norm : signed char { none, layer_norm, rms_norm /* x / (r + epsilon) */, rms_norm_inside };
+enum class NormPosition : signed char { before, after };
+enum class Activation : signed char { relu, leaky_relu, gelu, gelu_tanh, relu_squared };
+enum class HeadScale : signed char { none, before_projection, after_projection };
+enum class ResidualScale : signed char { none, number, vector };
+
+/// How values are made of x, and the result of the heads: by x itself, x W, or x (alpha W0 + beta D).
+struct Projection {
+  enum class Kind : signed char { identity, dense, reparameterised /* Eq. (6) */ };
+  Kind kind = Kind::dense;
+  Init init = normal(0.02);    ///< of W
+  Reparameterised weights{};   ///< W0, alpha and beta
+};
+inline constexpr Projection no_projection{.kind = Projection::Kind::identity};
+constexpr Projection dense(Init init = normal(0.02)) { return {Projection::Kind::dense, init, {}}; }
+constexpr Projection reparameterised(Init base, Gain alpha, Gain beta) {
+  return {Projection::Kind::reparameterised, {}, {base, alpha, beta}};
+}
+
+struct BlockConfig {
+  Branches branches = Branches::sequential;
+  Norm norm = Norm::rms_norm;
+  NormPosition norm_position = NormPosition::before;
+  double norm_epsilon = 1e-8;
+  bool first_norm = false;  ///< of blocks without norms: layer 0 keeps a LayerNorm of its input
+
+  AttentionMatrix matrix = AttentionMatrix::softmax;
+  bool alibi = false;  ///< scores fall with the distance of tokens, and the model has no positions
+  Projection value{};
+  Projection projection{};
+  bool query_key_bias = false;
+  bool value_projection_bias = false;
+  bool query_key_value_norm = false;  ///< "+3 LN" of NormFormer
+  HeadScale head_scale = HeadScale::none;
+  bool attention_norm = false;  ///< post-attention norm of NormFormer
+
+  Gain attention_skip{};  ///< alpha_SA
+  Gain attention_gain{};  ///< beta_SA
+  Gain mlp_skip{};        ///< alpha_FF; of parallel branches the one skip, alpha_comb
+  Gain mlp_gain{};        ///< beta_FF
+  ResidualScale attention_residual_scale = ResidualScale::none;
+  ResidualScale mlp_residual_scale = ResidualScale::none;
+
+  Activation activation = Activation::relu;
+  double slope = 0.2;  ///< of leaky_relu
+  bool gated = false;  ///< GLU
+  bool mlp_bias = false;
+  bool mlp_norm = false;  ///< FFN norm of NormFormer
+
+  bool first_value = false;  ///< layer 0 has a value matrix alpha I + beta D, the others have none
+
+  /// The configuration of one layer of a stack.
+  constexpr BlockConfig at(int layer) const {
+    BlockConfig config = *this;
+    if (first_value && layer == 0) config.value = reparameterised(identity, trainable(1), trainable(1));
+    config.first_norm = first_norm && layer == 0;
+    config.first_value = false;
+    return config;
+  }
+
+  /// The first rule that this configuration breaks; an empty name if there is none.
+  constexpr Tag broken_rule() const {
+    if (branches == Branches::parallel) {
+      if (!attention_skip.is_zero()) return "parallel skip";
+      if (mlp_skip.kind == Gain::Kind::trainable) return "parallel skip gain";
+      if (norm_position == NormPosition::after) return "parallel post-norm";
+    }
+    if (attention_gain.is_zero() || mlp_gain.is_zero()) return "empty branch";
+    if (first_value && value.kind != Projection::Kind::identity) return "first value";
+    if (first_norm && norm != Norm::none) return "first norm";
+    if (!(slope >= 0 && slope <= 1)) return "leaky slope";
+    for (const Projection& p : {value, projection}) {
+      if (value_projection_bias && p.kind != Projection::Kind::dense) return "bias of identity";
+      if (p.kind != Projection::Kind::reparameterised) continue;
+      if (const Tag rule = p.weights.broken_rule(); !rule.empty()) return rule;
+    }
+    const bool later = norm_position == NormPosition::after || query_key_value_norm || head_scale != HeadScale::none ||
+                       attention_norm || attention_residual_scale != ResidualScale::none ||
+                       mlp_residual_scale != ResidualScale::none || gated || mlp_norm ||
+                       (activation != Activation::relu && activation != Activation::leaky_relu);
+    if (later) return "later version";
+    return {};
+  }
+};
+
+SIMPLX_RULE("parallel skip", (possible<left, right>),
+            "parallel branches have one skip, mlp_skip (alpha_comb): set .attention_skip = no_skip")
+SIMPLX_RULE("parallel skip gain", (possible<left, right>),
+            "the skip of parallel branches, mlp_skip (alpha_comb), is not trained: set it to no_skip or fixed_at(...)")
+SIMPLX_RULE("parallel post-norm", (possible<left, right>),
+            "parallel branches share one norm in front of them: set .norm_position = NormPosition::before")
+SIMPLX_RULE("empty branch", (possible<left, right>),
+            "a block without its attention or MLP branch is no block of the papers: a gain of a branch cannot be "
+            "zero; leave it out, or set it to trainable(...) or fixed_at(...) of another number")
+SIMPLX_RULE("first value", (possible<left, right>),
+            "first_value gives layer 0 the value matrix that the others lack: set .value = no_projection, or drop it")
+SIMPLX_RULE("first norm", (possible<left, right>),
+            "first_norm gives layer 0 the norm that the others lack: set .norm = Norm::none, or drop it")
+SIMPLX_RULE("leaky slope", (possible<left, right>),
+            "the slope of leaky_relu lies between 0 and 1: set .slope, for example to 0.2")
+SIMPLX_RULE("bias of identity", (possible<left, right>),
+            "an identity or reparameterised value or projection has no bias: set .value_projection_bias = false")
+SIMPLX_RULE("later version", (possible<left, right>),
+            "this switch of BlockConfig is reserved: this version has no norm behind a branch or on queries, keys and "
+            "values, no head scale, residual scale or gate, and the activations relu and leaky_relu; write the block "
+            "as its equation instead")
+
+}  // namespace simplx
+
+// ---- simplx/blocks/tokens.hpp
+
+/// \file simplx/blocks/tokens.hpp
+/// The blocks of "Simplifying Transformer Blocks" (He & Hofmann 2024) as tokens, under their names everywhere:
+/// command lines, checkpoints, reports.
+///
+/// Gains are those of Eq. (1): attention_skip alpha_SA, attention_gain beta_SA, mlp_skip alpha_FF, mlp_gain beta_FF.
+/// Where paper and published code differ the code is followed: alpha_FF is trained, and models "without norms"
+/// keep a LayerNorm in front of their first block.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+/// A token that differs from another: with(sas, [](BlockConfig& c) { ... }).
+template <class Change>
+constexpr BlockConfig with(BlockConfig config, Change change) {
+  change(config);
+  return config;
+}
+}  // namespace detail
+
+/// Pre-LN: Eq. (1) with all gains one.
+inline constexpr BlockConfig pre_ln{};
+
+/// The parallel block, Eq. (7), with a skip of alpha_comb = 1.
+inline constexpr BlockConfig parallel{.branches = Branches::parallel, .attention_skip = no_skip};
+
+/// Value-SkipInit, Eq. (4): no attention skip, V and P orthogonal at first.
+inline constexpr BlockConfig v_skip_init{
+    .matrix = AttentionMatrix::skip_init,
+    .value = dense(orthogonal),
+    .projection = dense(orthogonal),
+    .attention_skip = no_skip,
+    .attention_gain = trainable(1),
+    .mlp_skip = trainable(1),
+    .mlp_gain = trainable(0.1),
+};
+
+/// The same with shaped attention, Eq. (5): "V-SkipInit" as the paper's figures show it (Fig. 2).
+inline constexpr BlockConfig v_skip_init_shaped =
+    detail::with(v_skip_init, [](BlockConfig& c) { c.matrix = AttentionMatrix::shaped; });
+
+/// V and P reparameterised, Eq. (6), with fixed gains (Fig. 3).
+inline constexpr BlockConfig shaped_reparam = detail::with(v_skip_init_shaped, [](BlockConfig& c) {
+  c.value = c.projection = reparameterised(orthogonal, fixed_at(1), fixed_at(0.2));
+});
+
+/// The same with trained gains (Fig. 4).
+inline constexpr BlockConfig shaped_reparam_trainable = detail::with(v_skip_init_shaped, [](BlockConfig& c) {
+  c.value = c.projection = reparameterised(orthogonal, trainable(1), trainable(0.2));
+});
+
+/// Pre-LN with V and P reparameterised around the identity (Fig. 22).
+inline constexpr BlockConfig pre_ln_reparam_trainable = detail::with(pre_ln, [](BlockConfig& c) {
+  c.value = c.projection = reparameterised(identity, trainable(1), trainable(0.2));
+});
+
+/// Pre-LN without V and P (Fig. 23).
+inline constexpr BlockConfig pre_ln_identity{.value = no_projection, .projection = no_projection};
+
+/// SAS (Fig. 10): shaped attention without skip, projection, and values, but for the first layer's.
+inline constexpr BlockConfig sas{
+    .matrix = AttentionMatrix::shaped,
+    .value = no_projection,
+    .projection = no_projection,
+    .attention_skip = no_skip,
+    .attention_gain = trainable(1),
+    .mlp_skip = trainable(1),
+    .mlp_gain = trainable(0.1),
+    .first_value = true,
+};
+
+/// SAS without the first layer's value matrix (Fig. 24).
+inline constexpr BlockConfig sas_identity_first_value =
+    detail::with(sas, [](BlockConfig& c) { c.first_value = false; });
+
+/// SAS without the MLP skip, with leaky ReLU (Fig. 25).
+inline constexpr BlockConfig sas_no_mlp_skip = detail::with(sas, [](BlockConfig& c) {
+  c.mlp_skip = no_skip;
+  c.activation = Activation::leaky_relu;
+});
+
+/// SAS-P (Fig. 11): the branches of SAS in parallel, without any skip.
+inline constexpr BlockConfig sas_p = detail::with(sas, [](BlockConfig& c) {
+  c.branches = Branches::parallel;
+  c.mlp_skip = no_skip;
+});
+
+/// SAS-P and SAS without norms, as the authors ran them: block 0 keeps a LayerNorm of its input.
+inline constexpr BlockConfig sas_p_no_norm = detail::with(sas_p, [](BlockConfig& c) {
+  c.norm = Norm::none;
+  c.norm_epsilon = 1e-5;
+  c.first_norm = true;
+});
+inline constexpr BlockConfig sas_no_norm = detail::with(sas, [](BlockConfig& c) {
+  c.norm = Norm::none;
+  c.norm_epsilon = 1e-5;
+  c.first_norm = true;
+});
+
+/// The same without a norm in any block.
+inline constexpr BlockConfig sas_p_norm_free = detail::with(sas_p, [](BlockConfig& c) { c.norm = Norm::none; });
+inline constexpr BlockConfig sas_norm_free = detail::with(sas, [](BlockConfig& c) { c.norm = Norm::none; });
+
+/// SAS and SAS-P with the matrix of Value-SkipInit, Eq. (4) (Fig. 13).
+inline constexpr BlockConfig sas_skip_init =
+    detail::with(sas, [](BlockConfig& c) { c.matrix = AttentionMatrix::skip_init; });
+inline constexpr BlockConfig sas_p_skip_init =
+    detail::with(sas_p, [](BlockConfig& c) { c.matrix = AttentionMatrix::skip_init; });
+
+/// SAS-P with V and P reparameterised around the identity in every layer (Fig. 16).
+inline constexpr BlockConfig sas_p_reparam_trainable = detail::with(sas_p, [](BlockConfig& c) {
+  c.value = c.projection = reparameterised(identity, trainable(1), trainable(0.2));
+  c.first_value = false;
+});
+
+/// With ALiBi in place of positions (App. C, Fig. 28).
+inline constexpr BlockConfig sas_alibi = detail::with(sas, [](BlockConfig& c) { c.alibi = true; });
+inline constexpr BlockConfig sas_p_alibi = detail::with(sas_p, [](BlockConfig& c) { c.alibi = true; });
+inline constexpr BlockConfig pre_ln_alibi = detail::with(pre_ln, [](BlockConfig& c) { c.alibi = true; });
+
+struct NamedBlock {
+  const char* name;
+  BlockConfig config;
+};
+
+/// Every token under its name.
+inline constexpr NamedBlock all_blocks[] = {
+    {"pre_ln", pre_ln},
+    {"parallel", parallel},
+    {"v_skip_init", v_skip_init},
+    {"v_skip_init_shaped", v_skip_init_shaped},
+    {"shaped_reparam", shaped_reparam},
+    {"shaped_reparam_trainable", shaped_reparam_trainable},
+    {"pre_ln_reparam_trainable", pre_ln_reparam_trainable},
+    {"pre_ln_identity", pre_ln_identity},
+    {"sas", sas},
+    {"sas_identity_first_value", sas_identity_first_value},
+    {"sas_no_mlp_skip", sas_no_mlp_skip},
+    {"sas_p", sas_p},
+    {"sas_p_no_norm", sas_p_no_norm},
+    {"sas_no_norm", sas_no_norm},
+    {"sas_p_norm_free", sas_p_norm_free},
+    {"sas_norm_free", sas_norm_free},
+    {"sas_skip_init", sas_skip_init},
+    {"sas_p_skip_init", sas_p_skip_init},
+    {"sas_p_reparam_trainable", sas_p_reparam_trainable},
+    {"sas_alibi", sas_alibi},
+    {"sas_p_alibi", sas_p_alibi},
+    {"pre_ln_alibi", pre_ln_alibi},
+};
+
+/// Calls f(name, config) for every token.
+template <class F>
+constexpr void each_block(F f) {
+  for (const NamedBlock& block : all_blocks) f(block.name, block.config);
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/columns.hpp
+
+/// \file simplx/ops/columns.hpp
+/// Taking columns apart and putting them together.
+///
+///     slice_columns(x, b, n)    y = x[:, b : b + n]      dx[:, b : b + n] += dy
+///     concatenate(a, b, ...)    y = [a b ...]            da = its columns of dy, and so on
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("slice", left <= right,
+            "a slice must end inside x: begin + count (left number) may be at most the columns, of slice_rows the "
+            "rows, of x (right number)")
+SIMPLX_RULE("slice begin", left >= 0 && right >= 1,
+            "a slice begins at 0 or later (left number) and takes at least 1 column or row (right number)")
+SIMPLX_RULE("halves", left % 2 == 0, "split_columns(x) makes two equal halves: x needs an even width (left number)")
+
+namespace detail {
+
+/// Copies or adds a block of columns between matrices of different widths.
+template <Write mode, class S>
+void move_columns(Index rows, Index cols, const S* from, Index from_stride, S* to, Index to_stride) {
+  for (Index row = 0; row < rows; ++row, from += from_stride, to += to_stride) {
+    for (Index c = 0; c < cols; ++c) {
+      if constexpr (mode == Write::accumulate) {
+        to[c] += from[c];
+      } else {
+        to[c] = from[c];
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+template <>
+struct op<"concatenate">;
+
+template <>
+struct op<"slice_columns"> : kernel_op {
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    const Index begin = attributes.integers[0], count = attributes.integers[1];
+    if (begin < 0 || count < 1) return {"slice begin", begin, count};
+    if (begin + count > x.cols) return {"slice", begin + count, x.cols};
+    return Shape{x.axis, x.rows, count};
+  }
+  /// The gradient between columns of zeros.
+  static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: concatenate comes later
+    const auto x = detail::argument(node, 0), dy = detail::whole(g, node);
+    const Index begin = node->attributes.integers[0], end = begin + node->attributes.integers[1];
+    const Index width = x.shape().cols;
+    const auto zeros_like = [&](Index first, Index count) {
+      return At(spread(0.0, At(apply<"slice_columns">({.integers = {first, count}}, x))));
+    };
+    if (begin == 0 && end == width) return Term(Expr{dy.node});
+    if (begin == 0) return Term(apply<"concatenate">({}, dy, zeros_like(end, width - end)));
+    if (end == width) return Term(apply<"concatenate">({}, zeros_like(0, begin), dy));
+    return Term(apply<"concatenate">({}, zeros_like(0, begin), dy, zeros_like(end, width - end)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index begin = F::attributes.integers[0], count = F::out_shape.cols, width = F::template shape<0>.cols;
+    detail::move_columns<Write::store>(frame.rows(), count, frame.template in<0>() + begin, width, frame.out(), count);
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index begin = F::attributes.integers[0], count = F::out_shape.cols, width = F::template shape<0>.cols;
+    S* dx = frame.template grad<0>();
+    if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.rows() * width, S(0));
+    detail::move_columns<Write::accumulate>(frame.rows(), count, frame.out_grad(), count, dx + begin, width);
+  }
+};
+
+template <>
+struct op<"concatenate"> : kernel_op {
+  template <class... Shapes>
+  static constexpr Checked shape(const Attributes&, Shape first, Shapes... others) {
+    Shape result = first;
+    for (const Shape& s : {first, Shape(others)...}) {
+      if (s.axis != first.axis || s.rows != first.rows) return unequal_rows(s, first);
+    }
+    result.cols = (first.cols + ... + others.cols);
+    return result;
+  }
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    Index begin = 0;
+    for (int i = 0; i < argument; ++i) begin += node->arguments[i]->shape.cols;
+    const Index count = node->arguments[argument]->shape.cols;
+    return Term(apply<"slice_columns">({.integers = {begin, count}}, detail::whole(g, node)));
+  }
+  /// Calls f<k>(first column of operand k).
+  template <class F, class Visit>
+  static void each(Visit visit) {
+    Index begin = 0;
+    detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k> index) {
+      visit(index, begin);
+      begin += F::template shape<k>.cols;
+    });
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
+      constexpr Index cols = F::template shape<k>.cols;
+      detail::move_columns<Write::store>(frame.rows(), cols, frame.template in<k>(), cols, frame.out() + begin,
+                                         F::out_shape.cols);
+    });
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
+      constexpr Index cols = F::template shape<k>.cols;
+      if constexpr (F::template write<k> != Write::skip) {
+        detail::move_columns<F::template write<k>>(frame.rows(), cols, frame.out_grad() + begin, F::out_shape.cols,
+                                                   frame.template grad<k>(), cols);
+      }
+    });
+  }
+};
+
+/// `count` columns of x from `begin` on.
+///
+/// Shapes  x (rows, C) -> (rows, count)
+/// Errors  does not compile if the slice leaves x: rules "slice" and "slice begin"
+constexpr Expr slice_columns(At x, Index begin, Index count) {
+  return apply<"slice_columns">({.integers = {begin, count}}, x);
+}
+
+/// The two halves of the columns of x.
+struct Halves {
+  Expr first, second;
+};
+constexpr Halves split_columns(At x) {
+  const Index half = x.shape().cols / 2;
+  if (x.shape().cols % 2) return {refuse("halves", x, x.shape().cols), refuse("halves", x, x.shape().cols)};
+  return {slice_columns(x, 0, half), slice_columns(x, half, half)};
+}
+
+/// Columns beside each other: (rows, A), (rows, B), ... -> (rows, A + B + ...), two to eight operands.
+template <class... More>
+constexpr Expr concatenate(At first, At second, const More&... more) {
+  return apply<"concatenate">({}, first, second, At(more)...);
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/functions.hpp
+
+/// \file simplx/ops/functions.hpp
+/// Elementary functions, element by element:
+///
+///     relu exp log log1p sin cos tanh sigmoid softplus erf sqrt rsqrt square pow abs max min clamp a > b select
+///
+/// Where a function has a kink the derivative is 0 (relu, abs) or shared (max and min of equal numbers: one half each).
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"relu"> : elementwise {
+  static constexpr bool needs_output = true;
+  static constexpr auto f(auto a) { return max(decltype(a){}, a); }  // in this order NaN stays NaN
+  template <int i>
+  static constexpr auto d(auto g, auto y, auto) {
+    return select(y > decltype(y){}, g, decltype(g){});
+  }
+};
+
+template <>
+struct op<"exp"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_output = true;
+  static constexpr auto f(auto x) { return exp(x); }
+  template <int>
+  static constexpr auto d(auto g, auto y, auto) { return g * y; }
+};
+
+template <>
+struct op<"log"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto x) { return log(x); }
+  template <int>
+  static constexpr auto d(auto g, auto, auto x) { return g / x; }
+};
+
+template <>
+struct op<"log1p"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto x) { return log1p(x); }
+  template <int>
+  static constexpr auto d(auto g, auto, auto x) { return g / (literal<decltype(x)>(1) + x); }
+};
+
+template <>
+struct op<"sin"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto x) { return sin(x); }
+  template <int>
+  static constexpr auto d(auto g, auto, auto x) { return g * cos(x); }
+};
+
+template <>
+struct op<"cos"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto x) { return cos(x); }
+  template <int>
+  static constexpr auto d(auto g, auto, auto x) { return -g * sin(x); }
+};
+
+template <>
+struct op<"tanh"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_output = true;
+  static constexpr auto f(auto x) { return tanh(x); }
+  template <int>
+  static constexpr auto d(auto g, auto y, auto) { return g * (literal<decltype(y)>(1) - y * y); }
+};
+
+template <>
+struct op<"sigmoid"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_output = true;
+  static constexpr auto f(auto x) { return sigmoid(x); }
+  template <int>
+  static constexpr auto d(auto g, auto y, auto) { return g * y * (literal<decltype(y)>(1) - y); }
+};
+
+template <>
+struct op<"erf"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto x) { return erf(x); }
+  template <int>
+  static constexpr auto d(auto g, auto, auto x) {
+    return g * literal<decltype(x)>(1.1283791670955126) * exp(-(x * x));  // 2 / sqrt(pi)
+  }
+};
+
+template <>
+struct op<"sqrt"> : elementwise {
+  static constexpr bool needs_output = true;
+  static constexpr auto f(auto x) { return sqrt(x); }
+  template <int>
+  static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(0.5) * g / y; }
+};
+
+template <>
+struct op<"rsqrt"> : elementwise {
+  static constexpr bool needs_output = true;
+  static constexpr auto f(auto x) { return literal<decltype(x)>(1) / sqrt(x); }
+  template <int>
+  static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(-0.5) * g * y * y * y; }
+};
+
+template <>
+struct op<"square"> : elementwise {
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto x) { return x * x; }
+  template <int>
+  static constexpr auto d(auto g, auto, auto x) { return literal<decltype(x)>(2) * g * x; }
+};
+
+template <>
+struct op<"abs"> : elementwise {
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto x) { return abs(x); }
+  template <int>
+  static constexpr auto d(auto g, auto, auto x) {
+    const auto zero = literal<decltype(x)>(0);
+    return select(x > zero, g, select(zero > x, -g, zero));
+  }
+};
+
+template <>
+struct op<"pow"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_output = true;
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto x, auto p) { return pow(x, p); }
+  template <int i>
+  static constexpr auto d(auto g, auto y, auto x, auto p) {
+    if constexpr (i == 0) {
+      const auto zero = literal<decltype(x)>(0), slope = g * p * pow(x, p - literal<decltype(p)>(1));
+      return select(p > zero, slope, select(zero > p, slope, zero));  // x^0 does not depend on x, at 0 neither
+    } else {
+      const auto zero = literal<decltype(x)>(0);
+      return select(x > zero, g * y * log(x), zero);  // 0^p does not depend on p > 0
+    }
+  }
+};
+
+/// Of the larger (or smaller) of two operands.
+template <bool larger>
+struct extreme_op : elementwise {
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto a, auto b) {
+    if constexpr (larger) {
+      return max(a, b);
+    } else {
+      return min(a, b);
+    }
+  }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto a, auto b) {
+    const auto zero = literal<decltype(g)>(0), half = literal<decltype(g)>(0.5) * g;
+    if constexpr (larger == (i == 0)) {
+      return select(a > b, g, select(b > a, zero, half));
+    } else {
+      return select(b > a, g, select(a > b, zero, half));
+    }
+  }
+};
+template <>
+struct op<"max"> : extreme_op<true> {};
+template <>
+struct op<"min"> : extreme_op<false> {};
+
+template <>
+struct op<"clamp"> : elementwise {
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto x, auto low, auto high) { return select(x > high, high, select(low > x, low, x)); }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto x, auto low, auto high) {
+    const auto zero = literal<decltype(g)>(0);
+    if constexpr (i == 0) {
+      return select(x > high, zero, select(low > x, zero, g));
+    } else if constexpr (i == 1) {
+      return select(low > x, g, zero);
+    } else {
+      return select(x > high, g, zero);
+    }
+  }
+};
+
+template <>
+struct op<"greater"> : elementwise {
+  static constexpr auto f(auto a, auto b) { return select(a > b, literal<decltype(a)>(1), literal<decltype(a)>(0)); }
+  template <int>
+  static constexpr auto d(auto g, auto, auto, auto) { return literal<decltype(g)>(0); }
+};
+
+template <>
+struct op<"select"> : elementwise {
+  static constexpr bool reads(int, int operand) { return operand == 0; }
+  static constexpr auto f(auto condition, auto yes, auto no) {
+    return select(condition > literal<decltype(condition)>(0), yes, no);
+  }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto condition, auto, auto) {
+    const auto zero = literal<decltype(g)>(0);
+    if constexpr (i == 0) {
+      return zero;
+    } else if constexpr (i == 1) {
+      return select(condition > zero, g, zero);
+    } else {
+      return select(condition > zero, zero, g);
+    }
+  }
+};
+
+// The same functions of terms, which rules call.
+constexpr Term exp(const Term& x) { return Term(apply<"exp">({}, x.operand())); }
+constexpr Term log(const Term& x) { return Term(apply<"log">({}, x.operand())); }
+constexpr Term log1p(const Term& x) { return Term(apply<"log1p">({}, x.operand())); }
+constexpr Term sin(const Term& x) { return Term(apply<"sin">({}, x.operand())); }
+constexpr Term cos(const Term& x) { return Term(apply<"cos">({}, x.operand())); }
+constexpr Term tanh(const Term& x) { return Term(apply<"tanh">({}, x.operand())); }
+constexpr Term sigmoid(const Term& x) { return Term(apply<"sigmoid">({}, x.operand())); }
+constexpr Term erf(const Term& x) { return Term(apply<"erf">({}, x.operand())); }
+constexpr Term sqrt(const Term& x) { return Term(apply<"sqrt">({}, x.operand())); }
+constexpr Term abs(const Term& x) { return Term(apply<"abs">({}, x.operand())); }
+constexpr Term max(const Term& a, const Term& b) { return Term(apply<"max">({}, a.operand(), b.operand())); }
+constexpr Term min(const Term& a, const Term& b) { return Term(apply<"min">({}, a.operand(), b.operand())); }
+constexpr Term pow(const Term& x, const Term& p) { return Term(apply<"pow">({}, x.operand(), p.operand())); }
+constexpr Term operator>(const Term& a, const Term& b) {
+  return Term(apply<"greater">({}, a.operand(), b.operand()));
+}
+constexpr Term select(const Term& condition, const Term& yes, const Term& no) {
+  return Term(apply<"select">({}, condition.operand(), yes.operand(), no.operand()));
+}
+
+/// max(x, 0).
+constexpr Expr relu(At x) { return apply<"relu">({}, x); }
+constexpr Expr exp(At x) { return apply<"exp">({}, x); }
+/// The natural logarithm.
+constexpr Expr log(At x) { return apply<"log">({}, x); }
+/// log(1 + x), accurate near 0.
+constexpr Expr log1p(At x) { return apply<"log1p">({}, x); }
+constexpr Expr sin(At x) { return apply<"sin">({}, x); }
+constexpr Expr cos(At x) { return apply<"cos">({}, x); }
+constexpr Expr tanh(At x) { return apply<"tanh">({}, x); }
+/// 1 / (1 + exp(-x)).
+constexpr Expr sigmoid(At x) { return apply<"sigmoid">({}, x); }
+/// log(1 + exp(x)).
+constexpr Expr softplus(At x) {
+  const auto tail = apply<"exp">({}, At(apply<"negate">({}, At(apply<"abs">({}, x)))));
+  return apply<"max">({}, x, At(0.0)) + apply<"log1p">({}, At(tail));
+}
+/// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
+constexpr Expr erf(At x) { return apply<"erf">({}, x); }
+constexpr Expr sqrt(At x) { return apply<"sqrt">({}, x); }
+/// 1 / sqrt(x).
+constexpr Expr rsqrt(At x) { return apply<"rsqrt">({}, x); }
+constexpr Expr square(At x) { return apply<"square">({}, x); }
+/// x^p for x > 0, or any x if p is a whole number; the derivative with respect to p is for x >= 0.
+constexpr Expr pow(At x, At p) { return apply<"pow">({}, x, p); }
+constexpr Expr abs(At x) { return apply<"abs">({}, x); }
+constexpr Expr max(At a, At b) { return apply<"max">({}, a, b); }
+constexpr Expr min(At a, At b) { return apply<"min">({}, a, b); }
+/// x limited to [low, high].
+constexpr Expr clamp(At x, At low, At high) { return apply<"clamp">({}, x, low, high); }
+/// 1 where a > b, 0 elsewhere; no gradient flows through.
+constexpr Expr operator>(At a, At b) { return apply<"greater">({}, a, b); }
+constexpr Expr operator<(At a, At b) { return apply<"greater">({}, b, a); }
+/// `yes` where the condition is positive, `no` elsewhere: select(x > 1.0, x, square(x)).
+constexpr Expr select(At condition, At yes, At no) { return apply<"select">({}, condition, yes, no); }
+
+}  // namespace simplx
+
+// ---- simplx/ops/activation.hpp
+
+/// \file simplx/ops/activation.hpp
+/// Activations, and gated linear units.
+///
+///     leaky_relu   x if x >= 0, else slope x                          (derivative 1 at 0, as in He & Hofmann's code)
+///     relu_squared max(x, 0)^2                                        So et al. 2021
+///     gelu         x (1 + erf(x / sqrt 2)) / 2                        Hendrycks & Gimpel 2016
+///     gelu_tanh    x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2    its approximation
+///     silu         x sigmoid(x)
+///
+/// A gated unit takes (rows, 2 F), value and gate beside each other, to (rows, F): value * activation(gate)
+/// (Shazeer 2020).
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"leaky_relu"> : elementwise {
+  static constexpr bool needs_inputs = true;
+  static constexpr auto f(auto x, auto slope) { return select(literal<decltype(x)>(0) > x, slope * x, x); }
+  template <int i>
+  static constexpr auto d(auto g, auto, auto x, auto slope) {
+    const auto zero = literal<decltype(x)>(0);
+    if constexpr (i == 0) {
+      return select(zero > x, slope * g, g);
+    } else {
+      return select(zero > x, x * g, zero);
+    }
+  }
+};
+
+// Products are multiply(a, b): of two matrices without a run-time axis a * b would be the matrix product.
+
+/// max(x, 0) + slope min(x, 0); slope is one number, usually hyper("slope", 0.2).
+constexpr Expr leaky_relu(At x, At slope) { return apply<"leaky_relu">({}, x, slope); }
+constexpr Expr relu_squared(At x) { return square(relu(x)); }
+constexpr Expr gelu(At x) {
+  Expr value{x.node};
+  return multiply(0.5 * value, 1.0 + erf(0.7071067811865476 * value));
+}
+constexpr Expr gelu_tanh(At x) {
+  Expr value{x.node};
+  return multiply(0.5 * value, 1.0 + tanh(0.7978845608028654 * (value + multiply(0.044715 * value, square(value)))));
+}
+constexpr Expr silu(At x) { return multiply(x, sigmoid(x)); }
+
+namespace detail {
+template <class Activation>
+constexpr Expr gated(At x, Activation activation) {
+  const auto [value, gate] = split_columns(x);
+  return multiply(value, activation(gate));
+}
+}  // namespace detail
+
+/// Gated linear units by the activation of their gate: sigmoid, ReLU, GELU, SiLU.
+constexpr Expr glu(At x) {
+  return detail::gated(x, [](Expr gate) { return sigmoid(gate); });
+}
+constexpr Expr reglu(At x) {
+  return detail::gated(x, [](Expr gate) { return relu(gate); });
+}
+constexpr Expr geglu(At x) {
+  return detail::gated(x, [](Expr gate) { return gelu(gate); });
+}
+constexpr Expr swiglu(At x) {
+  return detail::gated(x, [](Expr gate) { return silu(gate); });
+}
+
+}  // namespace simplx
+
+// ---- simplx/nn/mlp.hpp
+
+/// \file simplx/nn/mlp.hpp
+/// The feed-forward sub-block: MLP(x) = f(x W1 (+ b1)) W2 (+ b2), where f is ReLU unless another is given.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// max(x, 0).
+struct Relu {
+  constexpr Expr operator()(Expr x) const { return relu(x); }
+};
+
+/// max(x, slope x); the slope can be set by its name at run time.
+struct LeakyRelu {
+  double slope = 0.2;
+
+  constexpr Expr operator()(Expr x) const { return leaky_relu(x, hyper("slope", slope)); }
+};
+
+/// Shapes  x (rows, d) -> (rows, d), through (rows, hidden)
+template <class Activation>
+struct MlpOf {
+  Index hidden = 0;  ///< four times the width of x unless given
+  bool bias = false;
+  Activation activation{};
+
+  constexpr Expr operator()(Expr x) const {
+    auto h = activation(named("up", Linear{hidden ? hidden : 4 * width(x), bias})(x));  // (rows, hidden)
+    return named("down", Linear{width(x), bias})(h);
+  }
+};
+
+using Mlp = MlpOf<Relu>;
+
+}  // namespace simplx
+
+// ---- simplx/ops/reduce.hpp
+
+/// \file simplx/ops/reduce.hpp
+/// Sums, means, maxima and log-sum-exp over rows, columns or everything.
+///
+/// | over          | (rows, C) becomes |
+/// |---------------|-------------------|
+/// | Over::rows    | (1, C)            |
+/// | Over::columns | (rows, 1)         |
+/// | Over::all     | (1, 1)            |
+///
+/// A sum or mean ends the loop of the elementwise expression it sums: sum(square(x - y)) stores nothing between.
+/// Rows are those of one evaluation, whatever the sequences.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+constexpr Shape reduced_shape(const Attributes& attributes, const Shape& x) {
+  switch (static_cast<Over>(attributes.integers[0])) {
+    case Over::rows: return fixed_shape(1, x.cols);
+    case Over::columns: return Shape{x.axis, x.rows, 1};
+    default: return fixed_shape(1, 1);
+  }
+}
+constexpr Attributes over_attributes(Over over) { return {.integers = {static_cast<Index>(over)}}; }
+
+/// The value of an element is what is summed, and its derivative that of the sum.
+struct sum_op : identity_op {
+  static constexpr Kind kind = Kind::reduction;
+  static constexpr unsigned char passes = 0;
+  static constexpr Checked shape(const Attributes& attributes, Shape x) { return reduced_shape(attributes, x); }
+};
+
+}  // namespace detail
+
+template <>
+struct op<"sum"> : detail::sum_op {
+  static constexpr double scale(const Attributes&, Index, Index) { return 1; }
+  static constexpr Term derive(const Node*, int, const Term& g) { return g; }
+};
+template <>
+struct op<"mean"> : detail::sum_op {
+  /// g / n, where run-time rows are counted by a sum of ones.
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    const Shape& x = node->arguments[0]->shape;
+    const bool by_columns = static_cast<Over>(node->attributes.integers[0]) == Over::columns;
+    if (x.is_fixed() || by_columns) return g * Term(scale(node->attributes, x.rows, x.cols));
+    return g / Term(apply<"sum">(node->attributes, At(spread(1.0, detail::argument(node, 0)))));
+  }
+  static constexpr double scale(const Attributes& attributes, Index rows, Index cols) {
+    const Over over = static_cast<Over>(attributes.integers[0]);
+    return 1 / static_cast<double>((over == Over::columns ? 1 : rows) * (over == Over::rows ? 1 : cols));
+  }
+};
+
+template <>
+struct op<"maximum"> : kernel_op {
+  static constexpr bool needs_inputs = true;
+  static constexpr bool needs_output = true;
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    return detail::reduced_shape(attributes, x);
+  }
+  /// NaN if either is.
+  template <class V>
+  __attribute__((always_inline)) static V larger(V a, V b) {
+    return select(b > a, b, select(b == b, a, b));
+  }
+  /// The largest of `count` numbers, in four chains that need not wait for each other.
+  template <class S>
+  static S largest_of(const S* x, Index count) {
+    constexpr Index step = lanes<S>;
+    const S least = S(-std::numeric_limits<double>::infinity());
+    Vec<S> chain[4];
+    for (Vec<S>& lane : chain) lane = splat<Vec<S>>(least);
+    Index i = 0;
+    for (; i + 4 * step <= count; i += 4 * step) {
+      detail::unroll<0, 4>([&]<int k>(std::integral_constant<int, k>) __attribute__((always_inline)) {
+        chain[k] = larger(chain[k], load<Vec<S>>(x + i + k * step));
+      });
+    }
+    for (; i + step <= count; i += step) chain[0] = larger(chain[0], load<Vec<S>>(x + i));
+    S parts[step], result = least;
+    store(parts, larger(larger(chain[0], chain[1]), larger(chain[2], chain[3])));
+    for (const S& part : parts) result = larger(result, part);
+    for (; i < count; ++i) result = larger(result, x[i]);
+    return result;
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Over over = static_cast<Over>(F::attributes.integers[0]);
+    constexpr Index cols = F::template shape<0>.cols;
+    const Index rows = frame.template rows_in<0>();
+    const S* x = frame.template in<0>();
+    S* y = frame.out();
+    if constexpr (over == Over::all) *y = largest_of(x, rows * cols);
+    if constexpr (over == Over::columns) {
+      for (Index row = 0; row < rows; ++row) y[row] = largest_of(x + row * cols, cols);
+    }
+    if constexpr (over == Over::rows) {
+      std::fill_n(y, cols, S(-std::numeric_limits<double>::infinity()));
+      each_element<S, cols, false>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
+        store(y + col, larger(load<V>(y + col), load<V>(x + row * cols + col)));
+      });
+    }
+  }
+  /// The first of the largest elements gets the gradient.
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    const S *x = frame.template in<0>(), *y = frame.out(), *g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    constexpr bool stores = F::template write<0> == Write::store;
+    if constexpr (stores) std::fill_n(dx, frame.template rows_in<0>() * F::template shape<0>.cols, S(0));
+    constexpr Over over = static_cast<Over>(F::attributes.integers[0]);
+    constexpr Index cols = F::template shape<0>.cols;
+    const Index rows = frame.template rows_in<0>();
+    const auto first = [&](Index begin, Index step, Index count, Index place) {
+      for (Index k = 0; k < count; ++k) {
+        if (x[begin + k * step] == y[place]) return void(dx[begin + k * step] += g[place]);
+      }
+    };
+    if constexpr (over == Over::all) first(0, 1, rows * cols, 0);
+    if constexpr (over == Over::columns) {
+      for (Index row = 0; row < rows; ++row) first(row * cols, 1, cols, row);
+    }
+    if constexpr (over == Over::rows) {
+      for (Index col = 0; col < cols; ++col) first(col, cols, rows, col);
+    }
+  }
+};
+
+/// The sum of all elements, or over rows or columns.
+///
+/// Cost    one pass; fused with the elementwise expression x
+constexpr Expr sum(At x, Over over = Over::all) { return apply<"sum">(detail::over_attributes(over), x); }
+
+/// The sum divided by the number of elements that it has; of no rows at all it is not a number.
+constexpr Expr mean(At x, Over over = Over::all) { return apply<"mean">(detail::over_attributes(over), x); }
+
+/// The largest element; the first of several equal ones gets the gradient.
+///
+/// Cost    keeps x and the result
+constexpr Expr maximum(At x, Over over = Over::all) { return apply<"maximum">(detail::over_attributes(over), x); }
+
+/// (x - y)^2, averaged over everything.
+constexpr Expr mean_squared_error(At x, At y) { return mean(square(apply<"subtract">({}, x, y))); }
+
+}  // namespace simplx
+
+// ---- simplx/ops/norm.hpp
+
+/// \file simplx/ops/norm.hpp
+/// RMSNorm and LayerNorm over the columns of each row.
+///
+///     RMSNorm    y = gain * x / (r + epsilon),            r = sqrt(mean x^2)     [He & Hofmann's code]
+///                y = gain * x / r,                        r = sqrt(mean x^2 + epsilon)         [LLaMA]
+///     LayerNorm  y = gain * (x - mean) * s + bias,        s = 1 / sqrt(variance + epsilon), biased variance
+///
+/// In RMSNorm epsilon is added to r, outside the root; the pull-back of a row of zeros drops the second term:
+///
+///     RMSNorm    dx = q u - x q^2 (sum u x) / (d r),      u = gain * dy, q = 1 / (r + epsilon)
+///     LayerNorm  dx = s (u - mean u - xhat mean(u xhat)), u = gain * dy, xhat = (x - mean) s
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// Calls f<V>(col) over a row, vectors first.
+template <class S, Index cols, class F>
+__attribute__((always_inline)) inline void each_column(F&& f) {
+  each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+    f.template operator()<V>(col);
+  });
+}
+
+/// Sums f<V>(col) over a row.
+template <class S, Index cols, class F>
+__attribute__((always_inline)) inline S sum_columns(F&& f) {
+  Vec<S> vectors{};
+  S singles = 0;
+  each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+    if constexpr (std::is_same_v<V, S>) {
+      singles += f.template operator()<V>(col);
+    } else {
+      vectors += f.template operator()<V>(col);
+    }
+  });
+  return sum(vectors) + singles;
+}
+
+template <Write mode, class V, class S>
+__attribute__((always_inline)) inline void put(S* place, V value) {
+  if constexpr (mode == Write::store) store(place, value);
+  if constexpr (mode == Write::accumulate) store(place, load<V>(place) + value);
+}
+
+constexpr Term term(const Node* node, int i) { return Term(Expr{node->arguments[i]}); }
+
+constexpr Checked norm_shape(Shape x, Shape gain, Shape bias, Shape epsilon) {
+  for (const Shape& row : {gain, bias}) {
+    if (!(row == fixed_shape(1, x.cols))) return {"gain width", row.cols, x.cols};
+  }
+  if (!(epsilon == fixed_shape(1, 1))) return {"one number", epsilon.columns(), 1};
+  return x;
+}
+
+}  // namespace detail
+
+template <>
+struct op<"rms_norm"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b100;
+  static constexpr bool reads(int, int) { return true; }
+  static constexpr Checked shape(const Attributes&, Shape x, Shape gain, Shape epsilon) {
+    return detail::norm_shape(x, gain, gain, epsilon);
+  }
+  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // r
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    const Term x = detail::term(node, 0), gain = detail::term(node, 1), epsilon = detail::term(node, 2);
+    const bool epsilon_inside = node->attributes.integers[0] != 0;
+    const Term mean_square(mean(At(square(detail::argument(node, 0))), Over::columns));
+    const Term r = sqrt(epsilon_inside ? mean_square + epsilon : mean_square);
+    const Term q = Term(1) / (epsilon_inside ? r : r + epsilon), u = gain * g;
+    const Term root = epsilon_inside ? Term(0.5) * q : Term(1);
+    if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * root, node)));
+    if (argument == 1) return Term(sum(detail::whole(g * x * q, node), Over::rows));
+    const Term along(mean(detail::whole(u * x, node), Over::columns));
+    return q * u - x * q * q * along / r;
+  }
+  /// With epsilon inside the root r stands for that root, and the pull-back is the one of epsilon = 0.
+  template <class F>
+  static constexpr bool inside = F::attributes.integers[0] != 0;
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const S *x = frame.template in<0>(), *gain = frame.template in<1>();
+    const S epsilon = *frame.template in<2>();
+    S *y = frame.out(), *saved = frame.saved();
+    const Index rows = frame.rows();
+    if constexpr (path == Path::reference) {
+      const ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d);
+      MatrixMap<S> ys(y, rows, d), r(saved, rows, 1);
+      r = (xs.rowwise().squaredNorm().array() / S(d) + (inside<F> ? epsilon : S(0))).sqrt().matrix();
+      ys = ((r.array() + (inside<F> ? S(0) : epsilon)).inverse().matrix().asDiagonal() * xs).array().rowwise() *
+           g.row(0).array();
+    } else {
+      for (Index row = 0; row < rows; ++row, x += d, y += d) {
+        const S mean_square = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const V v = load<V>(x + c);
+          return V(v * v);
+        }) / S(d);
+        const S r = inside<F> ? S(sqrt(S(mean_square + epsilon))) : S(sqrt(mean_square));
+        const S q = S(1) / (inside<F> ? r : S(r + epsilon));
+        saved[row] = r;
+        detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          store(y + c, load<V>(x + c) * splat<V>(q) * load<V>(gain + c));
+        });
+      }
+    }
+  }
+
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const S *x = frame.template in<0>(), *gain = frame.template in<1>(), *dy = frame.out_grad();
+    const S* saved = frame.saved();
+    const S epsilon = inside<F> ? S(0) : *frame.template in<2>();
+    S *dx = frame.template grad<0>(), *dgain = frame.template grad<1>();
+    const Index rows = frame.rows();
+    for (Index row = 0; row < rows; ++row, x += d, dy += d) {
+      const S r = saved[row], q = S(1) / (r + epsilon);
+      const S ux = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const V xg = load<V>(x + c) * load<V>(dy + c);
+        if constexpr (F::template write<1> != Write::skip) {
+          store(dgain + c, load<V>(dgain + c) + xg * splat<V>(q));
+        }
+        return xg * load<V>(gain + c);
+      });
+      if constexpr (F::template write<0> != Write::skip) {
+        const S along = r > 0 ? q * q * ux / (S(d) * r) : S(0);
+        detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const V u = load<V>(gain + c) * load<V>(dy + c);
+          detail::put<F::template write<0>>(dx + c, u * splat<V>(q) - load<V>(x + c) * splat<V>(along));
+        });
+        dx += d;
+      }
+    }
+  }
+};
+
+template <>
+struct op<"layer_norm"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b1000;
+  static constexpr bool reads(int, int operand) { return operand != 2; }
+  static constexpr Checked shape(const Attributes&, Shape x, Shape gain, Shape bias, Shape epsilon) {
+    return detail::norm_shape(x, gain, bias, epsilon);
+  }
+  static constexpr Index saved(const Attributes&, auto...) { return 2; }  // mean and s of each row
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    const Term x = detail::term(node, 0), gain = detail::term(node, 1), epsilon = detail::term(node, 3);
+    const auto mean_of = [&](const Term& t) { return Term(mean(detail::whole(t, node), Over::columns)); };
+    const Term centred = x - mean_of(x);
+    const Term s = Term(1) / sqrt(mean_of(centred * centred) + epsilon), xhat = centred * s, u = gain * g;
+    if (argument == 3) return Term(sum(detail::whole(Term(-0.5) * u * xhat * s * s, node)));
+    if (argument == 2) return Term(sum(detail::whole(g, node), Over::rows));
+    if (argument == 1) return Term(sum(detail::whole(g * xhat, node), Over::rows));
+    return s * (u - mean_of(u) - xhat * mean_of(u * xhat));
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const S *x = frame.template in<0>(), *gain = frame.template in<1>(), *bias = frame.template in<2>();
+    const S epsilon = *frame.template in<3>();
+    S *y = frame.out(), *saved = frame.saved();
+    const Index rows = frame.rows();
+    for (Index row = 0; row < rows; ++row, x += d, y += d) {
+      const S mean = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        return load<V>(x + c);
+      }) / S(d);
+      const S variance = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const V v = load<V>(x + c) - splat<V>(mean);
+        return v * v;
+      }) / S(d);
+      const S s = S(1) / sqrt(S(variance + epsilon));
+      saved[2 * row] = mean;
+      saved[2 * row + 1] = s;
+      detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        store(y + c, (load<V>(x + c) - splat<V>(mean)) * splat<V>(s) * load<V>(gain + c) + load<V>(bias + c));
+      });
+    }
+  }
+
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const S *x = frame.template in<0>(), *gain = frame.template in<1>(), *dy = frame.out_grad();
+    const S* saved = frame.saved();
+    S *dx = frame.template grad<0>(), *dgain = frame.template grad<1>(), *dbias = frame.template grad<2>();
+    const Index rows = frame.rows();
+    for (Index row = 0; row < rows; ++row, x += d, dy += d) {
+      const S mean = saved[2 * row], s = saved[2 * row + 1];
+      const auto normalised = [&]<class V>(Index c) __attribute__((always_inline)) {
+        return (load<V>(x + c) - splat<V>(mean)) * splat<V>(s);
+      };
+      S u_sum = 0;
+      const S u_along = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const V g = load<V>(dy + c), xhat = normalised.template operator()<V>(c);
+        if constexpr (F::template write<1> != Write::skip) store(dgain + c, load<V>(dgain + c) + g * xhat);
+        if constexpr (F::template write<2> != Write::skip) store(dbias + c, load<V>(dbias + c) + g);
+        return g * load<V>(gain + c) * xhat;
+      }) / S(d);
+      u_sum = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+        return load<V>(dy + c) * load<V>(gain + c);
+      }) / S(d);
+      if constexpr (F::template write<0> != Write::skip) {
+        detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const V u = load<V>(dy + c) * load<V>(gain + c);
+          detail::put<F::template write<0>>(
+              dx + c, splat<V>(s) * (u - splat<V>(u_sum) - normalised.template operator()<V>(c) * splat<V>(u_along)));
+        });
+        dx += d;
+      }
+    }
+  }
+};
+
+/// y = gain * x / (sqrt(mean x^2) + epsilon).
+///
+/// Shapes  x (rows, d); gain (1, d); epsilon (1, 1) -> (rows, d)
+/// Cost    keeps x and one number for each row
+constexpr Expr rms_norm(At x, At gain, At epsilon) { return apply<"rms_norm">({}, x, gain, epsilon); }
+
+/// The other flavour: y = gain * x / sqrt(mean x^2 + epsilon).
+constexpr Expr rms_norm_inside(At x, At gain, At epsilon) {
+  return apply<"rms_norm">({.integers = {1}}, x, gain, epsilon);
+}
+
+/// y = gain * (x - mean) / sqrt(variance + epsilon) + bias.
+///
+/// Shapes  x (rows, d); gain, bias (1, d); epsilon (1, 1) -> (rows, d)
+/// Cost    keeps x and two numbers for each row
+constexpr Expr layer_norm(At x, At gain, At bias, At epsilon) {
+  return apply<"layer_norm">({}, x, gain, bias, epsilon);
+}
+
+}  // namespace simplx
+
+// ---- simplx/nn/norm.hpp
+
+/// \file simplx/nn/norm.hpp
+/// Norms as modules: they make their gain (and bias), and their epsilon can be set by name at run time.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// gain * x / (sqrt(mean x^2) + epsilon).
+///
+/// Source  epsilon outside the root: He & Hofmann's code; 1e-8: He & Hofmann 2024, App. D.1
+struct RmsNorm {
+  double epsilon = 1e-8;
+
+  constexpr Expr operator()(Expr x) const {
+    return rms_norm(x, vector("gain", width(x), ones), hyper("epsilon", epsilon));
+  }
+};
+
+/// gain * x / sqrt(mean x^2 + epsilon): the more common form.
+struct RmsNormInside {
+  double epsilon = 1e-8;
+
+  constexpr Expr operator()(Expr x) const {
+    return rms_norm_inside(x, vector("gain", width(x), ones), hyper("epsilon", epsilon));
+  }
+};
+
+/// gain * (x - mean) / sqrt(variance + epsilon) + bias.
+struct LayerNorm {
+  double epsilon = 1e-5;
+
+  constexpr Expr operator()(Expr x) const {
+    return layer_norm(x, vector("gain", width(x), ones), vector("bias", width(x), zeros), hyper("epsilon", epsilon));
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/blocks/block.hpp
+
+/// \file simplx/blocks/block.hpp
+/// A block from its token: ConfiguredBlock for a value known when the model is evaluated, Block<config> as a
+/// class template. Both give the graph of the token's equation.
+///
+///     sequential   X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = alpha_SA X + beta_SA Attention(Norm1(X))
+///     parallel     X_out = alpha_comb X + beta_FF MLP(N) + beta_SA Attention(N),   N = Norm1(X)
+///
+/// Source  He & Hofmann 2024, Eq. (1) and (7)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// skip + branch, without the skip where its gain is zero.
+constexpr Expr with_skip(const Gain& gain, const char* name, Expr x, Expr branch) {
+  return gain.is_zero() ? branch : scaled(gain, name, x) + branch;
+}
+
+struct ConfiguredProjection {
+  Projection projection;
+  bool bias;
+
+  constexpr Expr operator()(Expr x) const {
+    switch (projection.kind) {
+      case Projection::Kind::dense: return Linear{.bias = bias, .init = projection.init}(x);
+      case Projection::Kind::reparameterised: return projection.weights(x);
+      default: return x;
+    }
+  }
+};
+
+struct ConfiguredAttention {
+  BlockConfig config;
+  int heads;
+
+  template <AttentionMatrix matrix>
+  constexpr Expr with_matrix(Expr x) const {
+    return SelfAttention<matrix, ConfiguredProjection, ConfiguredProjection>{
+        .heads = heads,
+        .query_key_bias = config.query_key_bias,
+        .alibi = config.alibi,
+        .value = {config.value, config.value_projection_bias},
+        .projection = {config.projection, config.value_projection_bias}}(x);
+  }
+  constexpr Expr operator()(Expr x) const {
+    switch (config.matrix) {
+      case AttentionMatrix::skip_init: return with_matrix<AttentionMatrix::skip_init>(x);
+      case AttentionMatrix::shaped: return with_matrix<AttentionMatrix::shaped>(x);
+      default: return with_matrix<AttentionMatrix::softmax>(x);
+    }
+  }
+};
+
+struct ConfiguredNorm {
+  Norm norm;
+  double epsilon;
+
+  constexpr Expr operator()(Expr x) const {
+    switch (norm) {
+      case Norm::rms_norm: return RmsNorm{epsilon}(x);
+      case Norm::rms_norm_inside: return RmsNormInside{epsilon}(x);
+      case Norm::layer_norm: return LayerNorm{epsilon}(x);
+      default: return x;
+    }
+  }
+};
+
+struct ConfiguredActivation {
+  Activation activation;
+  double slope;
+
+  constexpr Expr operator()(Expr x) const {
+    return activation == Activation::leaky_relu ? LeakyRelu{slope}(x) : Relu{}(x);
+  }
+};
+
+}  // namespace detail
+
+/// The block that a configuration describes.
+///
+/// Shapes  x (tokens, d) -> (tokens, d)
+/// Errors  does not compile for an impossible configuration, or if heads do not divide d
+struct ConfiguredBlock {
+  BlockConfig config;
+  int heads = 1;
+  Index hidden = 0;  ///< of the MLP; four times the width of x unless given
+
+  constexpr Expr operator()(int layer, Expr x) const {
+    if (const Tag rule = config.broken_rule(); !rule.empty()) return refuse(rule, x);
+    const BlockConfig c = config.at(layer);
+    const auto attend = named("attention", detail::ConfiguredAttention{c, heads});
+    const detail::ConfiguredActivation activation{c.activation, c.slope};
+    const auto feed_forward = named("mlp", MlpOf<detail::ConfiguredActivation>{hidden, c.mlp_bias, activation});
+    const auto norm1 = named("norm1", detail::ConfiguredNorm{c.first_norm ? Norm::layer_norm : c.norm, c.norm_epsilon});
+    const auto norm2 = named("norm2", detail::ConfiguredNorm{c.norm, c.norm_epsilon});
+
+    if (c.branches == Branches::parallel) {
+      auto n = norm1(x);
+      return detail::with_skip(c.mlp_skip, "mlp_skip", x, scaled(c.attention_gain, "attention_gain", attend(n))) +
+             scaled(c.mlp_gain, "mlp_gain", feed_forward(n));
+    }
+    auto h = detail::with_skip(c.attention_skip, "attention_skip", x,
+                               scaled(c.attention_gain, "attention_gain", attend(norm1(x))));
+    return detail::with_skip(c.mlp_skip, "mlp_skip", h, scaled(c.mlp_gain, "mlp_gain", feed_forward(norm2(h))));
+  }
+};
+
+/// The same as a class template: Block<sas_p>{.heads = 4, .hidden = 512}.
+template <BlockConfig config>
+struct Block {
+  int heads = 1;
+  Index hidden = 0;  ///< as in ConfiguredBlock
+
+  constexpr Expr operator()(int layer, Expr x) const { return ConfiguredBlock{config, heads, hidden}(layer, x); }
+};
+
+}  // namespace simplx
+
+// ---- simplx/blocks/parallel.hpp
+
+/// \file simplx/blocks/parallel.hpp
+/// The parallel block: Eq. (7) of "Simplifying Transformer Blocks" (He & Hofmann 2024) with all gains one.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+///     X_out = X + MHA(N) + MLP(N),   N = Norm(X)
+struct Parallel {
+  MultiHeadAttention attention;
+  Mlp mlp;
+
+  constexpr Expr operator()(Expr x) const {
+    auto n = named("norm1", RmsNorm{})(x);  // used twice, computed once
+    return x + named("attention", attention)(n) + named("mlp", mlp)(n);
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/blocks/pre_ln.hpp
+
+/// \file simplx/blocks/pre_ln.hpp
+/// The Pre-LN block: Eq. (1) of "Simplifying Transformer Blocks" (He & Hofmann 2024) with all four gains one.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+///     X_out = X' + MLP(Norm2(X')),   X' = X + MHA(Norm1(X))
+template <class Attention>
+struct PreLnOf {
+  Attention attention;
+  Mlp mlp;
+
+  constexpr Expr operator()(Expr x) const {
+    x = x + named("attention", attention)(named("norm1", RmsNorm{})(x));
+    return x + named("mlp", mlp)(named("norm2", RmsNorm{})(x));
+  }
+};
+
+using PreLn = PreLnOf<MultiHeadAttention>;
+
+/// Without values and projections: V = Norm1(X), W^P = I (Fig. 23).
+using PreLnIdentity = PreLnOf<SelfAttention<AttentionMatrix::softmax>>;
+
+/// With W^V and W^P reparameterised around the identity, alpha I + beta D with trained gains (Fig. 22).
+struct PreLnReparam {
+  int heads = 1;
+  Mlp mlp;
+  Reparameterised weights{.base = identity, .alpha = trainable(1), .beta = trainable(0.2)};
+
+  constexpr Expr operator()(Expr x) const {
+    using Attention = SelfAttention<AttentionMatrix::softmax, Reparameterised, Reparameterised>;
+    return PreLnOf<Attention>{{.heads = heads, .value = weights, .projection = weights}, mlp}(x);
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/blocks/sas.hpp
+
+/// \file simplx/blocks/sas.hpp
+/// The SAS block (Fig. 10 of "Simplifying Transformer Blocks", He & Hofmann 2024): shaped attention without skip,
+/// projection, and values, but for the first layer's value matrix (App. C, Fig. 24).
+
+namespace simplx::inline SIMPLX_TARGET {
+
+///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA ShapedAttention(Norm1(X))
+template <class Attention, class Norm1 = RmsNorm, class Norm2 = RmsNorm>
+struct SasOf {
+  Attention attention;
+  Mlp mlp;
+  Norm1 norm1{};
+  Norm2 norm2{};
+
+  constexpr Expr operator()(int layer, Expr x) const {
+    auto n = named("norm1", at_layer(norm1, layer))(x);
+    x = scalar("attention_gain", ones) * named("attention", attention.at(layer))(n);
+    return scalar("mlp_skip", ones) * x
+         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", norm2)(x));
+  }
+};
+
+using Sas = SasOf<ShapedAttention>;
+
+/// Values are Norm1(X) in the first layer too.
+using SasIdentityFirstValue = SasOf<SelfAttention<AttentionMatrix::shaped>>;
+
+/// With alpha_h I + beta_h A_h as the matrix, Eq. (4) (Fig. 13).
+using SasSkipInit = SasOf<SelfAttention<AttentionMatrix::skip_init, FirstLayer<Reparameterised>>>;
+
+/// Without norms, except for a LayerNorm of the first block's input, as in the authors' code; without any.
+using SasNoNorm = SasOf<ShapedAttention, FirstLayer<LayerNorm>, Identity>;
+using SasNormFree = SasOf<ShapedAttention, Identity, Identity>;
+
+///     X_out = beta_FF MLP(Norm2(X')),   X' = beta_SA ShapedAttention(Norm1(X)),   leaky ReLU in the MLP (Fig. 25)
+struct SasNoMlpSkip {
+  ShapedAttention attention;
+  MlpOf<LeakyRelu> mlp;
+
+  constexpr Expr operator()(int layer, Expr x) const {
+    x = scalar("attention_gain", ones) * named("attention", attention.at(layer))(named("norm1", RmsNorm{})(x));
+    return scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(x));
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/blocks/sas_p.hpp
+
+/// \file simplx/blocks/sas_p.hpp
+/// The SAS-P block (Fig. 11 of "Simplifying Transformer Blocks", He & Hofmann 2024): the parallel block of Eq. (7)
+/// without its skip, with shaped attention, and without values (but for the first layer's) and projections.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+///     X_out = beta_SA ShapedAttention(N) + beta_FF MLP(N),   N = Norm(X)
+///
+/// The first layer of a stack has a value matrix, the identity at first (App. C, Fig. 24).
+template <class Attention, class Norm = RmsNorm>
+struct SasPOf {
+  Attention attention;
+  Mlp mlp;
+  Norm norm{};
+
+  constexpr Expr operator()(int layer, Expr x) const {
+    auto n = named("norm1", at_layer(norm, layer))(x);  // used twice, computed once
+    return scalar("attention_gain", ones) * named("attention", attention.at(layer))(n)
+         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(n);
+  }
+};
+
+using SasP = SasPOf<ShapedAttention>;
+
+/// With alpha_h I + beta_h A_h as the matrix, Eq. (4) (Fig. 13).
+using SasPSkipInit = SasPOf<SelfAttention<AttentionMatrix::skip_init, FirstLayer<Reparameterised>>>;
+
+/// Without norms, except for a LayerNorm of the first block's input, as in the authors' code; without any.
+using SasPNoNorm = SasPOf<ShapedAttention, FirstLayer<LayerNorm>>;
+using SasPNormFree = SasPOf<ShapedAttention, Identity>;
+
+/// With W^V and W^P reparameterised around the identity in every layer, alpha I + beta D with trained gains (Fig. 16).
+struct SasPReparam {
+  int heads = 1;
+  Mlp mlp;
+  Reparameterised weights{.base = identity, .alpha = trainable(1), .beta = trainable(0.2)};
+
+  constexpr Expr operator()(int layer, Expr x) const {
+    using Attention = SelfAttention<AttentionMatrix::shaped, Reparameterised, Reparameterised>;
+    return SasPOf<Attention>{{.heads = heads, .value = weights, .projection = weights}, mlp}(layer, x);
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/blocks/shaped_reparam.hpp
+
+/// \file simplx/blocks/shaped_reparam.hpp
+/// Shaped attention without skip whose values and projections move little from where they start: Eq. (6) of
+/// "Simplifying Transformer Blocks" (He & Hofmann 2024).
+
+namespace simplx::inline SIMPLX_TARGET {
+
+///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA Attention(Norm1(X))
+///
+/// with shaped attention, W^V = alpha_V W0^V + beta_V D^V and W^P likewise. The gains of Fig. 3 are fixed; those of
+/// Fig. 4 are trained: {.weights = {orthogonal, trainable(1), trainable(0.2)}}.
+struct ShapedReparam {
+  int heads = 1;
+  Mlp mlp;
+  Reparameterised weights{.base = orthogonal, .alpha = fixed_at(1), .beta = fixed_at(0.2)};
+
+  constexpr Expr operator()(Expr x) const {
+    const SelfAttention<AttentionMatrix::shaped, Reparameterised, Reparameterised> attention{
+        .heads = heads, .value = weights, .projection = weights};
+    x = scalar("attention_gain", ones) * named("attention", attention)(named("norm1", RmsNorm{})(x));
+    return scalar("mlp_skip", ones) * x
+         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(x));
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/blocks/v_skip_init.hpp
+
+/// \file simplx/blocks/v_skip_init.hpp
+/// Value-SkipInit (He et al. 2023) as "Simplifying Transformer Blocks" (He & Hofmann 2024, Sec. 4.1) compares with
+/// it: no skip around attention, whose matrix is pulled to the identity instead.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA Attention(Norm1(X))
+///
+/// with the matrix of Eq. (4), alpha I + beta A, or that of Eq. (5), alpha I + beta A - gamma C, which the figures
+/// of the paper show under this name. Values and projections are orthogonal at first.
+template <AttentionMatrix matrix>
+struct VSkipInit {
+  int heads = 1;
+  Mlp mlp;
+
+  constexpr Expr operator()(Expr x) const {
+    const Linear orthogonal_map{.init = orthogonal};
+    const SelfAttention<matrix, Linear, Linear> attention{
+        .heads = heads, .value = orthogonal_map, .projection = orthogonal_map};
+    x = scalar("attention_gain", ones) * named("attention", attention)(named("norm1", RmsNorm{})(x));
+    return scalar("mlp_skip", ones) * x
+         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(x));
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/core/counts.hpp
+
+/// \file simplx/core/counts.hpp
+/// What a model costs, before it exists: parameters, FLOPs, bytes; all are constants or functions of row counts.
+///
+///     static_assert(parameters<tiny> == 1'033'174);
+///     static_assert(arena_bytes<tiny>(tokens{128}) < 6'000'000);
+
+namespace simplx::inline SIMPLX_TARGET {
+
+enum class Path : int;
+template <class S, Path path>
+struct Cpu;
+
+namespace detail {
+
+template <class G>
+constexpr double graph_flops(const Rows& rows, bool causal) {
+  double total = 0;
+  unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+    constexpr Kind kind = G::table.info[i].kind;
+    if constexpr (kind == Kind::product || kind == Kind::kernel) {
+      total += op_of<G, i>::template flops<Frame<G, i, float>>(rows, causal);
+    }
+  });
+  return total;
+}
+
+template <class G, class Backend>
+constexpr Index graph_scratch(const Rows& rows) {
+  Index most = 0;
+  unroll<0, G::has_kernels() ? G::count : 0>([&]<int i>(std::integral_constant<int, i>) {
+    constexpr Kind kind = G::table.info[i].kind;
+    if constexpr (kind == Kind::product || kind == Kind::kernel) {
+      using Scalar = typename Backend::Scalar;
+      most = std::max(most, op_of<G, i>::template scratch<Backend, Frame<G, i, Scalar>>(rows));
+    }
+  });
+  return round_up(most, alignment);
+}
+
+}  // namespace detail
+
+/// The number of trained parameters.
+template <auto const& model>
+inline constexpr Index parameters = GraphOf<model>::layout.trained;
+
+/// FLOPs of the matrix products of one forward pass over these rows; a multiply-add counts 2, scores are dense.
+/// Backward takes twice as many.
+template <auto const& model>
+constexpr double flops(const Rows& rows) {
+  return detail::graph_flops<GraphOf<model>>(rows, false);
+}
+
+/// The same without the products that the causal mask leaves out.
+template <auto const& model>
+constexpr double causal_flops(const Rows& rows) {
+  return detail::graph_flops<GraphOf<model>>(rows, true);
+}
+
+/// Bytes that one evaluation (forward and backward) of these rows takes beside parameters, their packed copies
+/// and their gradients.
+template <auto const& model, class Backend>
+constexpr Index arena_bytes_on(const Rows& rows) {
+  using G = GraphOf<model>;
+  return (elements(G::layout.kept, rows) + elements(G::layout.temporary, rows) +
+          detail::graph_scratch<G, Backend>(rows)) *
+         static_cast<Index>(sizeof(typename Backend::Scalar));
+}
+template <auto const& model>
+constexpr Index arena_bytes(const Rows& rows) {
+  return arena_bytes_on<model, Cpu<float, Path{}>>(rows);
+}
+
+/// Whether two models are the same graph but for initial values and source lines.
+template <auto const& a, auto const& b>
+constexpr bool same_graph() {
+  const detail::Evaluated x = detail::evaluate(a), y = detail::evaluate(b);
+  return detail::same_graph(x.root, y.root);
+}
+
+}  // namespace simplx
+
+// ---- simplx/core/formula.hpp
+
+/// \file simplx/core/formula.hpp
+/// A scalar made of text: running an op's rules over it prints the equation, forward and pull-back alike.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A formula and how tightly its last operator binds.
+struct Formula {
+  enum Binding { sum = 1, product = 2, sign = 3, name = 4 };
+  std::string text = "0";
+  Binding binding = name;
+
+  Formula() = default;
+  Formula(std::string t, Binding b = name) : text(std::move(t)), binding(b) {}
+  Formula(double number) : text(std::to_string(number)) {
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+  }
+
+  std::string within(Binding outer) const { return binding < outer ? "(" + text + ")" : text; }
+};
+
+inline Formula operator+(const Formula& a, const Formula& b) {
+  return {a.within(Formula::sum) + " + " + b.within(Formula::sum), Formula::sum};
+}
+inline Formula operator-(const Formula& a, const Formula& b) {
+  return {a.within(Formula::sum) + " - " + b.within(Formula::product), Formula::sum};
+}
+inline Formula operator*(const Formula& a, const Formula& b) {
+  return {a.within(Formula::product) + " * " + b.within(Formula::sign), Formula::product};
+}
+inline Formula operator/(const Formula& a, const Formula& b) {
+  return {a.within(Formula::product) + " / " + b.within(Formula::name), Formula::product};
+}
+inline Formula operator-(const Formula& a) { return {"-" + a.within(Formula::name), Formula::sign}; }
+inline Formula operator>(const Formula& a, const Formula& b) { return {a.text + " > " + b.text, Formula::sum}; }
+/// name(a, b, ...).
+template <class... Arguments>
+Formula call(const char* name, const Formula& first, const Arguments&... others) {
+  return {std::string(name) + "(" + first.text + (std::string() + ... + (", " + others.text)) + ")"};
+}
+inline Formula max(const Formula& a, const Formula& b) { return call("max", a, b); }
+inline Formula min(const Formula& a, const Formula& b) { return call("min", a, b); }
+inline Formula pow(const Formula& x, const Formula& p) { return call("pow", x, p); }
+inline Formula exp(const Formula& x) { return call("exp", x); }
+inline Formula log(const Formula& x) { return call("log", x); }
+inline Formula log1p(const Formula& x) { return call("log1p", x); }
+inline Formula sin(const Formula& x) { return call("sin", x); }
+inline Formula cos(const Formula& x) { return call("cos", x); }
+inline Formula tanh(const Formula& x) { return call("tanh", x); }
+inline Formula sigmoid(const Formula& x) { return call("sigmoid", x); }
+inline Formula erf(const Formula& x) { return call("erf", x); }
+inline Formula sqrt(const Formula& x) { return call("sqrt", x); }
+inline Formula rsqrt(const Formula& x) { return call("rsqrt", x); }
+inline Formula abs(const Formula& x) { return call("abs", x); }
+inline Formula select(const Formula& condition, const Formula& yes, const Formula& no) {
+  return {"(" + condition.text + " ? " + yes.text + " : " + no.text + ")"};
+}
+
+}  // namespace simplx
+
+// ---- simplx/core/describe.hpp
+
+/// \file simplx/core/describe.hpp
+/// describe<model>(): the forward schedule and the reverse schedule derived from it, as text.
+///
+/// A line is a step: one kernel. `%7` is a value, `d%7` its gradient; `=` stores, `+=` accumulates, `is` means
+/// that both are the same memory. Elementwise steps are printed by running the op's own rules over formulas,
+/// so what is shown is what is computed.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// Writes the schedule of one graph.
+template <class G>
+class Description {
+ public:
+  Description(std::string indent, std::string& text) : indent_(std::move(indent)), text_(text) {}
+
+  void write() {
+    line("forward");
+    unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) { forward<G::fusion.order[s]>(); });
+    line("backward");
+    unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
+      constexpr int node = G::fusion.order[G::fusion.steps - 1 - s];
+      if constexpr (G::fusion.wanted[node]) backward<node>();
+    });
+  }
+
+ private:
+  void line(const std::string& content) { text_ += indent_ + content + "\n"; }
+
+  static std::string name_of(int node) {
+    const Label& label = G::flat.label[node];
+    const Info& info = G::table.info[node];
+    if (info.kind == Kind::number) return Formula(label.attributes.reals[0]).text;
+    if (!label.name.empty() && !info.executes()) return std::string(label.name.view());
+    return "%" + std::to_string(node);
+  }
+  static std::string gradient_of(int node) {
+    const std::string name = name_of(node);
+    return name[0] == '%' ? "d" + name : "d(" + name + ")";
+  }
+  static std::string shape_of(const Shape& shape) {
+    static constexpr const char* axes[] = {"", "tokens", "sequences", "labelled", "batch"};
+    const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : axes[static_cast<int>(shape.axis)];
+    return "(" + rows + ", " + std::to_string(shape.cols) + ")";
+  }
+  static std::string product_text(int node) {
+    const Info& info = G::table.info[node];
+    const bool transposed = G::flat.label[node].attributes.integers[0] != 0;
+    return name_of(info.arguments[0]) + " * " + name_of(info.arguments[1]) + (transposed ? "^T" : "");
+  }
+  static std::string call_text(int node) {
+    const Info& info = G::table.info[node];
+    std::string arguments;
+    for (int a = 0; a < info.argument_count; ++a) {
+      arguments += (a ? ", " : "") + name_of(info.arguments[a]);
+    }
+    return std::string(G::flat.label[node].op.view()) + "(" + arguments + ")";
+  }
+  void columns(std::string left, const std::string& middle, const std::string& right) {
+    left.resize(std::max<std::size_t>(left.size() + 2, 64), ' ');
+    std::string rest = middle;
+    if (!right.empty()) rest.resize(std::max<std::size_t>(rest.size() + 2, 16), ' ');
+    line("  " + left + rest + right);
+  }
+
+  /// The values of a group's members as formulas of its leaves.
+  template <int root>
+  struct Formulas {
+    static constexpr int begin = G::fusion.member_begin[root], end = G::fusion.member_end[root];
+    std::vector<Formula> value = std::vector<Formula>(G::count);
+
+    explicit Formulas(bool by_name = false) {
+      for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
+        const int leaf = G::fusion.leaves[l];
+        const bool spelt = leaf == G::fusion.epilogue_of[root] && !by_name;
+        value[leaf] = spelt ? Formula(product_text(leaf), Formula::product) : Formula(name_of(leaf));
+      }
+      unroll<begin, end>([&]<int m>(std::integral_constant<int, m>) {
+        constexpr int node = G::fusion.members[m];
+        [&]<int... a>(std::integer_sequence<int, a...>) {
+          value[node] = op_of<G, node>::f(value[G::table.info[node].arguments[a]]...);
+        }(std::make_integer_sequence<int, G::table.info[node].argument_count>{});
+      });
+    }
+  };
+
+  template <int node>
+  void forward() {
+    constexpr Info info = G::table.info[node];
+    const std::string kept = info.result ? "result" : G::plan.kept[node] ? "kept" : "";
+    std::string what;
+    if constexpr (info.kind == Kind::map) {
+      what = Formulas<node>{}.value[node].text;
+    } else if constexpr (info.kind == Kind::reduction) {
+      what = reduction<node>() + "(" + Formulas<node>{}.value[node].text + ")";
+    } else {
+      what = info.kind == Kind::product ? product_text(node) : call_text(node);
+    }
+    columns(name_of(node) + " = " + what, shape_of(info.shape), kept);
+    constexpr int product = G::fusion.epilogue_of[node];
+    if constexpr (product >= 0) {
+      if constexpr (G::plan.kept[product]) {
+        columns("  with " + name_of(product) + " = " + product_text(product), shape_of(info.shape), "kept");
+      }
+    }
+    if constexpr (info.stack) layers<node>();
+  }
+
+  template <int node>
+  void layers() {
+    using Stack = typename G::template layers_of<node>;
+    unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
+      std::string which;
+      for (int layer = 0; layer < Stack::layers; ++layer) {
+        if (Stack::grouping.which[layer] == k) which += " " + std::to_string(layer);
+      }
+      line("    " + std::string(G::flat.label[node].name.view()) + ", layers" + which + ":");
+      Description<typename Stack::template child<k>>(indent_ + "      ", text_).write();
+    });
+  }
+
+  /// "sum of rows", "mean", ...
+  template <int node>
+  static std::string reduction() {
+    static constexpr const char* over[] = {" of rows", " of columns", ""};
+    return std::string(G::flat.label[node].op.view()) + over[G::flat.label[node].attributes.integers[0]];
+  }
+
+  static const char* sign(Write write) { return write == Write::accumulate ? " += " : " = "; }
+
+  template <int node>
+  void backward() {
+    constexpr Info info = G::table.info[node];
+    if constexpr (info.looped()) {
+      map_backward<node>();
+      constexpr int product = G::fusion.epilogue_of[node];
+      if constexpr (product >= 0) {
+        if constexpr (G::fusion.wanted[product]) product_backward(product);
+      }
+    } else if constexpr (info.kind == Kind::product) {
+      product_backward(node);
+    } else {
+      std::string targets;
+      for (int a = 0; a < info.argument_count; ++a) {
+        if (!G::fusion.wanted[info.arguments[a]]) continue;
+        targets += (targets.empty() ? "" : ", ") + gradient_of(info.arguments[a]) +
+                   (G::plan.argument_write[node][a] == Write::accumulate ? " +=" : " =");
+      }
+      line("  " + targets + " pull-back of " + call_text(node) + " at " + gradient_of(node));
+    }
+  }
+
+  void product_backward(int node) {
+    const Info& info = G::table.info[node];
+    const bool transposed = G::flat.label[node].attributes.integers[0] != 0;
+    const std::string x = name_of(info.arguments[0]), w = name_of(info.arguments[1]), dy = gradient_of(node);
+    if (G::fusion.wanted[info.arguments[1]]) {
+      line("  " + gradient_of(info.arguments[1]) + " += " + (transposed ? dy + "^T * " + x : x + "^T * " + dy));
+    }
+    if (G::fusion.wanted[info.arguments[0]]) {
+      line("  " + gradient_of(info.arguments[0]) + sign(G::plan.argument_write[node][0]) + dy + " * " + w +
+           (transposed ? "" : "^T"));
+    }
+  }
+
+  template <int root>
+  void map_backward() {
+    using F = Formulas<root>;
+    F values(true);
+    if (G::table.info[root].kind == Kind::map) values.value[root] = Formula(name_of(root));
+    std::vector<Formula> adjoint(G::count);
+    std::vector<bool> begun(G::count);
+    adjoint[root] = Formula(gradient_of(root));
+    if (G::flat.label[root].op == Tag("mean")) adjoint[root] = Formula(gradient_of(root) + " / n", Formula::product);
+    unroll<0, F::end - F::begin>([&]<int back>(std::integral_constant<int, back>) {
+      constexpr int node = G::fusion.members[F::end - 1 - back];
+      constexpr Info info = G::table.info[node];
+      unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) {
+        constexpr int target = info.arguments[a];
+        if constexpr (G::fusion.wanted[target]) {
+          const Formula part = [&]<int... b>(std::integer_sequence<int, b...>) {
+            return op_of<G, node>::template d<a>(adjoint[node], values.value[node],
+                                                 values.value[info.arguments[b]]...);
+          }(std::make_integer_sequence<int, info.argument_count>{});
+          adjoint[target] = begun[target] ? adjoint[target] + part : part;
+          begun[target] = true;
+        }
+      });
+    });
+    for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
+      const int leaf = G::fusion.leaves[l];
+      if (!G::fusion.wanted[leaf]) continue;
+      const Shape from = loop_shape(G::table.info, root), &to = G::table.info[leaf].shape;
+      const bool reduced = !(from == to);
+      const std::string over = to.columns() == 1 && to.is_fixed() ? "sum " : to.cols == 1 ? "sum of columns " : "sum of rows ";
+      const std::string what = reduced ? over + adjoint[leaf].within(Formula::product) : adjoint[leaf].text;
+      const std::string how = G::plan.leaf_write[l] == Write::skip ? " is " : sign(G::plan.leaf_write[l]);
+      line("  " + gradient_of(leaf) + how + what);
+    }
+  }
+
+  std::string indent_;
+  std::string& text_;
+};
+
+}  // namespace detail
+
+/// The forward and the reverse schedule of a model, one kernel a line.
+template <auto const& model>
+std::string describe() {
+  std::string text = std::to_string(parameters<model>) + " parameters\n";
+  detail::Description<GraphOf<model>>("", text).write();
+  return text;
+}
+
+}  // namespace simplx
+
+// ---- simplx/core/parameters.hpp
+
+/// \file simplx/core/parameters.hpp
+/// The parameters and constants of a model by name: shape, place, initial value, weight decay.
+///
+/// Names are those of checkpoints: scopes, then the name, layers of a stack counted from 0:
+/// "blocks.3.mlp.up.weight". The list is made by evaluating the model at run time, once.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// One tensor of a flat buffer.
+struct TensorInfo {
+  std::string name;
+  Shape shape;
+  int rank = 2;        ///< 0 a number, 1 a row, 2 a matrix: the shape that checkpoints show
+  Index offset = 0;    ///< elements from the beginning of the buffer
+  Init init;
+  bool decays = false; ///< weight decay applies
+  bool frozen = false; ///< not trained: it has no gradient
+
+  Index size() const { return shape.columns(); }
+};
+
+/// All tensors of a model.
+struct TensorList {
+  std::vector<TensorInfo> parameters, constants;
+};
+
+namespace detail {
+
+/// Elements that a graph takes in the buffers of parameters and constants.
+struct TensorSizes {
+  Index parameters = 0, constants = 0;
+};
+
+inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSizes base, TensorList& list) {
+  const TensorSizes begin = base;
+  int count = 0;
+  std::vector<Node*> nodes;
+  postorder(root, [&](Node* node) {
+    node->index = count++;
+    nodes.push_back(node);
+  });
+  for (Node* node : nodes) {
+    const auto add = [&](std::vector<TensorInfo>& tensors, Index& offset) {
+      tensors.push_back({prefix + std::string(node->name.view()), node->shape, node->rank, offset, node->init,
+                         node->decays && !node->frozen, node->frozen});
+      offset += round_up(node->shape.columns(), alignment);
+    };
+    if (node->kind == Kind::parameter) add(list.parameters, base.parameters);
+    if (node->kind == Kind::constant) add(list.constants, base.constants);
+    if (!node->block) continue;
+    for (int layer = 0; layer < static_cast<int>(node->attributes.integers[0]); ++layer) {
+      const Layer built = layer_of(node, layer);
+      const std::string scope = prefix + std::string(node->name.view()) +
+                                (is_recomputed(*node) ? "" : "." + std::to_string(layer) + ".");
+      const TensorSizes taken = list_tensors(built.root, scope, base, list);
+      base.parameters += taken.parameters;
+      base.constants += taken.constants;
+    }
+  }
+  clear_marks(root);
+  return {base.parameters - begin.parameters, base.constants - begin.constants};
+}
+
+struct FoundShape {
+  bool found = false;
+  Shape shape{};
+};
+
+constexpr FoundShape find_parameter(Node* root, std::string_view name) {
+  FoundShape result;
+  int count = 0;
+  Node* stack = nullptr;
+  std::string_view rest;
+  postorder(root, [&](Node* node) {
+    node->index = count++;
+    if (node->kind == Kind::parameter && node->name.view() == name) result = {true, node->shape};
+    const std::string_view scope = node->name.view();
+    if (node->block && is_recomputed(*node) && name.substr(0, scope.size()) == scope && !result.found) {
+      const Layer built = layer_of(node, 0);
+      result = find_parameter(built.root, name.substr(scope.size()));
+    } else if (node->block && name.size() > scope.size() && name.substr(0, scope.size()) == scope &&
+        name[scope.size()] == '.') {
+      stack = node;
+      rest = name.substr(scope.size() + 1);
+    }
+  });
+  clear_marks(root);
+  if (!stack || result.found) return result;
+  int layer = 0;
+  std::size_t i = 0;
+  for (; i < rest.size() && rest[i] >= '0' && rest[i] <= '9'; ++i) layer = 10 * layer + (rest[i] - '0');
+  if (i == 0 || i >= rest.size() || rest[i] != '.' || layer >= stack->attributes.integers[0]) return result;
+  const Layer built = layer_of(stack, layer);
+  return find_parameter(built.root, rest.substr(i + 1));
+}
+
+}  // namespace detail
+
+/// Names, places and initial values of all parameters and constants, in the order of the buffers.
+///
+/// Cost    evaluates the model on the heap; call it once
+template <auto const& model>
+TensorList tensors_of() {
+  TensorList list;
+  const detail::Evaluated evaluated = detail::evaluate(model);
+  detail::list_tensors(evaluated.root, "", {}, list);
+  return list;
+}
+
+/// Whether a model has a parameter of that name; works in static_assert.
+template <auto const& model>
+constexpr bool has_parameter(std::string_view name) {
+  return Root<model>::with([&](Node* root) { return detail::find_parameter(root, name).found; });
+}
+
+/// The shape of a parameter; works in static_assert.
+///
+/// Errors  a name that the model does not have is no constant expression
+template <auto const& model>
+constexpr Shape parameter_shape(std::string_view name) {
+  const detail::FoundShape found =
+      Root<model>::with([&](Node* root) { return detail::find_parameter(root, name); });
+  if (!found.found) throw "simplx: the model has no parameter of that name";
+  return found.shape;
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/dual.hpp
+
+/// \file simplx/cpu/dual.hpp
+/// Dual numbers: a value and its derivative along one direction, x + x' e with e^2 = 0.
+///
+///     f(x + x' e) = f(x) + f'(x) x' e
+///
+/// Any kernel run on them is its own forward mode: a forward pass gives a Jacobian-vector product, a forward and a
+/// backward pass give a Hessian-vector product, and Dual<Dual<double>> the next order. Comparisons look at values.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <class T>
+struct Dual {
+  T value = T(0), tangent = T(0);
+
+  constexpr Dual() = default;
+  constexpr Dual(const T& v, const T& t) : value(v), tangent(t) {}
+  template <class Number>
+    requires std::is_arithmetic_v<Number> || std::same_as<Number, T>
+  constexpr Dual(const Number& number) : value(static_cast<T>(number)) {}
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  constexpr explicit operator Number() const { return static_cast<Number>(value); }
+
+  friend constexpr Dual operator+(const Dual& a, const Dual& b) { return {a.value + b.value, a.tangent + b.tangent}; }
+  friend constexpr Dual operator-(const Dual& a, const Dual& b) { return {a.value - b.value, a.tangent - b.tangent}; }
+  friend constexpr Dual operator*(const Dual& a, const Dual& b) {
+    return {a.value * b.value, a.tangent * b.value + a.value * b.tangent};
+  }
+  friend constexpr Dual operator/(const Dual& a, const Dual& b) {
+    const T quotient = a.value / b.value;
+    return {quotient, (a.tangent - quotient * b.tangent) / b.value};
+  }
+  friend constexpr Dual operator-(const Dual& a) { return {-a.value, -a.tangent}; }
+  friend constexpr Dual& operator+=(Dual& a, const Dual& b) { return a = a + b; }
+  friend constexpr Dual& operator-=(Dual& a, const Dual& b) { return a = a - b; }
+  friend constexpr Dual& operator*=(Dual& a, const Dual& b) { return a = a * b; }
+  friend constexpr Dual& operator/=(Dual& a, const Dual& b) { return a = a / b; }
+  friend constexpr bool operator==(const Dual& a, const Dual& b) { return a.value == b.value; }
+  friend constexpr auto operator<=>(const Dual& a, const Dual& b) { return a.value <=> b.value; }
+
+  friend Dual exp(const Dual& x) {
+    const T y = exp(x.value);
+    return {y, y * x.tangent};
+  }
+  friend Dual log(const Dual& x) { return {log(x.value), x.tangent / x.value}; }
+  friend Dual log1p(const Dual& x) { return {log1p(x.value), x.tangent / (T(1) + x.value)}; }
+  friend Dual sin(const Dual& x) { return {sin(x.value), cos(x.value) * x.tangent}; }
+  friend Dual cos(const Dual& x) { return {cos(x.value), -sin(x.value) * x.tangent}; }
+  friend Dual tanh(const Dual& x) {
+    const T y = tanh(x.value);
+    return {y, (T(1) - y * y) * x.tangent};
+  }
+  friend Dual sigmoid(const Dual& x) {
+    const T y = sigmoid(x.value);
+    return {y, y * (T(1) - y) * x.tangent};
+  }
+  friend Dual erf(const Dual& x) {
+    constexpr double slope = 1.1283791670955126;  // 2 / sqrt(pi)
+    return {erf(x.value), T(slope) * exp(-x.value * x.value) * x.tangent};
+  }
+  friend Dual sqrt(const Dual& x) {
+    const T y = sqrt(x.value);
+    if (y == T(0) && x.tangent == T(0)) return {y, T(0)};  // the norm of a row of zeros that stays one
+    return {y, x.tangent / (T(2) * y)};
+  }
+  friend Dual pow(const Dual& x, const Dual& p) {
+    const T y = pow(x.value, p.value);
+    const T by_base = p.value == T(0) ? T(0) : p.value * pow(x.value, p.value - T(1)) * x.tangent;
+    return {y, p.tangent == T(0) ? by_base : by_base + y * log(x.value) * p.tangent};
+  }
+  // Kinks as in ops/functions.hpp: 0 for abs, one half each for max and min of equal numbers.
+  friend Dual abs(const Dual& x) { return x.value < T(0) ? -x : x.value > T(0) ? x : Dual(abs(x.value)); }
+  friend Dual max(const Dual& a, const Dual& b) {
+    return a.value == b.value ? Dual(a.value, (a.tangent + b.tangent) / T(2)) : a.value > b.value ? a : b;
+  }
+  friend Dual min(const Dual& a, const Dual& b) {
+    return a.value == b.value ? Dual(a.value, (a.tangent + b.tangent) / T(2)) : a.value < b.value ? a : b;
+  }
+  friend const Dual& sum(const Dual& x) { return x; }  // as of a vector of one lane
+  friend const Dual& largest(const Dual& x) { return x; }
+  friend bool isfinite(const Dual& x) { return isfinite(x.value) && isfinite(x.tangent); }
+};
+
+}  // namespace simplx
+
+namespace Eigen {
+template <class T>
+struct NumTraits<simplx::Dual<T>> : NumTraits<T> {
+  using Real = simplx::Dual<T>;
+  using NonInteger = simplx::Dual<T>;
+  using Nested = simplx::Dual<T>;
+  using Literal = simplx::Dual<T>;
+  enum { IsComplex = 0, IsInteger = 0, IsSigned = 1, RequireInitialization = 1, ReadCost = 2, AddCost = 2, MulCost = 4 };
+};
+}  // namespace Eigen
+
+// ---- simplx/differentiate/object.hpp
+
+/// \file simplx/differentiate/object.hpp
+/// How values of a function meet the user's objects: Eigen matrices and vectors, containers, spans, single numbers.
+
+namespace simplx::inline SIMPLX_TARGET::detail {
+
+template <class Object>
+concept EigenObject = std::is_base_of_v<Eigen::EigenBase<Object>, Object>;
+template <class Object>
+concept Container = requires(const Object& object) {
+  object.data();
+  { object.size() } -> std::convertible_to<std::size_t>;
+};
+
+struct ObjectSize {
+  Index rows, cols;
+};
+
+/// Rows and columns of an object that stands for a value of that shape; a vector may stand for a row or a column.
+template <Shape shape, class Object>
+constexpr ObjectSize size_of(const Object& object) {
+  if constexpr (EigenObject<Object>) {
+    if (object.rows() == 1 || object.cols() == 1) {
+      const Index size = object.size();
+      const bool fits = shape.is_fixed() ? size == shape.rows * shape.cols && (shape.rows == 1 || shape.cols == 1)
+                                         : shape.cols == 1 || object.cols() == shape.cols;
+      if (fits) return {size / shape.cols, shape.cols};
+    }
+    return {object.rows(), object.cols()};
+  } else if constexpr (Container<Object>) {
+    const Index size = static_cast<Index>(object.size());
+    return size % shape.cols == 0 ? ObjectSize{size / shape.cols, shape.cols} : ObjectSize{1, size};
+  } else {
+    return {1, 1};
+  }
+}
+
+/// Eigen's view of rows x shape.cols numbers, row by row.
+template <Shape shape, class S>
+auto object_map(S* data, Index rows) {
+  // Sizes beyond a page are dynamic to Eigen, which would keep a copy of them on the stack.
+  constexpr bool small = shape.columns() * static_cast<Index>(sizeof(S)) <= 4096;
+  constexpr bool rows_are_fixed = shape.is_fixed() && (small || shape.rows == 1);
+  constexpr int fixed_rows = rows_are_fixed ? static_cast<int>(shape.rows) : Eigen::Dynamic;
+  constexpr int cols = small || shape.cols == 1 ? static_cast<int>(shape.cols) : Eigen::Dynamic;
+  using Matrix = Eigen::Matrix<std::remove_const_t<S>, fixed_rows, cols, cols == 1 ? Eigen::ColMajor : Eigen::RowMajor>;
+  return Eigen::Map<std::conditional_t<std::is_const_v<S>, const Matrix, Matrix>>(data, rows, shape.cols);
+}
+
+/// Whether an object's memory is what a kernel reads: its scalars row by row without gaps.
+template <class Object, class S>
+concept contiguous = requires(const Object& object) {
+  { object.data() } -> std::convertible_to<const S*>;
+} && (!EigenObject<Object> || bool(Object::IsVectorAtCompileTime) || bool(Object::IsRowMajor));
+
+/// Whether it lies without gaps in this very object: blocks of a larger matrix do not.
+template <class Object>
+bool dense(const Object& object) {
+  if constexpr (EigenObject<Object>) {
+    return object.innerStride() == 1 && (bool(Object::IsVectorAtCompileTime) || object.outerStride() == object.cols());
+  } else {
+    return true;
+  }
+}
+
+/// Copies an object to row-major memory.
+template <Shape shape, class Object, class T>
+void assign(const Object& object, Index rows, T* to) {
+  if constexpr (EigenObject<Object>) {
+    const auto& matrix = object.derived().matrix();
+    const auto copy_vector = [&] {  // a row may stand for a column, and the other way round
+      using Column = Eigen::Matrix<T, Eigen::Dynamic, 1>;
+      Eigen::Map<Column>(to, matrix.size()) = matrix.reshaped().template cast<T>();
+    };
+    if constexpr (bool(Object::IsVectorAtCompileTime)) {
+      copy_vector();
+    } else if (matrix.rows() == rows && matrix.cols() == shape.cols) {
+      object_map<shape>(to, rows) = matrix.template cast<T>();
+    } else {
+      copy_vector();
+    }
+  } else if constexpr (Container<Object>) {
+    const auto* from = object.data();
+    for (Index i = 0; i < rows * shape.cols; ++i) to[i] = static_cast<T>(from[i]);
+  } else {
+    *to = static_cast<T>(object);
+  }
+}
+
+}  // namespace simplx::detail
+
+// ---- simplx/core/error.hpp
+
+/// \file simplx/core/error.hpp
+/// The one exception of the library: files, flags, devices and data that cannot be used.
+///
+/// What can be known at compile time never throws: it does not compile (see core/rules.hpp).
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Says what is wrong, with which value or path, and what to do instead.
+struct Error : std::runtime_error {
+  explicit Error(const std::string& what, const std::string& hint = {})
+      : std::runtime_error(hint.empty() ? what : what + "\n  hint: " + hint) {}
+};
+
+}  // namespace simplx
+
+// ---- simplx/cpu/memory.hpp
+
+/// \file simplx/cpu/memory.hpp
+/// Buffer: aligned memory filled with zeros, its pages present from the beginning.
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A fixed number of elements, 64-byte aligned; large buffers ask for huge pages.
+///
+/// Cost    one allocation; touched once here, so that no page faults happen later
+template <class S>
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(Index size) : size_(size) {
+    if (size == 0) return;
+    const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(S);
+    data_ = static_cast<S*>(::operator new(bytes, alignment_of(size)));
+#if defined(__linux__)
+    if (bytes >= huge_from) madvise(data_, bytes, MADV_HUGEPAGE);
+#endif
+    std::memset(static_cast<void*>(data_), 0, bytes);
+  }
+  Buffer(Buffer&& other) noexcept : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  Buffer& operator=(Buffer&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_) ::operator delete(data_, alignment_of(size_));
+  }
+
+  S* data() { return data_; }
+  const S* data() const { return data_; }
+  Index size() const { return size_; }
+  S* begin() { return data_; }
+  S* end() { return data_ + size_; }
+  const S* begin() const { return data_; }
+  const S* end() const { return data_ + size_; }
+  S& operator[](Index i) { return data_[i]; }
+  const S& operator[](Index i) const { return data_[i]; }
+  std::span<S> span() { return {data_, static_cast<std::size_t>(size_)}; }
+  std::span<const S> span() const { return {data_, static_cast<std::size_t>(size_)}; }
+
+ private:
+  static constexpr std::size_t huge_page = std::size_t(2) << 20, huge_from = 2 * huge_page;
+  static std::align_val_t alignment_of(Index size) {
+    return std::align_val_t(static_cast<std::size_t>(size) * sizeof(S) >= huge_from ? huge_page : 64);
+  }
+
+  S* data_ = nullptr;
+  Index size_ = 0;
+};
+
+}  // namespace simplx
+
+// ---- simplx/cpu/workspace.hpp
+
+/// \file simplx/cpu/workspace.hpp
+/// The arena of one evaluation: kept values, temporaries, scratch and results; made once and reused.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// One allocation that holds an evaluation of at most `capacity` rows.
+///
+/// Cost    arena_bytes<model>(capacity), and the results; nothing is allocated afterwards
+template <class G, class Backend>
+class Workspace {
+ public:
+  using S = typename Backend::Scalar;
+
+  explicit Workspace(const Rows& capacity)
+      : capacity_(capacity),
+        kept_(elements(G::layout.kept, capacity)),
+        temporary_(elements(G::layout.temporary, capacity)),
+        results_(result_elements(capacity)),
+        memory_(kept_ + temporary_ + detail::graph_scratch<G, Backend>(capacity) + 2 * results_) {}
+
+  /// A context for these rows, which must fit the capacity; inputs, parameters and sequences are the caller's.
+  Context<S> context(const Rows& rows, const Segments& segments, Index longest) {
+    Context<S> context;
+    set_rows(context, rows);
+    context.segments = segments;
+    context.longest = longest;
+    S* place = memory_.data();
+    const auto split = [&](S* (&region)[axis_count], const Columns& columns) {
+      for (int i = 0; i < axis_count; ++i) {
+        region[i] = place;
+        place += columns.on[i] * context.stride[i];
+      }
+    };
+    split(context.kept, G::layout.kept);
+    place = memory_.data() + kept_;
+    split(context.temporary, G::layout.temporary);
+    context.scratch = memory_.data() + kept_ + temporary_;
+    place = memory_.data() + memory_.size() - 2 * results_;
+    for (int i = 0; i < G::count; ++i) {
+      if (!G::table.info[i].result) continue;
+      const Index size = padded_size(G::table.info[i].shape, rows);
+      context.outputs[G::layout.output[i]] = place;
+      context.output_gradients[G::layout.output[i]] = place + size;
+      place += 2 * size;
+    }
+    return context;
+  }
+
+  const Rows& capacity() const { return capacity_; }
+  std::span<S> memory() { return memory_.span(); }
+  Index size() const { return memory_.size(); }
+
+ private:
+  static Index padded_size(const Shape& shape, const Rows& rows) {
+    const Index count = shape.is_fixed() ? shape.rows : rows.count(shape.axis);
+    return round_up(count * shape.cols, alignment);
+  }
+  static Index result_elements(const Rows& rows) {
+    Index total = 0;
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].result) total += padded_size(G::table.info[i].shape, rows);
+    }
+    return total;
+  }
+
+  Rows capacity_;
+  Index kept_, temporary_, results_;
+  Buffer<S> memory_;
+};
+
+}  // namespace simplx
+
+// ---- simplx/core/random.hpp
+
+/// \file simplx/core/random.hpp
+/// Random numbers without state: a number is a function of a key and a counter.
+///
+/// A key is made of a seed and a name, so that every tensor has numbers of its own: adding a parameter changes
+/// no other, and numbers can be drawn in any order, by any thread, on any device. The sampler is our own
+/// because those of standard libraries differ.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+/// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.
+constexpr std::uint64_t scramble(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+}  // namespace detail
+
+/// The key of a name under a seed.
+constexpr std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return detail::scramble(hash + detail::scramble(seed + 0x9e3779b97f4a7c15ull));
+}
+
+/// 64 random bits.
+constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter) {
+  return detail::scramble(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
+}
+
+/// Uniform in (0, 1), never 0 or 1.
+constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
+  return (static_cast<double>(bits(key, counter) >> 12) + 0.5) * 0x1p-52;
+}
+
+/// Standard normal, by Box and Muller.
+inline double normal(std::uint64_t key, std::uint64_t counter) {
+  constexpr double two_pi = 6.283185307179586;
+  const double radius = std::sqrt(-2 * std::log(uniform(key, 2 * counter)));
+  return radius * std::cos(two_pi * uniform(key, 2 * counter + 1));
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/stack.hpp
+
+/// \file simplx/ops/stack.hpp
+/// `stack`: a block applied several times in a row. Depth is a loop at run time.
+///
+///     x = stack("blocks", 6, SasP{...}, x)        parameters blocks.0.*, blocks.1.*, ...
+///
+/// Layers whose graphs are equal share one instantiation, whatever their number (core/layers.hpp). Each layer
+/// has its own parameters and its own share of the kept region; temporaries are shared by all.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"stack"> : kernel_op {
+  static constexpr bool needs_inputs = true;
+
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    if (attributes.integers[0] < 1) return {"layers", attributes.integers[0], 1};
+    return x;
+  }
+
+  template <class F>
+  using Layers = typename F::Graph::template layers_of<F::index>;
+  template <class F>
+  static constexpr bool recomputes = F::Graph::template recomputes<F::index>;
+
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows& rows) {
+    using Stack = Layers<F>;
+    Index most = 0;
+    [&]<int... k>(std::integer_sequence<int, k...>) {
+      ((most = std::max(most, detail::graph_scratch<typename Stack::template child<k>, Backend>(rows))), ...);
+    }(std::make_integer_sequence<int, Stack::distinct>{});
+    return most;
+  }
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool causal) {
+    using Stack = Layers<F>;
+    double total = 0;
+    for (int layer = 0; layer < Stack::layers; ++layer) {
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        total += detail::graph_flops<Child>(rows, causal);
+      });
+    }
+    return total;
+  }
+
+  template <class G, int node, class Backend, class S>
+  static void prepare(Backend, const S* parameters, S* packed, int part, int parts) {
+    using Stack = typename G::template layers_of<node>;
+    for (int layer = part; layer < Stack::layers; layer += parts) {
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        Execute<Child, Backend>::prepare(parameters + G::layout.parameter[node] + Stack::offsets.parameter[layer],
+                                         packed + Stack::offsets.packed[layer]);
+      });
+    }
+  }
+
+  /// The context of one layer: its share of every buffer, and the carry in and out.
+  template <class F, class S>
+  static Context<S> layer_context(const F& frame, int layer, const Columns& workspace) {
+    using Stack = Layers<F>;
+    const Context<S>& whole = frame.context;
+    Context<S> mine = whole;
+    constexpr const auto& at = Stack::offsets;
+    mine.parameters += F::Graph::layout.parameter[F::index] + at.parameter[layer];
+    mine.constants += F::Graph::layout.constant[F::index] + at.constant[layer];
+    mine.packed += F::Graph::layout.packed[F::index] + at.packed[layer];
+    if (mine.gradients) mine.gradients += F::Graph::layout.parameter[F::index] + at.parameter[layer];
+    const Columns& saved = F::Graph::layout.saved[F::index];
+    for (int i = 0; i < axis_count; ++i) {
+      if constexpr (recomputes<F>) {
+        mine.kept[i] = mine.temporary[i] + (workspace.on[i] + at.temporary.on[i]) * whole.stride[i];
+      } else {
+        mine.kept[i] += (saved.on[i] + at.kept[layer].on[i]) * whole.stride[i];
+      }
+      mine.temporary[i] += workspace.on[i] * whole.stride[i];
+    }
+    if constexpr (!recomputes<F>) {
+      mine.random.layer = detail::scramble(whole.random.layer + static_cast<std::uint64_t>(layer) + 1);
+    }
+    mine.inputs[0] = layer == 0 ? frame.template in<0>() : carry(frame, layer - 1);
+    mine.outputs[0] = layer == Stack::layers - 1 ? frame.out() : carry(frame, layer);
+    return mine;
+  }
+
+  /// What goes from layer to layer + 1.
+  template <class F>
+  static auto* carry(const F& frame, int layer) {
+    using Stack = Layers<F>;
+    constexpr int axis = static_cast<int>(F::out_shape.axis);
+    constexpr Index columns =
+        F::out_shape.is_fixed() ? round_up(F::out_shape.columns(), alignment) : F::out_shape.cols;
+    const Index layers_kept = recomputes<F> ? 0 : Stack::offsets.kept[Stack::layers].on[axis];
+    const Index at = F::Graph::layout.saved[F::index].on[axis] + layers_kept;
+    return frame.context.kept[axis] + (at + layer * columns) * frame.context.stride[axis];
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    using Stack = Layers<F>;
+    for (int layer = 0; layer < Stack::layers; ++layer) {
+      const Context<S> mine = layer_context<F, S>(frame, layer, F::Graph::layout.forward_workspace[F::index]);
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        Execute<Child, Cpu<S, path>>::forward(mine);
+      });
+    }
+  }
+
+  /// Two gradients of the carry take turns, except where a layer turns the one into the other in place.
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    using Stack = Layers<F>;
+    constexpr int axis = static_cast<int>(F::out_shape.axis);
+    constexpr const Columns& workspace = F::Graph::layout.backward_workspace[F::index];
+    const Index size = frame.rows() * F::out_shape.cols;
+    S* current = const_cast<S*>(frame.out_grad());
+    const Index kept_again = recomputes<F> ? Stack::offsets.largest_kept.on[axis] : 0;
+    const Index layer_room = Stack::offsets.temporary.on[axis] + kept_again;
+    S* other = frame.context.temporary[axis] + (workspace.on[axis] + layer_room) * frame.context.stride[axis];
+    [[maybe_unused]] S* unread = other + F::Graph::room(F::out_shape) * frame.context.stride[axis];
+    for (int layer = Stack::layers - 1; layer >= 0; --layer) {
+      Context<S> mine = layer_context<F, S>(frame, layer, workspace);
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        if constexpr (recomputes<F>) {
+          mine.outputs[0] = unread;
+          Execute<Child, Cpu<S, path>>::forward(mine);
+        }
+        mine.output_gradients[0] = current;
+        mine.input_gradients[0] = Child::plan.in_place ? current : other;
+        Execute<Child, Cpu<S, path>>::backward(mine);
+        if (!Child::plan.in_place) std::swap(current, other);
+      });
+    }
+    if constexpr (F::template write<0> == Write::store) {
+      std::memcpy(frame.template grad<0>(), current, sizeof(S) * static_cast<std::size_t>(size));
+    } else if constexpr (F::template write<0> == Write::accumulate) {
+      S* sum = frame.template grad<0>();
+      for (Index i = 0; i < size; ++i) sum[i] += current[i];
+    }
+  }
+};
+
+namespace detail {
+
+/// A block of any type behind two function pointers.
+template <class Block>
+struct BlockOf : BlockMaker {
+  Block block;
+
+  constexpr explicit BlockOf(const Block& b) : block(b) {
+    layered = requires(Expr x) { b(0, x); };
+    make = [](const BlockMaker* self, int layer, Node* carry) {
+      const Block& block = static_cast<const BlockOf*>(self)->block;
+      const Expr x{carry};
+      if constexpr (requires { block(layer, x); }) {
+        return block(layer, x).node;
+      } else {
+        return block(x).node;
+      }
+    };
+    destroy = [](BlockMaker* self) { delete static_cast<BlockOf*>(self); };
+  }
+};
+
+/// A rule that an evaluation breaks by itself, and the line where.
+struct BlockFault {
+  Tag rule{};
+  Index line = 0;
+};
+/// What is wrong with what was evaluated twice: `forbidden` names the rule that a node of it breaks, if any, and the
+/// two evaluations share no node but what was made outside of them.
+template <class Forbidden>
+constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
+  BlockFault fault;
+  const auto complain = [&](Tag rule, const Node& node) {
+    if (fault.rule.empty()) fault = {rule, node.where.line};
+  };
+  int number = 0;
+  postorder(first, [&](Node* node) {
+    node->index = ++number;
+    if (const Tag rule = forbidden(*node); !rule.empty()) complain(rule, *node);
+  });
+  // A node of the second evaluation that is already marked was not made by it.
+  if (second->index != unvisited) complain("captured", *second);
+  int fresh = 0;
+  postorder(second, [&](Node* node) {
+    node->index = 1000000 + ++fresh;
+    for (int i = 0; i < node->argument_count; ++i) {
+      if (node->arguments[i]->index < 1000000) complain("captured", *node->arguments[i]);
+    }
+  });
+  clear_marks(second);
+  if (first->index != unvisited) clear_marks(first);
+  return fault;
+}
+
+template <class Block>
+constexpr Expr stack_of(const char* name, const Attributes& attributes, const Block& block, At x) {
+  Expr result = apply<"stack">(attributes, x);
+  if (result.node->kind == Kind::error) return result;
+  result.node->name = name;
+  auto* maker = new BlockOf<Block>(block);
+  result.node->block = maker;
+  Node* carries[2];
+  Node* values[2];
+  for (int i = 0; i < 2; ++i) {
+    carries[i] = new_carry(x.shape(), x.where);
+    values[i] = maker->make(maker, 0, carries[i]);
+  }
+  const bool forgets = is_recomputed(*result.node);
+  const auto forbidden = [forgets](const Node& node) -> Tag {
+    if ((node.kind == Kind::input || node.kind == Kind::indices) && !node.carry) return "input in a block";
+    return forgets && node.observed ? Tag("probe in recompute") : Tag();
+  };
+  const BlockFault fault = fault_of(values[0], values[1], forbidden);
+  Node* hub = new_node();
+  for (int i = 0; i < 2; ++i) use(hub, carries[i]), use(hub, values[i]);
+  if (fault.rule.empty()) {
+    release(hub);
+  } else {
+    use(result.node, hub);  // what was made outside cannot be told from what the rest of the model uses
+    broken(result.node, fault.rule, fault.line, x.where.line);
+  }
+  return result;
+}
+
+}  // namespace detail
+
+/// Applies a block `layers` times; block(x) or block(layer, x).
+///
+/// Shapes  the block returns the shape it is given
+/// Errors  does not compile if the block uses an expression made outside of it, or changes the shape
+/// Cost    `layers` times the block's kept columns, once its temporaries; compile time of the distinct layers
+template <class Block>
+constexpr Expr stack(const char* name, int layers, const Block& block, At x) {
+  return detail::stack_of(name, {.integers = {layers, 0}}, block, x);
+}
+
+/// Calls f(name, shape, value, gradient) for every probe of a graph, in stacks for each layer.
+///
+/// Values are those of the last forward, gradients (null where none flows) those of the last backward.
+template <class G, class S, class F>
+void each_probe(const Context<S>& context, const std::string& prefix, F& f) {
+  detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+    constexpr Info info = G::table.info[i];
+    const std::string name = prefix + std::string(G::flat.label[i].name.view());
+    if constexpr (info.observed) {
+      const S* gradient = nullptr;
+      if constexpr (G::fusion.wanted[i]) gradient = Address<G>::template gradient<i>(context);
+      f(name, info.shape, Address<G>::template value<i>(context), gradient);
+    } else if constexpr (info.stack && !G::template recomputes<i>) {
+      using Stack = typename G::template layers_of<i>;
+      const Frame<G, i, S> frame{context};
+      for (int layer = 0; layer < Stack::layers; ++layer) {
+        const Context<S> mine = op<"stack">::layer_context<Frame<G, i, S>, S>(frame, layer, Columns{});
+        Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+          each_probe<Child>(mine, name + "." + std::to_string(layer) + ".", f);
+        });
+      }
+    }
+  });
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/initialise.hpp
+
+/// \file simplx/train/initialise.hpp
+/// Initial values of parameters and constants, keyed by seed, full name (with its layer) and element.
+///
+/// Two models share the initial values of the tensors whose names they share, whatever else they hold, and a
+/// CPU and a GPU start equal.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// A uniform orthogonal matrix: normal numbers, orthogonalised by Gram and Schmidt (twice, for the last digits).
+inline std::vector<double> orthogonal_matrix(Index rows, Index cols, std::uint64_t key) {
+  const Index count = std::min(rows, cols), length = std::max(rows, cols);  // of the orthonormal vectors
+  std::vector<double> vectors(static_cast<std::size_t>(count * length));
+  for (std::size_t i = 0; i < vectors.size(); ++i) vectors[i] = normal(key, i);
+  for (Index v = 0; v < count; ++v) {
+    double* const x = vectors.data() + v * length;
+    for (int pass = 0; pass < 2; ++pass) {
+      for (Index u = 0; u < v; ++u) {
+        const double* const y = vectors.data() + u * length;
+        double along = 0;
+        for (Index i = 0; i < length; ++i) along += x[i] * y[i];
+        for (Index i = 0; i < length; ++i) x[i] -= along * y[i];
+      }
+    }
+    double squares = 0;
+    for (Index i = 0; i < length; ++i) squares += x[i] * x[i];
+    for (Index i = 0; i < length; ++i) x[i] /= std::sqrt(squares);
+  }
+  if (rows <= cols) return vectors;
+  std::vector<double> transposed(vectors.size());
+  for (Index v = 0; v < count; ++v) {
+    const double* const x = vectors.data() + v * length;
+    for (Index i = 0; i < length; ++i) transposed[static_cast<std::size_t>(i * count + v)] = x[i];
+  }
+  return transposed;
+}
+
+/// The slope of one of so many heads; `head` counts from 0.
+inline double alibi_slope(Index head, Index heads) {
+  const auto n = static_cast<Index>(std::bit_floor(static_cast<std::size_t>(heads)));
+  return head < n ? std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(n))
+                  : std::exp2(-8.0 * static_cast<double>(2 * (head - n) + 1) / static_cast<double>(2 * n));
+}
+}  // namespace detail
+
+/// Fills one tensor as its `Init` says.
+template <class S>
+void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
+  const std::uint64_t key = key_of(seed, tensor.name);
+  const Index rows = tensor.shape.rows, cols = tensor.shape.cols;
+  if (tensor.init.law == Init::Law::orthogonal) {
+    const std::vector<double> matrix = detail::orthogonal_matrix(rows, cols, key);
+    std::transform(matrix.begin(), matrix.end(), values, [](double x) { return static_cast<S>(x); });
+    return;
+  }
+  const bool by_rows = tensor.init.law == Init::Law::normal_by_rows;
+  const double deviation = tensor.init.value / (by_rows ? std::sqrt(static_cast<double>(rows)) : 1);
+  for (Index i = 0; i < tensor.size(); ++i) {
+    switch (tensor.init.law) {
+      case Init::Law::constant: values[i] = static_cast<S>(tensor.init.value); break;
+      case Init::Law::identity: values[i] = static_cast<S>(i / cols == i % cols); break;
+      case Init::Law::normal:
+      case Init::Law::normal_by_rows:
+        values[i] = static_cast<S>(deviation * normal(key, static_cast<std::uint64_t>(i)));
+        break;
+      case Init::Law::sinusoid: {
+        const Index position = i / cols, col = i % cols;
+        const double angle = static_cast<double>(position) /
+                             std::pow(10000.0, static_cast<double>(col / 2 * 2) / static_cast<double>(cols));
+        values[i] = static_cast<S>(col % 2 == 0 ? std::sin(angle) : std::cos(angle));
+        break;
+      }
+      case Init::Law::orthogonal: break;  // done above, not element by element
+      case Init::Law::alibi_slopes: values[i] = static_cast<S>(detail::alibi_slope(i % cols, cols)); break;
+    }
+  }
+}
+
+/// Fills a flat buffer that holds these tensors.
+template <class S>
+void initialise(const std::vector<TensorInfo>& tensors, std::uint64_t seed, S* buffer) {
+  for (const TensorInfo& tensor : tensors) initialise(tensor, seed, buffer + tensor.offset);
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/evaluation.hpp
+
+/// \file simplx/train/evaluation.hpp
+/// Evaluation: a model with its own parameters and memory, forward and backward, everything reachable by name.
+///
+///     Evaluation<model> run(tokens{128});
+///     run.indices("tokens", tokens); run.indices("labels", labels);
+///     run.forward();                       // run.output(0)
+///     run.seed(0)[...] = ...;              // gradient of the result
+///     run.backward();                      // run.gradient("blocks.0.mlp.up.weight")
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <auto const& model, class Backend_ = Cpu<double>>
+class Evaluation {
+ public:
+  using Backend = Backend_;
+  using S = typename Backend::Scalar;
+  using G = GraphOf<model>;
+  using Run = Execute<G, Backend>;
+
+  /// Memory for these rows; sequences of equal length unless their lengths are given.
+  explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
+      : rows_(rows),
+        tensors_(tensors_of<model>()),
+        parameters_(G::layout.parameters),
+        gradients_(G::layout.parameters),
+        constants_(G::layout.constants),
+        packed_(G::layout.packed_elements),
+        offsets_{0} {
+    if (lengths.empty()) {
+      for (Index s = 0; s < rows.sequences; ++s) lengths.push_back(rows.tokens / rows.sequences);
+    }
+    Index longest = 0;
+    for (Index length : lengths) {
+      offsets_.push_back(offsets_.back() + length);
+      longest = std::max(longest, length);
+    }
+    rows_.sequences = static_cast<Index>(lengths.size());
+    rows_.longest_sequence = longest;
+    if (offsets_.back() != rows_.tokens) {
+      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
+                      std::to_string(rows_.tokens),
+                  "tokens must be the sum of the lengths, a multiple of `sequences` if none are given");
+    }
+    workspace_.emplace(rows_);
+    initialise(tensors_.parameters, seed, parameters_.data());
+    initialise(tensors_.constants, seed, constants_.data());
+    context_ = workspace_->context(rows_, {offsets_.data(), rows_.sequences}, longest);
+    context_.parameters = parameters_.data();
+    context_.gradients = gradients_.data();
+    context_.constants = constants_.data();
+    context_.packed = packed_.data();
+    for (int i = 0; i < G::count; ++i) {
+      const Info& node = G::table.info[i];
+      if (node.kind != Kind::input && node.kind != Kind::indices) continue;
+      const int number = G::layout.input[i];
+      const Index size = context_.rows_of(node.shape) * node.shape.cols;
+      inputs_[number] = Buffer<S>(node.kind == Kind::input ? size : 0);
+      input_gradients_[number] = Buffer<S>(node.kind == Kind::input ? size : 0);
+      indices_[number] = Buffer<std::int32_t>(node.kind == Kind::indices ? size : 0);
+      context_.inputs[number] = node.kind == Kind::input ? static_cast<const void*>(inputs_[number].data())
+                                                         : static_cast<const void*>(indices_[number].data());
+      context_.input_gradients[number] = input_gradients_[number].data();
+    }
+  }
+
+  const TensorList& tensors() const { return tensors_; }
+  std::span<S> parameters() { return parameters_.span(); }
+  std::span<S> gradients() { return gradients_.span(); }
+  std::span<S> parameter(std::string_view name) { return slice(tensors_.parameters, parameters_, name); }
+  std::span<S> gradient(std::string_view name) { return slice(tensors_.parameters, gradients_, name); }
+  std::span<S> constants() { return constants_.span(); }
+  /// A named tensor or hyper-parameter that is not trained.
+  std::span<S> constant(std::string_view name) { return slice(tensors_.constants, constants_, name); }
+
+  std::span<S> input(std::string_view name) { return inputs_[number_of(name)].span(); }
+  std::span<S> input_gradient(std::string_view name) { return input_gradients_[number_of(name)].span(); }
+  std::span<std::int32_t> indices(std::string_view name) { return indices_[number_of(name)].span(); }
+  /// A result, and its gradient: to be filled before each backward, which uses it up.
+  std::span<S> output(int number = 0) { return result(number, context_.outputs[number]); }
+  std::span<S> seed(int number = 0) { return result(number, context_.output_gradients[number]); }
+  /// What dropout draws from; nothing is dropped unless its `training` is set.
+  Randomness& random() { return context_.random; }
+  /// The arena, for tests that poison it.
+  std::span<S> memory() { return workspace_->memory(); }
+
+  void forward() {
+    Run::prepare(parameters_.data(), packed_.data());
+    Run::forward(context_);
+  }
+  /// Gradients of the parameters are set, not added to.
+  void backward() {
+    std::ranges::fill(gradients_, S(0));
+    Run::backward(context_);
+  }
+
+  /// Calls f(name, shape, value, gradient) for every probe, in stacks for each layer.
+  template <class F>
+  void each_probe(F f) {
+    simplx::each_probe<G>(context_, "", f);
+  }
+
+ private:
+  static std::span<S> slice(const std::vector<TensorInfo>& tensors, Buffer<S>& buffer, std::string_view name) {
+    for (const TensorInfo& tensor : tensors) {
+      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
+    }
+    throw Error("the model has no tensor named '" + std::string(name) + "'");
+  }
+  static int number_of(std::string_view name) {
+    const int number = G::input_number(name);
+    if (number < 0) throw Error("the model has no input named '" + std::string(name) + "'");
+    return number;
+  }
+  std::span<S> result(int number, S* data) {
+    for (int i = 0; i < G::count; ++i) {
+      const Info& node = G::table.info[i];
+      if (!node.result || G::layout.output[i] != number) continue;
+      return {data, static_cast<std::size_t>(context_.rows_of(node.shape) * node.shape.cols)};
+    }
+    throw Error("the model has no result number " + std::to_string(number));
+  }
+
+  Rows rows_;
+  TensorList tensors_;
+  Buffer<S> parameters_, gradients_, constants_, packed_;
+  std::vector<Index> offsets_;
+  std::optional<Workspace<G, Backend>> workspace_;
+  Context<S> context_;
+  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
+  Buffer<std::int32_t> indices_[max_inputs];
+};
+
+}  // namespace simplx
+
+// ---- simplx/differentiate/function.hpp
+
+/// \file simplx/differentiate/function.hpp
+/// Function<f>: a function of named inputs with its gradient, bound to Eigen objects, spans and numbers.
+///
+///     inline constexpr auto least_squares = [] {
+///       auto A = input("A", rows_of(Axis::batch, 8)), y = input("y", rows_of(Axis::batch, 1));
+///       auto w = variable("w", fixed_shape(8, 1));                       // its gradient is wanted
+///       return mean(square(A * w - y));
+///     };
+///
+///     Function<least_squares> f;
+///     f.bind<"A">(A).bind<"y">(y).set<"w">(w);       // A is row-major and read in place; w is copied
+///     double loss = f.value_and_grad();
+///     w -= 0.1 * f.gradient<"w">();
+///
+/// The compiler derives the gradient; here is only memory. Rows of an axis are those of what was bound last.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <auto const& f, class Backend_ = Cpu<double>>
+class Function {
+ public:
+  using Backend = Backend_;
+  using S = typename Backend::Scalar;
+  using G = GraphOf<f>;
+  using Run = Execute<G, Backend>;
+
+  /// `seed` is that of the initial values of parameters that the function makes.
+  explicit Function(std::uint64_t seed = 0)
+      : tensors_(tensors_of<f>()),
+        parameters_(G::layout.parameters),
+        gradients_(G::layout.parameters),
+        constants_(G::layout.constants),
+        packed_(G::layout.packed_elements) {
+    initialise(tensors_.parameters, seed, parameters_.data());
+    initialise(tensors_.constants, seed, constants_.data());
+  }
+
+  /// Copies an Eigen object, a container or a number into the input, parameter or constant of that name.
+  ///
+  /// Errors  does not compile for a name the function does not have; throws if the sizes do not fit
+  template <Name name, class Object>
+  Function& set(const Object& object) {
+    constexpr int node = find<name>();
+    if constexpr (is_input(node)) {
+      using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
+      auto& buffer = storage<T>()[G::layout.input[node]];
+      const Index rows = take_rows<node>(object);
+      const Index size = rows * shape<node>.cols;
+      if (buffer.size() < size) buffer = Buffer<T>(size);
+      detail::assign<shape<node>>(object, rows, buffer.data());
+      pointers_[G::layout.input[node]] = buffer.data();
+    } else {
+      check_size<node>(object);
+      S* place = G::table.info[node].kind == Kind::parameter ? parameters_.data() + G::layout.parameter[node]
+                                                             : constants_.data() + G::layout.constant[node];
+      detail::assign<shape<node>>(object, shape<node>.rows, place);
+    }
+    return *this;
+  }
+
+  /// Reads an input where it is: the object must outlive this, and changes to it are seen.
+  ///
+  /// Errors  does not compile unless the object is row-major (or a vector) of this function's scalar; throws if it is
+  ///         a block with gaps
+  template <Name name, class Object>
+  Function& bind(const Object& object) {
+    constexpr int node = find<name>();
+    static_assert(is_input(node), "simplx: bind reads inputs in place; parameters and constants are copied by set");
+    using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
+    static_assert(detail::contiguous<Object, T>,
+                  "simplx: bind reads row-major memory of the function's scalar (std::int32_t for indices) in place: use "
+                  "a RowMajor matrix, a vector or a span, or copy the object with set");
+    if (!detail::dense(object)) {
+      throw Error(std::string(name.view()) + " is a part of a larger matrix, with gaps between its rows or elements",
+                  "copy it with set<\"" + std::string(name.view()) + "\">(...)");
+    }
+    take_rows<node>(object);
+    pointers_[G::layout.input[node]] = object.data();
+    return *this;
+  }
+
+  /// Lengths of the packed sequences on the axis of tokens; one sequence unless given.
+  Function& set_sequences(std::span<const Index> lengths) {
+    offsets_.assign(1, 0);
+    for (const Index length : lengths) offsets_.push_back(offsets_.back() + length);
+    sequences_given_ = stale_ = true;
+    return *this;
+  }
+
+  /// Evaluates all results.
+  ///
+  /// Errors  throws if an input is missing, if inputs along one axis have different numbers of rows, or if an index is
+  ///         out of range. Views of results and gradients end when the number of rows changes.
+  void forward() {
+    if (stale_) arrange();
+    for (int i = 0; i < G::layout.inputs; ++i) context_.inputs[i] = pointers_[i];
+    check_indices();
+    Run::prepare(parameters_.data(), packed_.data());
+    Run::forward(context_);
+  }
+  /// Gradients of everything that wants one, from those of the results: see `seed`.
+  ///
+  /// Errors  throws unless it follows a forward() of the same rows
+  void backward() {
+    if (stale_) {
+      throw Error("backward() without a forward() of these rows", "call forward() after set, bind and set_sequences");
+    }
+    std::ranges::fill(gradients_, S(0));
+    Run::backward(context_);
+  }
+
+  /// The first result, a number.
+  S value() {
+    static_assert(result_shape(0) == fixed_shape(1, 1),
+                  "simplx: value() is for functions whose first result is one number; use forward() and output<k>()");
+    forward();
+    return context_.outputs[0][0];
+  }
+  /// The same; afterwards gradient<name>() holds its gradients.
+  S value_and_grad() {
+    const S result = value();
+    for (int k = 0; k < G::layout.outputs; ++k) {
+      std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
+    }
+    backward();
+    return result;
+  }
+
+  /// Result k.
+  template <int k = 0>
+  auto output() const {
+    return detail::object_map<result_shape(k)>(context_.outputs[k], context_.rows_of(result_shape(k)));
+  }
+  /// The gradient of result k, to be filled before backward(), which uses it up.
+  template <int k = 0>
+  auto seed() {
+    return detail::object_map<result_shape(k)>(context_.output_gradients[k], context_.rows_of(result_shape(k)));
+  }
+  /// The gradient with respect to an input or parameter, as the last backward left it.
+  template <Name name>
+  auto gradient() {
+    constexpr int node = find<name>();
+    static_assert(G::fusion.wanted[node],
+                  "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
+    S* place = nullptr;
+    if constexpr (is_input(node)) {
+      place = context_.input_gradients[G::layout.input[node]];
+    } else {
+      place = gradients_.data() + G::layout.parameter[node];
+    }
+    return detail::object_map<shape<node>>(place, context_.rows_of(shape<node>));
+  }
+
+  /// One gradient for each row of the first result, (rows, 1): row r of the answer is the gradient of result r with
+  /// respect to a static value, flattened. Rows must not depend on each other.
+  ///
+  /// Cost    one evaluation of a single row for each row
+  template <Name name>
+  Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
+    constexpr int node = find<name>();
+    constexpr Shape result = result_shape(0);
+    static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1 && result.axis != Axis::tokens,
+                  "simplx: row_gradients is for a first result of shape (rows, 1), rows that are not tokens of a "
+                  "sequence, and a static value; of one number gradient<name>() is the gradient");
+    forward();  // checks what was set
+    const Context<S> whole = context_;
+    const Index rows = whole.rows_of(result), size = shape<node>.columns();
+    Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> all(rows, size);
+    for (Index row = 0; row < rows; ++row) {
+      context_ = whole;
+      context_.rows[static_cast<int>(result.axis)] = 1;
+      for (int i = 0; i < G::count; ++i) {
+        if (!is_input(i)) continue;
+        const Shape& s = G::table.info[i].shape;
+        const bool whole_numbers = G::table.info[i].kind == Kind::indices;
+        const Index bytes = static_cast<Index>(whole_numbers ? sizeof(std::int32_t) : sizeof(S));
+        const Index skipped = s.axis == result.axis ? row * s.cols * bytes : 0;
+        context_.inputs[G::layout.input[i]] = static_cast<const char*>(pointers_[G::layout.input[i]]) + skipped;
+      }
+      Run::forward(context_);
+      for (int k = 0; k < G::layout.outputs; ++k) {
+        std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
+      }
+      backward();
+      const auto g = gradient<name>();
+      std::copy_n(g.data(), size, all.row(row).data());
+    }
+    context_ = whole;
+    return all;
+  }
+
+  const TensorList& tensors() const { return tensors_; }
+  std::span<S> parameters() { return parameters_.span(); }
+  /// What dropout draws from; see Randomness.
+  Randomness& random() { return context_.random; }
+
+ private:
+  template <Name name>
+  static constexpr int find() {
+    constexpr int node = [] {
+      for (int i = 0; i < G::count; ++i) {
+        const Kind kind = G::table.info[i].kind;
+        const bool named = is_input(i) || kind == Kind::parameter || kind == Kind::constant;
+        if (named && G::flat.label[i].name == name) return i;
+      }
+      return -1;
+    }();
+    static_assert(node >= 0,
+                  "simplx: the function uses no input, parameter or constant of that name; with scopes it is as in "
+                  "tensors()");
+    return node;
+  }
+  static constexpr bool is_input(int node) {
+    return G::table.info[node].kind == Kind::input || G::table.info[node].kind == Kind::indices;
+  }
+  template <int node>
+  static constexpr Shape shape = G::table.info[node].shape;
+  static constexpr Shape result_shape(int k) {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].result && G::layout.output[i] == k) return G::table.info[i].shape;
+    }
+    return {};
+  }
+  template <class T>
+  auto& storage() {
+    if constexpr (std::is_same_v<T, S>) {
+      return inputs_;
+    } else {
+      return indices_;
+    }
+  }
+
+  template <int node, class Object>
+  static void check_size(const Object& object) {
+    constexpr Shape s = shape<node>;
+    const detail::ObjectSize size = detail::size_of<s>(object);
+    if (size.cols == s.cols && (!s.is_fixed() || size.rows == s.rows)) return;
+    const std::string rows = s.is_fixed() ? std::to_string(s.rows) : "any";
+    throw Error(std::string(G::flat.label[node].name.view()) + " is given " + std::to_string(size.rows) + " x " +
+                    std::to_string(size.cols) + " numbers",
+                "the function needs " + rows + " x " + std::to_string(s.cols));
+  }
+  template <int node, class Object>
+  Index take_rows(const Object& object) {
+    check_size<node>(object);
+    constexpr Shape s = shape<node>;
+    if constexpr (s.is_fixed()) {
+      given_[G::layout.input[node]] = true;
+      return s.rows;
+    }
+    const Index rows = detail::size_of<s>(object).rows;
+    Index& known = input_rows_[G::layout.input[node]];
+    stale_ |= known != rows;
+    known = rows;
+    given_[G::layout.input[node]] = true;
+    return rows;
+  }
+
+  /// One sequence of all tokens unless lengths were given; rows of Axis::sequences are these sequences.
+  void arrange_sequences(Rows& rows) {
+    const Index inputs = rows.sequences;  // the rows of an input along that axis
+    bool has_tokens = false, has_sequences = false;
+    for (int i = 0; i < G::count; ++i) {
+      has_tokens |= is_input(i) && G::table.info[i].shape.axis == Axis::tokens;
+      has_sequences |= is_input(i) && G::table.info[i].shape.axis == Axis::sequences;
+    }
+    if (!sequences_given_) {
+      offsets_.assign(1, 0);
+      const Index count = has_tokens || !has_sequences ? 1 : inputs;
+      for (Index s = 1; s <= count; ++s) offsets_.push_back(has_tokens ? rows.tokens : 0);
+    }
+    rows.sequences = static_cast<Index>(offsets_.size()) - 1;
+    if (offsets_.back() != rows.tokens) {
+      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
+                      std::to_string(rows.tokens),
+                  "give the lengths of all sequences by set_sequences");
+    }
+    if (has_sequences && inputs != rows.sequences) {
+      throw Error("an input has " + std::to_string(inputs) + " rows for " + std::to_string(rows.sequences) +
+                      " sequences",
+                  "give the lengths of all sequences by set_sequences");
+    }
+  }
+
+  /// Every index must name a row of the table that it looks up, every label a class or -100.
+  void check_indices() const {
+    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+      if constexpr (G::table.info[i].kind == Kind::kernel && detail::index_operand<op_of<G, i>>() >= 0) {
+        constexpr int which = detail::index_operand<op_of<G, i>>(), node = G::table.info[i].arguments[which];
+        const Index bound = op_of<G, i>::index_bound(context_, shape<G::table.info[i].arguments[0]>);
+        const auto* values = static_cast<const std::int32_t*>(context_.inputs[G::layout.input[node]]);
+        for (Index row = 0; row < context_.rows_of(shape<node>); ++row) {
+          if ((values[row] >= 0 && values[row] < bound) || values[row] == op_of<G, i>::index_of_nothing) continue;
+          throw Error("'" + std::string(G::flat.label[node].name.view()) + "' names " + std::to_string(values[row]) +
+                          " in row " + std::to_string(row),
+                      "it must be at least 0 and below " + std::to_string(bound));
+        }
+      }
+    });
+  }
+
+  /// Sizes everything to the rows of what was bound.
+  void arrange() {
+    Rows rows{};
+    for (int i = 0; i < G::count; ++i) {
+      if (!is_input(i)) continue;
+      const int number = G::layout.input[i];
+      const std::string name(G::flat.label[i].name.view());
+      if (!given_[number]) {
+        throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
+      }
+      const Axis axis = G::table.info[i].shape.axis;
+      Index* count = axis == Axis::tokens ? &rows.tokens : axis == Axis::sequences ? &rows.sequences
+                   : axis == Axis::labelled ? &rows.labelled : axis == Axis::batch ? &rows.batch : nullptr;
+      if (!count) continue;
+      bool first = true;
+      for (int j = 0; j < i; ++j) first &= !(is_input(j) && G::table.info[j].shape.axis == axis);
+      if (!first && *count != input_rows_[number]) {
+        throw Error("'" + name + "' has " + std::to_string(input_rows_[number]) +
+                        " rows, another input along its axis has " + std::to_string(*count),
+                    "inputs along one axis need equal numbers of rows");
+      }
+      *count = input_rows_[number];
+    }
+    arrange_sequences(rows);
+    for (std::size_t s = 0; s + 1 < offsets_.size(); ++s) {
+      rows.longest_sequence = std::max(rows.longest_sequence, offsets_[s + 1] - offsets_[s]);
+    }
+    const Randomness random = context_.random;
+    workspace_.emplace(rows);
+    context_ = workspace_->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
+    context_.random = random;
+    context_.parameters = parameters_.data();
+    context_.gradients = gradients_.data();
+    context_.constants = constants_.data();
+    context_.packed = packed_.data();
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].kind != Kind::input || !G::fusion.wanted[i]) continue;
+      const int number = G::layout.input[i];
+      input_gradients_[number] = Buffer<S>(context_.rows_of(G::table.info[i].shape) * G::table.info[i].shape.cols);
+      context_.input_gradients[number] = input_gradients_[number].data();
+    }
+    stale_ = false;
+  }
+
+  TensorList tensors_;
+  Buffer<S> parameters_, gradients_, constants_, packed_;
+  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
+  Buffer<std::int32_t> indices_[max_inputs];
+  const void* pointers_[max_inputs]{};
+  Index input_rows_[max_inputs]{};
+  bool given_[max_inputs]{}, sequences_given_ = false;
+  std::vector<Index> offsets_{0};
+  std::optional<Workspace<G, Backend>> workspace_;
+  Context<S> context_;
+  bool stale_ = true;
+};
+
+}  // namespace simplx
+
+// ---- simplx/differentiate/directional.hpp
+
+/// \file simplx/differentiate/directional.hpp
+/// Derivatives along a direction: the same forward and reverse sweeps, run over dual numbers.
+///
+///     Directional<f> d;
+///     d.set<"x">(x, v);              // a point and a direction
+///     d.jvp();                       // d.tangent<0>()    J v, without a reverse sweep
+///     d.hvp();                       // d.gradient<"x">() and d.hessian_product<"x">()    H v, without H
+///
+/// Cost    two to three times the evaluation of f, respectively of its gradient, on the Eigen path
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <auto const& f, class T = double>
+class Directional {
+ public:
+  using Number = Dual<T>;
+  using Dense = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+  explicit Directional(std::uint64_t seed = 0) : function_(seed) {}
+
+  /// A point; the function does not move along it.
+  template <Name name, class Object>
+  Directional& set(const Object& point) {
+    function_.template set<name>(point);
+    return *this;
+  }
+  /// A point and the direction in which it moves, of equal size.
+  template <Name name>
+  Directional& set(const Eigen::Ref<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>>& point,
+                   const Eigen::Ref<const Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic>>& direction) {
+    if (point.rows() != direction.rows() || point.cols() != direction.cols()) {
+      throw Error("the direction of " + std::string(Name(name).view()) + " has another size than the point");
+    }
+    using Duals = Eigen::Matrix<Number, Eigen::Dynamic, Eigen::Dynamic>;
+    const Duals moving = point.binaryExpr(direction, [](const T& x, const T& v) { return Number(x, v); });
+    function_.template set<name>(moving);
+    return *this;
+  }
+  /// A number and the speed at which it moves.
+  template <Name name>
+  Directional& set(T point, T direction) {
+    function_.template set<name>(Eigen::Matrix<Number, 1, 1>(Number(point, direction)));
+    return *this;
+  }
+
+  /// Evaluates the results and their derivatives along the direction.
+  void jvp() { function_.forward(); }
+  /// The same for the gradient of the first result, a number.
+  void hvp() { function_.value_and_grad(); }
+
+  template <int k = 0>
+  Dense output() const {
+    return values(function_.template output<k>());
+  }
+  template <int k = 0>
+  Dense tangent() const {
+    return tangents(function_.template output<k>());
+  }
+  template <Name name>
+  Dense gradient() {
+    return values(function_.template gradient<name>());
+  }
+  template <Name name>
+  Dense hessian_product() {
+    return tangents(function_.template gradient<name>());
+  }
+  Function<f, Cpu<Number>>& function() { return function_; }
+
+ private:
+  template <class Map>
+  static Dense values(const Map& map) {
+    return map.unaryExpr([](const Number& x) { return x.value; });
+  }
+  template <class Map>
+  static Dense tangents(const Map& map) {
+    return map.unaryExpr([](const Number& x) { return x.tangent; });
+  }
+
+  Function<f, Cpu<Number>> function_;
+};
+
+}  // namespace simplx
+
+// ---- simplx/differentiate/gradcheck.hpp
+
+/// \file simplx/differentiate/gradcheck.hpp
+/// Holds a model's derivatives against its forward pass, in double: gradcheck<model>() fills a model with random
+/// numbers and reports the errors of
+///
+/// Differences: each sampled entry of each parameter (and of each `variable`) against central differences,
+/// extrapolated over several step sizes, because a single one gives false alarms at kinks.
+/// Adjoint identity: <w, J v> = <J^T w, v> for random directions v of all parameters together.
+/// Directions: J v of forward mode against <J^T w, v>, and H v against differences of the gradient.
+///
+/// The arena is filled with a large number first, so that nothing may rely on what was there.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+struct GradientReport {
+  double worst = 0;           ///< largest error of an entry, relative to the entry or to 1e-3 of the largest gradient
+  std::string worst_name;     ///< of that entry's tensor
+  double adjoint = 0;         ///< relative error of the adjoint identity
+  double jvp = 0;             ///< relative error of forward mode against reverse mode
+  double hvp = 0;             ///< largest relative error of a tensor's share of H v
+  Index entries = 0;          ///< entries checked
+};
+
+struct GradcheckOptions {
+  std::uint64_t seed = 1;
+  Index entries_per_tensor = 4;
+  double spread = 0.2;  ///< parameters are moved by that much from their initial values
+  double step = 0.02;   ///< first step of the differences; shrink it where kinks are near
+  Rows rows{.tokens = 9, .labelled = 4, .batch = 3};  ///< of gradcheck<model>()
+  std::vector<Index> lengths{3, 1, 5};       ///< of its sequences
+  Index classes = 5;                         ///< its indices are below that
+};
+
+namespace detail {
+
+/// Derivative of f at 0 by central differences at h, h/2, h/4, ... extrapolated to h = 0 (Ridders' method).
+template <class F>
+double derivative(const F& f, double step) {
+  constexpr int levels = 7;
+  double table[levels][levels], best = 0, error = INFINITY;
+  double h = step;
+  for (int i = 0; i < levels; ++i, h /= 2) {
+    table[i][0] = (f(h) - f(-h)) / (2 * h);
+    double factor = 1;
+    for (int j = 1; j <= i; ++j) {
+      factor *= 4;
+      table[i][j] = (factor * table[i][j - 1] - table[i - 1][j - 1]) / (factor - 1);
+      const double change = std::max(std::abs(table[i][j] - table[i][j - 1]),
+                                     std::abs(table[i][j] - table[i - 1][j - 1]));
+      if (change <= error) error = change, best = table[i][j];
+    }
+  }
+  return best;
+}
+
+/// What is checked of an evaluation, without its type, so that the checks are compiled once and not for each model.
+template <class S>
+struct Subject {
+  struct Tensor {
+    std::string name;
+    std::span<S> value, gradient;
+  };
+  std::vector<Tensor> tensors;  ///< trained parameters, then the variables
+  std::vector<std::span<S>> outputs, seeds;
+  std::span<S> memory;
+  void* run;
+  void (*forward_of)(void*);
+  void (*backward_of)(void*);
+
+  void forward() const { forward_of(run); }
+  void backward() const { backward_of(run); }
+};
+
+template <class Evaluation>
+Subject<typename Evaluation::S> subject_of(Evaluation& run) {
+  using G = typename Evaluation::G;
+  Subject<typename Evaluation::S> subject;
+  subject.memory = run.memory();
+  subject.run = &run;
+  subject.forward_of = [](void* evaluation) { static_cast<Evaluation*>(evaluation)->forward(); };
+  subject.backward_of = [](void* evaluation) { static_cast<Evaluation*>(evaluation)->backward(); };
+  for (const TensorInfo& tensor : run.tensors().parameters) {
+    if (tensor.frozen) continue;
+    subject.tensors.push_back({tensor.name, run.parameter(tensor.name), run.gradient(tensor.name)});
+  }
+  for (int i = 0; i < G::count; ++i) {
+    if (G::table.info[i].kind != Kind::input || !G::fusion.wanted[i]) continue;
+    const std::string name(G::flat.label[i].name.view());
+    subject.tensors.push_back({name, run.input(name), run.input_gradient(name)});
+  }
+  for (int k = 0; k < G::layout.outputs; ++k) {
+    subject.outputs.push_back(run.output(k));
+    subject.seeds.push_back(run.seed(k));
+  }
+  return subject;
+}
+
+/// Random numbers that belong to a name: <w, result> is the loss, v the direction, u what H v is projected on.
+struct CheckNumbers {
+  std::uint64_t seed;
+  double of(const std::string& what, std::size_t i) const { return normal(key_of(seed, what), i); }
+  double weight(std::size_t output, std::size_t i) const { return of("seed" + std::to_string(output), i); }
+  double direction(const std::string& name, std::size_t i) const { return of("direction." + name, i); }
+};
+
+inline GradientReport check_gradients(const Subject<double>& run, const GradcheckOptions& options) {
+  GradientReport report;
+  const CheckNumbers random{options.seed};
+  for (const auto& tensor : run.tensors) {
+    for (std::size_t i = 0; i < tensor.value.size(); ++i) {
+      tensor.value[i] += options.spread * random.of("move." + tensor.name, i);
+    }
+  }
+  std::vector<std::vector<double>> weights;  // the loss is <w, result>, summed over the results
+  for (std::size_t k = 0; k < run.outputs.size(); ++k) {
+    weights.emplace_back(run.outputs[k].size());
+    for (std::size_t i = 0; i < weights[k].size(); ++i) weights[k][i] = random.weight(k, i);
+  }
+  const auto loss = [&] {
+    run.forward();
+    double total = 0;
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+      for (std::size_t i = 0; i < weights[k].size(); ++i) total += weights[k][i] * run.outputs[k][i];
+    }
+    return total;
+  };
+  std::ranges::fill(run.memory, 1e30);
+  loss();
+  for (std::size_t k = 0; k < weights.size(); ++k) std::ranges::copy(weights[k], run.seeds[k].begin());
+  run.backward();
+
+  double largest = 0;
+  std::vector<std::vector<double>> gradients;
+  for (const auto& tensor : run.tensors) {
+    gradients.emplace_back(tensor.gradient.begin(), tensor.gradient.end());
+    for (const double g : tensor.gradient) largest = std::max(largest, std::abs(g));
+  }
+  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+    const auto& tensor = run.tensors[b];
+    const Index size = static_cast<Index>(tensor.value.size());
+    for (Index e = 0; e < std::min(options.entries_per_tensor, size); ++e) {
+      const auto i = static_cast<std::size_t>(bits(key_of(options.seed, tensor.name), static_cast<std::uint64_t>(e)) %
+                                              static_cast<std::uint64_t>(size));
+      const double before = tensor.value[i];
+      const auto along = [&](double h) {
+        tensor.value[i] = before + h;
+        const double value = loss();
+        tensor.value[i] = before;
+        return value;
+      };
+      double error = INFINITY;
+      for (const double step : {options.step, options.step / 16, options.step / 256}) {
+        const double expected = derivative(along, step);
+        const double scale = std::max({std::abs(expected), std::abs(gradients[b][i]), 1e-3 * largest, 1e-12});
+        error = std::min(error, std::abs(expected - gradients[b][i]) / scale);
+        if (error < 1e-10) break;
+      }
+      if (!(error <= report.worst)) report.worst = error, report.worst_name = tensor.name;
+      ++report.entries;
+    }
+  }
+
+  // <w, J v> by differences along v, <J^T w, v> from the reverse pass.
+  double pulled = 0, scale = 0;
+  std::vector<std::vector<double>> direction, origin;
+  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+    const auto& tensor = run.tensors[b];
+    direction.emplace_back(tensor.value.size());
+    origin.emplace_back(tensor.value.begin(), tensor.value.end());
+    for (std::size_t i = 0; i < direction[b].size(); ++i) {
+      direction[b][i] = random.direction(tensor.name, i);
+      pulled += direction[b][i] * gradients[b][i];
+      scale += std::abs(direction[b][i] * gradients[b][i]);
+    }
+  }
+  const auto along = [&](double h) {
+    for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+      const auto& value = run.tensors[b].value;
+      for (std::size_t i = 0; i < value.size(); ++i) value[i] = origin[b][i] + h * direction[b][i];
+    }
+    return loss();
+  };
+  report.adjoint = INFINITY;
+  for (double step = options.step; step > options.step / 5000; step /= 4) {
+    const double pushed = derivative(along, step);
+    report.adjoint = std::min(report.adjoint, std::abs(pushed - pulled) / std::max(scale, 1e-300));
+  }
+  along(0);
+  return report;
+}
+
+/// J v and H v on dual numbers against the reverse pass and differences of it. `run` holds the point, `dual` the same.
+inline void check_directions(const Subject<double>& run, const Subject<Dual<double>>& dual,
+                             const GradcheckOptions& options, GradientReport& report) {
+  using Number = Dual<double>;
+  const CheckNumbers random{options.seed};
+  std::vector<std::vector<double>> origin;
+  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+    const auto& tensor = run.tensors[b];
+    origin.emplace_back(tensor.value.begin(), tensor.value.end());
+    for (std::size_t i = 0; i < origin[b].size(); ++i) {
+      dual.tensors[b].value[i] = Number(origin[b][i], random.direction(tensor.name, i));
+    }
+  }
+  const auto gradient = [&] {
+    run.forward();
+    for (std::size_t k = 0; k < run.seeds.size(); ++k) {
+      for (std::size_t i = 0; i < run.seeds[k].size(); ++i) run.seeds[k][i] = random.weight(k, i);
+    }
+    run.backward();
+  };
+  gradient();
+  dual.forward();
+  double pushed = 0, pulled = 0, scale = 1e-300;
+  for (std::size_t k = 0; k < dual.seeds.size(); ++k) {
+    for (std::size_t i = 0; i < dual.seeds[k].size(); ++i) {
+      const double weight = random.weight(k, i);
+      pushed += weight * dual.outputs[k][i].tangent;
+      dual.seeds[k][i] = Number(weight);
+    }
+  }
+  for (const auto& tensor : run.tensors) {
+    for (std::size_t i = 0; i < tensor.value.size(); ++i) {
+      const double part = tensor.gradient[i] * random.direction(tensor.name, i);
+      pulled += part, scale += std::abs(part);
+    }
+  }
+  report.jvp = std::abs(pushed - pulled) / scale;
+
+  dual.backward();
+  double largest = 1e-300;
+  for (const auto& tensor : dual.tensors) {
+    for (const Number& entry : tensor.gradient) largest = std::max(largest, std::abs(entry.tangent));
+  }
+  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+    const auto& tensor = run.tensors[b];
+    const auto along = [&](double h) {  // <u, gradient> at the point moved by h, u random on this tensor alone
+      for (std::size_t o = 0; o < origin.size(); ++o) {
+        const auto& other = run.tensors[o];
+        for (std::size_t i = 0; i < origin[o].size(); ++i) {
+          other.value[i] = origin[o][i] + h * random.direction(other.name, i);
+        }
+      }
+      gradient();
+      double total = 0;
+      for (std::size_t i = 0; i < tensor.gradient.size(); ++i) {
+        total += random.of("probe." + tensor.name, i) * tensor.gradient[i];
+      }
+      return total;
+    };
+    double product = 0, size = largest;
+    for (std::size_t i = 0; i < origin[b].size(); ++i) {
+      const double part = random.of("probe." + tensor.name, i) * dual.tensors[b].gradient[i].tangent;
+      product += part, size += std::abs(part);
+    }
+    double error = INFINITY;
+    for (const double step : {options.step, options.step / 16, options.step / 256}) {
+      error = std::min(error, std::abs(derivative(along, step) - product) / size);
+    }
+    report.hvp = std::max(report.hvp, error);
+  }
+}
+
+/// The same of a model: what does not move is copied to the evaluation over dual numbers.
+template <auto const& model>
+void check_directions(Evaluation<model>& run, const GradcheckOptions& options, GradientReport& report) {
+  using G = GraphOf<model>;
+  Evaluation<model, Cpu<Dual<double>>> dual(options.rows, 0, options.lengths);
+  std::ranges::copy(run.parameters(), dual.parameters().begin());
+  std::ranges::copy(run.constants(), dual.constants().begin());
+  for (int i = 0; i < G::count; ++i) {
+    const std::string name(G::flat.label[i].name.view());
+    if (G::table.info[i].kind == Kind::indices) std::ranges::copy(run.indices(name), dual.indices(name).begin());
+    if (G::table.info[i].kind == Kind::input) std::ranges::copy(run.input(name), dual.input(name).begin());
+  }
+  check_directions(subject_of(run), subject_of(dual), options, report);
+}
+
+}  // namespace detail
+
+/// Checks an evaluation whose inputs have been set; leaves its parameters moved by random amounts.
+///
+/// Cost    up to 42 forward passes for each entry, about 100 for the adjoint identity
+template <class Evaluation>
+GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options = {}) {
+  static_assert(std::is_same_v<typename Evaluation::S, double>,
+                "simplx: gradients are checked in double: use Cpu<double>");
+  return detail::check_gradients(detail::subject_of(run), options);
+}
+
+/// Checks all derivatives of a model at random parameters and inputs, which keep away from 0.
+///
+/// Cost    up to 42 forward passes for each entry, about 100 for the adjoint identity, 42 gradients for each tensor
+template <auto const& model>
+GradientReport gradcheck(const GradcheckOptions& options = {}) {
+  using G = GraphOf<model>;
+  Evaluation<model> run(options.rows, options.seed, options.lengths);
+  for (int i = 0; i < G::count; ++i) {
+    const std::string name(G::flat.label[i].name.view());
+    const std::uint64_t key = key_of(options.seed, "input." + name);
+    if (G::table.info[i].kind == Kind::input) {
+      for (std::size_t k = 0; k < run.input(name).size(); ++k) {
+        const double z = normal(key, k);
+        run.input(name)[k] = z + (z < 0 ? -0.3 : 0.3);
+      }
+    } else if (G::table.info[i].kind == Kind::indices) {
+      for (std::size_t k = 0; k < run.indices(name).size(); ++k) {
+        run.indices(name)[k] = static_cast<std::int32_t>(bits(key, k) % static_cast<std::uint64_t>(options.classes));
+      }
+    }
+  }
+  GradientReport report = check_gradients(run, options);
+  detail::check_directions<model>(run, options, report);
+  return report;
+}
+
+}  // namespace simplx
+
+// ---- simplx/differentiate/value_and_grad.hpp
+
+/// \file simplx/differentiate/value_and_grad.hpp
+/// One evaluation in one call:
+///
+///     const auto g = value_and_grad<f>(arg<"A">(A), arg<"y">(y), arg<"w">(w)).gradient<"w">();
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// An object under a name: arg<"w">(w).
+template <Name name_, class Object>
+struct Argument {
+  static constexpr Name name = name_;
+  const Object& object;
+};
+template <Name name, class Object>
+constexpr Argument<name, Object> arg(const Object& object) {
+  return {object};
+}
+
+/// A value and the gradients that belong to it.
+template <auto const& f>
+struct ValueAndGradient {
+  double value;
+  Function<f> function;
+
+  template <Name name>
+  auto gradient() & {
+    return function.template gradient<name>();
+  }
+  template <Name name>
+  auto gradient() && {  // of a temporary: a copy
+    return typename decltype(function.template gradient<name>())::PlainObject(function.template gradient<name>());
+  }
+};
+
+/// A single evaluation: value_and_grad<f>(arg<"A">(A), arg<"y">(y), arg<"w">(w)).gradient<"w">().
+///
+/// Cost    allocates; keep a Function where the same function is evaluated often
+template <auto const& f, class... Arguments>
+ValueAndGradient<f> value_and_grad(const Arguments&... arguments) {
+  Function<f> function;
+  (function.template set<Arguments::name>(arguments.object), ...);
+  const double value = function.value_and_grad();
+  return {value, std::move(function)};
+}
+
+}  // namespace simplx
+
+// ---- simplx/differentiate/with_respect_to.hpp
+
+/// \file simplx/differentiate/with_respect_to.hpp
+/// The same function with other variables: gradients of the named inputs and parameters, and of nothing else.
+///
+///     Function<with_respect_to<loss, "w", "bias">> f;      // the backward of everything else is not compiled
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("with respect to", (possible<left, right>),
+            "with_respect_to<f, names...> names something that f does not use as an input or parameter (left number: "
+            "which of the names, from 0)")
+
+namespace detail {
+
+template <auto const& f, Name... names>
+struct WithRespectTo {
+  constexpr auto operator()() const {
+    auto results = f();
+    constexpr int count = sizeof...(names);
+    bool found[count + 1]{};
+    each_result(results, [&](Expr result, const char*) {
+      each_made(result, [&](Node* node) {
+        const Name wanted[] = {names...};
+        int which = 0;
+        while (which < count && !(wanted[which] == node->name)) ++which;
+        if (node->kind == Kind::input) node->wanted = which < count;
+        if (node->kind == Kind::parameter) node->frozen |= which == count;
+        if (node->block) node->frozen = true;  // what a stack makes bears other names
+        if (node->kind == Kind::input || node->kind == Kind::parameter) found[which] = true;
+      });
+    });
+    for (int i = 0; i < count; ++i) {
+      if (!found[i]) mark_broken(results, i);
+    }
+    return results;
+  }
+
+ private:
+  /// The first result reports the name that was not found.
+  static constexpr void mark_broken(auto& results, int which) {
+    bool first = true;
+    each_result(results, [&](Expr result, const char*) {
+      if (first) broken(result.node, "with respect to", which, 0);
+      first = false;
+    });
+  }
+};
+
+}  // namespace detail
+
+/// Errors  does not compile if a name is neither an input nor a parameter of f: rule "with respect to"
+template <auto const& f, Name... names>
+inline constexpr detail::WithRespectTo<f, names...> with_respect_to{};
+
+}  // namespace simplx
+
+// ---- simplx/ops/stop_gradient.hpp
+
+/// \file simplx/ops/stop_gradient.hpp
+/// Where differentiation ends: values that count as constants, parameters that are not trained.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"stop_gradient"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    std::copy_n(frame.template in<0>(), frame.rows() * F::out_shape.cols, frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F&) {}  // never called: its gradient is not wanted
+};
+
+/// x itself, but a constant to whoever differentiates. What only serves it is not differentiated at all.
+///
+/// Cost    a copy of x
+constexpr Expr stop_gradient(At x) {
+  Expr result = apply<"stop_gradient">({}, x);
+  result.node->stops = true;
+  return result;
+}
+
+/// A module whose parameters are not trained: they stay in checkpoints, and their backward is not compiled.
+template <class Module>
+struct Frozen {
+  Module module;
+
+  template <class... Arguments>
+  constexpr Expr operator()(const Arguments&... arguments) const {
+    Expr result = module(arguments...);
+    const auto freeze = [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; };
+    detail::each_made(result, freeze, arguments...);
+    return result;
+  }
+};
+template <class Module>
+constexpr Frozen<Module> frozen(const Module& module) {
+  return {module};
+}
+
+/// One parameter that is not trained: frozen(weight("base", d, d)).
+constexpr Expr frozen(Expr parameter) {
+  if (parameter.node->kind != Kind::parameter) return refuse("frozen", parameter);
+  parameter.node->frozen = true;
+  return parameter;
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/softmax.hpp
+
+/// \file simplx/ops/softmax.hpp
+/// Softmax and its relatives over the columns of each row, none of which overflows:
+///
+///     softmax        y = exp(x - L)        dx = y (g - sum(g y))
+///     log_softmax    y = x - L             dx = g - exp(y) sum(g)
+///     log_sum_exp    L = log sum exp x     dx = g softmax(x)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// The largest element of a row.
+template <Index cols, class S>
+S highest_of(const S* x) {
+  if constexpr (cols < lanes<S>) {
+    S highest = x[0];
+    for (Index c = 1; c < cols; ++c) highest = max(highest, x[c]);
+    return highest;
+  } else {
+    Vec<S> highest = load<Vec<S>>(x);
+    for (Index c = lanes<S>; c + lanes<S> <= cols; c += lanes<S>) highest = max(highest, load<Vec<S>>(x + c));
+    if constexpr (cols % lanes<S> != 0) highest = max(highest, load<Vec<S>>(x + cols - lanes<S>));
+    return largest(highest);
+  }
+}
+
+/// log sum exp of a row.
+template <Index cols, class S>
+S log_sum_exp_of(const S* x) {
+  const S highest = highest_of<cols>(x);
+  if (!(highest > S(-std::numeric_limits<double>::infinity()))) return highest;  // a row of -inf
+  return highest + log(sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+           return exp(V(load<V>(x + c) - splat<V>(highest)));
+         }));
+}
+
+/// y = softmax(x) of all rows, each exponential once; where L is wanted, L[row] = log sum exp of the row.
+template <Index cols, bool wants_log_sum, class S>
+void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
+  constexpr Index block = 64;  // rows at a time, which stay in the cache
+  S highest[block], total[block];
+  for (Index begin = 0; begin < rows; begin += block) {
+    const Index count = std::min(block, rows - begin);
+    S* const first = y + begin * cols;
+    for (Index row = 0; row < count; ++row) {
+      const S* from = x + (begin + row) * cols;
+      highest[row] = highest_of<cols>(from);
+      const S shift = highest[row] > S(-std::numeric_limits<double>::infinity()) ? highest[row] : S(0);
+      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        store(first + row * cols + c, V(load<V>(from + c) - splat<V>(shift)));
+      });
+    }
+    // Rows end anywhere in a vector, so that narrow ones are as fast as wide ones.
+    each_element<S, 1, true>(count * cols, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
+      store(first + i, exp(load<V>(first + i)));
+    });
+    for (Index row = 0; row < count; ++row) {
+      S* to = first + row * cols;
+      total[row] = sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        return load<V>(to + c);
+      });
+      const S share = S(1) / total[row];
+      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        store(to + c, V(load<V>(to + c) * splat<V>(share)));
+      });
+    }
+    if constexpr (wants_log_sum) {
+      each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
+        store(L + begin + i, V(load<V>(highest + i) + log(load<V>(total + i))));
+      });
+    }
+  }
+}
+
+/// What both softmaxes share: shapes, and a pull-back that reads the result.
+struct softmax_op : kernel_op {
+  static constexpr bool needs_output = true;
+  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
+};
+
+}  // namespace detail
+
+template <>
+struct op<"softmax"> : detail::softmax_op {
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    const Term y(Expr{const_cast<Node*>(node)});
+    return y * (g - Term(sum((g * y).operand(), Over::columns)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    detail::softmax_of_rows<F::out_shape.cols, false, S>(frame.rows(), frame.template in<0>(), frame.out(), nullptr);
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    const S *y = frame.out(), *g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    for (Index row = 0; row < frame.rows(); ++row, y += cols, g += cols, dx += cols) {
+      const S along = detail::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        return V(load<V>(g + c) * load<V>(y + c));
+      });
+      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        detail::put<F::template write<0>>(dx + c, V(load<V>(y + c) * (load<V>(g + c) - splat<V>(along))));
+      });
+    }
+  }
+};
+
+template <>
+struct op<"log_softmax"> : detail::softmax_op {
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    const Term y(Expr{const_cast<Node*>(node)});
+    return g - exp(y) * Term(sum(detail::whole(g, node), Over::columns));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    const S* x = frame.template in<0>();
+    S* y = frame.out();
+    for (Index row = 0; row < frame.rows(); ++row, x += cols, y += cols) {
+      const S shift = detail::log_sum_exp_of<cols>(x);
+      for (Index c = 0; c < cols; ++c) y[c] = x[c] - shift;
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    const S *y = frame.out(), *g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    for (Index row = 0; row < frame.rows(); ++row, y += cols, g += cols, dx += cols) {
+      const S total = detail::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        return load<V>(g + c);
+      });
+      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        detail::put<F::template write<0>>(dx + c, V(load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total)));
+      });
+    }
+  }
+};
+
+template <>
+struct op<"log_sum_exp"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) { return Shape{x.axis, x.rows, 1}; }
+  static constexpr Index saved(const Attributes&, Shape x) { return x.cols; }  // softmax(x)
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return g * exp(Term(Expr{node->arguments[0]}) - Term(Expr{const_cast<Node*>(node)}));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    detail::softmax_of_rows<F::template shape<0>.cols, true>(frame.rows(), frame.template in<0>(), frame.saved(),
+                                                             frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::template shape<0>.cols;
+    const S *y = frame.saved(), *g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    for (Index row = 0; row < frame.rows(); ++row, y += cols, dx += cols) {
+      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        detail::put<F::template write<0>>(dx + c, V(load<V>(y + c) * splat<V>(g[row])));
+      });
+    }
+  }
+};
+
+/// exp(x) / sum(exp(x)) over the columns of each row.
+///
+/// Cost    keeps its result
+constexpr Expr softmax(At x) { return apply<"softmax">({}, x); }
+
+/// The logarithm of softmax.
+///
+/// Cost    keeps its result
+constexpr Expr log_softmax(At x) { return apply<"log_softmax">({}, x); }
+
+/// log(sum(exp(x))) over columns, rows or everything.
+///
+/// Cost    over columns one node that keeps softmax(x); otherwise a maximum and a sum that keeps its exponentials
+constexpr Expr log_sum_exp(At x, Over over = Over::all) {
+  if (over == Over::columns) return apply<"log_sum_exp">({}, x);
+  auto largest = maximum(x, over);
+  auto highest = stop_gradient(select(largest > -3e38, largest, 0.0));  // a gradient would cancel; exp(-inf) = 0
+  return highest + log(sum(exp(apply<"subtract">({}, x, At(highest))), over));
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/cross_entropy.hpp
+
+/// \file simplx/ops/cross_entropy.hpp
+/// Cross-entropy of each row: loss = log sum exp(logits) - logits[label], in nats. A label of -100 carries no loss.
+///
+///     dlogits = (softmax(logits) - onehot(label)) * dloss
+///
+/// With label smoothing s the target is (1 - s) onehot(label) + s / classes: the loss gains s (logits[label] - mean
+/// logits).
+///
+/// The loss of each row is a result of its own; who trains divides by the labelled rows of the whole batch.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The label that carries no loss.
+inline constexpr std::int32_t ignored_label = -100;
+
+template <>
+struct op<"cross_entropy"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b100;
+  static constexpr int index_operand = 1;
+  static constexpr std::int32_t index_of_nothing = ignored_label;
+  template <class S>
+  static Index index_bound(const Context<S>&, const Shape& logits) {
+    return logits.cols;
+  }
+  static constexpr bool reads(int, int operand) { return operand == 0; }
+  static constexpr Checked shape(const Attributes&, Shape logits, Shape labels, Shape smoothing = fixed_shape(1, 1)) {
+    if (!(smoothing == fixed_shape(1, 1))) return {"one number", smoothing.columns(), 1};
+    if (logits.axis != labels.axis) {
+      return {"labels", static_cast<Index>(labels.axis), static_cast<Index>(logits.axis)};
+    }
+    return rows_of(logits.axis, 1);
+  }
+  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // log sum exp
+  template <class F>
+  static constexpr bool smooths = F::info.argument_count == 3;
+  template <class F>
+  static auto smoothing(const F& frame) {
+    if constexpr (smooths<F>) {
+      return *frame.template in<2>();
+    } else {
+      return typename F::Scalar(0);
+    }
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index classes = F::template shape<0>.cols;
+    const S* logits = frame.template in<0>();
+    const std::int32_t* labels = frame.template indices<1>();
+    S *loss = frame.out(), *saved = frame.saved();
+    for (Index row = 0; row < frame.rows(); ++row, logits += classes) {
+      S highest = logits[0];
+      if constexpr (path == Path::reference) {
+        const ConstMatrixMap<S> z(logits, 1, classes);
+        highest = z.maxCoeff();
+        saved[row] = highest + log(S((z.array() - highest).exp().sum()));
+      } else {
+        saved[row] = detail::log_sum_exp_of<classes>(logits);
+      }
+      loss[row] = labels[row] == ignored_label ? S(0) : saved[row] - logits[labels[row]];
+      if constexpr (smooths<F>) {
+        if (labels[row] == ignored_label) continue;
+        loss[row] += smoothing(frame) * (logits[labels[row]] - ConstMatrixMap<S>(logits, 1, classes).mean());
+      }
+    }
+  }
+
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index classes = F::template shape<0>.cols;
+    constexpr Write mode = F::template write<0>;
+    const S *logits = frame.template in<0>(), *dloss = frame.out_grad(), *saved = frame.saved();
+    const std::int32_t* labels = frame.template indices<1>();
+    S* dlogits = frame.template grad<0>();
+    const S uniform = smoothing(frame) / S(classes);
+    for (Index row = 0; row < frame.rows(); ++row, logits += classes, dlogits += classes) {
+      const bool labelled = labels[row] != ignored_label;
+      const S scale = labelled ? dloss[row] : S(0);
+      if (!labelled && mode == Write::accumulate) continue;
+      detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const V likelihood = exp(V(load<V>(logits + c) - splat<V>(saved[row])));
+        detail::put<mode>(dlogits + c, V((likelihood - splat<V>(uniform)) * splat<V>(scale)));
+      });
+      if (labelled) dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
+    }
+  }
+};
+
+namespace detail {
+constexpr Expr with_labels(Expr loss, At labels) {
+  if (loss.node->kind != Kind::error && labels.node->kind != Kind::indices) broken(loss.node, "labels", 0, 1);
+  return loss;
+}
+}  // namespace detail
+
+/// Loss of each row in nats; 0 where the label is -100.
+///
+/// Shapes  logits (rows, classes); labels (rows), whole numbers; smoothing (1, 1), not trained -> (rows, 1)
+/// Errors  does not compile unless the second operand is indices(...) along the rows of the logits
+/// Cost    keeps the logits and one number for each row
+constexpr Expr cross_entropy(At logits, At labels) {
+  return detail::with_labels(apply<"cross_entropy">({}, logits, labels), labels);
+}
+constexpr Expr cross_entropy(At logits, At labels, At smoothing) {
+  return detail::with_labels(apply<"cross_entropy">({}, logits, labels, smoothing), labels);
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/embedding.hpp
+
+/// \file simplx/ops/embedding.hpp
+/// Looking rows of a table up: by token, and by position in the sequence.
+///
+///     embedding   y_r = table[index_r]            dtable[index_r] += dy_r
+///     positions   y_r = table[r - start of its sequence]
+///
+/// Indices are in [0, rows of the table); Trainer and Function check that, kernels do not.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"embedding"> : kernel_op {
+  static constexpr int index_operand = 1;
+  static constexpr std::int32_t index_of_nothing = 0;
+  template <class S>
+  static Index index_bound(const Context<S>& context, const Shape& table) {
+    return context.rows_of(table);
+  }
+  static constexpr Checked shape(const Attributes&, Shape table, Shape index) {
+    return rows_of(index.axis, table.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const std::int32_t* index = frame.template indices<1>();
+    for (Index row = 0; row < frame.rows(); ++row) {
+      std::memcpy(frame.out() + row * d, frame.template in<0>() + index[row] * d, sizeof(S) * d);
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const std::int32_t* index = frame.template indices<1>();
+    const S* dy = frame.out_grad();
+    if constexpr (F::template write<0> == Write::store) {  // a table that was computed for these rows
+      std::fill_n(frame.template grad<0>(), frame.template rows_in<0>() * d, S(0));
+    }
+    for (Index row = 0; row < frame.rows(); ++row, dy += d) {
+      S* place = frame.template grad<0>() + index[row] * d;
+      for (Index c = 0; c < d; ++c) place[c] += dy[c];
+    }
+  }
+};
+
+template <>
+struct op<"positions"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape table) {
+    if (!table.is_fixed()) return {"static positions", static_cast<Index>(table.axis), 0};
+    return rows_of(Axis::tokens, table.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
+      std::memcpy(frame.out() + begin * d, frame.template in<0>(), sizeof(S) * static_cast<std::size_t>(length * d));
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
+      const S* dy = frame.out_grad() + begin * d;
+      S* place = frame.template grad<0>();
+      for (Index i = 0; i < length * d; ++i) place[i] += dy[i];
+    }
+  }
+};
+
+/// The row of the table for each index.
+///
+/// Shapes  table (V, d), V static or an axis; index (rows) -> (rows, d)
+/// Errors  does not compile unless the second operand is indices(...)
+constexpr Expr embedding(At table, At index) {
+  Expr result = apply<"embedding">({}, table, index);
+  if (result.node->kind != Kind::error && index.node->kind != Kind::indices) {
+    detail::broken(result.node, "indices", 0, 1);
+  }
+  return result;
+}
+
+/// The row of the table for each token's position in its sequence.
+///
+/// Shapes  table (context, d) -> (tokens, d); sequences are at most `context` long
+constexpr Expr positions(At table) { return apply<"positions">({}, table); }
+
+}  // namespace simplx
+
+// ---- simplx/models/decoder.hpp
+
+/// \file simplx/models/decoder.hpp
+/// The decoder-only language model around any block:
+///
+///     x = E[token] + P[position];   x = block(x), L times;   logits = Norm(x) E^T
+///
+/// Embedding and head are tied, the final norm is RMSNorm. Positions are sinusoids, without parameters, as in the
+/// text of [He & Hofmann 2024, App. D.1], or learned, as in its code: beside embeddings of deviation 0.02 a
+/// sinusoid of size one drowns the tokens at first, and small models learn more slowly with it. With ALiBi, which
+/// belongs to the attention of the block, there are none.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+enum class Positions : signed char { sinusoidal, learned, none };
+
+/// The sizes of a decoder, without its blocks.
+struct DecoderSizes {
+  Index vocab = 256, width = 128;
+  int layers = 6;
+  Index context = 128;  ///< tokens of the longest sequence
+  Positions positions = Positions::sinusoidal;
+};
+
+/// Logits of a decoder whose block is any module of the user.
+///
+/// Shapes  inputs "tokens" -> (tokens, vocab)
+template <class Block>
+constexpr Expr decoder_logits(const DecoderSizes& sizes, const Block& block) {
+  auto table = weight("embedding.weight", sizes.vocab, sizes.width);
+  auto x = embedding(table, indices("tokens", Axis::tokens));
+  if (sizes.positions == Positions::sinusoidal) {
+    x = x + positions(fixed("position.table", sizes.context, sizes.width, sinusoid));
+  } else if (sizes.positions == Positions::learned) {
+    x = x + positions(weight("position.weight", sizes.context, sizes.width));
+  }
+  x = stack("blocks", sizes.layers, block, x);
+  x = named("final_norm", RmsNorm{})(x);
+  return x * transpose(table);
+}
+
+/// Loss of each token of a decoder with any block; inputs "tokens" and "labels".
+template <class BlockType>
+struct DecoderOf {
+  BlockType block;
+  Index vocab = 256, width = 128;
+  int layers = 6;
+  Index context = 128;
+  Positions positions = Positions::sinusoidal;
+
+  constexpr Expr logits() const { return decoder_logits({vocab, width, layers, context, positions}, block); }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+};
+
+/// The same with a block from its token.
+struct Decoder {
+  BlockConfig block;
+  Index vocab = 256, width = 128;
+  int heads = 4;
+  Index hidden = 0;  ///< width of the MLP; four times `width` unless given
+  int layers = 6;
+  Index context = 128;
+  Positions positions = Positions::sinusoidal;  ///< none if the block has ALiBi
+
+  constexpr Expr logits() const {
+    const Positions place = block.alibi ? Positions::none : positions;
+    return decoder_logits({vocab, width, layers, context, place}, ConfiguredBlock{block, heads, hidden});
+  }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+};
+
+/// The model that ends with the logits of another; its parameters lie where those of the other lie.
+template <auto const& model>
+struct LogitsOf {
+  constexpr Expr operator()() const { return model.logits(); }
+};
+template <auto const& model>
+inline constexpr LogitsOf<model> logits_of{};
+
+}  // namespace simplx
+
+// ---- simplx/ops/batched_matmul.hpp
+
+/// \file simplx/ops/batched_matmul.hpp
+/// A small product for each row: the row holds a matrix, row by row.
+///
+///     Y_r = A_r B_r,   dA_r = dY_r B_r^T,   dB_r = A_r^T dY_r
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("batched sizes", left == right,
+            "batched_matmul(a, b, rows, inner, cols): a must have rows * inner columns and b inner * cols (left number: "
+            "the columns it has, right number: those it needs)")
+
+template <>
+struct op<"batched_matmul"> : kernel_op {
+  static constexpr bool reads(int to, int operand) { return to != operand; }
+  static constexpr Checked shape(const Attributes& attributes, Shape a, Shape b) {
+    const auto [rows, inner, cols, unused] = attributes.integers;
+    if (a.axis != b.axis || a.rows != b.rows) return unequal_rows(a, b);
+    if (a.cols != rows * inner) return {"batched sizes", a.cols, rows * inner};
+    if (b.cols != inner * cols) return {"batched sizes", b.cols, inner * cols};
+    return Shape{a.axis, a.rows, rows * cols};
+  }
+  template <class F>
+  struct Size {
+    static constexpr int rows = static_cast<int>(F::attributes.integers[0]);
+    static constexpr int inner = static_cast<int>(F::attributes.integers[1]);
+    static constexpr int cols = static_cast<int>(F::attributes.integers[2]);
+  };
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool) {
+    using Is = Size<F>;
+    const Shape a = F::template shape<0>;
+    return 2.0 * static_cast<double>(a.is_fixed() ? a.rows : rows.count(a.axis)) * Is::rows * Is::inner * Is::cols;
+  }
+  /// A matrix of static size; a single column is stored the same way either way.
+  template <class S, int rows, int cols>
+  using Small = Eigen::Matrix<S, rows, cols, cols == 1 ? Eigen::ColMajor : Eigen::RowMajor>;
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    using Is = Size<F>;
+    for (Index r = 0; r < frame.rows(); ++r) {
+      const Eigen::Map<const Small<S, Is::rows, Is::inner>> a(frame.template in<0>() + r * Is::rows * Is::inner);
+      const Eigen::Map<const Small<S, Is::inner, Is::cols>> b(frame.template in<1>() + r * Is::inner * Is::cols);
+      Eigen::Map<Small<S, Is::rows, Is::cols>>(frame.out() + r * Is::rows * Is::cols) = a.lazyProduct(b);
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    using Is = Size<F>;
+    const auto write = []<Write mode>(std::integral_constant<Write, mode>, auto target, const auto& product) {
+      if constexpr (mode == Write::store) {
+        target = product;
+      } else {
+        target += product;
+      }
+    };
+    for (Index r = 0; r < frame.rows(); ++r) {
+      const Eigen::Map<const Small<S, Is::rows, Is::cols>> g(frame.out_grad() + r * Is::rows * Is::cols);
+      if constexpr (F::template write<0> != Write::skip) {
+        const Eigen::Map<const Small<S, Is::inner, Is::cols>> b(frame.template in<1>() + r * Is::inner * Is::cols);
+        write(std::integral_constant<Write, F::template write<0>>{},
+              Eigen::Map<Small<S, Is::rows, Is::inner>>(frame.template grad<0>() + r * Is::rows * Is::inner),
+              g.lazyProduct(b.transpose()));
+      }
+      if constexpr (F::template write<1> != Write::skip) {
+        const Eigen::Map<const Small<S, Is::rows, Is::inner>> a(frame.template in<0>() + r * Is::rows * Is::inner);
+        write(std::integral_constant<Write, F::template write<1>>{},
+              Eigen::Map<Small<S, Is::inner, Is::cols>>(frame.template grad<1>() + r * Is::inner * Is::cols),
+              a.transpose().lazyProduct(g));
+      }
+    }
+  }
+};
+
+/// One small product for each row.
+///
+/// Shapes  a (n, rows * inner), b (n, inner * cols) -> (n, rows * cols)
+/// Errors  does not compile unless the widths are these products: rule "batched sizes"
+constexpr Expr batched_matmul(At a, At b, Index rows, Index inner, Index cols) {
+  return apply<"batched_matmul">({.integers = {rows, inner, cols}}, a, b);
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/custom.hpp
+
+/// \file simplx/ops/custom.hpp
+/// A function with a pull-back of its user's own, both written as expressions:
+///
+///     constexpr auto clipped = with_pull_back(
+///         [](Expr x) { return x; },                                              // y = f(x)
+///         [](Expr dy, Expr y, Expr x) { return clamp(dy, -1.0, 1.0); });         // dx from dy, y and x
+///     auto h = clipped(x);
+///
+/// With several operands the pull-back returns an aggregate of as many expressions.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"custom"> : kernel_op {
+  static constexpr bool needs_inputs = true;
+  static constexpr bool needs_output = true;
+
+  /// The function's own, found by evaluating it once.
+  static constexpr Checked shape(const Attributes& attributes, auto...) {
+    return Shape{static_cast<Axis>(attributes.integers[0]), attributes.integers[1], attributes.integers[2]};
+  }
+
+  template <class F, int part>
+  using Part = typename F::Graph::template rule_of<F::index, part>;
+
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows& rows) {
+    return std::max(detail::graph_scratch<Part<F, 0>, Backend>(rows), detail::graph_scratch<Part<F, 1>, Backend>(rows));
+  }
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool causal) {
+    return detail::graph_flops<Part<F, 0>>(rows, causal);
+  }
+  /// The context of a part: its kept and temporary columns, one after the other, in the node's workspace.
+  template <class G, class S>
+  static Context<S> part_context(const Context<S>& whole, const Columns& workspace) {
+    Context<S> mine = whole;
+    for (int i = 0; i < axis_count; ++i) {
+      mine.kept[i] = whole.temporary[i] + workspace.on[i] * whole.stride[i];
+      mine.temporary[i] = mine.kept[i] + G::layout.kept.on[i] * whole.stride[i];
+    }
+    return mine;
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    using G = Part<F, 0>;
+    Context<S> mine = part_context<G>(frame.context, F::Graph::layout.forward_workspace[F::index]);
+    detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {
+      constexpr int number = G::input_number(names[k]);
+      if constexpr (number >= 0) mine.inputs[number] = frame.template in<k>();
+    });
+    mine.outputs[0] = frame.out();
+    Execute<G, Cpu<S, path>>::forward(mine);
+  }
+
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    using G = Part<F, 1>;
+    constexpr const Columns& workspace = F::Graph::layout.backward_workspace[F::index];
+    Context<S> mine = part_context<G>(frame.context, workspace);
+    S* room[axis_count];
+    for (int i = 0; i < axis_count; ++i) room[i] = mine.temporary[i] + G::layout.temporary.on[i] * mine.stride[i];
+    constexpr int gradient = G::input_number("gradient"), result = G::input_number("result");
+    if constexpr (gradient >= 0) mine.inputs[gradient] = frame.out_grad();
+    if constexpr (result >= 0) mine.inputs[result] = frame.out();
+    detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {
+      constexpr int number = G::input_number(names[k]);
+      if constexpr (number >= 0) mine.inputs[number] = frame.template in<k>();
+      constexpr Shape shape = F::template shape<k>;
+      constexpr int axis = static_cast<int>(shape.axis);
+      mine.outputs[k] = room[axis];
+      room[axis] += F::Graph::room(shape) * mine.stride[axis];
+    });
+    Execute<G, Cpu<S, path>>::forward(mine);
+    detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {
+      constexpr Write mode = F::template write<k>;
+      const Index size = frame.template rows_in<k>() * F::template shape<k>.cols;
+      S* to = frame.template grad<k>();
+      for (Index i = 0; mode == Write::store && i < size; ++i) to[i] = mine.outputs[k][i];
+      for (Index i = 0; mode == Write::accumulate && i < size; ++i) to[i] += mine.outputs[k][i];
+    });
+  }
+
+  static constexpr const char* names[] = {"x0", "x1", "x2", "x3"};
+  static constexpr int most_operands = 4;
+
+  /// The user's pull-back itself.
+  static constexpr Term derive(const Node* node, int argument, const Term& g) {
+    Node* inputs[max_arguments + 2] = {detail::whole(g, node).node, const_cast<Node*>(node)};
+    Node* results[max_arguments]{};
+    for (int i = 0; i < node->argument_count; ++i) inputs[2 + i] = node->arguments[i];
+    node->rules->make(node->rules, 1, inputs, results);
+    return Term(Expr{results[argument]});
+  }
+};
+
+namespace detail {
+
+template <class Function, class PullBack, int count>
+struct RulesOf : RuleMaker {
+  Function function;
+  PullBack pull_back;
+
+  constexpr RulesOf(const Function& f, const PullBack& p) : function(f), pull_back(p) {
+    operands = count;
+    make = [](const RuleMaker* base, int part, Node* const* inputs, Node** results) {
+      const RulesOf& self = *static_cast<const RulesOf*>(base);
+      const auto x = [&](int i) { return Expr{inputs[i]}; };
+      [&]<int... i>(std::integer_sequence<int, i...>) {
+        if (part == 0) {
+          results[0] = self.function(x(i)...).node;
+        } else {
+          int next = 0;
+          each_result(self.pull_back(x(0), x(1), x(2 + i)...),
+                      [&](Expr value, const char*) { results[next++] = value.node; });
+        }
+      }(std::make_integer_sequence<int, count>{});
+    };
+    destroy = [](RuleMaker* self) { delete static_cast<RulesOf*>(self); };
+  }
+};
+
+/// What is wrong with a part: it makes leaves of its own, or uses expressions from outside.
+constexpr BlockFault fault_of_part(const Node* node, int part) {
+  const RulePart first = rule_part(node, part), second = rule_part(node, part);
+  return fault_of(first.root, second.root, [](const Node& made) -> Tag {
+    const bool leaf = made.kind == Kind::parameter || made.kind == Kind::constant || made.kind == Kind::indices;
+    return leaf || made.block ? Tag("own parameters") : Tag();
+  });
+}
+
+}  // namespace detail
+
+/// A function and its pull-back as a module.
+template <class Function, class PullBack>
+struct WithPullBack {
+  Function function;
+  PullBack pull_back;
+
+  template <class... More>
+  constexpr Expr operator()(At x, const More&... more) const {
+    constexpr int count = 1 + static_cast<int>(sizeof...(more));
+    static_assert(count <= op<"custom">::most_operands,
+                  "simplx: a function with its own pull-back has at most four operands; put some beside each other by "
+                  "concatenate");
+    return make<count>(x, At(more)...);
+  }
+
+ private:
+  template <int count, class... Operands>
+  constexpr Expr make(const Operands&... operands) const {
+    auto* rules = new detail::RulesOf<Function, PullBack, count>(function, pull_back);
+    const At given[] = {operands...};
+    Node* inputs[count]{};
+    Node* results[max_arguments]{};
+    for (int i = 0; i < count; ++i) inputs[i] = detail::leaf(Kind::input, given[i].shape(), given[i].where);
+    rules->make(rules, 0, inputs, results);
+    const Node& sample = *results[0];
+    const Shape shape = sample.shape;
+    const bool sound = sample.kind != Kind::error;
+    const Expr error = sound ? Expr{} : refuse(sample.rule, given[0], sample.left, sample.right);
+    Node* hub = detail::new_node();
+    for (Node* input : inputs) detail::use(hub, input);
+    detail::use(hub, results[0]);
+    if (!sound) {
+      detail::use(error.node, hub);
+      delete rules;
+      return error;
+    }
+    detail::release(hub);
+
+    Expr result = apply<"custom">({.integers = {static_cast<Index>(shape.axis), shape.rows, shape.cols}}, operands...);
+    if (result.node->kind == Kind::error) {
+      delete rules;
+      return result;
+    }
+    result.node->rules = rules;
+    for (int part = 0; part < 2; ++part) {
+      const detail::BlockFault fault = detail::fault_of_part(result.node, part);
+      if (!fault.rule.empty()) return {detail::broken(result.node, fault.rule, fault.line, given[0].where.line)};
+    }
+    return result;
+  }
+};
+
+/// A module of a function and its pull-back.
+///
+/// Shapes  function(x...) any; pull_back(dy, y, x...) one expression of the shape of each operand
+/// Errors  does not compile if either makes parameters or uses expressions from outside, or if shapes differ: rules
+///         "own parameters", "captured" and "pull-back shape"
+/// Cost    keeps the operands and the result; both parts run in temporary memory
+template <class Function, class PullBack>
+constexpr WithPullBack<Function, PullBack> with_pull_back(const Function& function, const PullBack& pull_back) {
+  return {function, pull_back};
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/dropout.hpp
+
+/// \file simplx/ops/dropout.hpp
+/// Dropout: in training y = x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise; else y = x.
+///
+/// The mask is a function of seed, step, name, layer, sequence and element. It is never stored, and comes out the
+/// same for any number of threads, any split into micro-batches, and when a forward pass is repeated.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"dropout"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b10;
+  static constexpr bool reads(int, int operand) { return operand == 1; }
+  static constexpr Checked shape(const Attributes&, Shape x, Shape rate) {
+    if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
+    return x;
+  }
+  /// Calls f(element, factor) for all elements.
+  template <class F, class Visit>
+  static void each(const F& frame, Visit visit) {
+    using S = typename F::Scalar;
+    constexpr Index cols = F::out_shape.cols;
+    const Randomness& random = frame.context.random;
+    const double rate = static_cast<double>(*frame.template in<1>());
+    if (!random.training || rate == 0) {
+      for (Index i = 0; i < frame.rows() * cols; ++i) visit(i, S(1));
+      return;
+    }
+    const std::uint64_t key = detail::scramble(random.key ^ detail::scramble(random.layer + F::name.hash()));
+    const S kept = S(rate < 1 ? 1 / (1 - rate) : 0);
+    const auto sequence = [&](Index number, Index first, Index count) {
+      const std::uint64_t mine = bits(key, static_cast<std::uint64_t>(random.first_sequence + number));
+      for (Index i = 0; i < count * cols; ++i) {
+        visit(first * cols + i, uniform(mine, static_cast<std::uint64_t>(i)) < rate ? S(0) : kept);
+      }
+    };
+    if constexpr (F::out_shape.axis == Axis::tokens) {
+      const Segments& sequences = frame.context.segments;
+      for (Index s = 0; s < sequences.count; ++s) {
+        sequence(s, sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
+      }
+    } else if constexpr (F::out_shape.is_fixed()) {
+      sequence(0, 0, frame.rows());
+    } else {
+      for (Index row = 0; row < frame.rows(); ++row) sequence(row, row, 1);
+    }
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    const S* x = frame.template in<0>();
+    S* y = frame.out();
+    each(frame, [&](Index i, S factor) { y[i] = x[i] * factor; });
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    const S* g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    each(frame, [&](Index i, S factor) {
+      if constexpr (F::template write<0> == Write::store) {
+        dx[i] = g[i] * factor;
+      } else {
+        dx[i] += g[i] * factor;
+      }
+    });
+  }
+};
+
+/// Drops elements in training; the name tells the masks of a model apart.
+///
+/// Shapes  x any; rate (1, 1), a number or hyper("rate", 0.1), from 0 to 1
+/// Cost    one random number for each element, forward and backward; keeps nothing
+constexpr Expr dropout(const char* name, At x, At rate) {
+  Expr result = apply<"dropout">({}, x, rate);
+  result.node->name = name;
+  return result;
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/grad.hpp
+
+/// \file simplx/ops/grad.hpp
+/// grad(y, x): a derivative as an expression of the model, made by a walk from y back to x while the compiler
+/// evaluates the model. What it returns is differentiated, fused and planned like everything else:
+///
+///     auto u = network(x);                                   // (rows, 1)
+///     auto residual = grad(grad(u, x), x) + sin(u);          // a differential equation as a loss
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("grad", (possible<left, right>),
+            "grad(y, x) meets an op whose pull-back is no expression (left number: the line that made it): attention, "
+            "stacks, lookups, cross-entropy, dropout, rotary positions, rows of sequences, batched products and maxima "
+            "are differentiated by the reverse sweep only")
+
+namespace detail {
+
+/// The adjoint of an operand that an elementwise op spread: summed over the rows or columns along which it did.
+constexpr Term gathered(const Term& adjoint, const Node* node, const Shape& to) {
+  const Shape& from = node->shape;
+  if (node->kind != Kind::map || from == to) return adjoint;
+  const bool over_columns = to.cols == 1 && from.cols > 1;
+  const bool over_rows = to.is_fixed() && to.rows == 1 && !(from.is_fixed() && from.rows == 1);
+  const Over over = !over_columns ? Over::rows : over_rows ? Over::all : Over::columns;
+  return adjoint.is(0) ? adjoint : Term(sum(whole(adjoint, node), over));
+}
+
+}  // namespace detail
+
+/// The derivative of the sum of y's elements with respect to x, which may be any expression that y uses.
+///
+/// Shapes  as x; zero where y does not depend on x
+/// Errors  does not compile if an op between them has no pull-back as an expression: rule "grad"
+/// Cost    evaluated as written; nodes of a constant evaluation: about three for each node between x and y
+constexpr Expr grad(Expr y, Expr x) {
+  if (y.node->kind == Kind::error) return y;
+  int count = 0;
+  detail::postorder(y.node, [&](Node* node) { node->index = count++; });
+  Node** nodes = new Node*[static_cast<std::size_t>(count)];
+  bool* depends = new bool[static_cast<std::size_t>(count)]{};
+  Term* adjoint = new Term[static_cast<std::size_t>(count)]{};
+  int target = x.node->index;  // unvisited if y does not use x
+  detail::clear_marks(y.node);
+  count = 0;
+  detail::postorder(y.node, [&](Node* node) {
+    nodes[count] = node;
+    node->index = count++;
+    depends[node->index] = node == x.node;
+    for (int i = 0; i < node->argument_count && !node->stops; ++i) {
+      depends[node->index] |= depends[node->arguments[i]->index];
+    }
+  });
+  int(*arguments)[max_arguments] = new int[static_cast<std::size_t>(count)][max_arguments];
+  for (int n = 0; n < count; ++n) {
+    for (int i = 0; i < nodes[n]->argument_count; ++i) arguments[n][i] = nodes[n]->arguments[i]->index;
+  }
+  detail::clear_marks(y.node);
+
+  const Node* obstacle = nullptr;
+  adjoint[count - 1] = 1;
+  for (int n = count - 1; n > target && target >= 0 && !obstacle; --n) {
+    if (!depends[n] || adjoint[n].is(0)) continue;
+    const Node* node = nodes[n];
+    if (!node->derive) obstacle = node;
+    for (int i = 0; i < node->argument_count && !obstacle; ++i) {
+      const int argument = arguments[n][i];
+      if (!depends[argument]) continue;
+      const Term part = node->derive(node, i, adjoint[n]);
+      adjoint[argument] = adjoint[argument] + detail::gathered(part, node, nodes[argument]->shape);
+    }
+  }
+  const Term result = target >= 0 ? adjoint[target] : Term(0);
+  delete[] nodes;
+  delete[] depends;
+  delete[] adjoint;
+  delete[] arguments;
+  if (target < 0) {  // nothing connects y and x: a node that is never read lets both be freed together
+    Node* hub = detail::new_node();
+    detail::use(hub, y.node), detail::use(hub, x.node);
+  }
+  if (obstacle) return refuse("grad", At(x, obstacle->where.file, obstacle->where.line), obstacle->where.line);
+  return result.node && result.node->shape == x.shape() ? Expr{result.node} : spread(result.operand(), x);
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/recompute.hpp
+
+/// \file simplx/ops/recompute.hpp
+/// Memory for time: a module of which nothing is kept, because backward evaluates it again.
+///
+///     x = stack("blocks", 48, recompute(Block{...}), x);       // keeps what goes from block to block, nothing else
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A module that is evaluated twice; names, values and gradients are those of the module.
+template <class Module>
+struct Recomputed {
+  Module module;
+
+  constexpr Expr operator()(At x) const {
+    return detail::stack_of("", {.integers = {1, 1}}, module, x);
+  }
+  constexpr Expr operator()(int layer, At x) const
+    requires requires(const Module& block, Expr y) { block(layer, y); }
+  {
+    const auto at_layer = [block = module, layer](Expr y) { return block(layer, y); };
+    return detail::stack_of("", {.integers = {1, 1}}, at_layer, x);
+  }
+};
+
+/// Shapes  the module returns the shape it is given
+/// Errors  as stack; does not compile if the module contains a probe: rule "probe in recompute"
+/// Cost    its forward once more; keeps x and nothing of what the module computes
+template <class Module>
+constexpr Recomputed<Module> recompute(const Module& module) {
+  return {module};
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/rows.hpp
+
+/// \file simplx/ops/rows.hpp
+/// Moving and gathering rows. On the axis of tokens all but `gather` stay within each sequence.
+///
+///     gather(x, index)        y_r = x[index_r]                      dx[index_r] += dy_r
+///     slice_rows(x, b, n)     y = x[b : b + n], static rows         dx[b : b + n] += dy
+///     shift(x, n)             y_t = x_{t - n}, zero before          dx_t = dy_{t + n}
+///     cumulative_sum(x)       y_t = x_0 + ... + x_t                 dx_t = dy_t + dy_{t + 1} + ...
+///     first_of_sequence(x)    y_s = the first row of sequence s     (tokens, C) -> (sequences, C)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("static slice", left == right,
+            "slice_rows(x, begin, count) needs a static number of rows (a weight, or computed from weights); of run-"
+            "time rows, gather(x, indices(...)) takes those that are named")
+
+namespace detail {
+
+/// Calls f(first row, rows) for each sequence; for all rows together where the axis has none.
+template <class F, class Visit>
+void each_sequence(const F& frame, Visit visit) {
+  if constexpr (F::out_shape.axis == Axis::tokens) {
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      visit(sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
+    }
+  } else {
+    visit(Index(0), frame.rows());
+  }
+}
+
+struct same_shape_op : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
+};
+
+}  // namespace detail
+
+template <>
+struct op<"slice_rows"> : kernel_op {
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    const Index begin = attributes.integers[0], count = attributes.integers[1];
+    if (!x.is_fixed()) return {"static slice", static_cast<Index>(x.axis), 0};
+    if (begin < 0 || count < 1) return {"slice begin", begin, count};
+    if (begin + count > x.rows) return {"slice", begin + count, x.rows};
+    return fixed_shape(count, x.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    std::copy_n(frame.template in<0>() + F::attributes.integers[0] * cols, F::out_shape.rows * cols, frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    detail::move_columns<Write::accumulate>(F::out_shape.rows, cols, frame.out_grad(), cols,
+                                            frame.template grad<0>() + F::attributes.integers[0] * cols, cols);
+  }
+};
+
+template <>
+struct op<"shift"> : detail::same_shape_op {
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"shift">({.integers = {-node->attributes.integers[0]}}, detail::whole(g, node)));
+  }
+  /// Calls f(to, from, rows): rows of a sequence that have a row `by` before them, as offsets in elements.
+  template <class F, class Zero, class Move>
+  static void each(const F& frame, Index by, Zero zero, Move move) {
+    constexpr Index cols = F::out_shape.cols;
+    detail::each_sequence(frame, [&](Index first, Index rows) {
+      const Index gone = std::min(rows, by < 0 ? -by : by), left = rows - gone;
+      zero((first + (by > 0 ? 0 : left)) * cols, gone * cols);
+      move((first + (by > 0 ? gone : 0)) * cols, (first + (by > 0 ? 0 : gone)) * cols, left * cols);
+    });
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    const S* x = frame.template in<0>();
+    S* y = frame.out();
+    each(frame, F::attributes.integers[0], [&](Index at, Index count) { std::fill_n(y + at, count, S(0)); },
+         [&](Index to, Index from, Index count) { std::copy_n(x + from, count, y + to); });
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr bool stores = F::template write<0> == Write::store;
+    const S* g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    each(frame, -F::attributes.integers[0],
+         [&](Index at, Index count) {
+           if constexpr (stores) std::fill_n(dx + at, count, S(0));
+         },
+         [&](Index to, Index from, Index count) {
+           for (Index i = 0; i < count; ++i) dx[to + i] = (stores ? S(0) : dx[to + i]) + g[from + i];
+         });
+  }
+};
+
+/// Sums from the first row on, or (attribute 1) from the last row back: each is the pull-back of the other.
+template <>
+struct op<"cumulative_sum"> : detail::same_shape_op {
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"cumulative_sum">({.integers = {1 - node->attributes.integers[0]}}, detail::whole(g, node)));
+  }
+  /// to = running sums of from, or added to it.
+  template <bool from_last, bool accumulates, class F, class S>
+  static void run(const F& frame, const S* from, S* to) {
+    constexpr Index cols = F::out_shape.cols;
+    detail::each_sequence(frame, [&](Index first, Index rows) {
+      for (Index c = 0; c < cols; ++c) {
+        S total = S(0);
+        for (Index k = 0; k < rows; ++k) {
+          const Index at = (first + (from_last ? rows - 1 - k : k)) * cols + c;
+          total += from[at];
+          to[at] = accumulates ? S(to[at] + total) : total;
+        }
+      }
+    });
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    run<F::attributes.integers[0] != 0, false>(frame, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    run<F::attributes.integers[0] == 0, F::template write<0> == Write::accumulate>(frame, frame.out_grad(),
+                                                                                  frame.template grad<0>());
+  }
+};
+
+template <>
+struct op<"first_of_sequence"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) {
+    if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
+    return rows_of(Axis::sequences, x.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      S* y = frame.out() + s * cols;
+      if (sequences.offsets[s] == sequences.offsets[s + 1]) {
+        std::fill_n(y, cols, S(0));  // of an empty sequence
+      } else {
+        std::copy_n(frame.template in<0>() + sequences.offsets[s] * cols, cols, y);
+      }
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    S* dx = frame.template grad<0>();
+    if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.template rows_in<0>() * cols, S(0));
+    for (Index s = 0; s < sequences.count; ++s) {
+      const S* g = frame.out_grad() + s * cols;
+      if (sequences.offsets[s] == sequences.offsets[s + 1]) continue;
+      for (Index c = 0; c < cols; ++c) dx[sequences.offsets[s] * cols + c] += g[c];
+    }
+  }
+};
+
+/// The rows of x that are named: y has one row for each index. The table may be a weight or any value.
+constexpr Expr gather(At x, At index) { return embedding(x, index); }
+
+/// `count` rows of a value with static rows.
+constexpr Expr slice_rows(At x, Index begin, Index count) {
+  return apply<"slice_rows">({.integers = {begin, count}}, x);
+}
+
+/// Each row moved `by` rows down (up if negative); zeros move in.
+constexpr Expr shift(At x, Index by) { return apply<"shift">({.integers = {by}}, x); }
+
+/// Running sums down the rows.
+constexpr Expr cumulative_sum(At x) { return apply<"cumulative_sum">({}, x); }
+
+/// The first token of each sequence: what a classifier reads.
+constexpr Expr first_of_sequence(At x) { return apply<"first_of_sequence">({}, x); }
+
+}  // namespace simplx
+
+// ---- simplx/ops/rotary.hpp
+
+/// \file simplx/ops/rotary.hpp
+/// Rotary positions (Su et al. 2021, "RoFormer", Eq. (34)): in each head the pair of columns (2i, 2i + 1) is turned by
+/// the angle t / base^(2i / d_k), t the position in the sequence.
+///
+///     (a, b) -> (a cos - b sin, a sin + b cos);   the pull-back turns back
+///
+/// The product of a turned query and a turned key depends on the distance of their positions alone.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("rotary heads", left > 0 && right % (2 * left) == 0,
+            "rotary positions turn pairs of columns in each head: the width (right number) must be a multiple of twice "
+            "the number of heads (left number)")
+
+template <>
+struct op<"rotary"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b10;
+  static constexpr bool reads(int, int operand) { return operand == 1; }
+  static constexpr Checked shape(const Attributes& attributes, Shape x, Shape base) {
+    const Index heads = attributes.integers[0];
+    if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
+    if (heads < 1 || x.cols % (2 * heads) != 0) return {"rotary heads", heads, x.cols};
+    if (!(base == fixed_shape(1, 1))) return {"one number", base.columns(), 1};
+    return x;
+  }
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows&) {
+    return F::out_shape.cols / F::attributes.integers[0];  // cos and sin of each pair, for one position
+  }
+  /// to = x turned by `direction` times the angle.
+  template <bool accumulates, class F, class S>
+  static void turn(const F& frame, double direction, const S* from, S* to) {
+    constexpr Index cols = F::out_shape.cols, heads = F::attributes.integers[0], width = cols / heads;
+    const double base = static_cast<double>(*frame.template in<1>());
+    S *cosine = frame.scratch(), *sine = cosine + width / 2;
+    detail::each_sequence(frame, [&](Index first, Index rows) {
+      for (Index row = 0; row < rows; ++row) {
+        for (Index i = 0; i < width / 2; ++i) {
+          const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(width);
+          const double angle = static_cast<double>(row) * std::pow(base, exponent);
+          cosine[i] = S(std::cos(angle)), sine[i] = S(direction * std::sin(angle));
+        }
+        for (Index head = 0; head < heads; ++head) {
+          const Index at = (first + row) * cols + head * width;
+          for (Index i = 0; i < width / 2; ++i) {
+            const S a = from[at + 2 * i], b = from[at + 2 * i + 1];
+            const S u = a * cosine[i] - b * sine[i], v = a * sine[i] + b * cosine[i];
+            to[at + 2 * i] = accumulates ? S(to[at + 2 * i] + u) : u;
+            to[at + 2 * i + 1] = accumulates ? S(to[at + 2 * i + 1] + v) : v;
+          }
+        }
+      }
+    });
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    turn<false>(frame, 1, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    turn<F::template write<0> == Write::accumulate>(frame, -1, frame.out_grad(), frame.template grad<0>());
+  }
+};
+
+/// Queries or keys, turned by their positions.
+///
+/// Shapes  x (tokens, heads * d_k), d_k even; base (1, 1), not trained, usually hyper("base", 10000) -> as x
+/// Errors  does not compile unless the heads have even widths: rule "rotary heads"
+/// Cost    d_k sines and cosines for each token
+constexpr Expr rotary(At x, int heads, At base) { return apply<"rotary">({.integers = {heads}}, x, base); }
+
+}  // namespace simplx
+
+// ---- simplx/train/optimiser.hpp
+
+/// \file simplx/train/optimiser.hpp
+/// What an optimiser is: a handful of numbers, adjusted for some tensors, that updates ranges of the flat buffers.
+///
+/// Optimisers are plain aggregates given anew for each step, so that a schedule is a number written into one.
+/// Their state lies in the buffers of whoever trains; a rule with a single moment leaves the second alone.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// How the update of a tensor differs from what the optimiser says.
+struct ParameterSettings {
+  double learning_rate_factor = 1;            ///< 0 freezes
+  bool decays = true;                         ///< the optimiser's own weight decay applies
+  std::optional<double> weight_decay = {};    ///< instead of that, whatever `decays` says
+  std::optional<double> epsilon = {}, momentum = {};
+
+  bool frozen() const { return learning_rate_factor == 0; }
+  double weight_decay_or(double own) const { return weight_decay.value_or(decays ? own : 0); }
+  bool operator==(const ParameterSettings&) const = default;
+};
+
+/// The flat buffers of an update, all in the layout of the parameters.
+template <class S>
+struct UpdateBuffers {
+  S *parameters, *gradients, *first_moments, *second_moments;
+};
+
+/// `with` gives the optimiser of a tensor; `update` takes step `step`, counted from 1, over [begin, end), reads
+/// the gradient times a scale (the clip factor) and leaves zeros in its place.
+template <class O, class S>
+concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& settings, const UpdateBuffers<S>& buffers,
+                               long step, double scale, Index i) {
+  { O::name } -> std::convertible_to<std::string_view>;
+  { optimiser.with(settings) } -> std::same_as<O>;
+  optimiser.update(step, scale, buffers, i, i);
+};
+
+/// Calls f.operator()<V>(i) over [begin, end): V is a vector, and a single element for what is left.
+template <class S, class F>
+__attribute__((always_inline)) inline void each_vector(Index begin, Index end, const F& f) {
+  Index i = begin;
+  for (; i + lanes<S> <= end; i += lanes<S>) f.template operator()<Vec<S>>(i);
+  for (; i < end; ++i) f.template operator()<S>(i);
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/average.hpp
+
+/// \file simplx/train/average.hpp
+/// The average of the weights over a run, which is often the better model:
+///
+///     a <- a + w_t (p - a),   w_1 = 1,   then w_t = 1 - decay (exponential) or w_t = 1 / t (the plain mean)
+///
+///     WeightAverage<float> average(trainer.parameters().size(), 0.999);
+///     trainer.step(batch, optimiser);
+///     average.update(trainer.parameters());
+///     {
+///       const auto in_place = average.swap_into(trainer.parameters());
+///       trainer.loss(held_out);  // of the average
+///     }                          // the weights in training are back
+///
+/// Swapping needs no third copy: while the average is in place, its buffer holds the weights in training.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <class S>
+class WeightAverage {
+ public:
+  /// Exchanges the average and the parameters as long as it lives; both must outlive it.
+  class [[nodiscard]] InPlace {
+   public:
+    InPlace(const InPlace&) = delete;
+    InPlace& operator=(const InPlace&) = delete;
+    ~InPlace() { exchange(false); }
+
+   private:
+    friend WeightAverage;
+    InPlace(WeightAverage& average, std::span<S> parameters) : average_(average), parameters_(parameters) {
+      exchange(true);
+    }
+    void exchange(bool in_place) {
+      std::swap_ranges(parameters_.begin(), parameters_.end(), average_.values_.begin());
+      average_.in_place_ = in_place;
+    }
+
+    WeightAverage& average_;
+    std::span<S> parameters_;
+  };
+
+  /// For so many parameters: exponential with a decay in [0, 1), the plain mean without.
+  ///
+  /// Errors  throws Error for another decay
+  explicit WeightAverage(std::size_t size, std::optional<double> decay = {})
+      : values_(static_cast<Index>(size)), decay_(decay) {
+    if (decay && !(*decay >= 0 && *decay < 1)) {
+      throw Error("the decay of an average is " + std::to_string(*decay), "it is in [0, 1), such as 0.999");
+    }
+  }
+
+  /// Takes the parameters after a step into the average.
+  ///
+  /// Errors  throws Error if their number differs, or the average is in place
+  /// Cost    12 bytes of memory traffic for each float parameter; no allocation
+  void update(std::span<const S> parameters) {
+    check(parameters.size());
+    ++updates_;
+    const S weight = static_cast<S>(updates_ == 1 ? 1 : decay_ ? 1 - *decay_ : 1 / static_cast<double>(updates_));
+    S* __restrict values = values_.data();
+    const S* __restrict taken = parameters.data();
+    each_vector<S>(0, values_.size(), [&]<class V>(Index i) __attribute__((always_inline)) {
+      const V a = load<V>(values + i);
+      store(values + i, a + weight * (load<V>(taken + i) - a));
+    });
+  }
+
+  /// Puts the average in the place of the parameters until the result goes out of scope.
+  ///
+  /// Errors  throws Error before the first update, if their number differs, or if it is in place already
+  InPlace swap_into(std::span<S> parameters) {
+    check(parameters.size());
+    if (!updates_) throw Error("an average of no weights cannot be used", "call update after a step first");
+    return InPlace(*this, parameters);
+  }
+
+  std::span<const S> values() const { return values_.span(); }
+  long updates() const { return updates_; }
+
+ private:
+  void check(std::size_t size) const {
+    if (size != static_cast<std::size_t>(values_.size())) {
+      throw Error("an average of " + std::to_string(values_.size()) + " parameters was given " + std::to_string(size),
+                  "make it for the size of parameters()");
+    }
+    if (in_place_) throw Error("the average is in the place of the weights", "let the guard of swap_into end first");
+  }
+
+  Buffer<S> values_;
+  std::optional<double> decay_;
+  long updates_ = 0;
+  bool in_place_ = false;
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/batch.hpp
+
+/// \file simplx/train/batch.hpp
+/// TokenBatch: packed sequences of tokens with their labels.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays; a label of -100 carries no loss.
+struct TokenBatch {
+  std::vector<std::int32_t> tokens, labels;
+  std::vector<Index> offsets;
+
+  Index sequences() const { return std::max<Index>(static_cast<Index>(offsets.size()) - 1, 0); }
+};
+
+/// What a batch must fit.
+struct BatchLimits {
+  Index sequences, context;  ///< at most, each
+  Index tokens, labels;      ///< tokens are in [0, tokens), labels in [0, labels) or -100
+};
+
+/// Errors  throws Error that says which limit a batch does not keep
+inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
+  if (batch.sequences() < 1 || batch.sequences() > limits.sequences) {
+    throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences for a trainer made for at most " +
+                    std::to_string(limits.sequences),
+                "raise TrainerOptions::batch");
+  }
+  for (Index b = 0; b < batch.sequences(); ++b) {
+    const Index length = batch.offsets[b + 1] - batch.offsets[b];
+    if (length >= 1 && length <= limits.context) continue;
+    throw Error("a sequence of " + std::to_string(length) + " tokens for a context of " +
+                    std::to_string(limits.context),
+                "sequences have between one token and the context");
+  }
+  const Index begin = batch.offsets.front(), end = batch.offsets.back();
+  if (begin < 0 || end > static_cast<Index>(std::min(batch.tokens.size(), batch.labels.size()))) {
+    throw Error("sequences in [" + std::to_string(begin) + ", " + std::to_string(end) + ") of " +
+                    std::to_string(batch.tokens.size()) + " tokens and " + std::to_string(batch.labels.size()) +
+                    " labels",
+                "the last offset is the number of tokens, and every token has a label");
+  }
+  for (Index i = begin; i < end; ++i) {
+    const Index token = batch.tokens[i], label = batch.labels[i];
+    if (token < 0 || token >= limits.tokens || (label != ignored_label && (label < 0 || label >= limits.labels))) {
+      throw Error("token " + std::to_string(token) + " with label " + std::to_string(label) + " at position " +
+                      std::to_string(i) + ", but the model knows " + std::to_string(limits.tokens) + " tokens",
+                  "tokens are in [0, vocab); a label of -100 carries no loss");
+    }
+  }
+}
+
+/// Tokens that carry a loss, in a batch that keeps its limits.
+inline Index labelled_tokens(const TokenBatch& batch) {
+  const auto labels = batch.labels.begin();
+  return std::count_if(labels + batch.offsets.front(), labels + batch.offsets.back(),
+                       [](std::int32_t label) { return label != ignored_label; });
+}
+
+/// One sequence without labels.
+inline TokenBatch unlabelled(std::span<const std::int32_t> tokens) {
+  return {{tokens.begin(), tokens.end()},
+          std::vector<std::int32_t>(tokens.size(), ignored_label),
+          {0, static_cast<Index>(tokens.size())}};
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/text.hpp
+
+/// \file simplx/train/text.hpp
+/// Text files and directories as documents of bytes, split by document into training and held-out text.
+///
+/// A byte is a token, so there are 256 of them and nothing to learn beforehand. Directories are walked in the
+/// order of their paths, and whether a document is held out depends on its path alone: the same text gives the
+/// same split on every machine.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A part of the corpus: bytes [begin, end).
+struct Document {
+  std::string path;  ///< relative to the directory it was found in
+  Index begin = 0, end = 0;
+};
+
+/// All bytes in one buffer, and where its documents are.
+struct Corpus {
+  std::vector<std::uint8_t> bytes;
+  std::vector<Document> training, validation;
+  Index skipped = 0;  ///< files of directories that are not text
+
+  static Index size_of(const std::vector<Document>& documents) {
+    Index total = 0;
+    for (const Document& document : documents) total += document.end - document.begin;
+    return total;
+  }
+};
+
+struct TextOptions {
+  std::vector<std::string> extensions;  ///< of the files taken from directories, e.g. ".py"; empty: all text
+  int held_out_one_in = 10;             ///< documents: one in so many is held out
+};
+
+/// Whether a document is held out, by the hash of its path.
+inline bool held_out(std::string_view path, int one_in) {
+  return key_of(0, path) % static_cast<std::uint64_t>(one_in) == 0;
+}
+
+namespace detail {
+
+/// Text has no zero bytes and nearly no other control characters.
+inline bool looks_like_text(std::span<const std::uint8_t> bytes) {
+  const std::size_t looked_at = std::min<std::size_t>(bytes.size(), 1 << 16);
+  std::size_t odd = 0;
+  for (const std::uint8_t byte : bytes.first(looked_at)) {
+    if (byte == 0) return false;
+    odd += byte < 32 && byte != '\n' && byte != '\r' && byte != '\t' && byte != '\f';
+  }
+  return odd * 50 <= looked_at;
+}
+
+/// Appends the bytes of a file; false if it cannot be read.
+inline bool append_file(const std::filesystem::path& path, std::vector<std::uint8_t>& bytes) {
+  std::ifstream file(path, std::ios::binary);
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (!file || error) return false;
+  const std::size_t before = bytes.size();
+  bytes.resize(before + size);
+  file.read(reinterpret_cast<char*>(bytes.data() + before), static_cast<std::streamsize>(size));
+  bytes.resize(before + static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  return file.gcount() == static_cast<std::streamsize>(size);
+}
+
+struct FoundFile {
+  std::filesystem::path path;
+  std::string name;  ///< relative to its directory
+  bool named = false;
+};
+
+inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> paths, const TextOptions& options) {
+  namespace fs = std::filesystem;
+  std::vector<FoundFile> files;
+  for (const fs::path& path : paths) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status)) throw Error("no such file or directory: " + path.string(), "check the path");
+    if (!fs::is_directory(status)) {
+      files.push_back({path, path.filename().generic_string(), true});
+      continue;
+    }
+    std::vector<FoundFile> inside;
+    auto entry = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, error);
+    if (error) throw Error("cannot read the directory " + path.string() + ": " + error.message(), "check its permissions");
+    for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+      if (error) break;
+      if (!entry->is_regular_file(error)) continue;
+      const auto& wanted = options.extensions;
+      const std::string extension = entry->path().extension().string();
+      if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), extension) == wanted.end()) continue;
+      inside.push_back({entry->path(), entry->path().lexically_relative(path).generic_string(), false});
+    }
+    std::sort(inside.begin(), inside.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    files.insert(files.end(), inside.begin(), inside.end());
+  }
+  return files;
+}
+
+}  // namespace detail
+
+/// Reads files and directories. Files of a directory that are not text are skipped and counted.
+///
+/// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named; no text at all
+inline Corpus read_text(std::span<const std::filesystem::path> paths, const TextOptions& options = {}) {
+  Corpus corpus;
+  std::vector<Document> documents;
+  for (const detail::FoundFile& file : detail::find_files(paths, options)) {
+    const std::size_t before = corpus.bytes.size();
+    const bool read = detail::append_file(file.path, corpus.bytes);
+    const std::span<const std::uint8_t> content = std::span(corpus.bytes).subspan(before);
+    const bool text = read && detail::looks_like_text(content);
+    if (file.named) {
+      if (!read) throw Error("cannot read " + file.path.string(), "check its permissions");
+      if (content.empty()) throw Error("the file is empty: " + file.path.string(), "give a file with some text");
+      if (!text) throw Error("the file is binary, not text: " + file.path.string(), "give text files or directories of them");
+    }
+    if (!text || content.empty()) {
+      corpus.bytes.resize(before);
+      ++corpus.skipped;
+      continue;
+    }
+    documents.push_back({file.name, static_cast<Index>(before), static_cast<Index>(corpus.bytes.size())});
+  }
+  if (documents.empty()) {
+    throw Error("no text found in " + (paths.empty() ? std::string("nothing") : paths[0].string()),
+                "give text files, or directories that contain some");
+  }
+  for (Document& document : documents) {
+    (held_out(document.path, options.held_out_one_in) ? corpus.validation : corpus.training).push_back(document);
+  }
+  if (corpus.training.empty() || corpus.validation.empty()) {  // few documents: hold the last tenth of each out
+    corpus.training.clear(), corpus.validation.clear();
+    for (const Document& document : documents) {
+      const Index cut = document.end - (document.end - document.begin) / options.held_out_one_in;
+      corpus.training.push_back({document.path, document.begin, cut});
+      corpus.validation.push_back({document.path, cut, document.end});
+    }
+  }
+  return corpus;
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/batches.hpp
+
+/// \file simplx/train/batches.hpp
+/// Batches of windows of a corpus, in an order that a seed determines.
+///
+/// Documents are cut into windows of context + 1 bytes that do not overlap but for the byte that is both the
+/// last label of one and the first token of the next; partial tails are dropped [He & Hofmann's data loader].
+/// Each epoch visits all windows in an order of its own.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Room for that many sequences.
+inline TokenBatch make_batch(Index sequences, Index context) {
+  TokenBatch batch;
+  batch.tokens.reserve(static_cast<std::size_t>(sequences * context));
+  batch.labels.reserve(static_cast<std::size_t>(sequences * context));
+  batch.offsets.reserve(static_cast<std::size_t>(sequences + 1));
+  return batch;
+}
+
+class Batches {
+ public:
+  /// Windows of these documents; the corpus must outlive this object.
+  ///
+  /// Errors  throws Error if no document is longer than the context
+  Batches(const Corpus& corpus, const std::vector<Document>& documents, Index context, Index sequences,
+          std::uint64_t seed)
+      : corpus_(&corpus), context_(context), sequences_(sequences), seed_(seed) {
+    for (const Document& document : documents) {
+      for (Index at = document.begin; at + context + 1 <= document.end; at += context) windows_.push_back(at);
+    }
+    if (windows_.empty()) {
+      throw Error("the text is too short: no document has " + std::to_string(context + 1) + " bytes",
+                  "give more text, or a shorter context");
+    }
+    order_.resize(windows_.size());
+  }
+
+  Index windows() const { return static_cast<Index>(windows_.size()); }
+
+  /// Fills `batch` (made by make_batch) with the next sequences of the shuffled epochs; allocates nothing.
+  void next(TokenBatch& batch) {
+    clear(batch);
+    for (Index s = 0; s < sequences_; ++s, ++position_) {
+      const Index epoch = position_ / windows(), place = position_ % windows();
+      if (epoch != shuffled_epoch_) shuffle(epoch);
+      append(windows_[order_[static_cast<std::size_t>(place)]], batch);
+    }
+  }
+
+  /// Fills `batch` with windows [first, first + sequences) in the order of the text, fewer at the end.
+  void at(Index first, TokenBatch& batch) const {
+    clear(batch);
+    for (Index w = first; w < std::min(first + sequences_, windows()); ++w) {
+      append(windows_[static_cast<std::size_t>(w)], batch);
+    }
+  }
+
+  /// Sequences that `next` has handed out; seek continues there.
+  Index position() const { return position_; }
+  void seek(Index position) { position_ = position; }
+
+ private:
+  static void clear(TokenBatch& batch) {
+    batch.tokens.clear();
+    batch.labels.clear();
+    batch.offsets.assign(1, 0);
+  }
+  void append(Index at, TokenBatch& batch) const {
+    for (Index i = 0; i < context_; ++i) {
+      batch.tokens.push_back(corpus_->bytes[static_cast<std::size_t>(at + i)]);
+      batch.labels.push_back(corpus_->bytes[static_cast<std::size_t>(at + i + 1)]);
+    }
+    batch.offsets.push_back(static_cast<Index>(batch.tokens.size()));
+  }
+  /// Fisher and Yates, with numbers keyed by seed and epoch.
+  void shuffle(Index epoch) {
+    const std::uint64_t key = key_of(seed_, "epoch") + static_cast<std::uint64_t>(epoch);
+    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<std::uint32_t>(i);
+    for (std::size_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[bits(key, i) % (i + 1)]);
+    shuffled_epoch_ = epoch;
+  }
+
+  const Corpus* corpus_;
+  Index context_, sequences_;
+  std::uint64_t seed_;
+  std::vector<Index> windows_;
+  std::vector<std::uint32_t> order_;
+  Index position_ = 0, shuffled_epoch_ = -1;
+};
+
+}  // namespace simplx
+
+// ---- simplx/cpu/threads.hpp
+
+/// \file simplx/cpu/threads.hpp
+/// Team: threads that wait for work; a call runs on all of them and returns when the last is done.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A fixed number of threads; member 0 is the caller. Calls must not overlap.
+///
+/// Cost    a call wakes size - 1 threads and allocates nothing
+class Team {
+ public:
+  explicit Team(int threads = 1) {
+    if (threads < 1) throw Error("threads is " + std::to_string(threads), "it must be at least 1");
+    shared_ = std::make_unique<Shared>();
+    shared_->errors.resize(static_cast<std::size_t>(threads));
+    for (int member = 1; member < threads; ++member) {
+      workers_.emplace_back([shared = shared_.get(), member] { shared->work(member); });
+    }
+  }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+  ~Team() {
+    shared_->call = nullptr;
+    shared_->round.fetch_add(1, std::memory_order_release);
+    shared_->round.notify_all();
+  }
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls f(member) for each member; an exception of the first member that throws is thrown again here.
+  template <class F>
+  void run(F&& f) {
+    if (workers_.empty()) return f(0);
+    using Function = std::remove_reference_t<F>;
+    Shared& shared = *shared_;
+    shared.function = const_cast<void*>(static_cast<const void*>(&f));
+    shared.call = [](void* function, int member) { (*static_cast<Function*>(function))(member); };
+    shared.running.store(size() - 1, std::memory_order_relaxed);
+    shared.round.fetch_add(1, std::memory_order_release);
+    shared.round.notify_all();
+    shared.guarded(0);
+    for (int left = shared.running.load(std::memory_order_acquire); left; ) {
+      left = wait_for_change(shared.running, left);
+    }
+    for (std::exception_ptr& error : shared.errors) {
+      if (error) std::rethrow_exception(std::exchange(error, nullptr));
+    }
+  }
+
+ private:
+  /// Spins for a while, since the next call usually follows at once, then sleeps.
+  static int wait_for_change(std::atomic<int>& value, int old) {
+    for (int spin = 0; spin < 4000; ++spin) {
+      const int now = value.load(std::memory_order_acquire);
+      if (now != old) return now;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+    value.wait(old, std::memory_order_acquire);
+    return value.load(std::memory_order_acquire);
+  }
+
+  struct Shared {
+    std::atomic<int> round{0}, running{0};
+    void* function = nullptr;
+    void (*call)(void*, int) = nullptr;
+    std::vector<std::exception_ptr> errors;
+
+    void guarded(int member) {
+      try {
+        call(function, member);
+      } catch (...) {
+        errors[static_cast<std::size_t>(member)] = std::current_exception();
+      }
+    }
+    void work(int member) {
+      for (int seen = 0;;) {
+        seen = wait_for_change(round, seen);
+        if (!call) return;
+        guarded(member);
+        if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
+      }
+    }
+  };
+
+  std::unique_ptr<Shared> shared_;
+  std::vector<std::jthread> workers_;  // joined before what they share ends
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/adamw.hpp
+
+/// \file simplx/train/adamw.hpp
+/// AdamW over a flat range of parameters, in one pass.
+///
+///     p <- p (1 - lr decay)
+///     m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,   g = scale * gradient
+///     p <- p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon)
+///
+/// As in PyTorch: decay is decoupled and comes first, epsilon is added after the bias correction. The
+/// gradient is set to zero in the same pass, ready for the next step.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+struct AdamW {
+  static constexpr const char* name = "adamw";
+
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;
+
+  AdamW with(const ParameterSettings& settings) const {
+    AdamW own = *this;
+    own.learning_rate *= settings.learning_rate_factor;
+    own.weight_decay = settings.weight_decay_or(weight_decay);
+    own.epsilon = settings.epsilon.value_or(epsilon);
+    return own;
+  }
+
+  /// One step over [begin, end); `step` counts from 1, `gradient_scale` is the clip factor.
+  ///
+  /// Cost    32 bytes of memory traffic for each float parameter; an element's result does not depend on the range
+  template <class S>
+  void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
+    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
+    S *__restrict first_moment = buffers.first_moments, *__restrict second_moment = buffers.second_moments;
+    const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
+    const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
+    const S b1 = static_cast<S>(beta1), b2 = static_cast<S>(beta2);
+    const S c1 = static_cast<S>(1 - beta1), c2 = static_cast<S>(1 - beta2);
+    const S rate = static_cast<S>(learning_rate / correction1);
+    const S root = static_cast<S>(1 / std::sqrt(correction2));
+    const S added = static_cast<S>(epsilon);
+    const S keep = static_cast<S>(1 - learning_rate * weight_decay);
+    const S scale = static_cast<S>(gradient_scale);
+    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
+      const V g = load<V>(gradient + i) * scale;
+      const V m = b1 * load<V>(first_moment + i) + c1 * g;
+      const V v = b2 * load<V>(second_moment + i) + c2 * (g * g);
+      store(first_moment + i, m);
+      store(second_moment + i, v);
+      store(parameter + i, load<V>(parameter + i) * keep - rate * m / (sqrt(v) * root + added));
+      store(gradient + i, V{});
+    });
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/clip.hpp
+
+/// \file simplx/train/clip.hpp
+/// The global norm of a gradient, summed over fixed chunks, and the factor that limits it.
+///
+/// Chunks make the sum independent of the number of threads: whoever sums a chunk gets the same number, and
+/// chunks are added in order.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Elements of a chunk.
+inline constexpr Index norm_chunk = Index(1) << 14;
+
+constexpr Index norm_chunks(Index count) { return (count + norm_chunk - 1) / norm_chunk; }
+
+/// Sum of squares of a chunk: vectors of squares added up, then the lanes.
+template <class S>
+double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
+  const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, count);
+  constexpr Index step = lanes<S>;
+  Vec<S> squares[4]{};
+  Index i = begin;
+  for (; i + 4 * step <= end; i += 4 * step) {
+    for (int k = 0; k < 4; ++k) {
+      const Vec<S> g = load<Vec<S>>(gradient + i + k * step);
+      squares[k] += g * g;
+    }
+  }
+  double total = static_cast<double>(sum((squares[0] + squares[1]) + (squares[2] + squares[3])));
+  for (; i < end; ++i) total += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+  return total;
+}
+
+/// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
+inline double clip_factor(double norm, double limit) {
+  return limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/glob.hpp
+
+/// \file simplx/train/glob.hpp
+/// Patterns of names: '*' stands for any text, dots included; every other character for itself.
+///
+/// Matching is an edit distance of zero, so that a pattern that matches nothing can name what it nearly matches.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// How many characters must be added, removed or replaced until the text matches the pattern [Levenshtein].
+///
+/// Cost    pattern x text steps, one row of memory
+inline Index glob_distance(std::string_view pattern, std::string_view text) {
+  std::vector<Index> row(text.size() + 1);  // row[j]: of the pattern so far to the first j characters of the text
+  std::iota(row.begin(), row.end(), Index(0));
+  for (const char c : pattern) {
+    Index diagonal = row[0];
+    row[0] += c != '*';
+    for (std::size_t j = 1; j <= text.size(); ++j) {
+      const Index above = row[j];
+      row[j] = c == '*' ? std::min(above, row[j - 1])
+                        : std::min({above + 1, row[j - 1] + 1, diagonal + (c != text[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
+
+/// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
+inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names, std::size_t count) {
+  struct Candidate {
+    Index distance;
+    std::string name, letters;
+  };
+  std::vector<Candidate> candidates;
+  for (const std::string& name : names) {
+    std::string letters = name;
+    std::erase_if(letters, [](char c) { return c >= '0' && c <= '9'; });
+    const auto alike = [&](const Candidate& other) { return other.letters == letters; };
+    if (std::none_of(candidates.begin(), candidates.end(), alike)) {
+      candidates.push_back({glob_distance(pattern, name), name, letters});
+    }
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(count, candidates.size()); ++i) text += (i ? ", " : "") + candidates[i].name;
+  return text;
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/groups.hpp
+
+/// \file simplx/train/groups.hpp
+/// Groups of parameters, by their names in checkpoints, that are trained with numbers of their own:
+///
+///     {{.name = "*", .weight_decay = 0.01},                                        // gains and biases decay too
+///      {.name = "blocks.*.value.delta", .learning_rate_factor = 0.1, .epsilon = 1e-7},
+///      {.name = "embedding.*", .learning_rate_factor = 0}}                         // frozen
+///
+/// Neighbouring tensors of equal settings are one run of the flat buffers, so that an update is still one pass.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// What the tensors that match a pattern have instead of the optimiser's numbers; what is not given stays. Later
+/// groups win, field by field; an optimiser ignores what it has no use for.
+struct ParameterGroup {
+  std::string name = "*";                            ///< '*' stands for any text
+  std::optional<double> learning_rate_factor = {};   ///< times the optimiser's rate; 0 freezes
+  std::optional<double> weight_decay = {};           ///< also of tensors that would not decay
+  std::optional<double> epsilon = {};                ///< of AdamW
+  std::optional<double> momentum = {};               ///< of Sgd
+};
+
+/// Elements [begin, end) of the flat buffers, padding included.
+struct SettingsRun {
+  Index begin, end;
+  ParameterSettings settings;
+};
+
+namespace detail {
+
+inline void check_group(const ParameterGroup& group, const std::vector<TensorInfo>& tensors) {
+  const auto check = [&](const char* field, const std::optional<double>& value) {
+    if (!value || (*value >= 0 && std::isfinite(*value))) return;
+    throw Error(std::string(field) + " of the parameter group '" + group.name + "' is " + std::to_string(*value),
+                "it must be a number from 0");
+  };
+  check("learning_rate_factor", group.learning_rate_factor);
+  check("weight_decay", group.weight_decay);
+  check("epsilon", group.epsilon);
+  check("momentum", group.momentum);
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : tensors) {
+    if (matches_glob(group.name, tensor.name)) return;
+    names.push_back(tensor.name);
+  }
+  throw Error("no parameter matches the group '" + group.name + "'",
+              "the nearest names are " + nearest_names(group.name, names, 3));
+}
+
+inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector<ParameterGroup>& groups) {
+  ParameterSettings settings{.decays = tensor.decays};
+  for (const ParameterGroup& group : groups) {
+    if (!matches_glob(group.name, tensor.name)) continue;
+    settings.learning_rate_factor = group.learning_rate_factor.value_or(settings.learning_rate_factor);
+    if (group.weight_decay) settings.weight_decay = group.weight_decay;
+    if (group.epsilon) settings.epsilon = group.epsilon;
+    if (group.momentum) settings.momentum = group.momentum;
+  }
+  if (tensor.frozen) settings.learning_rate_factor = 0;  // by the model: no group thaws it
+  return settings;
+}
+
+}  // namespace detail
+
+/// The runs of equal settings that cover the buffers of these tensors, in order.
+///
+/// Errors  throws Error for a pattern that matches nothing, with the nearest names, and for negative numbers
+inline std::vector<SettingsRun> settings_runs(const std::vector<TensorInfo>& tensors,
+                                              const std::vector<ParameterGroup>& groups) {
+  for (const ParameterGroup& group : groups) detail::check_group(group, tensors);
+  std::vector<SettingsRun> runs;
+  for (const TensorInfo& tensor : tensors) {
+    const ParameterSettings settings = detail::settings_of(tensor, groups);
+    const Index end = tensor.offset + round_up(tensor.size(), alignment);
+    if (!runs.empty() && runs.back().settings == settings) {
+      runs.back().end = end;
+    } else {
+      runs.push_back({tensor.offset, end, settings});
+    }
+  }
+  return runs;
+}
+
+/// Calls f(from, to, settings) for each part of [begin, end) that has settings of its own.
+template <class F>
+void each_run(const std::vector<SettingsRun>& runs, Index begin, Index end, const F& f) {
+  auto run = std::partition_point(runs.begin(), runs.end(), [&](const SettingsRun& r) { return r.end <= begin; });
+  for (; run != runs.end() && run->begin < end; ++run) {
+    f(std::max(begin, run->begin), std::min(end, run->end), run->settings);
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/sgd.hpp
+
+/// \file simplx/train/sgd.hpp
+/// Gradient descent with heavy-ball momentum over a flat range of parameters, in one pass.
+///
+///     d = scale * gradient + decay p,   m <- momentum m + d
+///     p <- p - lr m;   with Nesterov's look-ahead p <- p - lr (d + momentum m)
+///
+/// As in PyTorch with dampening 0: the rate is outside of m, so that a schedule acts at once, and decay is coupled
+/// (a part of the gradient, and so of m, after clipping), unlike AdamW's.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+struct Sgd {
+  static constexpr const char* name = "sgd";
+
+  double learning_rate = 1e-2;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+
+  Sgd with(const ParameterSettings& settings) const {
+    Sgd own = *this;
+    own.learning_rate *= settings.learning_rate_factor;
+    own.momentum = settings.momentum.value_or(momentum);
+    own.weight_decay = settings.weight_decay_or(weight_decay);
+    return own;
+  }
+
+  /// One step over [begin, end); m is the first moment and begins at zero, so that no step is special.
+  ///
+  /// Cost    24 bytes of memory traffic for each float parameter; an element's result does not depend on the range
+  template <class S>
+  void update(long, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
+    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
+    S* __restrict first_moment = buffers.first_moments;
+    const S rate = static_cast<S>(learning_rate), held = static_cast<S>(momentum);
+    const S decay = static_cast<S>(weight_decay), scale = static_cast<S>(gradient_scale);
+    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
+      const V p = load<V>(parameter + i);
+      const V d = load<V>(gradient + i) * scale + decay * p;
+      const V m = held * load<V>(first_moment + i) + d;
+      store(first_moment + i, m);
+      store(parameter + i, p - rate * (nesterov ? d + held * m : m));
+      store(gradient + i, V{});
+    });
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/slots.hpp
+
+/// \file simplx/train/slots.hpp
+/// Gradient slots: a fixed number of copies of the gradient, so that a sum over sequences has one order.
+///
+/// Sequence n of a step is added to slot n modulo their number, each slot adds its sequences in order, and slots are
+/// added in order: the bits depend neither on the threads nor on where a step is cut into parts.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <class S>
+class GradientSlots {
+ public:
+  GradientSlots(Index count, Index elements) {
+    for (Index s = 0; s < count; ++s) slots_.emplace_back(elements);
+  }
+
+  Index count() const { return static_cast<Index>(slots_.size()); }
+  Index size() const { return count() * slots_[0].size(); }
+
+  /// The slot of a step's sequence. Sequences of one slot must not run at once.
+  S* of(Index sequence) { return slots_[static_cast<std::size_t>(sequence % count())].data(); }
+
+  /// Adds elements [begin, end) of all slots to the first one and clears them in the others.
+  void fold(Index begin, Index end) {
+    for (std::size_t s = 1; s < slots_.size(); ++s) {
+      S *from = slots_[s].data(), *to = slots_[0].data();
+      for (Index i = begin; i < end; ++i) {
+        to[i] += from[i];
+        from[i] = 0;
+      }
+    }
+  }
+
+  /// The first slot: after fold the gradient.
+  S* folded() { return slots_[0].data(); }
+  const S* folded() const { return slots_[0].data(); }
+
+  void clear() {
+    for (Buffer<S>& slot : slots_) std::ranges::fill(slot, S(0));
+  }
+
+ private:
+  std::vector<Buffer<S>> slots_;
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/trainer.hpp
+
+/// \file simplx/train/trainer.hpp
+/// Trainer: parameters, gradients, moments and memory of a language model; one call for each optimiser step.
+///
+/// Data parallel over sequences, with the same bits for any number of threads: the sequences of a step are dealt to
+/// a fixed number of gradient slots (slots.hpp), and the norm is summed over fixed chunks. Sequences run one at a
+/// time, so that a whole forward and backward stays in cache. A step allocates nothing and waits for all threads
+/// four times.
+///
+/// Sequences are numbered over the whole step, so that a step in parts is the whole step, bit for bit:
+///
+///     const Index labelled = labelled_tokens(first) + labelled_tokens(second);
+///     trainer.accumulate(first, labelled);
+///     trainer.accumulate(second, labelled);
+///     trainer.update(AdamW{.learning_rate = 1e-3});  // as step(both, ...), loss and norm included
+
+namespace simplx::inline SIMPLX_TARGET {
+
+struct TrainerOptions {
+  Index batch = 8;         ///< sequences of a call at most
+  Index context = 0;       ///< tokens of a sequence at most; the model's own limit unless given
+  std::uint64_t seed = 0;  ///< of the initial values
+  int threads = 1;
+  int slots = 4;           ///< gradient copies; part of the result's bits, bounds the useful threads
+  Index slot_bytes = Index(1) << 30;  ///< all gradient copies together take at most that much (one always exists)
+  double clip = 1;         ///< limit of the gradient's norm; 0 is off
+  Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given; bounds the slots
+  std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
+};
+
+/// What a step did.
+struct StepResult {
+  double loss = 0;           ///< mean over the labelled tokens, nats per token
+  double gradient_norm = 0;  ///< before clipping
+  Index labelled = 0;        ///< tokens with a label
+  bool finite = true;        ///< otherwise nothing was updated
+  std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
+};
+
+template <auto const& model, class Backend_ = Cpu<float>>
+class Trainer {
+ public:
+  using Backend = Backend_;
+  using S = typename Backend::Scalar;
+  using G = GraphOf<model>;
+  using Run = Execute<G, Backend>;
+  static_assert(G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
+                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...)");
+
+  explicit Trainer(const TrainerOptions& options = {})
+      : options_(checked(options)),
+        team_(options.threads),
+        tensors_(tensors_of<model>()),
+        parameters_(G::layout.parameters),
+        constants_(G::layout.constants),
+        packed_(G::layout.packed_elements),
+        first_moment_(G::layout.parameters),
+        second_moment_(G::layout.parameters),
+        slots_(slot_count(options_), G::layout.parameters),
+        losses_(static_cast<std::size_t>(options.batch)),
+        chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))),
+        runs_(settings_runs(tensors_.parameters, options.groups)) {
+    for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(Rows{.tokens = options_.context});
+    initialise(tensors_.parameters, options.seed, parameters_.data());
+    initialise(tensors_.constants, options.seed, constants_.data());
+  }
+
+  const TensorList& tensors() const { return tensors_; }
+  const TrainerOptions& options() const { return options_; }
+  std::span<S> parameters() { return parameters_.span(); }
+  std::span<S> constants() { return constants_.span(); }
+  std::span<S> parameter(std::string_view name) { return slice(name, parameters_); }
+  /// Bytes of all buffers.
+  Index bytes() const {
+    Index elements = 3 * parameters_.size() + constants_.size() + packed_.size() + slots_.size();
+    for (const auto& workspace : workspaces_) elements += workspace.size();
+    return elements * static_cast<Index>(sizeof(S));
+  }
+  int slots() const { return static_cast<int>(slots_.count()); }
+  long steps() const { return steps_; }
+
+  /// Forward, backward, clip and update over a batch, by AdamW, Sgd or another optimiser.
+  ///
+  /// Errors  throws if a token or label is out of range, or the batch does not fit; then nothing has changed
+  /// Cost    three times the FLOPs of a forward pass; no allocation
+  template <OptimiserOf<S> Optimiser = AdamW>
+  StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
+    discard();
+    check(batch);
+    add_gradient(batch, labelled_tokens(batch));
+    return update(optimiser);
+  }
+
+  /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labelled tokens in all parts.
+  ///
+  /// Errors  throws if the part or the step does not fit; then the step's parts so far are discarded
+  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than slots leave threads idle
+  void accumulate(const TokenBatch& part, Index labelled) {
+    try {
+      check(part);
+      if (pending_.sequences && labelled != pending_.announced) {
+        throw Error("a part of a step of " + std::to_string(labelled) + " labelled tokens follows one of a step of " +
+                        std::to_string(pending_.announced),
+                    "give each part the sum of labelled_tokens over all parts");
+      }
+      add_gradient(part, labelled);
+    } catch (...) {
+      discard();
+      throw;
+    }
+  }
+
+  /// Forgets the parts of a step that were accumulated and not used by an update; so do `step` and `gradient`.
+  void discard() {
+    if (pending_.sequences) slots_.clear();
+    pending_ = {};
+  }
+
+  /// Clips the accumulated gradient and updates the parameters. The moments begin anew when an optimiser of another
+  /// kind takes over. Frozen parameters keep their bits, and their gradient is no part of the norm.
+  ///
+  /// Errors  throws if nothing was accumulated, or not as many labelled tokens as announced; the parts are discarded
+  template <OptimiserOf<S> Optimiser = AdamW>
+  StepResult update(const Optimiser& optimiser) {
+    StepResult result = take_pending();
+    const Index chunks = norm_chunks(parameters_.size());
+    team_.run([&](int member) {
+      for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
+        const auto [begin, end] = chunk_range(chunk);
+        slots_.fold(begin, end);
+        each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
+          if (settings.frozen()) std::fill(slots_.folded() + from, slots_.folded() + to, S(0));
+        });
+        chunk_norms_[static_cast<std::size_t>(chunk)] =
+            chunk_squared_norm(slots_.folded(), parameters_.size(), chunk);
+      }
+    });
+    double squared = 0;
+    for (const double part : chunk_norms_) squared += part;
+    result.gradient_norm = std::sqrt(squared);
+    result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
+    if (!result.finite) {
+      result.culprit = first_broken_gradient();
+      slots_.clear();
+      return result;
+    }
+    if (optimiser_ != Optimiser::name) start_moments(Optimiser::name);
+    ++steps_, ++moment_steps_;
+    const double factor = clip_factor(result.gradient_norm, options_.clip);
+    const UpdateBuffers<S> buffers{parameters_.data(), slots_.folded(), first_moment_.data(), second_moment_.data()};
+    team_.run([&](int member) {
+      for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
+        const auto [begin, end] = chunk_range(chunk);
+        each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
+          if (!settings.frozen()) optimiser.with(settings).update(moment_steps_, factor, buffers, from, to);
+        });
+      }
+    });
+    return result;
+  }
+
+  /// The loss and the gradient of a batch, without an update; the gradient is in the layout of parameters().
+  StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
+    discard();
+    check(batch);
+    add_gradient(batch, labelled_tokens(batch));
+    const StepResult result = take_pending();
+    slots_.fold(0, parameters_.size());
+    std::copy_n(slots_.folded(), parameters_.size(), gradient.begin());
+    slots_.clear();
+    return result;
+  }
+
+  /// Mean loss over the labelled tokens of a batch, nats per token; forward only.
+  double loss(const TokenBatch& batch) {
+    check(batch);
+    prepare();
+    team_.run([&](int member) {
+      for (Index b = member; b < batch.sequences(); b += team_.size()) forward(batch, b, member);
+    });
+    double total = 0;
+    for (Index b = 0; b < batch.sequences(); ++b) total += losses_[static_cast<std::size_t>(b)];
+    return total / static_cast<double>(std::max<Index>(labelled_tokens(batch), 1));
+  }
+
+  /// Logits of one sequence of tokens, (tokens, vocab), valid until the next call.
+  std::span<const S> logits(std::span<const std::int32_t> tokens) {
+    const TokenBatch batch = unlabelled(tokens);
+    check(batch);
+    prepare();
+    const Context<S> context = forward(batch, 0, 0);
+    return {Address<G>::template value<logits_node()>(context), tokens.size() * static_cast<std::size_t>(vocab())};
+  }
+
+  static constexpr Index vocab() { return G::table.info[logits_node()].shape.cols; }
+  /// Tokens of the longest sequence that the model's positions allow.
+  static constexpr Index longest_sequence() {
+    Index longest = Index(1) << 30;
+    for (int i = 0; i < G::count; ++i) {
+      if (G::flat.label[i].op == Tag("positions")) {
+        longest = std::min(longest, G::table.info[G::table.info[i].arguments[0]].shape.rows);
+      }
+    }
+    return longest;
+  }
+
+ private:
+  struct Range {
+    Index begin, end;
+  };
+  /// The parts of a step that were accumulated since the last update.
+  struct Pending {
+    Index sequences = 0, labelled = 0;
+    Index announced = 0;  ///< labelled tokens of all parts, those to come included
+    double loss = 0;      ///< summed over the tokens
+  };
+
+  static TrainerOptions checked(TrainerOptions options) {
+    const auto at_least = [](Index least, const char* name, Index value) {
+      if (value >= least) return;
+      throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
+    };
+    at_least(1, "batch", options.batch);
+    at_least(1, "slots", options.slots);
+    at_least(0, "sequences_per_step", options.sequences_per_step);
+    if (!options.sequences_per_step) options.sequences_per_step = options.batch;
+    if (!options.context) options.context = longest_sequence();
+    if (options.context > longest_sequence()) {
+      throw Error("context is " + std::to_string(options.context) + ", the model's positions end at " +
+                      std::to_string(longest_sequence()),
+                  "choose a shorter context, or a model with a longer one");
+    }
+    return options;
+  }
+  static Index slot_count(const TrainerOptions& options) {
+    const Index copy = G::layout.parameters * static_cast<Index>(sizeof(S));
+    return std::min<Index>({options.slots, options.sequences_per_step, std::max<Index>(1, options.slot_bytes / copy)});
+  }
+
+  static constexpr int find_op(Tag op) {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::flat.label[i].op == op) return i;
+    }
+    return -1;
+  }
+  static constexpr int logits_node() {
+    static_assert(find_op("cross_entropy") >= 0, "simplx: Trainer needs a model that ends with cross_entropy(...)");
+    return G::table.info[find_op("cross_entropy")].arguments[0];
+  }
+  static constexpr Index tokens_known() {
+    constexpr int lookup = find_op("embedding");
+    return lookup < 0 ? vocab() : G::table.info[G::table.info[lookup].arguments[0]].shape.rows;
+  }
+  Range chunk_range(Index chunk) const {
+    return {chunk * norm_chunk, std::min((chunk + 1) * norm_chunk, parameters_.size())};
+  }
+  std::span<S> slice(std::string_view name, Buffer<S>& buffer) {
+    for (const TensorInfo& tensor : tensors_.parameters) {
+      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
+    }
+    throw Error("the model has no parameter named '" + std::string(name) + "'");
+  }
+
+  void check(const TokenBatch& batch) const {
+    check_batch(batch, {options_.batch, options_.context, tokens_known(), vocab()});
+  }
+
+  void prepare() {
+    team_.run([&](int member) { Run::prepare(parameters_.data(), packed_.data(), member, team_.size()); });
+  }
+
+  /// Runs one sequence forward and notes its loss.
+  Context<S> forward(const TokenBatch& batch, Index b, int member, const Randomness& random = {}) {
+    auto& workspace = workspaces_[static_cast<std::size_t>(member)];
+    const Index begin = batch.offsets[b], length = batch.offsets[b + 1] - begin;
+    Context<S> context = workspace.sequence(length);
+    context.parameters = parameters_.data();
+    context.packed = packed_.data();
+    context.constants = constants_.data();
+    context.random = random;
+    context.inputs[G::input_number("tokens")] = batch.tokens.data() + begin;
+    context.inputs[G::input_number("labels")] = batch.labels.data() + begin;
+    Run::forward(context);
+    double total = 0;
+    for (Index row = 0; row < length; ++row) total += static_cast<double>(context.outputs[0][row]);
+    losses_[static_cast<std::size_t>(b)] = total;
+    return context;
+  }
+
+  /// Adds the gradient of a part to the slots, for the mean over so many labelled tokens; its sequence b is number
+  /// first + b of the step.
+  void add_gradient(const TokenBatch& part, Index labelled) {
+    const Index slots = slots_.count(), first = pending_.sequences;
+    if (first + part.sequences() > options_.sequences_per_step) {
+      throw Error("a step of " + std::to_string(first + part.sequences()) + " sequences for a trainer made for " +
+                      std::to_string(options_.sequences_per_step),
+                  "raise TrainerOptions::sequences_per_step");
+    }
+    pending_.sequences += part.sequences();
+    pending_.labelled += labelled_tokens(part);
+    pending_.announced = labelled;
+    prepare();
+    const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
+    const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
+    team_.run([&](int member) {
+      for (Index begin = member; begin < slots; begin += team_.size()) {  // these share a slot
+        for (Index b = begin; b < part.sequences(); b += slots) {
+          Context<S> context = forward(part, b, member, {.training = true, .key = key, .first_sequence = first + b});
+          context.gradients = slots_.of(first + b);
+          std::fill_n(context.output_gradients[0], part.offsets[b + 1] - part.offsets[b], scale);
+          Run::backward(context);
+        }
+      }
+    });
+    for (Index b = 0; b < part.sequences(); ++b) pending_.loss += losses_[static_cast<std::size_t>(b)];
+  }
+
+  /// Ends the accumulation: what it found. The gradient stays in the slots.
+  StepResult take_pending() {
+    if (pending_.sequences == 0) throw Error("there is no gradient to update with", "call accumulate before update");
+    if (pending_.labelled != pending_.announced) {
+      const Error error("the step's parts have " + std::to_string(pending_.labelled) + " labelled tokens, not " +
+                            std::to_string(pending_.announced) + " as announced",
+                        "give each part the sum of labelled_tokens over all parts");
+      discard();
+      throw error;
+    }
+    StepResult result;
+    result.labelled = pending_.labelled;
+    result.loss = pending_.loss / static_cast<double>(std::max<Index>(pending_.labelled, 1));
+    pending_ = {};
+    return result;
+  }
+
+  void start_moments(std::string_view optimiser) {
+    std::ranges::fill(first_moment_, S(0));
+    std::ranges::fill(second_moment_, S(0));
+    optimiser_ = optimiser;
+    moment_steps_ = 0;
+  }
+
+  std::string first_broken_gradient() const {
+    for (const TensorInfo& tensor : tensors_.parameters) {
+      for (Index i = 0; i < tensor.size(); ++i) {
+        if (!std::isfinite(slots_.folded()[tensor.offset + i])) return tensor.name;
+      }
+    }
+    return "loss";
+  }
+
+  /// The arena of one thread, for one sequence at a time.
+  class Sequence : public Workspace<G, Backend> {
+   public:
+    using Workspace<G, Backend>::Workspace;
+    Context<S> sequence(Index length) {
+      offsets_[1] = length;
+      return this->context(Rows{.tokens = length}, {offsets_, 1}, length);
+    }
+
+   private:
+    Index offsets_[2] = {0, 0};
+  };
+
+  TrainerOptions options_;
+  Team team_;
+  TensorList tensors_;
+  Buffer<S> parameters_, constants_, packed_, first_moment_, second_moment_;
+  GradientSlots<S> slots_;
+  std::vector<Sequence> workspaces_;
+  std::vector<double> losses_, chunk_norms_;
+  std::vector<SettingsRun> runs_;
+  Pending pending_;
+  std::string_view optimiser_;  // whose moments these are
+  long steps_ = 0, moment_steps_ = 0;
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/sample.hpp
+
+/// \file simplx/train/sample.hpp
+/// Drawing text from a model, one token at a time.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Draws an index with probability proportional to exp(logit / temperature); a temperature of 0 takes the largest.
+template <class S>
+std::int32_t draw(std::span<const S> logits, double temperature, double uniform_number) {
+  const auto largest = std::max_element(logits.begin(), logits.end());
+  if (temperature <= 0) return static_cast<std::int32_t>(largest - logits.begin());
+  const auto weight = [&](S logit) { return std::exp(static_cast<double>(logit - *largest) / temperature); };
+  double total = 0;
+  for (const S logit : logits) total += weight(logit);
+  double left = uniform_number * total;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    left -= weight(logits[i]);
+    if (left < 0) return static_cast<std::int32_t>(i);
+  }
+  return static_cast<std::int32_t>(logits.size()) - 1;
+}
+
+/// Continues a prompt by `count` tokens; the model sees the last `context` of them.
+///
+/// Errors  throws Error for an empty prompt
+/// Cost    one forward pass over the context for each token
+template <class Trainer>
+std::vector<std::int32_t> sample(Trainer& trainer, std::vector<std::int32_t> tokens, int count, double temperature,
+                                 std::uint64_t seed) {
+  if (tokens.empty()) throw Error("the prompt is empty", "begin with at least one token");
+  const auto context = static_cast<std::size_t>(trainer.options().context);
+  const std::uint64_t key = key_of(seed, "sample");
+  for (int i = 0; i < count; ++i) {
+    const std::size_t seen = std::min(tokens.size(), context);
+    const auto logits = trainer.logits(std::span<const std::int32_t>(tokens).last(seen));
+    const auto last = logits.last(static_cast<std::size_t>(trainer.vocab()));
+    tokens.push_back(draw(last, temperature, uniform(key, static_cast<std::uint64_t>(i))));
+  }
+  return tokens;
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/schedule.hpp
+
+/// \file simplx/train/schedule.hpp
+/// The learning rate over a run: linear warm-up, then linear decay, half a cosine or nothing.
+///
+/// Steps count from 0. With a warm-up of w steps, step w - 1 has the peak and step s < w the share (s + 1) / w of
+/// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
+/// Without warm-up, step 0 has the peak.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+inline double warm_up(double start, double peak, long step, long warmup) {
+  return start + (peak - start) * static_cast<double>(step + 1) / static_cast<double>(warmup);
+}
+/// The share of the decay that is left: 1 at step `warmup`, 0 from step `total`.
+inline double decay_left(long step, long warmup, long total) {
+  return std::clamp(static_cast<double>(total - step) / static_cast<double>(std::max(1L, total - warmup)), 0.0, 1.0);
+}
+}  // namespace detail
+
+/// Rises to `peak` over the first `warmup` steps and stays there.
+struct ConstantSchedule {
+  double peak = 1e-3;
+  long warmup = 0;
+  double start = 0;
+
+  double at(long step) const { return step < warmup ? detail::warm_up(start, peak, step, warmup) : peak; }
+};
+
+/// Rises to `peak` over the first `warmup` steps and falls to `floor` at step `total`, by equal decrements: the last
+/// step is one decrement above the floor.
+struct LinearSchedule {
+  double peak = 1e-3;
+  long warmup = 0;
+  long total = 1;
+  double floor = 0;
+  double start = 0;
+
+  double at(long step) const {
+    if (step < warmup) return detail::warm_up(start, peak, step, warmup);
+    return floor + (peak - floor) * detail::decay_left(step, warmup, total);
+  }
+};
+
+/// The same with half a cosine for the way down [Loshchilov & Hutter 2017, Eq. (5)]: flat at both of its ends.
+struct CosineSchedule {
+  double peak = 1e-3;
+  long warmup = 0;
+  long total = 1;
+  double floor = 0;
+  double start = 0;
+
+  double at(long step) const {
+    if (step < warmup) return detail::warm_up(start, peak, step, warmup);
+    const double left = detail::decay_left(step, warmup, total);
+    return floor + (peak - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/ties.hpp
+
+/// \file simplx/train/ties.hpp
+/// Ties of the first matrices W0^V, W0^P of Eq. (6): initial values that depend on those of other tensors.
+///
+///     last layer   W0^P_L = ((prod_{l<L} W0^V_l W0^P_l) W0^V_L)^T     the product over all layers is the identity
+///     all layers   W0^P_l = (W0^V_l)^T for every l                    the product in each layer is the identity
+///
+/// They start a model like one with the identity as W0, although each matrix is orthogonal. It is a procedure over
+/// the model's tensors, applied once after `initialise`; what is trained afterwards is D, and nothing stays tied.
+///
+/// Source  He & Hofmann 2024, App. C, "Figure 3 with tied orthogonals" (Fig. 15)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+enum class Ties : signed char { none, last_layer, all_layers };
+
+/// Ties the bases "<stack>.<layer>.attention.value.base" and "...projection.base" of a buffer of constants.
+///
+/// Errors  throws Error if a layer lacks one of the two
+/// Cost    last_layer: two products of d x d matrices for each layer
+template <class S>
+void tie_projections(const std::vector<TensorInfo>& constants, Ties ties, S* buffer,
+                     const std::string& stack = "blocks") {
+  if (ties == Ties::none) return;
+  using Square = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const auto name_of = [&](int layer, const char* which) {
+    return stack + "." + std::to_string(layer) + ".attention." + which + ".base";
+  };
+  const auto find = [&](int layer, const char* which) {
+    return std::ranges::find(constants, name_of(layer, which), &TensorInfo::name);
+  };
+  const auto matrix = [&](int layer, const char* which) {
+    const auto found = find(layer, which);
+    if (found == constants.end()) {
+      throw Error("the model has no " + name_of(layer, which) + " to tie",
+                  "ties need V and P reparameterised with a base that is not the identity, as in shaped_reparam");
+    }
+    return Eigen::Map<Square>(buffer + found->offset, found->shape.rows, found->shape.cols);
+  };
+  int last = 0;  // a layer that has only one of the two is found and refused
+  while (find(last + 1, "value") != constants.end() || find(last + 1, "projection") != constants.end()) ++last;
+  if (ties == Ties::all_layers) {
+    for (int layer = 0; layer <= last; ++layer) matrix(layer, "projection") = matrix(layer, "value").transpose();
+    return;
+  }
+  Square product = Square::Identity(matrix(0, "value").rows(), matrix(0, "value").cols());
+  for (int layer = 0; layer < last; ++layer) product *= matrix(layer, "value") * matrix(layer, "projection");
+  matrix(last, "projection") = (product * matrix(last, "value")).transpose();
+}
+
+}  // namespace simplx
+
+// ---- simplx/simplx.hpp
+
+/// \file simplx/simplx.hpp
+/// The whole library; it needs Eigen and C++20. The optional headers (io, report) are included one by one.
+
+#define SIMPLX_VERSION_MAJOR 0
+#define SIMPLX_VERSION_MINOR 1
+#define SIMPLX_VERSION_PATCH 0
+
+#define SIMPLX_SINGLE_INCLUDE  // headers of include/simplx refuse to come after this file
