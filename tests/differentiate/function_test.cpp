@@ -165,4 +165,18 @@ TEST_CASE("indices out of range are refused, and gradients wait for their values
   CHECK_THROWS_WITH_AS(f.backward(), doctest::Contains("backward() without a forward()"), Error);
 }
 
+TEST_CASE("gradients() is that of all parameters, in the layout of parameters()") {
+  Function<row_losses> f(3);
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Random(2, 3);
+  f.set<"x">(x).set<"label">(std::vector<std::int32_t>{1, 3});
+  f.forward();
+  f.seed().setOnes();
+  f.backward();
+  const TensorInfo& w = f.tensors().parameters[0];
+  REQUIRE(f.gradients().size() == f.parameters().size());
+  const auto by_name = f.gradient<"w">();
+  for (Index i = 0; i < w.size(); ++i) CHECK(f.gradients()[w.offset + i] == by_name.data()[i]);
+  CHECK(by_name.norm() > 0.01);
+}
+
 TEST_SUITE_END();

@@ -197,6 +197,8 @@ class Function {
 
   const TensorList& tensors() const { return tensors_; }
   std::span<S> parameters() { return parameters_.span(); }
+  /// Those of all parameters, element by element, as the last backward left them.
+  std::span<const S> gradients() { return gradients_.span(); }
   /// What dropout draws from; see Randomness.
   Randomness& random() { return context_.random; }
 
