@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   std::printf("step %4d  held out %.3f nats per byte; log 256 is %.3f\n", 0, loss, std::log(256.0));
   for (long step = 1; step <= steps; ++step) {
     training.next(batch);
-    trainer.step(batch, AdamW{.learning_rate = schedule.at(step)});
+    trainer.step(batch, AdamW{.learning_rate = schedule.at(step - 1)});
     if (step % (steps / 4) != 0) continue;
     loss = trainer.loss(held_out);
     std::printf("step %4ld  held out %.3f nats per byte\n", step, loss);
