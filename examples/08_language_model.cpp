@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   std::printf("%s\n", describe<model>().c_str());
 
   constexpr Index batch_size = 8, held_out_windows = 64;
-  constexpr long steps = 1000;
+  constexpr long steps = 2000;
   Trainer<model> trainer{{.batch = held_out_windows, .seed = 1, .threads = 2, .sequences_per_step = batch_size}};
   Batches training(corpus, corpus.training, 64, batch_size, /*seed*/ 1);
   const Batches validation(corpus, corpus.validation, 64, 1, /*seed*/ 1);
