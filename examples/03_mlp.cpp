@@ -41,21 +41,14 @@ int main() {
   Function<loss> f(/*seed*/ 1);
   f.bind<"x">(x).bind<"y">(y);
 
-  // The gradient of W2 by hand: d(prediction) = 2 (prediction - y) / n, then W2_bar = h^T d(prediction).
+  // The gradient of W2[0] by hand: the mean of 2 (prediction - y) times the first unit, tanh(x W1[0] + b1[0]).
   f.value_and_grad();
-  Function<prediction> g(/*seed*/ 1);  // the same seed, the same names, hence the same parameters
+  Function<prediction> g(/*seed*/ 1);  // the same seed and the same names, hence the same parameters
   g.bind<"x">(x).forward();
-  const Eigen::VectorXd error = 2.0 / 64 * (g.output() - y);
-  const auto tensor = [&](int which) {
-    const TensorInfo& info = f.tensors().parameters[which];
-    return std::span(f.parameters()).subspan(info.offset, info.size());
-  };
-  for (int which = 0; which < 4; ++which) {
-    std::printf("%-3s has %2zu numbers, the first is %.4f\n", f.tensors().parameters[which].name.c_str(),
-                tensor(which).size(), tensor(which)[0]);
-  }
-  const double h0_bar = ((x * tensor(0)[0]).array() + tensor(1)[0]).tanh().matrix().dot(error);
-  std::printf("dloss/dW2[0]  compiler %.6f   by hand %.6f\n\n", f.gradient<"W2">()(0), h0_bar);
+  const double slope = f.parameter<"W1">()(0), shift = f.parameter<"b1">()(0);
+  const Eigen::ArrayXd unit = (slope * x.array() + shift).tanh(), error = g.output().array() - y.array();
+  std::printf("W1[0] = %.4f   b1[0] = %.4f   W2[0] = %.4f\n", slope, shift, f.parameter<"W2">()(0));
+  std::printf("dloss/dW2[0]  compiler %.6f   by hand %.6f\n\n", f.gradient<"W2">()(0), (2 * error * unit).mean());
 
   for (int step = 0; step <= 4000; ++step) {
     const double value = f.value_and_grad();
