@@ -165,4 +165,26 @@ TEST_CASE("indices out of range are refused, and gradients wait for their values
   CHECK_THROWS_WITH_AS(f.backward(), doctest::Contains("backward() without a forward()"), Error);
 }
 
+TEST_CASE("parameters and their gradients by name and all together are the same numbers") {
+  Function<row_losses> f(3);
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Random(2, 3);
+  f.set<"x">(x).set<"label">(std::vector<std::int32_t>{1, 3});
+  f.forward();
+  f.seed().setOnes();
+  f.backward();
+  const TensorInfo& w = f.tensors().parameters[0];
+  const auto value = f.parameter<"w">(), gradient = f.gradient<"w">();
+  REQUIRE(f.gradients().size() == f.parameters().size());
+  for (Index i = 0; i < w.size(); ++i) {
+    CHECK(f.parameters()[w.offset + i] == value.data()[i]);
+    CHECK(f.gradients()[w.offset + i] == gradient.data()[i]);
+  }
+  CHECK(value.norm() > 0.1);
+  CHECK(gradient.norm() > 0.01);
+
+  f.parameter<"w">().setZero();  // in place: all classes become equally likely
+  f.forward();
+  CHECK(f.output()(0) == doctest::Approx(std::log(4.0)));
+}
+
 TEST_SUITE_END();

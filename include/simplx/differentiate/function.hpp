@@ -196,7 +196,17 @@ class Function {
   }
 
   const TensorList& tensors() const { return tensors_; }
+  /// A parameter that the function makes, in place.
+  template <Name name>
+  auto parameter() {
+    constexpr int node = find<name>();
+    static_assert(G::table.info[node].kind == Kind::parameter,
+                  "simplx: this name is no parameter but an input or a constant, which set or bind gives");
+    return detail::object_map<shape<node>>(parameters_.data() + G::layout.parameter[node], shape<node>.rows);
+  }
   std::span<S> parameters() { return parameters_.span(); }
+  /// Those of all parameters, element by element, as the last backward left them.
+  std::span<const S> gradients() { return gradients_.span(); }
   /// What dropout draws from; see Randomness.
   Randomness& random() { return context_.random; }
 
