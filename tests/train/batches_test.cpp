@@ -54,6 +54,40 @@ TEST_CASE("an epoch visits every window once, in an order of its seed and its ow
   CHECK(first != epoch(2, 0));
 }
 
+TEST_CASE("a saved position gives the batches that would have come, over the end of an epoch, whatever was before") {
+  const Corpus corpus = small_corpus();
+  for (const int handed_out : {0, 1, 3, 4, 9}) {  // batches of 2 out of 7 windows
+    CAPTURE(handed_out);
+    Batches one(corpus, corpus.training, 4, 2, 5), other(corpus, corpus.training, 4, 2, 5);
+    TokenBatch a = make_batch(2, 4), b = make_batch(2, 4);
+    for (int i = 0; i < handed_out; ++i) one.next(a);
+    const BatchesState state = one.state();
+    CHECK(state == BatchesState{static_cast<std::uint64_t>(handed_out * 2 / 7), static_cast<std::uint64_t>(handed_out * 2 % 7), 7, 4, 5});
+    for (int i = 0; i < 6; ++i) other.next(b);  // somewhere else, in the shuffle of another epoch
+    other.restore(state);
+    CHECK(other.state() == state);
+    for (int i = 0; i < 8; ++i) {
+      one.next(a), other.next(b);
+      REQUIRE(a.tokens == b.tokens);
+    }
+  }
+}
+
+TEST_CASE("a position in other data is refused, and nothing changes") {
+  const Corpus corpus = small_corpus();
+  Batches batches(corpus, corpus.training, 4, 1, 5);
+  batches.seek(9);
+  const auto refused = [&](BatchesState state, const char* reason) {
+    CHECK_THROWS_WITH_AS(batches.restore(state), doctest::Contains(reason), Error);
+    CHECK(batches.position() == 9);
+  };
+  refused({0, 0, 8, 4, 5}, "saved with number of windows 8, here it is 7");
+  refused({0, 0, 7, 3, 5}, "saved with context 3, here it is 4");
+  refused({0, 0, 7, 4, 6}, "saved with seed 6, here it is 5");
+  refused({0, 7, 7, 4, 5}, "window 7 of epoch 0 is no position in 7 windows");
+  refused({~std::uint64_t{0} / 7, 0, 7, 4, 5}, "is no position in 7 windows");
+}
+
 TEST_CASE("filling a batch moves no memory") {
   const Corpus corpus = small_corpus();
   Batches batches(corpus, corpus.training, 4, 3, 1);

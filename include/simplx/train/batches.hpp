@@ -12,6 +12,7 @@
 #include <simplx/train/batch.hpp>
 #include <simplx/train/text.hpp>
 
+#include <limits>
 #include <utility>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -24,6 +25,14 @@ inline TokenBatch make_batch(Index sequences, Index context) {
   batch.offsets.reserve(static_cast<std::size_t>(sequences + 1));
   return batch;
 }
+
+/// Where in the data a run is: integers that a checkpoint keeps.
+struct BatchesState {
+  std::uint64_t epoch = 0, window = 0;               ///< the next window, counted in the order of its epoch
+  std::uint64_t windows = 0, context = 0, seed = 0;  ///< what gives the order; another run's order is another one
+
+  bool operator==(const BatchesState&) const = default;
+};
 
 class Batches {
  public:
@@ -66,6 +75,34 @@ class Batches {
   /// Sequences that `next` has handed out; seek continues there.
   Index position() const { return position_; }
   void seek(Index position) { position_ = position; }
+
+  /// Where `next` goes on; the number of sequences in a batch is no part of it.
+  BatchesState state() const {
+    const auto count = [](Index number) { return static_cast<std::uint64_t>(number); };
+    return {count(position_ / windows()), count(position_ % windows()), count(windows()), count(context_), seed_};
+  }
+  /// Goes on where another object stood: the next batches are the ones that it would have handed out.
+  ///
+  /// Errors  throws Error if the state is of other data, another context or another seed; then nothing has changed
+  void restore(const BatchesState& state) {
+    const auto same = [](const char* what, std::uint64_t saved, std::uint64_t here) {
+      if (saved == here) return;
+      throw Error("the position in the data was saved with " + std::string(what) + " " + std::to_string(saved) +
+                      ", here it is " + std::to_string(here),
+                  "resume with the data, the context and the seed that the run began with");
+    };
+    const BatchesState here = this->state();
+    same("number of windows", state.windows, here.windows);
+    same("context", state.context, here.context);
+    same("seed", state.seed, here.seed);
+    const auto last = static_cast<std::uint64_t>(std::numeric_limits<Index>::max()) / here.windows - 1;
+    if (state.window >= here.windows || state.epoch > last) {
+      throw Error("window " + std::to_string(state.window) + " of epoch " + std::to_string(state.epoch) +
+                      " is no position in " + std::to_string(here.windows) + " windows",
+                  "was the checkpoint changed by hand?");
+    }
+    position_ = static_cast<Index>(state.epoch * here.windows + state.window);
+  }
 
  private:
   static void clear(TokenBatch& batch) {
