@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 using namespace simplx;
 namespace fs = std::filesystem;
 
@@ -104,23 +106,23 @@ TEST_CASE("hostile files are refused with the reason") {
     const char* expected;
   };
   const Case cases[] = {
-      {"{", 0, "not JSON"},
-      {"[1]", 0, "no JSON object"},
-      {"{\"x\":3}", 0, "tensor 'x'"},
-      {"{" + entry("x", "F16", "[1]", "[0,2]") + "}", 2, "its dtype is F16"},
-      {"{" + entry("x", "F32", "[-1]", "[0,4]") + "}", 4, "its shape holds -1"},
-      {"{" + entry("x", "F32", "[1.5]", "[0,4]") + "}", 4, "its shape holds 1.5"},
-      {"{" + entry("x", "F32", "[4611686018427387904,4]", "[0,4]") + "}", 4, "more bytes than the file has"},
-      {"{" + entry("x", "F32", "[0,4611686018427387904]", "[0,0]") + "}", 0, "more bytes than the file has"},
+      {"{", 0, "at byte 9: the header is not JSON"},
+      {"[1]", 0, "at byte 8: the header is no JSON object"},
+      {"{\"x\":3}", 0, "at byte 15: the entry of 'x' is no object, but 3"},
+      {"{" + entry("x", "F8_E4M3", "[1]", "[0,1]") + "}", 1, "its dtype is 'F8_E4M3'"},
+      {"{" + entry("x", "F32", "[-1]", "[0,4]") + "}", 4, "its shape holds '-1'"},
+      {"{" + entry("x", "F32", "[1.5]", "[0,4]") + "}", 4, "its shape holds '1.5'"},
+      {"{" + entry("x", "F32", "[4611686018427387904,4]", "[0,4]") + "}", 4, "more bytes than can be counted"},
+      {"{" + entry("x", "F32", "[0,4611686018427387904]", "[0,0]") + "}", 0, "more bytes than can be counted"},
       {"{" + entry("x", "F32", "[0]", "[0,4]") + "}", 4, "its shape needs 0"},
       {"{" + entry("x", "F32", "[1]", "[0,8]") + "}", 4, "outside of the data"},
       {"{" + entry("x", "F32", "[1]", "[4,0]") + "}", 4, "outside of the data"},
       {"{" + entry("x", "F32", "[2]", "[0,4]") + "}", 8, "its shape needs 8"},
-      {"{" + entry("x", "F32", "[1]", "[0,4]") + "}", 8, "4 bytes at its end belong to no tensor"},
-      {"{" + entry("x", "F32", "[1]", "[4,8]") + "}", 8, "begins at data byte 4, expected 0"},
-      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("y", "F32", "[1]", "[0,4]") + "}", 8, "begins at data byte 0, expected 4"},
-      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("x", "F32", "[1]", "[4,8]") + "}", 8, "'x' stands twice"},
-      {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ entry 'a' is no text"},
+      {"{" + entry("x", "F32", "[1]", "[0,4]") + "}", 8, "the last 4 bytes belong to no tensor"},
+      {"{" + entry("x", "F32", "[1]", "[4,8]") + "}", 8, "begins at byte 4 of the data, but the tensors before it end at byte 0"},
+      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("y", "F32", "[1]", "[0,4]") + "}", 8, "begins at byte 0 of the data, but the tensors before it reach to byte 4"},
+      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("x", "F32", "[1]", "[4,8]") + "}", 8, "the name 'x' stands twice"},
+      {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ entry 'a' is no text, but 1"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.header);
@@ -131,7 +133,7 @@ TEST_CASE("hostile files are refused with the reason") {
   write_raw("{}", 0, 1ull << 60);
   CHECK(message().find("the header's length is 1152921504606846976") != std::string::npos);
   { AtomicFile file(path); file.write("abc"); file.commit(); }
-  CHECK(message().find("it has 3 bytes") != std::string::npos);
+  CHECK(message().find("at byte 3: the file ends") != std::string::npos);
   fs::remove(path);
   CHECK(message().find("cannot read") == 0);
   fs::create_directory(path);
