@@ -103,10 +103,55 @@ TEST_CASE("filling a batch moves no memory") {
   CHECK(batch.offsets.data() == offsets);
 }
 
+TEST_CASE("tokens of two and four bytes come where they lie, aligned or not") {
+  const Corpus corpus = small_corpus();
+  const auto check = [&](auto number) {
+    using T = decltype(number);
+    std::vector<std::byte> bytes(1 + 37 * sizeof(T));
+    for (std::size_t i = 0; i < 37; ++i) {
+      const T token = static_cast<T>(1000 + i);
+      std::memcpy(bytes.data() + 1 + i * sizeof(T), &token, sizeof(T));
+    }
+    Batches wide(TokenView(std::span<const std::byte>(bytes).subspan(1), sizeof(T)), corpus.training, 4, 2, 5);
+    Batches narrow(corpus, corpus.training, 4, 2, 5);
+    TokenBatch a = make_batch(2, 4), b = make_batch(2, 4);
+    for (int i = 0; i < 9; ++i) {
+      wide.next(a), narrow.next(b);
+      for (std::size_t k = 0; k < 8; ++k) {
+        REQUIRE(a.tokens[k] == 1000 + b.tokens[k]);
+        REQUIRE(a.labels[k] == 1000 + b.labels[k]);
+      }
+    }
+  };
+  check(std::uint16_t{});
+  check(std::uint32_t{});
+}
+
+TEST_CASE("the order of the windows is pinned: a run of today can be repeated tomorrow") {
+  const Corpus corpus = small_corpus();
+  Batches batches(corpus, corpus.training, 4, 7, 1);
+  TokenBatch batch = make_batch(7, 4);
+  const auto begins = [&] {
+    batches.next(batch);
+    std::vector<int> found;
+    for (int i = 0; i < 7; ++i) found.push_back(batch.tokens[static_cast<std::size_t>(4 * i)]);
+    return found;
+  };
+  CHECK(begins() == std::vector<int>{0, 12, 4, 23, 31, 8, 27});
+  CHECK(begins() == std::vector<int>{12, 0, 4, 31, 8, 23, 27});
+}
+
 TEST_CASE("text shorter than the context is refused") {
   const Corpus corpus = small_corpus();
   CHECK_THROWS_WITH_AS(Batches(corpus, corpus.training, 20, 1, 1),
-                       "the text is too short: no document has 21 bytes\n  hint: give more text, or a shorter context", Error);
+                       "the text is too short: no document has 21 tokens\n  hint: give more text, or a shorter context", Error);
+}
+
+TEST_CASE("more windows than can be ordered are refused before memory is asked for") {
+  const std::byte byte{};  // is not looked at
+  const TokenView tokens(std::span(&byte, std::size_t{1} << 34), 2);
+  CHECK_THROWS_WITH_AS(Batches(tokens, {{"a", 0, (Index{1} << 32) + 2}}, 1, 1, 1),
+                       doctest::Contains("the text is too long: 4294967297 windows"), Error);
 }
 
 TEST_SUITE_END();

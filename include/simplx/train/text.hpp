@@ -11,6 +11,7 @@
 #include <simplx/core/error.hpp>
 #include <simplx/core/shape.hpp>
 #include <simplx/core/random.hpp>
+#include <simplx/train/token_view.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -23,7 +24,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A part of the corpus: bytes [begin, end).
+/// A part of the corpus: tokens [begin, end).
 struct Document {
   std::string path;  ///< relative to the directory it was found in
   Index begin = 0, end = 0;
@@ -35,6 +36,7 @@ struct Corpus {
   std::vector<Document> training, validation;
   Index skipped = 0;  ///< files of directories that are not text
 
+  TokenView tokens() const { return TokenView(std::span(bytes)); }
   static Index size_of(const std::vector<Document>& documents) {
     Index total = 0;
     for (const Document& document : documents) total += document.end - document.begin;

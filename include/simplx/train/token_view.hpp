@@ -6,11 +6,11 @@
 
 #include <simplx/core/shape.hpp>
 
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
-#include <type_traits>
-#include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -18,15 +18,19 @@ namespace simplx::inline SIMPLX_TARGET {
 class TokenView {
  public:
   TokenView() = default;
-  template <class T>
-    requires(std::is_same_v<T, std::uint8_t> || std::is_same_v<T, std::uint16_t> || std::is_same_v<T, std::uint32_t>)
+  template <std::unsigned_integral T>
+    requires(sizeof(T) <= 4)
   explicit TokenView(std::span<const T> tokens) : TokenView(std::as_bytes(tokens), sizeof(T)) {}
   /// Little-endian numbers of so many bytes: 1, 2 or 4.
   TokenView(std::span<const std::byte> bytes, int bytes_each)
       : bytes_(bytes.data()), size_(static_cast<Index>(bytes.size()) / bytes_each), bytes_each_(bytes_each) {}
 
   Index size() const { return size_; }
-  int bytes_each() const { return bytes_each_; }
+
+  /// Tokens [begin, end) of these.
+  TokenView part(Index begin, Index end) const {
+    return {std::span(bytes_ + begin * bytes_each_, static_cast<std::size_t>((end - begin) * bytes_each_)), bytes_each_};
+  }
 
   /// Token i; one of four bytes that is no int32 is negative, which no model takes.
   std::int32_t operator[](Index i) const {
