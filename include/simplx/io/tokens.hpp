@@ -133,37 +133,50 @@ class TokenFile {
   TokenFormat format_ = TokenFormat::nanogpt;
 };
 
-/// Writes a file of tokens; it appears only when it is complete.
+/// Writes tokens that lie in several pieces to a file that somebody else commits.
 ///
 /// Errors  throws Error if there are none or too many for the format, one does not fit it, or the file cannot be written
-inline void write_tokens(const std::filesystem::path& path, TokenView tokens, TokenFormat format) {
+inline void write_tokens(AtomicFile& file, std::span<const TokenView> pieces, TokenFormat format) {
   const detail::TokenFormatInfo& info = detail::info_of(format);
   const auto refuse = [&](const std::string& reason, const std::string& hint) {
-    throw Error("cannot write " + path.string() + " as " + std::string(info.name) + ": " + reason, hint);
+    throw Error("cannot write " + file.path().string() + " as " + std::string(info.name) + ": " + reason, hint);
   };
-  if (tokens.size() == 0) refuse("there are no tokens", "give text that is not empty");
-  AtomicFile file(path);
+  Index count = 0;
+  for (const TokenView& tokens : pieces) count += tokens.size();
+  if (count == 0) refuse("there are no tokens", "give text that is not empty");
   if (info.magic != 0) {
     constexpr Index most = std::numeric_limits<std::int32_t>::max();
-    if (tokens.size() > most) refuse(std::to_string(tokens.size()) + " tokens, but its header counts to " + std::to_string(most), "write several files");
-    detail::TokenHeader header{info.magic, info.version, static_cast<std::int32_t>(tokens.size())};
+    if (count > most) {
+      refuse(std::to_string(count) + " tokens, but its header counts to " + std::to_string(most), "write several files");
+    }
+    const detail::TokenHeader header{info.magic, info.version, static_cast<std::int32_t>(count)};
     file.write(std::as_bytes(std::span(header)));
   }
-  std::array<std::byte, 1 << 16> block;  // the file is written in pieces of that size
   const auto each = static_cast<std::size_t>(info.bytes_each);
+  std::array<std::byte, 1 << 16> block;
   std::size_t filled = 0;
-  for (Index i = 0; i < tokens.size(); ++i) {
-    const auto token = static_cast<std::uint32_t>(tokens[i]);
-    if (each < 4 && token >> 8 * each != 0) {
-      refuse("token " + std::to_string(i) + " is " + std::to_string(token) + ", more than " + std::to_string(each) + " bytes hold", "choose another format");
-    }
-    std::memcpy(block.data() + filled, &token, each);
-    filled += each;
-    if (filled == block.size() || i + 1 == tokens.size()) {
-      file.write(std::span(block).first(filled));
+  for (const TokenView& tokens : pieces) {
+    for (Index i = 0; i < tokens.size(); ++i) {
+      const auto token = static_cast<std::uint32_t>(tokens[i]);
+      if (each < 4 && token >> 8 * each != 0) {
+        refuse("token " + std::to_string(token) + " is more than " + std::to_string(each) + " bytes hold", "choose a wider format");
+      }
+      std::memcpy(block.data() + filled, &token, each);
+      filled += each;
+      if (filled < block.size()) continue;
+      file.write(block);
       filled = 0;
     }
   }
+  file.write(std::span(block).first(filled));
+}
+
+/// Writes a file of tokens; it appears only when it is complete.
+///
+/// Errors  as above
+inline void write_tokens(const std::filesystem::path& path, TokenView tokens, TokenFormat format) {
+  AtomicFile file(path);
+  write_tokens(file, std::span(&tokens, 1), format);
   file.commit();
 }
 

@@ -114,6 +114,16 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
   return files;
 }
 
+/// The last tokens of each document are held out, one in so many.
+inline void hold_out_tails(const std::vector<Document>& documents, int one_in, std::vector<Document>& training,
+                           std::vector<Document>& validation) {
+  for (const Document& document : documents) {
+    const Index cut = document.end - (document.end - document.begin) / one_in;
+    training.push_back({document.path, document.begin, cut});
+    validation.push_back({document.path, cut, document.end});
+  }
+}
+
 }  // namespace detail
 
 /// Reads files and directories. Files of a directory that are not text are skipped and counted.
@@ -146,13 +156,9 @@ inline Corpus read_text(std::span<const std::filesystem::path> paths, const Text
   for (Document& document : documents) {
     (held_out(document.path, options.held_out_one_in) ? corpus.validation : corpus.training).push_back(document);
   }
-  if (corpus.training.empty() || corpus.validation.empty()) {  // few documents: hold the last tenth of each out
+  if (corpus.training.empty() || corpus.validation.empty()) {  // few documents
     corpus.training.clear(), corpus.validation.clear();
-    for (const Document& document : documents) {
-      const Index cut = document.end - (document.end - document.begin) / options.held_out_one_in;
-      corpus.training.push_back({document.path, document.begin, cut});
-      corpus.validation.push_back({document.path, cut, document.end});
-    }
+    detail::hold_out_tails(documents, options.held_out_one_in, corpus.training, corpus.validation);
   }
   return corpus;
 }

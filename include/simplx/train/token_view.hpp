@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
+#include <type_traits>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -18,9 +19,9 @@ namespace simplx::inline SIMPLX_TARGET {
 class TokenView {
  public:
   TokenView() = default;
-  template <std::unsigned_integral T>
-    requires(sizeof(T) <= 4)
-  explicit TokenView(std::span<const T> tokens) : TokenView(std::as_bytes(tokens), sizeof(T)) {}
+  template <class T>
+    requires(std::unsigned_integral<std::remove_const_t<T>> && sizeof(T) <= 4)
+  explicit TokenView(std::span<T> tokens) : TokenView(std::as_bytes(tokens), sizeof(T)) {}
   /// Little-endian numbers of so many bytes: 1, 2 or 4.
   TokenView(std::span<const std::byte> bytes, int bytes_each)
       : bytes_(bytes.data()), size_(static_cast<Index>(bytes.size()) / bytes_each), bytes_each_(bytes_each) {}
