@@ -32,7 +32,7 @@ struct TokenCorpus {
 };
 
 struct CorpusOptions {
-  TextOptions text;  ///< held_out_one_in also serves a token file that has no counterpart to hold out
+  TextOptions text = {};  ///< held_out_one_in also serves a token file that has no counterpart to hold out
   Index vocab = 256;
 };
 

@@ -45,7 +45,7 @@ struct Corpus {
 };
 
 struct TextOptions {
-  std::vector<std::string> extensions;  ///< of the files taken from directories, e.g. ".py"; empty: all text
+  std::vector<std::string> extensions = {};  ///< of the files taken from directories, e.g. ".py"; empty: all text
   int held_out_one_in = 10;             ///< documents: one in so many is held out
 };
 
