@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// \file examples/prepare.cpp
-/// Makes token files of text or code: train.bin, val.bin and meta.json, which training maps instead of reading the text,
-/// and which nanoGPT and llm.c read as well. A byte is a token; documents are held out by their paths.
+/// Makes token files of text or code: train.bin, val.bin and meta.json, which training maps instead of reading the
+/// text, and which nanoGPT and llm.c read as well. A byte is a token; documents are held out by their paths.
 ///
 ///     prepare --out data/python /usr/lib/python3.11
 
@@ -24,9 +24,12 @@ int main(int argc, char** argv) {
   app.add_option("--out", out, "Directory for train.bin, val.bin and meta.json")->type_name("DIR")->required();
   app.add_option("--format", format, "llmc: header and 16 bits a token; nanogpt: 16 bits a token; bytes: the bytes")
       ->check(CLI::IsMember({"llmc", "nanogpt", "bytes"}))->capture_default_str();
-  app.add_option("--held-out", options.held_out_one_in, "Holds out one document in so many; of few documents that part of each")
-      ->check(CLI::Range(2, 1'000'000))->capture_default_str();
-  app.add_option("--extension", options.extensions, "Takes only such files from directories, for example .py [all text]");
+  app.add_option("--held-out", options.held_out_one_in,
+                 "Holds out one document in so many; of few documents that part of each")
+      ->check(CLI::Range(2, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--extension", options.extensions,
+                 "Takes only such files from directories, for example .py [all text]");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -36,7 +39,8 @@ int main(int argc, char** argv) {
     const Corpus corpus = read_text(paths, options);
     write_corpus(out, corpus, *token_format_named(format), paths);
     const auto size = [](const std::vector<Document>& documents) {
-      return fmt::format("{} tokens of {} documents", grouped(Corpus::size_of(documents)), grouped(static_cast<Index>(documents.size())));
+      return fmt::format("{} tokens of {} documents", grouped(Corpus::size_of(documents)),
+                         grouped(static_cast<Index>(documents.size())));
     };
     fmt::print("{}", table({{"train.bin", size(corpus.training)},
                             {"val.bin", size(corpus.validation)},

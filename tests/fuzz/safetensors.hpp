@@ -23,7 +23,8 @@ inline void safetensors(std::span<const std::byte> bytes) {
         std::vector<std::byte> back = bytes_as(tensor.dtype, std::span<const double>(values));
         std::vector<double> again(values.size());
         read_values(tensor.dtype, back, std::span(again));
-        for (std::size_t i = 0; i < values.size(); ++i) require(values[i] == again[i] || (values[i] != values[i] && again[i] != again[i]));
+        const auto same = [](double a, double b) { return a == b || (a != a && b != b); };  // NaN stays NaN
+        require(std::equal(values.begin(), values.end(), again.begin(), same));
       } else {
         std::uint64_t sum = 0;
         for (const std::byte byte : tensor.bytes) sum += static_cast<std::uint64_t>(byte);

@@ -10,7 +10,8 @@ namespace fuzz {
 /// Every format, found and named: all tokens may be looked at, and a vocabulary that holds them all is enough.
 inline void tokens(std::span<const std::byte> bytes) {
   using namespace simplx;
-  const std::optional<TokenFormat> formats[] = {{}, TokenFormat::nanogpt, TokenFormat::llmc, TokenFormat::llmc_llama3, TokenFormat::bytes};
+  const std::optional<TokenFormat> formats[] = {
+      {}, TokenFormat::nanogpt, TokenFormat::llmc, TokenFormat::llmc_llama3, TokenFormat::bytes};
   for (const std::optional<TokenFormat> format : formats) {
     refuses_with_reason([&] {
       const TokenFile file = TokenFile::view(bytes, path, format);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """Writes interop.safetensors with the reference implementation: tensors of every type that simplx reads, and for those
-of two bytes their values as F64. Needs numpy, ml_dtypes and safetensors; `--check FILE` reads a file of simplx instead."""
+of two bytes their values as F64. Needs numpy, ml_dtypes, safetensors; `--check FILE` reads a file of simplx instead."""
 import os
 import sys
 
@@ -19,7 +19,8 @@ EXTREMES = {"i64": np.int64, "i32": np.int32, "i16": np.int16, "i8": np.int8,
 def tensors():
     made = {"f64": np.array([[0.1, -0.0, np.inf], [5e-324, 1e308, np.nan]]),
             "f32": np.array([[[0.1], [-1e-45]], [[3e38], [np.inf]]], dtype=np.float32),
-            "bool": np.array([True, False, True]), "scalar": np.array(7, dtype=np.int64), "empty": np.zeros((0, 3), np.float32)}
+            "bool": np.array([True, False, True]), "scalar": np.array(7, dtype=np.int64),
+            "empty": np.zeros((0, 3), np.float32)}
     for name, kind in EXTREMES.items():
         limits = np.iinfo(kind)
         made[name] = np.array([limits.min, 0, 1, limits.max], dtype=kind)
@@ -28,7 +29,8 @@ def tensors():
         made[name] = bits.view(kind)
         made[name + ".values"] = made[name].astype(np.float64)
         wide = np.concatenate([np.geomspace(1e-9, 1e5, 61), 1 + np.arange(8) / 4096, [-65519.9, 65520.0]])
-        made[name + ".wide"] = wide.astype(np.float32).astype(np.float64)  # of other numbers the way by float32 rounds twice
+        # Numbers that are floats: the way by float32, which numpy takes, would round others twice.
+        made[name + ".wide"] = wide.astype(np.float32).astype(np.float64)
         with np.errstate(over="ignore"):
             made[name + ".rounded"] = made[name + ".wide"].astype(np.float32).astype(kind)
     return made

@@ -77,12 +77,15 @@ TEST_CASE("checkpoints can be rounded to two bytes, and come back as the nearest
     CHECK(SafetensorsFile::read(path).find("embedding.weight")->dtype == type);
     load_checkpoint(path, to.tensors().parameters, to.parameters());
     const bool equal = std::ranges::equal(from.parameters(), to.parameters(), [&](float a, float b) {
-      return b == (type == Dtype::f16 ? Float16(static_cast<double>(a)).value() : Bfloat16(static_cast<double>(a)).value());
+      return b ==
+             (type == Dtype::f16 ? Float16(static_cast<double>(a)).value() : Bfloat16(static_cast<double>(a)).value());
     });
     CHECK(equal);
     CHECK(!std::ranges::equal(from.parameters(), to.parameters()));
   }
-  CHECK_THROWS_AS(save_checkpoint(path, from.tensors().parameters, std::span<const float>(from.parameters()), {}, Dtype::i32), Error);
+  CHECK_THROWS_AS(
+      save_checkpoint(path, from.tensors().parameters, std::span<const float>(from.parameters()), {}, Dtype::i32),
+      Error);
   std::filesystem::remove(path);
 }
 

@@ -13,7 +13,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-TokenCorpus open(const fs::path& path, const CorpusOptions& options = {}) { return open_corpus(std::span(&path, 1), options); }
+TokenCorpus open(const fs::path& path, const CorpusOptions& options = {}) {
+  return open_corpus(std::span(&path, 1), options);
+}
 std::string refusal(const fs::path& path, const CorpusOptions& options = {}) {
   return test::message_of([&] { open(path, options); });
 }
@@ -50,7 +52,8 @@ TEST_CASE("a prepared directory gives the batches of its text, in every format")
   const TokenCorpus direct = open(text);
   REQUIRE(direct.training.documents.size() > 20);
   REQUIRE(direct.validation.documents.size() > 0);
-  for (const TokenFormat format : {TokenFormat::nanogpt, TokenFormat::llmc, TokenFormat::llmc_llama3, TokenFormat::bytes}) {
+  for (const TokenFormat format :
+       {TokenFormat::nanogpt, TokenFormat::llmc, TokenFormat::llmc_llama3, TokenFormat::bytes}) {
     CAPTURE(name_of(format));
     const fs::path out = scratch.path / name_of(format);
     write_corpus(out, direct.text, format, std::span(&text, 1));
@@ -104,10 +107,13 @@ TEST_CASE("tokens that the model does not know, in either file, and token files 
   const std::vector<std::uint16_t> small{1, 2, 3}, large{1, 500};
   write_tokens(scratch.path / "train.bin", TokenView{std::span(small)}, TokenFormat::llmc);
   write_tokens(scratch.path / "val.bin", TokenView{std::span(large)}, TokenFormat::llmc);
-  CHECK(refusal(scratch.path).find("token 1 of " + (scratch.path / "val.bin").string() + " is 500, but the model knows 256 tokens") == 0);
+  CHECK(refusal(scratch.path)
+            .find("token 1 of " + (scratch.path / "val.bin").string() + " is 500, but the model knows 256 tokens") ==
+        0);
   CHECK(refusal(scratch.path, {.vocab = 501}) == "no error");
   const fs::path paths[] = {scratch.write("a.txt", "some text"), scratch.path / "train.bin"};
-  CHECK(test::message_of([&] { open_corpus(paths); }).find("the token file " + paths[1].string() + " among 2 paths") == 0);
+  CHECK(test::message_of([&] { open_corpus(paths); }).find("the token file " + paths[1].string() + " among 2 paths") ==
+        0);
   CHECK(refusal(scratch.path / "a.txt", {.vocab = 100}).find("token 0 of " + paths[0].string() + " is 115") == 0);
   CHECK(refusal(scratch.path / "missing.bin").find("cannot read ") == 0);
 }
@@ -147,7 +153,9 @@ TEST_CASE("preparing fails without touching what was there") {
   for (const char* name : {"train.bin", "val.bin", "meta.json"}) CHECK(Scratch::read(out / name) == "good");
   CHECK(std::distance(fs::directory_iterator(out), {}) == 3);
   scratch.write("file", "");
-  CHECK(test::message_of([&] { write_corpus(scratch.path / "file", corpus, TokenFormat::llmc, {}); }).find("cannot create the directory") == 0);
+  CHECK(test::message_of([&] {
+          write_corpus(scratch.path / "file", corpus, TokenFormat::llmc, {});
+        }).find("cannot create the directory") == 0);
 }
 
 TEST_SUITE_END();

@@ -52,7 +52,10 @@ TEST_CASE("floating point of all widths is read as float and as double, aligned 
     const auto shifted = std::span<const std::byte>(bytes).subspan(1);
     const auto wide = values_of<double>(type, shifted);
     const auto narrow = values_of<float>(type, shifted);
-    const double precision = type == Dtype::f64 ? 0 : type == Dtype::f32 ? 0x1p-24 : type == Dtype::f16 ? 0x1p-9 : 0x1p-8;
+    const double precision = type == Dtype::f64   ? 0
+                             : type == Dtype::f32 ? 0x1p-24
+                             : type == Dtype::f16 ? 0x1p-9
+                                                  : 0x1p-8;
     for (std::size_t i = 0; i < values.size(); ++i) {
       CHECK(narrow[i] == static_cast<float>(wide[i]));
       CHECK(std::signbit(wide[i]) == std::signbit(values[i]));
@@ -81,7 +84,8 @@ TEST_CASE("whole numbers must fit") {
 TEST_CASE("a BOOL is 0 or 1") {
   const std::byte bytes[] = {std::byte{0}, std::byte{1}, std::byte{2}};
   CHECK(values_of<std::uint8_t>(Dtype::boolean, std::span(bytes).first(2)) == std::vector<std::uint8_t>{0, 1});
-  CHECK_THROWS_WITH_AS(values_of<std::uint8_t>(Dtype::boolean, bytes), "number 2 of BOOL is 2, which does not fit", Error);
+  CHECK_THROWS_WITH_AS(values_of<std::uint8_t>(Dtype::boolean, bytes), "number 2 of BOOL is 2, which does not fit",
+                       Error);
   CHECK(values_of<std::uint8_t>(Dtype::u8, bytes)[2] == 2);
 }
 
@@ -89,8 +93,10 @@ TEST_CASE("floating point is no whole number, nor the other way, and bytes must 
   std::byte bytes[4] = {};
   std::vector<float> floats(1);
   std::vector<std::int32_t> numbers(1);
-  CHECK_THROWS_WITH_AS(read_values(Dtype::i32, bytes, std::span(floats)), "numbers of I32 are not floating point", Error);
-  CHECK_THROWS_WITH_AS(read_values(Dtype::f32, bytes, std::span(numbers)), "numbers of F32 are not whole numbers", Error);
+  CHECK_THROWS_WITH_AS(read_values(Dtype::i32, bytes, std::span(floats)), "numbers of I32 are not floating point",
+                       Error);
+  CHECK_THROWS_WITH_AS(read_values(Dtype::f32, bytes, std::span(numbers)), "numbers of F32 are not whole numbers",
+                       Error);
   CHECK_THROWS_WITH_AS(read_values(Dtype::bf16, bytes, std::span(floats)), "4 bytes are not 1 numbers of BF16", Error);
   CHECK_THROWS_AS(bytes_as(Dtype::i32, std::span<const float>(floats)), Error);
 }

@@ -41,7 +41,8 @@ void check_format(int exponent_bits, int mantissa_bits) {
                                           : value != expected || std::signbit(value) != std::signbit(expected);
     wrong_ways_back += Half(value).bits != bits;
     if (magnitude == infinity) continue;
-    const double next = meaning<Half>(bits + 1, exponent_bits, mantissa_bits), middle = expected + (next - expected) / 2;
+    const double next = meaning<Half>(bits + 1, exponent_bits, mantissa_bits),
+                 middle = expected + (next - expected) / 2;
     wrong_roundings += Half(middle).bits != bits + (bits & 1);  // a tie goes to the even one
     wrong_roundings += Half(std::nextafter(middle, expected)).bits != bits;
     wrong_roundings += Half(std::nextafter(middle, next)).bits != bits + 1;
@@ -83,6 +84,7 @@ TEST_CASE("float16 is the compiler's") {
 }
 #endif
 
-static_assert(Bfloat16(1.5).bits == 0x3fc0 && static_cast<float>(Float16(-0.25)) == -0.25f);  // in constant evaluation too
+static_assert(Bfloat16(1.5).bits == 0x3fc0 &&
+              static_cast<float>(Float16(-0.25)) == -0.25f);  // in constant evaluation too
 
 TEST_SUITE_END();

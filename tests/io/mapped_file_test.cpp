@@ -62,7 +62,8 @@ TEST_CASE("what is no file is refused with its path and the reason, and without 
   test::Scratch scratch;
   const auto message = [](const std::filesystem::path& path) { return test::message_of([&] { MappedFile{path}; }); };
   const std::string hint = "\n  hint: check that it is a file and may be read";
-  CHECK(message(scratch.path / "nowhere") == "cannot read " + (scratch.path / "nowhere").string() + ": No such file or directory" + hint);
+  CHECK(message(scratch.path / "nowhere") ==
+        "cannot read " + (scratch.path / "nowhere").string() + ": No such file or directory" + hint);
   CHECK(message(scratch.path) == "cannot read " + scratch.path.string() + ": Is a directory" + hint);
   const std::string pipe = (scratch.path / "pipe").string();
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);

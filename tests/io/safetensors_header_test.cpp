@@ -61,9 +61,11 @@ TEST_CASE("what is wrong is refused where it stands") {
       {"{\"__metadata__\":{\"a\":{}}}", at(22, "__metadata__ entry 'a' is no text, but an object")},
       {"{\"__metadata__\":{\"a\":\"\",\"a\":\"\"}}", at(27, "__metadata__: the name 'a' stands twice")},
       {"{\"__metadata__\":{},\"__metadata__\":{}}", at(33, "the name '__metadata__' stands twice")},
-      {entry(type + "," + shape), at(6 + 26, "tensor 'x': its entry must hold dtype, shape and data_offsets, and nothing else")},
+      {entry(type + "," + shape),
+       at(6 + 26, "tensor 'x': its entry must hold dtype, shape and data_offsets, and nothing else")},
       {entry(type + "," + type), at(6 + 21, "tensor 'x': the name 'dtype' stands twice")},
-      {entry(type + ",\"size\":1"), at(6 + 20, "tensor 'x': its entry must hold dtype, shape and data_offsets, and nothing else")},
+      {entry(type + ",\"size\":1"),
+       at(6 + 20, "tensor 'x': its entry must hold dtype, shape and data_offsets, and nothing else")},
       {entry("\"dtype\":32 "), at(6 + 11, "tensor 'x': its dtype is '32'")},
       {entry("\"shape\":3 "), at(6 + 10, "tensor 'x': its shape is '3'")},
       {entry("\"shape\":[[1]]"), at(6 + 10, "tensor 'x': its shape holds 'a list'")},
@@ -83,7 +85,8 @@ TEST_CASE("what is wrong is refused where it stands") {
 }
 
 TEST_CASE("neither depth nor length of a hostile text costs more than its reading") {
-  CHECK(refusal("{\"x\":{\"shape\":" + std::string(5'000'000, '[')).find("its shape holds 'a list'") != std::string::npos);
+  CHECK(refusal("{\"x\":{\"shape\":" + std::string(5'000'000, '[')).find("its shape holds 'a list'") !=
+        std::string::npos);
   std::string deep = "{\"x\":";
   for (int i = 0; i < 100'000; ++i) deep += "{\"x\":";
   CHECK(refusal(deep).find("its entry must hold") != std::string::npos);

@@ -77,7 +77,8 @@ TEST_CASE("a file of the reference implementation has its values, and is written
   for (const std::string name : {"f16", "bf16"}) {
     CAPTURE(name);
     const auto values = numbers(name, 0.0), expected = numbers(name + ".values", 0.0);
-    const bool same = std::ranges::equal(values, expected, [](double a, double b) { return a == b || (a != a && b != b); });
+    const bool same =
+        std::ranges::equal(values, expected, [](double a, double b) { return a == b || (a != a && b != b); });
     CHECK(same);
     CHECK(values.size() == 129);
     const auto rounded = bytes_as(file.find(name)->dtype, std::span<const double>(numbers(name + ".wide", 0.0)));
@@ -180,9 +181,12 @@ TEST_CASE("hostile files are refused with the reason") {
       {"{" + entry("x", "F32", "[1]", "[4,0]") + "}", 4, "outside of the data"},
       {"{" + entry("x", "F32", "[2]", "[0,4]") + "}", 8, "its shape needs 8"},
       {"{" + entry("x", "F32", "[1]", "[0,4]") + "}", 8, "the last 4 bytes belong to no tensor"},
-      {"{" + entry("x", "F32", "[1]", "[4,8]") + "}", 8, "begins at byte 4 of the data, but the tensors before it end at byte 0"},
-      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("y", "F32", "[1]", "[0,4]") + "}", 8, "begins at byte 0 of the data, but the tensors before it reach to byte 4"},
-      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("x", "F32", "[1]", "[4,8]") + "}", 8, "the name 'x' stands twice"},
+      {"{" + entry("x", "F32", "[1]", "[4,8]") + "}", 8,
+       "begins at byte 4 of the data, but the tensors before it end at byte 0"},
+      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("y", "F32", "[1]", "[0,4]") + "}", 8,
+       "begins at byte 0 of the data, but the tensors before it reach to byte 4"},
+      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("x", "F32", "[1]", "[4,8]") + "}", 8,
+       "the name 'x' stands twice"},
       {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ entry 'a' is no text, but 1"},
   };
   for (const Case& c : cases) {

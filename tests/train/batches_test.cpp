@@ -62,7 +62,8 @@ TEST_CASE("a saved position gives the batches that would have come, over the end
     TokenBatch a = make_batch(2, 4), b = make_batch(2, 4);
     for (int i = 0; i < handed_out; ++i) one.next(a);
     const BatchesState state = one.state();
-    CHECK(state == BatchesState{static_cast<std::uint64_t>(handed_out * 2 / 7), static_cast<std::uint64_t>(handed_out * 2 % 7), 7, 4, 5});
+    CHECK(state == BatchesState{static_cast<std::uint64_t>(handed_out * 2 / 7),
+                                static_cast<std::uint64_t>(handed_out * 2 % 7), 7, 4, 5});
     for (int i = 0; i < 6; ++i) other.next(b);  // somewhere else, in the shuffle of another epoch
     other.restore(state);
     CHECK(other.state() == state);
@@ -144,7 +145,8 @@ TEST_CASE("the order of the windows is pinned: a run of today can be repeated to
 TEST_CASE("text shorter than the context is refused") {
   const Corpus corpus = small_corpus();
   CHECK_THROWS_WITH_AS(Batches(corpus, corpus.training, 20, 1, 1),
-                       "the text is too short: no document has 21 tokens\n  hint: give more text, or a shorter context", Error);
+                       "the text is too short: no document has 21 tokens\n  hint: give more text, or a shorter context",
+                       Error);
 }
 
 TEST_CASE("more windows than can be ordered are refused before memory is asked for") {

@@ -80,7 +80,8 @@ inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vec
 
 /// Reads the tensors of a flat buffer; any floating-point type is converted.
 ///
-/// Errors  throws Error with a table of every missing, unexpected, mis-shaped or mis-typed tensor; then nothing has changed
+/// Errors  throws Error with a table of every missing, unexpected, mis-shaped or mis-typed tensor; then nothing has
+///         changed
 template <class S>
 Metadata load_checkpoint(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
                          std::span<S> buffer) {

@@ -65,7 +65,9 @@ inline PreparedFile prepared(const std::filesystem::path& path) {
       Index end = 0;
       for (const auto& document : part.at("documents")) {
         const Index begin = end, tokens = document.at(1).get<Index>();
-        if (tokens < 0 || tokens > std::numeric_limits<Index>::max() - end) refuse("a document of " + std::to_string(tokens) + " tokens");
+        if (tokens < 0 || tokens > std::numeric_limits<Index>::max() - end) {
+          refuse("a document of " + std::to_string(tokens) + " tokens");
+        }
         end += tokens;
         file.documents.push_back({document.at(0).get<std::string>(), begin, end});
       }
@@ -84,8 +86,8 @@ inline TokenDocuments open_tokens(const std::filesystem::path& path, Index vocab
   check_vocabulary(tokens, vocab, path.string());
   if (known.documents.empty()) known.documents.push_back({path.filename().string(), 0, tokens.size()});
   if (known.documents.back().end != tokens.size()) {
-    throw Error(path.string() + " has " + std::to_string(tokens.size()) + " tokens, but the documents in its meta.json have " +
-                    std::to_string(known.documents.back().end),
+    throw Error(path.string() + " has " + std::to_string(tokens.size()) +
+                    " tokens, but the documents in its meta.json have " + std::to_string(known.documents.back().end),
                 "prepare the directory again with tools/prepare");
   }
   return {tokens, std::move(known.documents)};
@@ -139,8 +141,8 @@ inline TokenCorpus open_corpus(std::span<const std::filesystem::path> paths, con
     return corpus;
   }
   corpus.validation.tokens = corpus.training.tokens;
-  detail::hold_out_tails(std::exchange(corpus.training.documents, {}), options.text.held_out_one_in, corpus.training.documents,
-                         corpus.validation.documents);
+  detail::hold_out_tails(std::exchange(corpus.training.documents, {}), options.text.held_out_one_in,
+                         corpus.training.documents, corpus.validation.documents);
   return corpus;
 }
 
@@ -164,11 +166,13 @@ inline void write_corpus(const std::filesystem::path& folder, const Corpus& corp
       list.push_back({document.path, document.end - document.begin});
     }
     write_tokens(file, pieces, format);
-    meta["files"].push_back({{"name", file.path().filename().string()}, {"tokens", Corpus::size_of(documents)}, {"documents", list}});
+    meta["files"].push_back(
+        {{"name", file.path().filename().string()}, {"tokens", Corpus::size_of(documents)}, {"documents", list}});
   };
   add(training, corpus.training);
   add(validation, corpus.validation);
-  description.write(meta.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");  // paths need not be UTF-8
+  const auto bad_bytes = nlohmann::ordered_json::error_handler_t::replace;  // of paths, which need not be UTF-8
+  description.write(meta.dump(1, ' ', false, bad_bytes) + "\n");
   training.commit(), validation.commit(), description.commit();
 }
 

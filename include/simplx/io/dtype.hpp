@@ -31,8 +31,9 @@ struct DtypeInfo {
   std::string_view name;
   Index bytes;
 };
-inline constexpr DtypeInfo dtypes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8}, {"I32", 4}, {"I16", 2},
-                                       {"I8", 1},  {"U64", 8}, {"U32", 4}, {"U16", 2},  {"U8", 1},  {"BOOL", 1}};
+inline constexpr DtypeInfo dtypes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                                       {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U64", 8},  {"U32", 4},
+                                       {"U16", 2}, {"U8", 1},  {"BOOL", 1}};
 
 /// f(T{}) for the type T of the numbers; BOOL is read as U8, as a byte of 2 is no bool.
 template <class F>
@@ -77,7 +78,7 @@ inline constexpr Dtype dtype_of = [] {
   } else if constexpr (std::same_as<T, Bfloat16>) {
     return Dtype::bf16;
   } else {
-    static_assert((std::floating_point<T> || std::integral<T>) && sizeof(T) <= 8, "simplx: files keep numbers of at most 8 bytes");
+    static_assert(sizeof(T) <= 8 && (std::floating_point<T> || std::integral<T>), "simplx: no type of numbers in files");
     constexpr Dtype first = std::floating_point<T> ? Dtype::f64 : std::signed_integral<T> ? Dtype::i64 : Dtype::u64;
     return static_cast<Dtype>(static_cast<int>(first) + 3 - (std::bit_width(sizeof(T)) - 1));
   }
@@ -89,7 +90,8 @@ inline constexpr Dtype dtype_of = [] {
 /// Errors  throws Error for a type of the other kind, and with the place of a whole number that does not fit
 template <class T>
 void read_values(Dtype type, std::span<const std::byte> bytes, std::span<T> values) {
-  static_assert(std::floating_point<T> || (std::integral<T> && !std::same_as<T, bool>), "simplx: read BOOL as std::uint8_t");
+  static_assert(std::floating_point<T> || (std::integral<T> && !std::same_as<T, bool>),
+                "simplx: read BOOL as std::uint8_t");
   if (bytes.size() != values.size() * static_cast<std::size_t>(bytes_of(type))) {
     throw Error(std::to_string(bytes.size()) + " bytes are not " + std::to_string(values.size()) + " numbers of " +
                 std::string(name_of(type)));
@@ -106,8 +108,8 @@ void read_values(Dtype type, std::span<const std::byte> bytes, std::span<T> valu
         values[i] = static_cast<T>(stored);
       } else if constexpr (std::integral<T> && std::integral<Stored>) {
         if (!std::in_range<T>(stored) || (type == Dtype::boolean && stored > 1)) {
-          throw Error("number " + std::to_string(i) + " of " + std::string(name_of(type)) + " is " + std::to_string(stored) +
-                      ", which does not fit");
+          throw Error("number " + std::to_string(i) + " of " + std::string(name_of(type)) + " is " +
+                      std::to_string(stored) + ", which does not fit");
         }
         values[i] = static_cast<T>(stored);
       }

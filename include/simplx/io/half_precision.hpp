@@ -4,8 +4,8 @@
 /// \file simplx/io/half_precision.hpp
 /// Float16 and Bfloat16: numbers of two bytes as files keep them. Nothing is computed in them.
 ///
-///     Float16   sign, 5 bits of exponent, 10 of mantissa    (-1)^s 2^(e - 15) (1 + m / 2^10),  IEEE 754 binary16
-///     Bfloat16  sign, 8 bits of exponent, 7 of mantissa     (-1)^s 2^(e - 127) (1 + m / 2^7),  the upper half of a float
+///     Float16   sign, 5 bits of exponent, 10 of mantissa    (-1)^s 2^(e - 15) (1 + m / 2^10): IEEE 754 binary16
+///     Bfloat16  sign, 8 bits of exponent, 7 of mantissa     (-1)^s 2^(e - 127) (1 + m / 2^7): half of a float
 ///
 /// Every one of them is a float exactly. The way back rounds to nearest, ties to even, from double: by way of float
 /// it would round twice. NaN stays NaN, with its sign and the upper bits of its payload; too large becomes infinite.
@@ -53,7 +53,7 @@ struct Float16 {
   constexpr Float16() = default;
   explicit constexpr Float16(double value) : bits(detail::nearest_bits<5, 10>(value)) {}
   constexpr float value() const {
-    const std::uint32_t sign = static_cast<std::uint32_t>(bits >> 15) << 31, exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    const std::uint32_t word = bits, sign = word >> 15 << 31, exponent = word >> 10 & 31, mantissa = word & 1023;
     if (exponent == 0) {  // zero and subnormal numbers: multiples of 2^-24
       const float value = static_cast<float>(mantissa) * 0x1p-24f;
       return sign ? -value : value;

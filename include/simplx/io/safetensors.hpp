@@ -8,8 +8,8 @@
 ///     header                JSON: name -> {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__": texts
 ///     data                  the tensors' bytes, offsets counted from here
 ///
-/// The reader copies no data and trusts nothing: what is not exactly this, without overlap and without holes, is refused
-/// with path, byte, tensor and reason.
+/// The reader copies no data and trusts nothing: what is not exactly this, without overlap and without holes, is
+/// refused with path, byte, tensor and reason.
 
 #include <simplx/io/dtype.hpp>
 #include <simplx/io/file.hpp>
@@ -61,14 +61,18 @@ inline void write_safetensors(const std::filesystem::path& path, std::span<const
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::set<std::string> taken{"__metadata__"};
   std::vector<Tensor> ordered(tensors.begin(), tensors.end());
-  std::stable_sort(ordered.begin(), ordered.end(), [](const Tensor& a, const Tensor& b) { return bytes_of(a.dtype) > bytes_of(b.dtype); });
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const Tensor& a, const Tensor& b) { return bytes_of(a.dtype) > bytes_of(b.dtype); });
   Index offset = 0;
   for (const Tensor& tensor : ordered) {
     if (!taken.insert(tensor.name).second) {
       throw Error("the name of tensor " + tensor.name + " is taken in " + path.string(), "give every tensor its own name");
     }
     const std::optional<Index> size = detail::bytes_needed(tensor);
-    if (!size) throw Error("tensor " + tensor.name + " has an impossible shape", "extents are from 0, and their product fits 63 bits");
+    if (!size) {
+      throw Error("tensor " + tensor.name + " has an impossible shape",
+                  "extents are from 0, and their product fits 63 bits");
+    }
     if (*size != static_cast<Index>(tensor.bytes.size())) {
       throw Error("tensor " + tensor.name + " has " + std::to_string(tensor.bytes.size()) + " bytes, its shape needs " +
                       std::to_string(*size),
@@ -121,15 +125,18 @@ class SafetensorsFile {
   static constexpr std::uint64_t longest_header = 100'000'000;  // as the reference implementation has it
 
   SafetensorsFile(std::span<const std::byte> bytes, const std::string& path) {
-    const auto refuse = [&](std::uint64_t at, const std::string& reason) { detail::refuse_safetensors(path, at, reason); };
+    const auto refuse = [&](std::uint64_t at, const std::string& reason) {
+      detail::refuse_safetensors(path, at, reason);
+    };
     std::uint64_t length = 0;
     if (bytes.size() < sizeof length) refuse(bytes.size(), "the file ends, too short for a header's length");
     std::memcpy(&length, bytes.data(), sizeof length);
     if (length > longest_header || length > bytes.size() - sizeof length) {
-      refuse(0, "the header's length is " + std::to_string(length) + ", but the file has " + std::to_string(bytes.size()) +
-                    " bytes and headers at most " + std::to_string(longest_header));
+      refuse(0, "the header's length is " + std::to_string(length) + ", but the file has " +
+                    std::to_string(bytes.size()) + " bytes and headers at most " + std::to_string(longest_header));
     }
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof length, static_cast<std::size_t>(length));
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof length,
+                                static_cast<std::size_t>(length));
     detail::SafetensorsHeader header = detail::read_safetensors_header(text, path, sizeof length);
     const std::span<const std::byte> data = bytes.subspan(sizeof length + text.size());
     metadata_ = std::move(header.metadata);
@@ -171,7 +178,8 @@ class SafetensorsFile {
           std::to_string(data.size()) + " bytes");
     }
     if (end - begin != static_cast<std::uint64_t>(*needed)) {
-      bad("its data_offsets span " + std::to_string(end - begin) + " bytes, its shape needs " + std::to_string(*needed));
+      bad("its data_offsets span " + std::to_string(end - begin) + " bytes, its shape needs " +
+          std::to_string(*needed));
     }
     tensor.bytes = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(*needed));
     return tensor;

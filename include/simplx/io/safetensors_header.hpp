@@ -4,7 +4,8 @@
 /// \file simplx/io/safetensors_header.hpp
 /// The header of a safetensors file, read as a stream of JSON events by a reader that knows what may come next:
 ///
-///     { "__metadata__": {text: text, ...},   name: {"dtype": text, "shape": [n, ...], "data_offsets": [begin, end]}, ... }
+///     { "__metadata__": {text: text, ...},
+///       name: {"dtype": text, "shape": [n, ...], "data_offsets": [begin, end]}, ... }
 ///
 /// Nothing is built that is not of this form, so neither depth nor repetition can cost more than the header's length.
 /// Offsets in refusals are bytes of the file, just behind what is wrong.
@@ -97,7 +98,9 @@ class HeaderEvents {
   bool key(std::string& text) {
     const bool metadata = in_ == In::metadata;
     std::set<std::string>& names = in_ == In::header ? names_ : metadata ? metadata_keys_ : seen_;
-    if (!names.insert(text).second) refuse((metadata ? "__metadata__: " : of_tensor()) + "the name " + shown(text) + " stands twice");
+    if (!names.insert(text).second) {
+      refuse((metadata ? "__metadata__: " : of_tensor()) + "the name " + shown(text) + " stands twice");
+    }
     if (in_ == In::tensor && text != "dtype" && text != "shape" && text != "data_offsets") incomplete();
     key_ = text;
     return true;
@@ -153,7 +156,9 @@ class HeaderEvents {
   }
   std::uint64_t here() const { return offset_ + static_cast<std::uint64_t>(reached_ - begin_); }
   [[noreturn]] void refuse(const std::string& reason) const { refuse_safetensors(path_, here(), reason); }
-  std::string of_tensor() const { return in_ == In::header ? "" : "tensor " + shown(header_.entries.back().name) + ": "; }
+  std::string of_tensor() const {
+    return in_ == In::header ? "" : "tensor " + shown(header_.entries.back().name) + ": ";
+  }
   [[noreturn]] void incomplete() const {
     refuse(of_tensor() + "its entry must hold dtype, shape and data_offsets, and nothing else");
   }
@@ -184,9 +189,12 @@ class HeaderEvents {
 /// Errors  throws Error with path, byte and reason for the first thing that is not of the form
 inline SafetensorsHeader read_safetensors_header(std::string_view text, const std::string& path, std::uint64_t offset) {
   SafetensorsHeader header;
-  if (!text.starts_with('{')) refuse_safetensors(path, offset, "the header is no JSON object: it does not begin with {");
-  // The JSON reader would stop at a zero byte and take what follows for nothing.
-  if (const std::size_t zero = text.find('\0'); zero != text.npos) refuse_safetensors(path, offset + zero, "the header is not JSON: a zero byte");
+  if (!text.starts_with('{')) {
+    refuse_safetensors(path, offset, "the header is no JSON object: it does not begin with {");
+  }
+  if (const std::size_t zero = text.find('\0'); zero != text.npos) {  // where the JSON reader would stop, satisfied
+    refuse_safetensors(path, offset + zero, "the header is not JSON: a zero byte");
+  }
   HeaderEvents events(header, path, text.data(), offset);
   const ReadCharacters begin{text.data(), events.reached()}, end{text.data() + text.size(), events.reached()};
   nlohmann::json::sax_parse(begin, end, &events);

@@ -58,8 +58,9 @@ constexpr std::optional<TokenFormat> token_format_named(std::string_view name) {
 inline void check_vocabulary(TokenView tokens, Index vocab, const std::string& path) {
   for (Index i = 0; i < tokens.size(); ++i) {
     if (tokens[i] >= 0 && tokens[i] < vocab) continue;
-    throw Error("token " + std::to_string(i) + " of " + path + " is " + std::to_string(static_cast<std::uint32_t>(tokens[i])) +
-                    ", but the model knows " + std::to_string(vocab) + " tokens",
+    throw Error("token " + std::to_string(i) + " of " + path + " is " +
+                    std::to_string(static_cast<std::uint32_t>(tokens[i])) + ", but the model knows " +
+                    std::to_string(vocab) + " tokens",
                 "choose a model with a larger vocabulary, or the tokens of this one's tokenizer");
   }
 }
@@ -67,7 +68,7 @@ inline void check_vocabulary(TokenView tokens, Index vocab, const std::string& p
 /// A file of tokens that has been checked; the tokens stay where they are.
 class TokenFile {
  public:
-  /// Finds the format by the magic number; without one the file is nanoGPT's. Bytes look like nothing: they must be named.
+  /// Finds the format by the magic number; without one the file is nanoGPT's. Bytes look like nothing and are named.
   ///
   /// Errors  throws Error with path, byte and reason: no file, another version, another number of tokens than the
   ///         header says, half a token at the end, no tokens
@@ -78,7 +79,8 @@ class TokenFile {
     return checked;
   }
   /// A file that is in memory already; the bytes belong to somebody else. `path` is what refusals call it.
-  static TokenFile view(std::span<const std::byte> bytes, const std::string& path, std::optional<TokenFormat> format = {}) {
+  static TokenFile view(std::span<const std::byte> bytes, const std::string& path,
+                        std::optional<TokenFormat> format = {}) {
     return {bytes, path, format};
   }
 
@@ -95,14 +97,17 @@ class TokenFile {
     const std::string named = "a file of " + std::string(info.name);
     if (info.magic != 0) {
       detail::TokenHeader header;
-      if (bytes.size() < sizeof header) refuse(bytes.size(), named + " ends in its header of 1024 bytes", "was it written completely?");
+      if (bytes.size() < sizeof header) {
+        refuse(bytes.size(), named + " ends in its header of 1024 bytes", "was it written completely?");
+      }
       std::memcpy(&header, bytes.data(), sizeof header);
       bytes = bytes.subspan(sizeof header);
       if (header[0] != info.magic) {
-        refuse(0, named + " begins with " + std::to_string(info.magic) + ", not with " + std::to_string(header[0]), "name another format");
+        refuse(0, named + " begins with " + std::to_string(info.magic) + ", not with " + std::to_string(header[0]),
+               "name another format");
       }
       if (header[1] != info.version) {
-        refuse(4, named + " of version " + std::to_string(header[1]) + "; only version " + std::to_string(info.version) + " can be read",
+        refuse(4, named + " of version " + std::to_string(header[1]) + ", not " + std::to_string(info.version),
                "prepare the tokens again with a present llm.c or tools/prepare");
       }
       const Index size = static_cast<Index>(bytes.size());
@@ -113,7 +118,8 @@ class TokenFile {
       }
     }
     if (bytes.size() % static_cast<std::size_t>(info.bytes_each) != 0) {
-      refuse(bytes.size() - 1, named + " has tokens of two bytes, and an odd number of bytes", "is it text? then name the format bytes");
+      refuse(bytes.size() - 1, named + " has tokens of two bytes, and an odd number of bytes",
+             "is it text? then name the format bytes");
     }
     if (bytes.empty()) refuse(0, "there are no tokens in it", "prepare it from text that is not empty");
     tokens_ = TokenView(bytes, info.bytes_each);
@@ -135,7 +141,7 @@ class TokenFile {
 
 /// Writes tokens that lie in several pieces to a file that somebody else commits.
 ///
-/// Errors  throws Error if there are none or too many for the format, one does not fit it, or the file cannot be written
+/// Errors  throws Error if there are none or too many for the format, one does not fit it, or writing fails
 inline void write_tokens(AtomicFile& file, std::span<const TokenView> pieces, TokenFormat format) {
   const detail::TokenFormatInfo& info = detail::info_of(format);
   const auto refuse = [&](const std::string& reason, const std::string& hint) {
@@ -147,7 +153,8 @@ inline void write_tokens(AtomicFile& file, std::span<const TokenView> pieces, To
   if (info.magic != 0) {
     constexpr Index most = std::numeric_limits<std::int32_t>::max();
     if (count > most) {
-      refuse(std::to_string(count) + " tokens, but its header counts to " + std::to_string(most), "write several files");
+      refuse(std::to_string(count) + " tokens, but its header counts to " + std::to_string(most),
+             "write several files");
     }
     const detail::TokenHeader header{info.magic, info.version, static_cast<std::int32_t>(count)};
     file.write(std::as_bytes(std::span(header)));
@@ -159,7 +166,8 @@ inline void write_tokens(AtomicFile& file, std::span<const TokenView> pieces, To
     for (Index i = 0; i < tokens.size(); ++i) {
       const auto token = static_cast<std::uint32_t>(tokens[i]);
       if (each < 4 && token >> 8 * each != 0) {
-        refuse("token " + std::to_string(token) + " is more than " + std::to_string(each) + " bytes hold", "choose a wider format");
+        refuse("token " + std::to_string(token) + " is more than " + std::to_string(each) + " bytes hold",
+               "choose a wider format");
       }
       std::memcpy(block.data() + filled, &token, each);
       filled += each;

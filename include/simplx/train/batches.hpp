@@ -54,11 +54,13 @@ class Batches {
                   "give more text, or a shorter context");
     }
     if (windows_ > Index{1} << 32) {
-      throw Error("the text is too long: " + std::to_string(windows_) + " windows", "choose a longer context, or a part of the text");
+      throw Error("the text is too long: " + std::to_string(windows_) + " windows",
+                  "choose a longer context, or a part of the text");
     }
     order_.resize(static_cast<std::size_t>(windows_));
   }
-  Batches(const Corpus& corpus, const std::vector<Document>& documents, Index context, Index sequences, std::uint64_t seed)
+  Batches(const Corpus& corpus, const std::vector<Document>& documents, Index context, Index sequences,
+          std::uint64_t seed)
       : Batches(corpus.tokens(), documents, context, sequences, seed) {}
 
   Index windows() const { return windows_; }

@@ -30,7 +30,8 @@ class TokenView {
 
   /// Tokens [begin, end) of these.
   TokenView part(Index begin, Index end) const {
-    return {std::span(bytes_ + begin * bytes_each_, static_cast<std::size_t>((end - begin) * bytes_each_)), bytes_each_};
+    return {std::span(bytes_ + begin * bytes_each_, static_cast<std::size_t>((end - begin) * bytes_each_)),
+            bytes_each_};
   }
 
   /// Token i; one of four bytes that is no int32 is negative, which no model takes.
