@@ -40,8 +40,10 @@ parity::Model find_model(const std::string& name) {
 
 std::string spelt(const std::vector<Index>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-std::span<const std::int32_t> integers(const Tensor& tensor) {
-  return {reinterpret_cast<const std::int32_t*>(tensor.bytes.data()), static_cast<std::size_t>(tensor.elements())};
+std::vector<std::int32_t> integers(const Tensor& tensor) {
+  std::vector<std::int32_t> values(static_cast<std::size_t>(tensor.elements()));
+  read_values(tensor.dtype, tensor.bytes, std::span(values));
+  return values;
 }
 
 /// What is wrong with the tokens and targets, one complaint a line.
@@ -66,7 +68,7 @@ std::vector<std::string> faults_of_text(const SafetensorsFile& file) {
     faults.push_back(
         fmt::format("mis-shaped: targets is {}, but tokens is {}", spelt(targets->shape), spelt(tokens->shape)));
   }
-  const auto outside = [&](const char* name, std::span<const std::int32_t> values, std::int32_t besides) {
+  const auto outside = [&](const char* name, const std::vector<std::int32_t>& values, std::int32_t besides) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       if ((values[i] >= 0 && values[i] < PARITY_VOCAB) || values[i] == besides) continue;
       faults.push_back(fmt::format("out of range: {} holds {} at place {}, not one of 0 to {}{}", name, values[i], i,

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 using namespace simplx;
 namespace fs = std::filesystem;
 
@@ -63,6 +65,68 @@ TEST_CASE("the bytes of a file are those of the format") {
   CHECK(back.find("c") == nullptr);
 }
 
+TEST_CASE("a file of the reference implementation has its values, and is written again to the byte") {
+  const fs::path golden = fs::path(SIMPLX_GOLDEN_DIR) / "interop.safetensors";  // by make_interop.py
+  const SafetensorsFile file = SafetensorsFile::read(golden);
+  const auto numbers = [&](const std::string& name, auto number) {
+    const Tensor& tensor = *file.find(name);
+    std::vector<decltype(number)> values(static_cast<std::size_t>(tensor.elements()));
+    read_values(tensor.dtype, tensor.bytes, std::span(values));
+    return values;
+  };
+  for (const std::string name : {"f16", "bf16"}) {
+    CAPTURE(name);
+    const auto values = numbers(name, 0.0), expected = numbers(name + ".values", 0.0);
+    const bool same =
+        std::ranges::equal(values, expected, [](double a, double b) { return a == b || (a != a && b != b); });
+    CHECK(same);
+    CHECK(values.size() == 129);
+    const auto rounded = bytes_as(file.find(name)->dtype, std::span<const double>(numbers(name + ".wide", 0.0)));
+    CHECK(std::ranges::equal(rounded, file.find(name + ".rounded")->bytes));
+  }
+  CHECK(numbers("i8", 0) == std::vector{-128, 0, 1, 127});
+  CHECK(numbers("i64", std::int64_t{})[0] == std::numeric_limits<std::int64_t>::min());
+  CHECK(numbers("u64", std::uint64_t{})[3] == std::numeric_limits<std::uint64_t>::max());
+  CHECK(numbers("u16", 0)[3] == 65535);
+  CHECK(numbers("bool", 0) == std::vector{1, 0, 1});
+  CHECK(numbers("scalar", 0) == std::vector{7});
+  CHECK(file.find("empty")->shape == std::vector<Index>{0, 3});
+  CHECK(file.metadata().at("made_by") == "safetensors");
+
+  write_safetensors(path, file.tensors(), file.metadata());
+  const MappedFile ours(path), theirs(golden);
+  CHECK(std::ranges::equal(ours.bytes(), theirs.bytes()));
+  fs::remove(path);
+}
+
+TEST_CASE("tensors of wider numbers come first, so that all are aligned") {
+  const std::uint8_t byte = 1;
+  const double number = 2;
+  const Tensor tensors[] = {{"byte", Dtype::u8, {}, std::as_bytes(std::span(&byte, 1))},
+                            {"number", Dtype::f64, {}, std::as_bytes(std::span(&number, 1))}};
+  write_safetensors(path, tensors);
+  const SafetensorsFile file = SafetensorsFile::read(path);
+  CHECK(file.tensors()[0].name == "number");
+  CHECK(reinterpret_cast<std::uintptr_t>(file.find("number")->bytes.data()) % 8 == 0);
+  CHECK(std::memcmp(file.find("number")->bytes.data(), &number, 8) == 0);
+}
+
+TEST_CASE("a file may lie in memory, and may be moved") {
+  const std::string text = R"({"x":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}})";
+  std::string bytes(8, '\0');
+  bytes[0] = static_cast<char>(text.size());
+  bytes += text + "ab";
+  SafetensorsFile file = SafetensorsFile::view(std::as_bytes(std::span(bytes)), "memory");
+  CHECK(file.find("x")->bytes[1] == std::byte{'b'});
+  CHECK(static_cast<const void*>(file.find("x")->bytes.data()) == bytes.data() + bytes.size() - 2);  // no copy
+  const float number = 1;
+  const Tensor tensors[] = {{"y", Dtype::f32, {}, std::as_bytes(std::span(&number, 1))}};
+  write_safetensors(path, tensors);
+  file = SafetensorsFile::read(path);
+  const SafetensorsFile moved = std::move(file);
+  CHECK(std::memcmp(moved.find("y")->bytes.data(), &number, 4) == 0);
+}
+
 TEST_CASE("empty tensors come back, wherever their names sort") {
   const float values[2] = {1, 2};
   const Tensor tensors[] = {{"z", Dtype::f32, {5, 0}, {}},
@@ -104,23 +168,26 @@ TEST_CASE("hostile files are refused with the reason") {
     const char* expected;
   };
   const Case cases[] = {
-      {"{", 0, "not JSON"},
-      {"[1]", 0, "no JSON object"},
-      {"{\"x\":3}", 0, "tensor 'x'"},
-      {"{" + entry("x", "F16", "[1]", "[0,2]") + "}", 2, "its dtype is F16"},
-      {"{" + entry("x", "F32", "[-1]", "[0,4]") + "}", 4, "its shape holds -1"},
-      {"{" + entry("x", "F32", "[1.5]", "[0,4]") + "}", 4, "its shape holds 1.5"},
-      {"{" + entry("x", "F32", "[4611686018427387904,4]", "[0,4]") + "}", 4, "more bytes than the file has"},
-      {"{" + entry("x", "F32", "[0,4611686018427387904]", "[0,0]") + "}", 0, "more bytes than the file has"},
+      {"{", 0, "at byte 9: the header is not JSON"},
+      {"[1]", 0, "at byte 8: the header is no JSON object"},
+      {"{\"x\":3}", 0, "at byte 15: the entry of 'x' is no object, but 3"},
+      {"{" + entry("x", "F8_E4M3", "[1]", "[0,1]") + "}", 1, "its dtype is 'F8_E4M3'"},
+      {"{" + entry("x", "F32", "[-1]", "[0,4]") + "}", 4, "its shape holds '-1'"},
+      {"{" + entry("x", "F32", "[1.5]", "[0,4]") + "}", 4, "its shape holds '1.5'"},
+      {"{" + entry("x", "F32", "[4611686018427387904,4]", "[0,4]") + "}", 4, "more bytes than can be counted"},
+      {"{" + entry("x", "F32", "[0,4611686018427387904]", "[0,0]") + "}", 0, "more bytes than can be counted"},
       {"{" + entry("x", "F32", "[0]", "[0,4]") + "}", 4, "its shape needs 0"},
       {"{" + entry("x", "F32", "[1]", "[0,8]") + "}", 4, "outside of the data"},
       {"{" + entry("x", "F32", "[1]", "[4,0]") + "}", 4, "outside of the data"},
       {"{" + entry("x", "F32", "[2]", "[0,4]") + "}", 8, "its shape needs 8"},
-      {"{" + entry("x", "F32", "[1]", "[0,4]") + "}", 8, "4 bytes at its end belong to no tensor"},
-      {"{" + entry("x", "F32", "[1]", "[4,8]") + "}", 8, "begins at data byte 4, expected 0"},
-      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("y", "F32", "[1]", "[0,4]") + "}", 8, "begins at data byte 0, expected 4"},
-      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("x", "F32", "[1]", "[4,8]") + "}", 8, "'x' stands twice"},
-      {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ entry 'a' is no text"},
+      {"{" + entry("x", "F32", "[1]", "[0,4]") + "}", 8, "the last 4 bytes belong to no tensor"},
+      {"{" + entry("x", "F32", "[1]", "[4,8]") + "}", 8,
+       "begins at byte 4 of the data, but the tensors before it end at byte 0"},
+      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("y", "F32", "[1]", "[0,4]") + "}", 8,
+       "begins at byte 0 of the data, but the tensors before it reach to byte 4"},
+      {"{" + entry("x", "F32", "[1]", "[0,4]") + "," + entry("x", "F32", "[1]", "[4,8]") + "}", 8,
+       "the name 'x' stands twice"},
+      {"{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ entry 'a' is no text, but 1"},
   };
   for (const Case& c : cases) {
     CAPTURE(c.header);
@@ -131,7 +198,7 @@ TEST_CASE("hostile files are refused with the reason") {
   write_raw("{}", 0, 1ull << 60);
   CHECK(message().find("the header's length is 1152921504606846976") != std::string::npos);
   { AtomicFile file(path); file.write("abc"); file.commit(); }
-  CHECK(message().find("it has 3 bytes") != std::string::npos);
+  CHECK(message().find("at byte 3: the file ends") != std::string::npos);
   fs::remove(path);
   CHECK(message().find("cannot read") == 0);
   fs::create_directory(path);

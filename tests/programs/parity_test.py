@@ -184,7 +184,7 @@ def refusals(folder):
              "mis-shaped: final_norm.gain", "mis-typed: blocks.2.norm1.gain", "mis-typed: tokens", "hint:"], bad_everywhere)
     refused("weights of another block", ["missing: blocks.0.norm2.gain", "extra: blocks.0.attention.alpha"],
             lambda t: None, "pre_ln")
-    refused("types that no reader knows", ["'tokens': its dtype is I64", "'targets': its dtype is I64"],
+    refused("wider tokens", ["mis-typed: tokens is I64, not I32", "mis-typed: targets is I64, not I32"],
             lambda t: t.update(tokens=("I64", [2, 16], t["tokens"][2]), targets=("I64", [2, 16], t["targets"][2])))
     refused("a number as a row of one", ["mis-shaped: blocks.0.mlp_gain"],
             lambda t: t.update({"blocks.0.mlp_gain": ("F64", [1], [1.0])}))

@@ -54,6 +54,41 @@ TEST_CASE("an epoch visits every window once, in an order of its seed and its ow
   CHECK(first != epoch(2, 0));
 }
 
+TEST_CASE("a saved position gives the batches that would have come, over the end of an epoch, whatever was before") {
+  const Corpus corpus = small_corpus();
+  for (const int handed_out : {0, 1, 3, 4, 9}) {  // batches of 2 out of 7 windows
+    CAPTURE(handed_out);
+    Batches one(corpus, corpus.training, 4, 2, 5), other(corpus, corpus.training, 4, 2, 5);
+    TokenBatch a = make_batch(2, 4), b = make_batch(2, 4);
+    for (int i = 0; i < handed_out; ++i) one.next(a);
+    const BatchesState state = one.state();
+    CHECK(state == BatchesState{static_cast<std::uint64_t>(handed_out * 2 / 7),
+                                static_cast<std::uint64_t>(handed_out * 2 % 7), 7, 4, 5});
+    for (int i = 0; i < 6; ++i) other.next(b);  // somewhere else, in the shuffle of another epoch
+    other.restore(state);
+    CHECK(other.state() == state);
+    for (int i = 0; i < 8; ++i) {
+      one.next(a), other.next(b);
+      REQUIRE(a.tokens == b.tokens);
+    }
+  }
+}
+
+TEST_CASE("a position in other data is refused, and nothing changes") {
+  const Corpus corpus = small_corpus();
+  Batches batches(corpus, corpus.training, 4, 1, 5);
+  batches.seek(9);
+  const auto refused = [&](BatchesState state, const char* reason) {
+    CHECK_THROWS_WITH_AS(batches.restore(state), doctest::Contains(reason), Error);
+    CHECK(batches.position() == 9);
+  };
+  refused({0, 0, 8, 4, 5}, "saved with number of windows 8, here it is 7");
+  refused({0, 0, 7, 3, 5}, "saved with context 3, here it is 4");
+  refused({0, 0, 7, 4, 6}, "saved with seed 6, here it is 5");
+  refused({0, 7, 7, 4, 5}, "window 7 of epoch 0 is no position in 7 windows");
+  refused({~std::uint64_t{0} / 7, 0, 7, 4, 5}, "is no position in 7 windows");
+}
+
 TEST_CASE("filling a batch moves no memory") {
   const Corpus corpus = small_corpus();
   Batches batches(corpus, corpus.training, 4, 3, 1);
@@ -69,10 +104,56 @@ TEST_CASE("filling a batch moves no memory") {
   CHECK(batch.offsets.data() == offsets);
 }
 
+TEST_CASE("tokens of two and four bytes come where they lie, aligned or not") {
+  const Corpus corpus = small_corpus();
+  const auto check = [&](auto number) {
+    using T = decltype(number);
+    std::vector<std::byte> bytes(1 + 37 * sizeof(T));
+    for (std::size_t i = 0; i < 37; ++i) {
+      const T token = static_cast<T>(1000 + i);
+      std::memcpy(bytes.data() + 1 + i * sizeof(T), &token, sizeof(T));
+    }
+    Batches wide(TokenView(std::span<const std::byte>(bytes).subspan(1), sizeof(T)), corpus.training, 4, 2, 5);
+    Batches narrow(corpus, corpus.training, 4, 2, 5);
+    TokenBatch a = make_batch(2, 4), b = make_batch(2, 4);
+    for (int i = 0; i < 9; ++i) {
+      wide.next(a), narrow.next(b);
+      for (std::size_t k = 0; k < 8; ++k) {
+        REQUIRE(a.tokens[k] == 1000 + b.tokens[k]);
+        REQUIRE(a.labels[k] == 1000 + b.labels[k]);
+      }
+    }
+  };
+  check(std::uint16_t{});
+  check(std::uint32_t{});
+}
+
+TEST_CASE("the order of the windows is pinned: a run of today can be repeated tomorrow") {
+  const Corpus corpus = small_corpus();
+  Batches batches(corpus, corpus.training, 4, 7, 1);
+  TokenBatch batch = make_batch(7, 4);
+  const auto begins = [&] {
+    batches.next(batch);
+    std::vector<int> found;
+    for (int i = 0; i < 7; ++i) found.push_back(batch.tokens[static_cast<std::size_t>(4 * i)]);
+    return found;
+  };
+  CHECK(begins() == std::vector<int>{0, 12, 4, 23, 31, 8, 27});
+  CHECK(begins() == std::vector<int>{12, 0, 4, 31, 8, 23, 27});
+}
+
 TEST_CASE("text shorter than the context is refused") {
   const Corpus corpus = small_corpus();
   CHECK_THROWS_WITH_AS(Batches(corpus, corpus.training, 20, 1, 1),
-                       "the text is too short: no document has 21 bytes\n  hint: give more text, or a shorter context", Error);
+                       "the text is too short: no document has 21 tokens\n  hint: give more text, or a shorter context",
+                       Error);
+}
+
+TEST_CASE("more windows than can be ordered are refused before memory is asked for") {
+  const std::byte byte{};  // is not looked at
+  const TokenView tokens(std::span(&byte, std::size_t{1} << 34), 2);
+  CHECK_THROWS_WITH_AS(Batches(tokens, {{"a", 0, (Index{1} << 32) + 2}}, 1, 1, 1),
+                       doctest::Contains("the text is too long: 4294967297 windows"), Error);
 }
 
 TEST_SUITE_END();

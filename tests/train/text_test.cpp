@@ -3,32 +3,18 @@
 
 #include <doctest/doctest.h>
 
+#include "scratch.hpp"
+
 using namespace simplx;
+using test::Scratch;
 namespace fs = std::filesystem;
 
 namespace {
 
-/// A directory that goes away with the test.
-struct Scratch {
-  fs::path path = fs::temp_directory_path() / ("simplx_text_" + std::to_string(bits(0, reinterpret_cast<std::uintptr_t>(this))));
-  Scratch() { fs::create_directories(path); }
-  ~Scratch() { fs::remove_all(path); }
-  fs::path write(const std::string& name, const std::string& content) const {
-    fs::create_directories((path / name).parent_path());
-    std::ofstream(path / name, std::ios::binary) << content;
-    return path / name;
-  }
-};
-
 Corpus read(const fs::path& path, const TextOptions& options = {}) { return read_text(std::span(&path, 1), options); }
 
 std::string message_of(const fs::path& path) {
-  try {
-    read(path);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::message_of([&] { read(path); });
 }
 
 }  // namespace

@@ -44,6 +44,8 @@ class AtomicFile {
   }
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
 
+  const std::filesystem::path& path() const { return path_; }
+
   /// Makes the file appear under its name.
   void commit() {
     bool good = std::fflush(file_) == 0;

@@ -2,34 +2,23 @@
 #pragma once
 
 /// \file simplx/io/safetensors.hpp
-/// Reading and writing safetensors files: named tensors of F64, F32 or I32, and a map of texts.
+/// Reading and writing safetensors files: named tensors of the types in io/dtype.hpp, and a map of texts.
 ///
 ///     u64 (little endian)   length of the header
 ///     header                JSON: name -> {"dtype", "shape", "data_offsets": [begin, end]}, "__metadata__": texts
 ///     data                  the tensors' bytes, offsets counted from here
 ///
-/// The reader trusts nothing: what is not exactly this is refused with path, tensor and reason.
+/// The reader copies no data and trusts nothing: what is not exactly this, without overlap and without holes, is
+/// refused with path, byte, tensor and reason.
 
-#include <simplx/core/shape.hpp>
+#include <simplx/io/dtype.hpp>
 #include <simplx/io/file.hpp>
+#include <simplx/io/mapped_file.hpp>
+#include <simplx/io/safetensors_header.hpp>
 
-#include <nlohmann/json.hpp>
-
-#include <algorithm>
-#include <bit>
-#include <cstdint>
-#include <fstream>
 #include <limits>
-#include <map>
-#include <set>
-#include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
-
-enum class Dtype : signed char { f64, f32, i32 };
-
-constexpr const char* name_of(Dtype type) { return type == Dtype::f64 ? "F64" : type == Dtype::f32 ? "F32" : "I32"; }
-constexpr Index bytes_of(Dtype type) { return type == Dtype::f64 ? 8 : 4; }
 
 /// A tensor in a file or on its way there; the bytes belong to somebody else.
 struct Tensor {
@@ -45,46 +34,53 @@ struct Tensor {
   }
 };
 
-using Metadata = std::map<std::string, std::string>;
-
 namespace detail {
 
-/// The bytes that the shape of a tensor needs; throws Error for extents that cannot be.
-inline Index bytes_needed(const Tensor& tensor) {
+/// The bytes that the shape of a tensor needs, if they can be counted. An extent of 0 needs none whatever the others
+/// are, but the product of those must fit as well: it is computed on the way.
+inline std::optional<Index> bytes_needed(const Tensor& tensor) {
   Index size = bytes_of(tensor.dtype);
+  bool empty = false;
   for (const Index extent : tensor.shape) {
-    if (extent < 0 || (extent > 0 && size > std::numeric_limits<Index>::max() / extent)) {
-      throw Error("tensor " + tensor.name + " has an impossible shape, with an extent of " + std::to_string(extent));
-    }
-    size *= extent;
+    if (extent < 0 || (extent > 0 && size > std::numeric_limits<Index>::max() / extent)) return {};
+    empty = empty || extent == 0;
+    size *= std::max<Index>(extent, 1);
   }
-  return size;
+  return empty ? 0 : size;
 }
 
 }  // namespace detail
 
-/// Writes all tensors in their order; the file appears only when it is complete.
+/// Writes all tensors, those of wider numbers first, so that each is aligned in a file that is mapped; the file appears
+/// only when it is complete.
 ///
 /// Errors  throws Error if a name is taken or not UTF-8, a size does not fit its shape, or the file cannot be written
 inline void write_safetensors(const std::filesystem::path& path, std::span<const Tensor> tensors,
                               const Metadata& metadata = {}) {
-  static_assert(std::endian::native == std::endian::little, "simplx: safetensors are little endian");
-  nlohmann::ordered_json header;
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::set<std::string> taken{"__metadata__"};
+  std::vector<Tensor> ordered(tensors.begin(), tensors.end());
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const Tensor& a, const Tensor& b) { return bytes_of(a.dtype) > bytes_of(b.dtype); });
   Index offset = 0;
-  for (const Tensor& tensor : tensors) {
+  for (const Tensor& tensor : ordered) {
     if (!taken.insert(tensor.name).second) {
       throw Error("the name of tensor " + tensor.name + " is taken in " + path.string(), "give every tensor its own name");
     }
-    const Index size = detail::bytes_needed(tensor);
-    if (size != static_cast<Index>(tensor.bytes.size())) {
+    const std::optional<Index> size = detail::bytes_needed(tensor);
+    if (!size) {
+      throw Error("tensor " + tensor.name + " has an impossible shape",
+                  "extents are from 0, and their product fits 63 bits");
+    }
+    if (*size != static_cast<Index>(tensor.bytes.size())) {
       throw Error("tensor " + tensor.name + " has " + std::to_string(tensor.bytes.size()) + " bytes, its shape needs " +
-                  std::to_string(size));
+                      std::to_string(*size),
+                  "a tensor's bytes are its elements, each of " + std::to_string(bytes_of(tensor.dtype)));
     }
     header[tensor.name] = {{"dtype", name_of(tensor.dtype)}, {"shape", tensor.shape},
-                           {"data_offsets", {offset, offset + size}}};
-    offset += size;
+                           {"data_offsets", {offset, offset + *size}}};
+    offset += *size;
   }
   std::string text;
   try {
@@ -97,19 +93,27 @@ inline void write_safetensors(const std::filesystem::path& path, std::span<const
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(text);
-  for (const Tensor& tensor : tensors) file.write(tensor.bytes);
+  for (const Tensor& tensor : ordered) file.write(tensor.bytes);
   file.commit();
 }
 
-/// A file read into memory and checked.
+/// A file that has been checked; the bytes of its tensors are those of the mapped file.
 class SafetensorsFile {
  public:
-  SafetensorsFile(SafetensorsFile&&) = default;  // tensors point into the bytes: moving keeps them, copying would not
+  /// Errors  throws Error with path, byte and reason for anything that is not a well-formed file
+  static SafetensorsFile read(const std::filesystem::path& path) {
+    MappedFile file(path);
+    SafetensorsFile checked(file.bytes(), path.string());
+    checked.file_ = std::move(file);
+    return checked;
+  }
+  /// A file that is in memory already; the bytes belong to somebody else. `path` is what refusals call it.
+  static SafetensorsFile view(std::span<const std::byte> bytes, const std::string& path) { return {bytes, path}; }
+
+  SafetensorsFile(SafetensorsFile&&) = default;
   SafetensorsFile& operator=(SafetensorsFile&&) = default;
 
-  /// Errors  throws Error with path and reason for anything that is not a well-formed file
-  static SafetensorsFile read(const std::filesystem::path& path) { return SafetensorsFile(path); }
-
+  /// In the order of their bytes.
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const Metadata& metadata() const { return metadata_; }
   const Tensor* find(std::string_view name) const {
@@ -118,151 +122,94 @@ class SafetensorsFile {
   }
 
  private:
-  static constexpr std::uint64_t longest_header = 100'000'000;
+  static constexpr std::uint64_t longest_header = 100'000'000;  // as the reference implementation has it
 
-  explicit SafetensorsFile(const std::filesystem::path& path) : path_(path.string()) {
-    read_bytes();
-    std::uint64_t length = 0;
-    if (bytes_.size() < sizeof length) refuse("it has " + std::to_string(bytes_.size()) + " bytes, too few for a header");
-    std::memcpy(&length, bytes_.data(), sizeof length);
-    if (length > longest_header || length > bytes_.size() - sizeof length) {
-      refuse("at byte 0: the header's length is " + std::to_string(length) + ", but the file has " +
-             std::to_string(bytes_.size()) + " bytes");
-    }
-    const char* text = reinterpret_cast<const char*>(bytes_.data()) + sizeof length;
-    data_begin_ = sizeof length + static_cast<std::size_t>(length);
-    parse_header(text, text + length);
-    check_coverage();
-  }
-
-  [[noreturn]] void refuse(const std::string& reason) const {
-    throw Error("not a usable safetensors file: " + path_ + ": " + reason, "was it written completely, by a tool for safetensors?");
-  }
-
-  void read_bytes() {
-    std::error_code reason;  // of directories too, which a stream would open
-    const std::uintmax_t size = std::filesystem::file_size(path_, reason);
-    if (reason) throw Error("cannot read " + path_ + ": " + reason.message(), "check that it is a file and may be read");
-    std::ifstream file(path_, std::ios::binary);
-    if (!file) throw Error("cannot read " + path_, "check that the file may be read");
-    bytes_.resize(static_cast<std::size_t>(size));
-    file.read(reinterpret_cast<char*>(bytes_.data()), static_cast<std::streamsize>(bytes_.size()));
-    if (!file) throw Error("cannot read " + path_, "the file ended early");
-  }
-
-  void parse_header(const char* begin, const char* end) {
-    std::vector<std::set<std::string>> open;  // names seen in each object that is being read
-    std::string repeated;
-    const auto watch = [&](int, nlohmann::json::parse_event_t event, nlohmann::json& value) {
-      using Event = nlohmann::json::parse_event_t;
-      if (event == Event::object_start) open.emplace_back();
-      if (event == Event::object_end) open.pop_back();
-      if (event == Event::key && !open.back().insert(value.get<std::string>()).second) repeated = value.get<std::string>();
-      return true;
+  SafetensorsFile(std::span<const std::byte> bytes, const std::string& path) {
+    const auto refuse = [&](std::uint64_t at, const std::string& reason) {
+      detail::refuse_safetensors(path, at, reason);
     };
-    nlohmann::json header;
-    try {
-      header = nlohmann::json::parse(begin, end, watch);
-    } catch (const nlohmann::json::exception& error) {
-      refuse(std::string("the header is not JSON: ") + error.what());
+    std::uint64_t length = 0;
+    if (bytes.size() < sizeof length) refuse(bytes.size(), "the file ends, too short for a header's length");
+    std::memcpy(&length, bytes.data(), sizeof length);
+    if (length > longest_header || length > bytes.size() - sizeof length) {
+      refuse(0, "the header's length is " + std::to_string(length) + ", but the file has " +
+                    std::to_string(bytes.size()) + " bytes and headers at most " + std::to_string(longest_header));
     }
-    if (!repeated.empty()) refuse("the name '" + repeated + "' stands twice in the header");
-    if (!header.is_object()) refuse("the header is no JSON object");
-    for (const auto& [name, entry] : header.items()) {
-      if (name == "__metadata__") {
-        read_metadata(entry);
-      } else {
-        read_tensor(name, entry);
-      }
-    }
-    if (!unreadable_.empty()) refuse(unreadable_ + "; F64, F32 and I32 can be read");
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof length,
+                                static_cast<std::size_t>(length));
+    detail::SafetensorsHeader header = detail::read_safetensors_header(text, path, sizeof length);
+    const std::span<const std::byte> data = bytes.subspan(sizeof length + text.size());
+    metadata_ = std::move(header.metadata);
+    check_types(header.entries, path);
+    for (const detail::HeaderEntry& entry : header.entries) tensors_.push_back(tensor_of(entry, path, data));
+    check_coverage(path, data, sizeof length + length);
   }
 
-  void read_metadata(const nlohmann::json& entry) {
-    if (!entry.is_object()) refuse("__metadata__ is no object");
-    for (const auto& [key, value] : entry.items()) {
-      if (!value.is_string()) refuse("__metadata__ entry '" + key + "' is no text");
-      metadata_[key] = value.get<std::string>();
+  /// All types that cannot be read are told at once.
+  static void check_types(const std::vector<detail::HeaderEntry>& entries, const std::string& path) {
+    std::string unreadable;
+    std::uint64_t at = 0;
+    for (const detail::HeaderEntry& entry : entries) {
+      if (dtype_named(entry.dtype)) continue;
+      if (unreadable.empty()) at = entry.at;
+      unreadable += (unreadable.empty() ? "tensor " : "; tensor ") + detail::shown(entry.name) + ": its dtype is " +
+                    detail::shown(entry.dtype);
     }
+    if (unreadable.empty()) return;
+    std::string readable;
+    for (const detail::DtypeInfo& type : detail::dtypes) readable += " " + std::string(type.name);
+    detail::refuse_safetensors(path, at, unreadable + "; what can be read is" + readable);
   }
 
-  void read_tensor(const std::string& name, const nlohmann::json& entry) {
-    const auto bad = [&](const std::string& reason) { refuse("tensor '" + name + "': " + reason); };
-    if (!entry.is_object() || entry.size() != 3 || !entry.contains("dtype") || !entry.contains("shape") ||
-        !entry.contains("data_offsets")) {
-      bad("its entry must hold dtype, shape and data_offsets, and nothing else");
+  static Tensor tensor_of(const detail::HeaderEntry& entry, const std::string& path, std::span<const std::byte> data) {
+    const auto bad = [&](const std::string& reason) {
+      detail::refuse_safetensors(path, entry.at, "tensor " + detail::shown(entry.name) + ": " + reason);
+    };
+    Tensor tensor{.name = entry.name, .dtype = *dtype_named(entry.dtype), .shape = {}, .bytes = {}};
+    for (const std::uint64_t extent : entry.shape) {
+      if (!std::in_range<Index>(extent)) bad("its shape holds " + std::to_string(extent));
+      tensor.shape.push_back(static_cast<Index>(extent));
     }
-    Tensor tensor;
-    tensor.name = name;
-    const auto& dtype = entry["dtype"];
-    const std::string type = dtype.is_string() ? dtype.get<std::string>() : dtype.dump();
-    if (type == "F64") {
-      tensor.dtype = Dtype::f64;
-    } else if (type == "F32") {
-      tensor.dtype = Dtype::f32;
-    } else if (type == "I32") {
-      tensor.dtype = Dtype::i32;
-    } else {
-      unreadable_ += (unreadable_.empty() ? "tensor '" : "; tensor '") + name + "': its dtype is " + type;
-      return;  // all of them are told at once
-    }
-    const std::uint64_t data_size = bytes_.size() - data_begin_;
-    std::uint64_t size = static_cast<std::uint64_t>(bytes_of(tensor.dtype));
-    const auto& shape = entry["shape"];
-    if (!shape.is_array()) bad("its shape is no list");
-    // An extent of 0 needs no bytes whatever the others are, but their product must still fit an Index.
-    const bool empty = std::find(shape.begin(), shape.end(), 0) != shape.end();
-    const std::uint64_t limit = empty ? std::numeric_limits<Index>::max() : data_size;
-    for (const auto& extent : shape) {
-      if (!extent.is_number_unsigned()) bad("its shape holds " + extent.dump());
-      const std::uint64_t count = extent.get<std::uint64_t>();
-      if (count != 0 && size > limit / count) bad("its shape needs more bytes than the file has");
-      if (count != 0) size *= count;
-      tensor.shape.push_back(static_cast<Index>(count));
-    }
-    if (empty) size = 0;
-    const auto& offsets = entry["data_offsets"];
-    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
-        !offsets[1].is_number_unsigned()) {
-      bad("its data_offsets are not two whole numbers");
-    }
-    const std::uint64_t begin = offsets[0].get<std::uint64_t>(), end = offsets[1].get<std::uint64_t>();
-    if (begin > end || end > data_size) {
+    const std::optional<Index> needed = detail::bytes_needed(tensor);
+    if (!needed) bad("its shape needs more bytes than can be counted");
+    const std::uint64_t begin = entry.offsets[0], end = entry.offsets[1];
+    if (begin > end || end > data.size()) {
       bad("its data_offsets [" + std::to_string(begin) + ", " + std::to_string(end) + "] are outside of the data, " +
-          std::to_string(data_size) + " bytes");
+          std::to_string(data.size()) + " bytes");
     }
-    if (end - begin != size) {
-      bad("its data_offsets span " + std::to_string(end - begin) + " bytes, its shape needs " + std::to_string(size));
+    if (end - begin != static_cast<std::uint64_t>(*needed)) {
+      bad("its data_offsets span " + std::to_string(end - begin) + " bytes, its shape needs " +
+          std::to_string(*needed));
     }
-    tensor.bytes = std::span(bytes_).subspan(data_begin_ + static_cast<std::size_t>(begin), static_cast<std::size_t>(size));
-    tensors_.push_back(std::move(tensor));
+    tensor.bytes = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(*needed));
+    return tensor;
   }
 
-  /// Tensors lie one after the other, without overlap and without holes; an empty one before what begins where it ends.
-  void check_coverage() {
+  /// Sorts tensors by their bytes. They lie one after the other; an empty one stands before what begins where it ends.
+  void check_coverage(const std::string& path, std::span<const std::byte> data, std::uint64_t data_begin) {
     std::stable_sort(tensors_.begin(), tensors_.end(), [](const Tensor& a, const Tensor& b) {
       return std::pair(a.bytes.data(), a.bytes.size()) < std::pair(b.bytes.data(), b.bytes.size());
     });
-    const std::byte* expected = bytes_.data() + data_begin_;
+    std::size_t covered = 0;
     for (const Tensor& tensor : tensors_) {
-      if (tensor.bytes.data() != expected) {
-        refuse("tensor '" + tensor.name + "' begins at data byte " +
-               std::to_string(tensor.bytes.data() - (bytes_.data() + data_begin_)) + ", expected " +
-               std::to_string(expected - (bytes_.data() + data_begin_)));
+      const auto begin = static_cast<std::size_t>(tensor.bytes.data() - data.data());
+      if (begin != covered) {
+        detail::refuse_safetensors(path, data_begin + begin,
+                                   "tensor " + detail::shown(tensor.name) + " begins at byte " + std::to_string(begin) +
+                                       " of the data, but the tensors before it " +
+                                       (begin < covered ? "reach to byte " : "end at byte ") + std::to_string(covered));
       }
-      expected += tensor.bytes.size();
+      covered += tensor.bytes.size();
     }
-    if (expected != bytes_.data() + bytes_.size()) {
-      refuse(std::to_string(bytes_.data() + bytes_.size() - expected) + " bytes at its end belong to no tensor");
+    if (covered != data.size()) {
+      detail::refuse_safetensors(path, data_begin + covered,
+                                 "the last " + std::to_string(data.size() - covered) + " bytes belong to no tensor");
     }
   }
 
-  std::string path_;
-  std::vector<std::byte> bytes_;
-  std::size_t data_begin_ = 0;
+  MappedFile file_;
   std::vector<Tensor> tensors_;
   Metadata metadata_;
-  std::string unreadable_;  ///< tensors of other types
 };
 
 }  // namespace simplx

@@ -4,14 +4,16 @@
 /// \file simplx/train/batches.hpp
 /// Batches of windows of a corpus, in an order that a seed determines.
 ///
-/// Documents are cut into windows of context + 1 bytes that do not overlap but for the byte that is both the
+/// Documents are cut into windows of context + 1 tokens that do not overlap but for the token that is both the
 /// last label of one and the first token of the next; partial tails are dropped [He & Hofmann's data loader].
-/// Each epoch visits all windows in an order of its own.
+/// Each epoch visits all windows in an order of its own. The tokens stay where they are: text in memory, or a file.
 
 #include <simplx/core/error.hpp>
 #include <simplx/train/batch.hpp>
 #include <simplx/train/text.hpp>
 
+#include <iterator>
+#include <limits>
 #include <utility>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -25,25 +27,43 @@ inline TokenBatch make_batch(Index sequences, Index context) {
   return batch;
 }
 
+/// Where in the data a run is: integers that a checkpoint keeps.
+struct BatchesState {
+  std::uint64_t epoch = 0, window = 0;               ///< the next window, counted in the order of its epoch
+  std::uint64_t windows = 0, context = 0, seed = 0;  ///< what gives the order; another run's order is another one
+
+  bool operator==(const BatchesState&) const = default;
+};
+
 class Batches {
  public:
-  /// Windows of these documents; the corpus must outlive this object.
+  /// Windows of these documents; what holds the tokens must outlive this object.
   ///
-  /// Errors  throws Error if no document is longer than the context
-  Batches(const Corpus& corpus, const std::vector<Document>& documents, Index context, Index sequences,
-          std::uint64_t seed)
-      : corpus_(&corpus), context_(context), sequences_(sequences), seed_(seed) {
+  /// Errors  throws Error if no document is longer than the context, or there are more than 2^32 windows
+  /// Cost    four bytes for each window, whatever its context
+  Batches(TokenView tokens, const std::vector<Document>& documents, Index context, Index sequences, std::uint64_t seed)
+      : tokens_(tokens), context_(context), sequences_(sequences), seed_(seed) {
     for (const Document& document : documents) {
-      for (Index at = document.begin; at + context + 1 <= document.end; at += context) windows_.push_back(at);
+      const Index inside = (document.end - document.begin - 1) / context;
+      if (inside < 1) continue;
+      documents_.push_back({windows_, document.begin});
+      windows_ += inside;
     }
-    if (windows_.empty()) {
-      throw Error("the text is too short: no document has " + std::to_string(context + 1) + " bytes",
+    if (windows_ == 0) {
+      throw Error("the text is too short: no document has " + std::to_string(context + 1) + " tokens",
                   "give more text, or a shorter context");
     }
-    order_.resize(windows_.size());
+    if (windows_ > Index{1} << 32) {
+      throw Error("the text is too long: " + std::to_string(windows_) + " windows",
+                  "choose a longer context, or a part of the text");
+    }
+    order_.resize(static_cast<std::size_t>(windows_));
   }
+  Batches(const Corpus& corpus, const std::vector<Document>& documents, Index context, Index sequences,
+          std::uint64_t seed)
+      : Batches(corpus.tokens(), documents, context, sequences, seed) {}
 
-  Index windows() const { return static_cast<Index>(windows_.size()); }
+  Index windows() const { return windows_; }
 
   /// Fills `batch` (made by make_batch) with the next sequences of the shuffled epochs; allocates nothing.
   void next(TokenBatch& batch) {
@@ -51,21 +71,47 @@ class Batches {
     for (Index s = 0; s < sequences_; ++s, ++position_) {
       const Index epoch = position_ / windows(), place = position_ % windows();
       if (epoch != shuffled_epoch_) shuffle(epoch);
-      append(windows_[order_[static_cast<std::size_t>(place)]], batch);
+      append(order_[static_cast<std::size_t>(place)], batch);
     }
   }
 
   /// Fills `batch` with windows [first, first + sequences) in the order of the text, fewer at the end.
   void at(Index first, TokenBatch& batch) const {
     clear(batch);
-    for (Index w = first; w < std::min(first + sequences_, windows()); ++w) {
-      append(windows_[static_cast<std::size_t>(w)], batch);
-    }
+    for (Index w = first; w < std::min(first + sequences_, windows()); ++w) append(w, batch);
   }
 
   /// Sequences that `next` has handed out; seek continues there.
   Index position() const { return position_; }
   void seek(Index position) { position_ = position; }
+
+  /// Where `next` goes on; the number of sequences in a batch is no part of it.
+  BatchesState state() const {
+    const auto count = [](Index number) { return static_cast<std::uint64_t>(number); };
+    return {count(position_ / windows()), count(position_ % windows()), count(windows()), count(context_), seed_};
+  }
+  /// Goes on where another object stood: the next batches are the ones that it would have handed out.
+  ///
+  /// Errors  throws Error if the state is of other data, another context or another seed; then nothing has changed
+  void restore(const BatchesState& state) {
+    const auto same = [](const char* what, std::uint64_t saved, std::uint64_t here) {
+      if (saved == here) return;
+      throw Error("the position in the data was saved with " + std::string(what) + " " + std::to_string(saved) +
+                      ", here it is " + std::to_string(here),
+                  "resume with the data, the context and the seed that the run began with");
+    };
+    const BatchesState here = this->state();
+    same("number of windows", state.windows, here.windows);
+    same("context", state.context, here.context);
+    same("seed", state.seed, here.seed);
+    const auto last = static_cast<std::uint64_t>(std::numeric_limits<Index>::max()) / here.windows - 1;
+    if (state.window >= here.windows || state.epoch > last) {
+      throw Error("window " + std::to_string(state.window) + " of epoch " + std::to_string(state.epoch) +
+                      " is no position in " + std::to_string(here.windows) + " windows",
+                  "was the checkpoint changed by hand?");
+    }
+    position_ = static_cast<Index>(state.epoch * here.windows + state.window);
+  }
 
  private:
   static void clear(TokenBatch& batch) {
@@ -73,10 +119,14 @@ class Batches {
     batch.labels.clear();
     batch.offsets.assign(1, 0);
   }
-  void append(Index at, TokenBatch& batch) const {
+  void append(Index window, TokenBatch& batch) const {
+    const auto behind = std::upper_bound(documents_.begin(), documents_.end(), window,
+                                         [](Index w, const Windows& document) { return w < document.first; });
+    const Windows& document = *std::prev(behind);
+    const Index at = document.begin + (window - document.first) * context_;
     for (Index i = 0; i < context_; ++i) {
-      batch.tokens.push_back(corpus_->bytes[static_cast<std::size_t>(at + i)]);
-      batch.labels.push_back(corpus_->bytes[static_cast<std::size_t>(at + i + 1)]);
+      batch.tokens.push_back(tokens_[at + i]);
+      batch.labels.push_back(tokens_[at + i + 1]);
     }
     batch.offsets.push_back(static_cast<Index>(batch.tokens.size()));
   }
@@ -88,10 +138,15 @@ class Batches {
     shuffled_epoch_ = epoch;
   }
 
-  const Corpus* corpus_;
-  Index context_, sequences_;
+  /// The windows of a document: the number of its first, and the token where that begins.
+  struct Windows {
+    Index first, begin;
+  };
+
+  TokenView tokens_;
+  Index context_, sequences_, windows_ = 0;
   std::uint64_t seed_;
-  std::vector<Index> windows_;
+  std::vector<Windows> documents_;  ///< those with windows
   std::vector<std::uint32_t> order_;
   Index position_ = 0, shuffled_epoch_ = -1;
 };

@@ -11,6 +11,7 @@
 #include <simplx/core/error.hpp>
 #include <simplx/core/shape.hpp>
 #include <simplx/core/random.hpp>
+#include <simplx/train/token_view.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -23,7 +24,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A part of the corpus: bytes [begin, end).
+/// A part of the corpus: tokens [begin, end).
 struct Document {
   std::string path;  ///< relative to the directory it was found in
   Index begin = 0, end = 0;
@@ -35,6 +36,7 @@ struct Corpus {
   std::vector<Document> training, validation;
   Index skipped = 0;  ///< files of directories that are not text
 
+  TokenView tokens() const { return TokenView(std::span(bytes)); }
   static Index size_of(const std::vector<Document>& documents) {
     Index total = 0;
     for (const Document& document : documents) total += document.end - document.begin;
@@ -43,7 +45,7 @@ struct Corpus {
 };
 
 struct TextOptions {
-  std::vector<std::string> extensions;  ///< of the files taken from directories, e.g. ".py"; empty: all text
+  std::vector<std::string> extensions = {};  ///< of the files taken from directories, e.g. ".py"; empty: all text
   int held_out_one_in = 10;             ///< documents: one in so many is held out
 };
 
@@ -112,6 +114,16 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
   return files;
 }
 
+/// The last tokens of each document are held out, one in so many.
+inline void hold_out_tails(const std::vector<Document>& documents, int one_in, std::vector<Document>& training,
+                           std::vector<Document>& validation) {
+  for (const Document& document : documents) {
+    const Index cut = document.end - (document.end - document.begin) / one_in;
+    training.push_back({document.path, document.begin, cut});
+    validation.push_back({document.path, cut, document.end});
+  }
+}
+
 }  // namespace detail
 
 /// Reads files and directories. Files of a directory that are not text are skipped and counted.
@@ -144,13 +156,9 @@ inline Corpus read_text(std::span<const std::filesystem::path> paths, const Text
   for (Document& document : documents) {
     (held_out(document.path, options.held_out_one_in) ? corpus.validation : corpus.training).push_back(document);
   }
-  if (corpus.training.empty() || corpus.validation.empty()) {  // few documents: hold the last tenth of each out
+  if (corpus.training.empty() || corpus.validation.empty()) {  // few documents
     corpus.training.clear(), corpus.validation.clear();
-    for (const Document& document : documents) {
-      const Index cut = document.end - (document.end - document.begin) / options.held_out_one_in;
-      corpus.training.push_back({document.path, document.begin, cut});
-      corpus.validation.push_back({document.path, cut, document.end});
-    }
+    detail::hold_out_tails(documents, options.held_out_one_in, corpus.training, corpus.validation);
   }
   return corpus;
 }

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+/// \file examples/prepare.cpp
+/// Makes token files of text or code: train.bin, val.bin and meta.json, which training maps instead of reading the
+/// text, and which nanoGPT and llm.c read as well. A byte is a token; documents are held out by their paths.
+///
+///     prepare --out data/python /usr/lib/python3.11
+
+#include <simplx/io/corpus.hpp>
+#include <simplx/report/progress.hpp>
+
+#include <CLI/CLI.hpp>
+
+using namespace simplx;
+namespace fs = std::filesystem;
+
+int main(int argc, char** argv) {
+  fs::path out;
+  std::vector<fs::path> paths;
+  std::string format{name_of(TokenFormat::llmc)};
+  TextOptions options;
+
+  CLI::App app{"Makes token files for training from text or code: a byte is a token."};
+  app.add_option("PATH", paths, "Text files, or directories of them")->required();
+  app.add_option("--out", out, "Directory for train.bin, val.bin and meta.json")->type_name("DIR")->required();
+  app.add_option("--format", format, "llmc: header and 16 bits a token; nanogpt: 16 bits a token; bytes: the bytes")
+      ->check(CLI::IsMember({"llmc", "nanogpt", "bytes"}))->capture_default_str();
+  app.add_option("--held-out", options.held_out_one_in,
+                 "Holds out one document in so many; of few documents that part of each")
+      ->check(CLI::Range(2, 1'000'000))
+      ->capture_default_str();
+  app.add_option("--extension", options.extensions,
+                 "Takes only such files from directories, for example .py [all text]");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 1;
+  }
+  try {
+    const Corpus corpus = read_text(paths, options);
+    write_corpus(out, corpus, *token_format_named(format), paths);
+    const auto size = [](const std::vector<Document>& documents) {
+      return fmt::format("{} tokens of {} documents", grouped(Corpus::size_of(documents)),
+                         grouped(static_cast<Index>(documents.size())));
+    };
+    fmt::print("{}", table({{"train.bin", size(corpus.training)},
+                            {"val.bin", size(corpus.validation)},
+                            {"vocabulary", "256 bytes"},
+                            {"skipped", fmt::format("{} files that are not text", grouped(corpus.skipped))},
+                            {"written to", out.string()}}));
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "\nerror: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/io/corpus.hpp
+/// Tokens to learn from and tokens held out: of text, or of token files that were prepared from it.
+///
+/// A prepared directory holds train.bin and val.bin in a format of io/tokens.hpp, and meta.json, which says the format,
+/// the size of the vocabulary, and where each file's documents end. With it training sees the windows that it would see
+/// of the text itself; without it each file is one document, as nanoGPT and llm.c have it.
+
+#include <simplx/io/tokens.hpp>
+#include <simplx/train/text.hpp>
+
+#include <nlohmann/json.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Tokens and where the documents in them are.
+struct TokenDocuments {
+  TokenView tokens;
+  std::vector<Document> documents;
+
+  Index size() const { return Corpus::size_of(documents); }
+};
+
+/// Owns what its two parts look at. Batches(c.training.tokens, c.training.documents, ...) draws from it.
+struct TokenCorpus {
+  TokenDocuments training, validation;
+  std::vector<std::filesystem::path> sources;  ///< files of tokens; the paths of the text otherwise
+  Corpus text;
+  std::vector<TokenFile> files;
+};
+
+struct CorpusOptions {
+  TextOptions text = {};  ///< held_out_one_in also serves a token file that has no counterpart to hold out
+  Index vocab = 256;
+};
+
+namespace detail {
+
+/// What meta.json says of one file of its directory.
+struct PreparedFile {
+  std::optional<TokenFormat> format;
+  std::vector<Document> documents;
+};
+
+/// Errors  throws Error if meta.json is there and says something else than write_corpus would
+inline PreparedFile prepared(const std::filesystem::path& path) {
+  const std::filesystem::path meta_path = path.parent_path() / "meta.json";
+  const auto refuse = [&](const std::string& reason) {
+    throw Error("cannot use " + meta_path.string() + ": " + reason, "prepare the directory again with tools/prepare");
+  };
+  PreparedFile file;
+  std::error_code error;
+  if (!std::filesystem::exists(meta_path, error)) return file;
+  const MappedFile bytes(meta_path);
+  const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
+  try {
+    const auto meta = nlohmann::ordered_json::parse(text);
+    for (const auto& part : meta.at("files")) {
+      if (part.at("name").get<std::string>() != path.filename().string()) continue;
+      const std::string format = meta.at("format").get<std::string>();
+      file.format = token_format_named(format);
+      if (!file.format) refuse("the format '" + format + "' is not known");
+      Index end = 0;
+      for (const auto& document : part.at("documents")) {
+        const Index begin = end, tokens = document.at(1).get<Index>();
+        if (tokens < 0 || tokens > std::numeric_limits<Index>::max() - end) {
+          refuse("a document of " + std::to_string(tokens) + " tokens");
+        }
+        end += tokens;
+        file.documents.push_back({document.at(0).get<std::string>(), begin, end});
+      }
+    }
+  } catch (const nlohmann::json::exception& error) {
+    refuse(error.what());
+  }
+  return file;
+}
+
+/// A file of tokens with its documents.
+inline TokenDocuments open_tokens(const std::filesystem::path& path, Index vocab, std::vector<TokenFile>& files) {
+  PreparedFile known = prepared(path);
+  files.push_back(TokenFile::read(path, known.format));
+  const TokenView tokens = files.back().tokens();
+  check_vocabulary(tokens, vocab, path.string());
+  if (known.documents.empty()) known.documents.push_back({path.filename().string(), 0, tokens.size()});
+  if (known.documents.back().end != tokens.size()) {
+    throw Error(path.string() + " has " + std::to_string(tokens.size()) +
+                    " tokens, but the documents in its meta.json have " + std::to_string(known.documents.back().end),
+                "prepare the directory again with tools/prepare");
+  }
+  return {tokens, std::move(known.documents)};
+}
+
+/// The held-out file that belongs to one: "val" where its name says "train"; none if that is not there.
+inline std::optional<std::filesystem::path> counterpart(const std::filesystem::path& path) {
+  std::string name = path.filename().string();
+  const std::size_t at = name.rfind("train");
+  if (at == name.npos) return {};
+  const std::filesystem::path other = path.parent_path() / name.replace(at, 5, "val");
+  std::error_code error;
+  return exists(other, error) ? std::optional(other) : std::nullopt;
+}
+
+}  // namespace detail
+
+/// Opens what is to be learned: one file of tokens (NAME.bin, with the file beside it that says "val" for "train"), one
+/// directory with train.bin, or else text files and directories of them. Token files are mapped, not read.
+///
+/// Errors  throws Error with the path: what read_text and TokenFile::read refuse, tokens that the model does not know,
+///         token files among other paths
+inline TokenCorpus open_corpus(std::span<const std::filesystem::path> paths, const CorpusOptions& options = {}) {
+  namespace fs = std::filesystem;
+  TokenCorpus corpus;
+  const auto tokens_of = [](const fs::path& path) -> std::optional<fs::path> {
+    if (path.extension() == ".bin") return path;
+    std::error_code error;
+    return fs::exists(path / "train.bin", error) ? std::optional(path / "train.bin") : std::nullopt;
+  };
+  for (const fs::path& path : paths) {
+    if (paths.size() > 1 && path.extension() == ".bin") {
+      throw Error("the token file " + path.string() + " among " + std::to_string(paths.size()) + " paths",
+                  "give one token file, or text alone");
+    }
+  }
+  const std::optional<fs::path> file = paths.size() == 1 ? tokens_of(paths[0]) : std::nullopt;
+  if (!file) {
+    corpus.text = read_text(paths, options.text);
+    corpus.training = {corpus.text.tokens(), corpus.text.training};
+    corpus.validation = {corpus.text.tokens(), corpus.text.validation};
+    corpus.sources.assign(paths.begin(), paths.end());
+    check_vocabulary(corpus.text.tokens(), options.vocab, paths[0].string());
+    return corpus;
+  }
+  corpus.training = detail::open_tokens(*file, options.vocab, corpus.files);
+  corpus.sources.push_back(*file);
+  if (const std::optional<fs::path> held_out = detail::counterpart(*file)) {
+    corpus.validation = detail::open_tokens(*held_out, options.vocab, corpus.files);
+    corpus.sources.push_back(*held_out);
+    return corpus;
+  }
+  corpus.validation.tokens = corpus.training.tokens;
+  detail::hold_out_tails(std::exchange(corpus.training.documents, {}), options.text.held_out_one_in,
+                         corpus.training.documents, corpus.validation.documents);
+  return corpus;
+}
+
+/// Writes text as a prepared directory. None of its three files is replaced before all are written.
+///
+/// Errors  throws Error with path and reason; then what was there stays
+inline void write_corpus(const std::filesystem::path& folder, const Corpus& corpus, TokenFormat format,
+                         std::span<const std::filesystem::path> sources) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw Error("cannot create the directory " + folder.string() + ": " + error.message(), "choose another");
+  nlohmann::ordered_json meta{{"format", name_of(format)}, {"tokenizer", "bytes"}, {"vocab", 256}};
+  for (const std::filesystem::path& source : sources) meta["sources"].push_back(source.string());
+  meta["skipped"] = corpus.skipped;
+  AtomicFile training(folder / "train.bin"), validation(folder / "val.bin"), description(folder / "meta.json");
+  const auto add = [&](AtomicFile& file, const std::vector<Document>& documents) {
+    std::vector<TokenView> pieces;
+    nlohmann::ordered_json list = nlohmann::ordered_json::array();
+    for (const Document& document : documents) {
+      pieces.push_back(corpus.tokens().part(document.begin, document.end));
+      list.push_back({document.path, document.end - document.begin});
+    }
+    write_tokens(file, pieces, format);
+    meta["files"].push_back(
+        {{"name", file.path().filename().string()}, {"tokens", Corpus::size_of(documents)}, {"documents", list}});
+  };
+  add(training, corpus.training);
+  add(validation, corpus.validation);
+  const auto bad_bytes = nlohmann::ordered_json::error_handler_t::replace;  // of paths, which need not be UTF-8
+  description.write(meta.dump(1, ' ', false, bad_bytes) + "\n");
+  training.commit(), validation.commit(), description.commit();
+}
+
+}  // namespace simplx

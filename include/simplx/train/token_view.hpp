@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/token_view.hpp
+/// TokenView: tokens of one, two or four bytes each, in memory or in a mapped file, read where they lie.
+
+#include <simplx/core/shape.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The tokens belong to somebody else and need no alignment.
+class TokenView {
+ public:
+  TokenView() = default;
+  template <class T>
+    requires(std::unsigned_integral<std::remove_const_t<T>> && sizeof(T) <= 4)
+  explicit TokenView(std::span<T> tokens) : TokenView(std::as_bytes(tokens), sizeof(T)) {}
+  /// Little-endian numbers of so many bytes: 1, 2 or 4.
+  TokenView(std::span<const std::byte> bytes, int bytes_each)
+      : bytes_(bytes.data()), size_(static_cast<Index>(bytes.size()) / bytes_each), bytes_each_(bytes_each) {}
+
+  Index size() const { return size_; }
+
+  /// Tokens [begin, end) of these.
+  TokenView part(Index begin, Index end) const {
+    return {std::span(bytes_ + begin * bytes_each_, static_cast<std::size_t>((end - begin) * bytes_each_)),
+            bytes_each_};
+  }
+
+  /// Token i; one of four bytes that is no int32 is negative, which no model takes.
+  std::int32_t operator[](Index i) const {
+    if (bytes_each_ == 1) return static_cast<std::uint8_t>(bytes_[i]);
+    if (bytes_each_ == 2) return at<std::uint16_t>(i);
+    return at<std::int32_t>(i);
+  }
+
+ private:
+  template <class T>
+  T at(Index i) const {
+    T token;
+    std::memcpy(&token, bytes_ + i * static_cast<Index>(sizeof(T)), sizeof(T));
+    return token;
+  }
+
+  const std::byte* bytes_ = nullptr;
+  Index size_ = 0;
+  int bytes_each_ = 1;
+};
+
+}  // namespace simplx

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""prepare_test.py PROGRAM: token files hold the bytes of the text, as nanoGPT and llm.c would read them."""
+import array
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy  # not needed: it reads nanoGPT's files as nanoGPT does
+except ImportError:
+    numpy = None
+
+PROGRAM = sys.argv[1]
+HERE = os.path.dirname(os.path.abspath(__file__))
+TEXT = os.path.dirname(HERE)  # the tests' own sources
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False)
+
+
+def content(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def shorts(data):
+    numbers = array.array("H", data)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return list(numbers)
+
+
+def main():
+    failures = []
+
+    def check(holds, what):
+        print(("ok     " if holds else "FAILED ") + what)
+        if not holds:
+            failures.append(what)
+
+    with tempfile.TemporaryDirectory() as folder:
+        parts = {}
+        for form in ["bytes", "nanogpt", "llmc"]:
+            out = os.path.join(folder, "deep", form)
+            done = run("--out", out, "--format", form, "--extension", ".cpp", TEXT)
+            check(done.returncode == 0, f"{form}: prepares the tests' own sources\n{done.stderr}".rstrip())
+            check(sorted(os.listdir(out)) == ["meta.json", "train.bin", "val.bin"], f"{form}: leaves three files")
+            meta = json.loads(content(os.path.join(out, "meta.json")))
+            said = (meta["format"], meta["tokenizer"], meta["vocab"])
+            check(said == (form, "bytes", 256), f"{form}: meta.json says what it is")
+            check(meta["sources"] == [TEXT], f"{form}: meta.json says of what it was made")
+            for file in meta["files"]:
+                data = content(os.path.join(out, file["name"]))
+                if form == "llmc":
+                    header = struct.unpack("<256i", data[:1024])
+                    check(header == (20240520, 1, file["tokens"]) + (0,) * 253, f"{file['name']} has llm.c's header")
+                    data = data[1024:]
+                if form == "nanogpt" and numpy is not None:
+                    mapped = numpy.memmap(os.path.join(out, file["name"]), dtype=numpy.uint16, mode="r")
+                    check(mapped.tolist() == shorts(data), f"{file['name']} is what numpy.memmap reads")
+                tokens = list(data) if form == "bytes" else shorts(data)
+                check(len(tokens) == file["tokens"], f"{form}: {file['name']} has as many tokens as meta.json says")
+                parts[form, file["name"]] = tokens
+                text = b"".join(content(os.path.join(TEXT, path)) for path, _ in file["documents"])
+                check(bytes(tokens) == text, f"{form}: {file['name']} is its documents, one after the other")
+            paths = [path for file in meta["files"] for path, _ in file["documents"]]
+            found = [os.path.relpath(os.path.join(where, name), TEXT)
+                     for where, _, names in os.walk(TEXT) for name in names if name.endswith(".cpp")]
+            check(sorted(paths) == sorted(found), f"{form}: every document is in one of the files")
+            check(len(parts[form, "val.bin"]) > 0, f"{form}: something is held out")
+        check(all(tokens == parts["bytes", name] for (_, name), tokens in parts.items()), "all formats hold the same tokens")
+
+        out = os.path.join(folder, "deep", "llmc")
+        before = {name: content(os.path.join(out, name)) for name in os.listdir(out)}
+
+        def refused(what, *arguments, says):
+            done = run("--out", out, *arguments)
+            after = {name: content(os.path.join(out, name)) for name in os.listdir(out)}
+            check(done.returncode == 1 and says in done.stderr and after == before,
+                  f"{what} is refused, and what was there stays" + ("" if says in done.stderr else "\n" + done.stderr))
+
+        empty, tiny, hollow = (os.path.join(folder, name) for name in ["empty.txt", "tiny.txt", "hollow"])
+        os.mkdir(hollow)
+        with open(empty, "wb"), open(tiny, "wb") as file:
+            file.write(b"tiny")
+        refused("an empty file", empty, says="error: the file is empty: " + empty)
+        refused("a directory without text", hollow, says="error: no text found in " + hollow)
+        refused("text with nothing to hold out", tiny, says="val.bin as llmc: there are no tokens")
+        refused("a missing path", hollow + "/nothing", says="no such file or directory")
+        refused("an unknown format", "--format", "gguf", tiny, says="--format")
+        done = run("--held-out", 4, "--out", out, *[os.path.join(HERE, "prepare_test.py")])
+        check(done.returncode == 0, "files are replaced by good ones")
+        sizes = {file["name"]: file["tokens"] for file in json.loads(content(os.path.join(out, "meta.json")))["files"]}
+        size = os.path.getsize(os.path.join(HERE, "prepare_test.py"))
+        check(sizes == {"train.bin": size - size // 4, "val.bin": size // 4}, "a single document gives its last part")
+
+    print(f"{len(failures)} failures")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()
