@@ -111,7 +111,7 @@ class TokenFile {
                "prepare the tokens again with a present llm.c or tools/prepare");
       }
       const Index size = static_cast<Index>(bytes.size());
-      if (header[2] < 0 || Index{header[2]} * info.bytes_each != size) {
+      if (Index{header[2]} * info.bytes_each != size) {
         refuse(8, "the header says " + std::to_string(header[2]) + " tokens of " + std::to_string(info.bytes_each) +
                       " bytes, but " + std::to_string(size) + " bytes follow",
                "was it written completely?");
