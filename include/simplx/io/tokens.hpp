@@ -127,7 +127,7 @@ class TokenFile {
 
   static TokenFormat detected(std::span<const std::byte> bytes) {
     std::int32_t magic = 0;
-    std::memcpy(&magic, bytes.data(), std::min(bytes.size(), sizeof magic));
+    if (bytes.size() >= sizeof magic) std::memcpy(&magic, bytes.data(), sizeof magic);
     for (const TokenFormat format : {TokenFormat::llmc, TokenFormat::llmc_llama3}) {
       if (magic == detail::info_of(format).magic) return format;
     }
