@@ -140,6 +140,8 @@ TEST_CASE("empty tensors come back, wherever their names sort") {
   CHECK(std::memcmp(back.find("m")->bytes.data(), values, 8) == 0);
   write_safetensors(path, std::span(tensors, 1));
   CHECK(SafetensorsFile::read(path).find("z")->elements() == 0);
+  write_raw(R"({"m":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})", 4);
+  CHECK(SafetensorsFile::read(path).tensors().at(0).name == "a");  // it stands before what begins where it ends
 }
 
 TEST_CASE("what no reader would take is not written") {
@@ -195,6 +197,10 @@ TEST_CASE("hostile files are refused with the reason") {
     CHECK(message().find(c.expected) != std::string::npos);
     CHECK(message().find(path.string()) != std::string::npos);
   }
+  const std::uint64_t long_header = 100'000'001;  // behind it nothing is looked at
+  const std::span claimed(reinterpret_cast<const std::byte*>(&long_header), std::size_t{1} << 28);
+  CHECK_THROWS_WITH_AS(SafetensorsFile::view(claimed, "long"),
+                       doctest::Contains("long: at byte 0: the header's length is 100000001"), Error);
   write_raw("{}", 0, 1ull << 60);
   CHECK(message().find("the header's length is 1152921504606846976") != std::string::npos);
   { AtomicFile file(path); file.write("abc"); file.commit(); }

@@ -111,7 +111,7 @@ class TokenFile {
                "prepare the tokens again with a present llm.c or tools/prepare");
       }
       const Index size = static_cast<Index>(bytes.size());
-      if (header[2] < 0 || Index{header[2]} * info.bytes_each != size) {
+      if (Index{header[2]} * info.bytes_each != size) {
         refuse(8, "the header says " + std::to_string(header[2]) + " tokens of " + std::to_string(info.bytes_each) +
                       " bytes, but " + std::to_string(size) + " bytes follow",
                "was it written completely?");
@@ -127,7 +127,7 @@ class TokenFile {
 
   static TokenFormat detected(std::span<const std::byte> bytes) {
     std::int32_t magic = 0;
-    std::memcpy(&magic, bytes.data(), std::min(bytes.size(), sizeof magic));
+    if (bytes.size() >= sizeof magic) std::memcpy(&magic, bytes.data(), sizeof magic);
     for (const TokenFormat format : {TokenFormat::llmc, TokenFormat::llmc_llama3}) {
       if (magic == detail::info_of(format).magic) return format;
     }
