@@ -61,7 +61,6 @@ struct AttentionStep {
   static constexpr int L = lanes<S>, heads = size.heads, key_width = size.key_width, value_width = size.value_width;
   static constexpr Index block = token_block<S>, keys = heads * key_width, values = heads * value_width;
   static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
-  static_assert(size.mask == Mask::causal, "simplx: a token can attend step by step only to tokens before it");
 
   /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and all tokens.
   template <int count, Index inner>
@@ -187,6 +186,7 @@ constexpr Index attention_step_scratch(Index tokens) {
 ///         no heap; `scratch` holds attention_step_scratch elements
 /// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13)
 template <AttentionSize size, bool inputs, class S>
+  requires(size.mask == Mask::causal)
 __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
                                                const AttentionPast<S>& past, S* out, S* scratch) {
   using Step = detail::AttentionStep<size, inputs, S>;
