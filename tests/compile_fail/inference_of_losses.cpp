@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Functions, training and checks
 // doc: Inference is of logits; a decoder gives the loss of each token, from labels that are not known then.
-// expect: error: .*simplx: Inference needs a model of indices\("tokens", ...\) alone
+// expect: error: .*simplx: Inference needs a model of indices
 #include <simplx/generate/inference.hpp>
 #include <simplx/models/decoder.hpp>
 
