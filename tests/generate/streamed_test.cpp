@@ -59,7 +59,7 @@ template <auto const& model, Tag name>
 constexpr bool streams() {
   using G = Graph<Untrained<model>>;
   bool all = true;
-  detail::each_op<G>(name, [&]<int i>(std::integral_constant<int, i>) {
+  detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
     if constexpr (G::flat.label[i].op == name) all &= streamed<name>::template possible<Frame<G, i, float>>;
   });
   return all;

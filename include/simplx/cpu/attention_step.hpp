@@ -83,7 +83,9 @@ struct AttentionStep {
       }
     };
     V largest_of_lane = splat<V>(std::numeric_limits<S>::lowest()), sum_of_lane{};
-    each([&](Index, V score, auto seen) { largest_of_lane = max(largest_of_lane, select(seen, score, largest_of_lane)); });
+    each([&](Index, V score, auto seen) {
+      largest_of_lane = max(largest_of_lane, select(seen, score, largest_of_lane));
+    });
     const V highest = splat<V>(largest(largest_of_lane));
     each([&](Index j, V score, auto seen) {
       const V weight = select(seen, exp(V(score - highest)), V{});

@@ -30,7 +30,8 @@ class Replay {
   /// As Stream::feed.
   auto feed(std::span<const std::int32_t> tokens) {
     if (static_cast<Index>(tokens.size()) > capacity_ - size()) {
-      throw Error("the context of " + std::to_string(capacity_) + " tokens is full", "reset() and feed the last tokens again");
+      throw Error("the context of " + std::to_string(capacity_) + " tokens is full",
+                  "reset() and feed the last tokens again");
     }
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
     return net_.logits(tokens_).last(static_cast<std::size_t>(Net::vocab()));

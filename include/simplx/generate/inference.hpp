@@ -38,18 +38,6 @@ struct Untrained {
   }
 };
 
-namespace detail {
-
-/// Calls f(constant<i>) for the nodes of a graph whose op has that name.
-template <class G, class F>
-constexpr void each_op(Tag name, F f) {
-  unroll<0, G::count>([&]<int i>(std::integral_constant<int, i> index) {
-    if (G::flat.label[i].op == name) f(index);
-  });
-}
-
-}  // namespace detail
-
 template <auto const& model, class Backend_ = Cpu<float>>
 class Inference {
  public:
@@ -58,8 +46,8 @@ class Inference {
   using G = Graph<Untrained<model>>;
   using Run = Execute<G, Backend>;
   static_assert(G::layout.inputs == 1 && G::input_number("tokens") == 0 && G::layout.outputs == 1,
-                "simplx: Inference needs a model of indices(\"tokens\", ...) alone that gives logits alone: of a decoder "
-                "it is logits_of<model>");
+                "simplx: Inference needs a model of indices(\"tokens\", ...) alone that gives logits alone: of a "
+                "decoder it is logits_of<model>");
 
   /// Initial values, until others are loaded.
   explicit Inference(std::uint64_t seed = 0)
@@ -116,7 +104,8 @@ class Inference {
   static void check(std::span<const std::int32_t> tokens) {
     for (const std::int32_t token : tokens) {
       if (token >= 0 && token < known()) continue;
-      throw Error("token " + std::to_string(token) + ", but the model knows " + std::to_string(known()), "tokens are in [0, vocab)");
+      throw Error("token " + std::to_string(token) + ", but the model knows " + std::to_string(known()),
+                  "tokens are in [0, vocab)");
     }
   }
 
@@ -153,9 +142,9 @@ class Inference {
   static constexpr Index known() {
     Index rows = Index(1) << 30;
     for (int i = 0; i < G::count; ++i) {
-      const Info& info = G::table.info[i];
-      if (G::flat.label[i].op != Tag("embedding")) continue;
-      if (G::table.info[info.arguments[0]].shape.is_fixed()) rows = std::min(rows, G::table.info[info.arguments[0]].shape.rows);
+      if (!(G::flat.label[i].op == Tag("embedding"))) continue;
+      const Shape& table = G::table.info[G::table.info[i].arguments[0]].shape;
+      if (table.is_fixed()) rows = std::min(rows, table.rows);
     }
     return rows;
   }

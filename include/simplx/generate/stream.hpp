@@ -58,7 +58,8 @@ class Stream {
                   "reset() the stream and feed it the last tokens again");
     }
     for (Index begin = 0; begin < count; begin += chunk_) {
-      evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(std::min(chunk_, count - begin))));
+      const Index rows = std::min(chunk_, count - begin);
+      evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)));
     }
     return logits_.last(static_cast<std::size_t>(Net::vocab()));
   }

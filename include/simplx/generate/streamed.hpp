@@ -28,9 +28,10 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("streamed", (possible<left, right>),
-            "a stream gives its model one token after the other, but this op (left number: its line) reads tokens to come, or "
-            "all at once: full attention, sums and maxima over rows, first_of_sequence, shifts up; evaluate whole sequences by "
-            "Inference, or, if it is an op of yours that reads no row but its own, specialise streamed<\"its name\">")
+            "a stream gives its model one token after the other, but this op (left number: its line) reads tokens to "
+            "come, or all at once: full attention, sums and maxima over rows, first_of_sequence, shifts up; evaluate "
+            "whole sequences by Inference, or, if it is an op of yours that reads no row but its own, specialise "
+            "streamed<\"its name\">")
 
 /// Elements that a node remembers.
 struct Remembered {

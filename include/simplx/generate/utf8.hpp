@@ -23,7 +23,7 @@ class Utf8 {
       character_ += static_cast<char>(byte);
       low_ = 0x80, high_ = 0xBF;
       if (--missing_ == 0) {
-        const bool control = character_.size() == 2 && character_[0] == '\xC2' && static_cast<std::uint8_t>(character_[1]) < 0xA0;
+        const bool control = character_.size() == 2 && character_[0] == '\xC2' && byte < 0xA0;
         shown += control ? replacement : character_;
         character_.clear();
       }

@@ -40,7 +40,8 @@ class Sampler {
       throw Error(std::string(name) + " is " + value, hint);
     };
     if (!(options.temperature >= 0 && std::isfinite(options.temperature))) {
-      refuse("the temperature", std::to_string(options.temperature), "it is a number from 0, which takes the most probable token");
+      refuse("the temperature", std::to_string(options.temperature),
+             "it is a number from 0, which takes the most probable token");
     }
     if (options.top_k < 0) refuse("top k", std::to_string(options.top_k), "it is a number of tokens, or 0 for all");
     if (!(options.top_p > 0 && options.top_p <= 1)) {
@@ -89,7 +90,8 @@ class Sampler {
     S largest = -std::numeric_limits<S>::infinity();
     for (std::size_t i = 0; i < logits.size(); ++i) {
       if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<S>::infinity()) {
-        throw Error("logit " + std::to_string(i) + " is " + std::to_string(logits[i]), "were the weights trained and loaded?");
+        throw Error("logit " + std::to_string(i) + " is " + std::to_string(logits[i]),
+                    "were the weights trained and loaded?");
       }
       largest = std::max(largest, logits[i]);
     }
@@ -112,7 +114,9 @@ class Sampler {
       double total = 0, seen = 0;
       for (Index i = 0; i < kept; ++i) total += weight(tokens_[static_cast<std::size_t>(i)]);
       Index enough = 0;
-      while (enough < kept && seen < options_.top_p * total) seen += weight(tokens_[static_cast<std::size_t>(enough++)]);
+      for (; enough < kept && seen < options_.top_p * total; ++enough) {
+        seen += weight(tokens_[static_cast<std::size_t>(enough)]);
+      }
       kept = enough;
     }
     tokens_.resize(static_cast<std::size_t>(kept));
