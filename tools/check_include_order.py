@@ -5,7 +5,7 @@ import os
 import re
 import sys
 
-ORDER = ["core", "cpu", "ops", "nn", "blocks", "models", "train", "differentiate", "cuda", "io", "report"]
+ORDER = ["core", "cpu", "ops", "nn", "blocks", "models", "train", "generate", "differentiate", "cuda", "io", "report"]
 ROOT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include", "simplx")
 
 

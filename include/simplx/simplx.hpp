@@ -23,6 +23,9 @@
 #include <simplx/differentiate/gradcheck.hpp>
 #include <simplx/differentiate/value_and_grad.hpp>
 #include <simplx/differentiate/with_respect_to.hpp>
+#include <simplx/generate/generate.hpp>
+#include <simplx/generate/stream.hpp>
+#include <simplx/generate/utf8.hpp>
 #include <simplx/models/decoder.hpp>
 #include <simplx/ops/activation.hpp>
 #include <simplx/ops/batched_matmul.hpp>
@@ -38,6 +41,7 @@
 #include <simplx/train/batches.hpp>
 #include <simplx/train/evaluation.hpp>
 #include <simplx/train/sample.hpp>
+#include <simplx/train/sampler.hpp>
 #include <simplx/train/schedule.hpp>
 #include <simplx/train/sgd.hpp>
 #include <simplx/train/ties.hpp>

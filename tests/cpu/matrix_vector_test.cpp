@@ -39,3 +39,12 @@ TEST_CASE_TEMPLATE("cpu/matrix_vector: both products, of any width and any numbe
     CHECK(worst_error<128, S>(rows) < bound);
   }
 }
+
+TEST_CASE("cpu/matrix_vector: rows may be columns of a wider matrix") {
+  using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Matrix A = Matrix::Random(21, 13);
+  const Eigen::VectorXd w = Eigen::VectorXd::Random(5);
+  Eigen::VectorXd y(21);
+  matrix_vector<5, 13>(21, A.data() + 6, w.data(), y.data());
+  CHECK((y - A.middleCols(6, 5) * w).cwiseAbs().maxCoeff() < 1e-14);
+}

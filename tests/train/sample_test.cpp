@@ -11,18 +11,6 @@ inline constexpr Decoder model{.block = pre_ln, .vocab = 16, .width = 16, .heads
 
 TEST_SUITE_BEGIN("train/sample");
 
-TEST_CASE("tokens are drawn with the probabilities of the logits") {
-  const std::vector<double> logits{std::log(1.0), std::log(2.0), std::log(5.0)};
-  int count[3]{};
-  for (int i = 0; i < 8000; ++i) ++count[draw(std::span<const double>(logits), 1.0, (i + 0.5) / 8000)];
-  CHECK(count[0] == 1000);
-  CHECK(count[1] == 2000);
-  CHECK(count[2] == 5000);
-  for (int i = 0; i < 10; ++i) CHECK(draw(std::span<const double>(logits), 0.0, i / 10.0) == 2);
-  CHECK(draw(std::span<const double>(logits), 0.5, 0.03) == 0);  // squared: 1 of 30
-  CHECK(draw(std::span<const double>(logits), 0.5, 0.04) == 1);
-}
-
 TEST_CASE("a seed determines the text, which may grow beyond the context") {
   Trainer<model> trainer({.batch = 1, .seed = 3});
   const auto once = sample(trainer, {1, 2}, 30, 1.0, 5), again = sample(trainer, {1, 2}, 30, 1.0, 5), other = sample(trainer, {1, 2}, 30, 1.0, 6);

@@ -35,6 +35,7 @@ struct Context {
   Index stride[axis_count]{};    ///< rows rounded up, so that every buffer is aligned; 1 on the fixed axis
   Segments segments{};           ///< where the sequences of Axis::tokens begin
   Index longest = 0;             ///< tokens of the longest sequence
+  Index past = 0;                ///< tokens of the one sequence that were evaluated before these: of a stream
   Randomness random{};
 
   const void* inputs[max_inputs]{};

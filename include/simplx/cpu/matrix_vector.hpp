@@ -61,20 +61,20 @@ __attribute__((always_inline)) inline void add_columns(Index rows, const S* a, c
 
 }  // namespace detail
 
-/// y = A w.
+/// y = A w; rows of A may be part of longer ones, `stride` elements apart.
 ///
 /// Shapes  A (rows, K), w (K), y (rows)
 /// Cost    2 rows K FLOPs, one pass over A
-template <Index K, class S>
+template <Index K, Index stride = K, class S>
 __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w, S* y) {
   constexpr Index group = lanes<S>;
   Index row = 0;
-  for (; row + group <= rows; row += group) {
+  for (; row + group <= rows; row += group, a += group * stride) {
     Vec<S> sums[group];
     S rest[group];
 #pragma GCC unroll 16
     for (Index i = 0; i < group; ++i) {
-      const detail::RowProduct<K, S> product(a + (row + i) * K, w);
+      const detail::RowProduct<K, S> product(a + i * stride, w);
       sums[i] = product.vectors;
       rest[i] = product.rest;
     }
@@ -82,8 +82,8 @@ __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w,
     if constexpr (K % group != 0) total += load<Vec<S>>(rest);
     store(y + row, total);
   }
-  for (; row < rows; ++row) {
-    const detail::RowProduct<K, S> product(a + row * K, w);
+  for (row = rows - rows % group; row < rows; ++row, a += stride) {  // g++ sees that none is left where none is
+    const detail::RowProduct<K, S> product(a, w);
     y[row] = sum(product.vectors) + product.rest;
   }
 }

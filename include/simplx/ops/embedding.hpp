@@ -61,7 +61,8 @@ struct op<"positions"> : kernel_op {
     const Segments& sequences = frame.context.segments;
     for (Index s = 0; s < sequences.count; ++s) {
       const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
-      std::memcpy(frame.out() + begin * d, frame.template in<0>(), sizeof(S) * static_cast<std::size_t>(length * d));
+      std::memcpy(frame.out() + begin * d, frame.template in<0>() + frame.context.past * d,
+                  sizeof(S) * static_cast<std::size_t>(length * d));
     }
   }
   template <class S, Path path, class F>

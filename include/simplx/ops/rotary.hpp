@@ -42,7 +42,7 @@ struct op<"rotary"> : kernel_op {
       for (Index row = 0; row < rows; ++row) {
         for (Index i = 0; i < width / 2; ++i) {
           const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(width);
-          const double angle = static_cast<double>(row) * std::pow(base, exponent);
+          const double angle = static_cast<double>(frame.context.past + row) * std::pow(base, exponent);
           cosine[i] = S(std::cos(angle)), sine[i] = S(direction * std::sin(angle));
         }
         for (Index head = 0; head < heads; ++head) {

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/attention_step.hpp
+/// Causal attention of one new token to all tokens before it, from a cache: per head, with the new token's number t,
+///
+///   o_t = alpha v_t + beta sum_{j <= t} a_tj v_j - gamma c_t          (He & Hofmann 2024, Eqs. (4), (5) and (13))
+///   a_tj = softmax_j(q_t . k_j / sqrt(key_width) - m (t - j))
+///   c_t = P_t / Z_t,   P_t = lambda P_{t-1} + v_t,   Z_t = lambda Z_{t-1} + 1,   lambda = exp(-m)
+///
+/// The mean c_t costs O(1) for each token: P and Z are all that is remembered for it.
+///
+/// Where the values are what the keys are projected from, v_j = x_j and k_j = x_j W, one store serves both:
+///
+///   q_t . k_j = (W_h q_t) . x_j
+///
+/// for the projection moves to the query, once for each token, and neither keys nor their projection are needed.
+///
+/// | symbol | shape                                                    | meaning                                    |
+/// |--------|----------------------------------------------------------|--------------------------------------------|
+/// | store  | (tokens / token_block) blocks of (width, token_block)    | keys, values or inputs, tokens side by side |
+///
+/// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads.
+
+#include <simplx/cpu/attention_size.hpp>
+#include <simplx/cpu/gemm.hpp>
+#include <simplx/cpu/math.hpp>
+#include <simplx/cpu/matrix_vector.hpp>
+
+#include <cmath>
+#include <limits>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Tokens that lie side by side in a store.
+template <class S>
+inline constexpr Index token_block = 4 * lanes<S>;
+
+/// What an attention remembers; the stores hold whole blocks.
+template <class S>
+struct AttentionPast {
+  S *keys = nullptr, *values = nullptr;  ///< stores; of inputs, one and the same, where the projection is folded
+  S* sums = nullptr;                     ///< P (heads * value_width) and Z (heads), where C is subtracted
+  const S* projection = nullptr;         ///< W (heads * value_width, heads * key_width) where it is folded
+};
+
+namespace detail {
+
+/// Puts a token into a store.
+template <Index width, class S>
+void remember(const S* row, Index token, S* store) {
+  constexpr Index block = token_block<S>;
+  S* place = store + token / block * (width * block) + token % block;
+  for (Index c = 0; c < width; ++c) place[c * block] = row[c];
+}
+
+/// One attention; `inputs`: the store holds what keys are projected from.
+template <AttentionSize size, bool inputs, class S>
+struct AttentionStep {
+  using V = Vec<S>;
+  static constexpr int L = lanes<S>, heads = size.heads, key_width = size.key_width, value_width = size.value_width;
+  static constexpr Index block = token_block<S>, keys = heads * key_width, values = heads * value_width;
+  static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
+
+  /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and all tokens.
+  template <int count, Index inner>
+  static void score(Index tokens, const S* queries, const S* store, Index block_stride, S* scores, Index stride) {
+    constexpr int most = vector_bytes == 64 ? 4 : 2, rows = count < most ? count : most;  // accumulators in registers
+    for (Index first = 0; first < tokens; first += block, store += block_stride) {
+      panel<rows, 4, Write::store>(count, inner, queries, Static<inner>{}, Static<1>{}, store, Static<block>{},
+                                   scores + first, stride, NoEpilogue{}, 0);
+    }
+  }
+
+  /// Scores become exp(score - maximum), up to the end of the last block 0; returns their sum.
+  static S exponentiate(Index tokens, S scale, S slope, S* scores) {
+    const auto each = [&](auto visit) __attribute__((always_inline)) {
+      V number = lane_numbers();
+      for (Index j = 0; j < tokens; j += L, number += S(L)) {
+        V score = load<V>(scores + j) * scale;
+        if constexpr (size.alibi) score += slope * (number - S(tokens - 1));
+        visit(j, score, number < S(tokens));
+      }
+    };
+    V largest_of_lane = splat<V>(std::numeric_limits<S>::lowest()), sum_of_lane{};
+    each([&](Index, V score, auto seen) {
+      largest_of_lane = max(largest_of_lane, select(seen, score, largest_of_lane));
+    });
+    const V highest = splat<V>(largest(largest_of_lane));
+    each([&](Index j, V score, auto seen) {
+      const V weight = select(seen, exp(V(score - highest)), V{});
+      store(scores + j, weight);
+      sum_of_lane += weight;
+    });
+    for (Index j = round_up(tokens, L); j < round_up(tokens, block); ++j) scores[j] = S(0);
+    return sum(sum_of_lane);
+  }
+
+  /// out[c] = sum_j weights[j] store[j, c] for value_width columns.
+  static void mix(Index tokens, const S* weights, const S* store, S* out) {
+    const auto columns = [&]<int count>(std::integral_constant<int, count>, Index c,
+                             V* sums) __attribute__((always_inline)) {
+      const S* place = store + c * block;
+      for (Index first = 0; first < tokens; first += block, place += values * block) {
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; ++v) {
+          const V weight = load<V>(weights + first + v * L);
+#pragma GCC unroll 16
+          for (int i = 0; i < count; ++i) sums[i] += weight * load<V>(place + i * block + v * L);
+        }
+      }
+    };
+    constexpr Index whole = value_width / L * L;
+    for (Index c = 0; c < whole; c += L) {
+      V sums[L]{};
+      columns(std::integral_constant<int, L>{}, c, sums);
+      simplx::store(out + c, lane_sums<S>(sums));
+    }
+    for (Index c = whole; c < value_width; ++c) {
+      V sums[1]{};
+      columns(std::integral_constant<int, 1>{}, c, sums);
+      out[c] = sum(sums[0]);
+    }
+  }
+
+  static V lane_numbers() {
+    V numbers{};
+    for (int i = 0; i < L; ++i) numbers[i] = S(i);
+    return numbers;
+  }
+
+  static void run(const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out, S* scratch) {
+    const Index tokens = token + 1, stride = round_up(tokens, block);
+    const S scale = 1 / std::sqrt(S(key_width));
+    S* scores = scratch;  // (heads, stride)
+    if constexpr (inputs) {
+      S* queries = scratch + heads * stride;  // (heads, values): W_h q_h
+      for (int h = 0; h < heads; ++h) {
+        matrix_vector<key_width, keys>(values, past.projection + h * key_width, in.query + h * key_width,
+                                       queries + h * values);
+      }
+      score<heads, values>(tokens, queries, past.keys, values * block, scores, stride);
+    } else {
+      for (int h = 0; h < heads; ++h) {
+        score<1, key_width>(tokens, in.query + h * key_width, past.keys + h * key_width * block, keys * block,
+                            scores + h * stride, stride);
+      }
+    }
+    for (int h = 0; h < heads; ++h) {
+      const S slope = size.alibi ? in.slopes[h] : S(0), shrink = size.alibi ? -std::expm1(-slope) : S(0);
+      const S total = exponentiate(tokens, scale, slope, scores + h * stride);
+      S* o = out + h * value_width;
+      mix(tokens, scores + h * stride, past.values + h * value_width * block, o);
+      const S normalise = (gains ? in.beta[h] : S(1)) / total;
+      const S* v = in.value + h * value_width;
+      S mean = 0, *sums = nullptr;
+      if constexpr (centred) {
+        S& rows = past.sums[values + h];  // Z
+        rows += 1 - rows * shrink;
+        mean = in.gamma[h] / rows;
+        sums = past.sums + h * value_width;
+      }
+      for (Index c = 0; c < value_width; ++c) {
+        S result = o[c] * normalise;
+        if constexpr (gains) result += in.alpha[h] * v[c];
+        if constexpr (centred) {
+          sums[c] += v[c] - sums[c] * shrink;
+          result -= mean * sums[c];
+        }
+        o[c] = result;
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Elements of scratch for a context of so many tokens.
+template <AttentionSize size, class S>
+constexpr Index attention_step_scratch(Index tokens) {
+  return size.heads * (round_up(tokens, token_block<S>) + size.heads * size.value_width);
+}
+
+/// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to.
+///
+/// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read
+/// Cost    per token t, (key_width + value_width) heads t multiply-adds, with `inputs` 2 values + heads values t;
+///         no heap; `scratch` holds attention_step_scratch elements
+/// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13)
+template <AttentionSize size, bool inputs, class S>
+  requires(size.mask == Mask::causal)
+__attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
+                                               const AttentionPast<S>& past, S* out, S* scratch) {
+  using Step = detail::AttentionStep<size, inputs, S>;
+  for (Index row = 0; row < rows; ++row, in.query += Step::keys, in.value += Step::values, out += Step::values) {
+    if constexpr (!inputs) {
+      detail::remember<Step::keys>(in.key, past_tokens + row, past.keys);
+      in.key += Step::keys;
+    }
+    detail::remember<Step::values>(in.value, past_tokens + row, past.values);
+    Step::run(in, past, past_tokens + row, out, scratch);
+  }
+}
+
+}  // namespace simplx

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/generate/inference.hpp
+/// Inference: the weights of a model and its forward pass, nothing else; no backward is compiled or kept room for.
+///
+///     Inference<logits_of<tiny>> net;
+///     load_checkpoint(path, net.tensors().parameters, net.parameters());
+///     net.logits(tokens);                       // of a whole sequence; stream.hpp: of one token after the other
+
+#include <simplx/core/error.hpp>
+#include <simplx/cpu/cpu.hpp>
+#include <simplx/cpu/workspace.hpp>
+#include <simplx/ops/stack.hpp>
+#include <simplx/train/initialise.hpp>
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The expressions of a model whose parameters are not trained: nothing is kept for a backward.
+template <auto const& model>
+struct Untrained {
+  template <class F>
+  static constexpr auto with(F f) {
+    const detail::Evaluated evaluated = detail::evaluate(model);
+    int count = 0;
+    detail::postorder(evaluated.root, [&](Node* node) {
+      node->index = ++count;
+      node->frozen |= node->kind == Kind::parameter || node->block;
+      node->wanted = false;
+    });
+    detail::clear_marks(evaluated.root);
+    return f(evaluated.root);
+  }
+};
+
+template <auto const& model, class Backend_ = Cpu<float>>
+class Inference {
+ public:
+  using Backend = Backend_;
+  using S = typename Backend::Scalar;
+  using G = Graph<Untrained<model>>;
+  using Run = Execute<G, Backend>;
+  static_assert(G::layout.inputs == 1 && G::input_number("tokens") == 0 && G::layout.outputs == 1,
+                "simplx: Inference needs a model of indices(\"tokens\", ...) alone that gives logits alone: of a "
+                "decoder it is logits_of<model>");
+
+  /// Initial values, until others are loaded.
+  explicit Inference(std::uint64_t seed = 0)
+      : tensors_(tensors_of<model>()),
+        parameters_(G::layout.parameters),
+        constants_(G::layout.constants),
+        packed_(G::layout.packed_elements) {
+    initialise(tensors_.parameters, seed, parameters_.data());
+    initialise(tensors_.constants, seed, constants_.data());
+  }
+
+  const TensorList& tensors() const { return tensors_; }
+  /// To be filled in the layout of tensors(), which is that of a trainer of the model. Ask anew for each change:
+  /// kernels read a prepared copy, made by the next evaluation.
+  std::span<S> parameters() {
+    prepared_ = false;
+    return parameters_.span();
+  }
+  std::span<S> constants() { return constants_.span(); }
+
+  /// Logits of a whole sequence, (tokens, vocab), valid until the next call.
+  ///
+  /// Errors  throws Error if there is no token, one is out of range, or the model's positions end before
+  /// Cost    a forward pass over all tokens; allocates if none so long came before
+  std::span<const S> logits(std::span<const std::int32_t> tokens) {
+    const auto length = static_cast<Index>(tokens.size());
+    if (length == 0) throw Error("there is no token to evaluate", "begin with at least one");
+    check(tokens);
+    if (length > longest_sequence()) {
+      throw Error("a sequence of " + std::to_string(length) + " tokens, but the model's positions end at " +
+                      std::to_string(longest_sequence()),
+                  "give the last of them alone");
+    }
+    if (!workspace_ || workspace_->capacity().tokens < length) {
+      workspace_.emplace(Rows{.tokens = std::min(longest_sequence(), round_up(length, 128))});
+    }
+    offsets_[1] = length;
+    Context<S> context = give_weights(workspace_->context(Rows{.tokens = length}, {offsets_, 1}, length));
+    context.inputs[0] = tokens.data();
+    Run::forward(context);
+    return {context.outputs[0], static_cast<std::size_t>(length * vocab())};
+  }
+
+  static constexpr Index vocab() {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].result) return G::table.info[i].shape.cols;
+    }
+    return 0;
+  }
+  /// Tokens of the longest sequence that the model's positions allow.
+  static constexpr Index longest_sequence() { return longest_in<G>(); }
+
+  /// Errors  throws Error if a token is not one of the model's
+  static void check(std::span<const std::int32_t> tokens) {
+    for (const std::int32_t token : tokens) {
+      if (token >= 0 && token < known()) continue;
+      throw Error("token " + std::to_string(token) + ", but the model knows " + std::to_string(known()),
+                  "tokens are in [0, vocab)");
+    }
+  }
+
+  /// The context with the addresses of the weights, prepared where they have changed.
+  Context<S> give_weights(Context<S> context) {
+    if (!prepared_) Run::prepare(parameters_.data(), packed_.data());
+    prepared_ = true;
+    context.parameters = parameters_.data();
+    context.constants = constants_.data();
+    context.packed = packed_.data();
+    return context;
+  }
+
+ private:
+  template <class Part>
+  static constexpr Index longest_in() {
+    Index longest = Index(1) << 30;
+    detail::unroll<0, Part::count>([&]<int i>(std::integral_constant<int, i>) {
+      constexpr Info info = Part::table.info[i];
+      if constexpr (Part::flat.label[i].op == Tag("positions")) {
+        longest = std::min(longest, Part::table.info[info.arguments[0]].shape.rows);
+      } else if constexpr (info.stack) {
+        using Stack = typename Part::template layers_of<i>;
+        for (int layer = 0; layer < Stack::layers; ++layer) {
+          Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+            longest = std::min(longest, longest_in<Child>());
+          });
+        }
+      }
+    });
+    return longest;
+  }
+  /// Tokens are in [0, known()).
+  static constexpr Index known() {
+    Index rows = Index(1) << 30;
+    for (int i = 0; i < G::count; ++i) {
+      if (!(G::flat.label[i].op == Tag("embedding"))) continue;
+      const Shape& table = G::table.info[G::table.info[i].arguments[0]].shape;
+      if (table.is_fixed()) rows = std::min(rows, table.rows);
+    }
+    return rows;
+  }
+
+  TensorList tensors_;
+  Buffer<S> parameters_, constants_, packed_;
+  std::optional<Workspace<G, Backend>> workspace_;
+  Index offsets_[2] = {0, 0};
+  bool prepared_ = false;
+};
+
+}  // namespace simplx

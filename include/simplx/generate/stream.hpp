@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/generate/stream.hpp
+/// Stream: a model evaluated token by token, from the expression it was trained with.
+///
+///     Stream<logits_of<tiny>> stream(net);
+///     stream.feed(prompt);                      // logits of the last token
+///     stream.feed({&token, 1});                 // of the next one; nothing before is evaluated again
+///
+/// New rows run through the ordinary kernels; ops that look at rows before them remember what they need
+/// (streamed.hpp). What cannot be streamed does not compile.
+
+#include <simplx/generate/inference.hpp>
+#include <simplx/generate/streamed_graph.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Bytes that a stream of a model remembers for a context of so many tokens.
+template <auto const& model, class S = float>
+constexpr Index cache_bytes(Index context) {
+  constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>>::table.all();
+  return (all.per_token * round_up(context, token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
+}
+
+template <auto const& model, class Backend = Cpu<float>>
+class Stream {
+ public:
+  using Net = Inference<model, Backend>;
+  using S = typename Backend::Scalar;
+  using G = typename Net::G;
+  using Run = StreamedGraph<G>;
+
+  /// Uses the weights of `net`, which must outlive it; several streams may. `chunk`: tokens evaluated at once at most.
+  ///
+  /// Errors  throws Error if the context is longer than the model's positions
+  /// Cost    cache_bytes<model, S>(context), and the workspace of a chunk; nothing is allocated afterwards
+  explicit Stream(Net& net, Index context = Net::longest_sequence(), Index chunk = 64)
+      : net_(net),
+        capacity_(checked(context)),
+        chunk_(std::min(std::max<Index>(chunk, 1), context)),
+        workspace_(Rows{.tokens = chunk_}),
+        remembered_(cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
+        scratch_(Run::template scratch<S>(context)) {}
+
+  /// Logits of the last of these tokens, (vocab), valid until the next call.
+  ///
+  /// Errors  throws Error if there is no token, one is out of range, or they do not fit the context; then nothing
+  ///         has changed
+  /// Cost    the products of these rows alone, and attention to all before them; no allocation
+  std::span<const S> feed(std::span<const std::int32_t> tokens) {
+    const auto count = static_cast<Index>(tokens.size());
+    if (count == 0) throw Error("there is no token to evaluate", "begin with at least one");
+    Net::check(tokens);
+    if (count > capacity_ - size_) {
+      throw Error("the context is full: " + std::to_string(size_) + " tokens and " + std::to_string(count) +
+                      " more, of " + std::to_string(capacity_),
+                  "reset() the stream and feed it the last tokens again");
+    }
+    for (Index begin = 0; begin < count; begin += chunk_) {
+      const Index rows = std::min(chunk_, count - begin);
+      evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)));
+    }
+    return logits_.last(static_cast<std::size_t>(Net::vocab()));
+  }
+
+  /// Logits of the tokens that were evaluated last, of a feed at most the last `chunk`: (tokens, vocab).
+  std::span<const S> logits() const { return logits_; }
+
+  /// Forgets all tokens.
+  void reset() {
+    std::ranges::fill(remembered_, S(0));  // the end of a block is read before it is written
+    size_ = 0;
+  }
+
+  Index size() const { return size_; }
+  Index capacity() const { return capacity_; }
+  /// What the stream remembers, for tests that poison it.
+  std::span<S> memory() { return remembered_.span(); }
+
+ private:
+  static Index checked(Index context) {
+    if (context >= 1 && context <= Net::longest_sequence()) return context;
+    throw Error("a context of " + std::to_string(context) + " tokens, but the model's positions end at " +
+                    std::to_string(Net::longest_sequence()),
+                "choose one from 1 to that");
+  }
+
+  void evaluate(std::span<const std::int32_t> tokens) {
+    const auto rows = static_cast<Index>(tokens.size());
+    offsets_[1] = rows;
+    Context<S> context = net_.give_weights(workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows));
+    context.past = size_;
+    context.inputs[0] = tokens.data();
+    const Index capacity = round_up(capacity_, token_block<S>);
+    S* once = remembered_.data() + Run::table.all().per_token * capacity;
+    Run::template forward<Backend>(context, Memory<S>{remembered_.data(), once, capacity, scratch_.data()});
+    size_ += rows;
+    logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};
+  }
+
+  Net& net_;
+  Index capacity_, chunk_, size_ = 0;
+  Workspace<G, Backend> workspace_;
+  Buffer<S> remembered_, scratch_;
+  Index offsets_[2] = {0, 0};
+  std::span<const S> logits_;
+};
+
+}  // namespace simplx

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/generate/streamed.hpp
+/// How ops run when the tokens of a sequence come one after the other: streamed<"name"> for each op.
+///
+/// | op                       | what it remembers of the tokens before                                     |
+/// |--------------------------|----------------------------------------------------------------------------|
+/// | elementwise, norms, ...  | nothing: its ordinary kernel runs on the new rows                          |
+/// | positions, rotary        | nothing: Context::past counts the tokens before                            |
+/// | shift(x, n), n >= 0      | the last n rows of x                                                       |
+/// | cumulative_sum           | one row                                                                    |
+/// | attention, causal        | keys and values, or what both are made of (streamed_attention.hpp)         |
+///
+/// What reads tokens to come cannot be streamed, and does not compile. An op of one's own, whose rows do not look at
+/// each other, is streamed by its ordinary kernel after
+///
+///     template <> struct simplx::streamed<"my_op"> : simplx::by_row {};
+
+#include <simplx/ops/batched_matmul.hpp>
+#include <simplx/ops/custom.hpp>
+#include <simplx/ops/dropout.hpp>
+#include <simplx/ops/matmul.hpp>
+#include <simplx/ops/rotary.hpp>
+#include <simplx/ops/rows.hpp>
+#include <simplx/ops/softmax.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("streamed", (possible<left, right>),
+            "a stream gives its model one token after the other, but this op (left number: its line) reads tokens to "
+            "come, or all at once: full attention, sums and maxima over rows, first_of_sequence, shifts up; evaluate "
+            "whole sequences by Inference, or, if it is an op of yours that reads no row but its own, specialise "
+            "streamed<\"its name\">")
+
+/// Elements that a node remembers.
+struct Remembered {
+  Index per_token = 0;  ///< for each token, in whole blocks of tokens
+  Index once = 0;
+
+  constexpr Remembered& operator+=(const Remembered& other) {
+    per_token += other.per_token, once += other.once;
+    return *this;
+  }
+};
+
+/// Where a node finds what it remembers; zeros before the first token.
+template <class S>
+struct Memory {
+  S* stores = nullptr;   ///< per_token * capacity elements
+  S* once = nullptr;
+  Index capacity = 0;    ///< tokens, in whole blocks
+  S* scratch = nullptr;  ///< of the op that runs
+
+  /// The part that begins behind so much of others.
+  Memory behind(const Remembered& others) const {
+    return {stores + others.per_token * capacity, once + others.once, capacity, scratch};
+  }
+};
+
+/// An op that cannot be streamed, or of which nothing is known.
+template <Tag name>
+struct streamed {
+  template <class F>
+  static constexpr bool possible = false;
+  template <class F>
+  static constexpr Remembered remembers{};
+};
+
+/// Every row of the result depends on the same row of its operands alone.
+struct by_row {
+  template <class F>
+  static constexpr bool possible = true;
+  template <class F>
+  static constexpr Remembered remembers{};
+  /// Elements of Memory::scratch for a context of so many tokens, beside Context::scratch.
+  template <class F>
+  static constexpr Index scratch(Index) {
+    return 0;
+  }
+  template <class Backend, class F>
+  static void forward(Backend backend, const F& frame, const Memory<typename F::Scalar>&) {
+    op_of<typename F::Graph, F::index>::forward(backend, frame);
+  }
+};
+
+template <> struct streamed<"matmul"> : by_row {};
+template <> struct streamed<"batched_matmul"> : by_row {};
+template <> struct streamed<"rms_norm"> : by_row {};
+template <> struct streamed<"layer_norm"> : by_row {};
+template <> struct streamed<"softmax"> : by_row {};
+template <> struct streamed<"log_softmax"> : by_row {};
+template <> struct streamed<"log_sum_exp"> : by_row {};
+template <> struct streamed<"slice_columns"> : by_row {};
+template <> struct streamed<"concatenate"> : by_row {};
+template <> struct streamed<"dropout"> : by_row {};  // there is none outside of training
+template <> struct streamed<"stop_gradient"> : by_row {};
+template <> struct streamed<"positions"> : by_row {};
+template <> struct streamed<"rotary"> : by_row {};
+
+template <>
+struct streamed<"embedding"> : by_row {
+  template <class F>
+  static constexpr bool possible = F::template shape<0>.is_fixed();  // rows of the sequence itself may be yet to come
+};
+template <>
+struct streamed<"maximum"> : by_row {
+  template <class F>
+  static constexpr bool possible = static_cast<Over>(F::attributes.integers[0]) == Over::columns;
+};
+
+/// The last rows in a ring: row t lies where row t - n lay before.
+template <>
+struct streamed<"shift"> : by_row {
+  template <class F>
+  static constexpr bool possible = F::attributes.integers[0] >= 0;
+  template <class F>
+  static constexpr Remembered remembers{.once = F::attributes.integers[0] * F::out_shape.cols};
+
+  template <class Backend, class F>
+  static void forward(Backend backend, const F& frame, const Memory<typename F::Scalar>& memory) {
+    constexpr Index cols = F::out_shape.cols, by = F::attributes.integers[0];
+    if constexpr (by == 0) {
+      op<"shift">::forward(backend, frame);
+    } else {
+      for (Index row = 0; row < frame.rows(); ++row) {
+        auto* place = memory.once + (frame.context.past + row) % by * cols;
+        std::copy_n(place, cols, frame.out() + row * cols);
+        std::copy_n(frame.template in<0>() + row * cols, cols, place);
+      }
+    }
+  }
+};
+
+template <>
+struct streamed<"cumulative_sum"> : by_row {
+  template <class F>
+  static constexpr bool possible = F::attributes.integers[0] == 0;  // from the first row on
+  template <class F>
+  static constexpr Remembered remembers{.once = F::out_shape.cols};
+
+  template <class Backend, class F>
+  static void forward(Backend, const F& frame, const Memory<typename F::Scalar>& memory) {
+    constexpr Index cols = F::out_shape.cols;
+    for (Index i = 0; i < frame.rows() * cols; ++i) {
+      frame.out()[i] = memory.once[i % cols] += frame.template in<0>()[i];
+    }
+  }
+};
+
+}  // namespace simplx

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/generate/streamed_attention.hpp
+/// What causal attention remembers when tokens come one after the other (d = H d_k = H d_v):
+///
+/// | values                         | per token   | once   |                                                       |
+/// |--------------------------------|-------------|--------|-------------------------------------------------------|
+/// | V = x W_V, or any other        | k and v: 2d | -      |                                                       |
+/// | V = x, where K = x W_K (SAS)   | x: d        | -      | W_K is applied to the query: q (x W)^T = (q W^T) x^T  |
+/// | and with shaped attention      |             | d + H  | the running mean C V: O(1) for each token             |
+///
+/// SAS thus has neither keys nor a value cache beside its inputs, and their projection is not computed at all.
+
+#include <simplx/cpu/attention_step.hpp>
+#include <simplx/generate/streamed.hpp>
+#include <simplx/ops/attention.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// Whether node `key` of a graph is x W with a parameter W, and x the node `value`.
+template <class G>
+constexpr bool projects(int key, int value) {
+  const Info& info = G::table.info[key];
+  return G::flat.label[key].op == Tag("matmul") && G::flat.label[key].attributes.integers[0] == 0 &&
+         info.arguments[0] == value && G::table.info[info.arguments[1]].kind == Kind::parameter;
+}
+
+template <Mixing mixing>
+struct streamed_attention : by_row {
+  using Op = attention_op<mixing>;
+  template <class F>
+  static constexpr AttentionSize size = Op::template size<F>;
+  template <class F>
+  static constexpr bool folds = projects<typename F::Graph>(F::template argument<1>, F::template argument<2>);
+
+  template <class F>
+  static constexpr bool possible = size<F>.mask == Mask::causal;
+  template <class F>
+  static constexpr Remembered remembers{
+      .per_token = F::out_shape.cols + (folds<F> ? 0 : F::template shape<1>.cols),
+      .once = mixing == Mixing::shaped ? F::out_shape.cols + size<F>.heads : 0};
+  template <class F>
+  static constexpr Index scratch(Index context) {
+    return attention_step_scratch<size<F>, typename F::Scalar>(context);
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame, const Memory<S>& memory) {
+    AttentionPast<S> past{memory.stores, memory.stores, memory.once};
+    if constexpr (folds<F>) {
+      constexpr int weight = F::Graph::table.info[F::template argument<1>].arguments[1];
+      past.projection = Address<typename F::Graph>::template value<weight>(frame.context);
+    } else {
+      past.values += F::template shape<1>.cols * memory.capacity;
+    }
+    attention_steps<size<F>, folds<F>>(frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(),
+                                       memory.scratch);
+  }
+};
+
+}  // namespace detail
+
+template <>
+struct streamed<"softmax_attention"> : detail::streamed_attention<Mixing::softmax> {};
+template <>
+struct streamed<"skip_init_attention"> : detail::streamed_attention<Mixing::skip_init> {};
+template <>
+struct streamed<"shaped_attention"> : detail::streamed_attention<Mixing::shaped> {};
+
+}  // namespace simplx

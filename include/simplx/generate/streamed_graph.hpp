@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/generate/streamed_graph.hpp
+/// A planned graph run on new tokens alone: the steps of core/execute.hpp, each op as streamed<op> has it, and where
+/// each finds what it remembers. Layers of a stack remember each for itself.
+
+#include <simplx/generate/streamed_attention.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <class G>
+struct StreamedGraph {
+  template <int node, class S = float>
+  using FrameOf = Frame<G, node, S>;
+  template <int node>
+  using streamed_of = streamed<G::flat.label[node].op>;
+
+  /// Computed from weights: no tokens are involved, and the ordinary kernel runs.
+  static constexpr bool of_weights(int node) {
+    const Info& info = G::table.info[node];
+    bool fixed = info.shape.is_fixed();
+    for (int a = 0; a < info.argument_count; ++a) fixed &= G::table.info[info.arguments[a]].shape.is_fixed();
+    return fixed;
+  }
+
+  template <int node>
+  static constexpr bool streams() {
+    constexpr Info info = G::table.info[node];
+    if constexpr (!info.executes() || of_weights(node)) {
+      return true;
+    } else if constexpr (info.shape.axis != Axis::tokens) {
+      return false;
+    } else if constexpr (info.kind == Kind::reduction) {
+      return static_cast<Over>(G::flat.label[node].attributes.integers[0]) == Over::columns;
+    } else {
+      return info.kind == Kind::map || streamed_of<node>::template possible<FrameOf<node>>;
+    }
+  }
+  /// Reports what cannot be streamed, with its line.
+  template <int node>
+  static constexpr void check() {
+    if constexpr (!streams<node>()) {
+      constexpr Where where = G::flat.label[node].where;
+      constexpr detail::ShortPath path = detail::short_path(where.file);
+      [&]<std::size_t... i>(std::index_sequence<i...>) {
+        detail::at_line<"streamed", where.line, 0, where.line, detail::File<path.chars[i]...>>();
+      }(std::make_index_sequence<path.size>{});
+    }
+  }
+  /// An op that is neither elementwise nor of weights, and streams.
+  template <int node>
+  static constexpr bool op_streams() {
+    constexpr Info info = G::table.info[node];
+    return info.executes() && !info.looped() && !of_weights(node) && streams<node>();
+  }
+
+  struct Table {
+    Remembered behind[G::count + 1]{};  ///< what the nodes before each remember together
+    bool idle[G::count]{};              ///< keys whose projection is folded into the query
+    bool possible = true;
+
+    constexpr const Remembered& all() const { return behind[G::count]; }
+  };
+  static constexpr Table table = [] {
+    Table t;
+    int uses[G::count]{}, folded[G::count]{};
+    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+      check<i>();
+      t.possible &= streams<i>();
+      t.behind[i + 1] = t.behind[i];
+      for (int a = 0; a < G::table.info[i].argument_count; ++a) ++uses[G::table.info[i].arguments[a]];
+      if constexpr (op_streams<i>()) {
+        t.behind[i + 1] += streamed_of<i>::template remembers<FrameOf<i>>;
+        if constexpr (requires { streamed_of<i>::template folds<FrameOf<i>>; }) {
+          if (streamed_of<i>::template folds<FrameOf<i>>) ++folded[G::table.info[i].arguments[1]];
+        }
+      }
+    });
+    for (int i = 0; i < G::count; ++i) t.idle[i] = folded[i] > 0 && folded[i] == uses[i];
+    return t;
+  }();
+
+  /// Elements of Memory::scratch.
+  template <class S>
+  static constexpr Index scratch(Index context) {
+    Index most = 0;
+    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+      if constexpr (op_streams<i>()) {
+        most = std::max(most, streamed_of<i>::template scratch<FrameOf<i, S>>(context));
+      }
+    });
+    return most;
+  }
+
+  template <class Backend, class S>
+  __attribute__((noinline)) static void forward(const Context<S>& context, const Memory<S>& memory) {
+    detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
+      constexpr int node = G::fusion.order[s];
+      if constexpr (G::table.info[node].looped()) {
+        Backend::template map_forward<G, node>(context);
+      } else if constexpr (of_weights(node)) {
+        op_of<G, node>::forward(Backend{}, FrameOf<node, S>{context});
+      } else if constexpr (!table.idle[node]) {
+        streamed_of<node>::forward(Backend{}, FrameOf<node, S>{context}, memory.behind(table.behind[node]));
+      }
+    });
+  }
+};
+
+/// Layer after layer; each remembers for itself.
+template <>
+struct streamed<"stack"> : by_row {
+  template <class F>
+  using Layers = op<"stack">::Layers<F>;
+
+  /// What the layers before each of them remember.
+  template <class F>
+  struct Share {
+    Remembered behind[Layers<F>::layers + 1]{};
+    bool possible = true;
+  };
+  template <class F>
+  static constexpr Share<F> share = [] {
+    Share<F> s;
+    for (int layer = 0; layer < Layers<F>::layers; ++layer) {
+      Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        s.behind[layer + 1] = s.behind[layer];
+        s.behind[layer + 1] += StreamedGraph<Child>::table.all();
+        s.possible &= StreamedGraph<Child>::table.possible;
+      });
+    }
+    return s;
+  }();
+  template <class F>
+  static constexpr bool possible = share<F>.possible;
+  template <class F>
+  static constexpr Remembered remembers = share<F>.behind[Layers<F>::layers];
+  template <class F>
+  static constexpr Index scratch(Index context) {
+    Index most = 0;
+    for (int layer = 0; layer < Layers<F>::layers; ++layer) {
+      Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        most = std::max(most, StreamedGraph<Child>::template scratch<typename F::Scalar>(context));
+      });
+    }
+    return most;
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame, const Memory<S>& memory) {
+    constexpr const Columns& workspace = F::Graph::layout.forward_workspace[F::index];
+    for (int layer = 0; layer < Layers<F>::layers; ++layer) {
+      const Context<S> mine = op<"stack">::layer_context<F, S>(frame, layer, workspace);
+      Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        StreamedGraph<Child>::template forward<Cpu<S, path>>(mine, memory.behind(share<F>.behind[layer]));
+      });
+    }
+  }
+};
+
+/// A function with its user's own pull-back, if nothing in it has to be remembered.
+template <>
+struct streamed<"custom"> : by_row {
+  template <class F>
+  static constexpr bool possible = [] {
+    using Part = StreamedGraph<op<"custom">::Part<F, 0>>;
+    return Part::table.possible && Part::table.all().per_token == 0 && Part::table.all().once == 0;
+  }();
+};
+
+}  // namespace simplx

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/sampler.hpp
+/// Drawing a token from logits: probabilities p_i proportional to exp(logit_i / temperature), of which the most
+/// probable remain,
+///
+///     top k      the k largest [Fan et al. 2018]
+///     top p      the fewest largest of these that have the share p of their sum [Holtzman et al. 2020]
+///
+/// Tokens of equal logits are ranked by their number, smaller first. Draw number n of a seed depends on nothing but
+/// these two and the logits.
+
+#include <simplx/core/error.hpp>
+#include <simplx/core/random.hpp>
+#include <simplx/core/shape.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+struct Sampling {
+  double temperature = 1;  ///< 0 takes the largest logit
+  Index top_k = 0;         ///< 0: all
+  double top_p = 1;        ///< 1: all
+  std::uint64_t seed = 0;
+};
+
+/// Draws token after token.
+class Sampler {
+ public:
+  /// Errors  throws Error for options that make no sense
+  explicit Sampler(const Sampling& options = {}) : options_(options), key_(key_of(options.seed, "sample")) {
+    const auto refuse = [](const char* name, const std::string& value, const char* hint) {
+      throw Error(std::string(name) + " is " + value, hint);
+    };
+    if (!(options.temperature >= 0 && std::isfinite(options.temperature))) {
+      refuse("the temperature", std::to_string(options.temperature),
+             "it is a number from 0, which takes the most probable token");
+    }
+    if (options.top_k < 0) refuse("top k", std::to_string(options.top_k), "it is a number of tokens, or 0 for all");
+    if (!(options.top_p > 0 && options.top_p <= 1)) {
+      refuse("top p", std::to_string(options.top_p), "it is a share of the probability, above 0 and at most 1");
+    }
+  }
+
+  /// The next token.
+  ///
+  /// Shapes  logits (vocab), minus infinity for tokens that cannot be
+  /// Errors  throws Error if there is no logit, one is NaN or infinite, or none is above minus infinity
+  /// Cost    vocab exponentials; vocab log vocab comparisons where top p alone chooses, vocab log k where top k does;
+  ///         allocates at the first draw
+  template <class S>
+  std::int32_t operator()(std::span<const S> logits) {
+    const S largest = checked_largest(logits);
+    const double number = uniform(key_, draws_++);
+    if (options_.temperature == 0) {
+      return static_cast<std::int32_t>(std::find(logits.begin(), logits.end(), largest) - logits.begin());
+    }
+    const auto weight = [&](std::int32_t token) {
+      const S logit = logits[static_cast<std::size_t>(token)];
+      return std::exp(static_cast<double>(logit - largest) / options_.temperature);
+    };
+    tokens_.resize(logits.size());
+    for (std::size_t i = 0; i < tokens_.size(); ++i) tokens_[i] = static_cast<std::int32_t>(i);
+    keep_most_probable(logits, weight);
+
+    double total = 0, left = 0;
+    for (const std::int32_t token : tokens_) total += weight(token);
+    left = number * total;
+    std::int32_t drawn = tokens_.front();
+    for (const std::int32_t token : tokens_) {
+      const double w = weight(token);
+      if (w > 0) drawn = token;
+      if ((left -= w) < 0) break;
+    }
+    return drawn;
+  }
+
+  std::uint64_t draws() const { return draws_; }
+
+ private:
+  template <class S>
+  static S checked_largest(std::span<const S> logits) {
+    S largest = -std::numeric_limits<S>::infinity();
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<S>::infinity()) {
+        throw Error("logit " + std::to_string(i) + " is " + std::to_string(logits[i]),
+                    "were the weights trained and loaded?");
+      }
+      largest = std::max(largest, logits[i]);
+    }
+    if (!std::isfinite(largest)) throw Error("no token has a probability", "give at least one finite logit");
+    return largest;
+  }
+
+  /// Leaves the tokens to draw from, in the order of their numbers.
+  template <class S, class Weight>
+  void keep_most_probable(std::span<const S> logits, const Weight& weight) {
+    const auto before = [&](std::int32_t a, std::int32_t b) {
+      const S x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+      return x != y ? x > y : a < b;
+    };
+    const auto count = static_cast<Index>(tokens_.size());
+    Index kept = options_.top_k > 0 ? std::min(options_.top_k, count) : count;
+    if (kept == count && options_.top_p == 1) return;
+    std::partial_sort(tokens_.begin(), tokens_.begin() + kept, tokens_.end(), before);
+    if (options_.top_p < 1) {
+      double total = 0, seen = 0;
+      for (Index i = 0; i < kept; ++i) total += weight(tokens_[static_cast<std::size_t>(i)]);
+      Index enough = 0;
+      for (; enough < kept && seen < options_.top_p * total; ++enough) {
+        seen += weight(tokens_[static_cast<std::size_t>(enough)]);
+      }
+      kept = enough;
+    }
+    tokens_.resize(static_cast<std::size_t>(kept));
+    std::sort(tokens_.begin(), tokens_.end());
+  }
+
+  Sampling options_;
+  std::uint64_t key_, draws_ = 0;
+  std::vector<std::int32_t> tokens_;
+};
+
+}  // namespace simplx

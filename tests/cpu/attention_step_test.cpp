@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/cpu/attention_step.hpp>
+
+#include <simplx/core/random.hpp>
+#include <simplx/cpu/attention_reference.hpp>
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace simplx;
+
+namespace {
+
+template <class S>
+std::vector<S> numbers(Index count, const char* name) {
+  std::vector<S> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = S(normal(key_of(1, name), i));
+  return values;
+}
+
+/// The largest difference between steps in parts of `part` tokens and the dense equations in double, relative to the
+/// largest result. With `inputs`, keys are x W and values x.
+template <AttentionSize size, bool inputs, class S>
+double step_error(Index tokens, Index part) {
+  constexpr Index keys = size.heads * size.key_width, values = size.heads * size.value_width;
+  auto q = numbers<S>(tokens * keys, "q"), k = numbers<S>(tokens * keys, "k"), v = numbers<S>(tokens * values, "v");
+  const auto W = numbers<S>(values * keys, "W");
+  const auto alpha = numbers<S>(size.heads, "alpha"), beta = numbers<S>(size.heads, "beta"), gamma = numbers<S>(size.heads, "gamma");
+  std::vector<S> slopes;
+  for (int h = 0; h < size.heads; ++h) slopes.push_back(S(0.6 / (1 << 2 * h)));
+  std::vector<double> wide_k(k.begin(), k.end());
+  if (inputs) {
+    for (Index t = 0; t < tokens; ++t) {
+      for (Index c = 0; c < keys; ++c) {
+        double sum = 0;
+        for (Index i = 0; i < values; ++i) sum += static_cast<double>(v[t * values + i]) * static_cast<double>(W[i * keys + c]);
+        wide_k[t * keys + c] = sum;
+      }
+    }
+    std::fill(k.begin(), k.end(), S(NAN));  // must not be read
+  }
+  const auto wide = [](const std::vector<S>& from) { return std::vector<double>(from.begin(), from.end()); };
+  const auto dq = wide(q), dv = wide(v), a = wide(alpha), b = wide(beta), c = wide(gamma), m = wide(slopes);
+  std::vector<double> expected(tokens * values), log_sums(tokens * size.heads), dense(attention_reference_scratch(tokens));
+  const Index offsets[] = {0, tokens};
+  attention_reference_forward(size, {offsets, 1},
+                              AttentionOperands<double>{dq.data(), wide_k.data(), dv.data(), a.data(), b.data(), c.data(), m.data()},
+                              expected.data(), log_sums.data(), dense.data());
+
+  const Index capacity = round_up(tokens, token_block<S>);
+  std::vector<S> key_store(keys * capacity), value_store(values * capacity), sums(values + size.heads),
+      out(tokens * values + 1, S(7)), scratch(attention_step_scratch<size, S>(tokens) + 1, S(7));
+  S* store = value_store.data();
+  const AttentionPast<S> past{inputs ? store : key_store.data(), store, sums.data(), W.data()};
+  for (Index first = 0; first < tokens; first += part) {
+    attention_steps<size, inputs>(std::min(part, tokens - first), first,
+                                  AttentionOperands<S>{q.data() + first * keys, k.data() + first * keys, v.data() + first * values,
+                                                       alpha.data(), beta.data(), gamma.data(), slopes.data()},
+                                  past, out.data() + first * values, scratch.data());
+  }
+  double worst = 0, largest = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(out[i]) - expected[i]);
+    if (!(difference <= worst)) worst = difference;
+    largest = std::max(largest, std::abs(expected[i]));
+  }
+  return out.back() == 7 && scratch.back() == 7 ? worst / largest : 1;
+}
+
+template <AttentionSize size, bool inputs>
+void check() {
+  for (const Index tokens : {1, 2, 31, 32, 33, 64, 65, 130}) {
+    CAPTURE(tokens);
+    CHECK(step_error<size, inputs, double>(tokens, 1) < 1e-13);
+    CHECK(step_error<size, inputs, double>(tokens, 7) < 1e-13);
+    CHECK(step_error<size, inputs, float>(tokens, 50) < 2e-5);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("cpu/attention_step: steps over remembered keys and values give the dense equations") {
+  check<AttentionSize{.heads = 2, .key_width = 16, .value_width = 32, .mixing = Mixing::shaped}, false>();
+  check<AttentionSize{.heads = 3, .key_width = 3, .value_width = 5, .mixing = Mixing::skip_init}, false>();
+  check<AttentionSize{.heads = 1, .key_width = 8, .value_width = 1, .mixing = Mixing::softmax}, false>();
+  check<AttentionSize{.heads = 2, .key_width = 4, .value_width = 4, .mixing = Mixing::shaped, .alibi = true}, false>();
+}
+
+TEST_CASE("cpu/attention_step: over remembered inputs, the projection of the keys applied to the query") {
+  check<AttentionSize{.heads = 2, .key_width = 16, .value_width = 16, .mixing = Mixing::shaped}, true>();
+  check<AttentionSize{.heads = 5, .key_width = 3, .value_width = 4, .mixing = Mixing::skip_init}, true>();
+  check<AttentionSize{.heads = 4, .key_width = 8, .value_width = 8, .mixing = Mixing::softmax, .alibi = true}, true>();
+}
+
+TEST_CASE("cpu/attention_step: what a store holds behind its last token is not seen, and NaN is not hidden") {
+  constexpr AttentionSize size{.heads = 1, .key_width = 2, .value_width = 2};
+  const double q[] = {1, 2}, k[] = {0.5, 1}, v[] = {3, 4};
+  std::vector<double> keys(2 * token_block<double>, 1e300), values(2 * token_block<double>, 1e300), out(2), scratch(
+      attention_step_scratch<size, double>(1));
+  attention_steps<size, false>(1, 0, {q, k, v}, {keys.data(), values.data()}, out.data(), scratch.data());
+  CHECK(out == std::vector<double>{3, 4});
+  const double broken[] = {1, std::nan("")};
+  attention_steps<size, false>(1, 0, {broken, k, v}, {keys.data(), values.data()}, out.data(), scratch.data());
+  CHECK(std::isnan(out[0]));
+}

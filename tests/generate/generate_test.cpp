@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/generate/generate.hpp>
+
+#include <simplx/generate/stream.hpp>
+
+#include "allocations.hpp"
+#include "streams.hpp"
+
+using namespace simplx;
+
+namespace {
+
+inline constexpr Decoder model{.block = sas_p, .vocab = 16, .width = 16, .heads = 2, .layers = 2, .context = 24,
+                               .positions = Positions::learned};
+using Net = Inference<logits_of<model>, Cpu<double>>;
+using Cached = Stream<logits_of<model>, Cpu<double>>;
+using Uncached = Replay<logits_of<model>, Cpu<double>>;
+
+template <class Source>
+std::vector<std::int32_t> written(Source&& source, std::vector<std::int32_t> prompt, long count, const Sampling& options) {
+  std::vector<std::int32_t> tokens;
+  Sampler draw(options);
+  generate(source, prompt, count, draw, [&](std::int32_t token) { tokens.push_back(token); });
+  return tokens;
+}
+
+Net stirred() {
+  Net net(1);
+  test::stir(net.tensors(), net.parameters());
+  return net;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("generate/generate");
+
+TEST_CASE("a seed gives one text, with a cache and without, beyond the context, too") {
+  Net net = stirred();
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const Sampling options{.temperature = 0.9, .top_k = 9, .top_p = 0.95, .seed = seed};
+    const auto text = written(Cached(net), {3, 1}, 100, options);
+    CHECK(text.size() == 100);
+    CHECK(text == written(Uncached(net), {3, 1}, 100, options));
+    CHECK(text == written(Cached(net, 24, 5), {3, 1}, 100, options));
+  }
+  CHECK(written(Cached(net), {3, 1}, 50, {.seed = 1}) != written(Cached(net), {3, 1}, 50, {.seed = 2}));
+}
+
+TEST_CASE("a full context forgets its first half") {
+  Net net = stirred();
+  const auto tokens = written(Cached(net, 8), {1, 2, 3, 4, 5}, 5, {.temperature = 0});
+  // Draws 0 .. 3 see tokens 0 .. 4, ..., 0 .. 7; then the last four and the fifth draw's own.
+  std::vector<std::int32_t> all{1, 2, 3, 4, 5};
+  const auto greedy = [&](std::span<const std::int32_t> seen) {
+    const auto logits = net.logits(seen).last(16);
+    return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+  };
+  for (int i = 0; i < 4; ++i) all.push_back(greedy(all));
+  all.push_back(greedy(std::span(all).last(4)));
+  CHECK(tokens == std::vector<std::int32_t>(all.begin() + 5, all.end()));
+  CHECK(written(Cached(net, 1), {1, 2}, 4, {.temperature = 0}).size() == 4);
+}
+
+TEST_CASE("of a long prompt the end is seen; an empty one is refused") {
+  Net net = stirred();
+  const auto prompt = test::some_tokens(60, 16);
+  const std::vector<std::int32_t> end(prompt.end() - 24, prompt.end());
+  CHECK(written(Cached(net), prompt, 10, {.seed = 4}) == written(Cached(net), end, 10, {.seed = 4}));
+  CHECK_THROWS_AS(written(Cached(net), {}, 10, {}), Error);
+  CHECK(written(Cached(net), prompt, 0, {}).empty());
+  Uncached full(net, 2);
+  CHECK_THROWS_AS(full.feed(std::span(prompt).first(3)), Error);
+}
+
+TEST_CASE("the reader may stop it, and a token costs no allocation") {
+  Net net = stirred();
+  Cached stream(net);
+  Sampler draw({.top_p = 0.9});
+  int count = 0;
+  const std::vector<std::int32_t> prompt{1};
+  generate(stream, prompt, 1000, draw, [&](std::int32_t) { return ++count < 7; });
+  CHECK(count == 7);
+  long before = 0, after = 0;
+  test::allocations_of([&] {
+    generate(stream, prompt, 100, draw, [&](std::int32_t) {
+      before = before ? before : test::allocations.load();
+      after = test::allocations.load();
+    });
+  });
+  CHECK(before > 0);
+  CHECK(after == before);
+}
+
+TEST_SUITE_END();

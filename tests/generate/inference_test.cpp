@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/generate/inference.hpp>
+
+#include <simplx/train/trainer.hpp>
+
+#include "allocations.hpp"
+#include "streams.hpp"
+
+using namespace simplx;
+
+namespace {
+inline constexpr Decoder model{.block = sas, .vocab = 16, .width = 16, .heads = 2, .layers = 3, .context = 30};
+using G = GraphOf<logits_of<model>>;
+using Untrained = Graph<simplx::Untrained<logits_of<model>>>;
+
+// Nothing is kept for a backward; parameters lie where those of the trained model lie.
+static_assert(Untrained::layout.parameters == G::layout.parameters);
+static_assert(elements(Untrained::layout.kept, tokens{30}) < elements(G::layout.kept, tokens{30}));
+static_assert(Inference<logits_of<model>>::longest_sequence() == 30 && Inference<logits_of<model>>::vocab() == 16);
+}  // namespace
+
+TEST_SUITE_BEGIN("generate/inference");
+
+TEST_CASE("it gives the logits of the trainer whose parameters it has, and allocates for longer sequences alone") {
+  Trainer<model, Cpu<double>> trainer({.batch = 1, .seed = 4});
+  Inference<logits_of<model>, Cpu<double>> net(5);
+  test::stir(trainer.tensors(), trainer.parameters());
+  std::ranges::copy(trainer.parameters(), net.parameters().begin());
+  const auto tokens = test::some_tokens(30, 16);
+  for (const std::size_t length : {1, 17, 30}) {
+    const auto some = std::span(tokens).first(length);
+    CHECK(std::ranges::equal(trainer.logits(some), net.logits(some)));
+  }
+  CHECK(test::allocations_of([&] { net.logits(tokens); }) == 0);
+}
+
+TEST_CASE("it refuses sequences that the model does not know") {
+  Inference<logits_of<model>> net;
+  CHECK_THROWS_WITH_AS(net.logits(test::some_tokens(31, 16)), doctest::Contains("positions end at 30"), Error);
+  CHECK_THROWS_AS(net.logits({}), Error);
+  CHECK_THROWS_WITH_AS(net.logits(std::vector<std::int32_t>{16}), doctest::Contains("token 16, but the model knows 16"), Error);
+}
+
+TEST_SUITE_END();

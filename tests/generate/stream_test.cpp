@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/generate/stream.hpp>
+
+#include "allocations.hpp"
+#include "streams.hpp"
+
+using namespace simplx;
+
+namespace {
+
+// Heads as wide as vectors, a context of several blocks of tokens, layers that differ.
+inline constexpr Decoder wide{.block = sas_p, .vocab = 64, .width = 64, .heads = 2, .hidden = 128, .layers = 3, .context = 150,
+                              .positions = Positions::learned};
+inline constexpr Decoder plain{.block = pre_ln, .vocab = 64, .width = 64, .heads = 2, .hidden = 128, .layers = 2, .context = 150};
+
+// What is remembered: SAS-P its inputs and a running mean, and in layer 0, which has a value matrix, keys and values.
+static_assert(cache_bytes<logits_of<plain>, double>(1) == 2 * 2 * 64 * token_block<double> * 8);
+static_assert(cache_bytes<logits_of<wide>, double>(1) == ((2 + 1 + 1) * 64 * token_block<double> + 3 * (64 + 2)) * 8);
+
+}  // namespace
+
+TEST_SUITE_BEGIN("generate/stream");
+
+TEST_CASE("streams of float and double agree with the reference path on the whole sequence") {
+  CHECK(test::stream_error<logits_of<wide>, double>(150, {1}) < 1e-12);
+  CHECK(test::stream_error<logits_of<wide>, double>(150, {97, 1, 30}) < 1e-12);
+  CHECK(test::stream_error<logits_of<plain>, double>(150, {150}, 150) < 1e-12);
+  CHECK(test::stream_error<logits_of<wide>, float>(150, {3, 1, 40}) < 3e-5);
+  CHECK(test::stream_error<logits_of<plain>, float>(150, {1}) < 3e-5);
+}
+
+TEST_CASE("a stream that was reset begins anew, whatever it remembered") {
+  Inference<logits_of<wide>, Cpu<double>> net(1);
+  test::stir(net.tensors(), net.parameters());
+  Stream<logits_of<wide>, Cpu<double>> stream(net, 40), other(net, 40);
+  const auto tokens = test::some_tokens(40, 64);
+  const auto all = std::span<const std::int32_t>(tokens);
+  std::ranges::fill(stream.memory(), std::numeric_limits<double>::quiet_NaN());
+  stream.reset();
+  CHECK(stream.size() == 0);
+  const auto again = stream.feed(all.first(7)), once = other.feed(all.first(7));
+  CHECK(std::ranges::equal(again, once));
+}
+
+TEST_CASE("changed weights are used by the next feed, and two streams share them") {
+  Inference<logits_of<wide>, Cpu<double>> net(1);
+  Stream<logits_of<wide>, Cpu<double>> stream(net, 10), other(net, 10);
+  const std::int32_t token[] = {3};
+  const auto logits = stream.feed(token);
+  const std::vector<double> before(logits.begin(), logits.end());
+  test::stir(net.tensors(), net.parameters());
+  const auto after = other.feed(token);
+  CHECK(!std::ranges::equal(before, after));
+  CHECK(std::abs(net.logits(token)[0] - after[0]) < 1e-13);
+}
+
+TEST_CASE("a token costs no allocation") {
+  Inference<logits_of<wide>> net(1);
+  Stream<logits_of<wide>> stream(net);
+  const auto tokens = test::some_tokens(150, 64);
+  stream.feed(std::span(tokens).first(1));
+  CHECK(test::allocations_of([&] {
+          stream.feed(std::span(tokens).first(70));
+          for (int i = 0; i < 70; ++i) stream.feed(std::span(tokens).subspan(static_cast<std::size_t>(i), 1));
+          stream.reset();
+          stream.feed(tokens);
+        }) == 0);
+}
+
+TEST_CASE("what does not fit is refused, and then nothing has changed") {
+  using Net = Inference<logits_of<wide>, Cpu<double>>;
+  Net net(1);
+  CHECK_THROWS_WITH_AS((Stream<logits_of<wide>, Cpu<double>>(net, 151)), doctest::Contains("positions end at 150"), Error);
+  CHECK_THROWS_AS((Stream<logits_of<wide>, Cpu<double>>(net, 0)), Error);
+  Stream<logits_of<wide>, Cpu<double>> stream(net, 5);
+  const std::vector<std::int32_t> good{1, 2, 3}, unknown{1, 64}, negative{-1};
+  stream.feed(good);
+  CHECK_THROWS_WITH_AS(stream.feed(good), doctest::Contains("the context is full: 3 tokens and 3 more, of 5"), Error);
+  CHECK_THROWS_WITH_AS(stream.feed(unknown), doctest::Contains("token 64"), Error);
+  CHECK_THROWS_WITH_AS(stream.feed(negative), doctest::Contains("token -1"), Error);
+  CHECK_THROWS_AS(stream.feed({}), Error);
+  CHECK(stream.size() == 3);
+  stream.feed(std::span(good).first(2));
+  CHECK(stream.size() == 5);
+}
+
+TEST_SUITE_END();

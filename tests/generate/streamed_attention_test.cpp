@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/generate/streamed_attention.hpp>
+
+#include <simplx/generate/streamed_graph.hpp>
+
+#include "streams.hpp"
+
+using namespace simplx;
+
+namespace {
+
+enum class Key { projected, biased, transposed, used_twice, value_of_its_own };
+
+/// One attention over x, (tokens, 6), whose keys are made in different ways.
+template <Key how>
+struct Attends {
+  constexpr Expr operator()() const {
+    auto x = embedding(weight("table", 11, 6), indices("tokens", Axis::tokens));
+    auto query = x * weight("query", 6, 6), W = weight("key", 6, 6);
+    auto key = how == Key::transposed ? x * transpose(W) : x * W;
+    if (how == Key::biased) key = key + vector("bias", 6);
+    auto value = how == Key::value_of_its_own ? x * weight("value", 6, 6) : x;
+    auto y = shaped_attention(query, key, value, vector("alpha", 2), vector("beta", 2), vector("gamma", 2), {.count = 2});
+    return (how == Key::used_twice ? y + key : y) * weight("head", 6, 11);
+  }
+};
+template <Key how>
+inline constexpr Attends<how> model{};
+
+/// What it remembers for each token, and whether the projection of the keys is left out.
+template <Key how>
+constexpr Remembered remembered = StreamedGraph<Graph<Untrained<model<how>>>>::table.all();
+template <Key how>
+constexpr int left_out() {
+  using Run = StreamedGraph<Graph<Untrained<model<how>>>>;
+  int count = 0;
+  for (const bool idle : Run::table.idle) count += idle;
+  return count;
+}
+
+static_assert(remembered<Key::projected>.per_token == 6 && left_out<Key::projected>() == 1);
+static_assert(remembered<Key::used_twice>.per_token == 6 && left_out<Key::used_twice>() == 0);
+static_assert(remembered<Key::biased>.per_token == 12 && left_out<Key::biased>() == 0);
+static_assert(remembered<Key::transposed>.per_token == 12 && left_out<Key::transposed>() == 0);
+static_assert(remembered<Key::value_of_its_own>.per_token == 12 && left_out<Key::value_of_its_own>() == 0);
+static_assert(remembered<Key::projected>.once == 6 + 2);
+
+}  // namespace
+
+TEST_CASE("generate/streamed_attention: whatever keys are made of, streams agree with the whole sequence") {
+  CHECK(test::stream_error<model<Key::projected>, double>(50, {1}) < 1e-12);
+  CHECK(test::stream_error<model<Key::used_twice>, double>(50, {3, 1}) < 1e-12);
+  CHECK(test::stream_error<model<Key::biased>, double>(50, {1}) < 1e-12);
+  CHECK(test::stream_error<model<Key::transposed>, double>(50, {1}) < 1e-12);
+  CHECK(test::stream_error<model<Key::value_of_its_own>, double>(50, {1}) < 1e-12);
+}

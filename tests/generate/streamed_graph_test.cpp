@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/generate/streamed_graph.hpp>
+
+#include <simplx/generate/stream.hpp>
+#include <simplx/ops/recompute.hpp>
+
+#include "streams.hpp"
+
+using namespace simplx;
+
+namespace {
+
+/// Attention in a stack, in a module that is recomputed, within layers that differ.
+struct Nested {
+  constexpr Expr operator()() const {
+    auto x = embedding(weight("table", 11, 8), indices("tokens", Axis::tokens));
+    return stack("outer", 3, *this, x) * weight("head", 8, 11);
+  }
+  constexpr Expr operator()(int layer, Expr x) const {
+    const auto inner = [](Expr y) {
+      auto attended = softmax_attention(y, y * weight("key", 8, 8), y, {.count = 2});
+      return y + attended;
+    };
+    x = x + cumulative_sum(x) * 0.1;
+    return layer == 1 ? named("again", recompute(inner))(x) : stack("inner", 2, inner, x);
+  }
+};
+inline constexpr Nested nested{};
+using Run = StreamedGraph<Graph<Untrained<nested>>>;
+
+// 2 + 1 + 2 attentions remember 8 numbers for each token; 3 running sums 8 numbers once.
+static_assert(Run::table.possible && Run::table.all().per_token == 5 * 8 && Run::table.all().once == 3 * 8);
+static_assert(cache_bytes<nested>(1) == (40 * token_block<float> + 24) * 4);
+static_assert(cache_bytes<nested, double>(token_block<double> + 1) == (40 * 2 * token_block<double> + 24) * 8);
+
+}  // namespace
+
+TEST_CASE("generate/streamed_graph: every layer of nested stacks remembers for itself") {
+  CHECK(test::stream_error<nested, double>(60, {1}) < 1e-12);
+  CHECK(test::stream_error<nested, double>(60, {11, 2}, 4) < 1e-12);
+}

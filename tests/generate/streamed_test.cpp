@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/generate/streamed.hpp>
+
+#include <simplx/ops/cross_entropy.hpp>
+
+#include "streams.hpp"
+
+using namespace simplx;
+
+namespace {
+
+/// A model of tokens around a module: (tokens, 12) -> (tokens, 12), in two layers and once outside.
+template <class Module>
+struct Around {
+  Module module{};
+  constexpr Expr operator()() const {
+    auto x = embedding(weight("table", 11, 12), indices("tokens", Axis::tokens)) + positions(fixed("places", 40, 12, sinusoid));
+    return module(stack("layers", 2, module, x)) * weight("head", 12, 11);
+  }
+};
+
+struct Shifts {
+  constexpr Expr operator()(Expr x) const { return x + shift(x, 1) + square(shift(x, 7)) + shift(x, 0) + shift(x, 45); }
+};
+struct Sums {
+  constexpr Expr operator()(Expr x) const { return tanh(cumulative_sum(x)); }
+};
+struct Turned {
+  constexpr Expr operator()(Expr x) const {
+    return softmax_attention(rotary(x, 3, hyper("base", 50)), rotary(x * weight("key", 12, 12), 3, 50.0), x, {.count = 3});
+  }
+};
+/// All that reads no row but its own.
+struct Rowwise {
+  constexpr Expr operator()(Expr x) const {
+    constexpr auto mine = with_pull_back([](Expr y) { return softmax(y); }, [](Expr dy, Expr, Expr) { return dy; });
+    auto halves = split_columns(x);
+    auto products = batched_matmul(halves.first, halves.second, 2, 3, 2);  // (tokens, 4)
+    auto wide = concatenate(products, maximum(x, Over::columns), log_sum_exp(x, Over::columns), halves.first);
+    auto scale = sum(square(weight("scale", 3, 4)));  // of weights alone
+    return layer_norm(dropout("drop", mine(wide) + wide, 0.5), vector("gain", 12), vector("bias", 12), 1e-5) * scale +
+           stop_gradient(x) / (1.0 + mean(square(x), Over::columns)) + log_softmax(x * transpose(weight("w", 12, 12)));
+  }
+};
+
+inline constexpr Around<Shifts> shifts{};
+inline constexpr Around<Sums> sums{};
+inline constexpr Around<Turned> turned{};
+inline constexpr Around<Rowwise> rowwise{};
+
+template <auto const& model>
+void check() {
+  CHECK(test::stream_error<model, double>(40, {1}) < 1e-12);
+  CHECK(test::stream_error<model, double>(40, {9, 1, 4}, 5) < 1e-12);
+}
+
+/// Nodes of one op in a model of them, and whether they stream.
+template <auto const& model, Tag name>
+constexpr bool streams() {
+  using G = Graph<Untrained<model>>;
+  bool all = true;
+  detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+    if constexpr (G::flat.label[i].op == name) all &= streamed<name>::template possible<Frame<G, i, float>>;
+  });
+  return all;
+}
+inline constexpr auto forwards = [] { return shift(input("x", rows_of(Axis::tokens, 3)), 2); };
+inline constexpr auto backwards = [] { return shift(input("x", rows_of(Axis::tokens, 3)), -2); };
+inline constexpr auto looks_up = [] { return gather(input("x", rows_of(Axis::tokens, 3)), indices("i", Axis::tokens)); };
+inline constexpr auto looks_up_weights = [] { return gather(weight("x", 4, 3), indices("i", Axis::tokens)); };
+inline constexpr auto of_columns = [] { return maximum(input("x", rows_of(Axis::tokens, 3)), Over::columns); };
+inline constexpr auto of_rows = [] { return maximum(input("x", rows_of(Axis::tokens, 3)), Over::rows); };
+inline constexpr auto first = [] { return first_of_sequence(input("x", rows_of(Axis::tokens, 3))); };
+
+static_assert(streams<forwards, "shift">() && !streams<backwards, "shift">());
+static_assert(streams<looks_up_weights, "embedding">() && !streams<looks_up, "embedding">());
+static_assert(streams<of_columns, "maximum">() && !streams<of_rows, "maximum">());
+static_assert(!streams<first, "first_of_sequence">());
+
+}  // namespace
+
+TEST_SUITE_BEGIN("generate/streamed");
+
+TEST_CASE("shifts and running sums remember rows, by layer") {
+  check<shifts>();
+  check<sums>();
+}
+TEST_CASE("positions and rotary positions count the tokens before") { check<turned>(); }
+TEST_CASE("ops that read their own row alone, and what is made of weights, run as they are") { check<rowwise>(); }
+
+TEST_CASE("memory is dealt out in order") {
+  double numbers[100];
+  const Memory<double> all{numbers, numbers + 50, 8, numbers + 90};
+  const auto part = all.behind({.per_token = 3, .once = 4});
+  CHECK(part.stores == numbers + 24);
+  CHECK(part.once == numbers + 54);
+  CHECK(part.capacity == 8);
+  CHECK(part.scratch == numbers + 90);
+}
+
+TEST_SUITE_END();
