@@ -16,7 +16,10 @@ namespace {
 template <class F>
 int status_of(F f) {
   const pid_t child = fork();
-  if (child == 0) _exit(f());
+  if (child == 0) {
+    for (const int number : {SIGINT, SIGTERM}) signal(number, SIG_DFL);  // not the test runner's
+    _exit(f());
+  }
   int status = 0;
   waitpid(child, &status, 0);
   return status;

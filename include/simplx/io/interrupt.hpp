@@ -19,6 +19,8 @@
 
 #include <simplx/core/target.hpp>
 
+#include <initializer_list>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Makes SIGINT and SIGTERM wait as long as it lives, unless the program was started to ignore them.
