@@ -8,10 +8,10 @@
 #include <simplx/simplx.hpp>
 
 #include <simplx/cpu/peak.hpp>
-#include <simplx/io/checkpoint.hpp>
 #include <simplx/io/checkpoints.hpp>
 #include <simplx/io/interrupt.hpp>
 #include <simplx/io/run.hpp>
+#include <simplx/io/training.hpp>
 #include <simplx/report/progress.hpp>
 #include <simplx/report/run_log.hpp>
 

@@ -66,9 +66,9 @@ class Checkpoints {
     std::vector<long> found;
     for (const auto& entry : entries()) {
       const std::string name = entry.filename().string();
-      if (!name.starts_with(prefix) || name.find_first_not_of("0123456789", prefix.size()) != std::string::npos) continue;
+      if (!name.starts_with(prefix)) continue;
       const long step = std::atol(name.c_str() + prefix.size());
-      if (name == name_of(step)) found.push_back(step);
+      if (step >= 0 && name == name_of(step)) found.push_back(step);
     }
     std::ranges::sort(found);
     return found;

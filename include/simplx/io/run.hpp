@@ -38,7 +38,8 @@ inline std::string differences(const RunRecord& earlier, const RunRecord& now, c
     return record.contains(name) ? record[name].dump(-1, ' ', false, RunRecord::error_handler_t::replace) : "-";
   };
   const auto compare = [&](const std::string& name) {
-    if (const auto there = value(earlier, name), here = value(now, name); there != here) rows.push_back({name, there, here});
+    const std::string there = value(earlier, name), here = value(now, name);
+    if (there != here) rows.push_back({name, there, here});
   };
   for (const auto& entry : earlier.items()) {
     if (!free.count(entry.key())) compare(entry.key());
@@ -105,11 +106,15 @@ class RunDirectory {
     std::string name = std::filesystem::absolute(path_).lexically_normal().string();
     while (name.size() > 1 && name.back() == '/') name.pop_back();
     std::filesystem::path aside;
-    for (int number = 1; aside.empty() || std::filesystem::exists(aside); ++number) aside = name + "-" + std::to_string(number);
+    for (int number = 1; aside.empty() || std::filesystem::exists(aside); ++number) {
+      aside = name + "-" + std::to_string(number);
+    }
     std::error_code error;
     std::filesystem::rename(name, aside, error);
     if (!error) std::filesystem::create_directories(path_, error);
-    if (error) throw Error("cannot move " + name + " to " + aside.string() + ": " + error.message(), "choose another directory");
+    if (error) {
+      throw Error("cannot move " + name + " to " + aside.string() + ": " + error.message(), "choose another directory");
+    }
     unlock();
     lock();
     record_ = nullptr;
@@ -122,12 +127,14 @@ class RunDirectory {
     if (!std::filesystem::exists(file)) return;
     std::ifstream stream(file, std::ios::binary);
     record_ = RunRecord::parse(stream, nullptr, false);
-    if (!record_.is_object()) throw Error(file.string() + " is no JSON object", "move the directory away, or choose another");
+    if (record_.is_object()) return;
+    throw Error(file.string() + " is no JSON object", "move the directory away, or choose another");
   }
   void lock() {
 #if defined(__unix__) || defined(__APPLE__)
     descriptor_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor_ < 0 || flock(descriptor_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;  // or cannot be locked
+    const bool locked = descriptor_ >= 0 && flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
+    if (locked || errno != EWOULDBLOCK) return;  // some file systems have no locks
     unlock();
     throw Error("another process is working in " + path_.string(), "wait until it ends, or choose another directory");
 #endif

@@ -77,7 +77,7 @@ class RunLog {
     std::ifstream before(path_, std::ios::binary);
     for (std::string line; std::getline(before, line) && !before.eof(); kept += line + "\n") {
       const auto entry = nlohmann::json::parse(line, nullptr, false);
-      if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number() || entry["step"] > last_step) break;
+      if (!entry.is_object() || !entry.contains("step") || !(entry["step"] <= last_step)) break;
     }
     return kept;
   }

@@ -81,7 +81,7 @@ class Trainer {
   ///
   /// Errors  throws if parts of a step wait for their update
   TrainerState<S> state() {
-    if (pending_.sequences) throw Error("a step is half accumulated", "call update or discard before the state is taken");
+    if (pending_.sequences) throw Error("a step is half accumulated", "call update or discard before taking the state");
     return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
             steps_, moment_steps_, options_.seed, slots()};
   }

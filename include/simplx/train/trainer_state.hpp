@@ -35,7 +35,8 @@ template <class S>
 void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& own) {
   std::string faults;
   const auto compare = [&](const char* name, std::uint64_t there, std::uint64_t here) {
-    if (there != here) faults += std::string("\n  ") + name + ": " + std::to_string(there) + " there, " + std::to_string(here) + " here";
+    if (there == here) return;
+    faults += std::string("\n  ") + name + ": " + std::to_string(there) + " there, " + std::to_string(here) + " here";
   };
   compare("elements of the parameters", saved.parameters.size(), own.parameters.size());
   compare("elements of the first moments", saved.first_moments.size(), own.first_moments.size());
@@ -43,7 +44,8 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
   compare("seed", saved.seed, own.seed);
   compare("gradient slots", static_cast<std::uint64_t>(saved.slots), static_cast<std::uint64_t>(own.slots));
   if (saved.steps < 0 || saved.moment_steps < 0 || saved.moment_steps > saved.steps) {
-    faults += "\n  steps: " + std::to_string(saved.moment_steps) + " of " + std::to_string(saved.steps) + " is impossible";
+    faults += "\n  steps: " + std::to_string(saved.moment_steps) + " of " + std::to_string(saved.steps) +
+              " is impossible";
   }
   if (faults.empty()) return;
   throw Error("the state is not of this training:" + faults,
