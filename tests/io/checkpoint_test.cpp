@@ -3,8 +3,6 @@
 
 #include "support.hpp"
 
-#include <sstream>
-
 using namespace simplx;
 
 namespace {
@@ -39,64 +37,11 @@ TEST_CASE("another model's checkpoint is refused with all that is wrong, and cha
     FAIL("it was accepted");
   } catch (const Error& error) {
     const std::string text = error.what();
-    std::istringstream lines(text);
-    std::map<std::string, std::string> found;  // of a tensor
-    std::size_t places[3] = {};
-    for (std::string line; std::getline(lines, line);) {
-      if (line.find("  hint: ") == 0 || line.find("the checkpoint ") == 0) continue;
-      if (line.find("tensor") != line.npos && found.empty() && !places[0]) {
-        places[0] = line.find("tensor"), places[1] = line.find("the file"), places[2] = line.find("the model");
-        continue;
-      }
-      REQUIRE(places[2] > places[1]);  // columns stand below their titles
-      for (const std::size_t place : places) CHECK(line.substr(place - 2, 2) == "  ");
-      const std::string name = line.substr(places[0], line.find(' ', places[0]) - places[0]);
-      found[name] = line;
-    }
-    const auto holds = [&](const std::string& name, const std::vector<std::string>& words) {
-      CAPTURE(name);
-      for (const std::string& word : words) CHECK(found[name].find(word) != std::string::npos);
-    };
-    holds("blocks.1.attention.projection.weight", {"missing", "float [8, 8]"});
-    holds("'blocks.0.attention.gamma'", {"unexpected", "F64 [2]"});
-    holds("embedding.weight", {"other shape", "F64 [8, 8]", "float [9, 8]"});
-    std::set<std::string> ours, theirs;
-    for (const TensorInfo& tensor : from.tensors().parameters) ours.insert(tensor.name);
-    for (const TensorInfo& tensor : to.tensors().parameters) theirs.insert(tensor.name);
-    for (const std::string& name : ours) CHECK((theirs.count(name) || found.count("'" + name + "'")));
-    for (const std::string& name : theirs) CHECK((ours.count(name) || found.count(name)));
+    CHECK(text.find("missing: blocks.1.attention.projection.weight") != std::string::npos);
+    CHECK(text.find("unexpected: blocks.0.attention.gamma") != std::string::npos);
+    CHECK(text.find("embedding.weight is F64 [8, 8], the model needs floating point [9, 8]") != std::string::npos);
   }
   CHECK(std::ranges::equal(before, to.parameters()));
-  std::filesystem::remove(path);
-}
-
-TEST_CASE("checkpoints can be rounded to two bytes, and come back as the nearest numbers") {
-  Evaluation<model, Cpu<float>> from(tokens{4}, 1), to(tokens{4}, 2);
-  for (const Dtype type : {Dtype::f16, Dtype::bf16}) {
-    save_checkpoint(path, from.tensors().parameters, std::span<const float>(from.parameters()), {}, type);
-    CHECK(SafetensorsFile::read(path).find("embedding.weight")->dtype == type);
-    load_checkpoint(path, to.tensors().parameters, to.parameters());
-    const bool equal = std::ranges::equal(from.parameters(), to.parameters(), [&](float a, float b) {
-      return b ==
-             (type == Dtype::f16 ? Float16(static_cast<double>(a)).value() : Bfloat16(static_cast<double>(a)).value());
-    });
-    CHECK(equal);
-    CHECK(!std::ranges::equal(from.parameters(), to.parameters()));
-  }
-  CHECK_THROWS_AS(
-      save_checkpoint(path, from.tensors().parameters, std::span<const float>(from.parameters()), {}, Dtype::i32),
-      Error);
-  std::filesystem::remove(path);
-}
-
-TEST_CASE("whole numbers are no parameters") {
-  const std::int32_t numbers[2] = {1, 2};
-  const Tensor tensors[] = {{"x", Dtype::i32, {2}, std::as_bytes(std::span(numbers))}};
-  write_safetensors(path, tensors);
-  TensorInfo needed;
-  needed.name = "x", needed.shape = fixed_shape(1, 2), needed.rank = 1;
-  const std::string faults = detail::checkpoint_faults(SafetensorsFile::read(path), {needed});
-  CHECK(faults == "\n              tensor  the file  the model\n  other type  x       I32 [2]   float [2]");
   std::filesystem::remove(path);
 }
 

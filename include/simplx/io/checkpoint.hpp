@@ -7,7 +7,7 @@
 #include <simplx/core/parameters.hpp>
 #include <simplx/io/safetensors.hpp>
 
-#include <array>
+#include <type_traits>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -18,82 +18,63 @@ inline std::vector<Index> checkpoint_shape(const TensorInfo& tensor) {
   return {tensor.shape.rows, tensor.shape.cols};
 }
 
-/// Writes the tensors of a flat buffer, as they are or rounded to another floating-point type.
+/// Writes the tensors of a flat buffer.
 template <class S>
 void save_checkpoint(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
-                     std::span<const S> buffer, const Metadata& metadata = {}, Dtype dtype = dtype_of<S>) {
+                     std::span<const S> buffer, const Metadata& metadata = {}) {
   std::vector<Tensor> entries;
-  std::vector<std::vector<std::byte>> rounded;  // entries point into them
   for (const TensorInfo& tensor : tensors) {
     const auto values = buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size()));
-    if (dtype != dtype_of<S>) rounded.push_back(bytes_as(dtype, values));
-    entries.push_back({tensor.name, dtype, checkpoint_shape(tensor),
-                       dtype == dtype_of<S> ? std::as_bytes(values) : std::span<const std::byte>(rounded.back())});
+    entries.push_back({tensor.name, std::is_same_v<S, double> ? Dtype::f64 : Dtype::f32, checkpoint_shape(tensor),
+                       std::as_bytes(values)});
   }
   write_safetensors(path, entries, metadata);
 }
 
-namespace detail {
-
-/// "F32 [3, 4]"
-inline std::string spelt(std::string_view dtype, const std::vector<Index>& shape) {
-  std::string text;
-  for (const Index extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
-  return std::string(dtype) + " [" + text + "]";
-}
-
-/// A table of everything in which a file differs from a model, a line for each tensor; empty if nothing does.
-inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vector<TensorInfo>& tensors) {
-  std::vector<std::array<std::string, 4>> rows{{"", "tensor", "the file", "the model"}};
-  std::set<std::string_view> known;
-  for (const TensorInfo& tensor : tensors) {
-    known.insert(tensor.name);
-    const std::string needed = spelt("float", checkpoint_shape(tensor));
-    const Tensor* found = file.find(tensor.name);
-    if (!found) {
-      rows.push_back({"missing", tensor.name, "-", needed});
-    } else if (!is_floating(found->dtype) || found->shape != checkpoint_shape(tensor)) {
-      rows.push_back({is_floating(found->dtype) ? "other shape" : "other type", tensor.name,
-                      spelt(name_of(found->dtype), found->shape), needed});
-    }
-  }
-  for (const Tensor& tensor : file.tensors()) {
-    if (!known.count(tensor.name)) {
-      rows.push_back({"unexpected", shown(tensor.name), spelt(name_of(tensor.dtype), tensor.shape), "-"});
-    }
-  }
-  if (rows.size() == 1) return {};
-  std::array<std::size_t, 4> widths{};
-  for (const auto& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  }
-  std::string table;
-  for (const auto& row : rows) {
-    std::string line = "\n";
-    for (std::size_t c = 0; c < row.size(); ++c) line += "  " + row[c] + std::string(widths[c] - row[c].size(), ' ');
-    table += line.substr(0, line.find_last_not_of(' ') + 1);
-  }
-  return table;
-}
-
-}  // namespace detail
-
-/// Reads the tensors of a flat buffer; any floating-point type is converted.
+/// Reads the tensors of a flat buffer; F32 and F64 are converted.
 ///
-/// Errors  throws Error with a table of every missing, unexpected, mis-shaped or mis-typed tensor; then nothing has
-///         changed
+/// Errors  throws Error that lists every missing, unexpected or mis-shaped tensor at once; then nothing has changed
 template <class S>
 Metadata load_checkpoint(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
                          std::span<S> buffer) {
   const SafetensorsFile file = SafetensorsFile::read(path);
-  if (const std::string faults = detail::checkpoint_faults(file, tensors); !faults.empty()) {
+  const auto spelt = [](const std::vector<Index>& shape) {
+    std::string text;
+    for (const Index extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+    return "[" + text + "]";
+  };
+  std::string faults;
+  std::set<std::string> known;
+  for (const TensorInfo& tensor : tensors) {
+    known.insert(tensor.name);
+    const Tensor* found = file.find(tensor.name);
+    if (!found) {
+      faults += "\n  missing: " + tensor.name;
+    } else if (found->shape != checkpoint_shape(tensor) || found->dtype == Dtype::i32) {
+      faults += "\n  " + tensor.name + " is " + name_of(found->dtype) + " " + spelt(found->shape) +
+                ", the model needs floating point " + spelt(checkpoint_shape(tensor));
+    }
+  }
+  for (const Tensor& tensor : file.tensors()) {
+    if (!known.count(tensor.name)) faults += "\n  unexpected: " + tensor.name;
+  }
+  if (!faults.empty()) {
     throw Error("the checkpoint " + path.string() + " is not of this model:" + faults,
                 "was it written for another block or other sizes?");
   }
   for (const TensorInfo& tensor : tensors) {
     const Tensor& found = *file.find(tensor.name);
-    read_values(found.dtype, found.bytes,
-                buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size())));
+    for (Index i = 0; i < tensor.size(); ++i) {
+      double wide;
+      float narrow;
+      if (found.dtype == Dtype::f64) {
+        std::memcpy(&wide, found.bytes.data() + i * 8, 8);
+      } else {
+        std::memcpy(&narrow, found.bytes.data() + i * 4, 4);
+        wide = static_cast<double>(narrow);
+      }
+      buffer[static_cast<std::size_t>(tensor.offset + i)] = static_cast<S>(wide);
+    }
   }
   return file.metadata();
 }
