@@ -22,6 +22,7 @@ inline constexpr Decoder three_sas_p = odd(sas_p_alibi, 3), three_pre_ln = odd(p
 
 inline constexpr Decoder small{.block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24};
 inline constexpr Decoder learned{.block = pre_ln, .vocab = 32, .width = 32, .heads = 2, .layers = 2, .context = 24, .positions = Positions::learned};
+inline constexpr Decoder seen{.block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24, .observed = true};
 
 }  // namespace
 
@@ -112,6 +113,38 @@ TEST_CASE("the first loss is ln V + half the variance of the logits") {
   double loss = 0;
   for (const float row : run.output()) loss += static_cast<double>(row) / 512;
   CHECK(loss == doctest::Approx(std::log(512) + 0.5 * 256 * 0.0004).epsilon(0.01));  // ln 512 = 6.238, + 0.0512
+}
+
+TEST_CASE("an observed decoder computes the same, and shows the input of every block and the gradient there") {
+  Evaluation<small> plain(tokens{7}, 3);
+  Evaluation<seen> observed(tokens{7}, 3);
+  const auto evaluate = [](auto& run) {
+    test::fill_inputs(run, 32);
+    run.forward();
+    std::ranges::fill(run.seed(), 1.0);
+    run.backward();
+  };
+  evaluate(plain), evaluate(observed);
+  const auto close = [](auto a, auto b) {
+    return std::ranges::equal(a, b, [](double x, double y) { return std::abs(x - y) < 1e-12; });
+  };
+  CHECK(close(plain.output(), observed.output()));
+  CHECK(close(plain.gradients(), observed.gradients()));
+  std::vector<std::string> names;
+  observed.each_probe([&](const std::string& name, const Shape& shape, const double* value, const double* gradient) {
+    names.push_back(name);
+    REQUIRE(shape.cols == 32);
+    if (names.size() > 1) return;
+    for (std::size_t t = 0; t < 7; ++t) {  // a sinusoid stands where the token is; both wait for the first block
+      const auto token = static_cast<std::size_t>(observed.indices("tokens")[t]);
+      for (std::size_t c = 0; c < 32; ++c) {
+        const double input = observed.parameter("embedding.weight")[token * 32 + c] + observed.constant("position.table")[t * 32 + c];
+        REQUIRE(value[t * 32 + c] == doctest::Approx(input).epsilon(1e-12));
+      }
+    }
+    CHECK(std::ranges::any_of(std::span(gradient, 7 * 32), [](double g) { return g != 0; }));
+  });
+  CHECK(names == std::vector<std::string>{"blocks.0.input", "blocks.1.input", "blocks.2.input"});
 }
 
 TEST_SUITE_END();

@@ -3,6 +3,7 @@
 """train_lm_test.py PROGRAM: what examples/train_lm promises, held on small runs."""
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -15,6 +16,23 @@ TEXT = os.path.dirname(HERE)  # the tests' own sources
 
 def run(*arguments, cwd=None):
     return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def stop(number, after, *arguments):
+    """Sends a signal once the output has that many lines that begin with 'step'; the status and the rest of the output."""
+    with subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, text=True) as program:
+        for line in program.stdout:
+            after -= line.startswith("step ")
+            if after == 0:
+                break
+        program.send_signal(number)
+        rest = program.stdout.read()
+        return program.wait(), rest
+
+
+def content(*path):
+    with open(os.path.join(*path), "rb") as file:
+        return file.read()
 
 
 def tensors(path):
@@ -36,18 +54,24 @@ def main():
         out = os.path.join(folder, "deep", "run")
         done = run("--steps", 30, "--text", TEXT, "--out", out, "--threads", 2)
         check(done.returncode == 0, "a run of 30 steps ends well\n" + done.stderr if done.returncode else "a run of 30 steps ends well")
-        check(sorted(os.listdir(out)) == ["log.jsonl", "model.safetensors", "run.json", "sample.txt"], "it leaves four files")
+        check(sorted(os.listdir(out)) == ["checkpoints", "log.jsonl", "model.safetensors", "run.json", "sample.txt"],
+              "it leaves the files of a run")
         for word in ("sas_p", "1 049 558", "FLOPs", "threads", "build", "held out", "% of peak", "left", "steps"):
             check(word in done.stdout, f"it says '{word}'")
         check("\r" not in done.stdout, "piped output has plain lines")
         with open(os.path.join(out, "log.jsonl"), encoding="utf-8") as file:
             log = [json.loads(line) for line in file]
-        keys = ["step", "tokens", "seconds", "train_loss", "val_loss", "learning_rate", "grad_norm", "tokens_per_second"]
-        check(all(list(line) == keys for line in log), "every line of the log has the eight keys")
-        check(log[-1]["step"] == 30 and log[-1]["tokens"] == 30 * 256 and log[-1]["val_loss"] is not None, "the last line is complete")
-        check(any(line["val_loss"] is None for line in log) or len(log) <= 11, "val_loss is null between validations")
+        keys = ["step", "tokens", "seconds", "loss", "learning_rate", "gradient_norm", "tokens_per_second"]
+        more = keys[:4] + ["val_loss"] + keys[4:] + ["gains", "gradient_norms"]
+        check(all(list(line) == (more if "val_loss" in line else keys) for line in log), "every line of the log has its keys")
+        check(log[-1]["step"] == 30 and log[-1]["tokens"] == 30 * 256 and "val_loss" in log[-1], "the last line is complete")
+        check(len([line for line in log if "val_loss" in line]) == 10 and "val_loss" not in log[0], "ten lines are validations")
+        gains = log[-1]["gains"]
+        check(all(len(values) == 6 for values in gains.values()) and len(log[-1]["gradient_norms"]) == 6, "layers have a number each")
+        check({"attention.alpha", "attention.beta", "attention.gamma", "attention_gain", "mlp_gain"} <= gains.keys()
+              and gains["attention.value.alpha"][1:] == [None] * 5, "the gains of the blocks are there, where there are any")
         check(all(a["seconds"] <= b["seconds"] for a, b in zip(log, log[1:])), "seconds grow")
-        check(log[-1]["train_loss"] < log[0]["train_loss"], "the loss falls")
+        check(log[-1]["loss"] < log[0]["loss"], "the loss falls")
         with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
             record = json.load(file)
         check(record["block"] == "sas_p" and record["steps"] == 30 and record["seed"] == 1 and "blocks.0.norm1.epsilon" in record["hyper"],
@@ -59,14 +83,62 @@ def main():
         check(len(data) == 4 * 1049558, "and all parameters")
         with open(os.path.join(out, "sample.txt"), encoding="utf-8") as file:
             check(len(file.read()) >= 400, "the sample is text")
+        trained = struct.unpack_from("<f", data, header["blocks.2.mlp_gain"]["data_offsets"][0])[0]
+        check(abs(trained - gains["mlp_gain"][2]) < 1e-7, "the gains of the log are those of the model")
+        with open(os.path.join(out, "checkpoints", "index.json"), encoding="utf-8") as file:
+            index = json.load(file)
+        losses = {line["step"]: line["val_loss"] for line in log if "val_loss" in line}
+        best = min(losses, key=losses.get)
+        check(index == {"latest": "step-00000030", "best": f"step-{best:08}", "best_val_loss": losses[best]},
+              "the index names the latest and the best checkpoint")
+        check(set(os.listdir(os.path.join(out, "checkpoints"))) >= {"index.json", index["latest"], index["best"]}, "which are there")
+        check(content(out, "checkpoints", index["latest"], "model.safetensors") == content(out, "model.safetensors"),
+              "the last checkpoint has the final weights")
 
-        again = os.path.join(folder, "again")
-        run("--steps", 30, "--text", TEXT, "--out", again, "--threads", 1)
-        check(tensors(os.path.join(again, "model.safetensors"))[1] == data, "the same seed gives the same bits, on another number of threads")
-        run("--steps", 30, "--text", TEXT, "--out", again, "--seed", 2)
-        check(tensors(os.path.join(again, "model.safetensors"))[1] != data, "another seed gives others")
-        done = run("--block", "pre_ln", "--steps", 3, "--text", TEXT, "--out", again)
-        check(done.returncode == 0 and "1 230 464" in done.stdout, "pre_ln trains too")
+        again, other = os.path.join(folder, "again"), os.path.join(folder, "other")
+        flags = ("--steps", 30, "--text", TEXT, "--out", again)
+        for number, status, threads in ((signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 2)):
+            ended, rest = stop(number, 4, *flags, "--threads", threads)
+            check(ended == status and "the same command goes on" in rest, f"signal {number} ends it with status {status}: {ended}")
+            check(not os.path.exists(os.path.join(again, "model.safetensors")), "before its end there is no final model")
+            check(len(content(again, "sample.txt")) > 400, "but a sample")
+        done = run("--block", "sas_p", "--seed", 2, "--batch", 3, *flags)
+        check(done.returncode == 1 and all(word in done.stderr for word in ("seed", "batch", "--fresh")) and '"sas_p"' not in done.stderr,
+              "an unfinished run refuses other options, and says which:" + done.stderr)
+        done = run(*flags, "--threads", 1)
+        check(done.returncode == 0 and "goes on" in done.stdout, "the same command goes on, on another number of threads")
+        check(content(again, "model.safetensors") == content(out, "model.safetensors"), "and gives the same bits")
+        check(content(again, "sample.txt") == content(out, "sample.txt"), "and the same sample")
+        with open(os.path.join(again, "log.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        check({line["step"]: line["val_loss"] for line in lines if "val_loss" in line} == losses
+              and all(a["step"] < b["step"] and a["seconds"] <= b["seconds"] for a, b in zip(lines, lines[1:])),
+              "its log is that of one run")
+        before = sorted(os.listdir(again))
+        done = run(*flags)
+        check(done.returncode == 0 and "is finished" in done.stdout and "--fresh" in done.stdout and sorted(os.listdir(again)) == before,
+              "a finished run says so")
+        done = run("--steps", 40, "--text", TEXT, "--out", again)
+        check(done.returncode == 1 and "the learning rate falls to zero" in done.stderr, "and is not made longer:" + done.stderr)
+        done = run("--steps", 30, "--text", HERE, "--out", again)
+        check(done.returncode == 1 and "text_fingerprint" in done.stderr, "other text is noticed")
+        done = run("--block", "pre_ln", "--steps", 3, "--text", TEXT, "--out", again, "--fresh", "--seed", 2)
+        check(done.returncode == 0 and "1 230 464" in done.stdout, "pre_ln trains too, in place of a run that is moved aside")
+        check(content(again + "-1", "model.safetensors") == content(out, "model.safetensors"), "and not lost")
+        run("--steps", 30, "--text", TEXT, "--out", other, "--seed", 2)
+        check(tensors(os.path.join(other, "model.safetensors"))[1] != data, "another seed gives other bits")
+        for block in ("parallel", "v_skip_init_shaped", "sas", "sas_p_norm_free"):
+            done = run("--block", block, "--steps", 1, "--text", TEXT, "--out", os.path.join(folder, block))
+            check(done.returncode == 0, f"{block} trains too")
+
+        full = os.path.join(folder, "full")
+        ended, rest = stop(signal.SIGTERM, 3, "--steps", 30, "--text", TEXT, "--out", full)
+        saved = os.listdir(os.path.join(full, "checkpoints"))
+        os.rename(os.path.join(full, "checkpoints"), os.path.join(full, "saved"))
+        open(os.path.join(full, "checkpoints"), "w", encoding="utf-8").close()  # a file: not even root can write there
+        done = run("--steps", 30, "--text", TEXT, "--out", full)
+        check(done.returncode == 0 and "no checkpoint at step" in done.stdout, "training goes on where no checkpoint can be written")
+        check(sorted(os.listdir(os.path.join(full, "saved"))) == sorted(saved), "and earlier ones stay")
 
         def refused(what, words, *arguments):
             done = run(*arguments)
@@ -87,8 +159,9 @@ def main():
         refused("text that is empty", [empty, "hint:"], "--text", empty)
         refused("text that is too short", ["too short", "129 bytes", "hint:"], "--text", short)
         refused("text that is binary", [binary, "hint:"], "--text", binary)
+        refused("an interval that is none", ["--checkpoint-every", "hint:"], "--checkpoint-every", "often")
         refused("a directory that cannot be written", ["/proc/nowhere", "hint:"], "--out", "/proc/nowhere", "--text", TEXT)
-        refused("a loss that explodes", ["no longer finite at step", "parameter concerned is", "hint:"],
+        refused("a loss that explodes", ["no longer finite at step", "parameter concerned is", "checkpoint", "hint:"],
                 "--steps", 60, "--learning-rate", 1e25, "--text", TEXT, "--out", os.path.join(folder, "explodes"))
         check(not os.path.exists(os.path.join(folder, "explodes", "model.safetensors")), "and leaves no model behind")
         check(run("--help").returncode == 0, "--help ends well")

@@ -7,22 +7,59 @@
 
 using namespace simplx;
 
+namespace {
+const std::filesystem::path path = std::filesystem::temp_directory_path() / "simplx_run_log_test.jsonl";
+
+std::string content() {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+LogLine line(long step) { return {.step = step, .tokens = 256 * step, .seconds = 0.5, .loss = 2.25, .learning_rate = 0.001, .gradient_norm = 1.5, .tokens_per_second = 1536}; }
+}  // namespace
+
 TEST_SUITE_BEGIN("report/run_log");
 
-TEST_CASE("a line is there as soon as it is written, its keys in order, null where nothing was validated") {
-  const auto path = std::filesystem::temp_directory_path() / "simplx_run_log_test.jsonl";
+TEST_CASE("a line is there as soon as it is written, its keys in order, and says nothing of what was not measured") {
   RunLog log(path);
-  log.write({3, 768, 0.5, 2.25, std::nullopt, 0.001, 1.5, 1536});
-  const auto content = [&] {
-    std::ostringstream text;
-    text << std::ifstream(path).rdbuf();
-    return text.str();
-  };
+  log.write(line(3));
   CHECK(content() ==
-        R"({"step":3,"tokens":768,"seconds":0.5,"train_loss":2.25,"val_loss":null,"learning_rate":0.001,"grad_norm":1.5,"tokens_per_second":1536.0})"
+        R"({"step":3,"tokens":768,"seconds":0.5,"loss":2.25,"learning_rate":0.001,"gradient_norm":1.5,"tokens_per_second":1536.0})"
         "\n");
-  log.write({4, 1024, 0.75, 2.0, 2.0, 0.0, 1.0, 1024});
-  CHECK(content().find(R"("val_loss":2.0)") != std::string::npos);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a validation's line has the held-out loss, and gains and gradients of every layer, null where a layer has none") {
+  RunLog log(path);
+  LogLine validated = line(3);
+  validated.val_loss = 2;
+  validated.gains = {{"mlp_gain", {0.25, 0.5}}, {"attention.value.alpha", {1, std::nullopt}}};
+  validated.gradient_norms = {3, 4};
+  log.write(validated);
+  CHECK(content() ==
+        R"({"step":3,"tokens":768,"seconds":0.5,"loss":2.25,"val_loss":2.0,"learning_rate":0.001,"gradient_norm":1.5,"tokens_per_second":1536.0,)"
+        R"("gains":{"mlp_gain":[0.25,0.5],"attention.value.alpha":[1.0,null]},"gradient_norms":[3.0,4.0]})"
+        "\n");
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a log goes on after the lines of its checkpoint, whatever was written behind them, whole or not") {
+  const auto write = [](std::initializer_list<long> steps, long last) {
+    RunLog log(path, last);
+    for (const long step : steps) log.write(line(step));
+  };
+  write({1, 5, 10, 12}, 0);
+  const std::string first = content();
+  write({12}, 10);
+  CHECK(content() == first);
+  std::ofstream(path, std::ios::app) << R"({"step":13,"tok)";  // killed while it wrote
+  write({}, 20);
+  CHECK(content() == first);
+  std::ofstream(path, std::ios::app) << R"({"step":13})";  // or just before the end of the line
+  write({}, 20);
+  CHECK(content() == first);
+  write({1, 5, 10, 12}, 0);  // from the beginning
+  CHECK(content() == first);
   std::filesystem::remove(path);
 }
 

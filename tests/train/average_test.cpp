@@ -81,4 +81,17 @@ TEST_CASE("what makes no sense is refused") {
   CHECK_THROWS_WITH_AS((void)average.swap_into(four), doctest::Contains("call update after a step first"), Error);
 }
 
+TEST_CASE("an average that was written down goes on") {
+  WeightAverage<double> whole(n), first(n), second(n);
+  for (int step = 1; step <= 9; ++step) {
+    whole.update(weights(step));
+    if (step <= 4) first.update(weights(step));
+  }
+  second.restore(first.values(), first.updates());
+  for (int step = 5; step <= 9; ++step) second.update(weights(step));
+  CHECK(second.updates() == 9);
+  for (int i = 0; i < n; ++i) REQUIRE(second.values()[i] == whole.values()[i]);
+  CHECK_THROWS_WITH_AS(second.restore(std::vector<double>(n - 1), 1), doctest::Contains("20"), Error);
+}
+
 TEST_SUITE_END();

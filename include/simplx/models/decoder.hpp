@@ -26,6 +26,18 @@ struct DecoderSizes {
   int layers = 6;
   Index context = 128;  ///< tokens of the longest sequence
   Positions positions = Positions::sinusoidal;
+  bool observed = false;  ///< the input of block i is probed as "blocks.i.input"
+};
+
+/// A block whose input, and the gradient that arrives there, stay readable.
+template <class Block>
+struct ObservedBlock {
+  Block block;
+
+  constexpr Expr operator()(Expr x) const requires requires { block(x); } { return block(probe("input", x)); }
+  constexpr Expr operator()(int layer, Expr x) const requires requires { block(layer, x); } {
+    return block(layer, probe("input", x));
+  }
 };
 
 /// Logits of a decoder whose block is any module of the user.
@@ -40,7 +52,8 @@ constexpr Expr decoder_logits(const DecoderSizes& sizes, const Block& block) {
   } else if (sizes.positions == Positions::learned) {
     x = x + positions(weight("position.weight", sizes.context, sizes.width));
   }
-  x = stack("blocks", sizes.layers, block, x);
+  x = sizes.observed ? stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x)
+                     : stack("blocks", sizes.layers, block, x);
   x = named("final_norm", RmsNorm{})(x);
   return x * transpose(table);
 }
@@ -53,8 +66,9 @@ struct DecoderOf {
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::sinusoidal;
+  bool observed = false;  ///< as in DecoderSizes
 
-  constexpr Expr logits() const { return decoder_logits({vocab, width, layers, context, positions}, block); }
+  constexpr Expr logits() const { return decoder_logits({vocab, width, layers, context, positions, observed}, block); }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };
 
@@ -67,10 +81,11 @@ struct Decoder {
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::sinusoidal;  ///< none if the block has ALiBi
+  bool observed = false;  ///< as in DecoderSizes
 
   constexpr Expr logits() const {
     const Positions place = block.alibi ? Positions::none : positions;
-    return decoder_logits({vocab, width, layers, context, place}, ConfiguredBlock{block, heads, hidden});
+    return decoder_logits({vocab, width, layers, context, place, observed}, ConfiguredBlock{block, heads, hidden});
   }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };

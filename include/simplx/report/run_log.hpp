@@ -2,9 +2,11 @@
 #pragma once
 
 /// \file simplx/report/run_log.hpp
-/// log.jsonl: one JSON object for each logged step, flushed line by line.
+/// log.jsonl: one JSON object for each logged step, flushed line by line; a run that goes on cuts what came after
+/// its checkpoint, so that the file reads as that of one run.
 
 #include <simplx/core/error.hpp>
+#include <simplx/io/file.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -13,42 +15,72 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
+
+/// A quantity of every layer; of layers that lack it there is none, null in the file.
+struct LayerValues {
+  std::string name;
+  std::vector<std::optional<double>> values;
+};
 
 struct LogLine {
   long step = 0;
   long long tokens = 0;
-  double seconds = 0;  ///< since training began, validation included
-  double train_loss = 0;
-  std::optional<double> val_loss;  ///< null between validations
+  double seconds = 0;  ///< since training began, validation included, pauses of the run not
+  double loss = 0;     ///< mean over the steps since the line before, nats per token
+  std::optional<double> val_loss = {};  ///< of held-out text; absent between validations, as what follows it
   double learning_rate = 0;
-  double grad_norm = 0;
+  double gradient_norm = 0;  ///< of all parameters, before clipping
   double tokens_per_second = 0;
+  std::vector<LayerValues> gains = {};      ///< trained gains; those of heads as their mean
+  std::vector<double> gradient_norms = {};  ///< at the input of each block
 };
 
-/// Appends lines to a new file.
-///
-/// Errors  throws Error with the path if the file cannot be created or written
+/// Errors  throws Error with the path if the file cannot be read or written
 class RunLog {
  public:
-  explicit RunLog(const std::filesystem::path& path) : path_(path.string()), file_(path) { check(); }
+  /// Begins a log, or goes on with the one that is there: its lines up to `last_step` stay.
+  explicit RunLog(const std::filesystem::path& path, long last_step = 0) : path_(path.string()) {
+    write_file(path, lines_until(last_step));
+    file_.open(path, std::ios::app | std::ios::binary);
+    check();
+  }
 
   void write(const LogLine& line) {
     nlohmann::ordered_json entry;
     entry["step"] = line.step;
     entry["tokens"] = line.tokens;
     entry["seconds"] = line.seconds;
-    entry["train_loss"] = line.train_loss;
-    entry["val_loss"] = line.val_loss ? nlohmann::ordered_json(*line.val_loss) : nlohmann::ordered_json(nullptr);
+    entry["loss"] = line.loss;
+    if (line.val_loss) entry["val_loss"] = *line.val_loss;
     entry["learning_rate"] = line.learning_rate;
-    entry["grad_norm"] = line.grad_norm;
+    entry["gradient_norm"] = line.gradient_norm;
     entry["tokens_per_second"] = line.tokens_per_second;
+    for (const LayerValues& gain : line.gains) {
+      auto& values = entry["gains"][gain.name];
+      for (const std::optional<double>& value : gain.values) {
+        values.push_back(value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr));
+      }
+    }
+    if (!line.gradient_norms.empty()) entry["gradient_norms"] = line.gradient_norms;
     file_ << entry.dump() << std::endl;
     check();
   }
 
  private:
+  /// The lines before the first one that is later, or that was cut off when the run was killed.
+  std::string lines_until(long last_step) const {
+    std::string kept;
+    if (last_step == 0) return kept;
+    std::ifstream before(path_, std::ios::binary);
+    for (std::string line; std::getline(before, line) && !before.eof(); kept += line + "\n") {
+      const auto entry = nlohmann::json::parse(line, nullptr, false);
+      if (!entry.is_object() || !entry.contains("step") || !(entry["step"] <= last_step)) break;
+    }
+    return kept;
+  }
   void check() const {
     if (!file_) {
       throw Error("cannot write " + path_ + ": " + std::strerror(errno),

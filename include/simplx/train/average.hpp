@@ -86,6 +86,15 @@ class WeightAverage {
   std::span<const S> values() const { return values_.span(); }
   long updates() const { return updates_; }
 
+  /// Goes on from values() and updates() of an average that was written down.
+  ///
+  /// Errors  throws Error if the number of values differs, or the average is in place
+  void restore(std::span<const S> values, long updates) {
+    check(values.size());
+    std::ranges::copy(values, values_.begin());
+    updates_ = updates;
+  }
+
  private:
   void check(std::size_t size) const {
     if (size != static_cast<std::size_t>(values_.size())) {

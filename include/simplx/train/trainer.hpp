@@ -16,7 +16,6 @@
 ///     trainer.accumulate(second, labelled);
 ///     trainer.update(AdamW{.learning_rate = 1e-3});  // as step(both, ...), loss and norm included
 
-#include <simplx/core/error.hpp>
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/threads.hpp>
 #include <simplx/cpu/workspace.hpp>
@@ -24,37 +23,17 @@
 #include <simplx/train/adamw.hpp>
 #include <simplx/train/batch.hpp>
 #include <simplx/train/clip.hpp>
-#include <simplx/train/groups.hpp>
 #include <simplx/train/initialise.hpp>
 #include <simplx/train/sgd.hpp>
 #include <simplx/train/slots.hpp>
+#include <simplx/train/trainer_options.hpp>
+#include <simplx/train/trainer_state.hpp>
 
 #include <cmath>
 #include <string>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
-
-struct TrainerOptions {
-  Index batch = 8;         ///< sequences of a call at most
-  Index context = 0;       ///< tokens of a sequence at most; the model's own limit unless given
-  std::uint64_t seed = 0;  ///< of the initial values
-  int threads = 1;
-  int slots = 4;           ///< gradient copies; part of the result's bits, bounds the useful threads
-  Index slot_bytes = Index(1) << 30;  ///< all gradient copies together take at most that much (one always exists)
-  double clip = 1;         ///< limit of the gradient's norm; 0 is off
-  Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given; bounds the slots
-  std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
-};
-
-/// What a step did.
-struct StepResult {
-  double loss = 0;           ///< mean over the labelled tokens, nats per token
-  double gradient_norm = 0;  ///< before clipping
-  Index labelled = 0;        ///< tokens with a label
-  bool finite = true;        ///< otherwise nothing was updated
-  std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
-};
 
 template <auto const& model, class Backend_ = Cpu<float>>
 class Trainer {
@@ -67,7 +46,7 @@ class Trainer {
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...)");
 
   explicit Trainer(const TrainerOptions& options = {})
-      : options_(checked(options)),
+      : options_(checked(options, longest_sequence())),
         team_(options.threads),
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
@@ -97,6 +76,30 @@ class Trainer {
   }
   int slots() const { return static_cast<int>(slots_.count()); }
   long steps() const { return steps_; }
+
+  /// What continues this training bit for bit, on any number of threads; its buffers are views of this trainer's.
+  ///
+  /// Errors  throws if parts of a step wait for their update
+  TrainerState<S> state() {
+    if (pending_.sequences) throw Error("a step is half accumulated", "call update or discard before taking the state");
+    return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
+            steps_, moment_steps_, options_.seed, slots()};
+  }
+  /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
+  ///
+  /// Errors  throws if the state is of other sizes, another seed or number of slots; then nothing has changed
+  void restore(const TrainerState<S>& state) {
+    discard();
+    check_same_training(state, this->state());
+    const auto take = [](std::span<S> from, Buffer<S>& to) {
+      if (from.data() != to.data()) std::ranges::copy(from, to.begin());
+    };
+    take(state.parameters, parameters_);
+    take(state.first_moments, first_moment_);
+    take(state.second_moments, second_moment_);
+    optimiser_ = state.optimiser;
+    steps_ = state.steps, moment_steps_ = state.moment_steps;
+  }
 
   /// Forward, backward, clip and update over a batch, by AdamW, Sgd or another optimiser.
   ///
@@ -234,23 +237,6 @@ class Trainer {
     double loss = 0;      ///< summed over the tokens
   };
 
-  static TrainerOptions checked(TrainerOptions options) {
-    const auto at_least = [](Index least, const char* name, Index value) {
-      if (value >= least) return;
-      throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
-    };
-    at_least(1, "batch", options.batch);
-    at_least(1, "slots", options.slots);
-    at_least(0, "sequences_per_step", options.sequences_per_step);
-    if (!options.sequences_per_step) options.sequences_per_step = options.batch;
-    if (!options.context) options.context = longest_sequence();
-    if (options.context > longest_sequence()) {
-      throw Error("context is " + std::to_string(options.context) + ", the model's positions end at " +
-                      std::to_string(longest_sequence()),
-                  "choose a shorter context, or a model with a longer one");
-    }
-    return options;
-  }
   static Index slot_count(const TrainerOptions& options) {
     const Index copy = G::layout.parameters * static_cast<Index>(sizeof(S));
     return std::min<Index>({options.slots, options.sequences_per_step, std::max<Index>(1, options.slot_bytes / copy)});
@@ -389,7 +375,7 @@ class Trainer {
   std::vector<double> losses_, chunk_norms_;
   std::vector<SettingsRun> runs_;
   Pending pending_;
-  std::string_view optimiser_;  // whose moments these are
+  std::string optimiser_;  // whose moments these are
   long steps_ = 0, moment_steps_ = 0;
 };
 

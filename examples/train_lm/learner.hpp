@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// A language model in training, whatever its block: all that the program asks of one.
+//
+// The library's Trainer is a class for each model. Behind this interface the program is compiled once, and each model
+// in a source of its own (blocks/), side by side.
+
+#include <simplx/blocks/tokens.hpp>
+#include <simplx/core/parameters.hpp>
+#include <simplx/train/adamw.hpp>
+#include <simplx/train/batch.hpp>
+#include <simplx/train/trainer_options.hpp>
+#include <simplx/train/trainer_state.hpp>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace train_lm {
+
+inline constexpr simplx::Index context = 128;  ///< bytes that the models see
+
+/// What is known of a model before it is trained.
+struct ModelFacts {
+  simplx::Index parameters, vocab, width, heads, layers;
+  double flops_per_token;     ///< forward and backward
+  simplx::Index arena_bytes;  ///< of one sequence
+};
+
+class Learner {
+ public:
+  virtual ~Learner() = default;
+
+  virtual ModelFacts facts() const = 0;
+  virtual const simplx::TrainerOptions& options() const = 0;
+  virtual const simplx::TensorList& tensors() const = 0;
+  virtual std::span<float> constants() = 0;
+  virtual simplx::Index bytes() const = 0;
+  virtual int slots() const = 0;
+
+  virtual simplx::StepResult step(const simplx::TokenBatch& batch, const simplx::AdamW& optimiser) = 0;
+  virtual double loss(const simplx::TokenBatch& batch) = 0;
+  virtual std::span<const float> logits(std::span<const std::int32_t> tokens) = 0;
+  simplx::Index vocab() const { return facts().vocab; }
+
+  virtual simplx::TrainerState<float> state() = 0;
+  virtual void restore(const simplx::TrainerState<float>& state) = 0;
+
+  /// How strong the gradient is that arrives at the input of each block: the L2 norm of a token's row of
+  /// d(sum of the losses)/dx, root mean square over the tokens.
+  virtual std::vector<double> gradient_norms(const simplx::TokenBatch& batch) = 0;
+};
+
+/// A decoder of 6 layers, width 128 and 4 heads around a block; defined for the blocks of blocks/*.cpp.
+template <auto const& block>
+std::unique_ptr<Learner> make_learner(const simplx::TrainerOptions& options);
+
+}  // namespace train_lm

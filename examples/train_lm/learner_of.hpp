@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// The models: a decoder for each block, trained by the library's Trainer.
+
+#include "learner.hpp"
+
+#include <simplx/models/decoder.hpp>
+#include <simplx/train/evaluation.hpp>
+#include <simplx/train/trainer.hpp>
+
+namespace train_lm {
+
+using namespace simplx;
+
+template <auto const& block>
+inline constexpr Decoder model{.block = block, .context = context, .positions = Positions::learned};
+/// The same with probes: what training must not pay for is evaluated apart.
+template <auto const& block>
+inline constexpr Decoder observed_model{.block = block, .context = context, .positions = Positions::learned, .observed = true};
+
+template <auto const& block>
+class LearnerOf final : public Learner {
+ public:
+  explicit LearnerOf(const TrainerOptions& options) : trainer_(options) {}
+
+  ModelFacts facts() const override {
+    constexpr const Decoder& m = model<block>;
+    return {parameters<model<block>>, m.vocab, m.width, m.heads, m.layers,
+            3 * causal_flops<model<block>>(tokens{context}) / context, arena_bytes<model<block>>(tokens{context})};
+  }
+  const TrainerOptions& options() const override { return trainer_.options(); }
+  const TensorList& tensors() const override { return trainer_.tensors(); }
+  std::span<float> constants() override { return trainer_.constants(); }
+  Index bytes() const override { return trainer_.bytes(); }
+  int slots() const override { return trainer_.slots(); }
+
+  StepResult step(const TokenBatch& batch, const AdamW& optimiser) override { return trainer_.step(batch, optimiser); }
+  double loss(const TokenBatch& batch) override { return trainer_.loss(batch); }
+  std::span<const float> logits(std::span<const std::int32_t> tokens) override { return trainer_.logits(tokens); }
+
+  TrainerState<float> state() override { return trainer_.state(); }
+  void restore(const TrainerState<float>& state) override { trainer_.restore(state); }
+
+  std::vector<double> gradient_norms(const TokenBatch& batch) override {
+    Evaluation<observed_model<block>, Cpu<float>> run(simplx::tokens{context});
+    std::ranges::copy(trainer_.parameters(), run.parameters().begin());
+    std::ranges::copy(trainer_.constants(), run.constants().begin());
+    std::vector<double> squared(static_cast<std::size_t>(model<block>.layers));
+    for (Index b = 0; b < batch.sequences(); ++b) {
+      const Index begin = batch.offsets[b];
+      std::copy_n(batch.tokens.begin() + begin, context, run.indices("tokens").begin());
+      std::copy_n(batch.labels.begin() + begin, context, run.indices("labels").begin());
+      run.forward();
+      std::ranges::fill(run.seed(), 1.f);
+      run.backward();
+      std::size_t layer = 0;
+      run.each_probe([&](const std::string&, const Shape& shape, const float*, const float* gradient) {
+        for (Index i = 0; i < context * shape.cols; ++i) {
+          squared[layer] += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+        }
+        ++layer;
+      });
+    }
+    for (double& sum : squared) sum = std::sqrt(sum / static_cast<double>(batch.tokens.size()));
+    return squared;
+  }
+
+ private:
+  Trainer<model<block>> trainer_;
+};
+
+template <auto const& block>
+std::unique_ptr<Learner> make_learner(const TrainerOptions& options) {
+  return std::make_unique<LearnerOf<block>>(options);
+}
+
+}  // namespace train_lm

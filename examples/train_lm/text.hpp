@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+// The text to learn from: which files, in which windows.
+
+#include "options.hpp"
+
+#include <simplx/train/batches.hpp>
+
+#include <string>
+
+namespace train_lm {
+
+/// Bytes of files, cut into windows: shuffled ones to learn from, and others that are held out.
+struct Text {
+  static constexpr simplx::Index held_out_batch = 8;  ///< sequences of a batch that is only evaluated
+
+  std::vector<std::filesystem::path> paths;
+  simplx::Corpus corpus;
+  simplx::Batches training, held_out;
+
+  /// Reads the text that the options name.
+  explicit Text(const Options& options);
+  Text(const Text&) = delete;  // the batches point to the corpus
+
+  /// A number that another text, or another split of it, would hardly have.
+  std::string fingerprint() const;
+
+  /// Held-out loss in nats per token, over windows spread evenly over the held-out text.
+  double validate(Learner& learner, simplx::TokenBatch& batch) const;
+};
+
+}  // namespace train_lm

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: MIT
+//
+// One run: from the first step to the last, or from the last checkpoint on.
+
+#include "gains.hpp"
+#include "text.hpp"
+
+#include <simplx/simplx.hpp>
+
+#include <simplx/cpu/peak.hpp>
+#include <simplx/io/checkpoints.hpp>
+#include <simplx/io/interrupt.hpp>
+#include <simplx/io/run.hpp>
+#include <simplx/io/training.hpp>
+#include <simplx/report/progress.hpp>
+#include <simplx/report/run_log.hpp>
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace train_lm {
+
+using namespace simplx;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+constexpr int validations = 10;  // in a run
+
+std::string build_type() {
+  std::string text = SIMPLX_BUILD_TYPE;
+#ifndef __OPTIMIZE__
+  text += " (not optimised: expect a tenth of the speed; configure with -DCMAKE_BUILD_TYPE=Release)";
+#elif !defined(NDEBUG)
+  text += " (assertions on)";
+#endif
+  return fmt::format("{}, vectors of {} bytes", text, vector_bytes);
+}
+
+std::string version() {
+  return fmt::format("{}.{}.{}", SIMPLX_VERSION_MAJOR, SIMPLX_VERSION_MINOR, SIMPLX_VERSION_PATCH);
+}
+
+/// Printable text: what is no character of ASCII becomes a question mark.
+std::string printable(const std::vector<std::int32_t>& tokens) {
+  std::string text;
+  for (const std::int32_t token : tokens) {
+    text += token == '\n' || token == '\t' || (token >= 32 && token < 127) ? static_cast<char>(token) : '?';
+  }
+  return text;
+}
+
+/// A number in the metadata of a checkpoint; exactly what fmt wrote.
+double number(const Metadata& metadata, const char* key) { return std::strtod(metadata.at(key).c_str(), nullptr); }
+
+class Run {
+ public:
+  Run(const Options& options, Text& text, RunDirectory& directory, Interrupt& interrupt)
+      : options_(options),
+        text_(text),
+        directory_(directory),
+        interrupt_(interrupt),
+        learner_(options.block.make(trainer_options())),
+        checkpoints_(directory / "checkpoints", options.keep),
+        batch_(make_batch(options.batch, context)),
+        held_out_(make_batch(Text::held_out_batch, context)) {}
+
+  int train() {
+    if (const std::optional<int> status = begin()) return *status;
+    RunLog log(directory_ / "log.jsonl", step_);
+    const double peak = directory_.record()["peak_gflops"];
+    const LinearSchedule schedule{.peak = options_.learning_rate, .warmup = warmup(), .total = steps_};
+    const double earlier = seconds_, flops = learner_->facts().flops_per_token;
+    const long first = step_;
+    begin_ = Clock::now();
+    const auto now = [&] { return earlier + since(begin_); };
+    double window_loss = 0, window_begin = now(), saved_at = now();
+    long window_steps = 0;
+
+    while (step_ < steps_ && !interrupt_.poll()) {
+      text_.training.next(batch_);
+      const AdamW optimiser{.learning_rate = schedule.at(step_)};
+      const StepResult result = learner_->step(batch_, optimiser);
+      ++step_;
+      if (!result.finite) throw not_finite("loss", fmt::format("first parameter concerned is {}", result.culprit));
+      window_loss += result.loss;
+      ++window_steps;
+
+      const bool stops = step_ == steps_ || interrupt_.poll();
+      const bool validates = step_ * validations / steps_ != (step_ - 1) * validations / steps_;
+      const bool saves = stops || (options_.checkpoint_every.steps ? step_ % options_.checkpoint_every.steps == 0
+                                                                   : now() - saved_at >= options_.checkpoint_every.minutes * 60);
+      if (!validates && !saves && now() - window_begin < 0.5 && step_ != 1) continue;
+
+      const double speed = static_cast<double>(window_steps * tokens_per_step()) / (now() - window_begin);
+      LogLine line{.step = step_, .tokens = static_cast<long long>(step_) * tokens_per_step(), .seconds = 0,
+                   .loss = window_loss / static_cast<double>(window_steps), .val_loss = {},
+                   .learning_rate = optimiser.learning_rate, .gradient_norm = result.gradient_norm, .tokens_per_second = speed};
+      if (validates) validate(line);
+      line.seconds = seconds_ = now();
+      log.write(line);
+      const double left = since(begin_) / static_cast<double>(step_ - first) * static_cast<double>(steps_ - step_);
+      const std::string shown = fmt::format("step {:>6}/{}  loss {:.3f}  {:>7.0f} bytes/s  {:.0f} % of peak  {} left", step_, steps_,
+                                            line.loss, speed, 100 * speed * flops / (peak * 1e9), readable_seconds(left));
+      if (validates) {
+        progress_.say(fmt::format("{}  held out {:.3f} nats/byte", shown, *line.val_loss));
+      } else {
+        progress_.update(shown, false);
+      }
+      const bool is_best = line.val_loss && (!checkpoints_.best() || *line.val_loss < checkpoints_.best()->loss);
+      if (saves || is_best) {
+        if (!save(is_best) && interrupt_.poll()) return 1;
+        saved_at = now();
+      }
+      window_loss = 0, window_steps = 0, window_begin = now();
+    }
+    return step_ < steps_ ? interrupted() : finished();
+  }
+
+ private:
+  TrainerOptions trainer_options() const {
+    return {.batch = std::max(options_.batch, Text::held_out_batch), .seed = options_.seed, .threads = options_.threads,
+            .sequences_per_step = options_.batch};
+  }
+  Index tokens_per_step() const { return options_.batch * context; }
+  long warmup() const { return steps_ / 20; }
+
+  // ------------------------------------------------------------------------------------- beginning and going on
+
+  /// Begins the run, or goes on with it; an exit status if nothing is left to do, or a signal came early.
+  std::optional<int> begin() {
+    steps_ = options_.steps;
+    if (!steps_ && directory_.begun()) steps_ = directory_.record().value("steps", 0L);
+    if (!steps_) steps_ = calibrate();
+    if (!steps_) return interrupt_.exit_status();
+    const double peak = measured_peak_gflops(options_.threads);
+    RunRecord record = make_record(peak);
+    if (directory_.begun()) {
+      check_same(record);
+      if (directory_.finished()) {
+        fmt::print("the run in {} is finished: {} steps\n"
+                   "for a longer one give more --steps or --minutes, with another --out or with --fresh\n",
+                   directory_.path().string(), steps_);
+        return 0;
+      }
+      go_on();
+    } else {
+      directory_.begin(std::move(record));
+    }
+    describe(peak);
+    return std::nullopt;
+  }
+
+  /// How many steps fit in the time beside the validations, from the speed of a few on a copy that is thrown away;
+  /// 0 if a signal comes.
+  long calibrate() {
+    const auto trial = options_.block.make(trainer_options());
+    const auto step = [&] {
+      text_.training.next(batch_);
+      trial->step(batch_, {});
+    };
+    for (int warm_up = 0; warm_up < 3; ++warm_up) step();
+    long steps = 0;
+    const auto begin = Clock::now();
+    while (steps < 5 || since(begin) < 1.5) {
+      if (interrupt_.poll()) return 0;
+      step(), ++steps;
+    }
+    const double each = since(begin) / static_cast<double>(steps);
+
+    const auto validation_begin = Clock::now();
+    text_.validate(*trial, held_out_);
+    const double validating = validations * since(validation_begin);
+    text_.training.seek(0);
+    const double available = options_.minutes * 60 * 0.97;  // the rest is caution
+    // However short the run, half of its time goes to training.
+    return std::max(1L, static_cast<long>(std::max(available - validating, available / 2) / each));
+  }
+
+  RunRecord make_record(double peak) const {
+    const ModelFacts facts = learner_->facts();
+    const AdamW optimiser;
+    RunRecord record{
+        {"version", version()}, {"block", options_.block.name}, {"parameters", facts.parameters}, {"vocab", facts.vocab},
+        {"width", facts.width}, {"heads", facts.heads}, {"layers", facts.layers}, {"context", context},
+        {"positions", "learned"}, {"seed", options_.seed}, {"threads", options_.threads}, {"slots", learner_->slots()},
+        {"batch", options_.batch}, {"steps", steps_},
+        {"minutes", options_.steps ? RunRecord(nullptr) : RunRecord(options_.minutes)},
+        {"learning_rate", options_.learning_rate}, {"warmup", warmup()}, {"optimiser", AdamW::name},
+        {"weight_decay", optimiser.weight_decay}, {"beta1", optimiser.beta1}, {"beta2", optimiser.beta2},
+        {"epsilon", optimiser.epsilon}, {"clip", learner_->options().clip}, {"build", build_type()}, {"peak_gflops", peak},
+        {"flops_per_token", facts.flops_per_token}, {"out", options_.out.string()}};
+    for (const fs::path& path : text_.paths) record["text"].push_back(path.string());
+    record["text_bytes"] = text_.corpus.bytes.size();
+    record["text_fingerprint"] = text_.fingerprint();
+    for (const TensorInfo& constant : learner_->tensors().constants) {
+      if (constant.rank == 0) record["hyper"][constant.name] = learner_->constants()[static_cast<std::size_t>(constant.offset)];
+    }
+    return record;
+  }
+
+  /// Refuses to go on with a run of other options; text may have moved, but not changed.
+  void check_same(const RunRecord& now) const {
+    const RunRecord& run = directory_.record();
+    const std::string table = differences(run, now, {"version", "build", "threads", "peak_gflops", "flops_per_token", "out", "text"});
+    if (table.empty()) return;
+    const bool longer = run.value("steps", 0L) != steps_;
+    throw Error(fmt::format("{} holds a run with other options:{}", directory_.path().string(), table),
+                fmt::format("{}give the options of that run, another --out, or --fresh to move it aside and begin anew",
+                            longer ? "the learning rate falls to zero at the last step, so that a run has the length it began with; " : ""));
+  }
+
+  /// Takes up the latest checkpoint, if there is one.
+  void go_on() {
+    const RunRecord& run = directory_.record();
+    if (run["version"] != version() || run["build"] != build_type()) {
+      fmt::print("note: another build began this run ({}, {}); it goes on, but not bit for bit\n",
+                 run["version"].get<std::string>(), run["build"].get<std::string>());
+    }
+    const std::optional<long> latest = checkpoints_.latest();
+    if (!latest) return;
+    const Metadata saved = load_training(checkpoints_.path(*latest), *learner_);
+    step_ = learner_->state().steps;
+    text_.training.seek(static_cast<Index>(number(saved, "position")));
+    seconds_ = number(saved, "seconds");
+    if (saved.count("best_step")) checkpoints_.set_best(Checkpoints::Best{static_cast<long>(number(saved, "best_step")), number(saved, "best_val_loss")});
+    if (saved.count("val_loss")) val_loss_ = number(saved, "val_loss");
+    checkpoints_.write_index();  // it may have been killed before it was written
+  }
+
+  void describe(double peak) const {
+    const ModelFacts facts = learner_->facts();
+    const auto readable_size = [](const std::vector<Document>& documents) {
+      return readable_bytes(static_cast<double>(Corpus::size_of(documents)));
+    };
+    fmt::print("{}", table({
+        {"block", options_.block.name},
+        {"parameters", grouped(facts.parameters)},
+        {"memory", fmt::format("{} training state, {} of it for one sequence", readable_bytes(static_cast<double>(learner_->bytes())),
+                               readable_bytes(static_cast<double>(facts.arena_bytes)))},
+        {"FLOPs", fmt::format("{:.2f} million per token, forward and backward", facts.flops_per_token * 1e-6)},
+        {"threads", fmt::format("{}, {} gradient slots, peak {:.0f} GFLOP/s", options_.threads, learner_->slots(), peak)},
+        {"build", build_type()},
+        {"text", text_.paths[0].string() + (text_.paths.size() > 1 ? fmt::format(" and {} more", text_.paths.size() - 1) : "")},
+        {"documents", fmt::format("{} to learn from ({}), {} held out ({})", text_.corpus.training.size(), readable_size(text_.corpus.training),
+                                  text_.corpus.validation.size(), readable_size(text_.corpus.validation))},
+        {"steps", fmt::format("{} of {} bytes, {} in all", grouped(steps_), grouped(tokens_per_step()), grouped(steps_ * tokens_per_step()))},
+    }));
+    if (step_) fmt::print("{}", table({{"goes on", fmt::format("from {}", checkpoints_.path(step_).string())}}));
+    std::fflush(stdout);
+  }
+
+  // ------------------------------------------------------------------------------------------------- on the way
+
+  /// Adds what is known on validation lines only: the held-out loss, gains and gradients of the layers.
+  void validate(LogLine& line) {
+    const double loss = text_.validate(*learner_, held_out_);
+    if (!std::isfinite(loss)) throw not_finite("held-out loss", fmt::format("parameter concerned is {}", largest_parameter(*learner_).parameter));
+    line.val_loss = val_loss_ = loss;
+    line.gains = gains(*learner_);
+    text_.held_out.at(0, held_out_);
+    line.gradient_norms = learner_->gradient_norms(held_out_);
+  }
+
+  /// Writes a checkpoint; a disk that is full is told and survived.
+  bool save(bool is_best) {
+    if (const Largest largest = largest_parameter(*learner_); !std::isfinite(largest.size)) {
+      throw not_finite("network", fmt::format("parameter concerned is {}", largest.parameter));
+    }
+    const auto best = checkpoints_.best();
+    if (is_best) checkpoints_.set_best(Checkpoints::Best{step_, *val_loss_});
+    try {
+      checkpoints_.write(step_, [&](const fs::path& directory) {
+        Metadata position{{"position", fmt::format("{}", text_.training.position())}, {"seconds", fmt::format("{}", seconds_)}};
+        if (val_loss_) position["val_loss"] = fmt::format("{}", *val_loss_);
+        if (const auto& now = checkpoints_.best()) {
+          position["best_step"] = fmt::format("{}", now->step);
+          position["best_val_loss"] = fmt::format("{}", now->loss);
+        }
+        save_training(directory, learner_->tensors().parameters, learner_->state(), model_metadata(), position);
+      });
+      return true;
+    } catch (const Error& error) {
+      checkpoints_.set_best(best);
+      progress_.say(fmt::format("no checkpoint at step {}: {}\n  {}", step_, error.what(), last_good()));
+      return false;
+    }
+  }
+
+  Metadata model_metadata() const { return {{"block", options_.block.name}, {"simplx", version()}}; }
+
+  std::string last_good() const {
+    const std::optional<long> latest = checkpoints_.latest();
+    return latest ? "the last good checkpoint is " + checkpoints_.path(*latest).string() : "there is no checkpoint yet";
+  }
+
+  Error not_finite(const char* what, const std::string& where) const {
+    return Error(fmt::format("the {} is no longer finite at step {}; the {}; {}", what, step_, where, last_good()),
+                 "lower --learning-rate, with another --out or with --fresh");
+  }
+
+  // --------------------------------------------------------------------------------------------------- the end
+
+  /// What people look at, of a run that ends or pauses; returns the sample.
+  std::string write_results() {
+    const std::string text = printable(sample(*learner_, {'d', 'e', 'f', ' '}, 400, 0.8, options_.seed));
+    write_file(directory_ / "sample.txt", text + "\n");
+    return text;
+  }
+
+  int interrupted() {
+    progress_.say(fmt::format("\nstopped by a signal after step {} of {}; {}", step_, steps_, last_good()));
+    if (step_) write_results();
+    fmt::print("the same command goes on from there\n");
+    return interrupt_.exit_status();
+  }
+
+  int finished() {
+    const std::string text = write_results();
+    save_checkpoint<float>(directory_ / "model.safetensors", learner_->tensors().parameters, learner_->state().parameters, model_metadata());
+    fmt::print("\n{}\n\n{:.3f} nats per byte on held-out text after {} of training\n{}: run.json log.jsonl checkpoints model.safetensors sample.txt\n",
+               text, val_loss_.value_or(0), readable_seconds(seconds_), directory_.path().string());
+    return 0;
+  }
+
+  const Options& options_;
+  Text& text_;
+  RunDirectory& directory_;
+  Interrupt& interrupt_;
+  std::unique_ptr<Learner> learner_;
+  Checkpoints checkpoints_;
+  TokenBatch batch_, held_out_;
+  ProgressLine progress_;
+  Clock::time_point begin_;
+  long steps_ = 0, step_ = 0;       // in all; taken
+  double seconds_ = 0;              // of training, at the last line of the log
+  std::optional<double> val_loss_;  // the last one
+};
+
+}  // namespace
+
+int train(const Options& options) {
+  // Everything that can go wrong with files goes wrong here, before any work is done.
+  Text text(options);
+  RunDirectory directory(options.out);
+  if (options.fresh && directory.begun()) {
+    fmt::print("the earlier run is now {}\n", directory.move_aside().string());
+  }
+  Interrupt interrupt;  // before the threads of the learner
+  Run run(options, text, directory, interrupt);
+  return run.train();
+}
+
+}  // namespace train_lm

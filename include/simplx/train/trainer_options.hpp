@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/trainer_options.hpp
+/// What a trainer is told once, and what it says after each step.
+
+#include <simplx/core/error.hpp>
+#include <simplx/core/shape.hpp>
+#include <simplx/train/groups.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+struct TrainerOptions {
+  Index batch = 8;         ///< sequences of a call at most
+  Index context = 0;       ///< tokens of a sequence at most; the model's own limit unless given
+  std::uint64_t seed = 0;  ///< of the initial values
+  int threads = 1;
+  int slots = 4;           ///< gradient copies; part of the result's bits, bounds the useful threads
+  Index slot_bytes = Index(1) << 30;  ///< all gradient copies together take at most that much (one always exists)
+  double clip = 1;         ///< limit of the gradient's norm; 0 is off
+  Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given; bounds the slots
+  std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
+};
+
+/// What a step did.
+struct StepResult {
+  double loss = 0;           ///< mean over the labelled tokens, nats per token
+  double gradient_norm = 0;  ///< before clipping
+  Index labelled = 0;        ///< tokens with a label
+  bool finite = true;        ///< otherwise nothing was updated
+  std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
+};
+
+/// The options with what was not given filled in, for a model of sequences up to `longest`.
+///
+/// Errors  throws Error for a count below its least value, and for a context that the model does not have
+inline TrainerOptions checked(TrainerOptions options, Index longest) {
+  const auto at_least = [](Index least, const char* name, Index value) {
+    if (value >= least) return;
+    throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
+  };
+  at_least(1, "batch", options.batch);
+  at_least(1, "slots", options.slots);
+  at_least(0, "sequences_per_step", options.sequences_per_step);
+  if (!options.sequences_per_step) options.sequences_per_step = options.batch;
+  if (!options.context) options.context = longest;
+  if (options.context > longest) {
+    throw Error("context is " + std::to_string(options.context) + ", the model's positions end at " +
+                    std::to_string(longest),
+                "choose a shorter context, or a model with a longer one");
+  }
+  return options;
+}
+
+}  // namespace simplx

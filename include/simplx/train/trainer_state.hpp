@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/trainer_state.hpp
+/// What a trainer needs, besides its model and its batches, to go on as if it had never stopped.
+///
+///     TrainerState<float> now = trainer.state();   // views of the buffers, copies of the counters
+///     other.restore(now);                          // takes its next steps bit for bit as `trainer` would
+///
+/// Random numbers are drawn from counters, so that the seed and the number of steps are all that is left of them.
+
+#include <simplx/core/error.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Buffers are in the layout of the parameters; a rule with a single moment leaves the second at zero.
+template <class S>
+struct TrainerState {
+  std::span<S> parameters, first_moments, second_moments;
+  std::string optimiser;    ///< whose moments these are; empty before the first step
+  long steps = 0;           ///< taken in all: what dropout draws from
+  long moment_steps = 0;    ///< of these, taken by that optimiser: its bias correction
+  std::uint64_t seed = 0;   ///< of dropout
+  int slots = 1;            ///< gradient copies: the order in which sequences are summed
+};
+
+/// Refuses what a trainer cannot go on from bit for bit.
+///
+/// Errors  throws Error that lists everything that differs
+template <class S>
+void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& own) {
+  std::string faults;
+  const auto compare = [&](const char* name, std::uint64_t there, std::uint64_t here) {
+    if (there == here) return;
+    faults += std::string("\n  ") + name + ": " + std::to_string(there) + " there, " + std::to_string(here) + " here";
+  };
+  compare("elements of the parameters", saved.parameters.size(), own.parameters.size());
+  compare("elements of the first moments", saved.first_moments.size(), own.first_moments.size());
+  compare("elements of the second moments", saved.second_moments.size(), own.second_moments.size());
+  compare("seed", saved.seed, own.seed);
+  compare("gradient slots", static_cast<std::uint64_t>(saved.slots), static_cast<std::uint64_t>(own.slots));
+  if (saved.steps < 0 || saved.moment_steps < 0 || saved.moment_steps > saved.steps) {
+    faults += "\n  steps: " + std::to_string(saved.moment_steps) + " of " + std::to_string(saved.steps) +
+              " is impossible";
+  }
+  if (faults.empty()) return;
+  throw Error("the state is not of this training:" + faults,
+              "give the trainer the options that the state was made with; only `threads` may differ");
+}
+
+}  // namespace simplx

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/io/run.hpp>
+
+#include <doctest/doctest.h>
+
+#include <optional>
+
+using namespace simplx;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Folder {
+  fs::path path = fs::temp_directory_path() / ("simplx_run_test_" + std::to_string(getpid()));
+  Folder() { clear(); }
+  ~Folder() { clear(); }
+  void clear() const {
+    for (const char* end : {"", "-1", "-2"}) fs::remove_all(path.string() + end);
+  }
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("io/run");
+
+TEST_CASE("a run begins with run.json and is finished with its model") {
+  const Folder folder;
+  {
+    RunDirectory run(folder.path / "deep");
+    CHECK(!run.begun());
+    CHECK(!run.finished());
+    run.begin({{"steps", 30}, {"learning_rate", 0.002}, {"text", "\xff"}});  // a path need not be UTF-8
+    CHECK(run.begun());
+  }
+  {
+    RunDirectory run(folder.path / "deep");
+    CHECK(run.begun());
+    CHECK(!run.finished());
+    CHECK(run.record()["steps"] == 30);
+    write_file(run / "model.safetensors", "");
+    CHECK(run.finished());
+  }
+  write_file(folder.path / "deep" / "run.json", "{\"steps\":");
+  CHECK_THROWS_WITH_AS(RunDirectory(folder.path / "deep"), doctest::Contains("run.json is no JSON object"), Error);
+  CHECK_THROWS_WITH_AS(RunDirectory("/proc/nowhere"), doctest::Contains("/proc/nowhere"), Error);
+}
+
+TEST_CASE("one process at a time") {
+  const Folder folder;
+  std::optional<RunDirectory> run(folder.path);
+  CHECK_THROWS_WITH_AS(RunDirectory{folder.path}, doctest::Contains("another process is working in"), Error);
+  run.reset();
+  run.emplace(folder.path);
+  run->begin({{"steps", 1}});
+  run->move_aside();
+  CHECK_THROWS_WITH_AS(RunDirectory{folder.path}, doctest::Contains("another process is working in"), Error);
+  CHECK_NOTHROW(RunDirectory{folder.path.string() + "-1"});
+}
+
+TEST_CASE("an earlier run is moved aside, never over another") {
+  const Folder folder;
+  RunDirectory run(folder.path.string() + "/");  // as a shell completes it
+  for (const int number : {1, 2}) {
+    run.begin({{"number", number}});
+    CHECK(run.move_aside() == folder.path.string() + "-" + std::to_string(number));
+    CHECK(!run.begun());
+    CHECK(fs::is_empty(folder.path));
+  }
+  CHECK(RunDirectory(folder.path.string() + "-1").record()["number"] == 1);
+  CHECK(RunDirectory(folder.path.string() + "-2").record()["number"] == 2);
+}
+
+TEST_CASE("all differences of two records in a table, but for those that may differ") {
+  const RunRecord earlier{{"block", "sas"}, {"steps", 30}, {"minutes", nullptr}, {"threads", 2}, {"lost", 1}};
+  const RunRecord now{{"block", "pre_ln"}, {"steps", 30}, {"minutes", 3.0}, {"threads", 4}, {"found", 2}};
+  CHECK(differences(earlier, earlier).empty());
+  CHECK(differences(earlier, now, {"threads"}) ==
+        "\n           the run  now"
+        "\n  block    \"sas\"    \"pre_ln\""
+        "\n  minutes  null     3.0"
+        "\n  lost     1        -"
+        "\n  found    -        2");
+  CHECK(differences(earlier, now).find("threads") != std::string::npos);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/io/training.hpp>
+
+#include <simplx/train/trainer.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+
+inline constexpr Decoder model{.block = sas_p, .vocab = 8, .width = 8, .heads = 2, .layers = 2, .context = 4};
+
+TokenBatch some_batch(int number) {
+  TokenBatch batch;
+  batch.offsets = {0, 4, 8};
+  for (int i = 0; i < 8; ++i) {
+    batch.tokens.push_back((3 * i + number) % 8);
+    batch.labels.push_back((batch.tokens.back() * 5 + 3) % 8);
+  }
+  return batch;
+}
+template <class Trainer>
+void steps(Trainer& trainer, int begin, int end) {
+  for (int i = begin; i < end; ++i) trainer.step(some_batch(i), AdamW{.learning_rate = 1e-2});
+}
+
+struct Folder {
+  std::filesystem::path path = std::filesystem::temp_directory_path() / "simplx_training_test";
+  Folder() { std::filesystem::create_directories(path); }
+  ~Folder() { std::filesystem::remove_all(path); }
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("io/training");
+
+TEST_CASE("a training that is written down goes on bit for bit; its weights can be read alone") {
+  const Folder folder;
+  Trainer<model> whole({.batch = 2, .seed = 3}), first({.batch = 2, .seed = 3}), second({.batch = 2, .seed = 3, .threads = 2});
+  steps(whole, 0, 9);
+  steps(first, 0, 4);
+  save_training(folder.path, first.tensors().parameters, first.state(), {{"block", "sas_p"}}, {{"position", "8"}});
+  const Metadata saved = load_training(folder.path, second);
+  CHECK(saved.at("position") == "8");
+  CHECK(second.steps() == 4);
+  CHECK(second.state().optimiser == "adamw");
+  steps(second, 4, 9);
+  CHECK(std::ranges::equal(whole.parameters(), second.parameters()));
+
+  Evaluation<model> reader(tokens{4});
+  CHECK(load_checkpoint(folder.path / "model.safetensors", reader.tensors().parameters, reader.parameters()).at("block") == "sas_p");
+  CHECK(std::ranges::equal(first.parameters(), reader.parameters(), [](float a, double b) { return static_cast<double>(a) == b; }));
+}
+
+TEST_CASE("a training of another seed, another model's, and damaged files are refused before anything has changed") {
+  const Folder folder;
+  Trainer<model> from({.batch = 2, .seed = 3}), to({.batch = 2, .seed = 4});
+  steps(from, 0, 2);
+  const std::vector<float> before(to.parameters().begin(), to.parameters().end());
+  const auto refused = [&](const char* reason) {
+    CHECK_THROWS_WITH_AS(load_training(folder.path, to), doctest::Contains(reason), Error);
+    CHECK(std::ranges::equal(before, to.parameters()));
+    CHECK(to.steps() == 0);
+  };
+  refused("cannot read");
+  save_training(folder.path, from.tensors().parameters, from.state());
+  refused("seed: 3 there, 4 here");
+
+  auto state = from.state();
+  state.seed = 4;
+  const std::filesystem::path file = folder.path / "state.safetensors";
+  const std::vector<float> zeros(2 * state.parameters.size());
+  const auto rewrite = [&](const std::vector<TensorInfo>& tensors, const Metadata& metadata) {
+    save_checkpoint<float>(file, detail::moments_of(tensors, state.parameters.size()), zeros, metadata);
+  };
+  const auto& tensors = from.tensors().parameters;
+  rewrite(tensors, {});
+  refused("name no optimiser");
+  rewrite(tensors, {{"optimiser", "adamw"}, {"steps", "2"}, {"moment_steps", "two"}});
+  refused("no number 'moment_steps'");
+  rewrite({tensors.begin(), tensors.end() - 1}, {});
+  refused("second_moment.final_norm.gain");
+  save_training(folder.path, tensors, state);
+  CHECK(load_training(folder.path, to).at("steps") == "2");
+}
+
+TEST_SUITE_END();

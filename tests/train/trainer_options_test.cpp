@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/train/trainer_options.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace simplx;
+
+TEST_SUITE_BEGIN("train/trainer_options");
+
+TEST_CASE("what is not given follows from the batch and the model") {
+  const TrainerOptions plain = checked({.batch = 6}, 128);
+  CHECK(plain.sequences_per_step == 6);
+  CHECK(plain.context == 128);
+  const TrainerOptions given = checked({.batch = 6, .context = 128, .sequences_per_step = 2}, 128);
+  CHECK(given.sequences_per_step == 2);
+  CHECK(given.context == 128);
+}
+
+TEST_CASE("counts below their least value, and a context that the model does not have, are refused with the numbers") {
+  CHECK_THROWS_WITH_AS(checked({.batch = 0}, 128), doctest::Contains("batch is 0"), Error);
+  CHECK_THROWS_WITH_AS(checked({.slots = 0}, 128), doctest::Contains("slots is 0"), Error);
+  CHECK_THROWS_WITH_AS(checked({.sequences_per_step = -1}, 128), doctest::Contains("sequences_per_step is -1"), Error);
+  CHECK_THROWS_WITH_AS(checked({.context = 129}, 128), doctest::Contains("context is 129, the model's positions end at 128"), Error);
+}
+
+TEST_SUITE_END();
