@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Trains a small transformer on the bytes of text and shows what it learned.\n"
                "Ctrl-C stops it; the same command goes on where it stopped."};
   app.add_option("--block", block, "The transformer block")->check(CLI::IsMember(names))->capture_default_str();
-  app.add_option("--text", options.text, "Text files or directories [the Python standard library]")->type_name("PATH");
+  app.add_option("--text", options.text, "Text files or directories, or one file or directory of tools/prepare [the Python standard library]")->type_name("PATH");
   app.add_option("--minutes", options.minutes, "Train about that long: fixes the number of steps once, after a short calibration")
       ->check(CLI::Range(0.01, 100000.0))->capture_default_str();
   app.add_option("--steps", options.steps, "Train exactly that many steps, whatever --minutes says")->check(CLI::Range(1L, 1000000000L));

@@ -29,16 +29,17 @@ fs::path default_text() {
   throw Error("no text was given, and the Python standard library is not installed", "name some with --text PATH");
 }
 
-Corpus read(const Options& options, const std::vector<fs::path>& paths) {
-  using Extensions = std::vector<std::string>;
-  return read_text(paths, {.extensions = options.text.empty() ? Extensions{".py", ".hpp", ".cpp"} : Extensions{}});
+TokenCorpus open(const Options& options, const std::vector<fs::path>& paths) {
+  CorpusOptions corpus;
+  if (options.text.empty()) corpus.text.extensions = {".py", ".hpp", ".cpp"};
+  return open_corpus(paths, corpus);
 }
 
-/// The documents, if they have a single window; otherwise says how much would do.
-const std::vector<Document>& long_enough(const std::vector<Document>& documents, const fs::path& path, const char* purpose) {
+/// Windows of a part of the text; if it has not a single one, says how much would do.
+Batches windows(const TokenDocuments& part, const fs::path& path, const char* purpose, Index batch, std::uint64_t seed) {
   Index longest = 0;
-  for (const Document& document : documents) longest = std::max(longest, document.end - document.begin);
-  if (longest > context) return documents;
+  for (const Document& document : part.documents) longest = std::max(longest, document.end - document.begin);
+  if (longest > context) return {part.tokens, part.documents, context, batch, seed};
   throw Error(fmt::format("the text in {} is too short: its longest document {} has {} bytes, and a window takes {} bytes",
                           path.string(), purpose, longest, context + 1),
               fmt::format("give a file of at least {} bytes, or more files", (context + 1) * TextOptions{}.held_out_one_in));
@@ -48,15 +49,18 @@ const std::vector<Document>& long_enough(const std::vector<Document>& documents,
 
 Text::Text(const Options& options)
     : paths(options.text.empty() ? std::vector{default_text()} : options.text),
-      corpus(read(options, paths)),
-      training(corpus, long_enough(corpus.training, paths[0], "to learn from"), context, options.batch, options.seed),
-      held_out(corpus, long_enough(corpus.validation, paths[0], "to hold out"), context, held_out_batch, options.seed) {}
+      corpus(open(options, paths)),
+      training(windows(corpus.training, paths[0], "to learn from", options.batch, options.seed)),
+      held_out(windows(corpus.validation, paths[0], "to hold out", held_out_batch, options.seed)) {}
 
 std::string Text::fingerprint() const {
-  std::uint64_t key = key_of(0, {reinterpret_cast<const char*>(corpus.bytes.data()), corpus.bytes.size()});
-  for (const auto* documents : {&corpus.training, &corpus.validation}) {
-    for (const Document& document : *documents) key = bits(key, static_cast<std::uint64_t>(document.begin));
-    key = bits(key, documents->size());
+  std::uint64_t key = 0;
+  for (const TokenDocuments* part : {&corpus.training, &corpus.validation}) {
+    for (const Document& document : part->documents) {
+      key = bits(key, static_cast<std::uint64_t>(document.end - document.begin));
+      for (Index i = document.begin; i < document.end; ++i) key = bits(key, static_cast<std::uint64_t>(part->tokens[i]));
+    }
+    key = bits(key, part->documents.size());
   }
   return fmt::format("{:016x}", key);
 }

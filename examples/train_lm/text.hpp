@@ -5,18 +5,19 @@
 
 #include "options.hpp"
 
+#include <simplx/io/corpus.hpp>
 #include <simplx/train/batches.hpp>
 
 #include <string>
 
 namespace train_lm {
 
-/// Bytes of files, cut into windows: shuffled ones to learn from, and others that are held out.
+/// Text, or tokens that tools/prepare made of it, cut into windows: shuffled ones to learn from, and others held out.
 struct Text {
   static constexpr simplx::Index held_out_batch = 8;  ///< sequences of a batch that is only evaluated
 
   std::vector<std::filesystem::path> paths;
-  simplx::Corpus corpus;
+  simplx::TokenCorpus corpus;
   simplx::Batches training, held_out;
 
   /// Reads the text that the options name.

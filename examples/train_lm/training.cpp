@@ -195,7 +195,7 @@ class Run {
         {"epsilon", optimiser.epsilon}, {"clip", learner_->options().clip}, {"build", build_type()}, {"peak_gflops", peak},
         {"flops_per_token", facts.flops_per_token}, {"out", options_.out.string()}};
     for (const fs::path& path : text_.paths) record["text"].push_back(path.string());
-    record["text_bytes"] = text_.corpus.bytes.size();
+    record["text_bytes"] = text_.corpus.training.size() + text_.corpus.validation.size();
     record["text_fingerprint"] = text_.fingerprint();
     for (const TensorInfo& constant : learner_->tensors().constants) {
       if (constant.rank == 0) record["hyper"][constant.name] = learner_->constants()[static_cast<std::size_t>(constant.offset)];
@@ -234,9 +234,8 @@ class Run {
 
   void describe(double peak) const {
     const ModelFacts facts = learner_->facts();
-    const auto readable_size = [](const std::vector<Document>& documents) {
-      return readable_bytes(static_cast<double>(Corpus::size_of(documents)));
-    };
+    const TokenDocuments &training = text_.corpus.training, &held_out = text_.corpus.validation;
+    const auto readable_size = [](const TokenDocuments& part) { return readable_bytes(static_cast<double>(part.size())); };
     fmt::print("{}", table({
         {"block", options_.block.name},
         {"parameters", grouped(facts.parameters)},
@@ -246,8 +245,8 @@ class Run {
         {"threads", fmt::format("{}, {} gradient slots, peak {:.0f} GFLOP/s", options_.threads, learner_->slots(), peak)},
         {"build", build_type()},
         {"text", text_.paths[0].string() + (text_.paths.size() > 1 ? fmt::format(" and {} more", text_.paths.size() - 1) : "")},
-        {"documents", fmt::format("{} to learn from ({}), {} held out ({})", text_.corpus.training.size(), readable_size(text_.corpus.training),
-                                  text_.corpus.validation.size(), readable_size(text_.corpus.validation))},
+        {"documents", fmt::format("{} to learn from ({}), {} held out ({})", training.documents.size(), readable_size(training),
+                                  held_out.documents.size(), readable_size(held_out))},
         {"steps", fmt::format("{} of {} bytes, {} in all", grouped(steps_), grouped(tokens_per_step()), grouped(steps_ * tokens_per_step()))},
     }));
     if (step_) fmt::print("{}", table({{"goes on", fmt::format("from {}", checkpoints_.path(step_).string())}}));
