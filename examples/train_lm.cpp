@@ -7,12 +7,13 @@
 //
 // Ctrl-C stops it, and the same command goes on; the result has the same bits as that of a run that was never stopped.
 //
-//     train_lm.cpp            the flags, and the table of blocks
+//     train_lm.cpp            the flags
+//     train_lm/blocks.hpp     the table of blocks
 //     train_lm/learner.hpp    what the program asks of a model;  learner_of.hpp, blocks/: the models
 //     train_lm/text.cpp       the text
 //     train_lm/training.cpp   the run
 
-#include "train_lm/options.hpp"
+#include "train_lm/blocks.hpp"
 
 #include <simplx/core/error.hpp>
 
@@ -21,26 +22,12 @@
 
 #include <charconv>
 #include <cmath>
-#include <iterator>
 #include <thread>
 
 namespace {
 
 using namespace train_lm;
 using simplx::Error;
-
-constexpr Block blocks[] = {
-    {"pre_ln", make_learner<simplx::pre_ln>},
-    {"parallel", make_learner<simplx::parallel>},
-    {"v_skip_init_shaped", make_learner<simplx::v_skip_init_shaped>},
-    {"sas", make_learner<simplx::sas>},
-    {"sas_p", make_learner<simplx::sas_p>},
-    {"sas_p_norm_free", make_learner<simplx::sas_p_norm_free>},
-};
-
-const Block& block_named(const std::string& name) {
-  return *std::ranges::find_if(blocks, [&](const Block& block) { return block.name == name; });
-}
 
 /// "500" steps or "10m" minutes.
 Interval interval_of(const std::string& text) {
@@ -59,19 +46,16 @@ int main(int argc, char** argv) {
   Options options;
   options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   std::string block = "sas_p", checkpoint_every = "5m";
-  std::vector<std::string> names;
-  for (const Block& offered : blocks) names.push_back(offered.name);
 
   CLI::App app{"Trains a small transformer on the bytes of text and shows what it learned.\n"
                "Ctrl-C stops it; the same command goes on where it stopped."};
-  app.add_option("--block", block, "The transformer block")->check(CLI::IsMember(names))->capture_default_str();
+  app.add_option("--block", block, "The transformer block")->check(CLI::IsMember(block_names()))->capture_default_str();
   app.add_option("--text", options.text, "Text files or directories, or one file or directory of tools/prepare [the Python standard library]")->type_name("PATH");
   app.add_option("--minutes", options.minutes, "Train about that long: fixes the number of steps once, after a short calibration")
       ->check(CLI::Range(0.01, 100000.0))->capture_default_str();
   app.add_option("--steps", options.steps, "Train exactly that many steps, whatever --minutes says")->check(CLI::Range(1L, 1000000000L));
   app.add_option("--seed", options.seed, "Of initial values, order of the text and sample")
-      ->check([](const std::string& text) { return std::string(text.starts_with('-') ? "a seed is a whole number from 0" : ""); })
-      ->capture_default_str();
+      ->check(fault_of_seed)->capture_default_str();
   app.add_option("--threads", options.threads, "The result does not depend on it")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_option("--batch", options.batch, "Sequences in a step")->check(CLI::Range(1, 4096))->capture_default_str();
   app.add_option("--learning-rate", options.learning_rate, "Peak; warms up over 5 % of the steps and falls to zero")

@@ -187,7 +187,7 @@ class Run {
     RunRecord record{
         {"version", version()}, {"block", options_.block.name}, {"parameters", facts.parameters}, {"vocab", facts.vocab},
         {"width", facts.width}, {"heads", facts.heads}, {"layers", facts.layers}, {"context", context},
-        {"positions", "learned"}, {"seed", options_.seed}, {"threads", options_.threads}, {"slots", learner_->slots()},
+        {"bytes", learner_->bytes()}, {"arena_bytes", facts.arena_bytes}, {"positions", "learned"}, {"seed", options_.seed}, {"threads", options_.threads}, {"slots", learner_->slots()},
         {"batch", options_.batch}, {"steps", steps_},
         {"minutes", options_.steps ? RunRecord(nullptr) : RunRecord(options_.minutes)},
         {"learning_rate", options_.learning_rate}, {"warmup", warmup()}, {"optimiser", AdamW::name},
@@ -206,7 +206,7 @@ class Run {
   /// Refuses to go on with a run of other options; text may have moved, but not changed.
   void check_same(const RunRecord& now) const {
     const RunRecord& run = directory_.record();
-    const std::string table = differences(run, now, {"version", "build", "threads", "peak_gflops", "flops_per_token", "out", "text"});
+    const std::string table = differences(run, now, {"version", "build", "threads", "bytes", "peak_gflops", "flops_per_token", "out", "text"});
     if (table.empty()) return;
     const bool longer = run.value("steps", 0L) != steps_;
     throw Error(fmt::format("{} holds a run with other options:{}", directory_.path().string(), table),
