@@ -50,10 +50,16 @@ struct Language {
   }
   std::string sentence() {
     static constexpr const char* nouns[] = {"cat", "dog", "bird", "mouse", "child", "fish", "horse", "bear"};
-    static constexpr const char* verbs[] = {"sees", "likes", "hears", "follows", "finds"};
+    static constexpr const char* verbs[] = {" sees ", " likes ", " hears ", " follows ", " finds "};
     static constexpr const char* adjectives[] = {"", "old ", "young ", "tired "};
-    std::string text = std::string("the ") + one_of(adjectives) + one_of(nouns) + " " + one_of(verbs) + " the ";
-    text = text + one_of(adjectives) + one_of(nouns) + ".\n";
+    std::string text = "the ";  // draw by draw: the operands of + have no order
+    text += one_of(adjectives);
+    text += one_of(nouns);
+    text += one_of(verbs);
+    text += "the ";
+    text += one_of(adjectives);
+    text += one_of(nouns);
+    text += ".\n";
     bytes += static_cast<double>(text.size());
     return text;
   }
