@@ -28,8 +28,8 @@ def main():
         out = os.path.join(folder, "run")
         subprocess.run([TRAIN, "--block", "sas_p", "--steps", "20", "--text", TEXT, "--out", out], check=True, capture_output=True)
 
-        def write(*arguments):
-            return run("--run", out, "--tokens", 200, "--seed", 3, *arguments)
+        def write(*arguments, tokens=200, seed=3):
+            return run("--run", out, "--tokens", tokens, "--seed", seed, *arguments)
 
         done = write("--prompt", "def ")
         text = done.stdout.decode("utf-8", errors="strict")
@@ -38,11 +38,12 @@ def main():
         check(b"200 tokens in" in done.stderr and b"tokens/s" in done.stderr and b"KiB" in done.stderr, "speed and cache are told on stderr")
         check(write("--prompt", "def ").stdout == done.stdout, "a seed gives one text")
         check(write("--prompt", "def ", "--no-cache").stdout == done.stdout, "without a cache, too, beyond the context")
-        check(write("--prompt", "def ", "--seed", 4).stdout != done.stdout, "another seed gives another")
+        other = write("--prompt", "def ", seed=4)
+        check(other.returncode == 0 and other.stdout != done.stdout, "another seed gives another")
         check(write("--prompt", "x" * 300).returncode == 0, "a prompt may be longer than the context")
-        check(write("--tokens", 0, "--prompt", "\u20ac\x1b").stdout.decode() == "\u20ac\ufffd\n", "a prompt is shown safely, too")
+        check(write("--prompt", "\u20ac\x1b", tokens=0).stdout.decode() == "\u20ac\ufffd\n", "a prompt is shown safely, too")
         greedy = write("--temperature", 0).stdout
-        check(greedy == write("--top-k", 1, "--seed", 9).stdout == write("--top-p", 1e-9).stdout, "the most probable byte, in three ways")
+        check(len(greedy) > 200 and greedy == write("--top-k", 1, seed=9).stdout == write("--top-p", 1e-9).stdout, "the most probable byte, in three ways")
 
         def refused(what, words, *arguments):
             done = run(*arguments)
