@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Headers, the CMake package and the pkg-config module, all below share/: nothing here depends on a machine. The files in
-# the build folder serve the source tree uninstalled: -Dsimplx_DIR=build for CMake, PKG_CONFIG_PATH=build for pkg-config.
+# Headers, and below share/ the CMake package and the pkg-config module: nothing here depends on a machine. Those of the
+# build folder serve the source tree uninstalled: -Dsimplx_DIR=build for CMake, PKG_CONFIG_PATH=build for pkg-config.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_DATADIR}/cmake/simplx)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit. sha256 of the headers: ea4421996d474035
+// simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
+// sha256 of the headers: f7352840b81ecf4d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -64,7 +65,7 @@
 /// give one name, so such units must run on the same machines.
 
 #if defined(SIMPLX_SINGLE_INCLUDE)
-#error "simplx: single_include/simplx.hpp is the whole library; include either it or headers of include/simplx, not both"
+#error "simplx: single_include/simplx.hpp is the whole library; include either it or include/simplx, not both"
 #endif
 
 #if defined(__AVX512F__)

@@ -20,7 +20,8 @@ UMBRELLA = "simplx/simplx.hpp"
 BANNER = """\
 // SPDX-License-Identifier: MIT
 //
-// simplx {version}, made of the headers of include/ by tools/amalgamate.py: do not edit. sha256 of the headers: {digest}
+// simplx {version}, made of the headers of include/ by tools/amalgamate.py: do not edit.
+// sha256 of the headers: {digest}
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Uses simplx as an outside project does: consume.py WAY COMPILER, where WAY is a folder beside this file.
 
-The project is copied to a temporary folder, built there against the library, and run. What it prints is shown; the first
-command that fails ends the test with its output. Exit code 77: a tool is missing.
+The project is copied to a temporary folder, built there against the library, and run. What it prints is shown; the
+first command that fails ends the test with its output. Exit code 77: a tool is missing.
 """
 import concurrent.futures
 import json
@@ -48,7 +48,8 @@ class Consumer:
     def configure(self, *options, source=None, build=None, **expectation):
         ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
         return run("cmake", "-S", source or self.project, "-B", build or self.build, *ninja,
-                   f"-DCMAKE_CXX_COMPILER={self.compiler}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", *options, **expectation)
+                   f"-DCMAKE_CXX_COMPILER={self.compiler}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON", *options,
+                   **expectation)
 
     def compile(self):
         run("cmake", "--build", self.build, "--parallel")
@@ -72,7 +73,8 @@ class Consumer:
 
 def find_package(consumer):
     installed = f"-DCMAKE_PREFIX_PATH={consumer.installed()}"
-    for package, sentence in {"nlohmann_json": "simplx::io needs nlohmann_json", "fmt": "simplx::report needs fmt"}.items():
+    for component, package in (("io", "nlohmann_json"), ("report", "fmt")):
+        sentence = f"simplx::{component} needs {package}"
         said = consumer.configure(installed, f"-DCMAKE_DISABLE_FIND_PACKAGE_{package}=ON", fails=True)
         expect(sentence in said, f"without {package} nothing says '{sentence}':\n{said}")
     shutil.rmtree(consumer.build)

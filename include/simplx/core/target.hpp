@@ -23,7 +23,7 @@
 /// give one name, so such units must run on the same machines.
 
 #if defined(SIMPLX_SINGLE_INCLUDE)
-#error "simplx: single_include/simplx.hpp is the whole library; include either it or headers of include/simplx, not both"
+#error "simplx: single_include/simplx.hpp is the whole library; include either it or include/simplx, not both"
 #endif
 
 #if defined(__AVX512F__)
