@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Sourced by tools/demo and tools/test: installs the Debian packages that are missing.
+# Sourced by the scripts beside it: installs the Debian packages that are missing, builds a program.
 
 need_packages() {
   local missing=()
@@ -26,4 +26,16 @@ need_packages() {
     exit 1
   fi
   rm -f /tmp/simplx-install.$$
+}
+
+# build_program NAME: an up-to-date, optimised build/demo/examples/NAME, with what it needs.
+build_program() {
+  need_packages g++ cmake ninja-build libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+  mkdir -p build/demo
+  if ! { cmake -S . -B build/demo -G Ninja -DCMAKE_BUILD_TYPE=Release -DSIMPLX_TESTS=OFF &&
+         cmake --build build/demo --target "$1"; } >build/demo/build.log 2>&1; then
+    tail -n 30 build/demo/build.log >&2
+    echo "error: the build failed; the whole log is build/demo/build.log" >&2
+    exit 1
+  fi
 }
