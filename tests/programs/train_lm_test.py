@@ -61,17 +61,17 @@ def main():
         check("\r" not in done.stdout, "piped output has plain lines")
         with open(os.path.join(out, "log.jsonl"), encoding="utf-8") as file:
             log = [json.loads(line) for line in file]
-        keys = ["step", "tokens", "seconds", "loss", "learning_rate", "gradient_norm", "tokens_per_second"]
-        more = keys[:4] + ["val_loss"] + keys[4:] + ["gains", "gradient_norms"]
-        check(all(list(line) == (more if "val_loss" in line else keys) for line in log), "every line of the log has its keys")
-        check(log[-1]["step"] == 30 and log[-1]["tokens"] == 30 * 256 and "val_loss" in log[-1], "the last line is complete")
-        check(len([line for line in log if "val_loss" in line]) == 10 and "val_loss" not in log[0], "ten lines are validations")
+        keys = ["step", "tokens", "seconds", "train_loss", "val_loss", "learning_rate", "grad_norm", "tokens_per_second"]
+        more = [*keys, "gains", "gradient_norms"]
+        check(all(list(line) == (keys if line["val_loss"] is None else more) for line in log), "every line of the log has its keys")
+        check(log[-1]["step"] == 30 and log[-1]["tokens"] == 30 * 256 and log[-1]["val_loss"] is not None, "the last line is complete")
+        check(len([line for line in log if line["val_loss"] is not None]) == 10 and log[0]["val_loss"] is None, "ten lines are validations")
         gains = log[-1]["gains"]
         check(all(len(values) == 6 for values in gains.values()) and len(log[-1]["gradient_norms"]) == 6, "layers have a number each")
         check({"attention.alpha", "attention.beta", "attention.gamma", "attention_gain", "mlp_gain"} <= gains.keys()
               and gains["attention.value.alpha"][1:] == [None] * 5, "the gains of the blocks are there, where there are any")
         check(all(a["seconds"] <= b["seconds"] for a, b in zip(log, log[1:])), "seconds grow")
-        check(log[-1]["loss"] < log[0]["loss"], "the loss falls")
+        check(log[-1]["train_loss"] < log[0]["train_loss"], "the loss falls")
         with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
             record = json.load(file)
         check(record["block"] == "sas_p" and record["steps"] == 30 and record["seed"] == 1 and "blocks.0.norm1.epsilon" in record["hyper"],
@@ -87,7 +87,7 @@ def main():
         check(abs(trained - gains["mlp_gain"][2]) < 1e-7, "the gains of the log are those of the model")
         with open(os.path.join(out, "checkpoints", "index.json"), encoding="utf-8") as file:
             index = json.load(file)
-        losses = {line["step"]: line["val_loss"] for line in log if "val_loss" in line}
+        losses = {line["step"]: line["val_loss"] for line in log if line["val_loss"] is not None}
         best = min(losses, key=losses.get)
         check(index == {"latest": "step-00000030", "best": f"step-{best:08}", "best_val_loss": losses[best]},
               "the index names the latest and the best checkpoint")
@@ -111,7 +111,7 @@ def main():
         check(content(again, "sample.txt") == content(out, "sample.txt"), "and the same sample")
         with open(os.path.join(again, "log.jsonl"), encoding="utf-8") as file:
             lines = [json.loads(line) for line in file]
-        check({line["step"]: line["val_loss"] for line in lines if "val_loss" in line} == losses
+        check({line["step"]: line["val_loss"] for line in lines if line["val_loss"] is not None} == losses
               and all(a["step"] < b["step"] and a["seconds"] <= b["seconds"] for a, b in zip(lines, lines[1:])),
               "its log is that of one run")
         before = sorted(os.listdir(again))

@@ -24,7 +24,7 @@ TEST_CASE("a line is there as soon as it is written, its keys in order, and says
   RunLog log(path);
   log.write(line(3));
   CHECK(content() ==
-        R"({"step":3,"tokens":768,"seconds":0.5,"loss":2.25,"learning_rate":0.001,"gradient_norm":1.5,"tokens_per_second":1536.0})"
+        R"({"step":3,"tokens":768,"seconds":0.5,"train_loss":2.25,"val_loss":null,"learning_rate":0.001,"grad_norm":1.5,"tokens_per_second":1536.0})"
         "\n");
   std::filesystem::remove(path);
 }
@@ -37,7 +37,7 @@ TEST_CASE("a validation's line has the held-out loss, and gains and gradients of
   validated.gradient_norms = {3, 4};
   log.write(validated);
   CHECK(content() ==
-        R"({"step":3,"tokens":768,"seconds":0.5,"loss":2.25,"val_loss":2.0,"learning_rate":0.001,"gradient_norm":1.5,"tokens_per_second":1536.0,)"
+        R"({"step":3,"tokens":768,"seconds":0.5,"train_loss":2.25,"val_loss":2.0,"learning_rate":0.001,"grad_norm":1.5,"tokens_per_second":1536.0,)"
         R"("gains":{"mlp_gain":[0.25,0.5],"attention.value.alpha":[1.0,null]},"gradient_norms":[3.0,4.0]})"
         "\n");
   std::filesystem::remove(path);

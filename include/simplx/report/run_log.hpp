@@ -30,7 +30,7 @@ struct LogLine {
   long long tokens = 0;
   double seconds = 0;  ///< since training began, validation included, pauses of the run not
   double loss = 0;     ///< mean over the steps since the line before, nats per token
-  std::optional<double> val_loss = {};  ///< of held-out text; absent between validations, as what follows it
+  std::optional<double> val_loss = {};  ///< of held-out text; null between validations, where gains and gradient norms are left out
   double learning_rate = 0;
   double gradient_norm = 0;  ///< of all parameters, before clipping
   double tokens_per_second = 0;
@@ -53,10 +53,10 @@ class RunLog {
     entry["step"] = line.step;
     entry["tokens"] = line.tokens;
     entry["seconds"] = line.seconds;
-    entry["loss"] = line.loss;
-    if (line.val_loss) entry["val_loss"] = *line.val_loss;
+    entry["train_loss"] = line.loss;
+    entry["val_loss"] = line.val_loss ? nlohmann::ordered_json(*line.val_loss) : nlohmann::ordered_json(nullptr);
     entry["learning_rate"] = line.learning_rate;
-    entry["gradient_norm"] = line.gradient_norm;
+    entry["grad_norm"] = line.gradient_norm;
     entry["tokens_per_second"] = line.tokens_per_second;
     for (const LayerValues& gain : line.gains) {
       auto& values = entry["gains"][gain.name];
