@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: f7352840b81ecf4d
+// sha256 of the headers: 14a4ab0a5dbad06b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -26,6 +26,8 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <new>
@@ -541,37 +543,41 @@ constexpr bool derivable() {
   return Op::kind == Kind::map || requires(const Node* node, const Term& gradient) { Op::derive(node, 0, gradient); };
 }
 
+/// Gives a new node its operands. An error among them passes through it, and through all that follows it.
+[[gnu::cold]] constexpr bool take(Node* node, std::initializer_list<At> operands, int index_operand) {
+  const Node *first_error = nullptr, *index_as_number = nullptr;
+  for (const At& operand : operands) {
+    if (operand.node->kind == Kind::indices && index_operand != node->argument_count) index_as_number = operand.node;
+    use(node, operand.node);
+    node->where = operand.where;
+    if (!first_error && operand.node->kind == Kind::error) first_error = operand.node;
+  }
+  if (first_error) {
+    node->kind = Kind::error;
+    node->rule = first_error->rule;
+    node->left = first_error->left;
+    node->right = first_error->right;
+    node->where = first_error->where;
+  } else if (index_as_number) {
+    broken(node, "indices as numbers", index_as_number->where.line, 0);
+  }
+  return !first_error && !index_as_number;
+}
+
 }  // namespace detail
 
 /// Makes a node of an op.
 ///
 /// Errors  a broken shape rule is recorded and reported once, by Graph, with the user's line
 template <Tag name, class... Operands>
-constexpr Expr apply(const Attributes& attributes, const Operands&... operands) {
+[[gnu::cold]] constexpr Expr apply(const Attributes& attributes, const Operands&... operands) {
   static_assert(sizeof...(operands) <= max_arguments, "simplx: an op has at most eight operands; nest two of them");
   using Op = op<name>;
   Node* node = detail::new_node();
   node->kind = Op::kind;
   node->op = name;
   node->attributes = attributes;
-  Node* first_error = nullptr;
-  const Node* index_as_number = nullptr;
-  const auto take = [&](const At& operand) {
-    if (operand.node->kind == Kind::indices && detail::index_operand<Op>() != node->argument_count) index_as_number = operand.node;
-    detail::use(node, operand.node);
-    node->where = operand.where;
-    if (!first_error && operand.node->kind == Kind::error) first_error = operand.node;
-  };
-  (take(operands), ...);
-  if (first_error) {  // an error passes through all that follows it
-    node->kind = Kind::error;
-    node->rule = first_error->rule;
-    node->left = first_error->left;
-    node->right = first_error->right;
-    node->where = first_error->where;
-    return {node};
-  }
-  if (index_as_number) return {detail::broken(node, "indices as numbers", index_as_number->where.line, 0)};
+  if (!detail::take(node, {operands...}, detail::index_operand<Op>())) return {node};
   const Checked checked = Op::shape(attributes, operands.shape()...);
   if (!checked.rule.empty()) return {detail::broken(node, checked.rule, checked.left, checked.right)};
   node->shape = checked.shape;
@@ -1295,20 +1301,20 @@ __attribute__((always_inline)) inline void add_columns(Index rows, const S* a, c
 
 }  // namespace detail
 
-/// y = A w.
+/// y = A w; rows of A may be part of longer ones, `stride` elements apart.
 ///
 /// Shapes  A (rows, K), w (K), y (rows)
 /// Cost    2 rows K FLOPs, one pass over A
-template <Index K, class S>
+template <Index K, Index stride = K, class S>
 __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w, S* y) {
   constexpr Index group = lanes<S>;
   Index row = 0;
-  for (; row + group <= rows; row += group) {
+  for (; row + group <= rows; row += group, a += group * stride) {
     Vec<S> sums[group];
     S rest[group];
 #pragma GCC unroll 16
     for (Index i = 0; i < group; ++i) {
-      const detail::RowProduct<K, S> product(a + (row + i) * K, w);
+      const detail::RowProduct<K, S> product(a + i * stride, w);
       sums[i] = product.vectors;
       rest[i] = product.rest;
     }
@@ -1316,8 +1322,8 @@ __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w,
     if constexpr (K % group != 0) total += load<Vec<S>>(rest);
     store(y + row, total);
   }
-  for (; row < rows; ++row) {
-    const detail::RowProduct<K, S> product(a + row * K, w);
+  for (row = rows - rows % group; row < rows; ++row, a += stride) {  // g++ sees that none is left where none is
+    const detail::RowProduct<K, S> product(a, w);
     y[row] = sum(product.vectors) + product.rest;
   }
 }
@@ -1549,6 +1555,7 @@ struct Context {
   Index stride[axis_count]{};    ///< rows rounded up, so that every buffer is aligned; 1 on the fixed axis
   Segments segments{};           ///< where the sequences of Axis::tokens begin
   Index longest = 0;             ///< tokens of the longest sequence
+  Index past = 0;                ///< tokens of the one sequence that were evaluated before these: of a stream
   Randomness random{};
 
   const void* inputs[max_inputs]{};
@@ -2586,21 +2593,21 @@ SIMPLX_RULE("labels", left == right,
             "labels must be indices(...) along the rows of the logits, one for each row: indices(\"labels\", axis) of "
             "the logits' axis")
 SIMPLX_RULE("indices as numbers", (possible<left, right>),
-            "indices(...) are whole numbers that name rows or classes (left number: their line), not values to compute with: "
-            "look them up by embedding or gather, or give real numbers by input(...)")
+            "indices(...) are whole numbers that name rows or classes (left number: their line), not values to compute "
+            "with: look them up by embedding or gather, or give real numbers by input(...)")
 SIMPLX_RULE("constant operand", (possible<left, right>),
-            "this operand of an op (left number: which, from 0) has no gradient, but depends on something that is trained: an "
-            "epsilon, a rate, a base, a smoothing is a number, a hyper(...), or behind stop_gradient")
+            "this operand of an op (left number: which, from 0) has no gradient, but depends on something that is "
+            "trained: an epsilon, a rate, a base, a smoothing is a number, a hyper(...), or behind stop_gradient")
 SIMPLX_RULE("frozen", (possible<left, right>),
-            "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value that "
-            "counts as a constant is stop_gradient(x)")
+            "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value "
+            "that counts as a constant is stop_gradient(x)")
 SIMPLX_RULE("block width", left == right,
             "a block of a stack must return (left number: its width) the shape that it is given (right number: its "
             "width); a change of width belongs before or behind the stack")
 SIMPLX_RULE("captured", (possible<left, right>),
-            "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an expression that "
-            "was made outside it (left number: its line, right number: the line of its use); make it inside, or give it as "
-            "an operand")
+            "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an "
+            "expression that was made outside it (left number: its line, right number: the line of its use); make it "
+            "inside, or give it as an operand")
 SIMPLX_RULE("input in a block", (possible<left, right>),
             "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
 SIMPLX_RULE("pull-back shape", left == right,
@@ -2617,8 +2624,8 @@ SIMPLX_RULE("probe in recompute", (possible<left, right>),
             "put the probe outside")
 SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number): set .layers to 1 or more")
 SIMPLX_RULE("one name", (possible<left, right>),
-            "two parameters or inputs have one name (lines: left and right number); give one of them another name or scope, "
-            "or make it once and use the variable twice")
+            "two parameters or inputs have one name (lines: left and right number); give one of them another name or "
+            "scope, or make it once and use the variable twice")
 
 namespace detail {
 
@@ -3162,6 +3169,13 @@ struct Group {
   /// A value on the way that backward reads from memory.
   static constexpr bool kept(int m) { return G::plan.kept[member(m)] && member(m) != root; }
   static constexpr int slot(int l) { return G::fusion.leaf_begin[root] + l; }
+  /// Whether one evaluation takes so long that the next need not begin beside it.
+  static constexpr bool costly() {
+    for (int m = 0; m < members; ++m) {
+      if (G::table.info[member(m)].costly) return true;
+    }
+    return false;
+  }
 
   struct Tables {
     int operand[members + 1][3]{};  ///< a member's position (>= 0), or a leaf's position l as -1 - l
@@ -3348,7 +3362,7 @@ __attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
 namespace simplx::inline SIMPLX_TARGET {
 
 template <class G, int root, class S>
-__attribute__((noinline)) void map_forward_loop(const Context<S>& context, const S* product, S* out) {
+__attribute__((noinline, flatten)) void map_forward_loop(const Context<S>& context, const S* product, S* out) {
   using Grp = Group<G, root>;
   constexpr Index cols = Grp::shape.cols;
   const Operands<G, root, S> operands(context, product);
@@ -3360,8 +3374,8 @@ __attribute__((noinline)) void map_forward_loop(const Context<S>& context, const
   });
 }
 
-/// A sum in four chains of vectors, which need not wait for each other.
-template <class S>
+/// A sum in chains of vectors, which need not wait for each other.
+template <class S, int chains>
 struct RunningSum {
   Vec<S> chain[4]{};
   S single = S(0);
@@ -3371,8 +3385,8 @@ struct RunningSum {
   __attribute__((always_inline)) void add(Index cols, const F& value) {
     constexpr Index step = lanes<S>;
     Index col = 0;
-    for (; col + 4 * step <= cols; col += 4 * step) {
-      detail::unroll<0, 4>([&]<int k>(std::integral_constant<int, k>) __attribute__((always_inline)) {
+    for (; chains > 1 && col + chains * step <= cols; col += chains * step) {
+      detail::unroll<0, chains>([&]<int k>(std::integral_constant<int, k>) __attribute__((always_inline)) {
         chain[k] += value.template operator()<Vec<S>>(col + k * step);
       });
     }
@@ -3384,7 +3398,7 @@ struct RunningSum {
 
 /// Evaluates the group and sums it over rows, columns or both; a mean divides by their number.
 template <class G, int root, class S>
-__attribute__((noinline)) void reduce_forward_loop(const Context<S>& context, S* out) {
+__attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& context, S* out) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
@@ -3397,7 +3411,7 @@ __attribute__((noinline)) void reduce_forward_loop(const Context<S>& context, S*
     };
   };
   if constexpr (Grp::target() == Spread::one) {
-    RunningSum<S> sum;
+    RunningSum<S, Grp::costly() ? 1 : 4> sum;
     if constexpr (Grp::flat()) {
       sum.add(rows * cols, row_of(0));
     } else {
@@ -3406,7 +3420,7 @@ __attribute__((noinline)) void reduce_forward_loop(const Context<S>& context, S*
     *out = scale * sum.total();
   } else if constexpr (Grp::target() == Spread::column) {
     for (Index row = 0; row < rows; ++row) {
-      RunningSum<S> sum;
+      RunningSum<S, Grp::costly() ? 1 : 4> sum;
       sum.add(cols, row_of(row));
       out[row] = scale * sum.total();
     }
@@ -3550,7 +3564,7 @@ struct MapBackward {
     });
   }
 
-  __attribute__((noinline)) static void run(const Context<S>& context) {
+  __attribute__((noinline, flatten)) static void run(const Context<S>& context) {
     MapBackward self(context);
     const Index rows = context.rows_of(Grp::shape);
     if constexpr (Grp::flat()) {
@@ -3794,7 +3808,7 @@ namespace detail {
 
 /// The pull-back of the incoming gradient to an argument, as an expression; each node carries that of its op.
 template <Tag name, int count>
-constexpr Term derive(const Node* node, int argument, const Term& gradient) {
+[[gnu::cold]] constexpr Term derive(const Node* node, int argument, const Term& gradient) {
   using Op = op<name>;
   if constexpr (requires { Op::derive(node, argument, gradient); }) {
     return Op::derive(node, argument, gradient);
@@ -4812,7 +4826,7 @@ __attribute__((always_inline)) inline V erf(V x) {
 ///     log x   = k ln 2 + log m,   x = 2^k m,   m in [sqrt(1/2), sqrt(2)),   f = m - 1
 ///     float     log m = f - f^2/2 + f^3 P(f)
 ///     double    log m = f - s (f - s^2 P(s^2)),   s = f / (2 + f)
-///     log1p x = log (u + lost),   u = 1 + x rounded, lost = x - (u - 1):   f = (m - 1) + lost / 2^k
+///     log1p x = k ln 2 + log (1 + f),   k of 1 + x rounded,   f = x / 2^k + (1 / 2^k - 1), rounded once
 ///
 /// log(0) is -infinity, log of a negative number NaN, log of infinity infinity. Subnormal numbers are scaled first.
 ///
@@ -4888,10 +4902,11 @@ __attribute__((always_inline)) inline V log(V x) {
 /// log(1 + x) with its relative accuracy near 0.
 template <FloatLanes V>
 __attribute__((always_inline)) inline V log1p(V x) {
+  using S = Lane<V>;
   const V u = x + 1;
-  const V lost = x - (u - 1);  // what rounding took from u; nothing, or NaN, where 2^-k is no number
   const auto [k, m, power] = detail::log_parts(u);
-  const V f = m - 1 + select(abs(lost) > 0, V(lost * power), V{});
+  constexpr S much = S(std::uint64_t(1) << (detail::fraction_bits<S> + 2));  // 1 + x is x, and 1 / 2^k may be no number
+  const V f = select(u > much, V(m - 1), V(x * power + (power - 1)));
   const V y = detail::with_corners(u, detail::log_of_parts(k, f));
   return select(u == 1, x, y);  // also -0
 }
@@ -7876,7 +7891,7 @@ struct TensorSizes {
   Index parameters = 0, constants = 0;
 };
 
-inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSizes base, TensorList& list) {
+[[gnu::cold]] inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSizes base, TensorList& list) {
   const TensorSizes begin = base;
   int count = 0;
   std::vector<Node*> nodes;
@@ -7945,7 +7960,7 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
 ///
 /// Cost    evaluates the model on the heap; call it once
 template <auto const& model>
-TensorList tensors_of() {
+[[gnu::cold]] TensorList tensors_of() {
   TensorList list;
   const detail::Evaluated evaluated = detail::evaluate(model);
   detail::list_tensors(evaluated.root, "", {}, list);
@@ -9044,7 +9059,17 @@ class Function {
   }
 
   const TensorList& tensors() const { return tensors_; }
+  /// A parameter that the function makes, in place.
+  template <Name name>
+  auto parameter() {
+    constexpr int node = find<name>();
+    static_assert(G::table.info[node].kind == Kind::parameter,
+                  "simplx: this name is no parameter but an input or a constant, which set or bind gives");
+    return detail::object_map<shape<node>>(parameters_.data() + G::layout.parameter[node], shape<node>.rows);
+  }
   std::span<S> parameters() { return parameters_.span(); }
+  /// Those of all parameters, element by element, as the last backward left them.
+  std::span<const S> gradients() { return gradients_.span(); }
   /// What dropout draws from; see Randomness.
   Randomness& random() { return context_.random; }
 
@@ -9722,531 +9747,546 @@ inline constexpr detail::WithRespectTo<f, names...> with_respect_to{};
 
 }  // namespace simplx
 
-// ---- simplx/ops/stop_gradient.hpp
+// ---- simplx/generate/inference.hpp
 
-/// \file simplx/ops/stop_gradient.hpp
-/// Where differentiation ends: values that count as constants, parameters that are not trained.
+/// \file simplx/generate/inference.hpp
+/// Inference: the weights of a model and its forward pass, nothing else; no backward is compiled or kept room for.
+///
+///     Inference<logits_of<tiny>> net;
+///     load_checkpoint(path, net.tensors().parameters, net.parameters());
+///     net.logits(tokens);                       // of a whole sequence; stream.hpp: of one token after the other
 
 namespace simplx::inline SIMPLX_TARGET {
 
-template <>
-struct op<"stop_gradient"> : kernel_op {
-  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    std::copy_n(frame.template in<0>(), frame.rows() * F::out_shape.cols, frame.out());
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F&) {}  // never called: its gradient is not wanted
-};
-
-/// x itself, but a constant to whoever differentiates. What only serves it is not differentiated at all.
-///
-/// Cost    a copy of x
-constexpr Expr stop_gradient(At x) {
-  Expr result = apply<"stop_gradient">({}, x);
-  result.node->stops = true;
-  return result;
-}
-
-/// A module whose parameters are not trained: they stay in checkpoints, and their backward is not compiled.
-template <class Module>
-struct Frozen {
-  Module module;
-
-  template <class... Arguments>
-  constexpr Expr operator()(const Arguments&... arguments) const {
-    Expr result = module(arguments...);
-    const auto freeze = [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; };
-    detail::each_made(result, freeze, arguments...);
-    return result;
-  }
-};
-template <class Module>
-constexpr Frozen<Module> frozen(const Module& module) {
-  return {module};
-}
-
-/// One parameter that is not trained: frozen(weight("base", d, d)).
-constexpr Expr frozen(Expr parameter) {
-  if (parameter.node->kind != Kind::parameter) return refuse("frozen", parameter);
-  parameter.node->frozen = true;
-  return parameter;
-}
-
-}  // namespace simplx
-
-// ---- simplx/ops/softmax.hpp
-
-/// \file simplx/ops/softmax.hpp
-/// Softmax and its relatives over the columns of each row, none of which overflows:
-///
-///     softmax        y = exp(x - L)        dx = y (g - sum(g y))
-///     log_softmax    y = x - L             dx = g - exp(y) sum(g)
-///     log_sum_exp    L = log sum exp x     dx = g softmax(x)
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-/// The largest element of a row.
-template <Index cols, class S>
-S highest_of(const S* x) {
-  if constexpr (cols < lanes<S>) {
-    S highest = x[0];
-    for (Index c = 1; c < cols; ++c) highest = max(highest, x[c]);
-    return highest;
-  } else {
-    Vec<S> highest = load<Vec<S>>(x);
-    for (Index c = lanes<S>; c + lanes<S> <= cols; c += lanes<S>) highest = max(highest, load<Vec<S>>(x + c));
-    if constexpr (cols % lanes<S> != 0) highest = max(highest, load<Vec<S>>(x + cols - lanes<S>));
-    return largest(highest);
-  }
-}
-
-/// log sum exp of a row.
-template <Index cols, class S>
-S log_sum_exp_of(const S* x) {
-  const S highest = highest_of<cols>(x);
-  if (!(highest > S(-std::numeric_limits<double>::infinity()))) return highest;  // a row of -inf
-  return highest + log(sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-           return exp(V(load<V>(x + c) - splat<V>(highest)));
-         }));
-}
-
-/// y = softmax(x) of all rows, each exponential once; where L is wanted, L[row] = log sum exp of the row.
-template <Index cols, bool wants_log_sum, class S>
-void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
-  constexpr Index block = 64;  // rows at a time, which stay in the cache
-  S highest[block], total[block];
-  for (Index begin = 0; begin < rows; begin += block) {
-    const Index count = std::min(block, rows - begin);
-    S* const first = y + begin * cols;
-    for (Index row = 0; row < count; ++row) {
-      const S* from = x + (begin + row) * cols;
-      highest[row] = highest_of<cols>(from);
-      const S shift = highest[row] > S(-std::numeric_limits<double>::infinity()) ? highest[row] : S(0);
-      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        store(first + row * cols + c, V(load<V>(from + c) - splat<V>(shift)));
-      });
-    }
-    // Rows end anywhere in a vector, so that narrow ones are as fast as wide ones.
-    each_element<S, 1, true>(count * cols, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
-      store(first + i, exp(load<V>(first + i)));
+/// The expressions of a model whose parameters are not trained: nothing is kept for a backward.
+template <auto const& model>
+struct Untrained {
+  template <class F>
+  static constexpr auto with(F f) {
+    const detail::Evaluated evaluated = detail::evaluate(model);
+    int count = 0;
+    detail::postorder(evaluated.root, [&](Node* node) {
+      node->index = ++count;
+      node->frozen |= node->kind == Kind::parameter || node->block;
+      node->wanted = false;
     });
-    for (Index row = 0; row < count; ++row) {
-      S* to = first + row * cols;
-      total[row] = sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        return load<V>(to + c);
-      });
-      const S share = S(1) / total[row];
-      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        store(to + c, V(load<V>(to + c) * splat<V>(share)));
-      });
-    }
-    if constexpr (wants_log_sum) {
-      each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
-        store(L + begin + i, V(load<V>(highest + i) + log(load<V>(total + i))));
-      });
-    }
-  }
-}
-
-/// What both softmaxes share: shapes, and a pull-back that reads the result.
-struct softmax_op : kernel_op {
-  static constexpr bool needs_output = true;
-  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
-};
-
-}  // namespace detail
-
-template <>
-struct op<"softmax"> : detail::softmax_op {
-  static constexpr Term derive(const Node* node, int, const Term& g) {
-    const Term y(Expr{const_cast<Node*>(node)});
-    return y * (g - Term(sum((g * y).operand(), Over::columns)));
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    detail::softmax_of_rows<F::out_shape.cols, false, S>(frame.rows(), frame.template in<0>(), frame.out(), nullptr);
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index cols = F::out_shape.cols;
-    const S *y = frame.out(), *g = frame.out_grad();
-    S* dx = frame.template grad<0>();
-    for (Index row = 0; row < frame.rows(); ++row, y += cols, g += cols, dx += cols) {
-      const S along = detail::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        return V(load<V>(g + c) * load<V>(y + c));
-      });
-      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>>(dx + c, V(load<V>(y + c) * (load<V>(g + c) - splat<V>(along))));
-      });
-    }
+    detail::clear_marks(evaluated.root);
+    return f(evaluated.root);
   }
 };
 
-template <>
-struct op<"log_softmax"> : detail::softmax_op {
-  static constexpr Term derive(const Node* node, int, const Term& g) {
-    const Term y(Expr{const_cast<Node*>(node)});
-    return g - exp(y) * Term(sum(detail::whole(g, node), Over::columns));
+template <auto const& model, class Backend_ = Cpu<float>>
+class Inference {
+ public:
+  using Backend = Backend_;
+  using S = typename Backend::Scalar;
+  using G = Graph<Untrained<model>>;
+  using Run = Execute<G, Backend>;
+  static_assert(G::layout.inputs == 1 && G::input_number("tokens") == 0 && G::layout.outputs == 1,
+                "simplx: Inference needs a model of indices(\"tokens\", ...) alone that gives logits alone: of a "
+                "decoder it is logits_of<model>");
+
+  /// Initial values, until others are loaded.
+  explicit Inference(std::uint64_t seed = 0)
+      : tensors_(tensors_of<model>()),
+        parameters_(G::layout.parameters),
+        constants_(G::layout.constants),
+        packed_(G::layout.packed_elements) {
+    initialise(tensors_.parameters, seed, parameters_.data());
+    initialise(tensors_.constants, seed, constants_.data());
   }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index cols = F::out_shape.cols;
-    const S* x = frame.template in<0>();
-    S* y = frame.out();
-    for (Index row = 0; row < frame.rows(); ++row, x += cols, y += cols) {
-      const S shift = detail::log_sum_exp_of<cols>(x);
-      for (Index c = 0; c < cols; ++c) y[c] = x[c] - shift;
+
+  const TensorList& tensors() const { return tensors_; }
+  /// To be filled in the layout of tensors(), which is that of a trainer of the model. Ask anew for each change:
+  /// kernels read a prepared copy, made by the next evaluation.
+  std::span<S> parameters() {
+    prepared_ = false;
+    return parameters_.span();
+  }
+  std::span<S> constants() { return constants_.span(); }
+
+  /// Logits of a whole sequence, (tokens, vocab), valid until the next call.
+  ///
+  /// Errors  throws Error if there is no token, one is out of range, or the model's positions end before
+  /// Cost    a forward pass over all tokens; allocates if none so long came before
+  std::span<const S> logits(std::span<const std::int32_t> tokens) {
+    const auto length = static_cast<Index>(tokens.size());
+    if (length == 0) throw Error("there is no token to evaluate", "begin with at least one");
+    check(tokens);
+    if (length > longest_sequence()) {
+      throw Error("a sequence of " + std::to_string(length) + " tokens, but the model's positions end at " +
+                      std::to_string(longest_sequence()),
+                  "give the last of them alone");
+    }
+    if (!workspace_ || workspace_->capacity().tokens < length) {
+      workspace_.emplace(Rows{.tokens = std::min(longest_sequence(), round_up(length, 128))});
+    }
+    offsets_[1] = length;
+    Context<S> context = give_weights(workspace_->context(Rows{.tokens = length}, {offsets_, 1}, length));
+    context.inputs[0] = tokens.data();
+    Run::forward(context);
+    return {context.outputs[0], static_cast<std::size_t>(length * vocab())};
+  }
+
+  static constexpr Index vocab() {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].result) return G::table.info[i].shape.cols;
+    }
+    return 0;
+  }
+  /// Tokens of the longest sequence that the model's positions allow.
+  static constexpr Index longest_sequence() { return longest_in<G>(); }
+
+  /// Errors  throws Error if a token is not one of the model's
+  static void check(std::span<const std::int32_t> tokens) {
+    for (const std::int32_t token : tokens) {
+      if (token >= 0 && token < known()) continue;
+      throw Error("token " + std::to_string(token) + ", but the model knows " + std::to_string(known()),
+                  "tokens are in [0, vocab)");
     }
   }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index cols = F::out_shape.cols;
-    const S *y = frame.out(), *g = frame.out_grad();
-    S* dx = frame.template grad<0>();
-    for (Index row = 0; row < frame.rows(); ++row, y += cols, g += cols, dx += cols) {
-      const S total = detail::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        return load<V>(g + c);
-      });
-      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>>(dx + c, V(load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total)));
-      });
-    }
+
+  /// The context with the addresses of the weights, prepared where they have changed.
+  Context<S> give_weights(Context<S> context) {
+    if (!prepared_) Run::prepare(parameters_.data(), packed_.data());
+    prepared_ = true;
+    context.parameters = parameters_.data();
+    context.constants = constants_.data();
+    context.packed = packed_.data();
+    return context;
   }
+
+ private:
+  template <class Part>
+  static constexpr Index longest_in() {
+    Index longest = Index(1) << 30;
+    detail::unroll<0, Part::count>([&]<int i>(std::integral_constant<int, i>) {
+      constexpr Info info = Part::table.info[i];
+      if constexpr (Part::flat.label[i].op == Tag("positions")) {
+        longest = std::min(longest, Part::table.info[info.arguments[0]].shape.rows);
+      } else if constexpr (info.stack) {
+        using Stack = typename Part::template layers_of<i>;
+        for (int layer = 0; layer < Stack::layers; ++layer) {
+          Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+            longest = std::min(longest, longest_in<Child>());
+          });
+        }
+      }
+    });
+    return longest;
+  }
+  /// Tokens are in [0, known()).
+  static constexpr Index known() {
+    Index rows = Index(1) << 30;
+    for (int i = 0; i < G::count; ++i) {
+      if (!(G::flat.label[i].op == Tag("embedding"))) continue;
+      const Shape& table = G::table.info[G::table.info[i].arguments[0]].shape;
+      if (table.is_fixed()) rows = std::min(rows, table.rows);
+    }
+    return rows;
+  }
+
+  TensorList tensors_;
+  Buffer<S> parameters_, constants_, packed_;
+  std::optional<Workspace<G, Backend>> workspace_;
+  Index offsets_[2] = {0, 0};
+  bool prepared_ = false;
 };
 
-template <>
-struct op<"log_sum_exp"> : kernel_op {
-  static constexpr Checked shape(const Attributes&, Shape x) { return Shape{x.axis, x.rows, 1}; }
-  static constexpr Index saved(const Attributes&, Shape x) { return x.cols; }  // softmax(x)
-  static constexpr Term derive(const Node* node, int, const Term& g) {
-    return g * exp(Term(Expr{node->arguments[0]}) - Term(Expr{const_cast<Node*>(node)}));
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    detail::softmax_of_rows<F::template shape<0>.cols, true>(frame.rows(), frame.template in<0>(), frame.saved(),
-                                                             frame.out());
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index cols = F::template shape<0>.cols;
-    const S *y = frame.saved(), *g = frame.out_grad();
-    S* dx = frame.template grad<0>();
-    for (Index row = 0; row < frame.rows(); ++row, y += cols, dx += cols) {
-      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>>(dx + c, V(load<V>(y + c) * splat<V>(g[row])));
-      });
-    }
-  }
-};
+}  // namespace simplx
 
-/// exp(x) / sum(exp(x)) over the columns of each row.
+// ---- simplx/train/sampler.hpp
+
+/// \file simplx/train/sampler.hpp
+/// Drawing a token from logits: probabilities p_i proportional to exp(logit_i / temperature), of which the most
+/// probable remain,
 ///
-/// Cost    keeps its result
-constexpr Expr softmax(At x) { return apply<"softmax">({}, x); }
-
-/// The logarithm of softmax.
+///     top k      the k largest [Fan et al. 2018]
+///     top p      the fewest largest of these that have the share p of their sum [Holtzman et al. 2020]
 ///
-/// Cost    keeps its result
-constexpr Expr log_softmax(At x) { return apply<"log_softmax">({}, x); }
+/// Tokens of equal logits are ranked by their number, smaller first. Draw number n of a seed depends on nothing but
+/// these two and the logits.
 
-/// log(sum(exp(x))) over columns, rows or everything.
+namespace simplx::inline SIMPLX_TARGET {
+
+struct Sampling {
+  double temperature = 1;  ///< 0 takes the largest logit
+  Index top_k = 0;         ///< 0: all
+  double top_p = 1;        ///< 1: all
+  std::uint64_t seed = 0;
+};
+
+/// Draws token after token.
+class Sampler {
+ public:
+  /// Errors  throws Error for options that make no sense
+  explicit Sampler(const Sampling& options = {}) : options_(options), key_(key_of(options.seed, "sample")) {
+    const auto refuse = [](const char* name, const std::string& value, const char* hint) {
+      throw Error(std::string(name) + " is " + value, hint);
+    };
+    if (!(options.temperature >= 0 && std::isfinite(options.temperature))) {
+      refuse("the temperature", std::to_string(options.temperature),
+             "it is a number from 0, which takes the most probable token");
+    }
+    if (options.top_k < 0) refuse("top k", std::to_string(options.top_k), "it is a number of tokens, or 0 for all");
+    if (!(options.top_p > 0 && options.top_p <= 1)) {
+      refuse("top p", std::to_string(options.top_p), "it is a share of the probability, above 0 and at most 1");
+    }
+  }
+
+  /// The next token.
+  ///
+  /// Shapes  logits (vocab), minus infinity for tokens that cannot be
+  /// Errors  throws Error if there is no logit, one is NaN or infinite, or none is above minus infinity
+  /// Cost    vocab exponentials; vocab log vocab comparisons where top p alone chooses, vocab log k where top k does;
+  ///         allocates at the first draw
+  template <class S>
+  std::int32_t operator()(std::span<const S> logits) {
+    const S largest = checked_largest(logits);
+    const double number = uniform(key_, draws_++);
+    if (options_.temperature == 0) {
+      return static_cast<std::int32_t>(std::find(logits.begin(), logits.end(), largest) - logits.begin());
+    }
+    const auto weight = [&](std::int32_t token) {
+      const S logit = logits[static_cast<std::size_t>(token)];
+      return std::exp(static_cast<double>(logit - largest) / options_.temperature);
+    };
+    tokens_.resize(logits.size());
+    for (std::size_t i = 0; i < tokens_.size(); ++i) tokens_[i] = static_cast<std::int32_t>(i);
+    keep_most_probable(logits, weight);
+
+    double total = 0, left = 0;
+    for (const std::int32_t token : tokens_) total += weight(token);
+    left = number * total;
+    std::int32_t drawn = tokens_.front();
+    for (const std::int32_t token : tokens_) {
+      const double w = weight(token);
+      if (w > 0) drawn = token;
+      if ((left -= w) < 0) break;
+    }
+    return drawn;
+  }
+
+  std::uint64_t draws() const { return draws_; }
+
+ private:
+  template <class S>
+  static S checked_largest(std::span<const S> logits) {
+    S largest = -std::numeric_limits<S>::infinity();
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      if (std::isnan(logits[i]) || logits[i] == std::numeric_limits<S>::infinity()) {
+        throw Error("logit " + std::to_string(i) + " is " + std::to_string(logits[i]),
+                    "were the weights trained and loaded?");
+      }
+      largest = std::max(largest, logits[i]);
+    }
+    if (!std::isfinite(largest)) throw Error("no token has a probability", "give at least one finite logit");
+    return largest;
+  }
+
+  /// Leaves the tokens to draw from, in the order of their numbers.
+  template <class S, class Weight>
+  void keep_most_probable(std::span<const S> logits, const Weight& weight) {
+    const auto before = [&](std::int32_t a, std::int32_t b) {
+      const S x = logits[static_cast<std::size_t>(a)], y = logits[static_cast<std::size_t>(b)];
+      return x != y ? x > y : a < b;
+    };
+    const auto count = static_cast<Index>(tokens_.size());
+    Index kept = options_.top_k > 0 ? std::min(options_.top_k, count) : count;
+    if (kept == count && options_.top_p == 1) return;
+    std::partial_sort(tokens_.begin(), tokens_.begin() + kept, tokens_.end(), before);
+    if (options_.top_p < 1) {
+      double total = 0, seen = 0;
+      for (Index i = 0; i < kept; ++i) total += weight(tokens_[static_cast<std::size_t>(i)]);
+      Index enough = 0;
+      for (; enough < kept && seen < options_.top_p * total; ++enough) {
+        seen += weight(tokens_[static_cast<std::size_t>(enough)]);
+      }
+      kept = enough;
+    }
+    tokens_.resize(static_cast<std::size_t>(kept));
+    std::sort(tokens_.begin(), tokens_.end());
+  }
+
+  Sampling options_;
+  std::uint64_t key_, draws_ = 0;
+  std::vector<std::int32_t> tokens_;
+};
+
+}  // namespace simplx
+
+// ---- simplx/generate/generate.hpp
+
+/// \file simplx/generate/generate.hpp
+/// Text from a model, token by token:
 ///
-/// Cost    over columns one node that keeps softmax(x); otherwise a maximum and a sum that keeps its exponentials
-constexpr Expr log_sum_exp(At x, Over over = Over::all) {
-  if (over == Over::columns) return apply<"log_sum_exp">({}, x);
-  auto largest = maximum(x, over);
-  auto highest = stop_gradient(select(largest > -3e38, largest, 0.0));  // a gradient would cancel; exp(-inf) = 0
-  return highest + log(sum(exp(apply<"subtract">({}, x, At(highest))), over));
+///     Sampler draw({.temperature = 0.8, .top_k = 40, .seed = 1});
+///     generate(stream, prompt, 400, draw, [](std::int32_t token) { std::putchar(token); });
+///
+/// Where the context is full its first half is forgotten: the last context / 2 tokens are fed again, from position 0
+/// on, so that a text of any length costs two evaluations of each token at most.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// What a stream does, without remembering anything: the whole sequence is evaluated again for each token.
+template <auto const& model, class Backend = Cpu<float>>
+class Replay {
+ public:
+  using Net = Inference<model, Backend>;
+
+  /// Uses the weights of `net`, which must outlive it.
+  explicit Replay(Net& net, Index context = Net::longest_sequence()) : net_(net), capacity_(context) {}
+
+  /// As Stream::feed.
+  auto feed(std::span<const std::int32_t> tokens) {
+    if (static_cast<Index>(tokens.size()) > capacity_ - size()) {
+      throw Error("the context of " + std::to_string(capacity_) + " tokens is full",
+                  "reset() and feed the last tokens again");
+    }
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    return net_.logits(tokens_).last(static_cast<std::size_t>(Net::vocab()));
+  }
+  void reset() { tokens_.clear(); }
+  Index size() const { return static_cast<Index>(tokens_.size()); }
+  Index capacity() const { return capacity_; }
+
+ private:
+  Net& net_;
+  Index capacity_;
+  std::vector<std::int32_t> tokens_;
+};
+
+/// Continues a prompt by `count` tokens, each given to emit(token) as it comes; ends where emit returns false.
+///
+/// Of a prompt longer than the context its end is seen. `source` is a Stream or a Replay, which is reset before.
+/// Errors  throws Error for an empty prompt, for tokens and logits that are none, and what emit throws
+/// Cost    allocates before the first token alone
+template <class Source, class Emit>
+void generate(Source& source, std::span<const std::int32_t> prompt, long count, Sampler& draw, Emit emit) {
+  if (prompt.empty()) throw Error("the prompt is empty", "begin with at least one token");
+  const auto context = static_cast<std::size_t>(source.capacity());
+  std::vector<std::int32_t> seen;
+  const auto forget_but = [&](std::size_t rest) { seen.erase(seen.begin(), seen.end() - static_cast<Index>(rest)); };
+  seen.reserve(context + 1);
+  const auto end_of_prompt = prompt.last(std::min(context, prompt.size()));
+  seen.assign(end_of_prompt.begin(), end_of_prompt.end());
+  source.reset();
+  auto logits = source.feed(seen);
+  for (long i = 0; i < count; ++i) {
+    const std::int32_t token = draw(logits);
+    if constexpr (std::is_same_v<decltype(emit(token)), bool>) {
+      if (!emit(token)) return;
+    } else {
+      emit(token);
+    }
+    if (i + 1 == count) return;
+    seen.push_back(token);
+    if (source.size() == source.capacity()) {
+      forget_but(std::max<std::size_t>(context / 2, 1));
+      source.reset();
+      logits = source.feed(seen);
+    } else {
+      logits = source.feed(std::span(seen).last(1));
+    }
+  }
 }
 
 }  // namespace simplx
 
-// ---- simplx/ops/cross_entropy.hpp
+// ---- simplx/cpu/attention_step.hpp
 
-/// \file simplx/ops/cross_entropy.hpp
-/// Cross-entropy of each row: loss = log sum exp(logits) - logits[label], in nats. A label of -100 carries no loss.
+/// \file simplx/cpu/attention_step.hpp
+/// Causal attention of one new token to all tokens before it, from a cache: per head, with the new token's number t,
 ///
-///     dlogits = (softmax(logits) - onehot(label)) * dloss
+///   o_t = alpha v_t + beta sum_{j <= t} a_tj v_j - gamma c_t          (He & Hofmann 2024, Eqs. (4), (5) and (13))
+///   a_tj = softmax_j(q_t . k_j / sqrt(key_width) - m (t - j))
+///   c_t = P_t / Z_t,   P_t = lambda P_{t-1} + v_t,   Z_t = lambda Z_{t-1} + 1,   lambda = exp(-m)
 ///
-/// With label smoothing s the target is (1 - s) onehot(label) + s / classes: the loss gains s (logits[label] - mean
-/// logits).
+/// The mean c_t costs O(1) for each token: P and Z are all that is remembered for it.
 ///
-/// The loss of each row is a result of its own; who trains divides by the labelled rows of the whole batch.
+/// Where the values are what the keys are projected from, v_j = x_j and k_j = x_j W, one store serves both:
+///
+///   q_t . k_j = (W_h q_t) . x_j
+///
+/// for the projection moves to the query, once for each token, and neither keys nor their projection are needed.
+///
+/// | symbol | shape                                                    | meaning                                    |
+/// |--------|----------------------------------------------------------|--------------------------------------------|
+/// | store  | (tokens / token_block) blocks of (width, token_block)    | keys, values or inputs, tokens side by side |
+///
+/// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads.
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// The label that carries no loss.
-inline constexpr std::int32_t ignored_label = -100;
+/// Tokens that lie side by side in a store.
+template <class S>
+inline constexpr Index token_block = 4 * lanes<S>;
 
-template <>
-struct op<"cross_entropy"> : kernel_op {
-  static constexpr unsigned char constant_operands = 0b100;
-  static constexpr int index_operand = 1;
-  static constexpr std::int32_t index_of_nothing = ignored_label;
-  template <class S>
-  static Index index_bound(const Context<S>&, const Shape& logits) {
-    return logits.cols;
-  }
-  static constexpr bool reads(int, int operand) { return operand == 0; }
-  static constexpr Checked shape(const Attributes&, Shape logits, Shape labels, Shape smoothing = fixed_shape(1, 1)) {
-    if (!(smoothing == fixed_shape(1, 1))) return {"one number", smoothing.columns(), 1};
-    if (logits.axis != labels.axis) {
-      return {"labels", static_cast<Index>(labels.axis), static_cast<Index>(logits.axis)};
-    }
-    return rows_of(logits.axis, 1);
-  }
-  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // log sum exp
-  template <class F>
-  static constexpr bool smooths = F::info.argument_count == 3;
-  template <class F>
-  static auto smoothing(const F& frame) {
-    if constexpr (smooths<F>) {
-      return *frame.template in<2>();
-    } else {
-      return typename F::Scalar(0);
-    }
-  }
-
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index classes = F::template shape<0>.cols;
-    const S* logits = frame.template in<0>();
-    const std::int32_t* labels = frame.template indices<1>();
-    S *loss = frame.out(), *saved = frame.saved();
-    for (Index row = 0; row < frame.rows(); ++row, logits += classes) {
-      S highest = logits[0];
-      if constexpr (path == Path::reference) {
-        const ConstMatrixMap<S> z(logits, 1, classes);
-        highest = z.maxCoeff();
-        saved[row] = highest + log(S((z.array() - highest).exp().sum()));
-      } else {
-        saved[row] = detail::log_sum_exp_of<classes>(logits);
-      }
-      loss[row] = labels[row] == ignored_label ? S(0) : saved[row] - logits[labels[row]];
-      if constexpr (smooths<F>) {
-        if (labels[row] == ignored_label) continue;
-        loss[row] += smoothing(frame) * (logits[labels[row]] - ConstMatrixMap<S>(logits, 1, classes).mean());
-      }
-    }
-  }
-
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index classes = F::template shape<0>.cols;
-    constexpr Write mode = F::template write<0>;
-    const S *logits = frame.template in<0>(), *dloss = frame.out_grad(), *saved = frame.saved();
-    const std::int32_t* labels = frame.template indices<1>();
-    S* dlogits = frame.template grad<0>();
-    const S uniform = smoothing(frame) / S(classes);
-    for (Index row = 0; row < frame.rows(); ++row, logits += classes, dlogits += classes) {
-      const bool labelled = labels[row] != ignored_label;
-      const S scale = labelled ? dloss[row] : S(0);
-      if (!labelled && mode == Write::accumulate) continue;
-      detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V likelihood = exp(V(load<V>(logits + c) - splat<V>(saved[row])));
-        detail::put<mode>(dlogits + c, V((likelihood - splat<V>(uniform)) * splat<V>(scale)));
-      });
-      if (labelled) dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
-    }
-  }
+/// What an attention remembers; the stores hold whole blocks.
+template <class S>
+struct AttentionPast {
+  S *keys = nullptr, *values = nullptr;  ///< stores; of inputs, one and the same, where the projection is folded
+  S* sums = nullptr;                     ///< P (heads * value_width) and Z (heads), where C is subtracted
+  const S* projection = nullptr;         ///< W (heads * value_width, heads * key_width) where it is folded
 };
 
 namespace detail {
-constexpr Expr with_labels(Expr loss, At labels) {
-  if (loss.node->kind != Kind::error && labels.node->kind != Kind::indices) broken(loss.node, "labels", 0, 1);
-  return loss;
+
+/// Puts a token into a store.
+template <Index width, class S>
+void remember(const S* row, Index token, S* store) {
+  constexpr Index block = token_block<S>;
+  S* place = store + token / block * (width * block) + token % block;
+  for (Index c = 0; c < width; ++c) place[c * block] = row[c];
 }
+
+/// One attention; `inputs`: the store holds what keys are projected from.
+template <AttentionSize size, bool inputs, class S>
+struct AttentionStep {
+  using V = Vec<S>;
+  static constexpr int L = lanes<S>, heads = size.heads, key_width = size.key_width, value_width = size.value_width;
+  static constexpr Index block = token_block<S>, keys = heads * key_width, values = heads * value_width;
+  static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
+
+  /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and all tokens.
+  template <int count, Index inner>
+  static void score(Index tokens, const S* queries, const S* store, Index block_stride, S* scores, Index stride) {
+    constexpr int most = vector_bytes == 64 ? 4 : 2, rows = count < most ? count : most;  // accumulators in registers
+    for (Index first = 0; first < tokens; first += block, store += block_stride) {
+      panel<rows, 4, Write::store>(count, inner, queries, Static<inner>{}, Static<1>{}, store, Static<block>{},
+                                   scores + first, stride, NoEpilogue{}, 0);
+    }
+  }
+
+  /// Scores become exp(score - maximum), up to the end of the last block 0; returns their sum.
+  static S exponentiate(Index tokens, S scale, S slope, S* scores) {
+    const auto each = [&](auto visit) __attribute__((always_inline)) {
+      V number = lane_numbers();
+      for (Index j = 0; j < tokens; j += L, number += S(L)) {
+        V score = load<V>(scores + j) * scale;
+        if constexpr (size.alibi) score += slope * (number - S(tokens - 1));
+        visit(j, score, number < S(tokens));
+      }
+    };
+    V largest_of_lane = splat<V>(std::numeric_limits<S>::lowest()), sum_of_lane{};
+    each([&](Index, V score, auto seen) {
+      largest_of_lane = max(largest_of_lane, select(seen, score, largest_of_lane));
+    });
+    const V highest = splat<V>(largest(largest_of_lane));
+    each([&](Index j, V score, auto seen) {
+      const V weight = select(seen, exp(V(score - highest)), V{});
+      store(scores + j, weight);
+      sum_of_lane += weight;
+    });
+    for (Index j = round_up(tokens, L); j < round_up(tokens, block); ++j) scores[j] = S(0);
+    return sum(sum_of_lane);
+  }
+
+  /// out[c] = sum_j weights[j] store[j, c] for value_width columns.
+  static void mix(Index tokens, const S* weights, const S* store, S* out) {
+    const auto columns = [&]<int count>(std::integral_constant<int, count>, Index c,
+                             V* sums) __attribute__((always_inline)) {
+      const S* place = store + c * block;
+      for (Index first = 0; first < tokens; first += block, place += values * block) {
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; ++v) {
+          const V weight = load<V>(weights + first + v * L);
+#pragma GCC unroll 16
+          for (int i = 0; i < count; ++i) sums[i] += weight * load<V>(place + i * block + v * L);
+        }
+      }
+    };
+    constexpr Index whole = value_width / L * L;
+    for (Index c = 0; c < whole; c += L) {
+      V sums[L]{};
+      columns(std::integral_constant<int, L>{}, c, sums);
+      simplx::store(out + c, lane_sums<S>(sums));
+    }
+    for (Index c = whole; c < value_width; ++c) {
+      V sums[1]{};
+      columns(std::integral_constant<int, 1>{}, c, sums);
+      out[c] = sum(sums[0]);
+    }
+  }
+
+  static V lane_numbers() {
+    V numbers{};
+    for (int i = 0; i < L; ++i) numbers[i] = S(i);
+    return numbers;
+  }
+
+  static void run(const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out, S* scratch) {
+    const Index tokens = token + 1, stride = round_up(tokens, block);
+    const S scale = 1 / std::sqrt(S(key_width));
+    S* scores = scratch;  // (heads, stride)
+    if constexpr (inputs) {
+      S* queries = scratch + heads * stride;  // (heads, values): W_h q_h
+      for (int h = 0; h < heads; ++h) {
+        matrix_vector<key_width, keys>(values, past.projection + h * key_width, in.query + h * key_width,
+                                       queries + h * values);
+      }
+      score<heads, values>(tokens, queries, past.keys, values * block, scores, stride);
+    } else {
+      for (int h = 0; h < heads; ++h) {
+        score<1, key_width>(tokens, in.query + h * key_width, past.keys + h * key_width * block, keys * block,
+                            scores + h * stride, stride);
+      }
+    }
+    for (int h = 0; h < heads; ++h) {
+      const S slope = size.alibi ? in.slopes[h] : S(0), shrink = size.alibi ? -std::expm1(-slope) : S(0);
+      const S total = exponentiate(tokens, scale, slope, scores + h * stride);
+      S* o = out + h * value_width;
+      mix(tokens, scores + h * stride, past.values + h * value_width * block, o);
+      const S normalise = (gains ? in.beta[h] : S(1)) / total;
+      const S* v = in.value + h * value_width;
+      S mean = 0, *sums = nullptr;
+      if constexpr (centred) {
+        S& rows = past.sums[values + h];  // Z
+        rows += 1 - rows * shrink;
+        mean = in.gamma[h] / rows;
+        sums = past.sums + h * value_width;
+      }
+      for (Index c = 0; c < value_width; ++c) {
+        S result = o[c] * normalise;
+        if constexpr (gains) result += in.alpha[h] * v[c];
+        if constexpr (centred) {
+          sums[c] += v[c] - sums[c] * shrink;
+          result -= mean * sums[c];
+        }
+        o[c] = result;
+      }
+    }
+  }
+};
+
 }  // namespace detail
 
-/// Loss of each row in nats; 0 where the label is -100.
-///
-/// Shapes  logits (rows, classes); labels (rows), whole numbers; smoothing (1, 1), not trained -> (rows, 1)
-/// Errors  does not compile unless the second operand is indices(...) along the rows of the logits
-/// Cost    keeps the logits and one number for each row
-constexpr Expr cross_entropy(At logits, At labels) {
-  return detail::with_labels(apply<"cross_entropy">({}, logits, labels), labels);
-}
-constexpr Expr cross_entropy(At logits, At labels, At smoothing) {
-  return detail::with_labels(apply<"cross_entropy">({}, logits, labels, smoothing), labels);
+/// Elements of scratch for a context of so many tokens.
+template <AttentionSize size, class S>
+constexpr Index attention_step_scratch(Index tokens) {
+  return size.heads * (round_up(tokens, token_block<S>) + size.heads * size.value_width);
 }
 
-}  // namespace simplx
-
-// ---- simplx/ops/embedding.hpp
-
-/// \file simplx/ops/embedding.hpp
-/// Looking rows of a table up: by token, and by position in the sequence.
+/// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to.
 ///
-///     embedding   y_r = table[index_r]            dtable[index_r] += dy_r
-///     positions   y_r = table[r - start of its sequence]
-///
-/// Indices are in [0, rows of the table); Trainer and Function check that, kernels do not.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-template <>
-struct op<"embedding"> : kernel_op {
-  static constexpr int index_operand = 1;
-  static constexpr std::int32_t index_of_nothing = 0;
-  template <class S>
-  static Index index_bound(const Context<S>& context, const Shape& table) {
-    return context.rows_of(table);
-  }
-  static constexpr Checked shape(const Attributes&, Shape table, Shape index) {
-    return rows_of(index.axis, table.cols);
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index d = F::out_shape.cols;
-    const std::int32_t* index = frame.template indices<1>();
-    for (Index row = 0; row < frame.rows(); ++row) {
-      std::memcpy(frame.out() + row * d, frame.template in<0>() + index[row] * d, sizeof(S) * d);
+/// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read
+/// Cost    per token t, (key_width + value_width) heads t multiply-adds, with `inputs` 2 values + heads values t;
+///         no heap; `scratch` holds attention_step_scratch elements
+/// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13)
+template <AttentionSize size, bool inputs, class S>
+  requires(size.mask == Mask::causal)
+__attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
+                                               const AttentionPast<S>& past, S* out, S* scratch) {
+  using Step = detail::AttentionStep<size, inputs, S>;
+  for (Index row = 0; row < rows; ++row, in.query += Step::keys, in.value += Step::values, out += Step::values) {
+    if constexpr (!inputs) {
+      detail::remember<Step::keys>(in.key, past_tokens + row, past.keys);
+      in.key += Step::keys;
     }
+    detail::remember<Step::values>(in.value, past_tokens + row, past.values);
+    Step::run(in, past, past_tokens + row, out, scratch);
   }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index d = F::out_shape.cols;
-    const std::int32_t* index = frame.template indices<1>();
-    const S* dy = frame.out_grad();
-    if constexpr (F::template write<0> == Write::store) {  // a table that was computed for these rows
-      std::fill_n(frame.template grad<0>(), frame.template rows_in<0>() * d, S(0));
-    }
-    for (Index row = 0; row < frame.rows(); ++row, dy += d) {
-      S* place = frame.template grad<0>() + index[row] * d;
-      for (Index c = 0; c < d; ++c) place[c] += dy[c];
-    }
-  }
-};
-
-template <>
-struct op<"positions"> : kernel_op {
-  static constexpr Checked shape(const Attributes&, Shape table) {
-    if (!table.is_fixed()) return {"static positions", static_cast<Index>(table.axis), 0};
-    return rows_of(Axis::tokens, table.cols);
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index d = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
-      std::memcpy(frame.out() + begin * d, frame.template in<0>(), sizeof(S) * static_cast<std::size_t>(length * d));
-    }
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index d = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
-      const S* dy = frame.out_grad() + begin * d;
-      S* place = frame.template grad<0>();
-      for (Index i = 0; i < length * d; ++i) place[i] += dy[i];
-    }
-  }
-};
-
-/// The row of the table for each index.
-///
-/// Shapes  table (V, d), V static or an axis; index (rows) -> (rows, d)
-/// Errors  does not compile unless the second operand is indices(...)
-constexpr Expr embedding(At table, At index) {
-  Expr result = apply<"embedding">({}, table, index);
-  if (result.node->kind != Kind::error && index.node->kind != Kind::indices) {
-    detail::broken(result.node, "indices", 0, 1);
-  }
-  return result;
 }
-
-/// The row of the table for each token's position in its sequence.
-///
-/// Shapes  table (context, d) -> (tokens, d); sequences are at most `context` long
-constexpr Expr positions(At table) { return apply<"positions">({}, table); }
-
-}  // namespace simplx
-
-// ---- simplx/models/decoder.hpp
-
-/// \file simplx/models/decoder.hpp
-/// The decoder-only language model around any block:
-///
-///     x = E[token] + P[position];   x = block(x), L times;   logits = Norm(x) E^T
-///
-/// Embedding and head are tied, the final norm is RMSNorm. Positions are sinusoids, without parameters, as in the
-/// text of [He & Hofmann 2024, App. D.1], or learned, as in its code: beside embeddings of deviation 0.02 a
-/// sinusoid of size one drowns the tokens at first, and small models learn more slowly with it. With ALiBi, which
-/// belongs to the attention of the block, there are none.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-enum class Positions : signed char { sinusoidal, learned, none };
-
-/// The sizes of a decoder, without its blocks.
-struct DecoderSizes {
-  Index vocab = 256, width = 128;
-  int layers = 6;
-  Index context = 128;  ///< tokens of the longest sequence
-  Positions positions = Positions::sinusoidal;
-};
-
-/// Logits of a decoder whose block is any module of the user.
-///
-/// Shapes  inputs "tokens" -> (tokens, vocab)
-template <class Block>
-constexpr Expr decoder_logits(const DecoderSizes& sizes, const Block& block) {
-  auto table = weight("embedding.weight", sizes.vocab, sizes.width);
-  auto x = embedding(table, indices("tokens", Axis::tokens));
-  if (sizes.positions == Positions::sinusoidal) {
-    x = x + positions(fixed("position.table", sizes.context, sizes.width, sinusoid));
-  } else if (sizes.positions == Positions::learned) {
-    x = x + positions(weight("position.weight", sizes.context, sizes.width));
-  }
-  x = stack("blocks", sizes.layers, block, x);
-  x = named("final_norm", RmsNorm{})(x);
-  return x * transpose(table);
-}
-
-/// Loss of each token of a decoder with any block; inputs "tokens" and "labels".
-template <class BlockType>
-struct DecoderOf {
-  BlockType block;
-  Index vocab = 256, width = 128;
-  int layers = 6;
-  Index context = 128;
-  Positions positions = Positions::sinusoidal;
-
-  constexpr Expr logits() const { return decoder_logits({vocab, width, layers, context, positions}, block); }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
-};
-
-/// The same with a block from its token.
-struct Decoder {
-  BlockConfig block;
-  Index vocab = 256, width = 128;
-  int heads = 4;
-  Index hidden = 0;  ///< width of the MLP; four times `width` unless given
-  int layers = 6;
-  Index context = 128;
-  Positions positions = Positions::sinusoidal;  ///< none if the block has ALiBi
-
-  constexpr Expr logits() const {
-    const Positions place = block.alibi ? Positions::none : positions;
-    return decoder_logits({vocab, width, layers, context, place}, ConfiguredBlock{block, heads, hidden});
-  }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
-};
-
-/// The model that ends with the logits of another; its parameters lie where those of the other lie.
-template <auto const& model>
-struct LogitsOf {
-  constexpr Expr operator()() const { return model.logits(); }
-};
-template <auto const& model>
-inline constexpr LogitsOf<model> logits_of{};
 
 }  // namespace simplx
 
@@ -10616,125 +10656,97 @@ constexpr Expr dropout(const char* name, At x, At rate) {
 
 }  // namespace simplx
 
-// ---- simplx/ops/grad.hpp
+// ---- simplx/ops/embedding.hpp
 
-/// \file simplx/ops/grad.hpp
-/// grad(y, x): a derivative as an expression of the model, made by a walk from y back to x while the compiler
-/// evaluates the model. What it returns is differentiated, fused and planned like everything else:
+/// \file simplx/ops/embedding.hpp
+/// Looking rows of a table up: by token, and by position in the sequence.
 ///
-///     auto u = network(x);                                   // (rows, 1)
-///     auto residual = grad(grad(u, x), x) + sin(u);          // a differential equation as a loss
+///     embedding   y_r = table[index_r]            dtable[index_r] += dy_r
+///     positions   y_r = table[r - start of its sequence]
+///
+/// Indices are in [0, rows of the table); Trainer and Function check that, kernels do not.
 
 namespace simplx::inline SIMPLX_TARGET {
 
-SIMPLX_RULE("grad", (possible<left, right>),
-            "grad(y, x) meets an op whose pull-back is no expression (left number: the line that made it): attention, "
-            "stacks, lookups, cross-entropy, dropout, rotary positions, rows of sequences, batched products and maxima "
-            "are differentiated by the reverse sweep only")
-
-namespace detail {
-
-/// The adjoint of an operand that an elementwise op spread: summed over the rows or columns along which it did.
-constexpr Term gathered(const Term& adjoint, const Node* node, const Shape& to) {
-  const Shape& from = node->shape;
-  if (node->kind != Kind::map || from == to) return adjoint;
-  const bool over_columns = to.cols == 1 && from.cols > 1;
-  const bool over_rows = to.is_fixed() && to.rows == 1 && !(from.is_fixed() && from.rows == 1);
-  const Over over = !over_columns ? Over::rows : over_rows ? Over::all : Over::columns;
-  return adjoint.is(0) ? adjoint : Term(sum(whole(adjoint, node), over));
-}
-
-}  // namespace detail
-
-/// The derivative of the sum of y's elements with respect to x, which may be any expression that y uses.
-///
-/// Shapes  as x; zero where y does not depend on x
-/// Errors  does not compile if an op between them has no pull-back as an expression: rule "grad"
-/// Cost    evaluated as written; nodes of a constant evaluation: about three for each node between x and y
-constexpr Expr grad(Expr y, Expr x) {
-  if (y.node->kind == Kind::error) return y;
-  int count = 0;
-  detail::postorder(y.node, [&](Node* node) { node->index = count++; });
-  Node** nodes = new Node*[static_cast<std::size_t>(count)];
-  bool* depends = new bool[static_cast<std::size_t>(count)]{};
-  Term* adjoint = new Term[static_cast<std::size_t>(count)]{};
-  int target = x.node->index;  // unvisited if y does not use x
-  detail::clear_marks(y.node);
-  count = 0;
-  detail::postorder(y.node, [&](Node* node) {
-    nodes[count] = node;
-    node->index = count++;
-    depends[node->index] = node == x.node;
-    for (int i = 0; i < node->argument_count && !node->stops; ++i) {
-      depends[node->index] |= depends[node->arguments[i]->index];
-    }
-  });
-  int(*arguments)[max_arguments] = new int[static_cast<std::size_t>(count)][max_arguments];
-  for (int n = 0; n < count; ++n) {
-    for (int i = 0; i < nodes[n]->argument_count; ++i) arguments[n][i] = nodes[n]->arguments[i]->index;
+template <>
+struct op<"embedding"> : kernel_op {
+  static constexpr int index_operand = 1;
+  static constexpr std::int32_t index_of_nothing = 0;
+  template <class S>
+  static Index index_bound(const Context<S>& context, const Shape& table) {
+    return context.rows_of(table);
   }
-  detail::clear_marks(y.node);
-
-  const Node* obstacle = nullptr;
-  adjoint[count - 1] = 1;
-  for (int n = count - 1; n > target && target >= 0 && !obstacle; --n) {
-    if (!depends[n] || adjoint[n].is(0)) continue;
-    const Node* node = nodes[n];
-    if (!node->derive) obstacle = node;
-    for (int i = 0; i < node->argument_count && !obstacle; ++i) {
-      const int argument = arguments[n][i];
-      if (!depends[argument]) continue;
-      const Term part = node->derive(node, i, adjoint[n]);
-      adjoint[argument] = adjoint[argument] + detail::gathered(part, node, nodes[argument]->shape);
+  static constexpr Checked shape(const Attributes&, Shape table, Shape index) {
+    return rows_of(index.axis, table.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const std::int32_t* index = frame.template indices<1>();
+    for (Index row = 0; row < frame.rows(); ++row) {
+      std::memcpy(frame.out() + row * d, frame.template in<0>() + index[row] * d, sizeof(S) * d);
     }
   }
-  const Term result = target >= 0 ? adjoint[target] : Term(0);
-  delete[] nodes;
-  delete[] depends;
-  delete[] adjoint;
-  delete[] arguments;
-  if (target < 0) {  // nothing connects y and x: a node that is never read lets both be freed together
-    Node* hub = detail::new_node();
-    detail::use(hub, y.node), detail::use(hub, x.node);
-  }
-  if (obstacle) return refuse("grad", At(x, obstacle->where.file, obstacle->where.line), obstacle->where.line);
-  return result.node && result.node->shape == x.shape() ? Expr{result.node} : spread(result.operand(), x);
-}
-
-}  // namespace simplx
-
-// ---- simplx/ops/recompute.hpp
-
-/// \file simplx/ops/recompute.hpp
-/// Memory for time: a module of which nothing is kept, because backward evaluates it again.
-///
-///     x = stack("blocks", 48, recompute(Block{...}), x);       // keeps what goes from block to block, nothing else
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// A module that is evaluated twice; names, values and gradients are those of the module.
-template <class Module>
-struct Recomputed {
-  Module module;
-
-  constexpr Expr operator()(At x) const {
-    return detail::stack_of("", {.integers = {1, 1}}, module, x);
-  }
-  constexpr Expr operator()(int layer, At x) const
-    requires requires(const Module& block, Expr y) { block(layer, y); }
-  {
-    const auto at_layer = [block = module, layer](Expr y) { return block(layer, y); };
-    return detail::stack_of("", {.integers = {1, 1}}, at_layer, x);
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const std::int32_t* index = frame.template indices<1>();
+    const S* dy = frame.out_grad();
+    if constexpr (F::template write<0> == Write::store) {  // a table that was computed for these rows
+      std::fill_n(frame.template grad<0>(), frame.template rows_in<0>() * d, S(0));
+    }
+    for (Index row = 0; row < frame.rows(); ++row, dy += d) {
+      S* place = frame.template grad<0>() + index[row] * d;
+      for (Index c = 0; c < d; ++c) place[c] += dy[c];
+    }
   }
 };
 
-/// Shapes  the module returns the shape it is given
-/// Errors  as stack; does not compile if the module contains a probe: rule "probe in recompute"
-/// Cost    its forward once more; keeps x and nothing of what the module computes
-template <class Module>
-constexpr Recomputed<Module> recompute(const Module& module) {
-  return {module};
+template <>
+struct op<"positions"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape table) {
+    if (!table.is_fixed()) return {"static positions", static_cast<Index>(table.axis), 0};
+    return rows_of(Axis::tokens, table.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
+      std::memcpy(frame.out() + begin * d, frame.template in<0>() + frame.context.past * d,
+                  sizeof(S) * static_cast<std::size_t>(length * d));
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
+      const S* dy = frame.out_grad() + begin * d;
+      S* place = frame.template grad<0>();
+      for (Index i = 0; i < length * d; ++i) place[i] += dy[i];
+    }
+  }
+};
+
+/// The row of the table for each index.
+///
+/// Shapes  table (V, d), V static or an axis; index (rows) -> (rows, d)
+/// Errors  does not compile unless the second operand is indices(...)
+constexpr Expr embedding(At table, At index) {
+  Expr result = apply<"embedding">({}, table, index);
+  if (result.node->kind != Kind::error && index.node->kind != Kind::indices) {
+    detail::broken(result.node, "indices", 0, 1);
+  }
+  return result;
 }
+
+/// The row of the table for each token's position in its sequence.
+///
+/// Shapes  table (context, d) -> (tokens, d); sequences are at most `context` long
+constexpr Expr positions(At table) { return apply<"positions">({}, table); }
 
 }  // namespace simplx
 
@@ -10960,7 +10972,7 @@ struct op<"rotary"> : kernel_op {
       for (Index row = 0; row < rows; ++row) {
         for (Index i = 0; i < width / 2; ++i) {
           const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(width);
-          const double angle = static_cast<double>(row) * std::pow(base, exponent);
+          const double angle = static_cast<double>(frame.context.past + row) * std::pow(base, exponent);
           cosine[i] = S(std::cos(angle)), sine[i] = S(direction * std::sin(angle));
         }
         for (Index head = 0; head < heads; ++head) {
@@ -10991,6 +11003,1120 @@ struct op<"rotary"> : kernel_op {
 /// Errors  does not compile unless the heads have even widths: rule "rotary heads"
 /// Cost    d_k sines and cosines for each token
 constexpr Expr rotary(At x, int heads, At base) { return apply<"rotary">({.integers = {heads}}, x, base); }
+
+}  // namespace simplx
+
+// ---- simplx/ops/stop_gradient.hpp
+
+/// \file simplx/ops/stop_gradient.hpp
+/// Where differentiation ends: values that count as constants, parameters that are not trained.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"stop_gradient"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    std::copy_n(frame.template in<0>(), frame.rows() * F::out_shape.cols, frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F&) {}  // never called: its gradient is not wanted
+};
+
+/// x itself, but a constant to whoever differentiates. What only serves it is not differentiated at all.
+///
+/// Cost    a copy of x
+constexpr Expr stop_gradient(At x) {
+  Expr result = apply<"stop_gradient">({}, x);
+  result.node->stops = true;
+  return result;
+}
+
+/// A module whose parameters are not trained: they stay in checkpoints, and their backward is not compiled.
+template <class Module>
+struct Frozen {
+  Module module;
+
+  template <class... Arguments>
+  constexpr Expr operator()(const Arguments&... arguments) const {
+    Expr result = module(arguments...);
+    const auto freeze = [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; };
+    detail::each_made(result, freeze, arguments...);
+    return result;
+  }
+};
+template <class Module>
+constexpr Frozen<Module> frozen(const Module& module) {
+  return {module};
+}
+
+/// One parameter that is not trained: frozen(weight("base", d, d)).
+constexpr Expr frozen(Expr parameter) {
+  if (parameter.node->kind != Kind::parameter) return refuse("frozen", parameter);
+  parameter.node->frozen = true;
+  return parameter;
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/softmax.hpp
+
+/// \file simplx/ops/softmax.hpp
+/// Softmax and its relatives over the columns of each row, none of which overflows:
+///
+///     softmax        y = exp(x - L)        dx = y (g - sum(g y))
+///     log_softmax    y = x - L             dx = g - exp(y) sum(g)
+///     log_sum_exp    L = log sum exp x     dx = g softmax(x)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// The largest element of a row.
+template <Index cols, class S>
+S highest_of(const S* x) {
+  if constexpr (cols < lanes<S>) {
+    S highest = x[0];
+    for (Index c = 1; c < cols; ++c) highest = max(highest, x[c]);
+    return highest;
+  } else {
+    Vec<S> highest = load<Vec<S>>(x);
+    for (Index c = lanes<S>; c + lanes<S> <= cols; c += lanes<S>) highest = max(highest, load<Vec<S>>(x + c));
+    if constexpr (cols % lanes<S> != 0) highest = max(highest, load<Vec<S>>(x + cols - lanes<S>));
+    return largest(highest);
+  }
+}
+
+/// log sum exp of a row.
+template <Index cols, class S>
+S log_sum_exp_of(const S* x) {
+  const S highest = highest_of<cols>(x);
+  if (!(highest > S(-std::numeric_limits<double>::infinity()))) return highest;  // a row of -inf
+  return highest + log(sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+           return exp(V(load<V>(x + c) - splat<V>(highest)));
+         }));
+}
+
+/// y = softmax(x) of all rows, each exponential once; where L is wanted, L[row] = log sum exp of the row.
+template <Index cols, bool wants_log_sum, class S>
+void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
+  constexpr Index block = 64;  // rows at a time, which stay in the cache
+  S highest[block], total[block];
+  for (Index begin = 0; begin < rows; begin += block) {
+    const Index count = std::min(block, rows - begin);
+    S* const first = y + begin * cols;
+    for (Index row = 0; row < count; ++row) {
+      const S* from = x + (begin + row) * cols;
+      highest[row] = highest_of<cols>(from);
+      const S shift = highest[row] > S(-std::numeric_limits<double>::infinity()) ? highest[row] : S(0);
+      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        store(first + row * cols + c, V(load<V>(from + c) - splat<V>(shift)));
+      });
+    }
+    // Rows end anywhere in a vector, so that narrow ones are as fast as wide ones.
+    each_element<S, 1, true>(count * cols, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
+      store(first + i, exp(load<V>(first + i)));
+    });
+    for (Index row = 0; row < count; ++row) {
+      S* to = first + row * cols;
+      total[row] = sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        return load<V>(to + c);
+      });
+      const S share = S(1) / total[row];
+      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        store(to + c, V(load<V>(to + c) * splat<V>(share)));
+      });
+    }
+    if constexpr (wants_log_sum) {
+      each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
+        store(L + begin + i, V(load<V>(highest + i) + log(load<V>(total + i))));
+      });
+    }
+  }
+}
+
+/// What both softmaxes share: shapes, and a pull-back that reads the result.
+struct softmax_op : kernel_op {
+  static constexpr bool needs_output = true;
+  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
+};
+
+}  // namespace detail
+
+template <>
+struct op<"softmax"> : detail::softmax_op {
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    const Term y(Expr{const_cast<Node*>(node)});
+    return y * (g - Term(sum((g * y).operand(), Over::columns)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    detail::softmax_of_rows<F::out_shape.cols, false, S>(frame.rows(), frame.template in<0>(), frame.out(), nullptr);
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    const S *y = frame.out(), *g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    for (Index row = 0; row < frame.rows(); ++row, y += cols, g += cols, dx += cols) {
+      const S along = detail::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        return V(load<V>(g + c) * load<V>(y + c));
+      });
+      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        detail::put<F::template write<0>>(dx + c, V(load<V>(y + c) * (load<V>(g + c) - splat<V>(along))));
+      });
+    }
+  }
+};
+
+template <>
+struct op<"log_softmax"> : detail::softmax_op {
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    const Term y(Expr{const_cast<Node*>(node)});
+    return g - exp(y) * Term(sum(detail::whole(g, node), Over::columns));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    const S* x = frame.template in<0>();
+    S* y = frame.out();
+    for (Index row = 0; row < frame.rows(); ++row, x += cols, y += cols) {
+      const S shift = detail::log_sum_exp_of<cols>(x);
+      for (Index c = 0; c < cols; ++c) y[c] = x[c] - shift;
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    const S *y = frame.out(), *g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    for (Index row = 0; row < frame.rows(); ++row, y += cols, g += cols, dx += cols) {
+      const S total = detail::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        return load<V>(g + c);
+      });
+      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        detail::put<F::template write<0>>(dx + c, V(load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total)));
+      });
+    }
+  }
+};
+
+template <>
+struct op<"log_sum_exp"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) { return Shape{x.axis, x.rows, 1}; }
+  static constexpr Index saved(const Attributes&, Shape x) { return x.cols; }  // softmax(x)
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return g * exp(Term(Expr{node->arguments[0]}) - Term(Expr{const_cast<Node*>(node)}));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    detail::softmax_of_rows<F::template shape<0>.cols, true>(frame.rows(), frame.template in<0>(), frame.saved(),
+                                                             frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::template shape<0>.cols;
+    const S *y = frame.saved(), *g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    for (Index row = 0; row < frame.rows(); ++row, y += cols, dx += cols) {
+      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        detail::put<F::template write<0>>(dx + c, V(load<V>(y + c) * splat<V>(g[row])));
+      });
+    }
+  }
+};
+
+/// exp(x) / sum(exp(x)) over the columns of each row.
+///
+/// Cost    keeps its result
+constexpr Expr softmax(At x) { return apply<"softmax">({}, x); }
+
+/// The logarithm of softmax.
+///
+/// Cost    keeps its result
+constexpr Expr log_softmax(At x) { return apply<"log_softmax">({}, x); }
+
+/// log(sum(exp(x))) over columns, rows or everything.
+///
+/// Cost    over columns one node that keeps softmax(x); otherwise a maximum and a sum that keeps its exponentials
+constexpr Expr log_sum_exp(At x, Over over = Over::all) {
+  if (over == Over::columns) return apply<"log_sum_exp">({}, x);
+  auto largest = maximum(x, over);
+  auto highest = stop_gradient(select(largest > -3e38, largest, 0.0));  // a gradient would cancel; exp(-inf) = 0
+  return highest + log(sum(exp(apply<"subtract">({}, x, At(highest))), over));
+}
+
+}  // namespace simplx
+
+// ---- simplx/generate/streamed.hpp
+
+/// \file simplx/generate/streamed.hpp
+/// How ops run when the tokens of a sequence come one after the other: streamed<"name"> for each op.
+///
+/// | op                       | what it remembers of the tokens before                                     |
+/// |--------------------------|----------------------------------------------------------------------------|
+/// | elementwise, norms, ...  | nothing: its ordinary kernel runs on the new rows                          |
+/// | positions, rotary        | nothing: Context::past counts the tokens before                            |
+/// | shift(x, n), n >= 0      | the last n rows of x                                                       |
+/// | cumulative_sum           | one row                                                                    |
+/// | attention, causal        | keys and values, or what both are made of (streamed_attention.hpp)         |
+///
+/// What reads tokens to come cannot be streamed, and does not compile. An op of one's own, whose rows do not look at
+/// each other, is streamed by its ordinary kernel after
+///
+///     template <> struct simplx::streamed<"my_op"> : simplx::by_row {};
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("streamed", (possible<left, right>),
+            "a stream gives its model one token after the other, but this op (left number: its line) reads tokens to "
+            "come, or all at once: full attention, sums and maxima over rows, first_of_sequence, shifts up; evaluate "
+            "whole sequences by Inference, or, if it is an op of yours that reads no row but its own, specialise "
+            "streamed<\"its name\">")
+
+/// Elements that a node remembers.
+struct Remembered {
+  Index per_token = 0;  ///< for each token, in whole blocks of tokens
+  Index once = 0;
+
+  constexpr Remembered& operator+=(const Remembered& other) {
+    per_token += other.per_token, once += other.once;
+    return *this;
+  }
+};
+
+/// Where a node finds what it remembers; zeros before the first token.
+template <class S>
+struct Memory {
+  S* stores = nullptr;   ///< per_token * capacity elements
+  S* once = nullptr;
+  Index capacity = 0;    ///< tokens, in whole blocks
+  S* scratch = nullptr;  ///< of the op that runs
+
+  /// The part that begins behind so much of others.
+  Memory behind(const Remembered& others) const {
+    return {stores + others.per_token * capacity, once + others.once, capacity, scratch};
+  }
+};
+
+/// An op that cannot be streamed, or of which nothing is known.
+template <Tag name>
+struct streamed {
+  template <class F>
+  static constexpr bool possible = false;
+  template <class F>
+  static constexpr Remembered remembers{};
+};
+
+/// Every row of the result depends on the same row of its operands alone.
+struct by_row {
+  template <class F>
+  static constexpr bool possible = true;
+  template <class F>
+  static constexpr Remembered remembers{};
+  /// Elements of Memory::scratch for a context of so many tokens, beside Context::scratch.
+  template <class F>
+  static constexpr Index scratch(Index) {
+    return 0;
+  }
+  template <class Backend, class F>
+  static void forward(Backend backend, const F& frame, const Memory<typename F::Scalar>&) {
+    op_of<typename F::Graph, F::index>::forward(backend, frame);
+  }
+};
+
+template <> struct streamed<"matmul"> : by_row {};
+template <> struct streamed<"batched_matmul"> : by_row {};
+template <> struct streamed<"rms_norm"> : by_row {};
+template <> struct streamed<"layer_norm"> : by_row {};
+template <> struct streamed<"softmax"> : by_row {};
+template <> struct streamed<"log_softmax"> : by_row {};
+template <> struct streamed<"log_sum_exp"> : by_row {};
+template <> struct streamed<"slice_columns"> : by_row {};
+template <> struct streamed<"concatenate"> : by_row {};
+template <> struct streamed<"dropout"> : by_row {};  // there is none outside of training
+template <> struct streamed<"stop_gradient"> : by_row {};
+template <> struct streamed<"positions"> : by_row {};
+template <> struct streamed<"rotary"> : by_row {};
+
+template <>
+struct streamed<"embedding"> : by_row {
+  template <class F>
+  static constexpr bool possible = F::template shape<0>.is_fixed();  // rows of the sequence itself may be yet to come
+};
+template <>
+struct streamed<"maximum"> : by_row {
+  template <class F>
+  static constexpr bool possible = static_cast<Over>(F::attributes.integers[0]) == Over::columns;
+};
+
+/// The last rows in a ring: row t lies where row t - n lay before.
+template <>
+struct streamed<"shift"> : by_row {
+  template <class F>
+  static constexpr bool possible = F::attributes.integers[0] >= 0;
+  template <class F>
+  static constexpr Remembered remembers{.once = F::attributes.integers[0] * F::out_shape.cols};
+
+  template <class Backend, class F>
+  static void forward(Backend backend, const F& frame, const Memory<typename F::Scalar>& memory) {
+    constexpr Index cols = F::out_shape.cols, by = F::attributes.integers[0];
+    if constexpr (by == 0) {
+      op<"shift">::forward(backend, frame);
+    } else {
+      for (Index row = 0; row < frame.rows(); ++row) {
+        auto* place = memory.once + (frame.context.past + row) % by * cols;
+        std::copy_n(place, cols, frame.out() + row * cols);
+        std::copy_n(frame.template in<0>() + row * cols, cols, place);
+      }
+    }
+  }
+};
+
+template <>
+struct streamed<"cumulative_sum"> : by_row {
+  template <class F>
+  static constexpr bool possible = F::attributes.integers[0] == 0;  // from the first row on
+  template <class F>
+  static constexpr Remembered remembers{.once = F::out_shape.cols};
+
+  template <class Backend, class F>
+  static void forward(Backend, const F& frame, const Memory<typename F::Scalar>& memory) {
+    constexpr Index cols = F::out_shape.cols;
+    for (Index i = 0; i < frame.rows() * cols; ++i) {
+      frame.out()[i] = memory.once[i % cols] += frame.template in<0>()[i];
+    }
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/generate/streamed_attention.hpp
+
+/// \file simplx/generate/streamed_attention.hpp
+/// What causal attention remembers when tokens come one after the other (d = H d_k = H d_v):
+///
+/// | values                         | per token   | once   |                                                       |
+/// |--------------------------------|-------------|--------|-------------------------------------------------------|
+/// | V = x W_V, or any other        | k and v: 2d | -      |                                                       |
+/// | V = x, where K = x W_K (SAS)   | x: d        | -      | W_K is applied to the query: q (x W)^T = (q W^T) x^T  |
+/// | and with shaped attention      |             | d + H  | the running mean C V: O(1) for each token             |
+///
+/// SAS thus has neither keys nor a value cache beside its inputs, and their projection is not computed at all.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// Whether node `key` of a graph is x W with a parameter W, and x the node `value`.
+template <class G>
+constexpr bool projects(int key, int value) {
+  const Info& info = G::table.info[key];
+  return G::flat.label[key].op == Tag("matmul") && G::flat.label[key].attributes.integers[0] == 0 &&
+         info.arguments[0] == value && G::table.info[info.arguments[1]].kind == Kind::parameter;
+}
+
+template <Mixing mixing>
+struct streamed_attention : by_row {
+  using Op = attention_op<mixing>;
+  template <class F>
+  static constexpr AttentionSize size = Op::template size<F>;
+  template <class F>
+  static constexpr bool folds = projects<typename F::Graph>(F::template argument<1>, F::template argument<2>);
+
+  template <class F>
+  static constexpr bool possible = size<F>.mask == Mask::causal;
+  template <class F>
+  static constexpr Remembered remembers{
+      .per_token = F::out_shape.cols + (folds<F> ? 0 : F::template shape<1>.cols),
+      .once = mixing == Mixing::shaped ? F::out_shape.cols + size<F>.heads : 0};
+  template <class F>
+  static constexpr Index scratch(Index context) {
+    return attention_step_scratch<size<F>, typename F::Scalar>(context);
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame, const Memory<S>& memory) {
+    AttentionPast<S> past{memory.stores, memory.stores, memory.once};
+    if constexpr (folds<F>) {
+      constexpr int weight = F::Graph::table.info[F::template argument<1>].arguments[1];
+      past.projection = Address<typename F::Graph>::template value<weight>(frame.context);
+    } else {
+      past.values += F::template shape<1>.cols * memory.capacity;
+    }
+    attention_steps<size<F>, folds<F>>(frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(),
+                                       memory.scratch);
+  }
+};
+
+}  // namespace detail
+
+template <>
+struct streamed<"softmax_attention"> : detail::streamed_attention<Mixing::softmax> {};
+template <>
+struct streamed<"skip_init_attention"> : detail::streamed_attention<Mixing::skip_init> {};
+template <>
+struct streamed<"shaped_attention"> : detail::streamed_attention<Mixing::shaped> {};
+
+}  // namespace simplx
+
+// ---- simplx/generate/streamed_graph.hpp
+
+/// \file simplx/generate/streamed_graph.hpp
+/// A planned graph run on new tokens alone: the steps of core/execute.hpp, each op as streamed<op> has it, and where
+/// each finds what it remembers. Layers of a stack remember each for itself.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <class G>
+struct StreamedGraph {
+  template <int node, class S = float>
+  using FrameOf = Frame<G, node, S>;
+  template <int node>
+  using streamed_of = streamed<G::flat.label[node].op>;
+
+  /// Computed from weights: no tokens are involved, and the ordinary kernel runs.
+  static constexpr bool of_weights(int node) {
+    const Info& info = G::table.info[node];
+    bool fixed = info.shape.is_fixed();
+    for (int a = 0; a < info.argument_count; ++a) fixed &= G::table.info[info.arguments[a]].shape.is_fixed();
+    return fixed;
+  }
+
+  template <int node>
+  static constexpr bool streams() {
+    constexpr Info info = G::table.info[node];
+    if constexpr (!info.executes() || of_weights(node)) {
+      return true;
+    } else if constexpr (info.shape.axis != Axis::tokens) {
+      return false;
+    } else if constexpr (info.kind == Kind::reduction) {
+      return static_cast<Over>(G::flat.label[node].attributes.integers[0]) == Over::columns;
+    } else {
+      return info.kind == Kind::map || streamed_of<node>::template possible<FrameOf<node>>;
+    }
+  }
+  /// Reports what cannot be streamed, with its line.
+  template <int node>
+  static constexpr void check() {
+    if constexpr (!streams<node>()) {
+      constexpr Where where = G::flat.label[node].where;
+      constexpr detail::ShortPath path = detail::short_path(where.file);
+      [&]<std::size_t... i>(std::index_sequence<i...>) {
+        detail::at_line<"streamed", where.line, 0, where.line, detail::File<path.chars[i]...>>();
+      }(std::make_index_sequence<path.size>{});
+    }
+  }
+  /// An op that is neither elementwise nor of weights, and streams.
+  template <int node>
+  static constexpr bool op_streams() {
+    constexpr Info info = G::table.info[node];
+    return info.executes() && !info.looped() && !of_weights(node) && streams<node>();
+  }
+
+  struct Table {
+    Remembered behind[G::count + 1]{};  ///< what the nodes before each remember together
+    bool idle[G::count]{};              ///< keys whose projection is folded into the query
+    bool possible = true;
+
+    constexpr const Remembered& all() const { return behind[G::count]; }
+  };
+  static constexpr Table table = [] {
+    Table t;
+    int uses[G::count]{}, folded[G::count]{};
+    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+      check<i>();
+      t.possible &= streams<i>();
+      t.behind[i + 1] = t.behind[i];
+      for (int a = 0; a < G::table.info[i].argument_count; ++a) ++uses[G::table.info[i].arguments[a]];
+      if constexpr (op_streams<i>()) {
+        t.behind[i + 1] += streamed_of<i>::template remembers<FrameOf<i>>;
+        if constexpr (requires { streamed_of<i>::template folds<FrameOf<i>>; }) {
+          if (streamed_of<i>::template folds<FrameOf<i>>) ++folded[G::table.info[i].arguments[1]];
+        }
+      }
+    });
+    for (int i = 0; i < G::count; ++i) t.idle[i] = folded[i] > 0 && folded[i] == uses[i];
+    return t;
+  }();
+
+  /// Elements of Memory::scratch.
+  template <class S>
+  static constexpr Index scratch(Index context) {
+    Index most = 0;
+    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+      if constexpr (op_streams<i>()) {
+        most = std::max(most, streamed_of<i>::template scratch<FrameOf<i, S>>(context));
+      }
+    });
+    return most;
+  }
+
+  template <class Backend, class S>
+  __attribute__((noinline)) static void forward(const Context<S>& context, const Memory<S>& memory) {
+    detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
+      constexpr int node = G::fusion.order[s];
+      if constexpr (G::table.info[node].looped()) {
+        Backend::template map_forward<G, node>(context);
+      } else if constexpr (of_weights(node)) {
+        op_of<G, node>::forward(Backend{}, FrameOf<node, S>{context});
+      } else if constexpr (!table.idle[node]) {
+        streamed_of<node>::forward(Backend{}, FrameOf<node, S>{context}, memory.behind(table.behind[node]));
+      }
+    });
+  }
+};
+
+/// Layer after layer; each remembers for itself.
+template <>
+struct streamed<"stack"> : by_row {
+  template <class F>
+  using Layers = op<"stack">::Layers<F>;
+
+  /// What the layers before each of them remember.
+  template <class F>
+  struct Share {
+    Remembered behind[Layers<F>::layers + 1]{};
+    bool possible = true;
+  };
+  template <class F>
+  static constexpr Share<F> share = [] {
+    Share<F> s;
+    for (int layer = 0; layer < Layers<F>::layers; ++layer) {
+      Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        s.behind[layer + 1] = s.behind[layer];
+        s.behind[layer + 1] += StreamedGraph<Child>::table.all();
+        s.possible &= StreamedGraph<Child>::table.possible;
+      });
+    }
+    return s;
+  }();
+  template <class F>
+  static constexpr bool possible = share<F>.possible;
+  template <class F>
+  static constexpr Remembered remembers = share<F>.behind[Layers<F>::layers];
+  template <class F>
+  static constexpr Index scratch(Index context) {
+    Index most = 0;
+    for (int layer = 0; layer < Layers<F>::layers; ++layer) {
+      Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        most = std::max(most, StreamedGraph<Child>::template scratch<typename F::Scalar>(context));
+      });
+    }
+    return most;
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame, const Memory<S>& memory) {
+    constexpr const Columns& workspace = F::Graph::layout.forward_workspace[F::index];
+    for (int layer = 0; layer < Layers<F>::layers; ++layer) {
+      const Context<S> mine = op<"stack">::layer_context<F, S>(frame, layer, workspace);
+      Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        StreamedGraph<Child>::template forward<Cpu<S, path>>(mine, memory.behind(share<F>.behind[layer]));
+      });
+    }
+  }
+};
+
+/// A function with its user's own pull-back, if nothing in it has to be remembered.
+template <>
+struct streamed<"custom"> : by_row {
+  template <class F>
+  static constexpr bool possible = [] {
+    using Part = StreamedGraph<op<"custom">::Part<F, 0>>;
+    return Part::table.possible && Part::table.all().per_token == 0 && Part::table.all().once == 0;
+  }();
+};
+
+}  // namespace simplx
+
+// ---- simplx/generate/stream.hpp
+
+/// \file simplx/generate/stream.hpp
+/// Stream: a model evaluated token by token, from the expression it was trained with.
+///
+///     Stream<logits_of<tiny>> stream(net);
+///     stream.feed(prompt);                      // logits of the last token
+///     stream.feed({&token, 1});                 // of the next one; nothing before is evaluated again
+///
+/// New rows run through the ordinary kernels; ops that look at rows before them remember what they need
+/// (streamed.hpp). What cannot be streamed does not compile.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Bytes that a stream of a model remembers for a context of so many tokens.
+template <auto const& model, class S = float>
+constexpr Index cache_bytes(Index context) {
+  constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>>::table.all();
+  return (all.per_token * round_up(context, token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
+}
+
+template <auto const& model, class Backend = Cpu<float>>
+class Stream {
+ public:
+  using Net = Inference<model, Backend>;
+  using S = typename Backend::Scalar;
+  using G = typename Net::G;
+  using Run = StreamedGraph<G>;
+
+  /// Uses the weights of `net`, which must outlive it; several streams may. `chunk`: tokens evaluated at once at most.
+  ///
+  /// Errors  throws Error if the context is longer than the model's positions
+  /// Cost    cache_bytes<model, S>(context), and the workspace of a chunk; nothing is allocated afterwards
+  explicit Stream(Net& net, Index context = Net::longest_sequence(), Index chunk = 64)
+      : net_(net),
+        capacity_(checked(context)),
+        chunk_(std::min(std::max<Index>(chunk, 1), context)),
+        workspace_(Rows{.tokens = chunk_}),
+        remembered_(cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
+        scratch_(Run::template scratch<S>(context)) {}
+
+  /// Logits of the last of these tokens, (vocab), valid until the next call.
+  ///
+  /// Errors  throws Error if there is no token, one is out of range, or they do not fit the context; then nothing
+  ///         has changed
+  /// Cost    the products of these rows alone, and attention to all before them; no allocation
+  std::span<const S> feed(std::span<const std::int32_t> tokens) {
+    const auto count = static_cast<Index>(tokens.size());
+    if (count == 0) throw Error("there is no token to evaluate", "begin with at least one");
+    Net::check(tokens);
+    if (count > capacity_ - size_) {
+      throw Error("the context is full: " + std::to_string(size_) + " tokens and " + std::to_string(count) +
+                      " more, of " + std::to_string(capacity_),
+                  "reset() the stream and feed it the last tokens again");
+    }
+    for (Index begin = 0; begin < count; begin += chunk_) {
+      const Index rows = std::min(chunk_, count - begin);
+      evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)));
+    }
+    return logits_.last(static_cast<std::size_t>(Net::vocab()));
+  }
+
+  /// Logits of the tokens that were evaluated last, of a feed at most the last `chunk`: (tokens, vocab).
+  std::span<const S> logits() const { return logits_; }
+
+  /// Forgets all tokens.
+  void reset() {
+    std::ranges::fill(remembered_, S(0));  // the end of a block is read before it is written
+    size_ = 0;
+  }
+
+  Index size() const { return size_; }
+  Index capacity() const { return capacity_; }
+  /// What the stream remembers, for tests that poison it.
+  std::span<S> memory() { return remembered_.span(); }
+
+ private:
+  static Index checked(Index context) {
+    if (context >= 1 && context <= Net::longest_sequence()) return context;
+    throw Error("a context of " + std::to_string(context) + " tokens, but the model's positions end at " +
+                    std::to_string(Net::longest_sequence()),
+                "choose one from 1 to that");
+  }
+
+  void evaluate(std::span<const std::int32_t> tokens) {
+    const auto rows = static_cast<Index>(tokens.size());
+    offsets_[1] = rows;
+    Context<S> context = net_.give_weights(workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows));
+    context.past = size_;
+    context.inputs[0] = tokens.data();
+    const Index capacity = round_up(capacity_, token_block<S>);
+    S* once = remembered_.data() + Run::table.all().per_token * capacity;
+    Run::template forward<Backend>(context, Memory<S>{remembered_.data(), once, capacity, scratch_.data()});
+    size_ += rows;
+    logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};
+  }
+
+  Net& net_;
+  Index capacity_, chunk_, size_ = 0;
+  Workspace<G, Backend> workspace_;
+  Buffer<S> remembered_, scratch_;
+  Index offsets_[2] = {0, 0};
+  std::span<const S> logits_;
+};
+
+}  // namespace simplx
+
+// ---- simplx/generate/utf8.hpp
+
+/// \file simplx/generate/utf8.hpp
+/// Bytes of a model as text that a terminal can be given: well-formed UTF-8 (RFC 3629) passes, whole characters at a
+/// time; what is none, and control characters but tab and newline, becomes U+FFFD.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Takes bytes one by one; a character comes out with its last byte.
+class Utf8 {
+ public:
+  /// What can be shown now: often nothing, or one character; two where a byte ends another's hopes.
+  std::string put(std::uint8_t byte) {
+    std::string shown;
+    if (missing_ > 0 && (byte < low_ || byte > high_)) shown = end();
+    if (missing_ > 0) {
+      character_ += static_cast<char>(byte);
+      low_ = 0x80, high_ = 0xBF;
+      if (--missing_ == 0) {
+        const bool control = character_.size() == 2 && character_[0] == '\xC2' && byte < 0xA0;
+        shown += control ? replacement : character_;
+        character_.clear();
+      }
+      return shown;
+    }
+    if (byte < 0x80) {
+      const bool control = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F;
+      return shown + (control ? std::string(replacement) : std::string(1, static_cast<char>(byte)));
+    }
+    if (byte < 0xC2 || byte > 0xF4) return shown + replacement;
+    missing_ = byte < 0xE0 ? 1 : byte < 0xF0 ? 2 : 3;
+    low_ = byte == 0xE0 ? 0xA0 : byte == 0xF0 ? 0x90 : 0x80;   // no overlong forms
+    high_ = byte == 0xED ? 0x9F : byte == 0xF4 ? 0x8F : 0xBF;  // no surrogates, nothing above U+10FFFF
+    character_ = static_cast<char>(byte);
+    return shown;
+  }
+  /// What is left of a character that did not come to its end.
+  std::string end() {
+    const bool broken = missing_ > 0;
+    missing_ = 0;
+    character_.clear();
+    return broken ? replacement : "";
+  }
+
+ private:
+  static constexpr const char* replacement = "\xEF\xBF\xBD";
+  int missing_ = 0;
+  std::uint8_t low_ = 0x80, high_ = 0xBF;  ///< what the next byte may be
+  std::string character_;
+};
+
+}  // namespace simplx
+
+// ---- simplx/ops/cross_entropy.hpp
+
+/// \file simplx/ops/cross_entropy.hpp
+/// Cross-entropy of each row: loss = log sum exp(logits) - logits[label], in nats. A label of -100 carries no loss.
+///
+///     dlogits = (softmax(logits) - onehot(label)) * dloss
+///
+/// With label smoothing s the target is (1 - s) onehot(label) + s / classes: the loss gains s (logits[label] - mean
+/// logits).
+///
+/// The loss of each row is a result of its own; who trains divides by the labelled rows of the whole batch.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The label that carries no loss.
+inline constexpr std::int32_t ignored_label = -100;
+
+template <>
+struct op<"cross_entropy"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b100;
+  static constexpr int index_operand = 1;
+  static constexpr std::int32_t index_of_nothing = ignored_label;
+  template <class S>
+  static Index index_bound(const Context<S>&, const Shape& logits) {
+    return logits.cols;
+  }
+  static constexpr bool reads(int, int operand) { return operand == 0; }
+  static constexpr Checked shape(const Attributes&, Shape logits, Shape labels, Shape smoothing = fixed_shape(1, 1)) {
+    if (!(smoothing == fixed_shape(1, 1))) return {"one number", smoothing.columns(), 1};
+    if (logits.axis != labels.axis) {
+      return {"labels", static_cast<Index>(labels.axis), static_cast<Index>(logits.axis)};
+    }
+    return rows_of(logits.axis, 1);
+  }
+  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // log sum exp
+  template <class F>
+  static constexpr bool smooths = F::info.argument_count == 3;
+  template <class F>
+  static auto smoothing(const F& frame) {
+    if constexpr (smooths<F>) {
+      return *frame.template in<2>();
+    } else {
+      return typename F::Scalar(0);
+    }
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index classes = F::template shape<0>.cols;
+    const S* logits = frame.template in<0>();
+    const std::int32_t* labels = frame.template indices<1>();
+    S *loss = frame.out(), *saved = frame.saved();
+    for (Index row = 0; row < frame.rows(); ++row, logits += classes) {
+      S highest = logits[0];
+      if constexpr (path == Path::reference) {
+        const ConstMatrixMap<S> z(logits, 1, classes);
+        highest = z.maxCoeff();
+        saved[row] = highest + log(S((z.array() - highest).exp().sum()));
+      } else {
+        saved[row] = detail::log_sum_exp_of<classes>(logits);
+      }
+      loss[row] = labels[row] == ignored_label ? S(0) : saved[row] - logits[labels[row]];
+      if constexpr (smooths<F>) {
+        if (labels[row] == ignored_label) continue;
+        loss[row] += smoothing(frame) * (logits[labels[row]] - ConstMatrixMap<S>(logits, 1, classes).mean());
+      }
+    }
+  }
+
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index classes = F::template shape<0>.cols;
+    constexpr Write mode = F::template write<0>;
+    const S *logits = frame.template in<0>(), *dloss = frame.out_grad(), *saved = frame.saved();
+    const std::int32_t* labels = frame.template indices<1>();
+    S* dlogits = frame.template grad<0>();
+    const S uniform = smoothing(frame) / S(classes);
+    for (Index row = 0; row < frame.rows(); ++row, logits += classes, dlogits += classes) {
+      const bool labelled = labels[row] != ignored_label;
+      const S scale = labelled ? dloss[row] : S(0);
+      if (!labelled && mode == Write::accumulate) continue;
+      detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const V likelihood = exp(V(load<V>(logits + c) - splat<V>(saved[row])));
+        detail::put<mode>(dlogits + c, V((likelihood - splat<V>(uniform)) * splat<V>(scale)));
+      });
+      if (labelled) dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
+    }
+  }
+};
+
+namespace detail {
+constexpr Expr with_labels(Expr loss, At labels) {
+  if (loss.node->kind != Kind::error && labels.node->kind != Kind::indices) broken(loss.node, "labels", 0, 1);
+  return loss;
+}
+}  // namespace detail
+
+/// Loss of each row in nats; 0 where the label is -100.
+///
+/// Shapes  logits (rows, classes); labels (rows), whole numbers; smoothing (1, 1), not trained -> (rows, 1)
+/// Errors  does not compile unless the second operand is indices(...) along the rows of the logits
+/// Cost    keeps the logits and one number for each row
+constexpr Expr cross_entropy(At logits, At labels) {
+  return detail::with_labels(apply<"cross_entropy">({}, logits, labels), labels);
+}
+constexpr Expr cross_entropy(At logits, At labels, At smoothing) {
+  return detail::with_labels(apply<"cross_entropy">({}, logits, labels, smoothing), labels);
+}
+
+}  // namespace simplx
+
+// ---- simplx/models/decoder.hpp
+
+/// \file simplx/models/decoder.hpp
+/// The decoder-only language model around any block:
+///
+///     x = E[token] + P[position];   x = block(x), L times;   logits = Norm(x) E^T
+///
+/// Embedding and head are tied, the final norm is RMSNorm. Positions are sinusoids, without parameters, as in the
+/// text of [He & Hofmann 2024, App. D.1], or learned, as in its code: beside embeddings of deviation 0.02 a
+/// sinusoid of size one drowns the tokens at first, and small models learn more slowly with it. With ALiBi, which
+/// belongs to the attention of the block, there are none.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+enum class Positions : signed char { sinusoidal, learned, none };
+
+/// The sizes of a decoder, without its blocks.
+struct DecoderSizes {
+  Index vocab = 256, width = 128;
+  int layers = 6;
+  Index context = 128;  ///< tokens of the longest sequence
+  Positions positions = Positions::sinusoidal;
+  bool observed = false;  ///< the input of block i is probed as "blocks.i.input"
+};
+
+/// A block whose input, and the gradient that arrives there, stay readable.
+template <class Block>
+struct ObservedBlock {
+  Block block;
+
+  constexpr Expr operator()(Expr x) const requires requires { block(x); } { return block(probe("input", x)); }
+  constexpr Expr operator()(int layer, Expr x) const requires requires { block(layer, x); } {
+    return block(layer, probe("input", x));
+  }
+};
+
+/// Logits of a decoder whose block is any module of the user.
+///
+/// Shapes  inputs "tokens" -> (tokens, vocab)
+template <class Block>
+constexpr Expr decoder_logits(const DecoderSizes& sizes, const Block& block) {
+  auto table = weight("embedding.weight", sizes.vocab, sizes.width);
+  auto x = embedding(table, indices("tokens", Axis::tokens));
+  if (sizes.positions == Positions::sinusoidal) {
+    x = x + positions(fixed("position.table", sizes.context, sizes.width, sinusoid));
+  } else if (sizes.positions == Positions::learned) {
+    x = x + positions(weight("position.weight", sizes.context, sizes.width));
+  }
+  x = sizes.observed ? stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x)
+                     : stack("blocks", sizes.layers, block, x);
+  x = named("final_norm", RmsNorm{})(x);
+  return x * transpose(table);
+}
+
+/// Loss of each token of a decoder with any block; inputs "tokens" and "labels".
+template <class BlockType>
+struct DecoderOf {
+  BlockType block;
+  Index vocab = 256, width = 128;
+  int layers = 6;
+  Index context = 128;
+  Positions positions = Positions::sinusoidal;
+  bool observed = false;  ///< as in DecoderSizes
+
+  constexpr Expr logits() const { return decoder_logits({vocab, width, layers, context, positions, observed}, block); }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+};
+
+/// The same with a block from its token.
+struct Decoder {
+  BlockConfig block;
+  Index vocab = 256, width = 128;
+  int heads = 4;
+  Index hidden = 0;  ///< width of the MLP; four times `width` unless given
+  int layers = 6;
+  Index context = 128;
+  Positions positions = Positions::sinusoidal;  ///< none if the block has ALiBi
+  bool observed = false;  ///< as in DecoderSizes
+
+  constexpr Expr logits() const {
+    const Positions place = block.alibi ? Positions::none : positions;
+    return decoder_logits({vocab, width, layers, context, place, observed}, ConfiguredBlock{block, heads, hidden});
+  }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+};
+
+/// The model that ends with the logits of another; its parameters lie where those of the other lie.
+template <auto const& model>
+struct LogitsOf {
+  constexpr Expr operator()() const { return model.logits(); }
+};
+template <auto const& model>
+inline constexpr LogitsOf<model> logits_of{};
+
+}  // namespace simplx
+
+// ---- simplx/ops/grad.hpp
+
+/// \file simplx/ops/grad.hpp
+/// grad(y, x): a derivative as an expression of the model, made by a walk from y back to x while the compiler
+/// evaluates the model. What it returns is differentiated, fused and planned like everything else:
+///
+///     auto u = network(x);                                   // (rows, 1)
+///     auto residual = grad(grad(u, x), x) + sin(u);          // a differential equation as a loss
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("grad", (possible<left, right>),
+            "grad(y, x) meets an op whose pull-back is no expression (left number: the line that made it): attention, "
+            "stacks, lookups, cross-entropy, dropout, rotary positions, rows of sequences, batched products and maxima "
+            "are differentiated by the reverse sweep only")
+
+namespace detail {
+
+/// The adjoint of an operand that an elementwise op spread: summed over the rows or columns along which it did.
+constexpr Term gathered(const Term& adjoint, const Node* node, const Shape& to) {
+  const Shape& from = node->shape;
+  if (node->kind != Kind::map || from == to) return adjoint;
+  const bool over_columns = to.cols == 1 && from.cols > 1;
+  const bool over_rows = to.is_fixed() && to.rows == 1 && !(from.is_fixed() && from.rows == 1);
+  const Over over = !over_columns ? Over::rows : over_rows ? Over::all : Over::columns;
+  return adjoint.is(0) ? adjoint : Term(sum(whole(adjoint, node), over));
+}
+
+}  // namespace detail
+
+/// The derivative of the sum of y's elements with respect to x, which may be any expression that y uses.
+///
+/// Shapes  as x; zero where y does not depend on x
+/// Errors  does not compile if an op between them has no pull-back as an expression: rule "grad"
+/// Cost    evaluated as written; nodes of a constant evaluation: about three for each node between x and y
+constexpr Expr grad(Expr y, Expr x) {
+  if (y.node->kind == Kind::error) return y;
+  int count = 0;
+  detail::postorder(y.node, [&](Node* node) { node->index = count++; });
+  Node** nodes = new Node*[static_cast<std::size_t>(count)];
+  bool* depends = new bool[static_cast<std::size_t>(count)]{};
+  Term* adjoint = new Term[static_cast<std::size_t>(count)]{};
+  int target = x.node->index;  // unvisited if y does not use x
+  detail::clear_marks(y.node);
+  count = 0;
+  detail::postorder(y.node, [&](Node* node) {
+    nodes[count] = node;
+    node->index = count++;
+    depends[node->index] = node == x.node;
+    for (int i = 0; i < node->argument_count && !node->stops; ++i) {
+      depends[node->index] |= depends[node->arguments[i]->index];
+    }
+  });
+  int(*arguments)[max_arguments] = new int[static_cast<std::size_t>(count)][max_arguments];
+  for (int n = 0; n < count; ++n) {
+    for (int i = 0; i < nodes[n]->argument_count; ++i) arguments[n][i] = nodes[n]->arguments[i]->index;
+  }
+  detail::clear_marks(y.node);
+
+  const Node* obstacle = nullptr;
+  adjoint[count - 1] = 1;
+  for (int n = count - 1; n > target && target >= 0 && !obstacle; --n) {
+    if (!depends[n] || adjoint[n].is(0)) continue;
+    const Node* node = nodes[n];
+    if (!node->derive) obstacle = node;
+    for (int i = 0; i < node->argument_count && !obstacle; ++i) {
+      const int argument = arguments[n][i];
+      if (!depends[argument]) continue;
+      const Term part = node->derive(node, i, adjoint[n]);
+      adjoint[argument] = adjoint[argument] + detail::gathered(part, node, nodes[argument]->shape);
+    }
+  }
+  const Term result = target >= 0 ? adjoint[target] : Term(0);
+  delete[] nodes;
+  delete[] depends;
+  delete[] adjoint;
+  delete[] arguments;
+  if (target < 0) {  // nothing connects y and x: a node that is never read lets both be freed together
+    Node* hub = detail::new_node();
+    detail::use(hub, y.node), detail::use(hub, x.node);
+  }
+  if (obstacle) return refuse("grad", At(x, obstacle->where.file, obstacle->where.line), obstacle->where.line);
+  return result.node && result.node->shape == x.shape() ? Expr{result.node} : spread(result.operand(), x);
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/recompute.hpp
+
+/// \file simplx/ops/recompute.hpp
+/// Memory for time: a module of which nothing is kept, because backward evaluates it again.
+///
+///     x = stack("blocks", 48, recompute(Block{...}), x);       // keeps what goes from block to block, nothing else
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A module that is evaluated twice; names, values and gradients are those of the module.
+template <class Module>
+struct Recomputed {
+  Module module;
+
+  constexpr Expr operator()(At x) const {
+    return detail::stack_of("", {.integers = {1, 1}}, module, x);
+  }
+  constexpr Expr operator()(int layer, At x) const
+    requires requires(const Module& block, Expr y) { block(layer, y); }
+  {
+    const auto at_layer = [block = module, layer](Expr y) { return block(layer, y); };
+    return detail::stack_of("", {.integers = {1, 1}}, at_layer, x);
+  }
+};
+
+/// Shapes  the module returns the shape it is given
+/// Errors  as stack; does not compile if the module contains a probe: rule "probe in recompute"
+/// Cost    its forward once more; keeps x and nothing of what the module computes
+template <class Module>
+constexpr Recomputed<Module> recompute(const Module& module) {
+  return {module};
+}
 
 }  // namespace simplx
 
@@ -11123,6 +12249,15 @@ class WeightAverage {
   std::span<const S> values() const { return values_.span(); }
   long updates() const { return updates_; }
 
+  /// Goes on from values() and updates() of an average that was written down.
+  ///
+  /// Errors  throws Error if the number of values differs, or the average is in place
+  void restore(std::span<const S> values, long updates) {
+    check(values.size());
+    std::ranges::copy(values, values_.begin());
+    updates_ = updates;
+  }
+
  private:
   void check(std::size_t size) const {
     if (size != static_cast<std::size_t>(values_.size())) {
@@ -11208,6 +12343,54 @@ inline TokenBatch unlabelled(std::span<const std::int32_t> tokens) {
 
 }  // namespace simplx
 
+// ---- simplx/train/token_view.hpp
+
+/// \file simplx/train/token_view.hpp
+/// TokenView: tokens of one, two or four bytes each, in memory or in a mapped file, read where they lie.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The tokens belong to somebody else and need no alignment.
+class TokenView {
+ public:
+  TokenView() = default;
+  template <class T>
+    requires(std::unsigned_integral<std::remove_const_t<T>> && sizeof(T) <= 4)
+  explicit TokenView(std::span<T> tokens) : TokenView(std::as_bytes(tokens), sizeof(T)) {}
+  /// Little-endian numbers of so many bytes: 1, 2 or 4.
+  TokenView(std::span<const std::byte> bytes, int bytes_each)
+      : bytes_(bytes.data()), size_(static_cast<Index>(bytes.size()) / bytes_each), bytes_each_(bytes_each) {}
+
+  Index size() const { return size_; }
+
+  /// Tokens [begin, end) of these.
+  TokenView part(Index begin, Index end) const {
+    return {std::span(bytes_ + begin * bytes_each_, static_cast<std::size_t>((end - begin) * bytes_each_)),
+            bytes_each_};
+  }
+
+  /// Token i; one of four bytes that is no int32 is negative, which no model takes.
+  std::int32_t operator[](Index i) const {
+    if (bytes_each_ == 1) return static_cast<std::uint8_t>(bytes_[i]);
+    if (bytes_each_ == 2) return at<std::uint16_t>(i);
+    return at<std::int32_t>(i);
+  }
+
+ private:
+  template <class T>
+  T at(Index i) const {
+    T token;
+    std::memcpy(&token, bytes_ + i * static_cast<Index>(sizeof(T)), sizeof(T));
+    return token;
+  }
+
+  const std::byte* bytes_ = nullptr;
+  Index size_ = 0;
+  int bytes_each_ = 1;
+};
+
+}  // namespace simplx
+
 // ---- simplx/train/text.hpp
 
 /// \file simplx/train/text.hpp
@@ -11219,7 +12402,7 @@ inline TokenBatch unlabelled(std::span<const std::int32_t> tokens) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A part of the corpus: bytes [begin, end).
+/// A part of the corpus: tokens [begin, end).
 struct Document {
   std::string path;  ///< relative to the directory it was found in
   Index begin = 0, end = 0;
@@ -11231,6 +12414,7 @@ struct Corpus {
   std::vector<Document> training, validation;
   Index skipped = 0;  ///< files of directories that are not text
 
+  TokenView tokens() const { return TokenView(std::span(bytes)); }
   static Index size_of(const std::vector<Document>& documents) {
     Index total = 0;
     for (const Document& document : documents) total += document.end - document.begin;
@@ -11239,7 +12423,7 @@ struct Corpus {
 };
 
 struct TextOptions {
-  std::vector<std::string> extensions;  ///< of the files taken from directories, e.g. ".py"; empty: all text
+  std::vector<std::string> extensions = {};  ///< of the files taken from directories, e.g. ".py"; empty: all text
   int held_out_one_in = 10;             ///< documents: one in so many is held out
 };
 
@@ -11308,6 +12492,16 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
   return files;
 }
 
+/// The last tokens of each document are held out, one in so many.
+inline void hold_out_tails(const std::vector<Document>& documents, int one_in, std::vector<Document>& training,
+                           std::vector<Document>& validation) {
+  for (const Document& document : documents) {
+    const Index cut = document.end - (document.end - document.begin) / one_in;
+    training.push_back({document.path, document.begin, cut});
+    validation.push_back({document.path, cut, document.end});
+  }
+}
+
 }  // namespace detail
 
 /// Reads files and directories. Files of a directory that are not text are skipped and counted.
@@ -11340,13 +12534,9 @@ inline Corpus read_text(std::span<const std::filesystem::path> paths, const Text
   for (Document& document : documents) {
     (held_out(document.path, options.held_out_one_in) ? corpus.validation : corpus.training).push_back(document);
   }
-  if (corpus.training.empty() || corpus.validation.empty()) {  // few documents: hold the last tenth of each out
+  if (corpus.training.empty() || corpus.validation.empty()) {  // few documents
     corpus.training.clear(), corpus.validation.clear();
-    for (const Document& document : documents) {
-      const Index cut = document.end - (document.end - document.begin) / options.held_out_one_in;
-      corpus.training.push_back({document.path, document.begin, cut});
-      corpus.validation.push_back({document.path, cut, document.end});
-    }
+    detail::hold_out_tails(documents, options.held_out_one_in, corpus.training, corpus.validation);
   }
   return corpus;
 }
@@ -11358,9 +12548,9 @@ inline Corpus read_text(std::span<const std::filesystem::path> paths, const Text
 /// \file simplx/train/batches.hpp
 /// Batches of windows of a corpus, in an order that a seed determines.
 ///
-/// Documents are cut into windows of context + 1 bytes that do not overlap but for the byte that is both the
+/// Documents are cut into windows of context + 1 tokens that do not overlap but for the token that is both the
 /// last label of one and the first token of the next; partial tails are dropped [He & Hofmann's data loader].
-/// Each epoch visits all windows in an order of its own.
+/// Each epoch visits all windows in an order of its own. The tokens stay where they are: text in memory, or a file.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -11373,25 +12563,43 @@ inline TokenBatch make_batch(Index sequences, Index context) {
   return batch;
 }
 
+/// Where in the data a run is: integers that a checkpoint keeps.
+struct BatchesState {
+  std::uint64_t epoch = 0, window = 0;               ///< the next window, counted in the order of its epoch
+  std::uint64_t windows = 0, context = 0, seed = 0;  ///< what gives the order; another run's order is another one
+
+  bool operator==(const BatchesState&) const = default;
+};
+
 class Batches {
  public:
-  /// Windows of these documents; the corpus must outlive this object.
+  /// Windows of these documents; what holds the tokens must outlive this object.
   ///
-  /// Errors  throws Error if no document is longer than the context
-  Batches(const Corpus& corpus, const std::vector<Document>& documents, Index context, Index sequences,
-          std::uint64_t seed)
-      : corpus_(&corpus), context_(context), sequences_(sequences), seed_(seed) {
+  /// Errors  throws Error if no document is longer than the context, or there are more than 2^32 windows
+  /// Cost    four bytes for each window, whatever its context
+  Batches(TokenView tokens, const std::vector<Document>& documents, Index context, Index sequences, std::uint64_t seed)
+      : tokens_(tokens), context_(context), sequences_(sequences), seed_(seed) {
     for (const Document& document : documents) {
-      for (Index at = document.begin; at + context + 1 <= document.end; at += context) windows_.push_back(at);
+      const Index inside = (document.end - document.begin - 1) / context;
+      if (inside < 1) continue;
+      documents_.push_back({windows_, document.begin});
+      windows_ += inside;
     }
-    if (windows_.empty()) {
-      throw Error("the text is too short: no document has " + std::to_string(context + 1) + " bytes",
+    if (windows_ == 0) {
+      throw Error("the text is too short: no document has " + std::to_string(context + 1) + " tokens",
                   "give more text, or a shorter context");
     }
-    order_.resize(windows_.size());
+    if (windows_ > Index{1} << 32) {
+      throw Error("the text is too long: " + std::to_string(windows_) + " windows",
+                  "choose a longer context, or a part of the text");
+    }
+    order_.resize(static_cast<std::size_t>(windows_));
   }
+  Batches(const Corpus& corpus, const std::vector<Document>& documents, Index context, Index sequences,
+          std::uint64_t seed)
+      : Batches(corpus.tokens(), documents, context, sequences, seed) {}
 
-  Index windows() const { return static_cast<Index>(windows_.size()); }
+  Index windows() const { return windows_; }
 
   /// Fills `batch` (made by make_batch) with the next sequences of the shuffled epochs; allocates nothing.
   void next(TokenBatch& batch) {
@@ -11399,21 +12607,47 @@ class Batches {
     for (Index s = 0; s < sequences_; ++s, ++position_) {
       const Index epoch = position_ / windows(), place = position_ % windows();
       if (epoch != shuffled_epoch_) shuffle(epoch);
-      append(windows_[order_[static_cast<std::size_t>(place)]], batch);
+      append(order_[static_cast<std::size_t>(place)], batch);
     }
   }
 
   /// Fills `batch` with windows [first, first + sequences) in the order of the text, fewer at the end.
   void at(Index first, TokenBatch& batch) const {
     clear(batch);
-    for (Index w = first; w < std::min(first + sequences_, windows()); ++w) {
-      append(windows_[static_cast<std::size_t>(w)], batch);
-    }
+    for (Index w = first; w < std::min(first + sequences_, windows()); ++w) append(w, batch);
   }
 
   /// Sequences that `next` has handed out; seek continues there.
   Index position() const { return position_; }
   void seek(Index position) { position_ = position; }
+
+  /// Where `next` goes on; the number of sequences in a batch is no part of it.
+  BatchesState state() const {
+    const auto count = [](Index number) { return static_cast<std::uint64_t>(number); };
+    return {count(position_ / windows()), count(position_ % windows()), count(windows()), count(context_), seed_};
+  }
+  /// Goes on where another object stood: the next batches are the ones that it would have handed out.
+  ///
+  /// Errors  throws Error if the state is of other data, another context or another seed; then nothing has changed
+  void restore(const BatchesState& state) {
+    const auto same = [](const char* what, std::uint64_t saved, std::uint64_t here) {
+      if (saved == here) return;
+      throw Error("the position in the data was saved with " + std::string(what) + " " + std::to_string(saved) +
+                      ", here it is " + std::to_string(here),
+                  "resume with the data, the context and the seed that the run began with");
+    };
+    const BatchesState here = this->state();
+    same("number of windows", state.windows, here.windows);
+    same("context", state.context, here.context);
+    same("seed", state.seed, here.seed);
+    const auto last = static_cast<std::uint64_t>(std::numeric_limits<Index>::max()) / here.windows - 1;
+    if (state.window >= here.windows || state.epoch > last) {
+      throw Error("window " + std::to_string(state.window) + " of epoch " + std::to_string(state.epoch) +
+                      " is no position in " + std::to_string(here.windows) + " windows",
+                  "was the checkpoint changed by hand?");
+    }
+    position_ = static_cast<Index>(state.epoch * here.windows + state.window);
+  }
 
  private:
   static void clear(TokenBatch& batch) {
@@ -11421,10 +12655,14 @@ class Batches {
     batch.labels.clear();
     batch.offsets.assign(1, 0);
   }
-  void append(Index at, TokenBatch& batch) const {
+  void append(Index window, TokenBatch& batch) const {
+    const auto behind = std::upper_bound(documents_.begin(), documents_.end(), window,
+                                         [](Index w, const Windows& document) { return w < document.first; });
+    const Windows& document = *std::prev(behind);
+    const Index at = document.begin + (window - document.first) * context_;
     for (Index i = 0; i < context_; ++i) {
-      batch.tokens.push_back(corpus_->bytes[static_cast<std::size_t>(at + i)]);
-      batch.labels.push_back(corpus_->bytes[static_cast<std::size_t>(at + i + 1)]);
+      batch.tokens.push_back(tokens_[at + i]);
+      batch.labels.push_back(tokens_[at + i + 1]);
     }
     batch.offsets.push_back(static_cast<Index>(batch.tokens.size()));
   }
@@ -11436,10 +12674,15 @@ class Batches {
     shuffled_epoch_ = epoch;
   }
 
-  const Corpus* corpus_;
-  Index context_, sequences_;
+  /// The windows of a document: the number of its first, and the token where that begins.
+  struct Windows {
+    Index first, begin;
+  };
+
+  TokenView tokens_;
+  Index context_, sequences_, windows_ = 0;
   std::uint64_t seed_;
-  std::vector<Index> windows_;
+  std::vector<Windows> documents_;  ///< those with windows
   std::vector<std::uint32_t> order_;
   Index position_ = 0, shuffled_epoch_ = -1;
 };
@@ -11640,155 +12883,6 @@ inline double clip_factor(double norm, double limit) {
 
 }  // namespace simplx
 
-// ---- simplx/train/glob.hpp
-
-/// \file simplx/train/glob.hpp
-/// Patterns of names: '*' stands for any text, dots included; every other character for itself.
-///
-/// Matching is an edit distance of zero, so that a pattern that matches nothing can name what it nearly matches.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// How many characters must be added, removed or replaced until the text matches the pattern [Levenshtein].
-///
-/// Cost    pattern x text steps, one row of memory
-inline Index glob_distance(std::string_view pattern, std::string_view text) {
-  std::vector<Index> row(text.size() + 1);  // row[j]: of the pattern so far to the first j characters of the text
-  std::iota(row.begin(), row.end(), Index(0));
-  for (const char c : pattern) {
-    Index diagonal = row[0];
-    row[0] += c != '*';
-    for (std::size_t j = 1; j <= text.size(); ++j) {
-      const Index above = row[j];
-      row[j] = c == '*' ? std::min(above, row[j - 1])
-                        : std::min({above + 1, row[j - 1] + 1, diagonal + (c != text[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
-
-inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
-
-/// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
-inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names, std::size_t count) {
-  struct Candidate {
-    Index distance;
-    std::string name, letters;
-  };
-  std::vector<Candidate> candidates;
-  for (const std::string& name : names) {
-    std::string letters = name;
-    std::erase_if(letters, [](char c) { return c >= '0' && c <= '9'; });
-    const auto alike = [&](const Candidate& other) { return other.letters == letters; };
-    if (std::none_of(candidates.begin(), candidates.end(), alike)) {
-      candidates.push_back({glob_distance(pattern, name), name, letters});
-    }
-  }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
-  std::string text;
-  for (std::size_t i = 0; i < std::min(count, candidates.size()); ++i) text += (i ? ", " : "") + candidates[i].name;
-  return text;
-}
-
-}  // namespace simplx
-
-// ---- simplx/train/groups.hpp
-
-/// \file simplx/train/groups.hpp
-/// Groups of parameters, by their names in checkpoints, that are trained with numbers of their own:
-///
-///     {{.name = "*", .weight_decay = 0.01},                                        // gains and biases decay too
-///      {.name = "blocks.*.value.delta", .learning_rate_factor = 0.1, .epsilon = 1e-7},
-///      {.name = "embedding.*", .learning_rate_factor = 0}}                         // frozen
-///
-/// Neighbouring tensors of equal settings are one run of the flat buffers, so that an update is still one pass.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// What the tensors that match a pattern have instead of the optimiser's numbers; what is not given stays. Later
-/// groups win, field by field; an optimiser ignores what it has no use for.
-struct ParameterGroup {
-  std::string name = "*";                            ///< '*' stands for any text
-  std::optional<double> learning_rate_factor = {};   ///< times the optimiser's rate; 0 freezes
-  std::optional<double> weight_decay = {};           ///< also of tensors that would not decay
-  std::optional<double> epsilon = {};                ///< of AdamW
-  std::optional<double> momentum = {};               ///< of Sgd
-};
-
-/// Elements [begin, end) of the flat buffers, padding included.
-struct SettingsRun {
-  Index begin, end;
-  ParameterSettings settings;
-};
-
-namespace detail {
-
-inline void check_group(const ParameterGroup& group, const std::vector<TensorInfo>& tensors) {
-  const auto check = [&](const char* field, const std::optional<double>& value) {
-    if (!value || (*value >= 0 && std::isfinite(*value))) return;
-    throw Error(std::string(field) + " of the parameter group '" + group.name + "' is " + std::to_string(*value),
-                "it must be a number from 0");
-  };
-  check("learning_rate_factor", group.learning_rate_factor);
-  check("weight_decay", group.weight_decay);
-  check("epsilon", group.epsilon);
-  check("momentum", group.momentum);
-  std::vector<std::string> names;
-  for (const TensorInfo& tensor : tensors) {
-    if (matches_glob(group.name, tensor.name)) return;
-    names.push_back(tensor.name);
-  }
-  throw Error("no parameter matches the group '" + group.name + "'",
-              "the nearest names are " + nearest_names(group.name, names, 3));
-}
-
-inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector<ParameterGroup>& groups) {
-  ParameterSettings settings{.decays = tensor.decays};
-  for (const ParameterGroup& group : groups) {
-    if (!matches_glob(group.name, tensor.name)) continue;
-    settings.learning_rate_factor = group.learning_rate_factor.value_or(settings.learning_rate_factor);
-    if (group.weight_decay) settings.weight_decay = group.weight_decay;
-    if (group.epsilon) settings.epsilon = group.epsilon;
-    if (group.momentum) settings.momentum = group.momentum;
-  }
-  if (tensor.frozen) settings.learning_rate_factor = 0;  // by the model: no group thaws it
-  return settings;
-}
-
-}  // namespace detail
-
-/// The runs of equal settings that cover the buffers of these tensors, in order.
-///
-/// Errors  throws Error for a pattern that matches nothing, with the nearest names, and for negative numbers
-inline std::vector<SettingsRun> settings_runs(const std::vector<TensorInfo>& tensors,
-                                              const std::vector<ParameterGroup>& groups) {
-  for (const ParameterGroup& group : groups) detail::check_group(group, tensors);
-  std::vector<SettingsRun> runs;
-  for (const TensorInfo& tensor : tensors) {
-    const ParameterSettings settings = detail::settings_of(tensor, groups);
-    const Index end = tensor.offset + round_up(tensor.size(), alignment);
-    if (!runs.empty() && runs.back().settings == settings) {
-      runs.back().end = end;
-    } else {
-      runs.push_back({tensor.offset, end, settings});
-    }
-  }
-  return runs;
-}
-
-/// Calls f(from, to, settings) for each part of [begin, end) that has settings of its own.
-template <class F>
-void each_run(const std::vector<SettingsRun>& runs, Index begin, Index end, const F& f) {
-  auto run = std::partition_point(runs.begin(), runs.end(), [&](const SettingsRun& r) { return r.end <= begin; });
-  for (; run != runs.end() && run->begin < end; ++run) {
-    f(std::max(begin, run->begin), std::min(end, run->end), run->settings);
-  }
-}
-
-}  // namespace simplx
-
 // ---- simplx/train/sgd.hpp
 
 /// \file simplx/train/sgd.hpp
@@ -11888,22 +12982,163 @@ class GradientSlots {
 
 }  // namespace simplx
 
-// ---- simplx/train/trainer.hpp
+// ---- simplx/train/glob.hpp
 
-/// \file simplx/train/trainer.hpp
-/// Trainer: parameters, gradients, moments and memory of a language model; one call for each optimiser step.
+/// \file simplx/train/glob.hpp
+/// Patterns of names: '*' stands for any text, dots included; every other character for itself.
 ///
-/// Data parallel over sequences, with the same bits for any number of threads: the sequences of a step are dealt to
-/// a fixed number of gradient slots (slots.hpp), and the norm is summed over fixed chunks. Sequences run one at a
-/// time, so that a whole forward and backward stays in cache. A step allocates nothing and waits for all threads
-/// four times.
+/// Matching is an edit distance of zero, so that a pattern that matches nothing can name what it nearly matches.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// How many characters must be added, removed or replaced until the text matches the pattern [Levenshtein].
 ///
-/// Sequences are numbered over the whole step, so that a step in parts is the whole step, bit for bit:
+/// Cost    pattern x text steps, one row of memory
+inline Index glob_distance(std::string_view pattern, std::string_view text) {
+  std::vector<Index> row(text.size() + 1);  // row[j]: of the pattern so far to the first j characters of the text
+  std::iota(row.begin(), row.end(), Index(0));
+  for (const char c : pattern) {
+    Index diagonal = row[0];
+    row[0] += c != '*';
+    for (std::size_t j = 1; j <= text.size(); ++j) {
+      const Index above = row[j];
+      row[j] = c == '*' ? std::min(above, row[j - 1])
+                        : std::min({above + 1, row[j - 1] + 1, diagonal + (c != text[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
+
+/// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
+[[gnu::cold]] inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names, std::size_t count) {
+  struct Candidate {
+    Index distance;
+    std::string name, letters;
+  };
+  std::vector<Candidate> candidates;
+  for (const std::string& name : names) {
+    std::string letters = name;
+    std::erase_if(letters, [](char c) { return c >= '0' && c <= '9'; });
+    const auto alike = [&](const Candidate& other) { return other.letters == letters; };
+    if (std::none_of(candidates.begin(), candidates.end(), alike)) {
+      candidates.push_back({glob_distance(pattern, name), name, letters});
+    }
+  }
+  std::string text;
+  for (; count > 0 && !candidates.empty(); --count) {
+    const auto nearest = std::min_element(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+      return a.distance < b.distance;
+    });
+    text += (text.empty() ? "" : ", ") + nearest->name;
+    candidates.erase(nearest);
+  }
+  return text;
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/groups.hpp
+
+/// \file simplx/train/groups.hpp
+/// Groups of parameters, by their names in checkpoints, that are trained with numbers of their own:
 ///
-///     const Index labelled = labelled_tokens(first) + labelled_tokens(second);
-///     trainer.accumulate(first, labelled);
-///     trainer.accumulate(second, labelled);
-///     trainer.update(AdamW{.learning_rate = 1e-3});  // as step(both, ...), loss and norm included
+///     {{.name = "*", .weight_decay = 0.01},                                        // gains and biases decay too
+///      {.name = "blocks.*.value.delta", .learning_rate_factor = 0.1, .epsilon = 1e-7},
+///      {.name = "embedding.*", .learning_rate_factor = 0}}                         // frozen
+///
+/// Neighbouring tensors of equal settings are one run of the flat buffers, so that an update is still one pass.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// What the tensors that match a pattern have instead of the optimiser's numbers; what is not given stays. Later
+/// groups win, field by field; an optimiser ignores what it has no use for.
+struct ParameterGroup {
+  std::string name = "*";                            ///< '*' stands for any text
+  std::optional<double> learning_rate_factor = {};   ///< times the optimiser's rate; 0 freezes
+  std::optional<double> weight_decay = {};           ///< also of tensors that would not decay
+  std::optional<double> epsilon = {};                ///< of AdamW
+  std::optional<double> momentum = {};               ///< of Sgd
+};
+
+/// Elements [begin, end) of the flat buffers, padding included.
+struct SettingsRun {
+  Index begin, end;
+  ParameterSettings settings;
+};
+
+namespace detail {
+
+[[gnu::cold]] inline void check_group(const ParameterGroup& group, const std::vector<TensorInfo>& tensors) {
+  const auto check = [&](const char* field, const std::optional<double>& value) {
+    if (!value || (*value >= 0 && std::isfinite(*value))) return;
+    throw Error(std::string(field) + " of the parameter group '" + group.name + "' is " + std::to_string(*value),
+                "it must be a number from 0");
+  };
+  check("learning_rate_factor", group.learning_rate_factor);
+  check("weight_decay", group.weight_decay);
+  check("epsilon", group.epsilon);
+  check("momentum", group.momentum);
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : tensors) {
+    if (matches_glob(group.name, tensor.name)) return;
+    names.push_back(tensor.name);
+  }
+  throw Error("no parameter matches the group '" + group.name + "'",
+              "the nearest names are " + nearest_names(group.name, names, 3));
+}
+
+inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector<ParameterGroup>& groups) {
+  ParameterSettings settings{.decays = tensor.decays};
+  for (const ParameterGroup& group : groups) {
+    if (!matches_glob(group.name, tensor.name)) continue;
+    settings.learning_rate_factor = group.learning_rate_factor.value_or(settings.learning_rate_factor);
+    if (group.weight_decay) settings.weight_decay = group.weight_decay;
+    if (group.epsilon) settings.epsilon = group.epsilon;
+    if (group.momentum) settings.momentum = group.momentum;
+  }
+  if (tensor.frozen) settings.learning_rate_factor = 0;  // by the model: no group thaws it
+  return settings;
+}
+
+}  // namespace detail
+
+/// The runs of equal settings that cover the buffers of these tensors, in order.
+///
+/// Errors  throws Error for a pattern that matches nothing, with the nearest names, and for negative numbers
+inline std::vector<SettingsRun> settings_runs(const std::vector<TensorInfo>& tensors,
+                                              const std::vector<ParameterGroup>& groups) {
+  for (const ParameterGroup& group : groups) detail::check_group(group, tensors);
+  std::vector<SettingsRun> runs;
+  for (const TensorInfo& tensor : tensors) {
+    const ParameterSettings settings = detail::settings_of(tensor, groups);
+    const Index end = tensor.offset + round_up(tensor.size(), alignment);
+    if (!runs.empty() && runs.back().settings == settings) {
+      runs.back().end = end;
+    } else {
+      runs.push_back({tensor.offset, end, settings});
+    }
+  }
+  return runs;
+}
+
+/// Calls f(from, to, settings) for each part of [begin, end) that has settings of its own.
+template <class F>
+void each_run(const std::vector<SettingsRun>& runs, Index begin, Index end, const F& f) {
+  auto run = std::partition_point(runs.begin(), runs.end(), [&](const SettingsRun& r) { return r.end <= begin; });
+  for (; run != runs.end() && run->begin < end; ++run) {
+    f(std::max(begin, run->begin), std::min(end, run->end), run->settings);
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/trainer_options.hpp
+
+/// \file simplx/train/trainer_options.hpp
+/// What a trainer is told once, and what it says after each step.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -11928,6 +13163,97 @@ struct StepResult {
   std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
 };
 
+/// The options with what was not given filled in, for a model of sequences up to `longest`.
+///
+/// Errors  throws Error for a count below its least value, and for a context that the model does not have
+inline TrainerOptions checked(TrainerOptions options, Index longest) {
+  const auto at_least = [](Index least, const char* name, Index value) {
+    if (value >= least) return;
+    throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
+  };
+  at_least(1, "batch", options.batch);
+  at_least(1, "slots", options.slots);
+  at_least(0, "sequences_per_step", options.sequences_per_step);
+  if (!options.sequences_per_step) options.sequences_per_step = options.batch;
+  if (!options.context) options.context = longest;
+  if (options.context > longest) {
+    throw Error("context is " + std::to_string(options.context) + ", the model's positions end at " +
+                    std::to_string(longest),
+                "choose a shorter context, or a model with a longer one");
+  }
+  return options;
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/trainer_state.hpp
+
+/// \file simplx/train/trainer_state.hpp
+/// What a trainer needs, besides its model and its batches, to go on as if it had never stopped.
+///
+///     TrainerState<float> now = trainer.state();   // views of the buffers, copies of the counters
+///     other.restore(now);                          // takes its next steps bit for bit as `trainer` would
+///
+/// Random numbers are drawn from counters, so that the seed and the number of steps are all that is left of them.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Buffers are in the layout of the parameters; a rule with a single moment leaves the second at zero.
+template <class S>
+struct TrainerState {
+  std::span<S> parameters, first_moments, second_moments;
+  std::string optimiser;    ///< whose moments these are; empty before the first step
+  long steps = 0;           ///< taken in all: what dropout draws from
+  long moment_steps = 0;    ///< of these, taken by that optimiser: its bias correction
+  std::uint64_t seed = 0;   ///< of dropout
+  int slots = 1;            ///< gradient copies: the order in which sequences are summed
+};
+
+/// Refuses what a trainer cannot go on from bit for bit.
+///
+/// Errors  throws Error that lists everything that differs
+template <class S>
+void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& own) {
+  std::string faults;
+  const auto compare = [&](const char* name, std::uint64_t there, std::uint64_t here) {
+    if (there == here) return;
+    faults += std::string("\n  ") + name + ": " + std::to_string(there) + " there, " + std::to_string(here) + " here";
+  };
+  compare("elements of the parameters", saved.parameters.size(), own.parameters.size());
+  compare("elements of the first moments", saved.first_moments.size(), own.first_moments.size());
+  compare("elements of the second moments", saved.second_moments.size(), own.second_moments.size());
+  compare("seed", saved.seed, own.seed);
+  compare("gradient slots", static_cast<std::uint64_t>(saved.slots), static_cast<std::uint64_t>(own.slots));
+  if (saved.steps < 0 || saved.moment_steps < 0 || saved.moment_steps > saved.steps) {
+    faults += "\n  steps: " + std::to_string(saved.moment_steps) + " of " + std::to_string(saved.steps) +
+              " is impossible";
+  }
+  if (faults.empty()) return;
+  throw Error("the state is not of this training:" + faults,
+              "give the trainer the options that the state was made with; only `threads` may differ");
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/trainer.hpp
+
+/// \file simplx/train/trainer.hpp
+/// Trainer: parameters, gradients, moments and memory of a language model; one call for each optimiser step.
+///
+/// Data parallel over sequences, with the same bits for any number of threads: the sequences of a step are dealt to
+/// a fixed number of gradient slots (slots.hpp), and the norm is summed over fixed chunks. Sequences run one at a
+/// time, so that a whole forward and backward stays in cache. A step allocates nothing and waits for all threads
+/// four times.
+///
+/// Sequences are numbered over the whole step, so that a step in parts is the whole step, bit for bit:
+///
+///     const Index labelled = labelled_tokens(first) + labelled_tokens(second);
+///     trainer.accumulate(first, labelled);
+///     trainer.accumulate(second, labelled);
+///     trainer.update(AdamW{.learning_rate = 1e-3});  // as step(both, ...), loss and norm included
+
+namespace simplx::inline SIMPLX_TARGET {
+
 template <auto const& model, class Backend_ = Cpu<float>>
 class Trainer {
  public:
@@ -11939,7 +13265,7 @@ class Trainer {
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...)");
 
   explicit Trainer(const TrainerOptions& options = {})
-      : options_(checked(options)),
+      : options_(checked(options, longest_sequence())),
         team_(options.threads),
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
@@ -11969,6 +13295,30 @@ class Trainer {
   }
   int slots() const { return static_cast<int>(slots_.count()); }
   long steps() const { return steps_; }
+
+  /// What continues this training bit for bit, on any number of threads; its buffers are views of this trainer's.
+  ///
+  /// Errors  throws if parts of a step wait for their update
+  TrainerState<S> state() {
+    if (pending_.sequences) throw Error("a step is half accumulated", "call update or discard before taking the state");
+    return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
+            steps_, moment_steps_, options_.seed, slots()};
+  }
+  /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
+  ///
+  /// Errors  throws if the state is of other sizes, another seed or number of slots; then nothing has changed
+  void restore(const TrainerState<S>& state) {
+    discard();
+    check_same_training(state, this->state());
+    const auto take = [](std::span<S> from, Buffer<S>& to) {
+      if (from.data() != to.data()) std::ranges::copy(from, to.begin());
+    };
+    take(state.parameters, parameters_);
+    take(state.first_moments, first_moment_);
+    take(state.second_moments, second_moment_);
+    optimiser_ = state.optimiser;
+    steps_ = state.steps, moment_steps_ = state.moment_steps;
+  }
 
   /// Forward, backward, clip and update over a batch, by AdamW, Sgd or another optimiser.
   ///
@@ -12106,23 +13456,6 @@ class Trainer {
     double loss = 0;      ///< summed over the tokens
   };
 
-  static TrainerOptions checked(TrainerOptions options) {
-    const auto at_least = [](Index least, const char* name, Index value) {
-      if (value >= least) return;
-      throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
-    };
-    at_least(1, "batch", options.batch);
-    at_least(1, "slots", options.slots);
-    at_least(0, "sequences_per_step", options.sequences_per_step);
-    if (!options.sequences_per_step) options.sequences_per_step = options.batch;
-    if (!options.context) options.context = longest_sequence();
-    if (options.context > longest_sequence()) {
-      throw Error("context is " + std::to_string(options.context) + ", the model's positions end at " +
-                      std::to_string(longest_sequence()),
-                  "choose a shorter context, or a model with a longer one");
-    }
-    return options;
-  }
   static Index slot_count(const TrainerOptions& options) {
     const Index copy = G::layout.parameters * static_cast<Index>(sizeof(S));
     return std::min<Index>({options.slots, options.sequences_per_step, std::max<Index>(1, options.slot_bytes / copy)});
@@ -12261,7 +13594,7 @@ class Trainer {
   std::vector<double> losses_, chunk_norms_;
   std::vector<SettingsRun> runs_;
   Pending pending_;
-  std::string_view optimiser_;  // whose moments these are
+  std::string optimiser_;  // whose moments these are
   long steps_ = 0, moment_steps_ = 0;
 };
 
@@ -12270,25 +13603,10 @@ class Trainer {
 // ---- simplx/train/sample.hpp
 
 /// \file simplx/train/sample.hpp
-/// Drawing text from a model, one token at a time.
+/// What a trainer has learned, as text: the whole sequence is evaluated again for each token. A model that is done
+/// is sampled faster by generate/generate.hpp.
 
 namespace simplx::inline SIMPLX_TARGET {
-
-/// Draws an index with probability proportional to exp(logit / temperature); a temperature of 0 takes the largest.
-template <class S>
-std::int32_t draw(std::span<const S> logits, double temperature, double uniform_number) {
-  const auto largest = std::max_element(logits.begin(), logits.end());
-  if (temperature <= 0) return static_cast<std::int32_t>(largest - logits.begin());
-  const auto weight = [&](S logit) { return std::exp(static_cast<double>(logit - *largest) / temperature); };
-  double total = 0;
-  for (const S logit : logits) total += weight(logit);
-  double left = uniform_number * total;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    left -= weight(logits[i]);
-    if (left < 0) return static_cast<std::int32_t>(i);
-  }
-  return static_cast<std::int32_t>(logits.size()) - 1;
-}
 
 /// Continues a prompt by `count` tokens; the model sees the last `context` of them.
 ///
@@ -12299,12 +13617,11 @@ std::vector<std::int32_t> sample(Trainer& trainer, std::vector<std::int32_t> tok
                                  std::uint64_t seed) {
   if (tokens.empty()) throw Error("the prompt is empty", "begin with at least one token");
   const auto context = static_cast<std::size_t>(trainer.options().context);
-  const std::uint64_t key = key_of(seed, "sample");
+  Sampler draw({.temperature = temperature, .seed = seed});
   for (int i = 0; i < count; ++i) {
     const std::size_t seen = std::min(tokens.size(), context);
     const auto logits = trainer.logits(std::span<const std::int32_t>(tokens).last(seen));
-    const auto last = logits.last(static_cast<std::size_t>(trainer.vocab()));
-    tokens.push_back(draw(last, temperature, uniform(key, static_cast<std::uint64_t>(i))));
+    tokens.push_back(draw(logits.last(static_cast<std::size_t>(trainer.vocab()))));
   }
   return tokens;
 }
