@@ -78,7 +78,8 @@ inline constexpr Dtype dtype_of = [] {
   } else if constexpr (std::same_as<T, Bfloat16>) {
     return Dtype::bf16;
   } else {
-    static_assert(sizeof(T) <= 8 && (std::floating_point<T> || std::integral<T>), "simplx: no type of numbers in files");
+    static_assert(sizeof(T) <= 8 && (std::floating_point<T> || std::integral<T>),
+                  "simplx: files hold float, double, Float16, Bfloat16, bool and whole numbers of up to eight bytes");
     constexpr Dtype first = std::floating_point<T> ? Dtype::f64 : std::signed_integral<T> ? Dtype::i64 : Dtype::u64;
     return static_cast<Dtype>(static_cast<int>(first) + 3 - (std::bit_width(sizeof(T)) - 1));
   }
@@ -91,7 +92,7 @@ inline constexpr Dtype dtype_of = [] {
 template <class T>
 void read_values(Dtype type, std::span<const std::byte> bytes, std::span<T> values) {
   static_assert(std::floating_point<T> || (std::integral<T> && !std::same_as<T, bool>),
-                "simplx: read BOOL as std::uint8_t");
+                "simplx: values are read as floating-point or whole numbers; BOOL is read as std::uint8_t");
   if (bytes.size() != values.size() * static_cast<std::size_t>(bytes_of(type))) {
     throw Error(std::to_string(bytes.size()) + " bytes are not " + std::to_string(values.size()) + " numbers of " +
                 std::string(name_of(type)));
