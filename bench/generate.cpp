@@ -39,7 +39,9 @@ void run(const char* name) {
   Inference<logits_of<model>> net(1);
   Stream<logits_of<model>> stream(net);
   std::vector<std::int32_t> tokens;
-  for (Index i = 0; i < longest; ++i) tokens.push_back(static_cast<std::int32_t>(bits(1, static_cast<std::uint64_t>(i)) % 256));
+  for (Index i = 0; i < longest; ++i) {
+    tokens.push_back(static_cast<std::int32_t>(bits(1, static_cast<std::uint64_t>(i)) % 256));
+  }
   for (const Index length : {128, 1024}) {
     const auto past = std::span<const std::int32_t>(tokens).first(static_cast<std::size_t>(length));
     const auto anew = [&] { stream.reset(); };
@@ -50,8 +52,8 @@ void run(const char* name) {
     const double each = seconds(60, filled, [&] {
       for (Index i = 0; i < fed; ++i) stream.feed({&tokens[static_cast<std::size_t>(length + i)], 1});
     }) / fed;
-    std::printf("%-8s T %5td: %8.0f tokens/s streamed, %7.0f evaluated anew; prompt %8.0f tokens/s; cache %5td KiB\n", name,
-                length, 1 / each, 1 / whole, static_cast<double>(length) / prompt,
+    std::printf("%-8s T %5td: %8.0f tokens/s streamed, %7.0f evaluated anew; prompt %8.0f tokens/s; cache %5td KiB\n",
+                name, length, 1 / each, 1 / whole, static_cast<double>(length) / prompt,
                 cache_bytes<logits_of<model>>(length) / 1024);
   }
 }

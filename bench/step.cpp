@@ -43,8 +43,10 @@ int run(Index sequences, int threads, bool training, bool serve) {
   TokenBatch batch = make_batch(sequences, context);
   batch.offsets.push_back(0);
   for (Index i = 0; i < sequences * context; ++i) {
-    batch.tokens.push_back(static_cast<std::int32_t>(bits(1, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(model.vocab)));
-    batch.labels.push_back(static_cast<std::int32_t>(bits(2, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(model.vocab)));
+    batch.tokens.push_back(
+        static_cast<std::int32_t>(bits(1, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(model.vocab)));
+    batch.labels.push_back(
+        static_cast<std::int32_t>(bits(2, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(model.vocab)));
     if ((i + 1) % context == 0) batch.offsets.push_back(i + 1);
   }
   const auto step = [&] {
@@ -60,8 +62,8 @@ int run(Index sequences, int threads, bool training, bool serve) {
   const double peak = measured_peak_gflops(threads);
 
   if (serve) {
-    std::printf("{\"ready\": true, \"peak_gflops\": %.2f, \"flops_per_step\": %.0f, \"parameters\": %td}\n", peak, flops,
-                parameters<model>);
+    std::printf("{\"ready\": true, \"peak_gflops\": %.2f, \"flops_per_step\": %.0f, \"parameters\": %td}\n", peak,
+                flops, parameters<model>);
     std::fflush(stdout);
     std::string word;
     long count = 0;
@@ -78,14 +80,16 @@ int run(Index sequences, int threads, bool training, bool serve) {
   std::sort(times.begin() + 3, times.end());  // without the first three
   const double median = times[13];
   std::printf("%.2f ms per step, %.0f tokens/s, %.1f GFLOP/s, %.1f %% of the peak of %.1f GFLOP/s\n", median,
-              static_cast<double>(sequences * context) / median * 1e3, flops / median * 1e-6, flops / median * 1e-4 / peak, peak);
+              static_cast<double>(sequences * context) / median * 1e3, flops / median * 1e-6,
+              flops / median * 1e-4 / peak, peak);
   return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  std::map<std::string, std::string> flags{{"--config", "tiny"}, {"--block", "sas_p"}, {"--threads", "1"}, {"--mode", "train"}};
+  std::map<std::string, std::string> flags{
+      {"--config", "tiny"}, {"--block", "sas_p"}, {"--threads", "1"}, {"--mode", "train"}};
   bool serve = false;
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--serve") {
@@ -111,7 +115,8 @@ int main(int argc, char** argv) try {
   if (what == "small sas_p") return run<small_sas_p>(small.batch, threads, training, serve);
   if (what == "paperlike pre_ln") return run<paperlike_pre_ln>(paperlike.batch, threads, training, serve);
   if (what == "paperlike sas_p") return run<paperlike_sas_p>(paperlike.batch, threads, training, serve);
-  std::fprintf(stderr, "no such configuration: %s; tiny, small, paperlike and pre_ln, sas_p can be run\n", what.c_str());
+  std::fprintf(stderr, "no such configuration: %s; tiny, small, paperlike and pre_ln, sas_p can be run\n",
+               what.c_str());
   return 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "error: %s\n", error.what());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 14a4ab0a5dbad06b
+// sha256 of the headers: aa31acfe642a6a32
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1466,7 +1466,9 @@ constexpr Summary summarise(Node* root) {
     node->depends = (node->kind == Kind::parameter && !node->frozen) || (node->kind == Kind::input && node->wanted);
     for (int i = 0; i < node->argument_count && !node->stops; ++i) {
       node->depends |= node->arguments[i]->depends;
-      if (node->arguments[i]->depends && (node->constant_operands >> i & 1)) complain("constant operand", i, 0, node->where);
+      if (node->arguments[i]->depends && (node->constant_operands >> i & 1)) {
+        complain("constant operand", i, 0, node->where);
+      }
     }
     if (!needs_own_name(*node)) return;
     Node*& first = bucket[node->name.hash() % buckets];
@@ -1704,7 +1706,8 @@ constexpr Layer layer_of(const Node* stack, int layer) {
     value = broken(wrong, "block width", value->shape.cols, stack->shape.cols);
   }
   if (stack->frozen) {
-    each_made(Expr{value}, [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; }, Expr{carry});
+    each_made(
+        Expr{value}, [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; }, Expr{carry});
   }
   add_output(root, value, "output");
   return {root, carry};
@@ -1900,9 +1903,9 @@ constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> grou
 /// First half of the plan: which gradients are wanted, which maps become one loop, in which order all runs.
 ///
 /// A *group* is a set of maps of one shape evaluated together, element by element: its root is stored (a
-/// reduction as root: summed), its members are locals. A map joins the group of its users when all of them are in one group of its shape; so a
-/// group is convex and every value is computed once. A matrix product that only one group uses becomes that
-/// group's first operand: the group is its epilogue, applied to the accumulators in registers.
+/// reduction as root: summed), its members are locals. A map joins the group of its users when all of them are in one
+/// group of its shape; so a group is convex and every value is computed once. A matrix product that only one group uses
+/// becomes that group's first operand: the group is its epilogue, applied to the accumulators in registers.
 ///
 /// Cost    linear in nodes and arguments
 
@@ -7833,7 +7836,9 @@ class Description {
       if (!G::fusion.wanted[leaf]) continue;
       const Shape from = loop_shape(G::table.info, root), &to = G::table.info[leaf].shape;
       const bool reduced = !(from == to);
-      const std::string over = to.columns() == 1 && to.is_fixed() ? "sum " : to.cols == 1 ? "sum of columns " : "sum of rows ";
+      const std::string over = to.columns() == 1 && to.is_fixed() ? "sum "
+                               : to.cols == 1                     ? "sum of columns "
+                                                                  : "sum of rows ";
       const std::string what = reduced ? over + adjoint[leaf].within(Formula::product) : adjoint[leaf].text;
       const std::string how = G::plan.leaf_write[l] == Write::skip ? " is " : sign(G::plan.leaf_write[l]);
       line("  " + gradient_of(leaf) + how + what);
@@ -7891,7 +7896,8 @@ struct TensorSizes {
   Index parameters = 0, constants = 0;
 };
 
-[[gnu::cold]] inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSizes base, TensorList& list) {
+[[gnu::cold]] inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSizes base,
+                                              TensorList& list) {
   const TensorSizes begin = base;
   int count = 0;
   std::vector<Node*> nodes;
@@ -8080,7 +8086,15 @@ struct NumTraits<simplx::Dual<T>> : NumTraits<T> {
   using NonInteger = simplx::Dual<T>;
   using Nested = simplx::Dual<T>;
   using Literal = simplx::Dual<T>;
-  enum { IsComplex = 0, IsInteger = 0, IsSigned = 1, RequireInitialization = 1, ReadCost = 2, AddCost = 2, MulCost = 4 };
+  enum {
+    IsComplex = 0,
+    IsInteger = 0,
+    IsSigned = 1,
+    RequireInitialization = 1,
+    ReadCost = 2,
+    AddCost = 2,
+    MulCost = 4
+  };
 };
 }  // namespace Eigen
 
@@ -8936,9 +8950,10 @@ class Function {
     constexpr int node = find<name>();
     static_assert(is_input(node), "simplx: bind reads inputs in place; parameters and constants are copied by set");
     using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
-    static_assert(detail::contiguous<Object, T>,
-                  "simplx: bind reads row-major memory of the function's scalar (std::int32_t for indices) in place: use "
-                  "a RowMajor matrix, a vector or a span, or copy the object with set");
+    static_assert(
+        detail::contiguous<Object, T>,
+        "simplx: bind reads row-major memory of the function's scalar (std::int32_t for indices) in place: use "
+        "a RowMajor matrix, a vector or a span, or copy the object with set");
     if (!detail::dense(object)) {
       throw Error(std::string(name.view()) + " is a part of a larger matrix, with gaps between its rows or elements",
                   "copy it with set<\"" + std::string(name.view()) + "\">(...)");
@@ -10300,8 +10315,8 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
 namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("batched sizes", left == right,
-            "batched_matmul(a, b, rows, inner, cols): a must have rows * inner columns and b inner * cols (left number: "
-            "the columns it has, right number: those it needs)")
+            "batched_matmul(a, b, rows, inner, cols): a must have rows * inner columns and b inner * cols (left "
+            "number: the columns it has, right number: those it needs)")
 
 template <>
 struct op<"batched_matmul"> : kernel_op {
@@ -12477,7 +12492,9 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
     }
     std::vector<FoundFile> inside;
     auto entry = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, error);
-    if (error) throw Error("cannot read the directory " + path.string() + ": " + error.message(), "check its permissions");
+    if (error) {
+      throw Error("cannot read the directory " + path.string() + ": " + error.message(), "check its permissions");
+    }
     for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
       if (error) break;
       if (!entry->is_regular_file(error)) continue;
@@ -12518,7 +12535,9 @@ inline Corpus read_text(std::span<const std::filesystem::path> paths, const Text
     if (file.named) {
       if (!read) throw Error("cannot read " + file.path.string(), "check its permissions");
       if (content.empty()) throw Error("the file is empty: " + file.path.string(), "give a file with some text");
-      if (!text) throw Error("the file is binary, not text: " + file.path.string(), "give text files or directories of them");
+      if (!text) {
+        throw Error("the file is binary, not text: " + file.path.string(), "give text files or directories of them");
+      }
     }
     if (!text || content.empty()) {
       corpus.bytes.resize(before);
@@ -13013,7 +13032,8 @@ inline Index glob_distance(std::string_view pattern, std::string_view text) {
 inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
 
 /// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
-[[gnu::cold]] inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names, std::size_t count) {
+[[gnu::cold]] inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names,
+                                               std::size_t count) {
   struct Candidate {
     Index distance;
     std::string name, letters;
@@ -13029,9 +13049,9 @@ inline bool matches_glob(std::string_view pattern, std::string_view text) { retu
   }
   std::string text;
   for (; count > 0 && !candidates.empty(); --count) {
-    const auto nearest = std::min_element(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-      return a.distance < b.distance;
-    });
+    const auto nearest =
+        std::min_element(candidates.begin(), candidates.end(),
+                         [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
     text += (text.empty() ? "" : ", ") + nearest->name;
     candidates.erase(nearest);
   }

@@ -20,8 +20,9 @@ std::atomic<long> allocations{0};
 namespace {
 void* allocate(std::size_t size, std::size_t alignment) {
   if (test::counting_allocations) ++test::allocations;
-  void* memory = alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
-                                                       : std::malloc(size);
+  void* memory = alignment > alignof(std::max_align_t)
+                     ? std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment)
+                     : std::malloc(size);
   if (!memory) throw std::bad_alloc();
   return memory;
 }

@@ -90,7 +90,9 @@ double distance_to_reference(std::vector<Index> lengths = {3, 1, 5}) {
     fill_inputs(evaluation);
     for (const TensorInfo& tensor : evaluation.tensors().parameters) {
       auto values = evaluation.parameter(tensor.name);
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] += static_cast<T>(0.3 * normal(key_of(9, tensor.name), i));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] += static_cast<T>(0.3 * normal(key_of(9, tensor.name), i));
+      }
     }
     std::ranges::fill(evaluation.memory(), T(1e30));
     evaluation.forward();

@@ -55,10 +55,17 @@ constexpr BlockConfig different = [] {
 inline constexpr ThreeLayers<Block<different>> separate{{2, 24}};
 
 // Switches beyond the two tokens: skips and gains that are fixed, biases, other norms.
-constexpr BlockConfig everything{
-    .branches = Branches::parallel, .norm = Norm::layer_norm, .norm_epsilon = 1e-5, .alibi = true, .query_key_bias = true,
-    .value_projection_bias = true, .attention_skip = no_skip, .attention_gain = fixed_at(0.5),
-    .mlp_skip = fixed_at(0.7), .mlp_gain = trainable(0.1), .mlp_bias = true};
+constexpr BlockConfig everything{.branches = Branches::parallel,
+                                 .norm = Norm::layer_norm,
+                                 .norm_epsilon = 1e-5,
+                                 .alibi = true,
+                                 .query_key_bias = true,
+                                 .value_projection_bias = true,
+                                 .attention_skip = no_skip,
+                                 .attention_gain = fixed_at(0.5),
+                                 .mlp_skip = fixed_at(0.7),
+                                 .mlp_gain = trainable(0.1),
+                                 .mlp_bias = true};
 constexpr BlockConfig sequential{
     .norm = Norm::rms_norm_inside, .attention_skip = trainable(0.9), .attention_gain = trainable(0.8),
     .mlp_skip = trainable(0.7), .activation = Activation::leaky_relu, .slope = 0.1};

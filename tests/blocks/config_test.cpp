@@ -20,10 +20,12 @@ static_assert(layered.at(1).value.kind == Projection::Kind::identity && !layered
 static_assert(breaks({.branches = Branches::parallel}, "parallel skip"));
 static_assert(breaks({.branches = Branches::parallel, .norm_position = NormPosition::after, .attention_skip = no_skip},
                      "parallel post-norm"));
-static_assert(breaks({.branches = Branches::parallel, .attention_skip = no_skip, .mlp_skip = trainable(1)}, "parallel skip gain"));
+static_assert(breaks({.branches = Branches::parallel, .attention_skip = no_skip, .mlp_skip = trainable(1)},
+                     "parallel skip gain"));
 static_assert(breaks({.mlp_gain = no_skip}, "empty branch") && breaks({.attention_gain = fixed_at(0)}, "empty branch"));
 static_assert(breaks({.value = no_projection, .value_projection_bias = true}, "bias of identity"));
-static_assert(breaks({.projection = around(orthogonal, fixed_at(1), fixed_at(1)), .value_projection_bias = true}, "bias of identity"));
+static_assert(breaks({.projection = around(orthogonal, fixed_at(1), fixed_at(1)), .value_projection_bias = true},
+                     "bias of identity"));
 static_assert(breaks({.first_value = true}, "first value"));
 static_assert(breaks({.value = around(identity, trainable(1), trainable(1)), .first_value = true}, "first value"));
 static_assert(breaks({.first_norm = true}, "first norm"));
@@ -34,9 +36,11 @@ static_assert(breaks({.projection = around(zeros, trainable(1), trainable(1))}, 
 static_assert(breaks({.value = around(normal(0.1), trainable(1), fixed_at(0))}, ""));
 
 // Switches of later versions.
-static_assert(breaks({.norm_position = NormPosition::after}, "later version") && breaks({.gated = true}, "later version"));
+static_assert(breaks({.norm_position = NormPosition::after}, "later version") &&
+              breaks({.gated = true}, "later version"));
 static_assert(breaks({.activation = Activation::gelu}, "later version") && breaks({.mlp_norm = true}, "later version"));
-static_assert(breaks({.query_key_value_norm = true}, "later version") && breaks({.attention_norm = true}, "later version"));
+static_assert(breaks({.query_key_value_norm = true}, "later version") &&
+              breaks({.attention_norm = true}, "later version"));
 static_assert(breaks({.head_scale = HeadScale::before_projection}, "later version"));
 static_assert(breaks({.attention_residual_scale = ResidualScale::number}, "later version"));
 static_assert(breaks({.mlp_residual_scale = ResidualScale::vector}, "later version"));

@@ -48,7 +48,9 @@ double moves(const Change& change) {
   change(after);
   before.forward(), after.forward();
   double worst = 0;
-  for (std::size_t i = 0; i < before.output().size(); ++i) worst = std::max(worst, std::abs(before.output()[i] - after.output()[i]));
+  for (std::size_t i = 0; i < before.output().size(); ++i) {
+    worst = std::max(worst, std::abs(before.output()[i] - after.output()[i]));
+  }
   return worst;
 }
 }  // namespace
@@ -58,13 +60,17 @@ TEST_SUITE_BEGIN("blocks/sas_p");
 TEST_CASE("at the beginning the attention branch passes the normalised input on: X_out = N + 0.1 MLP(N)") {
   Evaluation<two> run(Rows{.tokens = 9}, 1, {4, 5});
   test::fill_inputs(run);
-  for (const char* layer : {"blocks.0", "blocks.1"}) std::ranges::fill(run.parameter(std::string(layer) + ".mlp_gain"), 0.0);
+  for (const char* layer : {"blocks.0", "blocks.1"}) {
+    std::ranges::fill(run.parameter(std::string(layer) + ".mlp_gain"), 0.0);
+  }
   run.forward();
   for (std::size_t row = 0; row < 9; ++row) {
     double squares = 0;
     for (std::size_t c = 0; c < 16; ++c) squares += run.input("x")[row * 16 + c] * run.input("x")[row * 16 + c];
     const double r = std::sqrt(squares / 16);
-    for (std::size_t c = 0; c < 16; ++c) CHECK(run.output()[row * 16 + c] == doctest::Approx(run.input("x")[row * 16 + c] / r).epsilon(1e-7));
+    for (std::size_t c = 0; c < 16; ++c) {
+      CHECK(run.output()[row * 16 + c] == doctest::Approx(run.input("x")[row * 16 + c] / r).epsilon(1e-7));
+    }
   }
 }
 

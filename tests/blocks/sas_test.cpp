@@ -37,7 +37,9 @@ TEST_SUITE_BEGIN("blocks/sas");
 TEST_CASE("the slope of the leaky ReLU is a hyper-parameter; zero is ReLU") {
   Evaluation<no_mlp_skip> run(Rows{.tokens = 6}), relu(Rows{.tokens = 6});
   CHECK(run.constant("blocks.0.mlp.slope")[0] == 0.2);
-  for (const char* layer : {"blocks.0", "blocks.1", "blocks.2"}) relu.constant(std::string(layer) + ".mlp.slope")[0] = 0;
+  for (const char* layer : {"blocks.0", "blocks.1", "blocks.2"}) {
+    relu.constant(std::string(layer) + ".mlp.slope")[0] = 0;
+  }
   test::fill_inputs(run), test::fill_inputs(relu);
   test::move_parameters(run), test::move_parameters(relu);
   Evaluation<test::token<sas>> with_skip(Rows{.tokens = 6});
@@ -45,7 +47,9 @@ TEST_CASE("the slope of the leaky ReLU is a hyper-parameter; zero is ReLU") {
   for (const TensorInfo& tensor : relu.tensors().parameters) {
     std::ranges::copy(relu.parameter(tensor.name), with_skip.parameter(tensor.name).begin());
   }
-  for (const char* layer : {"blocks.0", "blocks.1", "blocks.2"}) with_skip.parameter(std::string(layer) + ".mlp_skip")[0] = 0;
+  for (const char* layer : {"blocks.0", "blocks.1", "blocks.2"}) {
+    with_skip.parameter(std::string(layer) + ".mlp_skip")[0] = 0;
+  }
   run.forward(), relu.forward(), with_skip.forward();
   CHECK(test::largest_difference(relu.output(), with_skip.output()) < 1e-12);
   CHECK(test::largest_difference(run.output(), relu.output()) > 1e-2);

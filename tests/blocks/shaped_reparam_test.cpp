@@ -22,7 +22,8 @@ TEST_CASE("the bases are constants, orthogonal and different; the deltas are zer
   CHECK(!has_parameter<fixed_gains>("blocks.0.attention.value.beta"));
   CHECK(has_parameter<trained>("blocks.0.attention.projection.beta"));
   CHECK(std::ranges::count(run.parameter("blocks.1.attention.value.delta"), 0.0) == 16 * 16);
-  const auto value = run.constant("blocks.0.attention.value.base"), projection = run.constant("blocks.0.attention.projection.base");
+  const auto value = run.constant("blocks.0.attention.value.base"),
+             projection = run.constant("blocks.0.attention.projection.base");
   CHECK(!std::ranges::equal(value, projection));
   CHECK(!std::ranges::equal(value, run.constant("blocks.1.attention.value.base")));
 }

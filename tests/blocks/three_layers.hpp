@@ -26,7 +26,9 @@ void move_parameters(Evaluation& run, double by = 0.2, std::uint64_t seed = 1) {
   using S = typename Evaluation::S;
   for (const TensorInfo& tensor : run.tensors().parameters) {
     auto values = run.parameter(tensor.name);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] += static_cast<S>(by * normal(key_of(seed, tensor.name), i));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] += static_cast<S>(by * normal(key_of(seed, tensor.name), i));
+    }
   }
 }
 

@@ -16,7 +16,8 @@ static_assert(parameters<shaped> == parameters<test::token<pre_ln>> + 3 * (3 * 2
 
 TEST_SUITE_BEGIN("blocks/v_skip_init");
 
-TEST_CASE("initial values: alpha one and beta zero in Eq. (4), all one in Eq. (5); beta_FF 0.1; orthogonal, no queries") {
+TEST_CASE(
+    "initial values: alpha one and beta zero in Eq. (4), all one in Eq. (5); beta_FF 0.1; orthogonal, no queries") {
   Evaluation<equation> run(Rows{.tokens = 4});
   Evaluation<test::token<v_skip_init>> configured(Rows{.tokens = 4});
   CHECK(std::ranges::equal(run.parameters(), configured.parameters()));

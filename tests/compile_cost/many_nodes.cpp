@@ -10,7 +10,8 @@ struct Many {
   constexpr Expr operator()() const {
     Expr x = variable("x", rows_of(Axis::tokens, 16));
     for (int i = 0; i < 400; ++i) {
-      const char name[] = {'w', static_cast<char>('0' + i / 100), static_cast<char>('0' + i / 10 % 10), static_cast<char>('0' + i % 10), 0};
+      const char name[] = {'w', static_cast<char>('0' + i / 100), static_cast<char>('0' + i / 10 % 10),
+                           static_cast<char>('0' + i % 10), 0};
       x = i % 7 == 6 ? relu(x * weight(name, 16, 16)) : x + relu(x) * 0.5;
     }
     return x;

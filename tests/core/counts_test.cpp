@@ -15,7 +15,8 @@ struct Product {
 inline constexpr test::OnTokens<Product> product{48};
 
 // blocks.md: embedding, per layer 2 d^2 + 2 d F + d + 3 H + 2, the first value d^2 + 2, final norm d.
-static_assert(parameters<tiny_sas_p> == 256 * 128 + 6 * (2 * 128 * 128 + 2 * 128 * 512 + 128 + 12 + 2) + 128 * 128 + 2 + 128);
+static_assert(parameters<tiny_sas_p> ==
+              256 * 128 + 6 * (2 * 128 * 128 + 2 * 128 * 512 + 128 + 12 + 2) + 128 * 128 + 2 + 128);
 static_assert(parameters<tiny_sas_p> == 1'033'174);
 static_assert(parameters<tiny_pre_ln> == 256 * 128 + 6 * (4 * 128 * 128 + 2 * 128 * 512 + 2 * 128) + 128);
 static_assert(parameters<deep> - parameters<tiny_sas_p> == 66 * (2 * 128 * 128 + 2 * 128 * 512 + 128 + 12 + 2));

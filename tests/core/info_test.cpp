@@ -8,7 +8,8 @@ using namespace simplx;
 namespace {
 struct Normed {  // a norm of static rows: its saved numbers are elements, not columns
   constexpr Expr operator()() const {
-    return variable("x", rows_of(Axis::tokens, 4)) * rms_norm(weight("w", 4, 8, normal(1)), vector("g", 8), hyper("e", 0.1));
+    return variable("x", rows_of(Axis::tokens, 4)) *
+           rms_norm(weight("w", 4, 8, normal(1)), vector("g", 8), hyper("e", 0.1));
   }
 };
 inline constexpr Normed normed{};

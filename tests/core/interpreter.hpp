@@ -59,7 +59,8 @@ inline std::size_t target_of(const TestGraph& graph, int node, Index row, Index 
 inline double scale_of(const TestGraph& graph, int node) {
   if (graph.op[static_cast<std::size_t>(node)] != Op::mean) return 1;
   const Shape& x = graph.argument(node, 0).shape;
-  return static_cast<double>(size_of(graph.info[static_cast<std::size_t>(node)].shape)) / static_cast<double>(size_of(x));
+  return static_cast<double>(size_of(graph.info[static_cast<std::size_t>(node)].shape)) /
+         static_cast<double>(size_of(x));
 }
 /// The index of an element of `from` that is spread over a larger shape.
 inline std::size_t spread(const Shape& from, Index row, Index col) {
@@ -133,7 +134,9 @@ inline void pull_op(const TestGraph& graph, int node, const Memory& at, const Vi
           for (Index i = 0; i < a.cols; ++i) (k == 0 ? dx(r, i) : dx(c, i)) += k == 0 ? dy * w(c, i) : x(r, i) * dy;
           break;
         case Op::contract:
-          for (Index i = 0; i < rows_of_shape(a); ++i) (k == 0 ? dx(i, r) : dx(i, c)) += k == 0 ? dy * w(i, c) : x(i, r) * dy;
+          for (Index i = 0; i < rows_of_shape(a); ++i) {
+            (k == 0 ? dx(i, r) : dx(i, c)) += k == 0 ? dy * w(i, c) : x(i, r) * dy;
+          }
           break;
         case Op::triple: dx(r, c) += k == 2 ? dy : dy * at.in[1 - k](r, c); break;
         case Op::custom: dx(r, c) += dy * at.in[1 - k](r, c) + 0 * at.out(r, c); break;  // reads its result as well
@@ -179,7 +182,9 @@ inline std::vector<bool> where_gradients_flow(const TestGraph& graph) {
     const Info& info = graph.info[i];
     depends[i] = (info.kind == Kind::parameter && !info.frozen) || (info.kind == Kind::input && info.wanted_input) ||
                  graph.op[i] == Op::stack;
-    for (int k = 0; k < info.argument_count && !info.stops; ++k) depends[i] = depends[i] || depends[static_cast<std::size_t>(info.arguments[k])];
+    for (int k = 0; k < info.argument_count && !info.stops; ++k) {
+      depends[i] = depends[i] || depends[static_cast<std::size_t>(info.arguments[k])];
+    }
   }
   for (std::size_t i = n; i-- > 0;) {
     const Info& info = graph.info[i];
@@ -232,7 +237,9 @@ inline void interpret(const TestGraph& graph, Numbers& n) {
     if (info.result) n.gradient[at] = n.seed[at];
     if (info.looped()) {
       const double scale = scale_of(graph, i);
-      each_element(i, [&](std::size_t to, Index, Index, const double* x) { n.value[at][to] += scale * value_of(graph.op[at], x); });
+      each_element(i, [&](std::size_t to, Index, Index, const double* x) {
+        n.value[at][to] += scale * value_of(graph.op[at], x);
+      });
     } else if (info.executes()) {
       run_op(graph, i, memory(i));
     }

@@ -13,7 +13,9 @@ struct EvenOdd {
   }
 };
 struct AllDifferent {
-  constexpr Expr operator()(int layer, Expr x) const { return x * static_cast<double>(layer + 1) + vector("b", width(x)); }
+  constexpr Expr operator()(int layer, Expr x) const {
+    return x * static_cast<double>(layer + 1) + vector("b", width(x));
+  }
 };
 struct OtherBeginnings {
   constexpr Expr operator()(int layer, Expr x) const { return x * vector("g", width(x), constant(layer)); }
@@ -33,7 +35,8 @@ TEST_SUITE_BEGIN("core/layers");
 
 TEST_CASE("distinct layers are counted, whatever the depth") {
   static_assert(LayersIn<EvenOdd, 5>::distinct == 2 && LayersIn<EvenOdd, 72>::distinct == 2);
-  static_assert(LayersIn<EvenOdd, 72>::grouping.which[71] == 1 && LayersIn<EvenOdd, 72>::grouping.representative[1] == 1);
+  static_assert(LayersIn<EvenOdd, 72>::grouping.which[71] == 1 &&
+                LayersIn<EvenOdd, 72>::grouping.representative[1] == 1);
   static_assert(LayersIn<AllDifferent, 5>::distinct == 5);
   static_assert(LayersIn<OtherBeginnings, 30>::distinct == 1);
 }
@@ -45,7 +48,8 @@ TEST_CASE("initial values still differ from layer to layer") {
 }
 
 TEST_CASE("the hash of a chain follows its structure") {
-  detail::Evaluated a = detail::evaluate(stacked<EvenOdd, 5>), b = detail::evaluate(stacked<EvenOdd, 5>), c = detail::evaluate(stacked<EvenOdd, 6>);
+  detail::Evaluated a = detail::evaluate(stacked<EvenOdd, 5>), b = detail::evaluate(stacked<EvenOdd, 5>),
+                    c = detail::evaluate(stacked<EvenOdd, 6>);
   const auto x = detail::chain_of(a.root), y = detail::chain_of(b.root), z = detail::chain_of(c.root);
   CHECK(x.hash == y.hash);
   CHECK(x.hash != z.hash);

@@ -6,10 +6,12 @@
 using namespace simplx;
 
 namespace {
-inline constexpr Decoder model{.block = sas_p, .vocab = 61, .width = 32, .heads = 4, .hidden = 128, .layers = 3, .context = 16};
+inline constexpr Decoder model{
+    .block = sas_p, .vocab = 61, .width = 32, .heads = 4, .hidden = 128, .layers = 3, .context = 16};
 static_assert(parameter_shape<model>("blocks.1.mlp.up.weight") == fixed_shape(32, 128));
 static_assert(parameter_shape<model>("blocks.0.attention.value.alpha") == fixed_shape(1, 1));
-static_assert(!has_parameter<model>("blocks.3.mlp.up.weight") && !has_parameter<model>("blocks.x.mlp") && !has_parameter<model>("blocks"));
+static_assert(!has_parameter<model>("blocks.3.mlp.up.weight") && !has_parameter<model>("blocks.x.mlp") &&
+              !has_parameter<model>("blocks"));
 }  // namespace
 
 TEST_CASE("core/parameters: tensors cover the flat buffer once, aligned, under the names of checkpoints") {

@@ -22,15 +22,20 @@ bool differs(const double* a, const std::vector<double>& b, double begun = 0) {
   }
   return false;
 }
-bool differs(const std::vector<double>& a, const std::vector<double>& b, double begun = 0) { return differs(a.data(), b, begun); }
+bool differs(const std::vector<double>& a, const std::vector<double>& b, double begun = 0) {
+  return differs(a.data(), b, begun);
+}
 
 /// How often the graphs reach what the plan can do.
 struct Coverage {
   long graphs = 0, too_large = 0, ops[op_count]{}, axes[axis_count]{};
   long shared = 0, in_place = 0, idle = 0, epilogues = 0, kept_products = 0, recomputed = 0, reused = 0;
-  long leaf_cleared = 0, leaf_accumulated = 0, argument_cleared = 0, argument_stored = 0, argument_accumulated = 0, repeated = 0;
-  long fused_reductions = 0, bare_reductions = 0, reduced_parameters = 0, reduced_products = 0, reductions_beside = 0, maps_of_three = 0;
-  long pruned = 0, above_stops = 0, frozen = 0, observed = 0, unobserved_gradients = 0, several_results = 0, unreached_inputs = 0;
+  long leaf_cleared = 0, leaf_accumulated = 0, argument_cleared = 0, argument_stored = 0, argument_accumulated = 0,
+       repeated = 0;
+  long fused_reductions = 0, bare_reductions = 0, reduced_parameters = 0, reduced_products = 0, reductions_beside = 0,
+       maps_of_three = 0;
+  long pruned = 0, above_stops = 0, frozen = 0, observed = 0, unobserved_gradients = 0, several_results = 0,
+       unreached_inputs = 0;
 
   void count(const Planned& p, const std::vector<bool>& flows) {
     ++graphs;
@@ -69,7 +74,8 @@ struct Coverage {
       for (int l = p.fusion.leaf_begin[i]; l < p.fusion.leaf_end[i]; ++l) {
         const Kind kind = p.at(p.fusion.leaves[l]).kind;
         leaf_cleared += p.plan.leaf_cleared[l];
-        leaf_accumulated += p.fusion.wanted[i] && p.fusion.wanted[p.fusion.leaves[l]] && p.plan.leaf_write[l] == Write::accumulate;
+        leaf_accumulated +=
+            p.fusion.wanted[i] && p.fusion.wanted[p.fusion.leaves[l]] && p.plan.leaf_write[l] == Write::accumulate;
         reduced_parameters += n.kind == Kind::reduction && kind == Kind::parameter;
         reduced_products += n.kind == Kind::reduction && kind == Kind::product;
       }
@@ -146,7 +152,9 @@ std::string check_graph(std::uint64_t seed, TestGraph& graph, Coverage& coverage
     planned.own_gradient[i].assign(plain.own[i].size(), begun);
     const bool spent = planned.plan.recomputed[i] || (planned.plan.kept[i] && info.executes() && !info.observed);
     if (spent && !has_a_use(planned, node)) return "what is kept or evaluated again for nothing, %" + std::to_string(i);
-    if (info.executes() && planned.fusion.wanted[i] != plain.flows[i]) return "whether a gradient flows through %" + std::to_string(i);
+    if (info.executes() && planned.fusion.wanted[i] != plain.flows[i]) {
+      return "whether a gradient flows through %" + std::to_string(i);
+    }
     if (info.result) {
       planned.value[i].assign(size_of(info.shape), unset);
       planned.gradient[i] = plain.seed[i];
@@ -166,7 +174,9 @@ std::string check_graph(std::uint64_t seed, TestGraph& graph, Coverage& coverage
     const int node = static_cast<int>(i);
     const std::string name = " of %" + std::to_string(i);
     if ((info.result || info.observed) && differs(planned.value_at(node), plain.value[i])) return "value" + name;
-    if (info.stack && differs(planned.own_gradient[i], plain.own_gradient[i], begun)) return "gradient of the parameters" + name;
+    if (info.stack && differs(planned.own_gradient[i], plain.own_gradient[i], begun)) {
+      return "gradient of the parameters" + name;
+    }
     if (info.kind == Kind::parameter) {
       const std::vector<double> none(size_of(info.shape), 0);
       if (differs(planned.gradient[i], info.frozen ? none : plain.gradient[i], begun)) return "gradient" + name;

@@ -69,9 +69,13 @@ struct Planned {
   double* gradient_at(int i) {
     if (!fusion.wanted[i]) throw PlanFault("no gradient of", i);
     const int home = plan.shares[i];
-    if (at(home).kind == Kind::input && at(home).carry && plan.in_place) throw PlanFault("a carry in place has no home of its own:", home);
+    if (at(home).kind == Kind::input && at(home).carry && plan.in_place) {
+      throw PlanFault("a carry in place has no home of its own:", home);
+    }
     if (outside(home)) return gradient[static_cast<std::size_t>(home)].data();
-    if (!at(home).observed && !stores_gradient<capacity>(info.data(), fusion, plan, home)) throw PlanFault("no home for the gradient of", i);
+    if (!at(home).observed && !stores_gradient<capacity>(info.data(), fusion, plan, home)) {
+      throw PlanFault("no home for the gradient of", i);
+    }
     return region(at(home).observed ? kept : temporary, at(home).shape.axis, layout.gradient[home]);
   }
   void fill(int node, double x) { std::fill_n(gradient_at(node), size_of(at(node).shape), x); }
@@ -96,7 +100,10 @@ struct Planned {
     static double gone[most_elements];
     std::fill_n(gone, most_elements, unset);
     const Axis axis = at(node).shape.axis;
-    Memory m{{}, {gone, at(node).shape.cols}, {region(kept, axis, layout.saved[node][axis]), 1}, own[static_cast<std::size_t>(node)].data()};
+    Memory m{{},
+             {gone, at(node).shape.cols},
+             {region(kept, axis, layout.saved[node][axis]), 1},
+             own[static_cast<std::size_t>(node)].data()};
     for (int k = 0; k < at(node).argument_count; ++k) {
       const int a = at(node).arguments[k];
       m.in[k] = {backward && !outside(a) && !plan.kept[a] ? gone : value_at(a), at(a).shape.cols};
@@ -236,7 +243,8 @@ struct Planned {
               if (at(node).reads[k] >> b & 1) x[b] = fusion.group[operand] == root ? local[operand] : leaf(operand);
             }
             const double y = at(node).reads_output >> k & 1 ? local[node] : unset;
-            adjoint[at(node).arguments[k]] += pull_back(graph.op[static_cast<std::size_t>(node)], k, adjoint[node], y, x);
+            adjoint[at(node).arguments[k]] +=
+                pull_back(graph.op[static_cast<std::size_t>(node)], k, adjoint[node], y, x);
           }
         }
         for (int l = begin; l < end; ++l) {

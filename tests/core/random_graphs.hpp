@@ -25,9 +25,10 @@ enum class Op {
   outputs
 };
 inline constexpr const char* op_names[] = {
-    "leaf",   "add",    "subtract", "multiply",  "quotient", "tanh",  "half_square",    "identity", "spread",      "blend",
-    "select", "clamp",  "sum",      "mean",      "product",  "turned_product", "triple", "row_scale", "gain",      "custom",
-    "stack",  "shift",  "cumulative_sum", "slice", "concatenate", "gather", "contract", "transpose", "stop",       "outputs"};
+    "leaf",        "add",       "subtract", "multiply",  "quotient", "tanh",   "half_square",    "identity",
+    "spread",      "blend",     "select",   "clamp",     "sum",      "mean",   "product",        "turned_product",
+    "triple",      "row_scale", "gain",     "custom",    "stack",    "shift",  "cumulative_sum", "slice",
+    "concatenate", "gather",    "contract", "transpose", "stop",     "outputs"};
 inline constexpr int op_count = static_cast<int>(Op::outputs) + 1;
 static_assert(std::size(op_names) == op_count);
 
@@ -50,7 +51,9 @@ struct TestGraph {
     return count() - 1;
   }
   int count() const { return static_cast<int>(info.size()); }
-  const Info& argument(int node, int k) const { return info[static_cast<std::size_t>(info[static_cast<std::size_t>(node)].arguments[k])]; }
+  const Info& argument(int node, int k) const {
+    return info[static_cast<std::size_t>(info[static_cast<std::size_t>(node)].arguments[k])];
+  }
 };
 
 inline constexpr int axis_rows[axis_count] = {1, 3, 2, 4, 2};
@@ -80,11 +83,20 @@ inline Info node_of(Op op, const Shape& shape, std::initializer_list<int> argume
   for (const int argument : arguments) info.arguments[info.argument_count++] = argument;
   const auto all_read = [&](unsigned char mask) { std::fill_n(info.reads, info.argument_count, mask); };
   const auto each_reads_the_other = [&] { info.reads[0] = 2, info.reads[1] = 1; };
-  info.kind = op < Op::sum ? Kind::map : op < Op::product ? Kind::reduction : op < Op::triple ? Kind::product : Kind::kernel;
+  info.kind = op < Op::sum       ? Kind::map
+              : op < Op::product ? Kind::reduction
+              : op < Op::triple  ? Kind::product
+                                 : Kind::kernel;
   switch (op) {
     case Op::add: info.passes = 3; break;
     case Op::subtract: case Op::identity: info.passes = 1; break;
-    case Op::multiply: case Op::product: case Op::turned_product: case Op::triple: case Op::contract: each_reads_the_other(); break;
+    case Op::multiply:
+    case Op::product:
+    case Op::turned_product:
+    case Op::triple:
+    case Op::contract:
+      each_reads_the_other();
+      break;
     case Op::quotient: all_read(2), info.reads_output = 2; break;  // a / (1 + b^2)
     case Op::tanh: info.reads_output = 1; break;
     case Op::half_square: info.reads[0] = 1; break;
@@ -153,7 +165,9 @@ inline void add_random_op(TestGraph& graph, Random& random, int carry) {
   const auto joins = [&](const Shape& with) {
     return pick_where([&](Shape s) { return broadcasts(s, joined(s, with)) && broadcasts(with, joined(s, with)); });
   };
-  const auto like = [&](Shape shape) { return random.chance(0.2) && shape == A ? a : pick_where([&](Shape s) { return s == shape; }); };
+  const auto like = [&](Shape shape) {
+    return random.chance(0.2) && shape == A ? a : pick_where([&](Shape s) { return s == shape; });
+  };
 
   // Maps and reductions are what is planned most finely: they come more often.
   const int kinds = random.below(10);
@@ -201,7 +215,13 @@ inline void add_random_op(TestGraph& graph, Random& random, int carry) {
     case Op::triple: make(op, A, {a, like(A), like(A)}); break;
     case Op::custom: make(op, A, {a, like(A)}); break;
     case Op::gain: make(op, A, {a, pick_where([&](Shape s) { return s == fixed_shape(1, A.cols); })}); break;
-    case Op::tanh: case Op::half_square: case Op::row_scale: case Op::stack: case Op::cumulative_sum: make(op, A, {a}); break;
+    case Op::tanh:
+    case Op::half_square:
+    case Op::row_scale:
+    case Op::stack:
+    case Op::cumulative_sum:
+      make(op, A, {a});
+      break;
     case Op::stop:
       if (random.chance(0.4)) make(op, A, {a});
       break;
@@ -243,14 +263,18 @@ inline TestGraph pruned(const TestGraph& all) {
   std::vector<bool> needed(n);
   needed.back() = true;
   for (std::size_t i = n; i-- > 0;) {
-    for (int k = 0; needed[i] && k < all.info[i].argument_count; ++k) needed[static_cast<std::size_t>(all.info[i].arguments[k])] = true;
+    for (int k = 0; needed[i] && k < all.info[i].argument_count; ++k) {
+      needed[static_cast<std::size_t>(all.info[i].arguments[k])] = true;
+    }
   }
   std::vector<int> place(n);
   TestGraph graph;
   for (std::size_t i = 0; i < n; ++i) {
     if (!needed[i]) continue;
     Info info = all.info[i];
-    for (int k = 0; k < info.argument_count; ++k) info.arguments[k] = place[static_cast<std::size_t>(info.arguments[k])];
+    for (int k = 0; k < info.argument_count; ++k) {
+      info.arguments[k] = place[static_cast<std::size_t>(info.arguments[k])];
+    }
     place[i] = graph.add(all.op[i], info, all.number[i]);
   }
   return graph;
@@ -278,7 +302,8 @@ inline TestGraph random_graph(Random& random) {
     leaf(Kind::input, rows_of(axis, random.chance(0.2) ? 1 : 4), !block && random.chance(0.5));
   }
   leaf(Kind::indices, rows_of(Axis::batch, 1)), leaf(Kind::indices, rows_of(Axis::labelled, 1));
-  for (const Shape shape : {fixed_shape(1, 1), fixed_shape(1, 4), fixed_shape(4, 4), fixed_shape(4, 1), fixed_shape(3, 4)}) {
+  for (const Shape shape :
+       {fixed_shape(1, 1), fixed_shape(1, 4), fixed_shape(4, 4), fixed_shape(4, 1), fixed_shape(3, 4)}) {
     leaf(Kind::parameter, shape);
   }
   leaf(Kind::constant, fixed_shape(1, 4)), leaf(Kind::number, fixed_shape(1, 1));
@@ -313,9 +338,10 @@ inline std::string print(const TestGraph& graph) {
     const auto number = [](auto x) { return std::to_string(static_cast<long>(x)); };
     text += "%" + number(i) + " = " + op_names[static_cast<int>(graph.op[static_cast<std::size_t>(i)])];
     for (int k = 0; k < n.argument_count; ++k) text += " %" + number(n.arguments[k]);
-    text += "  [" + number(graph.number[static_cast<std::size_t>(i)]) + "] kind " + number(n.kind) + " axis " + number(n.shape.axis) +
-            " (" + number(n.shape.rows) + ", " + number(n.shape.cols) + ")" + (n.observed ? " observed" : "") + (n.carry ? " carry" : "") +
-            (n.wanted_input ? " wanted" : "") + (n.frozen ? " frozen" : "") + (n.result ? " result" : "") + "\n";
+    text += "  [" + number(graph.number[static_cast<std::size_t>(i)]) + "] kind " + number(n.kind) + " axis " +
+            number(n.shape.axis) + " (" + number(n.shape.rows) + ", " + number(n.shape.cols) + ")" +
+            (n.observed ? " observed" : "") + (n.carry ? " carry" : "") + (n.wanted_input ? " wanted" : "") +
+            (n.frozen ? " frozen" : "") + (n.result ? " result" : "") + "\n";
   }
   return text;
 }

@@ -76,7 +76,9 @@ TEST_CASE("sharing is identity: one variable used twice is one value") {
 
 TEST_CASE("a model that returns what it is given") {
   struct Same {
-    constexpr Expr operator()() const { return named("scope", [](Expr x) { return x; })(variable("x", rows_of(Axis::tokens, 4))); }
+    constexpr Expr operator()() const {
+      return named("scope", [](Expr x) { return x; })(variable("x", rows_of(Axis::tokens, 4)));
+    }
   };
   static constexpr Same same{};
   Evaluation<same> run(Rows{.tokens = 2});

@@ -27,7 +27,8 @@ double step_error(Index tokens, Index part) {
   constexpr Index keys = size.heads * size.key_width, values = size.heads * size.value_width;
   auto q = numbers<S>(tokens * keys, "q"), k = numbers<S>(tokens * keys, "k"), v = numbers<S>(tokens * values, "v");
   const auto W = numbers<S>(values * keys, "W");
-  const auto alpha = numbers<S>(size.heads, "alpha"), beta = numbers<S>(size.heads, "beta"), gamma = numbers<S>(size.heads, "gamma");
+  const auto alpha = numbers<S>(size.heads, "alpha"), beta = numbers<S>(size.heads, "beta"),
+             gamma = numbers<S>(size.heads, "gamma");
   std::vector<S> slopes;
   for (int h = 0; h < size.heads; ++h) slopes.push_back(S(0.6 / (1 << 2 * h)));
   std::vector<double> wide_k(k.begin(), k.end());
@@ -35,7 +36,9 @@ double step_error(Index tokens, Index part) {
     for (Index t = 0; t < tokens; ++t) {
       for (Index c = 0; c < keys; ++c) {
         double sum = 0;
-        for (Index i = 0; i < values; ++i) sum += static_cast<double>(v[t * values + i]) * static_cast<double>(W[i * keys + c]);
+        for (Index i = 0; i < values; ++i) {
+          sum += static_cast<double>(v[t * values + i]) * static_cast<double>(W[i * keys + c]);
+        }
         wide_k[t * keys + c] = sum;
       }
     }
@@ -43,11 +46,13 @@ double step_error(Index tokens, Index part) {
   }
   const auto wide = [](const std::vector<S>& from) { return std::vector<double>(from.begin(), from.end()); };
   const auto dq = wide(q), dv = wide(v), a = wide(alpha), b = wide(beta), c = wide(gamma), m = wide(slopes);
-  std::vector<double> expected(tokens * values), log_sums(tokens * size.heads), dense(attention_reference_scratch(tokens));
+  std::vector<double> expected(tokens * values), log_sums(tokens * size.heads),
+      dense(attention_reference_scratch(tokens));
   const Index offsets[] = {0, tokens};
-  attention_reference_forward(size, {offsets, 1},
-                              AttentionOperands<double>{dq.data(), wide_k.data(), dv.data(), a.data(), b.data(), c.data(), m.data()},
-                              expected.data(), log_sums.data(), dense.data());
+  attention_reference_forward(
+      size, {offsets, 1},
+      AttentionOperands<double>{dq.data(), wide_k.data(), dv.data(), a.data(), b.data(), c.data(), m.data()},
+      expected.data(), log_sums.data(), dense.data());
 
   const Index capacity = round_up(tokens, token_block<S>);
   std::vector<S> key_store(keys * capacity), value_store(values * capacity), sums(values + size.heads),
@@ -55,10 +60,11 @@ double step_error(Index tokens, Index part) {
   S* store = value_store.data();
   const AttentionPast<S> past{inputs ? store : key_store.data(), store, sums.data(), W.data()};
   for (Index first = 0; first < tokens; first += part) {
-    attention_steps<size, inputs>(std::min(part, tokens - first), first,
-                                  AttentionOperands<S>{q.data() + first * keys, k.data() + first * keys, v.data() + first * values,
-                                                       alpha.data(), beta.data(), gamma.data(), slopes.data()},
-                                  past, out.data() + first * values, scratch.data());
+    attention_steps<size, inputs>(
+        std::min(part, tokens - first), first,
+        AttentionOperands<S>{q.data() + first * keys, k.data() + first * keys, v.data() + first * values, alpha.data(),
+                             beta.data(), gamma.data(), slopes.data()},
+        past, out.data() + first * values, scratch.data());
   }
   double worst = 0, largest = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {

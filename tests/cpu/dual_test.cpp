@@ -42,7 +42,8 @@ TEST_CASE("first and second derivatives of every function") {
   check([](auto v) { return erf(v); }, slope, -2 * x * slope);
   check([](auto v) { return sqrt(v); }, 0.5 / std::sqrt(x), -0.25 / (x * std::sqrt(x)));
   check([](auto v) { return pow(v, decltype(v)(2.5)); }, 2.5 * std::pow(x, 1.5), 3.75 * std::pow(x, 0.5));
-  check([](auto v) { return pow(decltype(v)(2.0), v); }, std::pow(2, x) * std::log(2), std::pow(2, x) * std::log(2) * std::log(2));
+  check([](auto v) { return pow(decltype(v)(2.0), v); }, std::pow(2, x) * std::log(2),
+        std::pow(2, x) * std::log(2) * std::log(2));
   check([](auto v) { return v * v / (v + 1.0) - 3.0 * v; }, 1 - 1 / ((1 + x) * (1 + x)) - 3, 2 / std::pow(1 + x, 3));
   check([](auto v) { return abs(-v * v); }, 2 * x, 2);
   check([](auto v) { return max(v, v * v) + min(v, v * v); }, 1 + 2 * x, 2);

@@ -16,7 +16,9 @@ TEST_CASE("cpu/workspace: regions follow one another inside the memory, for the 
   CHECK(workspace.size() * 4 >= arena_bytes<model>(tokens{40}));
   for (const Index length : {40, 7, 1}) {
     const Context<float> context = workspace.context(tokens{length}, {}, length);
-    const auto inside = [&](const float* p) { return p >= workspace.memory().data() && p <= workspace.memory().data() + workspace.size(); };
+    const auto inside = [&](const float* p) {
+      return p >= workspace.memory().data() && p <= workspace.memory().data() + workspace.size();
+    };
     for (int i = 0; i < axis_count; ++i) CHECK((inside(context.kept[i]) && inside(context.temporary[i])));
     CHECK(inside(context.scratch));
     CHECK(inside(context.outputs[0] + length));

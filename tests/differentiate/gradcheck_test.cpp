@@ -50,7 +50,8 @@ TEST_CASE("a wrong sign and an error of a twentieth of a percent are found by bo
 }
 
 TEST_CASE("derivatives by extrapolated differences are good to ten digits") {
-  CHECK(detail::derivative([](double h) { return std::exp(1 + h); }, 0.1) == doctest::Approx(std::exp(1)).epsilon(1e-11));
+  CHECK(detail::derivative([](double h) { return std::exp(1 + h); }, 0.1) ==
+        doctest::Approx(std::exp(1)).epsilon(1e-11));
   CHECK(detail::derivative([](double h) { return std::sin(3 * h); }, 0.1) == doctest::Approx(3).epsilon(1e-11));
 }
 

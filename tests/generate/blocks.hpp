@@ -10,8 +10,8 @@
 namespace test {
 
 template <int block>
-inline constexpr Decoder block_model{.block = all_blocks[block].config, .vocab = 12, .width = 12, .heads = 3, .hidden = 20,
-                                     .layers = 3, .context = 70};
+inline constexpr Decoder block_model{
+    .block = all_blocks[block].config, .vocab = 12, .width = 12, .heads = 3, .hidden = 20, .layers = 3, .context = 70};
 
 /// Blocks number `block`, block + parts, ...; the first has values of its own, the others have layers that differ.
 template <int block, int parts>

@@ -17,7 +17,8 @@ using Cached = Stream<logits_of<model>, Cpu<double>>;
 using Uncached = Replay<logits_of<model>, Cpu<double>>;
 
 template <class Source>
-std::vector<std::int32_t> written(Source&& source, std::vector<std::int32_t> prompt, long count, const Sampling& options) {
+std::vector<std::int32_t> written(Source&& source, std::vector<std::int32_t> prompt, long count,
+                                  const Sampling& options) {
   std::vector<std::int32_t> tokens;
   Sampler draw(options);
   generate(source, prompt, count, draw, [&](std::int32_t token) { tokens.push_back(token); });

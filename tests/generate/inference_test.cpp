@@ -38,7 +38,8 @@ TEST_CASE("it refuses sequences that the model does not know") {
   Inference<logits_of<model>> net;
   CHECK_THROWS_WITH_AS(net.logits(test::some_tokens(31, 16)), doctest::Contains("positions end at 30"), Error);
   CHECK_THROWS_AS(net.logits({}), Error);
-  CHECK_THROWS_WITH_AS(net.logits(std::vector<std::int32_t>{16}), doctest::Contains("token 16, but the model knows 16"), Error);
+  CHECK_THROWS_WITH_AS(net.logits(std::vector<std::int32_t>{16}), doctest::Contains("token 16, but the model knows 16"),
+                       Error);
 }
 
 TEST_SUITE_END();

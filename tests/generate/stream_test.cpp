@@ -9,9 +9,16 @@ using namespace simplx;
 namespace {
 
 // Heads as wide as vectors, a context of several blocks of tokens, layers that differ.
-inline constexpr Decoder wide{.block = sas_p, .vocab = 64, .width = 64, .heads = 2, .hidden = 128, .layers = 3, .context = 150,
+inline constexpr Decoder wide{.block = sas_p,
+                              .vocab = 64,
+                              .width = 64,
+                              .heads = 2,
+                              .hidden = 128,
+                              .layers = 3,
+                              .context = 150,
                               .positions = Positions::learned};
-inline constexpr Decoder plain{.block = pre_ln, .vocab = 64, .width = 64, .heads = 2, .hidden = 128, .layers = 2, .context = 150};
+inline constexpr Decoder plain{
+    .block = pre_ln, .vocab = 64, .width = 64, .heads = 2, .hidden = 128, .layers = 2, .context = 150};
 
 // What is remembered: SAS-P its inputs and a running mean, and in layer 0, which has a value matrix, keys and values.
 static_assert(cache_bytes<logits_of<plain>, double>(1) == 2 * 2 * 64 * token_block<double> * 8);
@@ -70,7 +77,8 @@ TEST_CASE("a token costs no allocation") {
 TEST_CASE("what does not fit is refused, and then nothing has changed") {
   using Net = Inference<logits_of<wide>, Cpu<double>>;
   Net net(1);
-  CHECK_THROWS_WITH_AS((Stream<logits_of<wide>, Cpu<double>>(net, 151)), doctest::Contains("positions end at 150"), Error);
+  CHECK_THROWS_WITH_AS((Stream<logits_of<wide>, Cpu<double>>(net, 151)), doctest::Contains("positions end at 150"),
+                       Error);
   CHECK_THROWS_AS((Stream<logits_of<wide>, Cpu<double>>(net, 0)), Error);
   Stream<logits_of<wide>, Cpu<double>> stream(net, 5);
   const std::vector<std::int32_t> good{1, 2, 3}, unknown{1, 64}, negative{-1};

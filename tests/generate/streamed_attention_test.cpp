@@ -20,7 +20,8 @@ struct Attends {
     auto key = how == Key::transposed ? x * transpose(W) : x * W;
     if (how == Key::biased) key = key + vector("bias", 6);
     auto value = how == Key::value_of_its_own ? x * weight("value", 6, 6) : x;
-    auto y = shaped_attention(query, key, value, vector("alpha", 2), vector("beta", 2), vector("gamma", 2), {.count = 2});
+    auto y =
+        shaped_attention(query, key, value, vector("alpha", 2), vector("beta", 2), vector("gamma", 2), {.count = 2});
     return (how == Key::used_twice ? y + key : y) * weight("head", 6, 11);
   }
 };

@@ -14,7 +14,8 @@ template <class Module>
 struct Around {
   Module module{};
   constexpr Expr operator()() const {
-    auto x = embedding(weight("table", 11, 12), indices("tokens", Axis::tokens)) + positions(fixed("places", 40, 12, sinusoid));
+    auto x = embedding(weight("table", 11, 12), indices("tokens", Axis::tokens)) +
+             positions(fixed("places", 40, 12, sinusoid));
     return module(stack("layers", 2, module, x)) * weight("head", 12, 11);
   }
 };
@@ -27,7 +28,8 @@ struct Sums {
 };
 struct Turned {
   constexpr Expr operator()(Expr x) const {
-    return softmax_attention(rotary(x, 3, hyper("base", 50)), rotary(x * weight("key", 12, 12), 3, 50.0), x, {.count = 3});
+    return softmax_attention(rotary(x, 3, hyper("base", 50)), rotary(x * weight("key", 12, 12), 3, 50.0), x,
+                             {.count = 3});
   }
 };
 /// All that reads no row but its own.
@@ -66,7 +68,9 @@ constexpr bool streams() {
 }
 inline constexpr auto forwards = [] { return shift(input("x", rows_of(Axis::tokens, 3)), 2); };
 inline constexpr auto backwards = [] { return shift(input("x", rows_of(Axis::tokens, 3)), -2); };
-inline constexpr auto looks_up = [] { return gather(input("x", rows_of(Axis::tokens, 3)), indices("i", Axis::tokens)); };
+inline constexpr auto looks_up = [] {
+  return gather(input("x", rows_of(Axis::tokens, 3)), indices("i", Axis::tokens));
+};
 inline constexpr auto looks_up_weights = [] { return gather(weight("x", 4, 3), indices("i", Axis::tokens)); };
 inline constexpr auto of_columns = [] { return maximum(input("x", rows_of(Axis::tokens, 3)), Over::columns); };
 inline constexpr auto of_rows = [] { return maximum(input("x", rows_of(Axis::tokens, 3)), Over::rows); };

@@ -12,7 +12,8 @@ namespace test {
 inline std::vector<std::int32_t> some_tokens(Index count, Index vocab, std::uint64_t key = 1) {
   std::vector<std::int32_t> tokens;
   for (Index i = 0; i < count; ++i) {
-    tokens.push_back(static_cast<std::int32_t>(bits(key, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(vocab)));
+    tokens.push_back(
+        static_cast<std::int32_t>(bits(key, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(vocab)));
   }
   return tokens;
 }
@@ -23,7 +24,8 @@ void stir(const TensorList& tensors, Parameters parameters) {
   for (const TensorInfo& tensor : tensors.parameters) {
     for (Index i = 0; i < tensor.size(); ++i) {
       auto& p = parameters[static_cast<std::size_t>(tensor.offset + i)];
-      p += static_cast<std::remove_reference_t<decltype(p)>>(0.3 * normal(key_of(9, tensor.name), static_cast<std::uint64_t>(i)));
+      p += static_cast<std::remove_reference_t<decltype(p)>>(
+          0.3 * normal(key_of(9, tensor.name), static_cast<std::uint64_t>(i)));
     }
   }
 }
@@ -52,7 +54,8 @@ double stream_error(Index context, std::vector<Index> feeds, Index chunk = 64) {
     const auto logits = stream.logits();
     const std::size_t first = static_cast<std::size_t>(begin * Net::vocab()) - logits.size();
     for (std::size_t i = 0; i < logits.size(); ++i) {
-      const double expected = whole.output()[first + i], difference = std::abs(static_cast<double>(logits[i]) - expected);
+      const double expected = whole.output()[first + i],
+                   difference = std::abs(static_cast<double>(logits[i]) - expected);
       if (!(difference <= worst)) worst = difference;  // NaN, too
       largest = std::max(largest, std::abs(expected));
     }

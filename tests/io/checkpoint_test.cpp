@@ -20,7 +20,8 @@ TEST_CASE("what is saved in float or double comes back, under the names and shap
   Evaluation<model, Cpu<double>> to(tokens{4}, 2);
   save_checkpoint(path, from.tensors().parameters, std::span<const float>(from.parameters()), {{"block", "sas_p"}});
   CHECK(load_checkpoint(path, to.tensors().parameters, to.parameters()).at("block") == "sas_p");
-  CHECK(std::ranges::equal(from.parameters(), to.parameters(), [](float a, double b) { return static_cast<double>(a) == b; }));
+  CHECK(std::ranges::equal(from.parameters(), to.parameters(),
+                           [](float a, double b) { return static_cast<double>(a) == b; }));
   save_checkpoint(path, to.tensors().parameters, std::span<const double>(to.parameters()));
   const SafetensorsFile file = SafetensorsFile::read(path);
   CHECK(file.find("blocks.1.mlp_gain")->shape.empty());

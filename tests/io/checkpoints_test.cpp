@@ -20,7 +20,9 @@ struct Folder {
 
 void fill(const fs::path& directory) { write_file(directory / "model", "weights"); }
 
-nlohmann::json index_of(const fs::path& directory) { return nlohmann::json::parse(std::ifstream(directory / "index.json")); }
+nlohmann::json index_of(const fs::path& directory) {
+  return nlohmann::json::parse(std::ifstream(directory / "index.json"));
+}
 
 std::vector<std::string> names_in(const fs::path& directory) {
   std::vector<std::string> names;
@@ -84,7 +86,8 @@ TEST_CASE("what a killed run left is no checkpoint and is cleaned up; a whole on
   for (const char* foreign : {"step-7", "step-00000008.old", "notes"}) fs::create_directories(folder.path / foreign);
   Checkpoints checkpoints(folder.path);
   CHECK(checkpoints.steps() == Steps{5, 7});
-  CHECK(names_in(folder.path) == Names{"index.json", "notes", "step-00000005", "step-00000007", "step-00000008.old", "step-7"});
+  CHECK(names_in(folder.path) ==
+        Names{"index.json", "notes", "step-00000005", "step-00000007", "step-00000008.old", "step-7"});
   checkpoints.write_index();
   CHECK(index_of(folder.path)["latest"] == "step-00000007");
 }

@@ -9,7 +9,8 @@ using namespace simplx;
 
 namespace {
 
-const std::string good = R"({"__metadata__":{"a":"b"},"x":{"shape":[2,3],"dtype":"F32","data_offsets":[0,24]},"y":{"dtype":"U8","shape":[],"data_offsets":[24,25]}})";
+const std::string good =
+    R"({"__metadata__":{"a":"b"},"x":{"shape":[2,3],"dtype":"F32","data_offsets":[0,24]},"y":{"dtype":"U8","shape":[],"data_offsets":[24,25]}})";
 
 std::string refusal(std::string_view text) {
   return test::message_of([&] { detail::read_safetensors_header(text, "file", 8); });

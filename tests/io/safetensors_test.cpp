@@ -140,7 +140,9 @@ TEST_CASE("empty tensors come back, wherever their names sort") {
   CHECK(std::memcmp(back.find("m")->bytes.data(), values, 8) == 0);
   write_safetensors(path, std::span(tensors, 1));
   CHECK(SafetensorsFile::read(path).find("z")->elements() == 0);
-  write_raw(R"({"m":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})", 4);
+  write_raw(
+      R"({"m":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})",
+      4);
   CHECK(SafetensorsFile::read(path).tensors().at(0).name == "a");  // it stands before what begins where it ends
 }
 
@@ -161,7 +163,8 @@ TEST_CASE("what no reader would take is not written") {
 }
 
 TEST_CASE("hostile files are refused with the reason") {
-  const auto entry = [](const std::string& name, const std::string& dtype, const std::string& shape, const std::string& offsets) {
+  const auto entry = [](const std::string& name, const std::string& dtype, const std::string& shape,
+                        const std::string& offsets) {
     return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
   };
   struct Case {
@@ -208,7 +211,8 @@ TEST_CASE("hostile files are refused with the reason") {
   fs::remove(path);
   CHECK(message().find("cannot read") == 0);
   fs::create_directory(path);
-  CHECK(message() == "cannot read " + path.string() + ": Is a directory\n  hint: check that it is a file and may be read");
+  CHECK(message() ==
+        "cannot read " + path.string() + ": Is a directory\n  hint: check that it is a file and may be read");
   fs::remove(path);
 }
 

@@ -37,7 +37,8 @@ TEST_SUITE_BEGIN("io/training");
 
 TEST_CASE("a training that is written down goes on bit for bit; its weights can be read alone") {
   const Folder folder;
-  Trainer<model> whole({.batch = 2, .seed = 3}), first({.batch = 2, .seed = 3}), second({.batch = 2, .seed = 3, .threads = 2});
+  Trainer<model> whole({.batch = 2, .seed = 3}), first({.batch = 2, .seed = 3}),
+      second({.batch = 2, .seed = 3, .threads = 2});
   steps(whole, 0, 9);
   steps(first, 0, 4);
   save_training(folder.path, first.tensors().parameters, first.state(), {{"block", "sas_p"}}, {{"position", "8"}});
@@ -49,8 +50,10 @@ TEST_CASE("a training that is written down goes on bit for bit; its weights can 
   CHECK(std::ranges::equal(whole.parameters(), second.parameters()));
 
   Evaluation<model> reader(tokens{4});
-  CHECK(load_checkpoint(folder.path / "model.safetensors", reader.tensors().parameters, reader.parameters()).at("block") == "sas_p");
-  CHECK(std::ranges::equal(first.parameters(), reader.parameters(), [](float a, double b) { return static_cast<double>(a) == b; }));
+  CHECK(load_checkpoint(folder.path / "model.safetensors", reader.tensors().parameters, reader.parameters())
+            .at("block") == "sas_p");
+  CHECK(std::ranges::equal(first.parameters(), reader.parameters(),
+                           [](float a, double b) { return static_cast<double>(a) == b; }));
 }
 
 TEST_CASE("a training of another seed, another model's, and damaged files are refused before anything has changed") {

@@ -17,12 +17,16 @@ constexpr Decoder odd(const BlockConfig& block, int heads = 2) {
 }
 inline constexpr Decoder golden_pre_ln = regular(pre_ln), golden_sas_p = regular(sas_p);
 inline constexpr Decoder odd_pre_ln = odd(pre_ln), odd_sas_p = odd(sas_p), odd_v_skip_init = odd(v_skip_init),
-                         odd_reparam = odd(shaped_reparam), odd_leaky = odd(sas_no_mlp_skip), odd_no_norm = odd(sas_no_norm);
+                         odd_reparam = odd(shaped_reparam), odd_leaky = odd(sas_no_mlp_skip),
+                         odd_no_norm = odd(sas_no_norm);
 inline constexpr Decoder three_sas_p = odd(sas_p_alibi, 3), three_pre_ln = odd(pre_ln_alibi, 3);
 
-inline constexpr Decoder small{.block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24};
-inline constexpr Decoder learned{.block = pre_ln, .vocab = 32, .width = 32, .heads = 2, .layers = 2, .context = 24, .positions = Positions::learned};
-inline constexpr Decoder seen{.block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24, .observed = true};
+inline constexpr Decoder small{
+    .block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24};
+inline constexpr Decoder learned{
+    .block = pre_ln, .vocab = 32, .width = 32, .heads = 2, .layers = 2, .context = 24, .positions = Positions::learned};
+inline constexpr Decoder seen{
+    .block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24, .observed = true};
 
 }  // namespace
 
@@ -66,7 +70,9 @@ TEST_CASE("a later token changes nothing that comes before it, bit for bit") {
   test::fill_inputs(run, 32);
   for (const TensorInfo& tensor : run.tensors().parameters) {
     auto values = run.parameter(tensor.name);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] += static_cast<float>(0.2 * normal(key_of(1, tensor.name), i));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] += static_cast<float>(0.2 * normal(key_of(1, tensor.name), i));
+    }
   }
   run.forward();
   const std::vector<float> before(run.output(1).begin(), run.output(1).end());
@@ -105,7 +111,8 @@ TEST_CASE("step-0 gradients of SAS-P: keys learn nothing, queries do, beta and g
 }
 
 TEST_CASE("the first loss is ln V + half the variance of the logits") {
-  static constexpr Decoder wide{.block = pre_ln, .vocab = 512, .width = 256, .heads = 4, .hidden = 256, .layers = 1, .context = 64};
+  static constexpr Decoder wide{
+      .block = pre_ln, .vocab = 512, .width = 256, .heads = 4, .hidden = 256, .layers = 1, .context = 64};
   Evaluation<wide, Cpu<float>> run(Rows{.tokens = 512, .sequences = 8}, 5);
   test::fill_inputs(run, 512);
   for (std::size_t i = 0; i < 512; ++i) run.indices("labels")[i] = static_cast<std::int32_t>(bits(77, i) % 512);
@@ -138,7 +145,8 @@ TEST_CASE("an observed decoder computes the same, and shows the input of every b
     for (std::size_t t = 0; t < 7; ++t) {  // a sinusoid stands where the token is; both wait for the first block
       const auto token = static_cast<std::size_t>(observed.indices("tokens")[t]);
       for (std::size_t c = 0; c < 32; ++c) {
-        const double input = observed.parameter("embedding.weight")[token * 32 + c] + observed.constant("position.table")[t * 32 + c];
+        const double input =
+            observed.parameter("embedding.weight")[token * 32 + c] + observed.constant("position.table")[t * 32 + c];
         REQUIRE(value[t * 32 + c] == doctest::Approx(input).epsilon(1e-12));
       }
     }

@@ -52,14 +52,17 @@ void agrees_with(const std::string& name) {
     std::ranges::copy(doubles(file, tensor.name), run.parameter(tensor.name).begin());
   }
   for (const TensorInfo& tensor : run.tensors().constants) {
-    if (tensor.name.ends_with(".base")) std::ranges::copy(doubles(file, tensor.name), run.constant(tensor.name).begin());
+    if (tensor.name.ends_with(".base")) {
+      std::ranges::copy(doubles(file, tensor.name), run.constant(tensor.name).begin());
+    }
   }
   CHECK(std::ranges::count_if(file.tensors(), [](const Tensor& t) { return t.name.starts_with("grad."); }) ==
         static_cast<std::ptrdiff_t>(run.tensors().parameters.size()));
   run.forward();
   double loss = 0;
   for (const double row : run.output(0)) loss += row;
-  const auto labelled = static_cast<double>(std::ranges::count_if(run.indices("labels"), [](int y) { return y != -100; }));
+  const auto labelled =
+      static_cast<double>(std::ranges::count_if(run.indices("labels"), [](int y) { return y != -100; }));
   loss /= labelled;
   CHECK(std::abs(loss - doubles(file, "loss")[0]) / doubles(file, "loss")[0] < 1e-10);
   CHECK(distance(run.output(1), doubles(file, "logits"), 1e-12) < 1e-10);
@@ -72,7 +75,8 @@ void agrees_with(const std::string& name) {
   }
   for (const TensorInfo& tensor : run.tensors().parameters) {
     CAPTURE(tensor.name);
-    CHECK(distance(run.gradient(tensor.name), doubles(file, "grad." + tensor.name), std::max(1e-12, 1e-3 * largest)) < 1e-10);
+    CHECK(distance(run.gradient(tensor.name), doubles(file, "grad." + tensor.name), std::max(1e-12, 1e-3 * largest)) <
+          1e-10);
   }
 }
 

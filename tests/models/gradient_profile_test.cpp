@@ -39,7 +39,8 @@ double first_over_last() {
 
 }  // namespace
 
-TEST_CASE("models/gradient_profile: Pre-LN and Parallel have larger gradients in early blocks, SAS and SAS-P equal ones") {
+TEST_CASE(
+    "models/gradient_profile: Pre-LN and Parallel have larger gradients in early blocks, SAS and SAS-P equal ones") {
   const double with_skips = first_over_last<pre_ln>(), side_by_side = first_over_last<parallel>();
   const double simplified = first_over_last<sas>(), simplified_parallel = first_over_last<sas_p>();
   CAPTURE(with_skips);

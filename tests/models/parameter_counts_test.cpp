@@ -13,7 +13,13 @@ using namespace simplx;
 namespace {
 constexpr Decoder code_parrot(BlockConfig block, Positions positions = Positions::learned) {
   block.query_key_bias = true;
-  return {.block = block, .vocab = 50'000, .width = 768, .heads = 12, .layers = 18, .context = 1024, .positions = positions};
+  return {.block = block,
+          .vocab = 50'000,
+          .width = 768,
+          .heads = 12,
+          .layers = 18,
+          .context = 1024,
+          .positions = positions};
 }
 inline constexpr Decoder with_pre_ln = code_parrot(pre_ln), with_parallel = code_parrot(parallel),
                          with_shaped = code_parrot(v_skip_init_shaped), with_sas = code_parrot(sas),
@@ -27,5 +33,6 @@ static_assert(parameters<without_table> == 145'987'502 - 786'432);
 }  // namespace
 
 TEST_CASE("models/parameter_counts: SAS has 12.4 % fewer parameters than Pre-LN") {
-  CHECK(1 - static_cast<double>(parameters<with_sas>) / static_cast<double>(parameters<with_pre_ln>) == doctest::Approx(0.124).epsilon(0.005));
+  CHECK(1 - static_cast<double>(parameters<with_sas>) / static_cast<double>(parameters<with_pre_ln>) ==
+        doctest::Approx(0.124).epsilon(0.005));
 }

@@ -31,7 +31,8 @@ struct Run {
   Run() {
     test::fill_inputs(run, 31);
     run.forward();
-    const auto labelled = static_cast<double>(std::ranges::count_if(run.indices("labels"), [](int y) { return y >= 0; }));
+    const auto labelled =
+        static_cast<double>(std::ranges::count_if(run.indices("labels"), [](int y) { return y >= 0; }));
     for (const double row : run.output(0)) loss += row / labelled;
     std::ranges::fill(run.seed(0), 1 / labelled);
     std::ranges::fill(run.seed(1), 0.0);
@@ -49,9 +50,11 @@ TEST_CASE("SAS and SAS-P begin as one function: exactly without norms, up to eps
     CHECK(std::abs(sequential.loss - parallel.loss) < tolerance);
     CHECK(largest_difference(sequential.run.output(1), parallel.run.output(1)) < tolerance);
     for (const char* name : {"embedding.weight", "blocks.1.mlp.up.weight", "blocks.2.mlp.down.weight"}) {
-      CHECK(largest_difference(sequential.gradient(name), parallel.gradient(name)) < tolerance * magnitude(parallel.gradient(name)) + 1e-16);
+      CHECK(largest_difference(sequential.gradient(name), parallel.gradient(name)) <
+            tolerance * magnitude(parallel.gradient(name)) + 1e-16);
     }
-    const auto query = sequential.gradient("blocks.1.attention.query.weight");  // SAS sends its gradient through the MLP too
+    const auto query =
+        sequential.gradient("blocks.1.attention.query.weight");  // SAS sends its gradient through the MLP too
     CHECK(largest_difference(query, parallel.gradient("blocks.1.attention.query.weight")) > 1e-3 * magnitude(query));
   };
   static constexpr Decoder no_norm = decoder(sas_no_norm), p_no_norm = decoder(sas_p_no_norm);
@@ -80,14 +83,17 @@ TEST_CASE("SAS's attention is the identity at first, whatever the keys, and is n
     for (std::size_t c = 0; c < 16; ++c) squares += run.output()[row * 16 + c] * run.output()[row * 16 + c];
     CHECK(squares == doctest::Approx(16).epsilon(1e-6));
     const double ratio = run.output()[row * 16] / run.input("x")[row * 16];
-    for (std::size_t c = 0; c < 16; ++c) CHECK(run.output()[row * 16 + c] == doctest::Approx(ratio * run.input("x")[row * 16 + c]));
+    for (std::size_t c = 0; c < 16; ++c) {
+      CHECK(run.output()[row * 16 + c] == doctest::Approx(ratio * run.input("x")[row * 16 + c]));
+    }
   }
   run.parameter("blocks.1.attention.query.weight")[5] = 0.5;
   run.forward();
   CHECK(largest_difference(run.output(), once) > 1e-3);
 }
 
-TEST_CASE("step-0 gradients with query and key biases: keys none, queries some, beta and gamma opposite; so they move") {
+TEST_CASE(
+    "step-0 gradients with query and key biases: keys none, queries some, beta and gamma opposite; so they move") {
   static constexpr BlockConfig biased = [] {
     BlockConfig config = sas_p;
     config.query_key_bias = true;
@@ -106,7 +112,8 @@ TEST_CASE("step-0 gradients with query and key biases: keys none, queries some, 
   batch.offsets = {0, 16};
   trainer.step(batch, AdamW{.learning_rate = 1e-2});
   for (std::size_t h = 0; h < 4; ++h) {
-    const double beta = trainer.parameter("blocks.1.attention.beta")[h] - 1, gamma = trainer.parameter("blocks.1.attention.gamma")[h] - 1;
+    const double beta = trainer.parameter("blocks.1.attention.beta")[h] - 1,
+                 gamma = trainer.parameter("blocks.1.attention.gamma")[h] - 1;
     CHECK(std::abs(beta) == doctest::Approx(1e-2).epsilon(1e-2));
     CHECK(beta == doctest::Approx(-gamma).epsilon(1e-6));
   }
@@ -143,11 +150,16 @@ TEST_CASE("without mask and positions, a permutation of the tokens permutes the 
     test::fill_inputs(run);
     test::move_parameters(run);
     run.forward();
-    const std::vector<double> x(run.input("x").begin(), run.input("x").end()), y(run.output().begin(), run.output().end());
-    for (std::size_t row = 0; row < 7; ++row) std::copy_n(x.begin() + order[row] * 16, 16, run.input("x").begin() + row * 16);
+    const std::vector<double> x(run.input("x").begin(), run.input("x").end()),
+        y(run.output().begin(), run.output().end());
+    for (std::size_t row = 0; row < 7; ++row) {
+      std::copy_n(x.begin() + order[row] * 16, 16, run.input("x").begin() + row * 16);
+    }
     run.forward();
     double worst = 0;
-    for (std::size_t i = 0; i < y.size(); ++i) worst = std::max(worst, std::abs(run.output()[i] - y[order[i / 16] * 16 + i % 16]));
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      worst = std::max(worst, std::abs(run.output()[i] - y[order[i / 16] * 16 + i % 16]));
+    }
     return worst;
   };
   static constexpr test::ThreeLayers<Parallel> softmax{{{.heads = 2, .mask = Mask::full}, {24}}};

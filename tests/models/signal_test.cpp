@@ -28,7 +28,8 @@ constexpr Blocks changed(const BlockConfig& block, int layers, Change change) {
 }
 // The skipless block of Value-SkipInit with a plain softmax matrix, which collapses.
 inline constexpr Blocks plain = changed(v_skip_init, 12, [](BlockConfig& c) { c.matrix = AttentionMatrix::softmax; });
-inline constexpr Blocks shaped{v_skip_init_shaped, 24}, sequential{sas, 24}, parallel_p{sas_p, 24}, with_skips{pre_ln, 24};
+inline constexpr Blocks shaped{v_skip_init_shaped, 24}, sequential{sas, 24}, parallel_p{sas_p, 24},
+    with_skips{pre_ln, 24};
 inline constexpr Blocks loud = changed(sas_p, 24, [](BlockConfig& c) { c.mlp_gain = trainable(1); });
 
 /// Mean cosine of pairs of tokens behind all layers; weights, and the embedding x, of deviation 0.069.
@@ -49,7 +50,8 @@ double similarity() {
 
 }  // namespace
 
-TEST_CASE("models/signal: plain skipless attention collapses, shaped attention does not; the louder the MLP the more alike") {
+TEST_CASE(
+    "models/signal: plain skipless attention collapses, shaped attention does not; the louder the MLP the more alike") {
   const double quiet = similarity<parallel_p>(), louder = similarity<loud>(), skips = similarity<with_skips>();
   CAPTURE(quiet);
   CAPTURE(louder);

@@ -37,7 +37,9 @@ TEST_CASE("shaped attention begins as the identity, queries at zero") {
   CHECK(std::ranges::count(run.parameter("query.weight"), 0.0) == 64);
   run.forward();
   double worst = 0;
-  for (std::size_t i = 0; i < run.output().size(); ++i) worst = std::max(worst, std::abs(run.output()[i] - run.input("x")[i]));
+  for (std::size_t i = 0; i < run.output().size(); ++i) {
+    worst = std::max(worst, std::abs(run.output()[i] - run.input("x")[i]));
+  }
   CHECK(worst < 1e-14);
 }
 

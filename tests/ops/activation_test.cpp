@@ -7,7 +7,9 @@ using namespace simplx;
 
 namespace {
 struct Leaky {
-  constexpr Expr operator()(Expr x) const { return leaky_relu(x, hyper("slope", 0.2)) + leaky_relu(-x, scalar("trained", constant(0.3))); }
+  constexpr Expr operator()(Expr x) const {
+    return leaky_relu(x, hyper("slope", 0.2)) + leaky_relu(-x, scalar("trained", constant(0.3)));
+  }
 };
 struct Smooth {
   constexpr Expr operator()(Expr x) const { return gelu(x) + gelu_tanh(2.0 * x) * silu(x); }

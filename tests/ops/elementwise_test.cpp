@@ -31,7 +31,8 @@ struct Arithmetic {
 struct Divisors {  // numbers, a row and a column are inverted before they are spread
   constexpr Expr operator()(Expr x) const {
     auto row = vector("row", width(x), constant(2)), column = 3.0 + square_of(x) * weight("column", width(x), 1);
-    return x / row + x / column + row / column + x / scalar("number", constant(1.5)) + 1.0 / (2.0 + square_of(x)) + x / 4.0;
+    return x / row + x / column + row / column + x / scalar("number", constant(1.5)) + 1.0 / (2.0 + square_of(x)) +
+           x / 4.0;
   }
   static constexpr Expr square_of(Expr x) { return x * x; }
 };

@@ -9,7 +9,8 @@ namespace {
 
 struct Lookup {
   constexpr Expr operator()() const {
-    return embedding(weight("table", 5, 8, normal(1)), indices("index", Axis::tokens)) + positions(weight("place", 6, 8));
+    return embedding(weight("table", 5, 8, normal(1)), indices("index", Axis::tokens)) +
+           positions(weight("place", 6, 8));
   }
 };
 inline constexpr Lookup lookup{};

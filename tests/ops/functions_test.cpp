@@ -44,8 +44,8 @@ TEST_CASE_TEMPLATE_DEFINE("derivatives of every order", T, derivatives) {
   test::check_op<model>({.step = 0.01});
   CHECK(test::distance_to_reference<model, float>() < 1e-5);
 }
-TEST_CASE_TEMPLATE_INVOKE(derivatives, Exp, Log, Log1p, SinCos, Tanh, Sigmoid, Softplus, Erf, Roots, Powers, Abs, Extremes,
-                          Clamped, Selected);
+TEST_CASE_TEMPLATE_INVOKE(derivatives, Exp, Log, Log1p, SinCos, Tanh, Sigmoid, Softplus, Erf, Roots, Powers, Abs,
+                          Extremes, Clamped, Selected);
 
 TEST_CASE("values and derivatives where functions have kinks") {
   CHECK(op<"abs">::d<0>(5.0, 0.0, 0.0) == 0);

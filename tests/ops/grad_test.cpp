@@ -27,8 +27,8 @@ struct Derived {
 
 struct Elementary {
   constexpr Expr operator()(Expr x) const {
-    return exp(x) * sin(x) + cos(x) / (2.0 + tanh(x)) - sigmoid(x) * erf(x) + sqrt(1.0 + square(x)) + rsqrt(1.0 + square(x)) +
-           log(2.0 + square(x)) + log1p(square(x)) + softplus(x) + pow(1.0 + square(x), 1.5);
+    return exp(x) * sin(x) + cos(x) / (2.0 + tanh(x)) - sigmoid(x) * erf(x) + sqrt(1.0 + square(x)) +
+           rsqrt(1.0 + square(x)) + log(2.0 + square(x)) + log1p(square(x)) + softplus(x) + pow(1.0 + square(x), 1.5);
   }
 };
 struct Kinks {
@@ -52,7 +52,8 @@ struct Products {
 };
 struct Softmaxes {
   constexpr Expr operator()(Expr x) const {
-    return softmax(2.0 * x) * x + log_softmax(square(x)) * x + log_sum_exp(x, Over::columns) * x + log_sum_exp(x * x, Over::rows);
+    return softmax(2.0 * x) * x + log_softmax(square(x)) * x + log_sum_exp(x, Over::columns) * x +
+           log_sum_exp(x * x, Over::rows);
   }
 };
 struct Moves {
@@ -64,7 +65,8 @@ struct Moves {
 struct Norms {
   constexpr Expr operator()(Expr x) const {
     auto gain = vector("gain", 6), bias = vector("bias", 6);
-    return rms_norm(x, gain, 0.1) * x + rms_norm_inside(x * gain, gain, 0.1) + layer_norm(x * x, gain * bias, bias, 0.1);
+    return rms_norm(x, gain, 0.1) * x + rms_norm_inside(x * gain, gain, 0.1) +
+           layer_norm(x * x, gain * bias, bias, 0.1);
   }
 };
 /// The second derivative of a network with respect to its input, as in a differential equation.
@@ -82,7 +84,8 @@ inline constexpr Derived<F> derived{};
 
 TEST_SUITE_BEGIN("ops/grad");
 
-TEST_CASE_TEMPLATE_DEFINE("the derivative as an expression equals the reverse sweep, and is differentiated again", F, derivatives) {
+TEST_CASE_TEMPLATE_DEFINE("the derivative as an expression equals the reverse sweep, and is differentiated again", F,
+                          derivatives) {
   const std::vector<Index> lengths{3, 1, 5};
   Evaluation<derived<F>> run(Rows{.tokens = 9}, 1, lengths);
   test::fill_inputs(run);

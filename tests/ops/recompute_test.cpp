@@ -25,7 +25,8 @@ struct Model {
     if (again) {
       x = named("first", recompute(Net{}))(x);
       x = stack("blocks", 4, recompute(Layered{}), x);
-      return stack("inner", 2, [](Expr y) { return recompute([](Expr z) { return stack("deep", 2, Net{}, z); })(y); }, x);
+      return stack(
+          "inner", 2, [](Expr y) { return recompute([](Expr z) { return stack("deep", 2, Net{}, z); })(y); }, x);
     }
     x = named("first", Net{})(x);
     x = stack("blocks", 4, Layered{}, x);

@@ -11,16 +11,22 @@ struct SumAll {
   constexpr Expr operator()(Expr x) const { return sum(square(x) * vector("row", width(x))); }
 };
 struct SumRows {
-  constexpr Expr operator()(Expr x) const { return sum(x * x + vector("row", width(x)), Over::rows) * vector("other", width(x)); }
+  constexpr Expr operator()(Expr x) const {
+    return sum(x * x + vector("row", width(x)), Over::rows) * vector("other", width(x));
+  }
 };
 struct SumColumns {
   constexpr Expr operator()(Expr x) const { return x * sum(square(x), Over::columns) + sum(x, Over::columns); }
 };
 struct Means {
-  constexpr Expr operator()(Expr x) const { return (x - mean(x, Over::columns)) * (square(x) - mean(square(x), Over::rows)) + mean(x); }
+  constexpr Expr operator()(Expr x) const {
+    return (x - mean(x, Over::columns)) * (square(x) - mean(square(x), Over::rows)) + mean(x);
+  }
 };
 struct Maxima {
-  constexpr Expr operator()(Expr x) const { return maximum(x, Over::columns) * x + maximum(x * x, Over::rows) + maximum(x); }
+  constexpr Expr operator()(Expr x) const {
+    return maximum(x, Over::columns) * x + maximum(x * x, Over::rows) + maximum(x);
+  }
 };
 struct OfProducts {  // a product is stored, then summed; once it is used beside the sum
   constexpr Expr operator()(Expr x) const {

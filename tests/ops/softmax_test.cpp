@@ -39,7 +39,8 @@ TEST_CASE_TEMPLATE_INVOKE(derivatives, Softmax, LogSoftmax, LogSumExp);
 
 TEST_CASE("values, and arguments that would overflow") {
   Evaluation<all> run(Rows{.batch = 2});
-  std::ranges::copy(std::array{std::log(1.0), std::log(2.0), std::log(5.0), 1000.0, 1000.0, -1000.0}, run.input("x").begin());
+  std::ranges::copy(std::array{std::log(1.0), std::log(2.0), std::log(5.0), 1000.0, 1000.0, -1000.0},
+                    run.input("x").begin());
   run.forward();
   CHECK(run.output(0)[1] == doctest::Approx(0.25));
   CHECK(run.output(1)[2] == doctest::Approx(std::log(0.625)));

@@ -9,7 +9,8 @@ using namespace simplx;
 
 namespace {
 
-struct Mixed {  // layers that differ, one of them a stack of its own, and one that ignores nothing but its gradient's place
+struct Mixed {  // layers that differ, one of them a stack of its own, and one that ignores nothing but its gradient's
+                // place
   constexpr Expr operator()(int layer, Expr x) const {
     if (layer == 1) return x + relu(x * weight("w", width(x), width(x), normal(0.4)));
     if (layer == 2) return x * weight("m", width(x), width(x), normal(0.4)) * vector("r", width(x));
@@ -48,10 +49,14 @@ struct Forgets {
   constexpr Expr operator()(Expr x) const { return stack("f", 2, Forgetful{}, x) * x; }
 };
 struct Affine {
-  constexpr Expr operator()(Expr x) const { return tanh(x * weight("w", width(x), width(x), normal(1))) + vector("b", width(x)); }
+  constexpr Expr operator()(Expr x) const {
+    return tanh(x * weight("w", width(x), width(x), normal(1))) + vector("b", width(x));
+  }
 };
 /// What the layers are given wants no gradient, and would not be kept for anything else.
-inline constexpr auto first_in_line = [] { return stack("s", 2, Affine{}, tanh(input("x", rows_of(Axis::tokens, 8)))); };
+inline constexpr auto first_in_line = [] {
+  return stack("s", 2, Affine{}, tanh(input("x", rows_of(Axis::tokens, 8))));
+};
 inline constexpr auto first_and_forgetful = [] {
   return recompute([](Expr x) { return stack("s", 2, Affine{}, x); })(tanh(input("x", rows_of(Axis::tokens, 8))));
 };

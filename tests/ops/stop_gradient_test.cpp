@@ -10,7 +10,9 @@ struct Stopped {
   constexpr Expr operator()(Expr x) const { return x * stop_gradient(x * x); }
 };
 struct Affine {
-  constexpr Expr operator()(Expr x) const { return relu(x * weight("w", width(x), width(x), normal(1))) + vector("b", width(x), normal(1)); }
+  constexpr Expr operator()(Expr x) const {
+    return relu(x * weight("w", width(x), width(x), normal(1))) + vector("b", width(x), normal(1));
+  }
 };
 struct PartlyFrozen {
   constexpr Expr operator()(Expr x) const {

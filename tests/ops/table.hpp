@@ -32,9 +32,14 @@ constexpr Expr tokens_of(Index width, const char* name = "x") { return variable(
 template <Index C>
 struct Arithmetic {
   static constexpr const char* title = "Arithmetic";
-  static constexpr Entry entries[] = {
-      {"add", "`a + b`"},       {"subtract", "`a - b`"}, {"multiply", "`a * b`, `multiply(a, b)`"}, {"divide", "`a / b`"},
-      {"negate", "`-a`"},       {"spread", "`spread(a, like)`"}, {"probe", "`probe(\"name\", a)`"}, {"output", "results of a model"}};
+  static constexpr Entry entries[] = {{"add", "`a + b`"},
+                                      {"subtract", "`a - b`"},
+                                      {"multiply", "`a * b`, `multiply(a, b)`"},
+                                      {"divide", "`a / b`"},
+                                      {"negate", "`-a`"},
+                                      {"spread", "`spread(a, like)`"},
+                                      {"probe", "`probe(\"name\", a)`"},
+                                      {"output", "results of a model"}};
   struct Results {
     Expr sum, product, quotient, probe;
   };
@@ -48,10 +53,10 @@ struct Arithmetic {
 template <Index C>
 struct Functions {
   static constexpr const char* title = "Functions, element by element";
-  static constexpr Entry entries[] = {{"exp", "`exp(a)`"},         {"log", "`log(a)`"},           {"log1p", "`log1p(a)`"}, {"sin", "`sin(a)`"},
-                                      {"cos", "`cos(a)`"},         {"tanh", "`tanh(a)`"},         {"sigmoid", "`sigmoid(a)`"},
-                                      {"erf", "`erf(a)`"},         {"sqrt", "`sqrt(a)`"},
-                                      {"rsqrt", "`rsqrt(a)`"},     {"square", "`square(a)`"},     {"pow", "`pow(a, b)`"}};
+  static constexpr Entry entries[] = {{"exp", "`exp(a)`"},         {"log", "`log(a)`"},       {"log1p", "`log1p(a)`"},
+                                      {"sin", "`sin(a)`"},         {"cos", "`cos(a)`"},       {"tanh", "`tanh(a)`"},
+                                      {"sigmoid", "`sigmoid(a)`"}, {"erf", "`erf(a)`"},       {"sqrt", "`sqrt(a)`"},
+                                      {"rsqrt", "`rsqrt(a)`"},     {"square", "`square(a)`"}, {"pow", "`pow(a, b)`"}};
   struct Results {
     Expr logarithms, waves, steps, powers;
   };
@@ -66,26 +71,32 @@ struct Functions {
 template <Index C>
 struct Kinks {
   static constexpr const char* title = "Functions with kinks";
-  static constexpr Entry entries[] = {{"relu", "`relu(a)`"},     {"leaky_relu", "`leaky_relu(a, slope)`"}, {"abs", "`abs(a)`"},
-                                      {"max", "`max(a, b)`"},    {"min", "`min(a, b)`"},                   {"clamp", "`clamp(a, low, high)`"},
-                                      {"greater", "`a > b`, `b < a`"}, {"select", "`select(condition, yes, no)`"}};
+  static constexpr Entry entries[] = {{"relu", "`relu(a)`"},
+                                      {"leaky_relu", "`leaky_relu(a, slope)`"},
+                                      {"abs", "`abs(a)`"},
+                                      {"max", "`max(a, b)`"},
+                                      {"min", "`min(a, b)`"},
+                                      {"clamp", "`clamp(a, low, high)`"},
+                                      {"greater", "`a > b`, `b < a`"},
+                                      {"select", "`select(condition, yes, no)`"}};
   struct Results {
     Expr relus, extremes, clamped, selected;
   };
   constexpr Results operator()() const {
     auto x = tokens_of(C);
     auto row = vector("row", C);
-    return {relu(x) + leaky_relu(x, scalar("slope", constant(0.2))), max(x, row) * min(x, 0.5 * row), clamp(x, -0.8, 0.9),
-            select(x > row, square(x), abs(x))};
+    return {relu(x) + leaky_relu(x, scalar("slope", constant(0.2))), max(x, row) * min(x, 0.5 * row),
+            clamp(x, -0.8, 0.9), select(x > row, square(x), abs(x))};
   }
 };
 
 template <Index C>
 struct Reductions {
   static constexpr const char* title = "Reductions";
-  static constexpr Entry entries[] = {{"sum", "`sum(a, over)`"},          {"mean", "`mean(a, over)`"},
-                                      {"maximum", "`maximum(a, over)`"}, {"log_sum_exp", "`log_sum_exp(a, Over::columns)`"},
-                                      {"softmax", "`softmax(a)`"},       {"log_softmax", "`log_softmax(a)`"}};
+  static constexpr Entry entries[] = {
+      {"sum", "`sum(a, over)`"},         {"mean", "`mean(a, over)`"},
+      {"maximum", "`maximum(a, over)`"}, {"log_sum_exp", "`log_sum_exp(a, Over::columns)`"},
+      {"softmax", "`softmax(a)`"},       {"log_softmax", "`log_softmax(a)`"}};
   struct Results {
     Expr sums, means, largest, soft;
   };
@@ -132,9 +143,12 @@ struct Norms {
 template <Index C>
 struct Moves {
   static constexpr const char* title = "Columns and rows";
-  static constexpr Entry entries[] = {{"slice_columns", "`slice_columns(a, begin, count)`"}, {"concatenate", "`concatenate(a, b, ...)`"},
-                                      {"slice_rows", "`slice_rows(w, begin, count)`"},       {"shift", "`shift(a, by)`"},
-                                      {"cumulative_sum", "`cumulative_sum(a)`"},             {"embedding", "`embedding(table, index)`, `gather(a, index)`"},
+  static constexpr Entry entries[] = {{"slice_columns", "`slice_columns(a, begin, count)`"},
+                                      {"concatenate", "`concatenate(a, b, ...)`"},
+                                      {"slice_rows", "`slice_rows(w, begin, count)`"},
+                                      {"shift", "`shift(a, by)`"},
+                                      {"cumulative_sum", "`cumulative_sum(a)`"},
+                                      {"embedding", "`embedding(table, index)`, `gather(a, index)`"},
                                       {"positions", "`positions(table)`"}};
   struct Results {
     Expr columns, rows, moved, found;
@@ -142,15 +156,16 @@ struct Moves {
   constexpr Results operator()() const {
     auto x = tokens_of(C);
     auto table = weight("table", 64, C, normal(1));
-    return {slice_columns(concatenate(x, x * scalar("s")), 0, C), x * slice_rows(table, 3, 1), shift(x, 1) + cumulative_sum(x),
-            embedding(table, indices("tokens", Axis::tokens)) + positions(table)};
+    return {slice_columns(concatenate(x, x * scalar("s")), 0, C), x * slice_rows(table, 3, 1),
+            shift(x, 1) + cumulative_sum(x), embedding(table, indices("tokens", Axis::tokens)) + positions(table)};
   }
 };
 
 template <Index C>
 struct Sequences {
   static constexpr const char* title = "Sequences";
-  static constexpr Entry entries[] = {{"first_of_sequence", "`first_of_sequence(a)`"}, {"rotary", "`rotary(a, heads, base)`"},
+  static constexpr Entry entries[] = {{"first_of_sequence", "`first_of_sequence(a)`"},
+                                      {"rotary", "`rotary(a, heads, base)`"},
                                       {"softmax_attention", "`softmax_attention(q, k, v, heads)`"},
                                       {"skip_init_attention", "`skip_init_attention(q, k, v, alpha, beta, heads)`"},
                                       {"shaped_attention", "`shaped_attention(q, k, v, alpha, beta, gamma, heads)`"},
@@ -165,8 +180,8 @@ struct Sequences {
     constexpr Heads heads{.count = 2};
     const auto gain = [](const char* name) { return vector(name, 2); };
     auto turned = rotary(q, C % 2 == 0 ? 2 : 1, hyper("base", 10000));  // heads of even width
-    return {first_of_sequence(q * cross_entropy(q, indices("labels", Axis::tokens))), softmax_attention(turned, x, q, heads),
-            skip_init_attention(q, x, x, gain("a"), gain("b"), heads),
+    return {first_of_sequence(q * cross_entropy(q, indices("labels", Axis::tokens))),
+            softmax_attention(turned, x, q, heads), skip_init_attention(q, x, x, gain("a"), gain("b"), heads),
             shaped_attention(x, q, q, gain("c"), gain("d"), gain("e"), heads)};
   }
 };
@@ -186,7 +201,8 @@ struct Composites {
     const auto block = [](Expr h) { return h + tanh(h * weight("w", width(h), width(h), normal(0.3))); };
     constexpr auto wave = [](Expr h) { return sin(h); };
     constexpr auto pull_back = [](Expr dy, Expr, Expr h) { return dy * cos(h); };
-    return {stack("layers", 3, block, x), stack("again", 2, recompute(block), x), with_pull_back(wave, pull_back)(x * scalar("s")),
+    return {stack("layers", 3, block, x), stack("again", 2, recompute(block), x),
+            with_pull_back(wave, pull_back)(x * scalar("s")),
             dropout("drop", x, 0.1) * stop_gradient(fixed("c", 1, C, constant(2)))};
   }
 };

@@ -41,7 +41,8 @@ std::string size_name(Index size) {
 std::string shape_name(const Shape& shape) {
   const char* rows[] = {"", "n", "s", "l", "b"};
   const bool fixed = shape.is_fixed();
-  return "(" + (fixed ? size_name(shape.rows) : std::string(rows[static_cast<int>(shape.axis)])) + ", " + size_name(shape.cols) + ")";
+  return "(" + (fixed ? size_name(shape.rows) : std::string(rows[static_cast<int>(shape.axis)])) + ", " +
+         size_name(shape.cols) + ")";
 }
 
 /// What backward reads: operands by letter, the result, columns that forward saves.
@@ -80,7 +81,10 @@ std::string line_of() {
   std::string text = "| " + std::string(Group::entries[e].usage) + " | ";
   for (int k = 0; k < info.argument_count; ++k) text += shape_name(G::table.info[info.arguments[k]].shape) + " ";
   text += "→ " + shape_name(info.shape) + " | ";
-  text += info.kind == Kind::map ? "loop" : info.kind == Kind::reduction ? "end of a loop" : info.kind == Kind::product ? "product" : "kernel";
+  text += info.kind == Kind::map         ? "loop"
+          : info.kind == Kind::reduction ? "end of a loop"
+          : info.kind == Kind::product   ? "product"
+                                         : "kernel";
   text += " | " + (info.stops ? std::string("nothing") : kept_by(info, info.stack)) + " | ";
   text += info.stops ? "0" : detail::derivable<tag>() ? "yes" : "no";
   return text + " |\n";
@@ -89,19 +93,28 @@ std::string line_of() {
 std::string document() {
   std::string text =
       "# Ops\n\n"
-      "Written from the table of the tests, which hold every line of it: `SIMPLX_WRITE_DOCS=1 simplx_tests -tc=\"*docs/ops.md*\"`.\n\n"
-      "Every op has its reverse mode checked against differences, its forward mode and second order over dual numbers; it runs in\n"
-      "`float` and `double`, at an odd width, for one row, many and (but for what needs a sequence) none. A forward and a backward\n"
+      "Written from the table of the tests, which hold every line of it: `SIMPLX_WRITE_DOCS=1 simplx_tests "
+      "-tc=\"*docs/ops.md*\"`.\n\n"
+      "Every op has its reverse mode checked against differences, its forward mode and second order over dual numbers; "
+      "it runs in\n"
+      "`float` and `double`, at an odd width, for one row, many and (but for what needs a sequence) none. A forward "
+      "and a backward\n"
       "allocate nothing.\n\n"
-      "*Shapes* are those of the table's model: n tokens, s sequences, width C. A loop takes one row, one column or one number\n"
-      "for any operand. *Runs as*: a **loop** over elements, fused with its neighbours; the **end of a loop**, which sums what\n"
-      "it computes; a matrix **product**, with the loop that follows in its registers; a **kernel** of its own. *Backward\n"
-      "reads* the operands a, b, c, ... or the result, which are kept unless a loop computes them again. *As expression*:\n"
+      "*Shapes* are those of the table's model: n tokens, s sequences, width C. A loop takes one row, one column or "
+      "one number\n"
+      "for any operand. *Runs as*: a **loop** over elements, fused with its neighbours; the **end of a loop**, which "
+      "sums what\n"
+      "it computes; a matrix **product**, with the loop that follows in its registers; a **kernel** of its own. "
+      "*Backward\n"
+      "reads* the operands a, b, c, ... or the result, which are kept unless a loop computes them again. *As "
+      "expression*:\n"
       "whether `grad(y, x)` goes through.\n";
   each_group([&]<template <Index> class Group>() {
     using Is = Group<documented>;
-    text += "\n## " + std::string(Is::title) + "\n\n| op | shapes | runs as | backward reads | as expression |\n|---|---|---|---|---|\n";
-    detail::unroll<0, static_cast<int>(std::size(Is::entries))>([&]<int e>(std::integral_constant<int, e>) { text += line_of<Is, e>(); });
+    text += "\n## " + std::string(Is::title) +
+            "\n\n| op | shapes | runs as | backward reads | as expression |\n|---|---|---|---|---|\n";
+    detail::unroll<0, static_cast<int>(std::size(Is::entries))>(
+        [&]<int e>(std::integral_constant<int, e>) { text += line_of<Is, e>(); });
   });
   return text;
 }
@@ -128,7 +141,9 @@ void run_once(Run& run) {
   test::fill_inputs(run);
   for (const TensorInfo& tensor : run.tensors().parameters) {
     auto values = run.parameter(tensor.name);
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] += static_cast<S>(0.2 * normal(key_of(9, tensor.name), i));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] += static_cast<S>(0.2 * normal(key_of(9, tensor.name), i));
+    }
   }
   std::ranges::fill(run.memory(), S(1e30));
   for (int k = 0; k < Run::G::layout.outputs; ++k) {
@@ -191,8 +206,8 @@ struct simplx::op<"counted"> : simplx::detail::same_shape_op {
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     ++Counts::backward;
-    simplx::detail::move_columns<F::template write<0>>(frame.rows(), F::out_shape.cols, frame.out_grad(), F::out_shape.cols,
-                                                       frame.template grad<0>(), F::out_shape.cols);
+    simplx::detail::move_columns<F::template write<0>>(frame.rows(), F::out_shape.cols, frame.out_grad(),
+                                                       F::out_shape.cols, frame.template grad<0>(), F::out_shape.cols);
   }
 };
 

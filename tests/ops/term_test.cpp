@@ -46,14 +46,18 @@ static_assert(make([](Term x) { return x + 0; }).is_x && make([](Term x) { retur
 static_assert(make([](Term x) { return x - 0; }).is_x && make([](Term x) { return x / 1; }).is_x);
 
 // Everything else makes one node of the op of that name, beside literals.
-constexpr bool makes(const Made& made, Tag op, int nodes) { return made.is_node && made.op == op && made.nodes == nodes; }
+constexpr bool makes(const Made& made, Tag op, int nodes) {
+  return made.is_node && made.op == op && made.nodes == nodes;
+}
 static_assert(makes(make([](Term x) { return 0 - x; }), "negate", 2));
 static_assert(makes(make([](Term x) { return x - 2; }), "subtract", 3));
 static_assert(makes(make([](Term x) { return x + x; }), "add", 2));
 static_assert(makes(make([](Term x) { return x * x; }), "multiply", 2));
 static_assert(makes(make([](Term x) { return 1 / x; }), "divide", 3));
-static_assert(makes(make([](Term x) { return exp(x); }), "exp", 2) && makes(make([](Term x) { return erf(x); }), "erf", 2));
-static_assert(makes(make([](Term x) { return max(x, 2); }), "max", 3) && makes(make([](Term x) { return min(x, 2); }), "min", 3));
+static_assert(makes(make([](Term x) { return exp(x); }), "exp", 2) &&
+              makes(make([](Term x) { return erf(x); }), "erf", 2));
+static_assert(makes(make([](Term x) { return max(x, 2); }), "max", 3) &&
+              makes(make([](Term x) { return min(x, 2); }), "min", 3));
 static_assert(makes(make([](Term x) { return pow(x, 2); }), "pow", 3));
 static_assert(makes(make([](Term x) { return select(x > 0, x, 2); }), "select", 5));  // x, 0, x > 0, 2 and itself
 

@@ -15,7 +15,15 @@ std::string content() {
   text << std::ifstream(path).rdbuf();
   return text.str();
 }
-LogLine line(long step) { return {.step = step, .tokens = 256 * step, .seconds = 0.5, .loss = 2.25, .learning_rate = 0.001, .gradient_norm = 1.5, .tokens_per_second = 1536}; }
+LogLine line(long step) {
+  return {.step = step,
+          .tokens = 256 * step,
+          .seconds = 0.5,
+          .loss = 2.25,
+          .learning_rate = 0.001,
+          .gradient_norm = 1.5,
+          .tokens_per_second = 1536};
+}
 }  // namespace
 
 TEST_SUITE_BEGIN("report/run_log");
@@ -23,23 +31,26 @@ TEST_SUITE_BEGIN("report/run_log");
 TEST_CASE("a line is there as soon as it is written, its keys in order, and says nothing of what was not measured") {
   RunLog log(path);
   log.write(line(3));
-  CHECK(content() ==
-        R"({"step":3,"tokens":768,"seconds":0.5,"train_loss":2.25,"val_loss":null,"learning_rate":0.001,"grad_norm":1.5,"tokens_per_second":1536.0})"
-        "\n");
+  CHECK(
+      content() ==
+      R"({"step":3,"tokens":768,"seconds":0.5,"train_loss":2.25,"val_loss":null,"learning_rate":0.001,"grad_norm":1.5,"tokens_per_second":1536.0})"
+      "\n");
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a validation's line has the held-out loss, and gains and gradients of every layer, null where a layer has none") {
+TEST_CASE(
+    "a validation's line has the held-out loss, and gains and gradients of every layer, null where a layer has none") {
   RunLog log(path);
   LogLine validated = line(3);
   validated.val_loss = 2;
   validated.gains = {{"mlp_gain", {0.25, 0.5}}, {"attention.value.alpha", {1, std::nullopt}}};
   validated.gradient_norms = {3, 4};
   log.write(validated);
-  CHECK(content() ==
-        R"({"step":3,"tokens":768,"seconds":0.5,"train_loss":2.25,"val_loss":2.0,"learning_rate":0.001,"grad_norm":1.5,"tokens_per_second":1536.0,)"
-        R"("gains":{"mlp_gain":[0.25,0.5],"attention.value.alpha":[1.0,null]},"gradient_norms":[3.0,4.0]})"
-        "\n");
+  CHECK(
+      content() ==
+      R"({"step":3,"tokens":768,"seconds":0.5,"train_loss":2.25,"val_loss":2.0,"learning_rate":0.001,"grad_norm":1.5,"tokens_per_second":1536.0,)"
+      R"("gains":{"mlp_gain":[0.25,0.5],"attention.value.alpha":[1.0,null]},"gradient_norms":[3.0,4.0]})"
+      "\n");
   std::filesystem::remove(path);
 }
 

@@ -11,7 +11,8 @@ using namespace simplx;
 
 namespace {
 
-inline constexpr Decoder model{.block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 2, .context = 24};
+inline constexpr Decoder model{
+    .block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 2, .context = 24};
 
 /// Eight ragged sequences, some labels missing, one sequence without any.
 TokenBatch some_batch(int seed) {
@@ -31,7 +32,9 @@ TokenBatch some_batch(int seed) {
 /// Sequences [first, first + count), as a batch of their own.
 TokenBatch part_of(const TokenBatch& batch, Index first, Index count) {
   const Index begin = batch.offsets[first], end = batch.offsets[first + count];
-  TokenBatch part{{batch.tokens.begin() + begin, batch.tokens.begin() + end}, {batch.labels.begin() + begin, batch.labels.begin() + end}, {}};
+  TokenBatch part{{batch.tokens.begin() + begin, batch.tokens.begin() + end},
+                  {batch.labels.begin() + begin, batch.labels.begin() + end},
+                  {}};
   for (Index s = first; s <= first + count; ++s) part.offsets.push_back(batch.offsets[s] - begin);
   return part;
 }
@@ -57,13 +60,16 @@ Outcome train(const std::vector<Index>& parts, int threads, int slots) {
       first += count;
     }
     const StepResult result = trainer.update(AdamW{.learning_rate = 1e-2});
-    outcome.reports.insert(outcome.reports.end(), {result.loss, result.gradient_norm, static_cast<double>(result.labelled)});
+    outcome.reports.insert(outcome.reports.end(),
+                           {result.loss, result.gradient_norm, static_cast<double>(result.labelled)});
   }
   outcome.parameters.assign(trainer.parameters().begin(), trainer.parameters().end());
   return outcome;
 }
 
-std::vector<float> copy_of(Trainer<model>& trainer) { return {trainer.parameters().begin(), trainer.parameters().end()}; }
+std::vector<float> copy_of(Trainer<model>& trainer) {
+  return {trainer.parameters().begin(), trainer.parameters().end()};
+}
 
 }  // namespace
 
@@ -75,7 +81,8 @@ TEST_CASE("a step in parts is the whole step, bit for bit, for any split and any
     Trainer<model> trainer({.batch = 8, .seed = 3, .slots = slots});
     for (int step = 0; step < 3; ++step) {
       const StepResult result = trainer.step(some_batch(step), {.learning_rate = 1e-2});
-      whole.reports.insert(whole.reports.end(), {result.loss, result.gradient_norm, static_cast<double>(result.labelled)});
+      whole.reports.insert(whole.reports.end(),
+                           {result.loss, result.gradient_norm, static_cast<double>(result.labelled)});
     }
     whole.parameters = copy_of(trainer);
     for (const int threads : {1, 2, 3}) {
@@ -170,7 +177,8 @@ TEST_CASE("the slots are those of the step, not of the call") {
   CHECK(Trainer<model>({.batch = 1, .slots = 4, .sequences_per_step = 8}).slots() == 4);
   CHECK(Trainer<model>({.batch = 8, .slots = 4, .sequences_per_step = 2}).slots() == 2);
   CHECK(Trainer<model>({.batch = 3, .slots = 4}).slots() == 3);
-  CHECK_THROWS_WITH_AS(Trainer<model>({.sequences_per_step = -1}), doctest::Contains("sequences_per_step is -1"), Error);
+  CHECK_THROWS_WITH_AS(Trainer<model>({.sequences_per_step = -1}), doctest::Contains("sequences_per_step is -1"),
+                       Error);
   CHECK_THROWS_WITH_AS(Trainer<model>({.batch = -1}), doctest::Contains("batch is -1"), Error);
 }
 

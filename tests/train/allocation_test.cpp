@@ -13,7 +13,8 @@ using namespace simplx;
 
 namespace {
 // As long as the vectors of every instruction set, so that all products run on the fast path.
-inline constexpr Decoder model{.block = sas_p, .vocab = 64, .width = 64, .heads = 2, .hidden = 128, .layers = 3, .context = 40};
+inline constexpr Decoder model{
+    .block = sas_p, .vocab = 64, .width = 64, .heads = 2, .hidden = 128, .layers = 3, .context = 40};
 inline constexpr auto least_squares = [] {
   auto A = input("A", rows_of(Axis::batch, 3)), y = input("y", rows_of(Axis::batch, 1));
   return sum(square(A * variable("w", fixed_shape(3, 1)) - y));
@@ -34,13 +35,18 @@ TEST_CASE("train/allocation: a function of Eigen objects allocates nothing once 
         }) == 0);
 }
 
-TEST_CASE("train/allocation: assembling a batch, steps in one part or two and averages allocate nothing, on one thread and on two") {
+TEST_CASE(
+    "train/allocation: assembling a batch, steps in one part or two and averages allocate nothing, on one thread and "
+    "on two") {
   Corpus corpus;
   for (int i = 0; i < 2000; ++i) corpus.bytes.push_back(static_cast<std::uint8_t>(i % 61));
   corpus.training = {{"a", 0, 2000}};
   for (const int threads : {1, 2}) {
-    Trainer<model> trainer({.batch = 6, .threads = threads, .sequences_per_step = 12,
-                            .groups = {{.name = "*.mlp.*", .learning_rate_factor = 0.5}, {.name = "*.gain", .weight_decay = 0.1}}});
+    Trainer<model> trainer(
+        {.batch = 6,
+         .threads = threads,
+         .sequences_per_step = 12,
+         .groups = {{.name = "*.mlp.*", .learning_rate_factor = 0.5}, {.name = "*.gain", .weight_decay = 0.1}}});
     WeightAverage<float> average(trainer.parameters().size(), 0.9);
     Batches batches(corpus, corpus.training, 40, 6, 1);
     TokenBatch batch = make_batch(6, 40);

@@ -27,8 +27,10 @@ TEST_CASE("each limit is kept, and the message says which is not") {
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 0, 2}}), doctest::Contains("a sequence of 0 tokens"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2}, {0, 2, 3}}), doctest::Contains("of 3 tokens and 2 labels"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {-1, 1, 3}}), doctest::Contains("sequences in [-1, 3)"), Error);
-  CHECK_THROWS_WITH_AS(check({{1, 5, 3}, {1, 2, 3}, {0, 2, 3}}), doctest::Contains("token 5 with label 2 at position 1"), Error);
-  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 9}, {0, 2, 3}}), doctest::Contains("token 3 with label 9 at position 2"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 5, 3}, {1, 2, 3}, {0, 2, 3}}),
+                       doctest::Contains("token 5 with label 2 at position 1"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 9}, {0, 2, 3}}),
+                       doctest::Contains("token 3 with label 9 at position 2"), Error);
   CHECK_THROWS_AS(check({{1, 2, 3}, {1, 2, -1}, {0, 2, 3}}), Error);
 }
 

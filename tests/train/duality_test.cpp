@@ -20,8 +20,9 @@ struct Net {
   bool split = false;
   constexpr Expr operator()() const {
     auto x = embedding(weight("embedding.weight", 16, 16, normal(0.5)), indices("tokens", Axis::tokens));
-    auto matrix = split ? fixed("base", 16, 16, normal(0.4)) + hyper("beta", beta) * weight("delta", 16, 16, normal(0.5))
-                        : weight("matrix", 16, 16);
+    auto matrix = split
+                      ? fixed("base", 16, 16, normal(0.4)) + hyper("beta", beta) * weight("delta", 16, 16, normal(0.5))
+                      : weight("matrix", 16, 16);
     auto h = x + relu(x * matrix);
     return cross_entropy(h * weight("head.weight", 16, 16, normal(0.5)), indices("labels", Axis::tokens));
   }
@@ -50,8 +51,9 @@ double distance(Optimiser optimiser, const ParameterGroup& delta, double clip = 
   const auto apart = [&] {
     double worst = 0;
     for (std::size_t i = 0; i < 256; ++i) {
-      worst = std::max({worst, std::abs(one.parameter("matrix")[i] - (fixed_part[i] + beta * two.parameter("delta")[i])),
-                        std::abs(one.parameter("embedding.weight")[i] - two.parameter("embedding.weight")[i])});
+      worst =
+          std::max({worst, std::abs(one.parameter("matrix")[i] - (fixed_part[i] + beta * two.parameter("delta")[i])),
+                    std::abs(one.parameter("embedding.weight")[i] - two.parameter("embedding.weight")[i])});
     }
     return worst;
   };
@@ -86,7 +88,8 @@ TEST_CASE("gradient descent: the rate goes with the square of beta, with momentu
   CHECK(distance(heavy, {.name = "delta", .learning_rate_factor = 1 / beta}) > visible);  // Adam's ratio
   CHECK(distance(heavy, {.name = "delta", .learning_rate_factor = 1 / (beta * beta), .momentum = 0.8}) > visible);
   CHECK(distance(heavy, exact, 0.5) > visible);  // clipped: the norms differ
-  CHECK(distance(Sgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.1}, exact) > visible);  // V to 0 is W to U
+  CHECK(distance(Sgd{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.1}, exact) >
+        visible);  // V to 0 is W to U
 }
 
 TEST_CASE("Adam: the rate goes with beta, and so does epsilon") {

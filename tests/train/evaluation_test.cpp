@@ -23,7 +23,8 @@ TEST_CASE("everything is reachable by its name, and unknown names are errors") {
   CHECK_THROWS_WITH_AS(run.parameter("v"), "the model has no tensor named 'v'", Error);
   CHECK_THROWS_AS(run.constant("w"), Error);
   CHECK_THROWS_AS(run.indices("tokens"), Error);
-  CHECK_THROWS_WITH_AS(Evaluation<net>(Rows{.tokens = 5}, 0, {2, 2}), doctest::Contains("4 tokens together, not 5"), Error);
+  CHECK_THROWS_WITH_AS(Evaluation<net>(Rows{.tokens = 5}, 0, {2, 2}), doctest::Contains("4 tokens together, not 5"),
+                       Error);
 }
 
 TEST_CASE("a hyper-parameter set at run time is used") {

@@ -9,7 +9,8 @@ using namespace simplx;
 
 namespace {
 
-inline constexpr Decoder model{.block = sas_p, .vocab = 32, .width = 16, .heads = 2, .hidden = 32, .layers = 2, .context = 8};
+inline constexpr Decoder model{
+    .block = sas_p, .vocab = 32, .width = 16, .heads = 2, .hidden = 32, .layers = 2, .context = 8};
 using DoubleTrainer = Trainer<model, Cpu<double>>;
 
 TokenBatch some_batch(int seed, bool labelled = true) {
@@ -30,7 +31,9 @@ const std::vector<ParameterGroup> some_groups{
     {.name = "*.mlp.*", .epsilon = 1e-2},  // and nothing else of what was said before
 };
 
-std::vector<double> copy_of(DoubleTrainer& trainer) { return {trainer.parameters().begin(), trainer.parameters().end()}; }
+std::vector<double> copy_of(DoubleTrainer& trainer) {
+  return {trainer.parameters().begin(), trainer.parameters().end()};
+}
 
 }  // namespace
 
@@ -48,7 +51,8 @@ TEST_CASE("runs cover the buffers in order; neighbours of equal settings are one
       CHECK(!(runs[i].settings == runs[i - 1].settings));
     }
   }
-  CHECK(settings_runs(tensors.parameters, {{.name = "*", .weight_decay = 0.1}}).size() > 1);  // still told apart by `decays`
+  CHECK(settings_runs(tensors.parameters, {{.name = "*", .weight_decay = 0.1}}).size() >
+        1);  // still told apart by `decays`
 }
 
 TEST_CASE("later groups win, field by field") {
@@ -84,10 +88,11 @@ TEST_CASE("each_run visits a range once, in parts that lie in one run") {
 }
 
 TEST_CASE("a pattern that matches nothing is refused with the nearest names, and so are numbers that make no sense") {
-  CHECK_THROWS_WITH_AS(DoubleTrainer({.groups = {{.name = "*.attention.qery.weight"}}}),
-                       doctest::Contains("no parameter matches the group '*.attention.qery.weight'\n  hint: the nearest names "
-                                         "are blocks.0.attention.query.weight, "),
-                       Error);
+  CHECK_THROWS_WITH_AS(
+      DoubleTrainer({.groups = {{.name = "*.attention.qery.weight"}}}),
+      doctest::Contains("no parameter matches the group '*.attention.qery.weight'\n  hint: the nearest names "
+                        "are blocks.0.attention.query.weight, "),
+      Error);
   const auto refused = [](const ParameterGroup& group, const char* words) {
     CHECK_THROWS_WITH_AS(DoubleTrainer({.groups = {group}}), doctest::Contains(words), Error);
   };
@@ -108,7 +113,8 @@ TEST_CASE("an update is the plain loop over tensors with the numbers of their gr
       double squared = 0;
       for (const TensorInfo& tensor : trainer.tensors().parameters) {
         if (tensor.name.ends_with("key.weight")) continue;
-        for (auto i = static_cast<std::size_t>(tensor.offset); i < static_cast<std::size_t>(tensor.offset + tensor.size()); ++i) {
+        for (auto i = static_cast<std::size_t>(tensor.offset);
+             i < static_cast<std::size_t>(tensor.offset + tensor.size()); ++i) {
           squared += g[i] * g[i];
         }
       }
@@ -118,7 +124,8 @@ TEST_CASE("an update is the plain loop over tensors with the numbers of their gr
         if (tensor.name.ends_with("key.weight")) continue;
         const bool up = tensor.name.ends_with("mlp.up.weight"), mlp = tensor.name.find(".mlp.") != std::string::npos;
         const double lr = rate * (up ? 2 : mlp ? 0.5 : 1), decay = up ? 0 : 0.3, momentum = mlp ? 0.2 : 0.9;
-        for (auto i = static_cast<std::size_t>(tensor.offset); i < static_cast<std::size_t>(tensor.offset + tensor.size()); ++i) {
+        for (auto i = static_cast<std::size_t>(tensor.offset);
+             i < static_cast<std::size_t>(tensor.offset + tensor.size()); ++i) {
           if (adam) {
             m[i] = 0.9 * m[i] + 0.1 * scale * g[i];
             v[i] = 0.999 * v[i] + 0.001 * scale * scale * g[i] * g[i];
@@ -130,8 +137,9 @@ TEST_CASE("an update is the plain loop over tensors with the numbers of their gr
           }
         }
       }
-      const StepResult result = adam ? trainer.step(some_batch(static_cast<int>(step)), AdamW{.learning_rate = rate, .epsilon = 1e-3})
-                                     : trainer.step(some_batch(static_cast<int>(step)), Sgd{.learning_rate = rate, .momentum = 0.9});
+      const StepResult result =
+          adam ? trainer.step(some_batch(static_cast<int>(step)), AdamW{.learning_rate = rate, .epsilon = 1e-3})
+               : trainer.step(some_batch(static_cast<int>(step)), Sgd{.learning_rate = rate, .momentum = 0.9});
       CHECK(result.gradient_norm == doctest::Approx(std::sqrt(squared)).epsilon(1e-12));
       for (std::size_t i = 0; i < p.size(); ++i) REQUIRE(std::abs(trainer.parameters()[i] - p[i]) < 1e-13);
     }
@@ -149,7 +157,9 @@ TEST_CASE("what is frozen keeps its bits, and its gradient is no part of the nor
   CHECK(frozen.gradient_norm < free.step(some_batch(1), {}).gradient_norm);
 }
 
-TEST_CASE("weight decay alone: with zero gradients exactly what decays shrinks by 1 - lr wd, everything else keeps its bits") {
+TEST_CASE(
+    "weight decay alone: with zero gradients exactly what decays shrinks by 1 - lr wd, everything else keeps its "
+    "bits") {
   const TokenBatch nothing = some_batch(1, false);
   const auto check = [&](const std::vector<ParameterGroup>& groups, auto optimiser, auto decay_of) {
     DoubleTrainer trainer({.batch = 3, .groups = groups});
@@ -158,7 +168,8 @@ TEST_CASE("weight decay alone: with zero gradients exactly what decays shrinks b
     for (const TensorInfo& tensor : trainer.tensors().parameters) {
       CAPTURE(tensor.name);
       const double decay = decay_of(tensor.name);
-      for (auto i = static_cast<std::size_t>(tensor.offset); i < static_cast<std::size_t>(tensor.offset + tensor.size()); ++i) {
+      for (auto i = static_cast<std::size_t>(tensor.offset);
+           i < static_cast<std::size_t>(tensor.offset + tensor.size()); ++i) {
         const double expected = std::is_same_v<decltype(optimiser), AdamW> ? before[i] * (1 - 0.01 * decay)
                                                                            : before[i] - 0.01 * (decay * before[i]);
         REQUIRE(std::abs(trainer.parameters()[i] - expected) <= (decay ? 1e-16 * std::abs(before[i]) : 0));
@@ -166,16 +177,20 @@ TEST_CASE("weight decay alone: with zero gradients exactly what decays shrinks b
     }
   };
   const auto paper = [](const std::string& name) {  // [He & Hofmann's code]: embeddings and matrices
-    for (const char* decays : {"embedding.weight", "query.weight", "key.weight", "value.delta", "up.weight", "down.weight"}) {
+    for (const char* decays :
+         {"embedding.weight", "query.weight", "key.weight", "value.delta", "up.weight", "down.weight"}) {
       if (name.ends_with(decays)) return 0.1;
     }
     return 0.0;
   };
   check({}, AdamW{.learning_rate = 0.01, .weight_decay = 0.1}, paper);
   check({}, Sgd{.learning_rate = 0.01, .momentum = 0.9, .weight_decay = 0.1}, paper);
-  check({{.weight_decay = 0.2}}, AdamW{.learning_rate = 0.01}, [](const std::string&) { return 0.2; });  // as fairseq does
-  check({{.name = "*.gain", .weight_decay = 0.4}, {.name = "embedding.*", .weight_decay = 0}}, AdamW{.learning_rate = 0.01, .weight_decay = 0.1},
-        [&](const std::string& name) { return name.ends_with(".gain") ? 0.4 : name == "embedding.weight" ? 0.0 : paper(name); });
+  check({{.weight_decay = 0.2}}, AdamW{.learning_rate = 0.01},
+        [](const std::string&) { return 0.2; });  // as fairseq does
+  check({{.name = "*.gain", .weight_decay = 0.4}, {.name = "embedding.*", .weight_decay = 0}},
+        AdamW{.learning_rate = 0.01, .weight_decay = 0.1}, [&](const std::string& name) {
+          return name.ends_with(".gain") ? 0.4 : name == "embedding.weight" ? 0.0 : paper(name);
+        });
 }
 
 TEST_SUITE_END();

@@ -7,7 +7,8 @@ using namespace simplx;
 
 namespace {
 inline constexpr Decoder sas_p_model{.block = sas_p, .vocab = 64, .width = 64, .heads = 4, .layers = 3, .context = 16};
-inline constexpr Decoder pre_ln_model{.block = pre_ln, .vocab = 64, .width = 64, .heads = 4, .layers = 5, .context = 16};
+inline constexpr Decoder pre_ln_model{
+    .block = pre_ln, .vocab = 64, .width = 64, .heads = 4, .layers = 5, .context = 16};
 }  // namespace
 
 TEST_SUITE_BEGIN("train/initialise");
@@ -55,7 +56,8 @@ TEST_CASE("values depend on seed, name, layer and element, and on nothing else")
   }
   CHECK(!std::ranges::equal(a.parameter("blocks.1.mlp.up.weight"), a.parameter("blocks.2.mlp.up.weight")));
   Evaluation<sas_p_model, Cpu<float>> narrow(tokens{4}, 7);
-  CHECK(std::ranges::equal(a.parameters(), narrow.parameters(), [](double x, float y) { return static_cast<float>(x) == y; }));
+  CHECK(std::ranges::equal(a.parameters(), narrow.parameters(),
+                           [](double x, float y) { return static_cast<float>(x) == y; }));
 }
 
 TEST_CASE("laws are those of the paper: N(0, 0.02^2), zero queries, beta_FF = 0.1, one for gains") {

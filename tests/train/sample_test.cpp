@@ -13,7 +13,8 @@ TEST_SUITE_BEGIN("train/sample");
 
 TEST_CASE("a seed determines the text, which may grow beyond the context") {
   Trainer<model> trainer({.batch = 1, .seed = 3});
-  const auto once = sample(trainer, {1, 2}, 30, 1.0, 5), again = sample(trainer, {1, 2}, 30, 1.0, 5), other = sample(trainer, {1, 2}, 30, 1.0, 6);
+  const auto once = sample(trainer, {1, 2}, 30, 1.0, 5), again = sample(trainer, {1, 2}, 30, 1.0, 5),
+             other = sample(trainer, {1, 2}, 30, 1.0, 6);
   CHECK(once.size() == 32);
   CHECK(once == again);
   CHECK(once != other);

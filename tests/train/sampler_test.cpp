@@ -20,7 +20,9 @@ std::vector<double> probabilities(const std::vector<double>& logits, const Sampl
   std::vector<std::size_t> ranks(p.size());
   std::iota(ranks.begin(), ranks.end(), std::size_t(0));
   std::stable_sort(ranks.begin(), ranks.end(), [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
-  if (options.top_k > 0 && options.top_k < static_cast<Index>(p.size())) ranks.resize(static_cast<std::size_t>(options.top_k));
+  if (options.top_k > 0 && options.top_k < static_cast<Index>(p.size())) {
+    ranks.resize(static_cast<std::size_t>(options.top_k));
+  }
   double total = 0, share = 0;
   for (const std::size_t i : ranks) total += p[i];
   std::vector<double> kept(p.size());
@@ -114,7 +116,9 @@ TEST_CASE("a seed determines all draws, and each draw is another") {
 }
 
 TEST_CASE("what is no distribution is refused") {
-  for (const double bad : {std::nan(""), inf}) CHECK_THROWS_WITH_AS(one_of({1, bad, 2}, {}), doctest::Contains("logit 1 is"), Error);
+  for (const double bad : {std::nan(""), inf}) {
+    CHECK_THROWS_WITH_AS(one_of({1, bad, 2}, {}), doctest::Contains("logit 1 is"), Error);
+  }
   CHECK_THROWS_AS(one_of({1, std::nan("")}, {.temperature = 0}), Error);
   CHECK_THROWS_AS(one_of({-inf, -inf}, {}), Error);
   CHECK_THROWS_AS(one_of({}, {}), Error);

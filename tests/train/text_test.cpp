@@ -23,7 +23,9 @@ TEST_SUITE_BEGIN("train/text");
 
 TEST_CASE("directories are read in the order of their paths, and split by document") {
   Scratch scratch;
-  for (int i = 0; i < 60; ++i) scratch.write("d" + std::to_string(i % 7) + "/f" + std::to_string(i) + ".py", "text " + std::to_string(i));
+  for (int i = 0; i < 60; ++i) {
+    scratch.write("d" + std::to_string(i % 7) + "/f" + std::to_string(i) + ".py", "text " + std::to_string(i));
+  }
   scratch.write("skip.bin", std::string("\0\1\2", 3));
   const Corpus corpus = read(scratch.path);
   CHECK(corpus.training.size() + corpus.validation.size() == 60);
@@ -33,7 +35,8 @@ TEST_CASE("directories are read in the order of their paths, and split by docume
                        [](const Document& a, const Document& b) { return a.path < b.path; }));
   for (const Document& d : corpus.validation) CHECK(held_out(d.path, 10));
   for (const Document& d : corpus.training) CHECK(!held_out(d.path, 10));
-  CHECK(Corpus::size_of(corpus.training) + Corpus::size_of(corpus.validation) == static_cast<Index>(corpus.bytes.size()));
+  CHECK(Corpus::size_of(corpus.training) + Corpus::size_of(corpus.validation) ==
+        static_cast<Index>(corpus.bytes.size()));
   const Document& first = corpus.training[0];
   CHECK(std::string(corpus.bytes.begin() + first.begin, corpus.bytes.begin() + first.end).starts_with("text "));
 }
@@ -58,7 +61,9 @@ TEST_CASE("a single document gives its last tenth") {
 
 TEST_CASE("what cannot be used is named, with a hint") {
   Scratch scratch;
-  CHECK(message_of(scratch.path / "nowhere").find("no such file or directory: " + (scratch.path / "nowhere").string()) == 0);
+  CHECK(
+      message_of(scratch.path / "nowhere").find("no such file or directory: " + (scratch.path / "nowhere").string()) ==
+      0);
   CHECK(message_of(scratch.write("empty.txt", "")).find("the file is empty") == 0);
   CHECK(message_of(scratch.write("binary.txt", std::string("ab\0cd", 5))).find("the file is binary") == 0);
   fs::create_directories(scratch.path / "hollow");

@@ -44,7 +44,9 @@ double network(Evaluation<orthogonal_bases>& run) {
   test::fill_inputs(run);
   run.forward();
   double worst = 0;
-  for (std::size_t i = 0; i < run.output().size(); ++i) worst = std::max(worst, std::abs(run.output()[i] - run.input("x")[i]));
+  for (std::size_t i = 0; i < run.output().size(); ++i) {
+    worst = std::max(worst, std::abs(run.output()[i] - run.input("x")[i]));
+  }
   return worst;
 }
 

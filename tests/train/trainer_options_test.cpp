@@ -20,7 +20,8 @@ TEST_CASE("counts below their least value, and a context that the model does not
   CHECK_THROWS_WITH_AS(checked({.batch = 0}, 128), doctest::Contains("batch is 0"), Error);
   CHECK_THROWS_WITH_AS(checked({.slots = 0}, 128), doctest::Contains("slots is 0"), Error);
   CHECK_THROWS_WITH_AS(checked({.sequences_per_step = -1}, 128), doctest::Contains("sequences_per_step is -1"), Error);
-  CHECK_THROWS_WITH_AS(checked({.context = 129}, 128), doctest::Contains("context is 129, the model's positions end at 128"), Error);
+  CHECK_THROWS_WITH_AS(checked({.context = 129}, 128),
+                       doctest::Contains("context is 129, the model's positions end at 128"), Error);
 }
 
 TEST_SUITE_END();

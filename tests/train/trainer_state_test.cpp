@@ -25,7 +25,8 @@ TokenBatch some_batch(int number) {
   batch.offsets = {0};
   for (int b = 0; b < 3; ++b) {
     for (Index i = 0; i < 8; ++i) {
-      batch.tokens.push_back(static_cast<std::int32_t>(bits(static_cast<std::uint64_t>(number), batch.tokens.size()) % 16));
+      batch.tokens.push_back(
+          static_cast<std::int32_t>(bits(static_cast<std::uint64_t>(number), batch.tokens.size()) % 16));
       batch.labels.push_back((batch.tokens.back() * 5 + 3) % 16);
     }
     batch.offsets.push_back(batch.offsets.back() + 8);

@@ -14,7 +14,8 @@ using namespace simplx;
 
 namespace {
 
-inline constexpr Decoder model{.block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24};
+inline constexpr Decoder model{
+    .block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24};
 
 /// Five sequences, two of them shorter, two labels missing.
 TokenBatch some_batch(int seed = 1) {
@@ -22,7 +23,8 @@ TokenBatch some_batch(int seed = 1) {
   batch.offsets = {0};
   for (const Index length : {24, 24, 5, 24, 1}) {
     for (Index i = 0; i < length; ++i) {
-      batch.tokens.push_back(static_cast<std::int32_t>(bits(static_cast<std::uint64_t>(seed), batch.tokens.size()) % 32));
+      batch.tokens.push_back(
+          static_cast<std::int32_t>(bits(static_cast<std::uint64_t>(seed), batch.tokens.size()) % 32));
       batch.labels.push_back((batch.tokens.back() * 5 + 3) % 32);
     }
     batch.offsets.push_back(batch.offsets.back() + length);
@@ -34,7 +36,8 @@ TokenBatch some_batch(int seed = 1) {
 /// Dropout in every layer, behind both sub-blocks.
 struct Dropping {
   constexpr Expr operator()(Expr x) const {
-    x = x + dropout("attention_drop", named("attention", MultiHeadAttention{.heads = 2})(named("norm1", RmsNorm{})(x)), 0.2);
+    x = x + dropout("attention_drop", named("attention", MultiHeadAttention{.heads = 2})(named("norm1", RmsNorm{})(x)),
+                    0.2);
     return x + dropout("mlp_drop", named("mlp", Mlp{64})(named("norm2", RmsNorm{})(x)), hyper("rate", 0.2));
   }
 };
@@ -61,7 +64,8 @@ TEST_CASE("dropout: the same bits for any threads and any split of a step, other
       for (int step = 0; step < 2; ++step) {
         if (split) {
           for (const auto& [first, last] : {std::pair{0, 2}, std::pair{2, 5}}) {
-            trainer.accumulate(part(static_cast<std::size_t>(first), static_cast<std::size_t>(last)), labelled_tokens(batch));
+            trainer.accumulate(part(static_cast<std::size_t>(first), static_cast<std::size_t>(last)),
+                               labelled_tokens(batch));
           }
           trainer.update(AdamW{});
         } else {
@@ -76,7 +80,8 @@ TEST_CASE("dropout: the same bits for any threads and any split of a step, other
   Trainer<dropping> trainer({.batch = 5, .seed = 3});
   const double evaluated = trainer.loss(batch);
   CHECK(evaluated == trainer.loss(batch));
-  const double first = trainer.step(batch, AdamW{.learning_rate = 0}).loss, second = trainer.step(batch, AdamW{.learning_rate = 0}).loss;
+  const double first = trainer.step(batch, AdamW{.learning_rate = 0}).loss,
+               second = trainer.step(batch, AdamW{.learning_rate = 0}).loss;
   CHECK(first != second);
   CHECK(first != evaluated);
 }
@@ -111,7 +116,9 @@ TEST_CASE("the gradient of a batch is that of its packed evaluation, however man
     CHECK(result.loss == doctest::Approx(loss).epsilon(1e-13));
     CHECK(trainer.loss(batch) == doctest::Approx(loss).epsilon(1e-13));
     double worst = 0;
-    for (std::size_t i = 0; i < gradient.size(); ++i) worst = std::max(worst, std::abs(gradient[i] - whole.gradients()[i]));
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      worst = std::max(worst, std::abs(gradient[i] - whole.gradients()[i]));
+    }
     CHECK(worst < 1e-14);
   }
 }
@@ -138,7 +145,8 @@ TEST_CASE("without labels nothing is learned: what decays shrinks, everything el
     const bool matrix = tensor.name.ends_with("weight") || tensor.name.ends_with("delta");
     CHECK(tensor.decays == matrix);
     for (Index i = tensor.offset; i < tensor.offset + tensor.size(); ++i) {
-      REQUIRE(trainer.parameters()[static_cast<std::size_t>(i)] == before[static_cast<std::size_t>(i)] * (matrix ? 1 - 0.001 : 1));
+      REQUIRE(trainer.parameters()[static_cast<std::size_t>(i)] ==
+              before[static_cast<std::size_t>(i)] * (matrix ? 1 - 0.001 : 1));
     }
   }
 }
@@ -147,7 +155,8 @@ TEST_CASE("after one step beta and gamma have moved by the learning rate, in opp
   Trainer<model, Cpu<double>> trainer({.batch = 5});
   trainer.step(some_batch(), {.learning_rate = 1e-3, .epsilon = 1e-30});
   for (std::size_t h = 0; h < 2; ++h) {
-    const double beta = trainer.parameter("blocks.1.attention.beta")[h] - 1, gamma = trainer.parameter("blocks.1.attention.gamma")[h] - 1;
+    const double beta = trainer.parameter("blocks.1.attention.beta")[h] - 1,
+                 gamma = trainer.parameter("blocks.1.attention.gamma")[h] - 1;
     CHECK(std::abs(beta) == doctest::Approx(1e-3).epsilon(1e-9));
     CHECK(beta + gamma == doctest::Approx(0).epsilon(1e-9));
   }
@@ -156,12 +165,15 @@ TEST_CASE("after one step beta and gamma have moved by the learning rate, in opp
 TEST_CASE("clipping limits the step's gradient, not its report") {
   Trainer<model, Cpu<double>> free({.batch = 5, .clip = 0}), limited({.batch = 5, .clip = 1e-3});
   const TokenBatch batch = some_batch();
-  const StepResult a = free.step(batch, {.learning_rate = 1, .beta1 = 0, .beta2 = 0, .epsilon = 1e6, .weight_decay = 0});
-  const StepResult b = limited.step(batch, {.learning_rate = 1, .beta1 = 0, .beta2 = 0, .epsilon = 1e6, .weight_decay = 0});
+  const StepResult a =
+      free.step(batch, {.learning_rate = 1, .beta1 = 0, .beta2 = 0, .epsilon = 1e6, .weight_decay = 0});
+  const StepResult b =
+      limited.step(batch, {.learning_rate = 1, .beta1 = 0, .beta2 = 0, .epsilon = 1e6, .weight_decay = 0});
   CHECK(a.gradient_norm == doctest::Approx(b.gradient_norm));
   Trainer<model, Cpu<double>> start({.batch = 5});
   const double x = start.parameter("final_norm.gain")[3];
-  const double moved_free = free.parameter("final_norm.gain")[3] - x, moved_limited = limited.parameter("final_norm.gain")[3] - x;
+  const double moved_free = free.parameter("final_norm.gain")[3] - x,
+               moved_limited = limited.parameter("final_norm.gain")[3] - x;
   CHECK(moved_limited == doctest::Approx(moved_free * 1e-3 / (a.gradient_norm + 1e-6)).epsilon(1e-6));
 }
 
@@ -190,7 +202,8 @@ TEST_CASE("what does not fit is refused with a sentence") {
   batch.offsets = {0, 25, 78};
   CHECK_THROWS_WITH_AS(trainer.loss(batch), doctest::Contains("a sequence of 25 tokens for a context of 24"), Error);
   Trainer<model> small({.batch = 2});
-  CHECK_THROWS_WITH_AS(small.step(some_batch(), {}), doctest::Contains("5 sequences for a trainer made for at most 2"), Error);
+  CHECK_THROWS_WITH_AS(small.step(some_batch(), {}), doctest::Contains("5 sequences for a trainer made for at most 2"),
+                       Error);
   CHECK_THROWS_WITH_AS(Trainer<model>({.context = 25}), doctest::Contains("the model's positions end at 24"), Error);
 }
 

@@ -201,7 +201,9 @@ class Description {
       if (!G::fusion.wanted[leaf]) continue;
       const Shape from = loop_shape(G::table.info, root), &to = G::table.info[leaf].shape;
       const bool reduced = !(from == to);
-      const std::string over = to.columns() == 1 && to.is_fixed() ? "sum " : to.cols == 1 ? "sum of columns " : "sum of rows ";
+      const std::string over = to.columns() == 1 && to.is_fixed() ? "sum "
+                               : to.cols == 1                     ? "sum of columns "
+                                                                  : "sum of rows ";
       const std::string what = reduced ? over + adjoint[leaf].within(Formula::product) : adjoint[leaf].text;
       const std::string how = G::plan.leaf_write[l] == Write::skip ? " is " : sign(G::plan.leaf_write[l]);
       line("  " + gradient_of(leaf) + how + what);

@@ -5,9 +5,9 @@
 /// First half of the plan: which gradients are wanted, which maps become one loop, in which order all runs.
 ///
 /// A *group* is a set of maps of one shape evaluated together, element by element: its root is stored (a
-/// reduction as root: summed), its members are locals. A map joins the group of its users when all of them are in one group of its shape; so a
-/// group is convex and every value is computed once. A matrix product that only one group uses becomes that
-/// group's first operand: the group is its epilogue, applied to the accumulators in registers.
+/// reduction as root: summed), its members are locals. A map joins the group of its users when all of them are in one
+/// group of its shape; so a group is convex and every value is computed once. A matrix product that only one group uses
+/// becomes that group's first operand: the group is its epilogue, applied to the accumulators in registers.
 ///
 /// Cost    linear in nodes and arguments
 

@@ -118,7 +118,9 @@ constexpr Summary summarise(Node* root) {
     node->depends = (node->kind == Kind::parameter && !node->frozen) || (node->kind == Kind::input && node->wanted);
     for (int i = 0; i < node->argument_count && !node->stops; ++i) {
       node->depends |= node->arguments[i]->depends;
-      if (node->arguments[i]->depends && (node->constant_operands >> i & 1)) complain("constant operand", i, 0, node->where);
+      if (node->arguments[i]->depends && (node->constant_operands >> i & 1)) {
+        complain("constant operand", i, 0, node->where);
+      }
     }
     if (!needs_own_name(*node)) return;
     Node*& first = bucket[node->name.hash() % buckets];

@@ -118,7 +118,8 @@ constexpr Layer layer_of(const Node* stack, int layer) {
     value = broken(wrong, "block width", value->shape.cols, stack->shape.cols);
   }
   if (stack->frozen) {
-    each_made(Expr{value}, [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; }, Expr{carry});
+    each_made(
+        Expr{value}, [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; }, Expr{carry});
   }
   add_output(root, value, "output");
   return {root, carry};

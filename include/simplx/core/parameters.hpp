@@ -40,7 +40,8 @@ struct TensorSizes {
   Index parameters = 0, constants = 0;
 };
 
-[[gnu::cold]] inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSizes base, TensorList& list) {
+[[gnu::cold]] inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSizes base,
+                                              TensorList& list) {
   const TensorSizes begin = base;
   int count = 0;
   std::vector<Node*> nodes;

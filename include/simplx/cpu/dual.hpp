@@ -99,6 +99,14 @@ struct NumTraits<simplx::Dual<T>> : NumTraits<T> {
   using NonInteger = simplx::Dual<T>;
   using Nested = simplx::Dual<T>;
   using Literal = simplx::Dual<T>;
-  enum { IsComplex = 0, IsInteger = 0, IsSigned = 1, RequireInitialization = 1, ReadCost = 2, AddCost = 2, MulCost = 4 };
+  enum {
+    IsComplex = 0,
+    IsInteger = 0,
+    IsSigned = 1,
+    RequireInitialization = 1,
+    ReadCost = 2,
+    AddCost = 2,
+    MulCost = 4
+  };
 };
 }  // namespace Eigen

@@ -73,9 +73,10 @@ class Function {
     constexpr int node = find<name>();
     static_assert(is_input(node), "simplx: bind reads inputs in place; parameters and constants are copied by set");
     using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
-    static_assert(detail::contiguous<Object, T>,
-                  "simplx: bind reads row-major memory of the function's scalar (std::int32_t for indices) in place: use "
-                  "a RowMajor matrix, a vector or a span, or copy the object with set");
+    static_assert(
+        detail::contiguous<Object, T>,
+        "simplx: bind reads row-major memory of the function's scalar (std::int32_t for indices) in place: use "
+        "a RowMajor matrix, a vector or a span, or copy the object with set");
     if (!detail::dense(object)) {
       throw Error(std::string(name.view()) + " is a part of a larger matrix, with gaps between its rows or elements",
                   "copy it with set<\"" + std::string(name.view()) + "\">(...)");

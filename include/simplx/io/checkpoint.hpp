@@ -25,7 +25,8 @@ void save_checkpoint(const std::filesystem::path& path, const std::vector<Tensor
   std::vector<Tensor> entries;
   std::vector<std::vector<std::byte>> rounded;  // entries point into them
   for (const TensorInfo& tensor : tensors) {
-    const auto values = buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size()));
+    const auto values =
+        buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size()));
     if (dtype != dtype_of<S>) rounded.push_back(bytes_as(dtype, values));
     entries.push_back({tensor.name, dtype, checkpoint_shape(tensor),
                        dtype == dtype_of<S> ? std::as_bytes(values) : std::span<const std::byte>(rounded.back())});

@@ -66,7 +66,8 @@ inline void write_safetensors(const std::filesystem::path& path, std::span<const
   Index offset = 0;
   for (const Tensor& tensor : ordered) {
     if (!taken.insert(tensor.name).second) {
-      throw Error("the name of tensor " + tensor.name + " is taken in " + path.string(), "give every tensor its own name");
+      throw Error("the name of tensor " + tensor.name + " is taken in " + path.string(),
+                  "give every tensor its own name");
     }
     const std::optional<Index> size = detail::bytes_needed(tensor);
     if (!size) {

@@ -11,8 +11,8 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("batched sizes", left == right,
-            "batched_matmul(a, b, rows, inner, cols): a must have rows * inner columns and b inner * cols (left number: "
-            "the columns it has, right number: those it needs)")
+            "batched_matmul(a, b, rows, inner, cols): a must have rows * inner columns and b inner * cols (left "
+            "number: the columns it has, right number: those it needs)")
 
 template <>
 struct op<"batched_matmul"> : kernel_op {

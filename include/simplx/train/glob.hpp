@@ -38,7 +38,8 @@ inline Index glob_distance(std::string_view pattern, std::string_view text) {
 inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
 
 /// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
-[[gnu::cold]] inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names, std::size_t count) {
+[[gnu::cold]] inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names,
+                                               std::size_t count) {
   struct Candidate {
     Index distance;
     std::string name, letters;
@@ -54,9 +55,9 @@ inline bool matches_glob(std::string_view pattern, std::string_view text) { retu
   }
   std::string text;
   for (; count > 0 && !candidates.empty(); --count) {
-    const auto nearest = std::min_element(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-      return a.distance < b.distance;
-    });
+    const auto nearest =
+        std::min_element(candidates.begin(), candidates.end(),
+                         [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
     text += (text.empty() ? "" : ", ") + nearest->name;
     candidates.erase(nearest);
   }

@@ -99,7 +99,9 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
     }
     std::vector<FoundFile> inside;
     auto entry = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, error);
-    if (error) throw Error("cannot read the directory " + path.string() + ": " + error.message(), "check its permissions");
+    if (error) {
+      throw Error("cannot read the directory " + path.string() + ": " + error.message(), "check its permissions");
+    }
     for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
       if (error) break;
       if (!entry->is_regular_file(error)) continue;
@@ -140,7 +142,9 @@ inline Corpus read_text(std::span<const std::filesystem::path> paths, const Text
     if (file.named) {
       if (!read) throw Error("cannot read " + file.path.string(), "check its permissions");
       if (content.empty()) throw Error("the file is empty: " + file.path.string(), "give a file with some text");
-      if (!text) throw Error("the file is binary, not text: " + file.path.string(), "give text files or directories of them");
+      if (!text) {
+        throw Error("the file is binary, not text: " + file.path.string(), "give text files or directories of them");
+      }
     }
     if (!text || content.empty()) {
       corpus.bytes.resize(before);
