@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 //
-// How long a training step takes, or a forward pass: alone, or taking turns with a rival (bench/compare).
+// How long a training step takes, or a forward pass: alone, or taking turns with a rival (bench/compare). A program for
+// each configuration and block, step-CONFIG-BLOCK, since the model is a constant of the program:
 //
-//     step --config tiny --block sas_p --threads 1 [--mode train|infer] [--serve]
+//     step-tiny-sas_p [--threads 1] [--mode train|infer] [--serve]
 //
 // With --serve: prints {"ready": true, ...}, then answers each line "run N" with the milliseconds of N steps.
 // Method: the same batch of random tokens again and again; FLOPs are those that the causal mask leaves, backward
@@ -30,15 +31,12 @@ struct Config {
 constexpr Config tiny{256, 128, 4, 6, 8}, small{1024, 256, 8, 8, 8}, paperlike{8192, 768, 12, 6, 4};
 constexpr Index context = 128;
 
-constexpr Decoder decoder(const Config& c, const BlockConfig& block) {
-  return {.block = block, .vocab = c.vocab, .width = c.width, .heads = c.heads, .layers = c.layers, .context = context};
-}
-inline constexpr Decoder tiny_pre_ln = decoder(tiny, pre_ln), tiny_sas_p = decoder(tiny, sas_p);
-inline constexpr Decoder small_pre_ln = decoder(small, pre_ln), small_sas_p = decoder(small, sas_p);
-inline constexpr Decoder paperlike_pre_ln = decoder(paperlike, pre_ln), paperlike_sas_p = decoder(paperlike, sas_p);
+constexpr Config config = SIMPLX_CONFIG;
+inline constexpr Decoder model{.block = SIMPLX_BLOCK, .vocab = config.vocab, .width = config.width,
+                               .heads = config.heads, .layers = config.layers, .context = context};
 
-template <auto const& model>
-int run(Index sequences, int threads, bool training, bool serve) {
+int run(int threads, bool training, bool serve) {
+  constexpr Index sequences = config.batch;
   Trainer<model> trainer{{.batch = sequences, .seed = 1, .threads = threads}};
   TokenBatch batch = make_batch(sequences, context);
   batch.offsets.push_back(0);
@@ -88,8 +86,7 @@ int run(Index sequences, int threads, bool training, bool serve) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  std::map<std::string, std::string> flags{
-      {"--config", "tiny"}, {"--block", "sas_p"}, {"--threads", "1"}, {"--mode", "train"}};
+  std::map<std::string, std::string> flags{{"--threads", "1"}, {"--mode", "train"}};
   bool serve = false;
   for (int i = 1; i < argc; ++i) {
     if (std::string(argv[i]) == "--serve") {
@@ -108,16 +105,7 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "no such mode: %s; train and infer can be run\n", flags["--mode"].c_str());
     return 1;
   }
-  const std::string what = flags["--config"] + " " + flags["--block"];
-  if (what == "tiny pre_ln") return run<tiny_pre_ln>(tiny.batch, threads, training, serve);
-  if (what == "tiny sas_p") return run<tiny_sas_p>(tiny.batch, threads, training, serve);
-  if (what == "small pre_ln") return run<small_pre_ln>(small.batch, threads, training, serve);
-  if (what == "small sas_p") return run<small_sas_p>(small.batch, threads, training, serve);
-  if (what == "paperlike pre_ln") return run<paperlike_pre_ln>(paperlike.batch, threads, training, serve);
-  if (what == "paperlike sas_p") return run<paperlike_sas_p>(paperlike.batch, threads, training, serve);
-  std::fprintf(stderr, "no such configuration: %s; tiny, small, paperlike and pre_ln, sas_p can be run\n",
-               what.c_str());
-  return 1;
+  return run(threads, training, serve);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "error: %s\n", error.what());
   return 1;
