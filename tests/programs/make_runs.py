@@ -31,7 +31,7 @@ SAMPLE = '''def report(self, name, value=None):
 
 def options(block, layers, steps, seed, batch=2, context=128, **others):
     return {"version": "0.1.0", "block": block, "parameters": 16384 * (2 + 11 * layers), "vocab": 256, "width": 128, "heads": 4,
-            "layers": layers, "context": context, "positions": "learned", "seed": seed, "threads": 2, "slots": 2, "batch": batch,
+            "layers": layers, "context": context, "bytes": 4 * 16384 * (2 + 11 * layers) * 5, "arena_bytes": 3000000, "positions": "learned", "seed": seed, "threads": 2, "slots": 2, "batch": batch,
             "steps": steps, "minutes": None, "learning_rate": 2e-3, "warmup": steps // 20, "optimiser": "adamw", "weight_decay": 0.1,
             "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "clip": 1.0, "build": "Release, vectors of 64 bytes", "peak_gflops": 230.5,
             "flops_per_token": 6.9e6, "out": "runs/x", "text": ["/usr/lib/python3.11"], "hyper": {"blocks.0.norm1.epsilon": 1e-6}, **others}
@@ -45,8 +45,8 @@ def log_lines(block, layers, steps, every, rng, floor=1.25, speed=12000.0, token
         loss = floor + 4.3 * (1 + tokens / 6000) ** -0.45
         now = speed * rng.gauss(1, 0.02) * (0.55 if 0.4 < part < 0.45 else 1)
         seconds += every * tokens_per_step / now
-        line = {"step": step, "tokens": tokens, "seconds": round(seconds, 6), "loss": loss * rng.gauss(1, 0.05), "val_loss": None,
-                "learning_rate": 2e-3 * min(part / 0.05, (1 - part) / 0.95), "gradient_norm": (0.5 + 3 * math.exp(-8 * part)) * math.exp(rng.gauss(0, 0.25)),
+        line = {"step": step, "tokens": tokens, "seconds": round(seconds, 6), "train_loss": loss * rng.gauss(1, 0.05), "val_loss": None,
+                "learning_rate": 2e-3 * min(part / 0.05, (1 - part) / 0.95), "grad_norm": (0.5 + 3 * math.exp(-8 * part)) * math.exp(rng.gauss(0, 0.25)),
                 "tokens_per_second": now}
         validates = step * validations // steps != (step - every) * validations // steps
         if validates:
@@ -83,7 +83,7 @@ def make(folder):
     write_run(paths["broken_off"], options("pre_ln", 6, 100, 7), log_lines("pre_ln", 6, 100, 10, random.Random(7)), tail='{"step": 110, "tok')
     lines = log_lines("sas_p", 2, 200, 5, random.Random(8))
     for line in lines[10:14]:
-        line["loss"] = None  # as JSON writes what is not finite
+        line["train_loss"] = None  # as JSON writes what is not finite
     for line in lines:
         if "gains" in line:
             line["gains"]["</svg><script>alert(2)</script>"] = [None, 1.0]

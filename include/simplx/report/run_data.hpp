@@ -88,10 +88,8 @@ inline LoggedStep logged_step(const nlohmann::json& line) {
     for (const Json& value : values) list.push_back(number(value, name));
     return list;
   };
-  /// `older` is the name that version 0.1 wrote.
-  const auto field = [&](const char* name, const char* older = nullptr) {
-    auto found = line.find(name);
-    if (found == line.end() && older) found = line.find(older);
+  const auto field = [&](const char* name) {
+    const auto found = line.find(name);
     return found == line.end() ? LoggedStep::untold : number(*found, name);
   };
   const auto step = line.find("step");
@@ -99,8 +97,8 @@ inline LoggedStep logged_step(const nlohmann::json& line) {
     throw std::runtime_error("'step' is missing or no whole number from 0");
   }
   LoggedStep entry{.step = step->get<long long>(), .tokens = field("tokens"), .seconds = field("seconds"),
-                   .loss = field("loss", "train_loss"), .val_loss = field("val_loss"),
-                   .learning_rate = field("learning_rate"), .gradient_norm = field("gradient_norm", "grad_norm"),
+                   .loss = field("train_loss"), .val_loss = field("val_loss"),
+                   .learning_rate = field("learning_rate"), .gradient_norm = field("grad_norm"),
                    .tokens_per_second = field("tokens_per_second")};
   if (const auto gains = line.find("gains"); gains != line.end() && !gains->is_null()) {
     if (!gains->is_object()) throw std::runtime_error("'gains' is no object");
