@@ -65,10 +65,10 @@ inline std::string svg_number(double value) {
   return text == "-0" ? "0" : text;
 }
 
-using Attributes = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+using XmlAttributes = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
 /// An element around content that is markup already; values of attributes are escaped here.
-inline std::string element(std::string_view name, Attributes attributes, std::string_view content = {}) {
+inline std::string element(std::string_view name, XmlAttributes attributes, std::string_view content = {}) {
   std::string text = "<";
   text += name;
   for (const auto& [key, value] : attributes) text += fmt::format(" {}=\"{}\"", key, xml_escaped(value));
