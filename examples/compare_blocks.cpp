@@ -57,7 +57,8 @@ int main(int argc, char** argv) {
 
   CLI::App app{"Trains several blocks on the same data with the same budget and lays them side by side.\n"
                "Ctrl-C stops it; the same command goes on."};
-  app.add_option("--blocks", names, "Which, in which order; ratios are to the first")->check(CLI::IsMember(block_names()))
+  app.add_option("--blocks", names, "Which, in which order; ratios are to the first")
+      ->check(CLI::IsMember(block_names()))
       ->capture_default_str();
   app.add_option("--text", options.text, "As train_lm's [the Python standard library]")->type_name("PATH");
   auto* minutes = app.add_option("--minutes", options.minutes, "Equal time: each block trains about that long");
@@ -82,7 +83,8 @@ int main(int argc, char** argv) {
     if (std::isnan(options.minutes)) throw Error("--minutes is not a number", "give one such as 2");
     if (std::isnan(options.learning_rate)) throw Error("--learning-rate is not a number", "give one such as 2e-3");
     for (std::size_t i = 0; i < names.size(); ++i) {
-      if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) != names.begin() + static_cast<std::ptrdiff_t>(i)) {
+      if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
+          names.begin() + static_cast<std::ptrdiff_t>(i)) {
         throw Error("--blocks names " + names[i] + " twice", "name each block once");
       }
     }

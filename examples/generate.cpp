@@ -55,21 +55,27 @@ nlohmann::json read_record(const fs::path& path) {
 
 /// The model of a run; refuses one that this program was not compiled for, with all that differs.
 std::unique_ptr<Writer> model_of(const nlohmann::json& record, const fs::path& path) {
-  const auto shown = [&](const char* key) { return record.contains(key) ? record[key].dump() : std::string("missing"); };
+  const auto shown = [&](const char* key) {
+    return record.contains(key) ? record[key].dump() : std::string("missing");
+  };
   const auto is_seed = [](const nlohmann::json& value) { return value.is_number_unsigned(); };
-  const std::string name = record.contains("block") && record["block"].is_string() ? record["block"].get<std::string>() : "";
+  const std::string name =
+      record.contains("block") && record["block"].is_string() ? record["block"].get<std::string>() : "";
   const auto block = std::ranges::find_if(blocks, [&](const Block& b) { return b.name == name; });
   std::string faults;
   if (block == std::end(blocks)) {
     faults += "\n  block is " + shown("block") + "; this program has";
     for (const Block& b : blocks) faults += std::string(" ") + b.name;
   }
-  if (!record.contains("seed") || !is_seed(record["seed"])) faults += "\n  seed is " + shown("seed") + ", it must be a whole number from 0";
+  if (!record.contains("seed") || !is_seed(record["seed"]))
+    faults += "\n  seed is " + shown("seed") + ", it must be a whole number from 0";
   const bool known = block != std::end(blocks);
-  auto writer = (known ? *block : blocks[0]).make(record.contains("seed") && is_seed(record["seed"]) ? record["seed"].get<std::uint64_t>() : 0);
+  auto writer = (known ? *block : blocks[0])
+                    .make(record.contains("seed") && is_seed(record["seed"]) ? record["seed"].get<std::uint64_t>() : 0);
   const Sizes sizes = writer->sizes();  // the same for every block
   const auto compare = [&](const char* key, const nlohmann::json& mine) {
-    if (!record.contains(key) || record[key] != mine) faults += fmt::format("\n  {} is {}, this program has {}", key, shown(key), mine.dump());
+    if (!record.contains(key) || record[key] != mine)
+      faults += fmt::format("\n  {} is {}, this program has {}", key, shown(key), mine.dump());
   };
   compare("vocab", sizes.vocab), compare("width", sizes.width), compare("heads", sizes.heads);
   compare("layers", sizes.layers), compare("context", sizes.context), compare("positions", sizes.positions);
@@ -95,8 +101,9 @@ fs::path weights_of(const Options& options) {
   const fs::path path = options.checkpoint.empty() ? options.run : options.checkpoint;
   const fs::path file = fs::is_directory(path) ? path / "model.safetensors" : path;
   if (!fs::exists(file)) {
-    throw Error("there is no " + file.string(), "if the run is not finished, name one of its checkpoints: --checkpoint " +
-                                                    (options.run / "checkpoints/step-...").string());
+    throw Error("there is no " + file.string(),
+                "if the run is not finished, name one of its checkpoints: --checkpoint " +
+                    (options.run / "checkpoints/step-...").string());
   }
   return file;
 }
@@ -113,7 +120,8 @@ void generate(const Options& options) {
   simplx::Sampler draw(options.sampling);
   simplx::Utf8 text;
   const auto show = [](const std::string& characters) {
-    return std::fwrite(characters.data(), 1, characters.size(), stdout) == characters.size() && std::fflush(stdout) == 0;
+    return std::fwrite(characters.data(), 1, characters.size(), stdout) == characters.size() &&
+           std::fflush(stdout) == 0;
   };
   for (const std::int32_t byte : prompt) show(text.put(static_cast<std::uint8_t>(byte)));
   long written = 0;
@@ -124,7 +132,8 @@ void generate(const Options& options) {
   });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!show(text.end() + "\n")) throw Error("the text cannot be written", "is the disk full?");
-  fmt::print(stderr, "{} tokens in {:.3f} s: {:.0f} tokens/s, {}\n", written, seconds, static_cast<double>(written) / seconds,
+  fmt::print(stderr, "{} tokens in {:.3f} s: {:.0f} tokens/s, {}\n", written, seconds,
+             static_cast<double>(written) / seconds,
              options.no_cache ? std::string("everything evaluated again for each")
                               : fmt::format("with a cache of {} KiB", writer->cache_bytes() / 1024));
 }
@@ -135,15 +144,23 @@ int main(int argc, char** argv) {
   Options options;
   CLI::App app{"Writes text with a model that train_lm has trained."};
   app.add_option("--run", options.run, "Directory of the run")->type_name("DIR")->capture_default_str();
-  app.add_option("--checkpoint", options.checkpoint, "Weights, or the directory they are in [the run's final ones]")->type_name("FILE");
+  app.add_option("--checkpoint", options.checkpoint, "Weights, or the directory they are in [the run's final ones]")
+      ->type_name("FILE");
   app.add_option("--prompt", options.prompt, "What the text begins with")->capture_default_str();
-  app.add_option("--tokens", options.tokens, "How many bytes are added")->check(CLI::Range(0L, 1000000000L))->capture_default_str();
-  app.add_option("--temperature", options.sampling.temperature, "0 takes the most probable byte, 1 draws as the model says")
+  app.add_option("--tokens", options.tokens, "How many bytes are added")
+      ->check(CLI::Range(0L, 1000000000L))
       ->capture_default_str();
-  app.add_option("--top-k", options.sampling.top_k, "Draw from so many of the most probable bytes; 0: from all")->capture_default_str();
-  app.add_option("--top-p", options.sampling.top_p, "Draw from the fewest bytes of this probability together")->capture_default_str();
+  app.add_option("--temperature", options.sampling.temperature,
+                 "0 takes the most probable byte, 1 draws as the model says")
+      ->capture_default_str();
+  app.add_option("--top-k", options.sampling.top_k, "Draw from so many of the most probable bytes; 0: from all")
+      ->capture_default_str();
+  app.add_option("--top-p", options.sampling.top_p, "Draw from the fewest bytes of this probability together")
+      ->capture_default_str();
   app.add_option("--seed", options.sampling.seed, "Of the draws")
-      ->check([](const std::string& text) { return std::string(text.starts_with('-') ? "a seed is a whole number from 0" : ""); })
+      ->check([](const std::string& text) {
+        return std::string(text.starts_with('-') ? "a seed is a whole number from 0" : "");
+      })
       ->capture_default_str();
   app.add_flag("--no-cache", options.no_cache, "Evaluate the whole text again for each byte");
   try {

@@ -33,11 +33,14 @@ using simplx::Error;
 Interval interval_of(const std::string& text) {
   const char *begin = text.data(), *end = begin + text.size();
   long steps = 0;
-  if (const auto read = std::from_chars(begin, end, steps); read.ec == std::errc() && read.ptr == end && steps > 0) return {.steps = steps};
+  if (const auto read = std::from_chars(begin, end, steps); read.ec == std::errc() && read.ptr == end && steps > 0)
+    return {.steps = steps};
   double minutes = 0;
   const auto read = std::from_chars(begin, end, minutes);
-  if (read.ec == std::errc() && std::string(read.ptr, end) == "m" && minutes > 0 && std::isfinite(minutes)) return {.minutes = minutes};
-  throw Error("--checkpoint-every " + text + " is no interval", "give a number of steps such as 500, or minutes such as 10m");
+  if (read.ec == std::errc() && std::string(read.ptr, end) == "m" && minutes > 0 && std::isfinite(minutes))
+    return {.minutes = minutes};
+  throw Error("--checkpoint-every " + text + " is no interval",
+              "give a number of steps such as 500, or minutes such as 10m");
 }
 
 }  // namespace
@@ -50,20 +53,32 @@ int main(int argc, char** argv) {
   CLI::App app{"Trains a small transformer on the bytes of text and shows what it learned.\n"
                "Ctrl-C stops it; the same command goes on where it stopped."};
   app.add_option("--block", block, "The transformer block")->check(CLI::IsMember(block_names()))->capture_default_str();
-  app.add_option("--text", options.text, "Text files or directories, or one file or directory of tools/prepare [the Python standard library]")->type_name("PATH");
-  app.add_option("--minutes", options.minutes, "Train about that long: fixes the number of steps once, after a short calibration")
-      ->check(CLI::Range(0.01, 100000.0))->capture_default_str();
-  app.add_option("--steps", options.steps, "Train exactly that many steps, whatever --minutes says")->check(CLI::Range(1L, 1000000000L));
+  app.add_option("--text", options.text,
+                 "Text files or directories, or one file or directory of tools/prepare [the Python standard library]")
+      ->type_name("PATH");
+  app.add_option("--minutes", options.minutes,
+                 "Train about that long: fixes the number of steps once, after a short calibration")
+      ->check(CLI::Range(0.01, 100000.0))
+      ->capture_default_str();
+  app.add_option("--steps", options.steps, "Train exactly that many steps, whatever --minutes says")
+      ->check(CLI::Range(1L, 1000000000L));
   app.add_option("--seed", options.seed, "Of initial values, order of the text and sample")
       ->check(fault_of_seed)->capture_default_str();
-  app.add_option("--threads", options.threads, "The result does not depend on it")->check(CLI::Range(1, 1024))->capture_default_str();
+  app.add_option("--threads", options.threads, "The result does not depend on it")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   app.add_option("--batch", options.batch, "Sequences in a step")->check(CLI::Range(1, 4096))->capture_default_str();
   app.add_option("--learning-rate", options.learning_rate, "Peak; warms up over 5 % of the steps and falls to zero")
       ->check(CLI::Range(1e-12, 1e30))->capture_default_str();
-  app.add_option("--out", options.out, "Directory of the run; goes on with the run it holds")->type_name("DIR")->capture_default_str();
+  app.add_option("--out", options.out, "Directory of the run; goes on with the run it holds")
+      ->type_name("DIR")
+      ->capture_default_str();
   app.add_flag("--fresh", options.fresh, "Begin anew: an earlier run in --out is moved to DIR-1, DIR-2, ...");
-  app.add_option("--checkpoint-every", checkpoint_every, "Steps such as 500, or minutes such as 10m")->capture_default_str();
-  app.add_option("--keep", options.keep, "Checkpoints to keep beside the best")->check(CLI::Range(1, 1000000))->capture_default_str();
+  app.add_option("--checkpoint-every", checkpoint_every, "Steps such as 500, or minutes such as 10m")
+      ->capture_default_str();
+  app.add_option("--keep", options.keep, "Checkpoints to keep beside the best")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

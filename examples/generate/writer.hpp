@@ -36,8 +36,8 @@ class Writer {
                      const std::function<bool(std::int32_t)>& emit) = 0;
 };
 
-/// A decoder of 6 layers, width 128 and 4 heads around a block, as train_lm trains them; for the blocks of blocks/*.cpp.
-/// The seed is that of the run: constants such as the bases of Eq. (6) come from it.
+/// A decoder of 6 layers, width 128 and 4 heads around a block, as train_lm trains them; for the blocks of
+/// blocks/*.cpp. The seed is that of the run: constants such as the bases of Eq. (6) come from it.
 template <auto const& block>
 std::unique_ptr<Writer> make_writer(std::uint64_t seed);
 

@@ -12,7 +12,8 @@ using namespace simplx;
 namespace {
 
 std::span<const float> values_of(Learner& learner, const TensorInfo& tensor) {
-  return learner.state().parameters.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size()));
+  return learner.state().parameters.subspan(static_cast<std::size_t>(tensor.offset),
+                                            static_cast<std::size_t>(tensor.size()));
 }
 
 /// Numbers, and rows with one number for each head.
@@ -33,7 +34,8 @@ std::vector<LayerValues> gains(Learner& learner) {
     const std::string name = tensor.name.substr(scope.size() + digits + 1);
     auto entry = std::ranges::find(found, name, &LayerValues::name);
     if (entry == found.end()) {
-      entry = found.insert(entry, {name, std::vector<std::optional<double>>(static_cast<std::size_t>(learner.facts().layers))});
+      entry = found.insert(
+          entry, {name, std::vector<std::optional<double>>(static_cast<std::size_t>(learner.facts().layers))});
     }
     const auto values = values_of(learner, tensor);
     entry->values[layer] = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());

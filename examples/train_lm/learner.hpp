@@ -8,6 +8,7 @@
 
 #include <simplx/blocks/tokens.hpp>
 #include <simplx/core/parameters.hpp>
+#include <simplx/report/op_table.hpp>
 #include <simplx/train/adamw.hpp>
 #include <simplx/train/batch.hpp>
 #include <simplx/train/trainer_options.hpp>
@@ -33,6 +34,8 @@ class Learner {
   virtual ~Learner() = default;
 
   virtual ModelFacts facts() const = 0;
+  /// The ops of a later layer, as its picture shows them.
+  virtual simplx::OpTable layer() const = 0;
   virtual const simplx::TrainerOptions& options() const = 0;
   virtual const simplx::TensorList& tensors() const = 0;
   virtual std::span<float> constants() = 0;

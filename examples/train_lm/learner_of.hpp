@@ -17,7 +17,8 @@ template <auto const& block>
 inline constexpr Decoder model{.block = block, .context = context, .positions = Positions::learned};
 /// The same with probes: what training must not pay for is evaluated apart.
 template <auto const& block>
-inline constexpr Decoder observed_model{.block = block, .context = context, .positions = Positions::learned, .observed = true};
+inline constexpr Decoder observed_model{
+    .block = block, .context = context, .positions = Positions::learned, .observed = true};
 
 template <auto const& block>
 class LearnerOf final : public Learner {
@@ -29,6 +30,7 @@ class LearnerOf final : public Learner {
     return {parameters<model<block>>, m.vocab, m.width, m.heads, m.layers,
             3 * causal_flops<model<block>>(tokens{context}) / context, arena_bytes<model<block>>(tokens{context})};
   }
+  OpTable layer() const override { return ops_of_layer(model<block>, 1); }
   const TrainerOptions& options() const override { return trainer_.options(); }
   const TensorList& tensors() const override { return trainer_.tensors(); }
   std::span<float> constants() override { return trainer_.constants(); }

@@ -36,13 +36,15 @@ TokenCorpus open(const Options& options, const std::vector<fs::path>& paths) {
 }
 
 /// Windows of a part of the text; if it has not a single one, says how much would do.
-Batches windows(const TokenDocuments& part, const fs::path& path, const char* purpose, Index batch, std::uint64_t seed) {
+Batches windows(const TokenDocuments& part, const fs::path& path, const char* purpose, Index batch,
+                std::uint64_t seed) {
   Index longest = 0;
   for (const Document& document : part.documents) longest = std::max(longest, document.end - document.begin);
   if (longest > context) return {part.tokens, part.documents, context, batch, seed};
-  throw Error(fmt::format("the text in {} is too short: its longest document {} has {} bytes, and a window takes {} bytes",
-                          path.string(), purpose, longest, context + 1),
-              fmt::format("give a file of at least {} bytes, or more files", (context + 1) * TextOptions{}.held_out_one_in));
+  throw Error(
+      fmt::format("the text in {} is too short: its longest document {} has {} bytes, and a window takes {} bytes",
+                  path.string(), purpose, longest, context + 1),
+      fmt::format("give a file of at least {} bytes, or more files", (context + 1) * TextOptions{}.held_out_one_in));
 }
 
 }  // namespace
@@ -58,7 +60,8 @@ std::string Text::fingerprint() const {
   for (const TokenDocuments* part : {&corpus.training, &corpus.validation}) {
     for (const Document& document : part->documents) {
       key = bits(key, static_cast<std::uint64_t>(document.end - document.begin));
-      for (Index i = document.begin; i < document.end; ++i) key = bits(key, static_cast<std::uint64_t>(part->tokens[i]));
+      for (Index i = document.begin; i < document.end; ++i)
+        key = bits(key, static_cast<std::uint64_t>(part->tokens[i]));
     }
     key = bits(key, part->documents.size());
   }

@@ -12,6 +12,8 @@
 #include <simplx/io/interrupt.hpp>
 #include <simplx/io/run.hpp>
 #include <simplx/io/training.hpp>
+#include <simplx/report/page.hpp>
+#include <simplx/report/picture.hpp>
 #include <simplx/report/progress.hpp>
 #include <simplx/report/run_log.hpp>
 
@@ -92,20 +94,27 @@ class Run {
 
       const bool stops = step_ == steps_ || interrupt_.poll();
       const bool validates = step_ * validations / steps_ != (step_ - 1) * validations / steps_;
-      const bool saves = stops || (options_.checkpoint_every.steps ? step_ % options_.checkpoint_every.steps == 0
-                                                                   : now() - saved_at >= options_.checkpoint_every.minutes * 60);
+      const bool saves =
+          stops || (options_.checkpoint_every.steps ? step_ % options_.checkpoint_every.steps == 0
+                                                    : now() - saved_at >= options_.checkpoint_every.minutes * 60);
       if (!validates && !saves && now() - window_begin < 0.5 && step_ != 1) continue;
 
       const double speed = static_cast<double>(window_steps * tokens_per_step()) / (now() - window_begin);
-      LogLine line{.step = step_, .tokens = static_cast<long long>(step_) * tokens_per_step(), .seconds = 0,
-                   .loss = window_loss / static_cast<double>(window_steps), .val_loss = {},
-                   .learning_rate = optimiser.learning_rate, .gradient_norm = result.gradient_norm, .tokens_per_second = speed};
+      LogLine line{.step = step_,
+                   .tokens = static_cast<long long>(step_) * tokens_per_step(),
+                   .seconds = 0,
+                   .loss = window_loss / static_cast<double>(window_steps),
+                   .val_loss = {},
+                   .learning_rate = optimiser.learning_rate,
+                   .gradient_norm = result.gradient_norm,
+                   .tokens_per_second = speed};
       if (validates) validate(line);
       line.seconds = seconds_ = now();
       log.write(line);
       const double left = since(begin_) / static_cast<double>(step_ - first) * static_cast<double>(steps_ - step_);
-      const std::string shown = fmt::format("step {:>6}/{}  loss {:.3f}  {:>7.0f} bytes/s  {:.0f} % of peak  {} left", step_, steps_,
-                                            line.loss, speed, 100 * speed * flops / (peak * 1e9), readable_seconds(left));
+      const std::string shown =
+          fmt::format("step {:>6}/{}  loss {:.3f}  {:>7.0f} bytes/s  {:.0f} % of peak  {} left", step_, steps_,
+                      line.loss, speed, 100 * speed * flops / (peak * 1e9), readable_seconds(left));
       if (validates) {
         progress_.say(fmt::format("{}  held out {:.3f} nats/byte", shown, *line.val_loss));
       } else {
@@ -184,21 +193,41 @@ class Run {
   RunRecord make_record(double peak) const {
     const ModelFacts facts = learner_->facts();
     const AdamW optimiser;
-    RunRecord record{
-        {"version", version()}, {"block", options_.block.name}, {"parameters", facts.parameters}, {"vocab", facts.vocab},
-        {"width", facts.width}, {"heads", facts.heads}, {"layers", facts.layers}, {"context", context},
-        {"bytes", learner_->bytes()}, {"arena_bytes", facts.arena_bytes}, {"positions", "learned"}, {"seed", options_.seed}, {"threads", options_.threads}, {"slots", learner_->slots()},
-        {"batch", options_.batch}, {"steps", steps_},
-        {"minutes", options_.steps ? RunRecord(nullptr) : RunRecord(options_.minutes)},
-        {"learning_rate", options_.learning_rate}, {"warmup", warmup()}, {"optimiser", AdamW::name},
-        {"weight_decay", optimiser.weight_decay}, {"beta1", optimiser.beta1}, {"beta2", optimiser.beta2},
-        {"epsilon", optimiser.epsilon}, {"clip", learner_->options().clip}, {"build", build_type()}, {"peak_gflops", peak},
-        {"flops_per_token", facts.flops_per_token}, {"out", options_.out.string()}};
+    RunRecord record{{"version", version()},
+                     {"block", options_.block.name},
+                     {"parameters", facts.parameters},
+                     {"vocab", facts.vocab},
+                     {"width", facts.width},
+                     {"heads", facts.heads},
+                     {"layers", facts.layers},
+                     {"context", context},
+                     {"bytes", learner_->bytes()},
+                     {"arena_bytes", facts.arena_bytes},
+                     {"positions", "learned"},
+                     {"seed", options_.seed},
+                     {"threads", options_.threads},
+                     {"slots", learner_->slots()},
+                     {"batch", options_.batch},
+                     {"steps", steps_},
+                     {"minutes", options_.steps ? RunRecord(nullptr) : RunRecord(options_.minutes)},
+                     {"learning_rate", options_.learning_rate},
+                     {"warmup", warmup()},
+                     {"optimiser", AdamW::name},
+                     {"weight_decay", optimiser.weight_decay},
+                     {"beta1", optimiser.beta1},
+                     {"beta2", optimiser.beta2},
+                     {"epsilon", optimiser.epsilon},
+                     {"clip", learner_->options().clip},
+                     {"build", build_type()},
+                     {"peak_gflops", peak},
+                     {"flops_per_token", facts.flops_per_token},
+                     {"out", options_.out.string()}};
     for (const fs::path& path : text_.paths) record["text"].push_back(path.string());
     record["text_bytes"] = text_.corpus.training.size() + text_.corpus.validation.size();
     record["text_fingerprint"] = text_.fingerprint();
     for (const TensorInfo& constant : learner_->tensors().constants) {
-      if (constant.rank == 0) record["hyper"][constant.name] = learner_->constants()[static_cast<std::size_t>(constant.offset)];
+      if (constant.rank == 0)
+        record["hyper"][constant.name] = learner_->constants()[static_cast<std::size_t>(constant.offset)];
     }
     return record;
   }
@@ -206,12 +235,16 @@ class Run {
   /// Refuses to go on with a run of other options; text may have moved, but not changed.
   void check_same(const RunRecord& now) const {
     const RunRecord& run = directory_.record();
-    const std::string table = differences(run, now, {"version", "build", "threads", "bytes", "peak_gflops", "flops_per_token", "out", "text"});
+    const std::string table = differences(
+        run, now, {"version", "build", "threads", "bytes", "peak_gflops", "flops_per_token", "out", "text"});
     if (table.empty()) return;
     const bool longer = run.value("steps", 0L) != steps_;
-    throw Error(fmt::format("{} holds a run with other options:{}", directory_.path().string(), table),
-                fmt::format("{}give the options of that run, another --out, or --fresh to move it aside and begin anew",
-                            longer ? "the learning rate falls to zero at the last step, so that a run has the length it began with; " : ""));
+    throw Error(
+        fmt::format("{} holds a run with other options:{}", directory_.path().string(), table),
+        fmt::format(
+            "{}give the options of that run, another --out, or --fresh to move it aside and begin anew",
+            longer ? "the learning rate falls to zero at the last step, so that a run has the length it began with; "
+                   : ""));
   }
 
   /// Takes up the latest checkpoint, if there is one.
@@ -227,7 +260,9 @@ class Run {
     step_ = learner_->state().steps;
     text_.training.seek(static_cast<Index>(number(saved, "position")));
     seconds_ = number(saved, "seconds");
-    if (saved.count("best_step")) checkpoints_.set_best(Checkpoints::Best{static_cast<long>(number(saved, "best_step")), number(saved, "best_val_loss")});
+    if (saved.count("best_step"))
+      checkpoints_.set_best(
+          Checkpoints::Best{static_cast<long>(number(saved, "best_step")), number(saved, "best_val_loss")});
     if (saved.count("val_loss")) val_loss_ = number(saved, "val_loss");
     checkpoints_.write_index();  // it may have been killed before it was written
   }
@@ -235,20 +270,28 @@ class Run {
   void describe(double peak) const {
     const ModelFacts facts = learner_->facts();
     const TokenDocuments &training = text_.corpus.training, &held_out = text_.corpus.validation;
-    const auto readable_size = [](const TokenDocuments& part) { return readable_bytes(static_cast<double>(part.size())); };
-    fmt::print("{}", table({
-        {"block", options_.block.name},
-        {"parameters", grouped(facts.parameters)},
-        {"memory", fmt::format("{} training state, {} of it for one sequence", readable_bytes(static_cast<double>(learner_->bytes())),
-                               readable_bytes(static_cast<double>(facts.arena_bytes)))},
-        {"FLOPs", fmt::format("{:.2f} million per token, forward and backward", facts.flops_per_token * 1e-6)},
-        {"threads", fmt::format("{}, {} gradient slots, peak {:.0f} GFLOP/s", options_.threads, learner_->slots(), peak)},
-        {"build", build_type()},
-        {"text", text_.paths[0].string() + (text_.paths.size() > 1 ? fmt::format(" and {} more", text_.paths.size() - 1) : "")},
-        {"documents", fmt::format("{} to learn from ({}), {} held out ({})", training.documents.size(), readable_size(training),
-                                  held_out.documents.size(), readable_size(held_out))},
-        {"steps", fmt::format("{} of {} bytes, {} in all", grouped(steps_), grouped(tokens_per_step()), grouped(steps_ * tokens_per_step()))},
-    }));
+    const auto readable_size = [](const TokenDocuments& part) {
+      return readable_bytes(static_cast<double>(part.size()));
+    };
+    fmt::print(
+        "{}",
+        table({
+            {"block", options_.block.name},
+            {"parameters", grouped(facts.parameters)},
+            {"memory", fmt::format("{} training state, {} of it for one sequence",
+                                   readable_bytes(static_cast<double>(learner_->bytes())),
+                                   readable_bytes(static_cast<double>(facts.arena_bytes)))},
+            {"FLOPs", fmt::format("{:.2f} million per token, forward and backward", facts.flops_per_token * 1e-6)},
+            {"threads",
+             fmt::format("{}, {} gradient slots, peak {:.0f} GFLOP/s", options_.threads, learner_->slots(), peak)},
+            {"build", build_type()},
+            {"text", text_.paths[0].string() +
+                         (text_.paths.size() > 1 ? fmt::format(" and {} more", text_.paths.size() - 1) : "")},
+            {"documents", fmt::format("{} to learn from ({}), {} held out ({})", training.documents.size(),
+                                      readable_size(training), held_out.documents.size(), readable_size(held_out))},
+            {"steps", fmt::format("{} of {} bytes, {} in all", grouped(steps_), grouped(tokens_per_step()),
+                                  grouped(steps_ * tokens_per_step()))},
+        }));
     if (step_) fmt::print("{}", table({{"goes on", fmt::format("from {}", checkpoints_.path(step_).string())}}));
     std::fflush(stdout);
   }
@@ -258,7 +301,9 @@ class Run {
   /// Adds what is known on validation lines only: the held-out loss, gains and gradients of the layers.
   void validate(LogLine& line) {
     const double loss = text_.validate(*learner_, held_out_);
-    if (!std::isfinite(loss)) throw not_finite("held-out loss", fmt::format("parameter concerned is {}", largest_parameter(*learner_).parameter));
+    if (!std::isfinite(loss))
+      throw not_finite("held-out loss",
+                       fmt::format("parameter concerned is {}", largest_parameter(*learner_).parameter));
     line.val_loss = val_loss_ = loss;
     line.gains = gains(*learner_);
     text_.held_out.at(0, held_out_);
@@ -274,7 +319,8 @@ class Run {
     if (is_best) checkpoints_.set_best(Checkpoints::Best{step_, *val_loss_});
     try {
       checkpoints_.write(step_, [&](const fs::path& directory) {
-        Metadata position{{"position", fmt::format("{}", text_.training.position())}, {"seconds", fmt::format("{}", seconds_)}};
+        Metadata position{{"position", fmt::format("{}", text_.training.position())},
+                          {"seconds", fmt::format("{}", seconds_)}};
         if (val_loss_) position["val_loss"] = fmt::format("{}", *val_loss_);
         if (const auto& now = checkpoints_.best()) {
           position["best_step"] = fmt::format("{}", now->step);
@@ -308,6 +354,8 @@ class Run {
   std::string write_results() {
     const std::string text = printable(sample(*learner_, {'d', 'e', 'f', ' '}, 400, 0.8, options_.seed));
     write_file(directory_ / "sample.txt", text + "\n");
+    write_file(directory_ / "block.svg", picture_of_ops(learner_->layer(), options_.block.name));
+    write_report(directory_.path());
     return text;
   }
 
@@ -320,9 +368,12 @@ class Run {
 
   int finished() {
     const std::string text = write_results();
-    save_checkpoint<float>(directory_ / "model.safetensors", learner_->tensors().parameters, learner_->state().parameters, model_metadata());
-    fmt::print("\n{}\n\n{:.3f} nats per byte on held-out text after {} of training\n{}: run.json log.jsonl checkpoints model.safetensors sample.txt\n",
-               text, val_loss_.value_or(0), readable_seconds(seconds_), directory_.path().string());
+    save_checkpoint<float>(directory_ / "model.safetensors", learner_->tensors().parameters,
+                           learner_->state().parameters, model_metadata());
+    fmt::print(
+        "\n{}\n\n{:.3f} nats per byte on held-out text after {} of training\n{}: run.json log.jsonl checkpoints "
+        "model.safetensors sample.txt block.svg report.html\n",
+        text, val_loss_.value_or(0), readable_seconds(seconds_), directory_.path().string());
     return 0;
   }
 

@@ -19,12 +19,17 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// The picture of ops that were listed before, so that what lists them need not draw.
+inline std::string picture_of_ops(const OpTable& ops, const std::string& title) {
+  return drawing::svg(drawing::sketch_of(drawing::diagram_of(ops)), title);
+}
+
 /// The picture of a model: a function of no arguments that returns an Expr, or an aggregate of them.
 ///
 /// Errors  throws Error if the model breaks a rule
 template <class Model>
 std::string picture(const Model& model, const std::string& title = "A function") {
-  return drawing::svg(drawing::sketch_of(drawing::diagram_of(ops_of(model))), title);
+  return picture_of_ops(ops_of(model), title);
 }
 
 /// The picture of one layer of a model's first stack; -1 is the last layer.
@@ -32,7 +37,7 @@ std::string picture(const Model& model, const std::string& title = "A function")
 /// Errors  throws Error if the model has no stack or no such layer, or breaks a rule
 template <class Model>
 std::string picture_of_layer(const Model& model, int layer = -1, const std::string& title = "A block") {
-  return drawing::svg(drawing::sketch_of(drawing::diagram_of(ops_of_layer(model, layer))), title);
+  return picture_of_ops(ops_of_layer(model, layer), title);
 }
 
 }  // namespace simplx
