@@ -9,6 +9,7 @@
 /// evaluated again in backward (ops/recompute.hpp) are written out in place.
 
 #include <simplx/core/error.hpp>
+#include <simplx/core/info.hpp>
 #include <simplx/core/layers.hpp>
 
 #include <map>
