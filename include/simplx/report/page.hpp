@@ -20,6 +20,12 @@ inline std::string fixed_number(double value, int digits) { return std::isfinite
 inline std::string grouped_number(double value) { return std::isfinite(value) ? grouped(static_cast<long long>(value + 0.5)) : "–"; }
 inline std::string duration(double seconds) { return std::isfinite(seconds) ? readable_seconds(seconds) : "–"; }
 
+/// What training holds in memory, where run.json tells it.
+inline std::string memory_of(const Run& run) {
+  const double bytes = run.number("bytes");
+  return std::isfinite(bytes) ? readable_bytes(bytes) : "–";
+}
+
 /// "5 heads", or nothing where the option is missing.
 inline std::string counted(const Run& run, const char* key, const char* before, const char* after) {
   const std::string value = run.option(key);
@@ -209,11 +215,11 @@ inline std::string several_runs(std::span<const Run> runs) {
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunSummary& sum = sums[i];
-    rows.push_back({runs[i].name, runs[i].option("block", "–"), grouped_number(runs[i].number("parameters")), grouped_number(sum.tokens),
+    rows.push_back({runs[i].name, runs[i].option("block", "–"), grouped_number(runs[i].number("parameters")), memory_of(runs[i]), grouped_number(sum.tokens),
                     fixed_number(sum.milliseconds, 1), grouped_number(sum.speed), duration(sum.seconds), fixed_number(sum.training, 3), fixed_number(sum.best, 3)});
   }
-  constexpr std::size_t best_column = 8;
-  page += scrolling_table({"run", "block", "parameters", token + "s read", "ms per step", token + "s/s", "time", "training loss", "best held out"}, rows,
+  constexpr std::size_t best_column = 9;
+  page += scrolling_table({"run", "block", "parameters", "training state", token + "s read", "ms per step", token + "s/s", "time", "training loss", "best held out"}, rows,
                           "Comparison of the runs", "", [&](std::size_t r, std::size_t c) { return c == best_column && !order.empty() && r == order[0]; });
   page += element("p", {}, xml_escaped("Losses in " + unit + "; the training loss is the mean of the log's last tenth, the speed its median.")) + "\n";
   page += section("Held-out loss", "", charts({field_chart(runs, &LoggedStep::val_loss, "By what was read", loss_axis(runs), false),
