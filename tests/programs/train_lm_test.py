@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 PROGRAM = sys.argv[1]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -54,8 +55,13 @@ def main():
         out = os.path.join(folder, "deep", "run")
         done = run("--steps", 30, "--text", TEXT, "--out", out, "--threads", 2)
         check(done.returncode == 0, "a run of 30 steps ends well\n" + done.stderr if done.returncode else "a run of 30 steps ends well")
-        check(sorted(os.listdir(out)) == ["checkpoints", "log.jsonl", "model.safetensors", "run.json", "sample.txt"],
-              "it leaves the files of a run")
+        check(sorted(os.listdir(out)) == ["block.svg", "checkpoints", "log.jsonl", "model.safetensors", "report.html",
+                                          "run.json", "sample.txt"], "it leaves the files of a run")
+        page = xml.etree.ElementTree.fromstring(content(out, "report.html"))
+        words = "".join(page.itertext())
+        check("mlp_gain" in words and "1 049 558" in words, "the page tells of the gains and the parameters")
+        picture = "".join(xml.etree.ElementTree.fromstring(content(out, "block.svg")).itertext())
+        check("Shaped attention" in picture and "ReLU" in picture, "the picture shows the block")
         for word in ("sas_p", "1 049 558", "FLOPs", "threads", "build", "held out", "% of peak", "left", "steps"):
             check(word in done.stdout, f"it says '{word}'")
         check("\r" not in done.stdout, "piped output has plain lines")
@@ -101,7 +107,8 @@ def main():
             ended, rest = stop(number, 4, *flags, "--threads", threads)
             check(ended == status and "the same command goes on" in rest, f"signal {number} ends it with status {status}: {ended}")
             check(not os.path.exists(os.path.join(again, "model.safetensors")), "before its end there is no final model")
-            check(len(content(again, "sample.txt")) > 400, "but a sample")
+            check(len(content(again, "sample.txt")) > 400 and os.path.exists(os.path.join(again, "report.html")),
+                  "but a sample and a page")
         done = run("--block", "sas_p", "--seed", 2, "--batch", 3, *flags)
         check(done.returncode == 1 and all(word in done.stderr for word in ("seed", "batch", "--fresh")) and '"sas_p"' not in done.stderr,
               "an unfinished run refuses other options, and says which:" + done.stderr)
