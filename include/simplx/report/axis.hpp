@@ -65,10 +65,14 @@ inline double round_step(double length, int most) {
 }
 
 inline std::vector<double> linear_ticks(double low, double high, int most) {
-  const double step = round_step(high - low, std::max(1, most - 1)), tolerance = 1e-9 * (high - low);
-  std::vector<double> ticks;
-  for (double i = std::ceil((low - tolerance) / step); i * step <= high + tolerance; ++i) ticks.push_back(i * step);
-  return ticks;
+  most = std::max(1, most);
+  const double tolerance = 1e-9 * (high - low);
+  // From too fine a step to the first that is coarse enough: where three fit, two or three are found.
+  for (double step = round_step(high - low, most + 1);; step = round_step(1.1 * step, 1)) {
+    std::vector<double> ticks;
+    for (double i = std::ceil((low - tolerance) / step); i * step <= high + tolerance; ++i) ticks.push_back(i * step);
+    if (ticks.size() <= static_cast<std::size_t>(most)) return ticks;
+  }
 }
 
 }  // namespace detail

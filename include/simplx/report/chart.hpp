@@ -75,7 +75,10 @@ inline std::vector<ChartPoint> thinned(std::span<const ChartPoint> points, doubl
   for (std::size_t begin = 0; begin < points.size();) {
     const auto column = [&](std::size_t i) { return std::floor(points[i].x * columns_per_pixel); };
     std::size_t end = begin + 1, low = begin, high = begin;
-    for (; end < points.size() && column(end) == column(begin) && std::isfinite(points[end].y); ++end) {
+    const auto joins = [&](std::size_t i) {
+      return column(i) == column(begin) && std::isfinite(points[i].y) && std::isfinite(points[begin].y);
+    };
+    for (; end < points.size() && joins(end); ++end) {
       if (points[end].y < points[low].y) low = end;
       if (points[end].y > points[high].y) high = end;
     }
@@ -113,7 +116,7 @@ inline std::string path_through(std::span<const ChartPoint> points) {
 
 /// The chart in words, for those who do not see it.
 inline std::string described(const Chart& chart) {
-  std::string text = chart.y.label + " over " + chart.x.label + ".";
+  std::string text = (chart.y.label.empty() ? chart.title : chart.y.label) + " over " + chart.x.label + ".";
   std::size_t told = 0;
   for (const Series& series : chart.series) {
     const ChartPoint *first = nullptr, *last = nullptr;
@@ -151,7 +154,7 @@ inline std::string chart_svg(const Chart& chart) {
 
   // The label of y stands above the axis and that of x below it, so no text has to be turned.
   const double top = 2.1 * font, bottom = height - 2.9 * font, right = width - 0.8 * font;
-  const std::vector<double> y_ticks = ticks_of(y, std::max(2, static_cast<int>((bottom - top) / (2.6 * font))));
+  const std::vector<double> y_ticks = ticks_of(y, std::max(3, static_cast<int>((bottom - top) / (2.6 * font))));
   const std::vector<std::string> y_labels = tick_labels(y_ticks);
   double left = 1.2 * font;
   for (const std::string& label : y_labels) left = std::max(left, detail::text_width(label, font) + 0.7 * font);
@@ -190,7 +193,7 @@ inline std::string chart_svg(const Chart& chart) {
     body += text(std::min(px, width - half), bottom + 1.35 * font, "middle", "tick", x_labels[i]);
   }
   body += line(left, bottom, right, bottom, "axis");
-  body += text(0, font, "start", "label", chart.y.label);
+  if (!chart.y.label.empty()) body += text(0, font, "start", "label", chart.y.label);
   body += text(right, height - 0.35 * font, "end", "label", chart.x.label);
   if (empty) body += text((left + right) / 2, (top + bottom) / 2, "middle", "tick", "nothing was logged");
 

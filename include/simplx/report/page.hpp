@@ -17,7 +17,9 @@ namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
 inline std::string fixed_number(double value, int digits) { return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "–"; }
-inline std::string grouped_number(double value) { return std::isfinite(value) ? grouped(static_cast<long long>(value + 0.5)) : "–"; }
+inline std::string grouped_number(double value) {
+  return std::abs(value) < 1e15 ? grouped(static_cast<long long>(std::round(value))) : short_number(value);
+}
 inline std::string duration(double seconds) { return std::isfinite(seconds) ? readable_seconds(seconds) : "–"; }
 
 /// "5 heads", or nothing where the option is missing.

@@ -4,7 +4,8 @@
 /// \file simplx/report/style.hpp
 /// How a report looks: on a desk, on a phone, on paper; light and dark as the reader's system is set.
 ///
-/// Every colour is named once for each scheme and stands out from its background by a contrast of 4.5 and more.
+/// Every colour is named once for each scheme; those of text and of data stand out from their background by a contrast
+/// of 4.5 and more.
 /// The six series colours were searched for the largest least distance (OKLab 0.12 light, 0.14 dark) between any two,
 /// to ordinary eyes and to those without red, green or blue cones; the layers' ramp from orange to blue holds for all.
 
