@@ -20,7 +20,9 @@ inline std::string fixed_number(double value, int digits) { return std::isfinite
 inline std::string grouped_number(double value) {
   return std::abs(value) < 1e15 ? grouped(static_cast<long long>(std::round(value))) : short_number(value);
 }
-inline std::string duration(double seconds) { return std::isfinite(seconds) ? readable_seconds(seconds) : "–"; }
+inline std::string duration(double seconds) {
+  return std::abs(seconds) < 1e15 ? readable_seconds(seconds) : short_number(seconds);
+}
 
 /// "5 heads", or nothing where the option is missing.
 inline std::string counted(const Run& run, const char* key, const char* before, const char* after) {
