@@ -44,9 +44,9 @@ struct ChartAxis {
 };
 
 struct ChartSize {
-  double width = 460, height = 270, font = 13;
+  double width = 460, height = 270, font = 13.5;
 };
-inline constexpr ChartSize small_chart{.width = 220, .height = 150, .font = 12};
+inline constexpr ChartSize small_chart{.width = 190, .height = 140, .font = 12};
 
 struct Chart {
   std::string title = {};     ///< says what is to be seen
@@ -95,10 +95,10 @@ inline std::vector<ChartPoint> thinned(std::span<const ChartPoint> points, doubl
 
 namespace detail {
 
-/// A generous width of text in pixels: the digits of wide fonts take 0.62 of their size.
+/// A generous width of text in pixels: the digits of wide fonts take 0.64 of their size, and more where it is rounded.
 inline double text_width(std::string_view text, double font) {
   const auto starts = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
-  return 0.62 * font * static_cast<double>(std::count_if(text.begin(), text.end(), starts));
+  return 0.66 * font * static_cast<double>(std::count_if(text.begin(), text.end(), starts));
 }
 
 /// The path through points in pixels: a new part after each gap, a dot where a point stands alone.
@@ -148,8 +148,8 @@ inline std::string chart_svg(const Chart& chart) {
       xs.push_back(point.x), ys.push_back(point.y), empty = false;
     }
   }
-  if (chart.x.including) xs.push_back(*chart.x.including);
-  if (chart.y.including) ys.push_back(*chart.y.including);
+  if (chart.x.including && !empty) xs.push_back(*chart.x.including);
+  if (chart.y.including && !empty) ys.push_back(*chart.y.including);
   const AxisRange x = range_of(xs, chart.x.scale), y = range_of(ys, chart.y.scale);
 
   // The label of y stands above the axis and that of x below it, so no text has to be turned.
