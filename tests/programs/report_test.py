@@ -29,7 +29,8 @@ addEventListener("load", () => {
     for (const chart of page.querySelectorAll("svg.chart")) {
       const box = chart.getBoundingClientRect(), before = [];
       for (const text of chart.querySelectorAll("text")) {
-        const is = text.getBoundingClientRect(), name = chart.querySelector("title").textContent + ": " + text.textContent;
+        const is = text.getBoundingClientRect();
+        const name = chart.querySelector("title").textContent + ": " + text.textContent;
         if (is.left < box.left - 0.5 || is.right > box.right + 0.5 || is.top < box.top - 0.5 ||
             is.bottom > box.bottom + 0.5) outside.push(name);
         for (const other of before) {
@@ -56,7 +57,8 @@ addEventListener("load", () => {
 
 
 def run(*arguments, cwd=None):
-    return subprocess.run([PROGRAM, *map(os.fsencode, arguments)], capture_output=True, cwd=cwd, check=False)
+    program = os.path.abspath(PROGRAM)
+    return subprocess.run([program, *map(os.fsencode, arguments)], capture_output=True, cwd=cwd, check=False)
 
 
 def content(path):
@@ -75,8 +77,9 @@ def measured(browser, folder, pages, dark):
                    f"<script>{MEASURE}</script><body>{frames}</body>")
     done = subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1400,900",
-         "--user-data-dir=" + os.path.join(folder, "profile"), f"--blink-settings=preferredColorScheme={0 if dark else 1}",
-         "--dump-dom", "file://" + wrapper], capture_output=True, timeout=60, check=False)
+         "--user-data-dir=" + os.path.join(folder, "profile"),
+         f"--blink-settings=preferredColorScheme={0 if dark else 1}", "--dump-dom", "file://" + wrapper],
+        capture_output=True, timeout=60, check=False)
     title = re.search(rb"<title>(.*?)</title>", done.stdout, re.DOTALL)
     return json.loads(html.unescape(title.group(1).decode())) if title else None
 
@@ -96,7 +99,8 @@ def main():
             check(False, f"{name}: is XML", error)
             return
         check(root.tag == XHTML + "html", f"{name}: is XML")
-        check(not any(part.tag.split("}")[1] in ("script", "iframe", "object", "link", "embed") for part in root.iter()),
+        kinds = {part.tag.split("}")[1] for part in root.iter()}
+        check(not kinds & {"script", "iframe", "object", "embed", "link", "base", "form"},
               f"{name}: holds no script, and nothing from elsewhere")
         asks = [(key, value[:80]) for part in root.iter() for key, value in part.attrib.items()
                 if key.startswith("on") or (key in ("src", "href") and not value.startswith("data:"))]
@@ -107,20 +111,24 @@ def main():
               f"{name}: no other address")
         words = re.findall(r"\b(?:nan|inf|infinity)\b", attributes, re.IGNORECASE)
         check(not words, f"{name}: no number that is none", words[:5])
-        bad = [part.get("d")[:80] for part in root.iter(SVG + "path") if not re.fullmatch(r"(?:[MLhH][-0-9. ]+)+", part.get("d"))]
+        bad = [part.get("d")[:80] for part in root.iter(SVG + "path")
+               if not re.fullmatch(r"(?:[MLhH][-0-9. ]+)+", part.get("d"))]
         check(not bad, f"{name}: every path is one", bad)
         charts = [svg for svg in root.iter(SVG + "svg") if svg.get("class") == "chart"]
-        small = {id(svg) for div in root.iter(XHTML + "div") if div.get("class") == "charts small" for svg in div.iter()}
-        silent = [svg.findtext(SVG + "title") for svg in charts if not svg.findtext(SVG + "title") or
-                  len(svg.findtext(SVG + "desc") or "") < 10]
-        check(charts and not silent, f"{name}: each of {len(charts)} charts has its title and says what it shows", silent)
-        # A small chart is titled by what its y axis measures.
-        bare = [svg.findtext(SVG + "title") for svg in charts if
-                sum(bool(text.text) for text in svg.iter(SVG + "text") if text.get("class") == "label") !=
-                (1 if id(svg) in small else 2)]
+        # A small chart is titled by what its y axis measures, the others have a label for each axis.
+        small = {chart for div in root.iter(XHTML + "div") if div.get("class") == "charts small" for chart in div.iter()}
+        silent, bare, flat = [], [], []
+        for chart in charts:
+            title, words = chart.findtext(SVG + "title"), chart.findtext(SVG + "desc")
+            texts = [text.get("class") for text in chart.iter(SVG + "text") if text.text]
+            if not title or " over " not in (words or ""):
+                silent.append(title)
+            if texts.count("label") != (1 if chart in small else 2):
+                bare.append(title)
+            if texts.count("tick") < 3:
+                flat.append(title)
+        check(charts and not silent, f"{name}: each of {len(charts)} charts has a title and says what it shows", silent)
         check(not bare, f"{name}: every axis has its label", bare)
-        flat = [svg.findtext(SVG + "title") for svg in charts if
-                sum(text.get("class") == "tick" for text in svg.iter(SVG + "text")) < 3]
         check(not flat, f"{name}: every chart has its ticks", flat)
 
     with tempfile.TemporaryDirectory() as folder:
@@ -140,7 +148,8 @@ def main():
         check(run(runs["plain"]).returncode == 0 and
               content(os.path.join(runs["plain"], "report.html")) == pages["plain"], "a page made again is the same")
         out = os.path.join(folder, "other.html")
-        check(run(runs["plain"], "--out", out).returncode == 0 and content(out) == pages["plain"], "--out names the page")
+        done = run(runs["plain"], "--out", out)
+        check(done.returncode == 0 and content(out) == pages["plain"], "--out names the page")
 
         def refused(what, *arguments, says):
             before = content(out)
@@ -152,12 +161,15 @@ def main():
         lines = content(log).splitlines(keepends=True)
         with open(log, "wb") as file:
             file.writelines(lines[:6] + [lines[6][:40] + b"\n"] + lines[7:])
-        refused("a log with a damaged line", runs["plain"], runs["plain2"], says=f"error: {log}, line 7: it is not JSON")
+        damaged = f"error: {log}, line 7: it is not JSON"
+        refused("a log with a damaged line", runs["plain2"], says=damaged)
+        refused("a damaged run among others", runs["plain"], runs["plain2"], says=damaged)
         os.remove(log)
         refused("a run without a log", runs["plain2"], says=f"error: cannot read {log}")
-        refused("a missing run", os.path.join(folder, "none"), says=f"error: no directory {os.path.join(folder, 'none')}")
+        none = os.path.join(folder, "none")
+        refused("a missing run", none, says=f"error: no directory {none}")
         refused("nothing", says="RUN")
-        done = run(runs["plain"], "--out", os.path.join(folder, "none", "x.html"))
+        done = run(runs["plain"], "--out", os.path.join(none, "x.html"))
         check(done.returncode == 1 and b"none/x.html" in done.stderr, "a page that cannot be written is named")
 
         browser = shutil.which("chromium")
@@ -169,7 +181,7 @@ def main():
             check(light and len(light) == len(WIDTHS) * len(pages), "a browser shows every page")
             for entry in light or []:
                 name = f"{entry['page']} at {entry['asked']} px"
-                check(entry["scroll"] <= entry["width"] and not entry["beyond"], f"{name}: nothing is wider than the page",
+                check(entry["scroll"] <= entry["width"] and not entry["beyond"], f"{name}: nothing is wider than it",
                       f"{entry['scroll']} of {entry['width']}: {entry['beyond'][:8]}")
                 check(not entry["outside"], f"{name}: every text lies within its chart", entry["outside"][:8])
                 check(not entry["overlapping"], f"{name}: no texts overlap", entry["overlapping"][:8])

@@ -84,8 +84,7 @@ TEST_CASE("ticks are round, rise, lie in the range, and are at most as many as a
 }
 
 TEST_CASE("ticks of ranges that are met daily") {
-  CHECK(tick_labels(ticks_of({0, 10000}, 6)) ==
-        std::vector<std::string>{"0", "2 k", "4 k", "6 k", "8 k", "10 k"});
+  CHECK(tick_labels(ticks_of({0, 10000}, 6)) == std::vector<std::string>{"0", "2 k", "4 k", "6 k", "8 k", "10 k"});
   CHECK(tick_labels(ticks_of({-1, 1}, 5)) == std::vector<std::string>{"−1", "−0.5", "0", "0.5", "1"});
   CHECK(tick_labels(ticks_of({1e3, 1e9, Scale::logarithmic}, 4)) == std::vector<std::string>{"1 k", "1 M", "1 G"});
   CHECK(tick_labels(ticks_of({1.25, 5.5, Scale::logarithmic}, 6)) == std::vector<std::string>{"1.5", "2", "3", "5"});

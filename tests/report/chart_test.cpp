@@ -11,7 +11,9 @@ namespace {
 constexpr double gap = std::numeric_limits<double>::quiet_NaN();
 
 Chart chart_of(std::vector<ChartPoint> points, Scale scale = Scale::linear) {
-  return {.title = "Loss", .x = {.label = "step", .scale = scale}, .y = {.label = "nats", .scale = scale},
+  return {.title = "Loss",
+          .x = {.label = "step", .scale = scale},
+          .y = {.label = "nats", .scale = scale},
           .series = {{"run", std::move(points), {}}}};
 }
 /// What stands between `begin` and the next `end`, everywhere.

@@ -12,8 +12,13 @@ constexpr double untold = LoggedStep::untold;
 Run run_of(std::string name) {
   Run run{.name = std::move(name), .options = {{"vocab", 256}}};
   for (int step = 1; step <= 20; ++step) {
-    LoggedStep entry{.step = step, .tokens = 100.0 * step, .seconds = 1.0 * step, .loss = 21.0 - step,
-                     .learning_rate = 0.1, .gradient_norm = 1, .tokens_per_second = step == 1 ? 1e9 : 50};
+    LoggedStep entry{.step = step,
+                     .tokens = 100.0 * step,
+                     .seconds = 1.0 * step,
+                     .loss = 21.0 - step,
+                     .learning_rate = 0.1,
+                     .gradient_norm = 1,
+                     .tokens_per_second = step == 1 ? 1e9 : 50};
     if (step % 5 == 0) {
       entry.val_loss = step == 15 ? 2 : 25.0 - step;
       entry.gains = {{"mlp_gain", {0.1, 0.2 * step}}};
@@ -70,8 +75,9 @@ TEST_CASE("a loss that is not finite is a gap, a validation that did not take pl
 TEST_CASE("time has the unit that suits the longest run, and begins at 0") {
   std::vector<Run> runs = {run_of("short"), run_of("long")};
   CHECK(field_chart(runs, &LoggedStep::loss, "", {}, true).x.label == "seconds of training");
-  const std::pair<double, const char*> units[] = {{1, "seconds"}, {120, "seconds"}, {121, "minutes"}, {7200, "minutes"},
-                                                  {7201, "hours"}, {2 * 86400, "hours"}, {2 * 86400 + 1, "days"}};
+  const std::pair<double, const char*> units[] = {{1, "seconds"},         {120, "seconds"}, {121, "minutes"},
+                                                  {7200, "minutes"},      {7201, "hours"},  {2 * 86400, "hours"},
+                                                  {2 * 86400 + 1, "days"}};
   for (const auto& [seconds, name] : units) {
     runs[1].log.back().seconds = seconds;
     CHECK(std::string(time_unit({&runs[1], 1}).name) == name);

@@ -14,8 +14,13 @@ Run run_of(std::string name, double best = 1.5) {
           .sample = "a < b",
           .picture = "<svg xmlns='http://www.w3.org/2000/svg'/>"};
   for (int step = 1; step <= 20; ++step) {
-    LoggedStep entry{.step = step, .tokens = 100.0 * step, .seconds = 1.0 * step, .loss = 3 + 1.0 / step,
-                     .learning_rate = 0.1, .gradient_norm = 1, .tokens_per_second = 50};
+    LoggedStep entry{.step = step,
+                     .tokens = 100.0 * step,
+                     .seconds = 1.0 * step,
+                     .loss = 3 + 1.0 / step,
+                     .learning_rate = 0.1,
+                     .gradient_norm = 1,
+                     .tokens_per_second = 50};
     if (step % 10 == 0) {
       entry.val_loss = best + (20 - step);
       entry.gains = {{"mlp_gain", {0.1, 0.2 * step}}};
@@ -74,13 +79,19 @@ TEST_CASE("pages are well formed whatever the runs hold, and nothing on them run
   huge.options["parameters"] = 1e300;
   Run untold = run_of("untold");
   for (LoggedStep& step : untold.log) step = {.step = step.step};
-  const std::vector<std::vector<Run>> pages = {
-      {run_of("good")}, {hostile}, {bare}, {huge}, {untold}, {bare, untold}, {run_of("good"), hostile, bare, huge, untold}};
+  const std::vector<std::vector<Run>> pages = {{run_of("good")},
+                                               {hostile},
+                                               {bare},
+                                               {huge},
+                                               {untold},
+                                               {bare, untold},
+                                               {run_of("good"), hostile, bare, huge, untold}};
   for (const std::vector<Run>& runs : pages) {
     CAPTURE(runs[0].name);
     const std::string page = page_of(runs);
     CHECK(fault(page) == "");
-    for (const char* part : {"<script", "<iframe", "<object", " onload=\"", " src=\"http", "\"nan", "\"inf", "Mnan", " nan", " inf"}) {
+    for (const char* part :
+         {"<script", "<iframe", "<object", " onload=\"", " src=\"http", "\"nan", "\"inf", "Mnan", " nan", " inf"}) {
       CHECK_FALSE(holds(page, part));
     }
     CHECK(holds(page, "default-src 'none'"));
@@ -112,7 +123,8 @@ TEST_CASE("a run without validations, sample, picture or log leaves those sectio
   run.sample.clear(), run.picture.clear();
   for (LoggedStep& step : run.log) step.val_loss = LoggedStep::untold, step.gains.clear(), step.gradient_norms.clear();
   std::string page = page_of({run});
-  for (const char* part : {"The numbers", "gains", "Gradients", "The block", "What it writes"}) CHECK_FALSE(holds(page, part));
+  for (const char* part : {"The numbers", "gains", "Gradients", "The block", "What it writes"})
+    CHECK_FALSE(holds(page, part));
   CHECK(holds(page, "Training loss goes from 4.00 to 3.050"));
   CHECK(holds(page, "not validated yet"));
   CHECK(holds(page, "The last line of log.jsonl is unfinished"));
@@ -142,11 +154,16 @@ TEST_CASE("several runs: the best first in words, and one cell is marked") {
 }
 
 TEST_CASE("options are opened and cut") {
-  const nlohmann::ordered_json options = {{"weight_decay", 0.1}, {"minutes", nullptr}, {"shuffle", true}, {"bytes", 1234567},
+  const nlohmann::ordered_json options = {{"weight_decay", 0.1},      {"minutes", nullptr},
+                                          {"shuffle", true},          {"bytes", 1234567},
                                           {"hyper", {{"a_b", 1e-6}}}, {"text", {"x", "y", "z", "u", "v", "w"}}};
   using Rows = std::vector<std::pair<std::string, std::string>>;
-  CHECK(detail::option_rows(options) == Rows{{"weight decay", "0.1"}, {"minutes", "–"}, {"shuffle", "yes"},
-                                             {"bytes", "1234567"}, {"hyper a_b", "1e-6"}, {"text", "x, y, z, u and 2 more"}});
+  CHECK(detail::option_rows(options) == Rows{{"weight decay", "0.1"},
+                                             {"minutes", "–"},
+                                             {"shuffle", "yes"},
+                                             {"bytes", "1234567"},
+                                             {"hyper a_b", "1e-6"},
+                                             {"text", "x, y, z, u and 2 more"}});
   CHECK(detail::option_rows(nlohmann::ordered_json::parse("{\"bytes\":1234567}")) == Rows{{"bytes", "1 234 567"}});
 }
 

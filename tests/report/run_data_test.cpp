@@ -126,7 +126,8 @@ TEST_CASE("a run that is not whole is refused by the path that is at fault") {
   };
   says(files.path / "nothing", "no directory " + (files.path / "nothing").string());
   says(files.write("file", ""), "no directory ");
-  says(files.write("no_options/log.jsonl", "").parent_path(), "cannot read " + (files.path / "no_options/run.json").string());
+  says(files.write("no_options/log.jsonl", "").parent_path(),
+       "cannot read " + (files.path / "no_options/run.json").string());
   says(files.write("no_log/run.json", "{}").parent_path(), "cannot read " + (files.path / "no_log/log.jsonl").string());
   says(files.run("damaged", "{\"block\":"), "run.json is not JSON");
   says(files.run("list", "[]"), "run.json is no object");

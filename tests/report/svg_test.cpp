@@ -20,13 +20,13 @@ TEST_CASE("characters of all planes stay, what is none of XML becomes U+FFFD byt
   const std::string bad = "\xEF\xBF\xBD";
   CHECK(xml_escaped(std::string_view("\0\x1b\x08", 3)) == bad + bad + bad);
   CHECK(xml_escaped("\xff<") == bad + "&lt;");
-  CHECK(xml_escaped("\x80") == bad);                              // a continuation of nothing
-  CHECK(xml_escaped("\xc3") == bad);                              // cut off at the end
-  CHECK(xml_escaped("\xe2\x82<") == bad + bad + "&lt;");          // and by markup, which must not be swallowed
-  CHECK(xml_escaped("\xc0\xbc") == bad + bad);                    // "<" in more bytes than it takes
+  CHECK(xml_escaped("\x80") == bad);                      // a continuation of nothing
+  CHECK(xml_escaped("\xc3") == bad);                      // cut off at the end
+  CHECK(xml_escaped("\xe2\x82<") == bad + bad + "&lt;");  // and by markup, which must not be swallowed
+  CHECK(xml_escaped("\xc0\xbc") == bad + bad);            // "<" in more bytes than it takes
   CHECK(xml_escaped("\xe0\x80\xbc") == bad + bad + bad);
-  CHECK(xml_escaped("\xed\xa0\x80") == bad + bad + bad);          // a surrogate
-  CHECK(xml_escaped("\xef\xbf\xbe") == bad + bad + bad);          // U+FFFE
+  CHECK(xml_escaped("\xed\xa0\x80") == bad + bad + bad);            // a surrogate
+  CHECK(xml_escaped("\xef\xbf\xbe") == bad + bad + bad);            // U+FFFE
   CHECK(xml_escaped("\xf4\x90\x80\x80") == bad + bad + bad + bad);  // behind the last plane
 }
 

@@ -46,7 +46,8 @@ inline AxisRange range_of(const std::vector<double>& values, Scale scale) {
   // Values that differ by rounding alone are one value, drawn in the middle.
   if (logarithmic) {
     if (range.high / range.low < 1 + 1e-6) range.low /= 1.25, range.high *= 1.25;
-  } else if (const double size = std::max(std::abs(range.low), std::abs(range.high)); range.high - range.low <= 1e-6 * size || size == 0) {
+  } else if (const double size = std::max(std::abs(range.low), std::abs(range.high));
+             range.high - range.low <= 1e-6 * size || size == 0) {
     const double margin = size > 0 ? 0.1 * size : 1;
     range.low -= margin, range.high += margin;
   }
@@ -80,7 +81,8 @@ inline std::vector<double> linear_ticks(double low, double high, int most) {
 /// Round values within the range, at most `most`; as many as there is room for.
 inline std::vector<double> ticks_of(const AxisRange& range, int most) {
   if (range.scale == Scale::linear) return detail::linear_ticks(range.low, range.high, most);
-  const int first = static_cast<int>(std::floor(std::log10(range.low))), last = static_cast<int>(std::ceil(std::log10(range.high)));
+  const int first = static_cast<int>(std::floor(std::log10(range.low))),
+            last = static_cast<int>(std::ceil(std::log10(range.high)));
   std::vector<double> best;
   const auto offer = [&](const std::vector<double>& factors, int stride) {
     std::vector<double> ticks;
@@ -144,4 +146,4 @@ inline std::vector<std::string> tick_labels(const std::vector<double>& ticks) {
   return labels;
 }
 
-}  // namespace simplx
+}  // namespace simplx::inline SIMPLX_TARGET
