@@ -65,10 +65,12 @@ def log_lines(block, layers, steps, every, rng, floor=1.25, speed=12000.0, token
 
 def write_run(directory, record, lines, tail="", sample=SAMPLE, picture=PICTURE):
     os.makedirs(directory)
-    for name, text in (("run.json", json.dumps(record, indent=2) + "\n"), ("sample.txt", sample), ("block.svg", picture),
-                       ("log.jsonl", "".join(json.dumps(line) + "\n" for line in lines) + tail)):
+    log = "".join(json.dumps(line) + "\n" for line in lines) + tail
+    for name, text in (("run.json", json.dumps(record, indent=2) + "\n"), ("log.jsonl", log), ("sample.txt", sample),
+                       ("block.svg", picture)):
         if text is not None:
-            with open(os.path.join(os.fsencode(directory), name.encode()), "w", encoding="utf-8", errors="surrogateescape") as file:
+            path = os.path.join(os.fsencode(directory), name.encode())
+            with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(text)
 
 
@@ -86,7 +88,8 @@ def make(folder):
     write("plain", options("sas_p", 6, 8000, 1), log_lines("sas_p", 6, 8000, 20, random.Random(1)))
     write("plain2", options("pre_ln", 6, 8000, 1),
           log_lines("pre_ln", 6, 8000, 20, random.Random(2), floor=1.31, speed=10500.0))
-    write("deep", options("sas", 72, 2000, 3), log_lines("sas", 72, 2000, 10, random.Random(3), speed=1000.0), sample=None)
+    write("deep", options("sas", 72, 2000, 3), log_lines("sas", 72, 2000, 10, random.Random(3), speed=1000.0),
+          sample=None)
     long = log_lines("sas_p", 18, 3000000, 50, random.Random(4), tokens_per_step=4096, speed=150000.0, validations=200)
     write("long", options("sas_p", 18, 3000000, 4, batch=32), long, picture=None)
     write("short", options("sas_p", 1, 1, 5), log_lines("sas_p", 1, 1, 1, random.Random(5)))

@@ -48,7 +48,8 @@ addEventListener("load", () => {
                   elements: page.querySelectorAll("*").length, scripts: page.scripts.length, outside, overlapping,
                   beyond: beyond.map(part => part.tagName + "." + part.getAttribute("class")),
                   smallest: Math.min(...sizes), colour: getComputedStyle(page.body).backgroundColor,
-                  ink: getComputedStyle(page.body).color, broken: [...page.images].filter(i => !i.naturalWidth).length});
+                  ink: getComputedStyle(page.body).color,
+                  broken: [...page.images].filter(image => !image.naturalWidth).length});
   }
   document.body.textContent = "";
   document.title = JSON.stringify(results);
@@ -116,7 +117,8 @@ def main():
         check(not bad, f"{name}: every path is one", bad)
         charts = [svg for svg in root.iter(SVG + "svg") if svg.get("class") == "chart"]
         # A small chart is titled by what its y axis measures, the others have a label for each axis.
-        small = {chart for div in root.iter(XHTML + "div") if div.get("class") == "charts small" for chart in div.iter()}
+        small = {chart for div in root.iter(XHTML + "div") if div.get("class") == "charts small"
+                 for chart in div.iter(SVG + "svg")}
         silent, bare, flat = [], [], []
         for chart in charts:
             title, words = chart.findtext(SVG + "title"), chart.findtext(SVG + "desc")

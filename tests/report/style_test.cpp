@@ -62,11 +62,12 @@ TEST_CASE("text and data stand out from the paper, in light and in dark") {
     Palette colours = palette(scheme);
     REQUIRE(colours.size() == 15);
     CHECK((contrast(colours["paper"], {0, 0, 0}) > 10) == (scheme == 0));
-    for (const auto& [name, colour] : colours) {
+    for (const auto& entry : colours) {
+      const std::string& name = entry.first;
       if (name == "paper" || name == "raised" || name == "grid" || name == "edge") continue;  // surfaces and hairlines
       CAPTURE(scheme);
       CAPTURE(name);
-      CHECK(contrast(colour, colours["paper"]) >= least);
+      CHECK(contrast(entry.second, colours["paper"]) >= least);
     }
     CHECK(contrast(colours["ink"], colours["raised"]) >= least);
     // Hairlines are quieter than any text, but there.

@@ -141,7 +141,7 @@ inline std::string described(const Chart& chart) {
 
 /// The drawing alone, a document of its own: axes, grid and lines.
 inline std::string chart_svg(const Chart& chart) {
-  const auto [width, height, font] = chart.size;
+  const double width = chart.size.width, height = chart.size.height, font = chart.size.font;
   std::vector<double> xs, ys;
   bool empty = true;
   const auto place = [](Scale scale, double value) { return AxisRange{.scale = scale}.holds(value); };
