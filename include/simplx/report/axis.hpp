@@ -46,7 +46,8 @@ inline AxisRange range_of(const std::vector<double>& values, Scale scale) {
   // Values that differ by rounding alone are one value, drawn in the middle.
   if (logarithmic) {
     if (range.high / range.low < 1 + 1e-6) range.low /= 1.25, range.high *= 1.25;
-  } else if (const double size = std::max(std::abs(range.low), std::abs(range.high)); range.high - range.low <= 1e-6 * size || size == 0) {
+  } else if (const double size = std::max(std::abs(range.low), std::abs(range.high));
+             range.high - range.low <= 1e-6 * size || size == 0) {
     const double margin = size > 0 ? 0.1 * size : 1;
     range.low -= margin, range.high += margin;
   }
@@ -65,10 +66,14 @@ inline double round_step(double length, int most) {
 }
 
 inline std::vector<double> linear_ticks(double low, double high, int most) {
-  const double step = round_step(high - low, std::max(1, most - 1)), tolerance = 1e-9 * (high - low);
-  std::vector<double> ticks;
-  for (double i = std::ceil((low - tolerance) / step); i * step <= high + tolerance; ++i) ticks.push_back(i * step);
-  return ticks;
+  most = std::max(1, most);
+  const double tolerance = 1e-9 * (high - low);
+  // From too fine a step to the first that is coarse enough: where three fit, two or three are found.
+  for (double step = round_step(high - low, most + 1);; step = round_step(1.1 * step, 1)) {
+    std::vector<double> ticks;
+    for (double i = std::ceil((low - tolerance) / step); i * step <= high + tolerance; ++i) ticks.push_back(i * step);
+    if (ticks.size() <= static_cast<std::size_t>(most)) return ticks;
+  }
 }
 
 }  // namespace detail
@@ -76,7 +81,8 @@ inline std::vector<double> linear_ticks(double low, double high, int most) {
 /// Round values within the range, at most `most`; as many as there is room for.
 inline std::vector<double> ticks_of(const AxisRange& range, int most) {
   if (range.scale == Scale::linear) return detail::linear_ticks(range.low, range.high, most);
-  const int first = static_cast<int>(std::floor(std::log10(range.low))), last = static_cast<int>(std::ceil(std::log10(range.high)));
+  const int first = static_cast<int>(std::floor(std::log10(range.low))),
+            last = static_cast<int>(std::ceil(std::log10(range.high)));
   std::vector<double> best;
   const auto offer = [&](const std::vector<double>& factors, int stride) {
     std::vector<double> ticks;
@@ -140,4 +146,4 @@ inline std::vector<std::string> tick_labels(const std::vector<double>& ticks) {
   return labels;
 }
 
-}  // namespace simplx
+}  // namespace simplx::inline SIMPLX_TARGET

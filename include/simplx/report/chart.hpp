@@ -28,7 +28,7 @@ struct LineStyle {
   std::string colour = "var(--series-1)";
   std::string dashes = {};  ///< as stroke-dasharray; solid without
   double width = 2;
-  bool dots = false;   ///< every point is marked and tells its value
+  bool dots = false;  ///< every point is marked and tells its value
 };
 
 struct Series {
@@ -44,9 +44,9 @@ struct ChartAxis {
 };
 
 struct ChartSize {
-  double width = 460, height = 270, font = 13;
+  double width = 460, height = 270, font = 13.5;
 };
-inline constexpr ChartSize small_chart{.width = 220, .height = 150, .font = 12};
+inline constexpr ChartSize small_chart{.width = 190, .height = 140, .font = 12};
 
 struct Chart {
   std::string title = {};     ///< says what is to be seen
@@ -75,7 +75,10 @@ inline std::vector<ChartPoint> thinned(std::span<const ChartPoint> points, doubl
   for (std::size_t begin = 0; begin < points.size();) {
     const auto column = [&](std::size_t i) { return std::floor(points[i].x * columns_per_pixel); };
     std::size_t end = begin + 1, low = begin, high = begin;
-    for (; end < points.size() && column(end) == column(begin) && std::isfinite(points[end].y); ++end) {
+    const auto joins = [&](std::size_t i) {
+      return column(i) == column(begin) && std::isfinite(points[i].y) && std::isfinite(points[begin].y);
+    };
+    for (; end < points.size() && joins(end); ++end) {
       if (points[end].y < points[low].y) low = end;
       if (points[end].y > points[high].y) high = end;
     }
@@ -92,17 +95,19 @@ inline std::vector<ChartPoint> thinned(std::span<const ChartPoint> points, doubl
 
 namespace detail {
 
-/// A generous width of text in pixels: the digits of wide fonts take 0.62 of their size.
+/// A generous width of text in pixels: the digits of wide fonts take 0.64 of their size, and more where it is rounded.
 inline double text_width(std::string_view text, double font) {
   const auto starts = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
-  return 0.62 * font * static_cast<double>(std::count_if(text.begin(), text.end(), starts));
+  return 0.66 * font * static_cast<double>(std::count_if(text.begin(), text.end(), starts));
 }
 
 /// The path through points in pixels: a new part after each gap, a dot where a point stands alone.
 inline std::string path_through(std::span<const ChartPoint> points) {
   std::string path;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    const auto drawn = [&](std::size_t k) { return k < points.size() && std::isfinite(points[k].x) && std::isfinite(points[k].y); };
+    const auto drawn = [&](std::size_t k) {
+      return k < points.size() && std::isfinite(points[k].x) && std::isfinite(points[k].y);
+    };
     if (!drawn(i)) continue;
     const bool starts = i == 0 || !drawn(i - 1);
     path += fmt::format("{}{} {}", starts ? "M" : "L", svg_number(points[i].x), svg_number(points[i].y));
@@ -113,7 +118,7 @@ inline std::string path_through(std::span<const ChartPoint> points) {
 
 /// The chart in words, for those who do not see it.
 inline std::string described(const Chart& chart) {
-  std::string text = chart.y.label + " over " + chart.x.label + ".";
+  std::string text = (chart.y.label.empty() ? chart.title : chart.y.label) + " over " + chart.x.label + ".";
   std::size_t told = 0;
   for (const Series& series : chart.series) {
     const ChartPoint *first = nullptr, *last = nullptr;
@@ -125,8 +130,9 @@ inline std::string described(const Chart& chart) {
     }
     if (++told > 8) return text + fmt::format(" And {} more lines.", chart.series.size() - 8);
     text += " " + series.name + ": ";
-    text += !first ? "no values." : fmt::format("from {} to {}, between {} and {}.", short_number(first->y), short_number(last->y),
-                                               short_number(lowest), short_number(highest));
+    text += !first ? "no values."
+                   : fmt::format("from {} to {}, between {} and {}.", short_number(first->y), short_number(last->y),
+                                 short_number(lowest), short_number(highest));
   }
   return text;
 }
@@ -135,7 +141,7 @@ inline std::string described(const Chart& chart) {
 
 /// The drawing alone, a document of its own: axes, grid and lines.
 inline std::string chart_svg(const Chart& chart) {
-  const auto [width, height, font] = chart.size;
+  const double width = chart.size.width, height = chart.size.height, font = chart.size.font;
   std::vector<double> xs, ys;
   bool empty = true;
   const auto place = [](Scale scale, double value) { return AxisRange{.scale = scale}.holds(value); };
@@ -145,13 +151,13 @@ inline std::string chart_svg(const Chart& chart) {
       xs.push_back(point.x), ys.push_back(point.y), empty = false;
     }
   }
-  if (chart.x.including) xs.push_back(*chart.x.including);
-  if (chart.y.including) ys.push_back(*chart.y.including);
+  if (chart.x.including && !empty) xs.push_back(*chart.x.including);
+  if (chart.y.including && !empty) ys.push_back(*chart.y.including);
   const AxisRange x = range_of(xs, chart.x.scale), y = range_of(ys, chart.y.scale);
 
   // The label of y stands above the axis and that of x below it, so no text has to be turned.
   const double top = 2.1 * font, bottom = height - 2.9 * font, right = width - 0.8 * font;
-  const std::vector<double> y_ticks = ticks_of(y, std::max(2, static_cast<int>((bottom - top) / (2.6 * font))));
+  const std::vector<double> y_ticks = ticks_of(y, std::max(3, static_cast<int>((bottom - top) / (2.6 * font))));
   const std::vector<std::string> y_labels = tick_labels(y_ticks);
   double left = 1.2 * font;
   for (const std::string& label : y_labels) left = std::max(left, detail::text_width(label, font) + 0.7 * font);
@@ -172,14 +178,25 @@ inline std::string chart_svg(const Chart& chart) {
   const auto at_x = [&](double value) { return left + x.at(value) * (right - left); };
   const auto at_y = [&](double value) { return bottom - y.at(value) * (bottom - top); };
   const auto text = [&](double px, double py, const char* anchor, const char* kind, std::string_view content) {
-    return element("text", {{"x", svg_number(px)}, {"y", svg_number(py)}, {"text-anchor", anchor}, {"class", kind},
-                            {"font-size", svg_number(font)}}, xml_escaped(content)) + "\n";
+    return element("text",
+                   {{"x", svg_number(px)},
+                    {"y", svg_number(py)},
+                    {"text-anchor", anchor},
+                    {"class", kind},
+                    {"font-size", svg_number(font)}},
+                   xml_escaped(content)) +
+           "\n";
   };
   const auto line = [&](double x1, double y1, double x2, double y2, const char* kind) {
-    return element("path", {{"class", kind}, {"d", fmt::format("M{} {}L{} {}", svg_number(x1), svg_number(y1), svg_number(x2), svg_number(y2))}}) + "\n";
+    return element(
+               "path",
+               {{"class", kind},
+                {"d", fmt::format("M{} {}L{} {}", svg_number(x1), svg_number(y1), svg_number(x2), svg_number(y2))}}) +
+           "\n";
   };
 
-  std::string body = element("title", {}, xml_escaped(chart.title)) + element("desc", {}, xml_escaped(detail::described(chart))) + "\n";
+  std::string body = element("title", {}, xml_escaped(chart.title)) +
+                     element("desc", {}, xml_escaped(detail::described(chart))) + "\n";
   for (std::size_t i = 0; i < y_ticks.size(); ++i) {
     body += line(left, at_y(y_ticks[i]), right, at_y(y_ticks[i]), "grid");
     body += text(left - 0.5 * font, at_y(y_ticks[i]) + 0.35 * font, "end", "tick", y_labels[i]);
@@ -190,7 +207,7 @@ inline std::string chart_svg(const Chart& chart) {
     body += text(std::min(px, width - half), bottom + 1.35 * font, "middle", "tick", x_labels[i]);
   }
   body += line(left, bottom, right, bottom, "axis");
-  body += text(0, font, "start", "label", chart.y.label);
+  if (!chart.y.label.empty()) body += text(0, font, "start", "label", chart.y.label);
   body += text(right, height - 0.35 * font, "end", "label", chart.x.label);
   if (empty) body += text((left + right) / 2, (top + bottom) / 2, "middle", "tick", "nothing was logged");
 
@@ -203,19 +220,29 @@ inline std::string chart_svg(const Chart& chart) {
       constexpr double gap = std::numeric_limits<double>::quiet_NaN();
       pixels.push_back(drawn ? ChartPoint{at_x(point.x), at_y(point.y)} : ChartPoint{gap, gap});
       if (!drawn || !series.style.dots) continue;
-      dots += element("circle", {{"cx", svg_number(pixels.back().x)}, {"cy", svg_number(pixels.back().y)}, {"r", "3"},
-                                 {"style", "fill:" + series.style.colour}},
-                      element("title", {}, xml_escaped(fmt::format("{}: {} at {}", series.name, short_number(point.y, 5),
-                                                                   short_number(point.x))))) + "\n";
+      dots += element("circle",
+                      {{"cx", svg_number(pixels.back().x)},
+                       {"cy", svg_number(pixels.back().y)},
+                       {"r", "3"},
+                       {"style", "fill:" + series.style.colour}},
+                      element("title", {},
+                              xml_escaped(fmt::format("{}: {} at {}", series.name, short_number(point.y, 5),
+                                                      short_number(point.x))))) +
+              "\n";
     }
     const std::string path = detail::path_through(thinned(pixels));
     if (path.empty()) continue;
-    const std::string style = fmt::format("stroke:{};stroke-width:{}{}", series.style.colour, svg_number(series.style.width),
-                                          series.style.dashes.empty() ? "" : ";stroke-dasharray:" + series.style.dashes);
+    const std::string style =
+        fmt::format("stroke:{};stroke-width:{}{}", series.style.colour, svg_number(series.style.width),
+                    series.style.dashes.empty() ? "" : ";stroke-dasharray:" + series.style.dashes);
     body += element("path", {{"class", "line"}, {"style", style}, {"d", path}}) + "\n" + dots;
   }
-  return element("svg", {{"xmlns", "http://www.w3.org/2000/svg"}, {"viewBox", fmt::format("0 0 {} {}", svg_number(width), svg_number(height))},
-                         {"role", "img"}, {"class", "chart"}}, "\n" + body);
+  return element("svg",
+                 {{"xmlns", "http://www.w3.org/2000/svg"},
+                  {"viewBox", fmt::format("0 0 {} {}", svg_number(width), svg_number(height))},
+                  {"role", "img"},
+                  {"class", "chart"}},
+                 "\n" + body);
 }
 
 /// The names of the lines with a sample of each and the value it ends at, the highest first, as on the chart.
@@ -232,12 +259,16 @@ inline std::string chart_legend(const Chart& chart) {
   std::string items;
   for (const auto& [end, series] : order) {
     const LineStyle& look = series->style;
-    const std::string style = fmt::format("stroke:{};stroke-width:{}{}", look.colour, svg_number(std::max(2.0, look.width)),
-                                          look.dashes.empty() ? "" : ";stroke-dasharray:" + look.dashes);
-    const std::string sample = element("svg", {{"xmlns", "http://www.w3.org/2000/svg"}, {"viewBox", "0 0 28 8"}, {"class", "key"}, {"aria-hidden", "true"}},
-                                       element("path", {{"class", "line"}, {"style", style}, {"d", "M1 4H27"}}));
-    items += element("li", {}, sample + xml_escaped(series->name) +
-                     (std::isfinite(end) ? " " + element("b", {}, xml_escaped(short_number(end))) : std::string()));
+    const std::string style =
+        fmt::format("stroke:{};stroke-width:{}{}", look.colour, svg_number(std::max(2.0, look.width)),
+                    look.dashes.empty() ? "" : ";stroke-dasharray:" + look.dashes);
+    const std::string sample = element(
+        "svg",
+        {{"xmlns", "http://www.w3.org/2000/svg"}, {"viewBox", "0 0 28 8"}, {"class", "key"}, {"aria-hidden", "true"}},
+        element("path", {{"class", "line"}, {"style", style}, {"d", "M1 4H27"}}));
+    items += element("li", {},
+                     sample + xml_escaped(series->name) +
+                         (std::isfinite(end) ? " " + element("b", {}, xml_escaped(short_number(end))) : std::string()));
   }
   return element("ul", {{"class", "legend"}}, items);
 }
@@ -246,7 +277,10 @@ inline std::string chart_legend(const Chart& chart) {
 inline std::string chart_figure(const Chart& chart) {
   std::string caption = element("b", {}, xml_escaped(chart.title));
   if (!chart.subtitle.empty()) caption += " " + element("span", {}, xml_escaped(chart.subtitle));
-  return element("figure", {}, element("figcaption", {}, caption) + (chart.with_legend ? chart_legend(chart) : std::string()) + "\n" + chart_svg(chart)) + "\n";
+  return element("figure", {},
+                 element("figcaption", {}, caption) + (chart.with_legend ? chart_legend(chart) : std::string()) + "\n" +
+                     chart_svg(chart)) +
+         "\n";
 }
 
-}  // namespace simplx
+}  // namespace simplx::inline SIMPLX_TARGET

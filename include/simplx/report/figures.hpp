@@ -41,11 +41,11 @@ inline double median(std::vector<double> values) {
 
 /// What the numbers of a run come to.
 struct RunSummary {
-  double best, last;          ///< held-out loss, nats per token
-  double training;            ///< mean training loss over the last tenth of the log
-  double tokens, seconds;     ///< in all
-  double speed;               ///< tokens per second, median
-  double milliseconds;        ///< per step at that speed
+  double best, last;       ///< held-out loss, nats per token
+  double training;         ///< mean training loss over the last tenth of the log
+  double tokens, seconds;  ///< in all
+  double speed;            ///< tokens per second, median
+  double milliseconds;     ///< per step at that speed
 };
 inline RunSummary summary_of(const Run& run) {
   constexpr double untold = LoggedStep::untold;
@@ -55,7 +55,8 @@ inline RunSummary summary_of(const Run& run) {
   if (!losses.empty()) {
     const std::size_t tenth = (losses.size() + 9) / 10;
     sum.training = 0;
-    for (std::size_t i = losses.size() - tenth; i < losses.size(); ++i) sum.training += losses[i] / static_cast<double>(tenth);
+    for (std::size_t i = losses.size() - tenth; i < losses.size(); ++i)
+      sum.training += losses[i] / static_cast<double>(tenth);
   }
   if (!run.log.empty()) {
     const LoggedStep& end = run.log.back();
@@ -95,7 +96,10 @@ inline Chart field_chart(std::span<const Run> runs, LoggedField field, std::stri
   chart.x = over_time ? ChartAxis{.label = fmt::format("{} of training", unit.name), .including = 0}
                       : ChartAxis{.label = token_name(runs) + "s read, log scale", .scale = Scale::logarithmic};
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    Series series{runs[i].name, told(runs[i], over_time ? &LoggedStep::seconds : &LoggedStep::tokens, field, over_time ? 1 / unit.seconds : 1), distinct_style(i)};
+    Series series{
+        runs[i].name,
+        told(runs[i], over_time ? &LoggedStep::seconds : &LoggedStep::tokens, field, over_time ? 1 / unit.seconds : 1),
+        distinct_style(i)};
     series.style.dots = field == &LoggedStep::val_loss && series.points.size() <= 40;
     chart.series.push_back(std::move(series));
   }
@@ -130,7 +134,8 @@ inline std::vector<Chart> gain_charts(const Run& run) {
   for (const std::string& name : names) {
     std::size_t layers = 0;
     for (const LoggedStep& step : run.log) {
-      if (const auto found = step.gains.find(name); found != step.gains.end()) layers = std::max(layers, found->second.size());
+      if (const auto found = step.gains.find(name); found != step.gains.end())
+        layers = std::max(layers, found->second.size());
     }
     Chart chart{.title = name, .x = {.label = "step"}, .size = small_chart, .with_legend = false};
     for (std::size_t layer = 0; layer < layers; ++layer) {
@@ -138,7 +143,8 @@ inline std::vector<Chart> gain_charts(const Run& run) {
       for (const LoggedStep& step : run.log) {
         const auto found = step.gains.find(name);
         if (found == step.gains.end()) continue;
-        series.points.push_back({static_cast<double>(step.step), layer < found->second.size() ? found->second[layer] : LoggedStep::untold});
+        series.points.push_back(
+            {static_cast<double>(step.step), layer < found->second.size() ? found->second[layer] : LoggedStep::untold});
       }
       chart.series.push_back(std::move(series));
     }
@@ -170,11 +176,14 @@ inline Series profile_series(std::string name, const LoggedStep& step, LineStyle
 
 /// The gradient at the input of each block: of one run at three steps, of several at their last.
 inline Chart profile_chart(std::span<const Run> runs, std::string title) {
-  Chart chart{.title = std::move(title), .x = {.label = "layer"},
-              .y = {.label = "norm of the gradient per " + token_name(runs) + ", log scale", .scale = Scale::logarithmic}};
+  Chart chart{
+      .title = std::move(title),
+      .x = {.label = "layer"},
+      .y = {.label = "norm of the gradient per " + token_name(runs) + ", log scale", .scale = Scale::logarithmic}};
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const auto steps = profiled_steps(runs[i]);
-    if (runs.size() > 1 && !steps.empty()) chart.series.push_back(profile_series(runs[i].name, *steps.back(), distinct_style(i)));
+    if (runs.size() > 1 && !steps.empty())
+      chart.series.push_back(profile_series(runs[i].name, *steps.back(), distinct_style(i)));
     if (runs.size() > 1) continue;
     for (std::size_t k = 0; k < steps.size(); ++k) {
       chart.series.push_back(profile_series(fmt::format("step {}", steps[k]->step), *steps[k], distinct_style(k)));
@@ -183,4 +192,4 @@ inline Chart profile_chart(std::span<const Run> runs, std::string title) {
   return chart;
 }
 
-}  // namespace simplx
+}  // namespace simplx::inline SIMPLX_TARGET

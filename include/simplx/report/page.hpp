@@ -16,9 +16,15 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-inline std::string fixed_number(double value, int digits) { return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "–"; }
-inline std::string grouped_number(double value) { return std::isfinite(value) ? grouped(static_cast<long long>(value + 0.5)) : "–"; }
-inline std::string duration(double seconds) { return std::isfinite(seconds) ? readable_seconds(seconds) : "–"; }
+inline std::string fixed_number(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "–";
+}
+inline std::string grouped_number(double value) {
+  return std::abs(value) < 1e15 ? grouped(static_cast<long long>(std::round(value))) : short_number(value);
+}
+inline std::string duration(double seconds) {
+  return std::abs(seconds) < 1e15 ? readable_seconds(seconds) : short_number(seconds);
+}
 
 /// What training holds in memory, where run.json tells it.
 inline std::string memory_of(const Run& run) {
@@ -40,7 +46,8 @@ inline std::string architecture(const Run& run) {
 }
 
 /// The options as rows of a name and a value: objects are opened, long lists cut.
-inline std::vector<std::pair<std::string, std::string>> option_rows(const nlohmann::ordered_json& options, const std::string& prefix = "") {
+inline std::vector<std::pair<std::string, std::string>> option_rows(const nlohmann::ordered_json& options,
+                                                                    const std::string& prefix = "") {
   std::vector<std::pair<std::string, std::string>> rows;
   const auto words = [](const nlohmann::ordered_json& value) {
     if (value.is_string()) return value.get<std::string>();
@@ -72,8 +79,11 @@ inline std::vector<std::pair<std::string, std::string>> option_rows(const nlohma
 
 inline std::string section(std::string_view title, std::string_view lead, std::string_view content) {
   if (content.empty()) return {};
-  return element("section", {}, element("h2", {}, xml_escaped(title)) + (lead.empty() ? std::string() : element("p", {}, xml_escaped(lead))) +
-                                    "\n" + std::string(content)) + "\n";
+  return element("section", {},
+                 element("h2", {}, xml_escaped(title)) +
+                     (lead.empty() ? std::string() : element("p", {}, xml_escaped(lead))) + "\n" +
+                     std::string(content)) +
+         "\n";
 }
 
 inline std::string charts(std::initializer_list<Chart> list) {
@@ -83,8 +93,10 @@ inline std::string charts(std::initializer_list<Chart> list) {
 }
 
 /// A table that scrolls within itself where the page is narrow; `mark` gives a cell its class.
-inline std::string scrolling_table(const std::vector<std::string>& head, const std::vector<std::vector<std::string>>& rows, std::string_view what,
-                                   std::string_view kind = "", const std::function<bool(std::size_t, std::size_t)>& best = {}) {
+inline std::string scrolling_table(const std::vector<std::string>& head,
+                                   const std::vector<std::vector<std::string>>& rows, std::string_view what,
+                                   std::string_view kind = "",
+                                   const std::function<bool(std::size_t, std::size_t)>& best = {}) {
   std::string text, cells;
   for (const std::string& name : head) cells += element("th", {{"scope", "col"}}, xml_escaped(name));
   text += element("thead", {}, element("tr", {}, cells)) + "\n";
@@ -106,32 +118,42 @@ inline std::string number_table(const Run& run) {
   std::vector<std::vector<std::string>> rows;
   for (const LoggedStep& step : run.log) {
     if (!std::isfinite(step.val_loss)) continue;
-    rows.push_back({grouped(step.step), grouped_number(step.tokens), duration(step.seconds), fixed_number(step.loss, 3), fixed_number(step.val_loss, 3),
-                    short_number(step.learning_rate, 3), short_number(step.gradient_norm, 3), grouped_number(step.tokens_per_second)});
+    rows.push_back({grouped(step.step), grouped_number(step.tokens), duration(step.seconds), fixed_number(step.loss, 3),
+                    fixed_number(step.val_loss, 3), short_number(step.learning_rate, 3),
+                    short_number(step.gradient_norm, 3), grouped_number(step.tokens_per_second)});
   }
   if (rows.empty()) return {};
-  return element("details", {}, element("summary", {}, fmt::format("The numbers at {} validations", rows.size())) +
-      scrolling_table({"step", token + "s", "time", "training", "held out", "learning rate", "gradient norm", token + "s/s"}, rows, "Validations"));
+  return element("details", {},
+                 element("summary", {}, fmt::format("The numbers at {} validations", rows.size())) +
+                     scrolling_table({"step", token + "s", "time", "training", "held out", "learning rate",
+                                      "gradient norm", token + "s/s"},
+                                     rows, "Validations"));
 }
 
 inline std::string picture_of(const Run& run) {
   // As an image: its styles and names stay its own, and a script in it never runs.
-  return run.picture.empty() ? std::string()
-                             : element("img", {{"src", data_address("image/svg+xml", run.picture)},
-                                               {"alt", "Data flow of the block " + run.option("block", "of " + run.name)}});
+  return run.picture.empty()
+             ? std::string()
+             : element("img", {{"src", data_address("image/svg+xml", run.picture)},
+                               {"alt", "Data flow of the block " + run.option("block", "of " + run.name)}});
 }
 
 inline std::string gains_of(const Run& run) {
   std::string text;
   std::size_t layers = 0;
-  for (const Chart& chart : gain_charts(run)) text += chart_figure(chart), layers = std::max(layers, chart.series.size());
+  for (const Chart& chart : gain_charts(run))
+    text += chart_figure(chart), layers = std::max(layers, chart.series.size());
   if (text.empty()) return text;
-  const std::string ramp = layers < 2 ? std::string() : element("p", {{"class", "ramp"}}, "layer 0" + element("i", {}) + fmt::format("layer {}", layers - 1));
+  const std::string ramp = layers < 2 ? std::string()
+                                      : element("p", {{"class", "ramp"}},
+                                                "layer 0" + element("i", {}) + fmt::format("layer {}", layers - 1));
   return ramp + element("div", {{"class", "charts small"}}, text);
 }
 
 inline std::string fact(std::string_view name, std::string_view value, std::string_view note) {
-  return element("div", {}, element("dt", {}, xml_escaped(name)) + element("dd", {}, xml_escaped(value) + element("small", {}, xml_escaped(note))));
+  return element("div", {},
+                 element("dt", {}, xml_escaped(name)) +
+                     element("dd", {}, xml_escaped(value) + element("small", {}, xml_escaped(note))));
 }
 
 /// A sentence about the loss: the title of what the first charts show.
@@ -149,31 +171,54 @@ inline std::string one_run(const Run& run) {
   const std::span<const Run> one(&run, 1);
   const RunSummary sum = summary_of(run);
   const std::string token = token_name(one);
-  std::string page = element("header", {}, element("h1", {}, xml_escaped(run.name)) + element("p", {}, xml_escaped(architecture(run)))) + "\n";
-  page += element("dl", {{"class", "facts"}},
-      fact("Best held out", fixed_number(sum.best, 3), std::isfinite(sum.best) ? fmt::format("nats per {} = {:.3f} bits", token, sum.best / std::log(2.0)) : "not validated yet") +
-      fact("Parameters", grouped_number(run.number("parameters")), "trained") +
-      fact("Read", short_number(sum.tokens, 3), token + "s" + (run.log.empty() ? "" : fmt::format(" in {} steps", grouped(run.log.back().step)))) +
-      fact("Speed", short_number(sum.speed, 3), fmt::format("{}s per second, {} ms a step", token, short_number(sum.milliseconds, 3))) +
-      fact("Time", duration(sum.seconds), "of training")) + "\n";
+  std::string page =
+      element("header", {},
+              element("h1", {}, xml_escaped(run.name)) + element("p", {}, xml_escaped(architecture(run)))) +
+      "\n";
+  page +=
+      element(
+          "dl", {{"class", "facts"}},
+          fact("Best held out", fixed_number(sum.best, 3),
+               std::isfinite(sum.best) ? fmt::format("nats per {} = {:.3f} bits", token, sum.best / std::log(2.0))
+                                       : "not validated yet") +
+              fact("Parameters", grouped_number(run.number("parameters")), "trained") +
+              fact("Read", short_number(sum.tokens, 3),
+                   token + "s" + (run.log.empty() ? "" : fmt::format(" in {} steps", grouped(run.log.back().step)))) +
+              fact("Speed", short_number(sum.speed, 3),
+                   fmt::format("{}s per second, {} ms a step", token, short_number(sum.milliseconds, 3))) +
+              fact("Time", duration(sum.seconds), "of training")) +
+      "\n";
   if (run.cut) page += element("p", {}, "The last line of log.jsonl is unfinished and was left out.");
-  page += section(loss_sentence(run), "", charts({losses_chart(run, "By what was read", false), losses_chart(run, "By time", true)}) + number_table(run));
+  page += section(
+      loss_sentence(run), "",
+      charts({losses_chart(run, "By what was read", false), losses_chart(run, "By time", true)}) + number_table(run));
   if (!run.log.empty()) {
-    page += section("How training went", "", charts({
-        field_chart(one, &LoggedStep::tokens_per_second, "Speed", {.label = token + "s per second", .including = 0}, true),
-        field_chart(one, &LoggedStep::gradient_norm, "Norm of the whole gradient", {.label = "norm, log scale", .scale = Scale::logarithmic}, true),
-        field_chart(one, &LoggedStep::learning_rate, "Learning rate", {.label = "peak and fall", .including = 0}, true)}));
+    page += section("How training went", "",
+                    charts({field_chart(one, &LoggedStep::tokens_per_second, "Speed",
+                                        {.label = token + "s per second", .including = 0}, true),
+                            field_chart(one, &LoggedStep::gradient_norm, "Norm of the whole gradient",
+                                        {.label = "norm, log scale", .scale = Scale::logarithmic}, true),
+                            field_chart(one, &LoggedStep::learning_rate, "Learning rate",
+                                        {.label = "peak and fall", .including = 0}, true)}));
   }
-  page += section("How the gains moved", "A line for each layer, over the steps. Every chart has its own scale; gains of heads are their mean.", gains_of(run));
+  page +=
+      section("How the gains moved",
+              "A line for each layer, over the steps. Every chart has its own scale; gains of heads are their mean.",
+              gains_of(run));
   if (!profiled_steps(run).empty()) {
-    page += section("Gradients by depth", "How strongly the loss depends on the input of each block. A level line means that no layer is starved.",
-                    charts({profile_chart(one, "At the first, a middle and the last validation")}));
+    page += section(
+        "Gradients by depth",
+        "How strongly the loss depends on the input of each block. A level line means that no layer is starved.",
+        charts({profile_chart(one, "At the first, a middle and the last validation")}));
   }
   page += section("The block", "Drawn from its expression.", picture_of(run));
   std::string rows;
-  for (const auto& [name, value] : option_rows(run.options)) rows += element("div", {}, element("dt", {}, xml_escaped(name)) + element("dd", {}, xml_escaped(value)));
+  for (const auto& [name, value] : option_rows(run.options))
+    rows += element("div", {}, element("dt", {}, xml_escaped(name)) + element("dd", {}, xml_escaped(value)));
   page += section("The run", "All options, as run.json has them.", element("dl", {{"class", "options"}}, rows));
-  if (!run.sample.empty()) page += section("What it writes", "A sample of the final model.", element("pre", {{"tabindex", "0"}}, xml_escaped(run.sample)));
+  if (!run.sample.empty())
+    page += section("What it writes", "A sample of the final model.",
+                    element("pre", {{"tabindex", "0"}}, xml_escaped(run.sample)));
   return page;
 }
 
@@ -193,7 +238,8 @@ inline std::string differences(std::span<const Run> runs) {
   for (const std::string& name : names) {
     std::vector<std::string> row{name};
     for (auto& own : values) row.push_back(own.contains(name) ? own[name] : "–");
-    if (std::any_of(row.begin() + 1, row.end(), [&](const std::string& value) { return value != row[1]; })) rows.push_back(std::move(row));
+    if (std::any_of(row.begin() + 1, row.end(), [&](const std::string& value) { return value != row[1]; }))
+      rows.push_back(std::move(row));
   }
   return rows.empty() ? std::string() : scrolling_table(head, rows, "Options that differ", "words");
 }
@@ -206,41 +252,67 @@ inline std::string several_runs(std::span<const Run> runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (std::isfinite(sums[i].best)) order.push_back(i);
   }
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return sums[a].best < sums[b].best; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return sums[a].best < sums[b].best; });
   std::string lead = "None of them was validated.";
-  if (!order.empty()) lead = fmt::format("Best held out: {} with {:.3f} {}", runs[order[0]].name, sums[order[0]].best, unit);
-  if (order.size() > 1) lead += fmt::format(", {:.3f} below {}", sums[order[1]].best - sums[order[0]].best, runs[order[1]].name);
-  std::string page = element("header", {}, element("h1", {}, fmt::format("{} runs side by side", runs.size())) + element("p", {}, xml_escaped(lead)));
+  if (!order.empty())
+    lead = fmt::format("Best held out: {} with {:.3f} {}", runs[order[0]].name, sums[order[0]].best, unit);
+  if (order.size() > 1)
+    lead += fmt::format(", {:.3f} below {}", sums[order[1]].best - sums[order[0]].best, runs[order[1]].name);
+  std::string page = element(
+      "header", {},
+      element("h1", {}, fmt::format("{} runs side by side", runs.size())) + element("p", {}, xml_escaped(lead)));
 
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunSummary& sum = sums[i];
-    rows.push_back({runs[i].name, runs[i].option("block", "–"), grouped_number(runs[i].number("parameters")), memory_of(runs[i]), grouped_number(sum.tokens),
-                    fixed_number(sum.milliseconds, 1), grouped_number(sum.speed), duration(sum.seconds), fixed_number(sum.training, 3), fixed_number(sum.best, 3)});
+    rows.push_back({runs[i].name, runs[i].option("block", "–"), grouped_number(runs[i].number("parameters")),
+                    memory_of(runs[i]), grouped_number(sum.tokens), fixed_number(sum.milliseconds, 1),
+                    grouped_number(sum.speed), duration(sum.seconds), fixed_number(sum.training, 3),
+                    fixed_number(sum.best, 3)});
   }
   constexpr std::size_t best_column = 9;
-  page += scrolling_table({"run", "block", "parameters", "training state", token + "s read", "ms per step", token + "s/s", "time", "training loss", "best held out"}, rows,
-                          "Comparison of the runs", "", [&](std::size_t r, std::size_t c) { return c == best_column && !order.empty() && r == order[0]; });
-  page += element("p", {}, xml_escaped("Losses in " + unit + "; the training loss is the mean of the log's last tenth, the speed its median.")) + "\n";
-  page += section("Held-out loss", "", charts({field_chart(runs, &LoggedStep::val_loss, "By what was read", loss_axis(runs), false),
-                                              field_chart(runs, &LoggedStep::val_loss, "By time", loss_axis(runs), true)}));
+  page += scrolling_table({"run", "block", "parameters", "training state", token + "s read", "ms per step",
+                           token + "s/s", "time", "training loss", "best held out"},
+                          rows, "Comparison of the runs", "", [&](std::size_t r, std::size_t c) {
+                            return c == best_column && !order.empty() && r == order[0];
+                          });
+  page += element("p", {},
+                  xml_escaped("Losses in " + unit +
+                              "; the training loss is the mean of the log's last tenth, the speed its median.")) +
+          "\n";
+  page += section("Held-out loss", "",
+                  charts({field_chart(runs, &LoggedStep::val_loss, "By what was read", loss_axis(runs), false),
+                          field_chart(runs, &LoggedStep::val_loss, "By time", loss_axis(runs), true)}));
   Chart training = field_chart(runs, &LoggedStep::loss, "Training loss", loss_axis(runs), false);
   for (Series& series : training.series) series.style.width = 1.2;
-  page += section("How training went", "", charts({training,
-      field_chart(runs, &LoggedStep::tokens_per_second, "Speed", {.label = token + "s per second", .including = 0}, true),
-      field_chart(runs, &LoggedStep::gradient_norm, "Norm of the whole gradient", {.label = "norm, log scale", .scale = Scale::logarithmic}, true)}));
+  page += section("How training went", "",
+                  charts({training,
+                          field_chart(runs, &LoggedStep::tokens_per_second, "Speed",
+                                      {.label = token + "s per second", .including = 0}, true),
+                          field_chart(runs, &LoggedStep::gradient_norm, "Norm of the whole gradient",
+                                      {.label = "norm, log scale", .scale = Scale::logarithmic}, true)}));
   const Chart profile = profile_chart(runs, "At the last validation");
-  if (!profile.series.empty()) page += section("Gradients by depth", "How strongly the loss depends on the input of each block.", charts({profile}));
+  if (!profile.series.empty())
+    page +=
+        section("Gradients by depth", "How strongly the loss depends on the input of each block.", charts({profile}));
   page += section("What differs", "The options of run.json that are not the same for all.", differences(runs));
-  for (const Run& run : runs) page += section("Gains of " + run.name, "A line for each layer, over the steps.", gains_of(run));
+  for (const Run& run : runs)
+    page += section("Gains of " + run.name, "A line for each layer, over the steps.", gains_of(run));
   std::string pictures, samples;
   std::set<std::string> seen;
   for (const Run& run : runs) {
     const std::string caption = element("figcaption", {}, element("b", {}, xml_escaped(run.name)));
-    if (!run.picture.empty() && seen.insert(run.picture).second) pictures += element("figure", {}, element("figcaption", {}, element("b", {}, xml_escaped(run.option("block", run.name)))) + picture_of(run));
-    if (!run.sample.empty()) samples += element("figure", {}, caption + element("pre", {{"tabindex", "0"}}, xml_escaped(run.sample)));
+    if (!run.picture.empty() && seen.insert(run.picture).second)
+      pictures += element(
+          "figure", {},
+          element("figcaption", {}, element("b", {}, xml_escaped(run.option("block", run.name)))) + picture_of(run));
+    if (!run.sample.empty())
+      samples += element("figure", {}, caption + element("pre", {{"tabindex", "0"}}, xml_escaped(run.sample)));
   }
-  const auto grid = [](const std::string& content) { return content.empty() ? content : element("div", {{"class", "charts"}}, content); };
+  const auto grid = [](const std::string& content) {
+    return content.empty() ? content : element("div", {{"class", "charts"}}, content);
+  };
   page += section("The blocks", "Drawn from their expressions.", grid(pictures));
   page += section("What they write", "A sample of each final model.", grid(samples));
   return page;
@@ -255,18 +327,27 @@ inline std::string report_page(std::span<const Run> runs) {
   if (runs.empty()) throw Error("a report needs a run", "name the directory of one");
   const std::string title = runs.size() == 1 ? runs[0].name : fmt::format("{} runs side by side", runs.size());
   const std::string head =
-      element("meta", {{"charset", "utf-8"}}) + "\n" + element("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}) + "\n" +
-      element("meta", {{"http-equiv", "Content-Security-Policy"}, {"content", "default-src 'none'; style-src 'unsafe-inline'; img-src data:"}}) + "\n" +
-      element("title", {}, xml_escaped(title)) + "\n" + element("style", {}, report_style);
-  const std::string body = element("main", {}, runs.size() == 1 ? detail::one_run(runs[0]) : detail::several_runs(runs)) + "\n" +
-                           element("footer", {}, xml_escaped("simplx " + runs[0].option("version") + ", written from run.json and log.jsonl"));
-  return "<!DOCTYPE html>\n" + element("html", {{"lang", "en"}, {"xmlns", "http://www.w3.org/1999/xhtml"}}, element("head", {}, head) + "\n" + element("body", {}, body)) + "\n";
+      element("meta", {{"charset", "utf-8"}}) + "\n" +
+      element("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}) + "\n" +
+      element("meta", {{"http-equiv", "Content-Security-Policy"},
+                       {"content", "default-src 'none'; style-src 'unsafe-inline'; img-src data:"}}) +
+      "\n" + element("title", {}, xml_escaped(title)) + "\n" + element("style", {}, report_style);
+  const std::string body =
+      element("main", {}, runs.size() == 1 ? detail::one_run(runs[0]) : detail::several_runs(runs)) + "\n" +
+      element("footer", {},
+              xml_escaped("simplx " + runs[0].option("version") + ", written from run.json and log.jsonl"));
+  return "<!DOCTYPE html>\n" +
+         element("html", {{"lang", "en"}, {"xmlns", "http://www.w3.org/1999/xhtml"}},
+                 element("head", {}, head) + "\n" + element("body", {}, body)) +
+         "\n";
 }
 
 /// Writes the page of these runs to a file.
 ///
 /// Errors  throws Error with the path if it cannot be written; a page that was there stays as it was
-inline void write_report(const std::filesystem::path& path, std::span<const Run> runs) { write_file(path, report_page(runs)); }
+inline void write_report(const std::filesystem::path& path, std::span<const Run> runs) {
+  write_file(path, report_page(runs));
+}
 
 /// Reads a run and writes its report.html beside its files.
 inline void write_report(const std::filesystem::path& directory) {
@@ -274,4 +355,4 @@ inline void write_report(const std::filesystem::path& directory) {
   write_report(directory / "report.html", {&run, 1});
 }
 
-}  // namespace simplx
+}  // namespace simplx::inline SIMPLX_TARGET

@@ -25,9 +25,9 @@ struct LoggedStep {
   static constexpr double untold = std::numeric_limits<double>::quiet_NaN();
   long long step = 0;
   double tokens = untold;
-  double seconds = untold;            ///< since training began, validation included
-  double loss = untold;               ///< training loss, nats per token
-  double val_loss = untold;           ///< held-out loss, nats per token
+  double seconds = untold;   ///< since training began, validation included
+  double loss = untold;      ///< training loss, nats per token
+  double val_loss = untold;  ///< held-out loss, nats per token
   double learning_rate = untold;
   double gradient_norm = untold;
   double tokens_per_second = untold;
@@ -41,9 +41,9 @@ struct Run {
   std::string name = {};                ///< the directory's own name, or what tells it from other runs; any bytes
   nlohmann::ordered_json options = {};  ///< run.json
   std::vector<LoggedStep> log = {};
-  bool cut = false;                     ///< the last line of the log was damaged and left out
-  std::string sample = {};              ///< sample.txt, empty if there is none
-  std::string picture = {};             ///< block.svg, empty if there is none
+  bool cut = false;          ///< the last line of the log was damaged and left out
+  std::string sample = {};   ///< sample.txt, empty if there is none
+  std::string picture = {};  ///< block.svg, empty if there is none
 
   /// An option as text, or what stands for it when it is missing.
   std::string option(const std::string& key, const std::string& otherwise = "") const {
@@ -96,9 +96,13 @@ inline LoggedStep logged_step(const nlohmann::json& line) {
   if (step == line.end() || !step->is_number_integer() || step->get<long long>() < 0) {
     throw std::runtime_error("'step' is missing or no whole number from 0");
   }
-  LoggedStep entry{.step = step->get<long long>(), .tokens = field("tokens"), .seconds = field("seconds"),
-                   .loss = field("train_loss"), .val_loss = field("val_loss"),
-                   .learning_rate = field("learning_rate"), .gradient_norm = field("grad_norm"),
+  LoggedStep entry{.step = step->get<long long>(),
+                   .tokens = field("tokens"),
+                   .seconds = field("seconds"),
+                   .loss = field("train_loss"),
+                   .val_loss = field("val_loss"),
+                   .learning_rate = field("learning_rate"),
+                   .gradient_norm = field("grad_norm"),
                    .tokens_per_second = field("tokens_per_second")};
   if (const auto gains = line.find("gains"); gains != line.end() && !gains->is_null()) {
     if (!gains->is_object()) throw std::runtime_error("'gains' is no object");
@@ -183,4 +187,4 @@ inline std::vector<Run> read_runs(const std::vector<std::filesystem::path>& dire
   return runs;
 }
 
-}  // namespace simplx
+}  // namespace simplx::inline SIMPLX_TARGET

@@ -4,7 +4,8 @@
 /// \file simplx/report/style.hpp
 /// How a report looks: on a desk, on a phone, on paper; light and dark as the reader's system is set.
 ///
-/// Every colour is named once for each scheme and stands out from its background by a contrast of 4.5 and more.
+/// Every colour is named once for each scheme; those of text and of data stand out from their background by a contrast
+/// of 4.5 and more.
 /// The six series colours were searched for the largest least distance (OKLab 0.12 light, 0.14 dark) between any two,
 /// to ordinary eyes and to those without red, green or blue cones; the layers' ramp from orange to blue holds for all.
 
@@ -37,16 +38,23 @@ body {
   font: 1rem/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
   font-variant-numeric: tabular-nums; overflow-wrap: break-word;
 }
-h1 { margin: 0; font-size: 1.9rem; line-height: 1.2; font-weight: 650; letter-spacing: -0.01em; overflow-wrap: anywhere; }
+h1 {
+  margin: 0; font-size: 1.9rem; line-height: 1.2; font-weight: 650; letter-spacing: -0.01em; overflow-wrap: anywhere;
+}
 h2 { margin: 3rem 0 0.25rem; font-size: 1.25rem; line-height: 1.3; font-weight: 650; }
 p { margin: 0.25rem 0 1rem; max-width: 42rem; color: var(--quiet); }
 header p { margin: 0.5rem 0 0; font-size: 1.05rem; }
-.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 1rem 1.5rem; margin: 1.75rem 0 0; }
+.facts {
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 1rem 1.5rem; margin: 1.75rem 0 0;
+}
 .facts div { border-top: 2px solid var(--ink); padding-top: 0.4rem; }
 .facts dt { color: var(--quiet); font-size: 0.875rem; }
 .facts dd { margin: 0; font-size: 1.5rem; line-height: 1.25; font-weight: 600; }
 .facts small { display: block; font-size: 0.875rem; font-weight: 400; color: var(--quiet); }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1.5rem 2.5rem; margin-top: 1rem; }
+.charts {
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1.5rem 2.5rem;
+  margin-top: 1rem;
+}
 .small { grid-template-columns: repeat(auto-fill, minmax(9.75rem, 1fr)); gap: 1rem 1.25rem; }
 figure { margin: 0; min-width: 0; display: flex; flex-direction: column; break-inside: avoid; }
 figcaption { margin-bottom: 0.25rem; line-height: 1.35; }
@@ -61,28 +69,49 @@ svg.chart .label { fill: var(--ink); }
 .line { fill: none; stroke-linejoin: round; stroke-linecap: round; }
 .line[style*="dasharray"] { stroke-linecap: butt; }
 circle { stroke: var(--paper); stroke-width: 1; }
-.legend { display: flex; flex-wrap: wrap; gap: 0 1.1rem; margin: 0 0 0.25rem; padding: 0; list-style: none; font-size: 0.875rem; color: var(--quiet); }
+.legend {
+  display: flex; flex-wrap: wrap; gap: 0 1.1rem; margin: 0 0 0.25rem; padding: 0; list-style: none;
+  font-size: 0.875rem; color: var(--quiet);
+}
 .legend li { overflow-wrap: anywhere; min-width: 0; }
 .legend b { color: var(--ink); font-weight: 600; }
 .key { width: 1.75rem; height: 0.5rem; margin-right: 0.4rem; vertical-align: 0.1em; }
 .ramp { display: flex; align-items: center; gap: 0.5rem; font-size: 0.875rem; }
-.ramp i { width: 7rem; height: 4px; border-radius: 2px; background: linear-gradient(to right, var(--first-layer), var(--last-layer)); background: linear-gradient(in oklab to right, var(--first-layer), var(--last-layer)); }
+.ramp i {
+  width: 7rem; height: 4px; border-radius: 2px;
+  background: linear-gradient(to right, var(--first-layer), var(--last-layer));
+  background: linear-gradient(in oklab to right, var(--first-layer), var(--last-layer));
+}
 .scroll { overflow-x: auto; margin-top: 1rem; }
 table { border-collapse: collapse; font-size: 0.9375rem; line-height: 1.35; }
-th, td { padding: 0.4rem 1.25rem 0.4rem 0; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--grid); vertical-align: bottom; }
+th, td {
+  padding: 0.4rem 1.25rem 0.4rem 0; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--grid);
+  vertical-align: bottom;
+}
 th { font-weight: 600; }
 thead th { color: var(--quiet); font-weight: 400; border-bottom-color: var(--edge); }
 th:first-child, .words td { text-align: left; }
 tbody th, .words td { white-space: normal; overflow-wrap: anywhere; min-width: 7rem; max-width: 20rem; }
 .best { font-weight: 700; }
 summary { cursor: pointer; color: var(--quiet); margin-top: 1rem; }
-.options { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 0 2.5rem; margin: 1rem 0 0; font-size: 0.9375rem; }
-.options div { display: flex; justify-content: space-between; gap: 1rem; padding: 0.3rem 0; border-bottom: 1px solid var(--grid); break-inside: avoid; }
+.options {
+  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 19rem), 1fr)); gap: 0 2.5rem;
+  margin: 1rem 0 0; font-size: 0.9375rem;
+}
+.options div {
+  display: flex; justify-content: space-between; gap: 1rem; padding: 0.3rem 0; border-bottom: 1px solid var(--grid);
+  break-inside: avoid;
+}
 .options dt { color: var(--quiet); flex: none; max-width: 60%; overflow-wrap: anywhere; }
 .options dd { margin: 0; text-align: right; min-width: 0; overflow-wrap: anywhere; }
-pre { margin: 0.75rem 0 0; padding: 1rem; overflow-x: auto; background: var(--raised); border-radius: 6px; font: 0.8125rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, monospace; }
+pre {
+  margin: 0.75rem 0 0; padding: 1rem; overflow-x: auto; background: var(--raised); border-radius: 6px;
+  font: 0.8125rem/1.5 ui-monospace, "SF Mono", Menlo, Consolas, monospace;
+}
 img { display: block; max-width: 100%; height: auto; margin: 1rem auto 0; }
-footer { margin-top: 4rem; padding-top: 0.75rem; border-top: 1px solid var(--grid); color: var(--quiet); font-size: 0.875rem; }
+footer {
+  margin-top: 4rem; padding-top: 0.75rem; border-top: 1px solid var(--grid); color: var(--quiet); font-size: 0.875rem;
+}
 @media print {
   body { max-width: none; padding: 0; font-size: 10pt; }
   h2 { break-after: avoid; }

@@ -44,12 +44,23 @@ inline std::string xml_escaped(std::string_view text) {
   while (!text.empty()) {
     const std::size_t size = xml_character(text);
     switch (text[0]) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\r': out += "&#13;"; break;  // a parser would make it a line feed
-      default: out += size ? text.substr(0, size) : "\xEF\xBF\xBD";
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\r':
+        out += "&#13;";
+        break;  // a parser would make it a line feed
+      default:
+        out += size ? text.substr(0, size) : "\xEF\xBF\xBD";
     }
     text.remove_prefix(size ? size : 1);
   }
@@ -83,10 +94,11 @@ inline std::string data_address(std::string_view type, std::string_view bytes) {
   std::string text = fmt::format("data:{};base64,", type);
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
     std::uint32_t three = 0;
-    for (std::size_t k = 0; k < 3; ++k) three = three << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    for (std::size_t k = 0; k < 3; ++k)
+      three = three << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
     for (std::size_t k = 0; k < 4; ++k) text += i + k <= bytes.size() ? digits[three >> (18 - 6 * k) & 63] : '=';
   }
   return text;
 }
 
-}  // namespace simplx
+}  // namespace simplx::inline SIMPLX_TARGET
