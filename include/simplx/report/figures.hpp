@@ -100,6 +100,8 @@ inline Chart field_chart(std::span<const Run> runs, LoggedField field, std::stri
         runs[i].name,
         told(runs[i], over_time ? &LoggedStep::seconds : &LoggedStep::tokens, field, over_time ? 1 / unit.seconds : 1),
         distinct_style(i)};
+    // Lines of a noisy log are thin, so that they can be told apart where they cross.
+    if (series.points.size() > 200) series.style.width = 1.2;
     series.style.dots = field == &LoggedStep::val_loss && series.points.size() <= 40;
     chart.series.push_back(std::move(series));
   }

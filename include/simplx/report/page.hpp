@@ -199,7 +199,7 @@ inline std::string one_run(const Run& run) {
                             field_chart(one, &LoggedStep::gradient_norm, "Norm of the whole gradient",
                                         {.label = "norm, log scale", .scale = Scale::logarithmic}, true),
                             field_chart(one, &LoggedStep::learning_rate, "Learning rate",
-                                        {.label = "peak and fall", .including = 0}, true)}));
+                                        {.label = "learning rate", .including = 0}, true)}));
   }
   page +=
       section("How the gains moved",

@@ -52,7 +52,7 @@ header p { margin: 0.5rem 0 0; font-size: 1.05rem; }
 .facts dd { margin: 0; font-size: 1.5rem; line-height: 1.25; font-weight: 600; }
 .facts small { display: block; font-size: 0.875rem; font-weight: 400; color: var(--quiet); }
 .charts {
-  display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1.5rem 2.5rem;
+  display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 24rem), 1fr)); gap: 1.5rem 2.5rem;
   margin-top: 1rem;
 }
 .small { grid-template-columns: repeat(auto-fill, minmax(9.75rem, 1fr)); gap: 1rem 1.25rem; }
@@ -61,7 +61,7 @@ figcaption { margin-bottom: 0.25rem; line-height: 1.35; }
 figcaption b { font-weight: 600; overflow-wrap: anywhere; }
 figcaption span { color: var(--quiet); font-size: 0.875rem; }
 .small figcaption { font-size: 0.875rem; }
-svg.chart { display: block; width: 100%; height: auto; margin-top: auto; }
+svg.chart { display: block; width: 100%; max-width: 34rem; height: auto; margin-top: auto; }
 svg.chart text { font-family: inherit; fill: var(--quiet); }
 svg.chart .label { fill: var(--ink); }
 .grid { stroke: var(--grid); stroke-width: 1; fill: none; }
@@ -90,7 +90,7 @@ th, td {
 }
 th { font-weight: 600; }
 thead th { color: var(--quiet); font-weight: 400; border-bottom-color: var(--edge); }
-th:first-child, .words td { text-align: left; }
+th:first-child, .words th, .words td { text-align: left; }
 tbody th, .words td { white-space: normal; overflow-wrap: anywhere; min-width: 7rem; max-width: 20rem; }
 .best { font-weight: 700; }
 summary { cursor: pointer; color: var(--quiet); margin-top: 1rem; }
