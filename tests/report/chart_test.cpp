@@ -89,7 +89,10 @@ TEST_CASE("a line breaks at gaps; a point alone is a dot; nothing is said to be 
   CHECK(count(alone, 'M') == 1);
   CHECK(holds(alone, "h0"));
   for (const auto& nothing : {std::vector<ChartPoint>{}, {{0, gap}}, {{gap, 1}}}) {
-    const std::string svg = chart_svg(chart_of(nothing));
+    Chart chart = chart_of(nothing);
+    chart.x.including = 0;
+    const std::string svg = chart_svg(chart);
+    CHECK_FALSE(holds(svg, "−"));  // from 0 on, not around it
     CHECK(lines(svg).empty());
     CHECK(holds(svg, "nothing was logged"));
   }
