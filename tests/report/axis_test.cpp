@@ -111,6 +111,9 @@ TEST_CASE("short numbers") {
 TEST_CASE("labels take as many digits as tell ticks apart") {
   CHECK(tick_labels({1, 2}) == std::vector<std::string>{"1", "2"});
   CHECK(tick_labels({1.0001, 1.0002}) == std::vector<std::string>{"1.0001", "1.0002"});
+  CHECK(tick_labels({1, 1.005}) == std::vector<std::string>{"1", "1.005"});  // and not 1.01, which is elsewhere
+  CHECK(tick_labels({1.0025}) == std::vector<std::string>{"1.0025"});
+  CHECK(tick_labels({0}) == std::vector<std::string>{"0"});
   CHECK(tick_labels({}).empty());
 }
 

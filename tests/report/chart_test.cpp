@@ -89,7 +89,10 @@ TEST_CASE("a line breaks at gaps; a point alone is a dot; nothing is said to be 
   CHECK(count(alone, 'M') == 1);
   CHECK(holds(alone, "h0"));
   for (const auto& nothing : {std::vector<ChartPoint>{}, {{0, gap}}, {{gap, 1}}}) {
-    const std::string svg = chart_svg(chart_of(nothing));
+    Chart chart = chart_of(nothing);
+    chart.x.including = 0;
+    const std::string svg = chart_svg(chart);
+    CHECK_FALSE(holds(svg, "−"));  // from 0 on, not around it
     CHECK(lines(svg).empty());
     CHECK(holds(svg, "nothing was logged"));
   }
@@ -103,6 +106,7 @@ TEST_CASE("no path holds a word, whatever the values") {
         const std::string svg = chart_svg(chart_of({{a, b}, {b, a}, {1, b}}, scale));
         for (const std::string& d : all(svg, " d=\"")) {
           REQUIRE(d[0] == 'M');
+          REQUIRE(d.size() < 80);  // what has no place is left out, not drawn far away
           REQUIRE(d.find_first_not_of("MLh0123456789.- ") == d.npos);
         }
         REQUIRE_FALSE(holds(svg, "nan"));
@@ -137,6 +141,25 @@ TEST_CASE("title, description, labels and what must be on the axis") {
   chart.y.label.clear();
   CHECK(holds(chart_svg(chart), "<desc>&lt;Loss&gt; &amp; more over step."));
   CHECK_FALSE(holds(chart_svg(chart), "></text>"));
+}
+
+TEST_CASE("names of ticks keep apart, however long they are") {
+  for (const double step : {1.0, 1e-3, 1e-6, 1e-9}) {
+    Chart chart = chart_of({{1, 1}, {1 + 8 * step, 2}});
+    chart.size = small_chart;
+    CAPTURE(step);
+    double end = -HUGE_VAL;
+    int ticks = 0;
+    for (const std::string& text : all(chart_svg(chart), "<text x=\"", "<")) {
+      if (!holds(text, "\"middle\"")) continue;
+      const double middle = std::stod(text);
+      const double half = detail::text_width(text.substr(text.find('>') + 1), chart.size.font) / 2;
+      CAPTURE(text);
+      CHECK(middle - half > end);
+      end = middle + half, ++ticks;
+    }
+    CHECK(ticks >= (step > 1e-4 ? 2 : 1));
+  }
 }
 
 TEST_CASE("dots mark every point and tell its value") {

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -132,18 +133,18 @@ inline std::string short_number(double value, int digits = 4) {
   return text;
 }
 
-/// What the ticks are called: as few digits as tell them apart.
+/// What the ticks are called: as few digits as tell them apart and say where they are.
 inline std::vector<std::string> tick_labels(const std::vector<double>& ticks) {
+  double gap = ticks.size() == 1 ? 1e-3 * std::abs(ticks[0]) : HUGE_VAL;
+  for (std::size_t i = 1; i < ticks.size(); ++i) gap = std::min(gap, ticks[i] - ticks[i - 1]);
+  int digits = 3;
+  const auto misses = [&](double tick) {
+    return std::abs(std::strtod(fmt::format("{:.{}e}", tick, digits - 1).c_str(), nullptr) - tick) > 1e-3 * gap;
+  };
+  while (digits < 15 && std::any_of(ticks.begin(), ticks.end(), misses)) ++digits;
   std::vector<std::string> labels;
-  for (int digits = 3; digits <= 15; ++digits) {
-    labels.clear();
-    for (const double tick : ticks) labels.push_back(short_number(tick, digits));
-    const auto rounded = [&](std::size_t i) { return i > 0 && labels[i] == labels[i - 1]; };
-    std::size_t i = 0;
-    while (i < labels.size() && !rounded(i)) ++i;
-    if (i == labels.size()) break;
-  }
+  for (const double tick : ticks) labels.push_back(short_number(tick, digits));
   return labels;
 }
 
-}  // namespace simplx::inline SIMPLX_TARGET
+}  // namespace simplx

@@ -163,7 +163,7 @@ inline std::string chart_svg(const Chart& chart) {
   for (const std::string& label : y_labels) left = std::max(left, detail::text_width(label, font) + 0.7 * font);
   std::vector<double> x_ticks;
   std::vector<std::string> x_labels;
-  for (int most = std::max(2, static_cast<int>((right - left) / (4.2 * font))); most >= 1; --most) {
+  for (int most = std::max(3, static_cast<int>((right - left) / (4.2 * font))); most >= 1; --most) {
     x_ticks = ticks_of(x, most);
     x_labels = tick_labels(x_ticks);
     double end = -HUGE_VAL;
@@ -283,4 +283,4 @@ inline std::string chart_figure(const Chart& chart) {
          "\n";
 }
 
-}  // namespace simplx::inline SIMPLX_TARGET
+}  // namespace simplx

@@ -194,4 +194,4 @@ inline Chart profile_chart(std::span<const Run> runs, std::string title) {
   return chart;
 }
 
-}  // namespace simplx::inline SIMPLX_TARGET
+}  // namespace simplx

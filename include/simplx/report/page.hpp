@@ -355,4 +355,4 @@ inline void write_report(const std::filesystem::path& directory) {
   write_report(directory / "report.html", {&run, 1});
 }
 
-}  // namespace simplx::inline SIMPLX_TARGET
+}  // namespace simplx

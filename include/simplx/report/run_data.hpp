@@ -187,4 +187,4 @@ inline std::vector<Run> read_runs(const std::vector<std::filesystem::path>& dire
   return runs;
 }
 
-}  // namespace simplx::inline SIMPLX_TARGET
+}  // namespace simplx

@@ -101,4 +101,4 @@ inline std::string data_address(std::string_view type, std::string_view bytes) {
   return text;
 }
 
-}  // namespace simplx::inline SIMPLX_TARGET
+}  // namespace simplx
