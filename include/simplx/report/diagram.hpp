@@ -111,7 +111,6 @@ class DiagramMaker {
 
   void make_frames() {
     std::vector<Item>& items = diagram_.items;
-    const std::vector<std::vector<char>> reaches = reachable();
     std::map<std::string, std::vector<int>> members;
     for (int i = 0; i < static_cast<int>(items.size()); ++i) {
       for (std::string s = items[i].scope; !s.empty(); s = scope_of(s)) members[s].push_back(i);
@@ -120,11 +119,12 @@ class DiagramMaker {
       const auto same_inside = [&](const auto& other) {
         return other.first != scope && within(other.first, scope) && other.second == inside;
       };
-      if (inside.size() < 2 || std::ranges::any_of(members, same_inside) || !holds_together(inside, reaches)) continue;
+      if (inside.size() < 2 || std::ranges::any_of(members, same_inside)) continue;
       Frame frame{scope, {{title_case(last_name(scope))}}, Role::plain, -1};
       for (int f = 0; f < static_cast<int>(diagram_.frames.size()); ++f) {
         if (within(scope, diagram_.frames[f].scope)) frame.parent = f;
       }
+      if (!has_order(inside, frame.parent)) continue;
       bool attends = false, acts = false;
       for (const int i : inside) {
         items[i].frame = static_cast<int>(diagram_.frames.size());
@@ -139,14 +139,30 @@ class DiagramMaker {
       if (item.role == Role::mlp && item.frame >= 0) item.role = diagram_.frames[item.frame].role;
     }
   }
-  /// No path leaves these items and comes back.
-  bool holds_together(const std::vector<int>& inside, const std::vector<std::vector<char>>& reaches) const {
-    for (int i = 0; i < static_cast<int>(diagram_.items.size()); ++i) {
-      if (std::ranges::binary_search(inside, i)) continue;
-      const bool from = std::ranges::any_of(inside, [&](int m) { return reaches[m][i]; });
-      if (from && std::ranges::any_of(inside, [&](int m) { return reaches[i][m]; })) return false;
+  /// Each reads only what is before it, where a frame around these items, and each beside it, counts as one: so no path
+  /// leaves the frame and comes back, and no two frames read each other.
+  bool has_order(const std::vector<int>& inside, int parent) const {
+    const int count = static_cast<int>(diagram_.items.size());
+    std::vector<int> one(count);
+    for (int i = 0; i < count; ++i) {
+      one[i] = i;
+      for (int f = diagram_.items[i].frame; f >= 0; f = diagram_.frames[f].parent) {
+        if (diagram_.frames[f].parent == parent) one[i] = count + f;
+      }
     }
-    return true;
+    for (const int i : inside) one[i] = -1;
+    std::set<int> before;
+    for (bool more = true; more;) {
+      std::set<int> waiting;
+      for (int i = 0; i < count; ++i) {
+        for (const int input : diagram_.items[i].inputs) {
+          if (one[input] != one[i] && !before.contains(one[input])) waiting.insert(one[i]);
+        }
+      }
+      more = false;
+      for (const int i : one) more |= !waiting.contains(i) && before.insert(i).second;
+    }
+    return std::ranges::all_of(one, [&](int i) { return before.contains(i); });
   }
 
   Diagram diagram_;
