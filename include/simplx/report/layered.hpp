@@ -210,7 +210,11 @@ class Layered {
     const double low = bottom_[row - 1] + tall_[row - 1], room = bottom_[row] - low;
     return low + room * static_cast<double>(track - tracks.begin() + 1) / static_cast<double>(tracks.size() + 1);
   }
-  double box_y(int box) const { return bottom_[ranked_.row[box]] + (tall_[ranked_.row[box]] - boxes_[box].height) / 2; }
+  /// In the middle of its row; the ends stand at the very bottom and top, where a frame has its border.
+  double box_y(int box) const {
+    const double room = tall_[ranked_.row[box]] - boxes_[box].height;
+    return bottom_[ranked_.row[box]] + (boxes_[box].bottom ? 0 : boxes_[box].top ? room : room / 2);
+  }
 
   Placement lead_lines() const {
     Placement placement;
