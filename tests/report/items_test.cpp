@@ -23,8 +23,8 @@ TEST_CASE("every op and every leaf is represented by one item, and items read wh
 TEST_CASE("a product with its bias is one box, a factor is a gain with its value, a difference knows what it takes") {
   const std::vector<Item> items = items_of(ops_of([] {
     Expr x = variable("x", rows_of(Axis::tokens, 8));
-    return named("query", Linear{.outputs = 4, .bias = true})(x) -
-           scalar("mlp_gain", constant(0.1)) * named("norm", Linear{.outputs = 4})(x);
+    return named("query", Linear{4, true})(x) -
+           scalar("mlp_gain", constant(0.1)) * named("norm", Linear{4})(x);
   }));
   REQUIRE(items.size() == 6);
   const Item *query = nullptr, *gain = nullptr, *minus = nullptr;
@@ -50,7 +50,7 @@ TEST_CASE("attention has the letters of its operands, its heads and its matrix")
   CHECK(plain_text(found->title) == "Shaped attention");
   CHECK(found->ports == std::vector<std::string>{"Q", "K", "V"});
   std::string details;
-  for (const Label& line : found->details) details += plain_text(line) + "|";
+  for (const auto& line : found->details) details += plain_text(line) + "|";
   CHECK(details == "(α I + β A − γ C) V|4 heads, causal|ALiBi|");
 }
 

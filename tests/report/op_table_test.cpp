@@ -29,7 +29,7 @@ TEST_CASE("arguments are rows above, one row is the result, and every parameter 
 TEST_CASE("a module that is evaluated again in backward is written out in place, under its name") {
   const OpTable table = ops_of([] {
     const auto module = [](Expr x) { return tanh(named("linear", Linear{})(x)); };
-    return sin(recompute("again", module, variable("x", rows_of(Axis::tokens, 8))));
+    return sin(named("again", recompute(module))(variable("x", rows_of(Axis::tokens, 8))));
   });
   std::vector<std::string> ops;
   for (const OpRow& row : table) ops.push_back(row.op.empty() ? row.name : row.op);
@@ -50,7 +50,7 @@ TEST_CASE("layers are told apart by their graphs; -1 is the last") {
 TEST_CASE("a broken rule, a layer that is not there, and a model without layers are errors that say so") {
   const auto broken = [] { return variable("x", rows_of(Axis::tokens, 8)) * weight("w", 9, 8); };
   const auto broken_layer = [] {
-    return stack("blocks", 2, Linear{.outputs = 9}, variable("x", rows_of(Axis::tokens, 8)));
+    return stack("blocks", 2, Linear{9}, variable("x", rows_of(Axis::tokens, 8)));
   };
   const auto message = [](auto call) -> std::string {
     try {
