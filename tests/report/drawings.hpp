@@ -49,7 +49,9 @@ inline constexpr auto long_chain = [] {
 /// Scopes within scopes, a difference, an item that lies in its scope by what is around it, and boxes without inputs:
 /// in the middle of a frame, and in its lowest row beside the border.
 inline constexpr auto nested = [] {
-  const auto inner = [](Expr x) { return tanh(named("first", Linear{.bias = true})(x)) - named("second", Linear{})(x); };
+  const auto inner = [](Expr x) {
+    return tanh(named("first", Linear{.bias = true})(x)) - named("second", Linear{})(x);
+  };
   const auto outer = [&](Expr x) {
     Expr y = named("inner", inner)(x) * x;
     return named("last", Linear{})(relu(weight("table", 1, 8)) + y);

@@ -21,7 +21,8 @@ Graph random_graph(std::uint64_t seed) {
     const int inputs = b == 0 ? 0 : box.joins ? 2 : 1 + random(3);
     for (int port = 0; port < inputs; ++port) {
       box.in.push_back(width * (port + 1) / (inputs + 1));
-      graph.wires.push_back({random(3) ? std::max(0, b - 1 - random(3)) : random(static_cast<std::uint64_t>(b)), 0, b, port});
+      const int near = std::max(0, b - 1 - random(3)), any = random(static_cast<std::uint64_t>(b));
+      graph.wires.push_back({random(3) ? near : any, 0, b, port});
     }
     box.late = inputs == 1 && random(3) == 0;
     graph.boxes.push_back(box);

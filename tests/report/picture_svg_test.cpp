@@ -3,6 +3,7 @@
 
 #include <simplx/report/picture_svg.hpp>
 
+#include <cstdio>
 #include <cstdlib>
 
 using namespace test;
@@ -71,7 +72,18 @@ TEST_CASE("everything of a sketch has its ink") {
   CHECK(count("class=\"line\"") == sketch.lines.size());
   CHECK(count("class=\"tip\"") == arrows);
   CHECK(count(">−</text>") == 1);  // of the difference
-  for (const drawing::Frame& frame : sketch.diagram.frames) CHECK(count(">" + plain_text(frame.title) + "</text>") >= 1);
+  for (const drawing::Frame& frame : sketch.diagram.frames) {
+    CHECK(count(">" + plain_text(frame.title) + "</text>") >= 1);
+  }
+  std::size_t at = 0;
+  for (const Line& line : sketch.lines) {
+    at = text.find("class=\"line\" d=\"M", at + 1);
+    REQUIRE(at != text.npos);
+    double x = 0, y = 0;
+    REQUIRE(std::sscanf(text.c_str() + at, "class=\"line\" d=\"M%lf %lf", &x, &y) == 2);
+    CHECK(x == doctest::Approx(line.points[0].x).epsilon(0.01));
+    CHECK(sketch.height - y == doctest::Approx(line.points[0].y).epsilon(0.01));
+  }
 }
 
 TEST_SUITE_END();

@@ -15,7 +15,8 @@ const Box circle{.width = 10, .height = 10, .in = {5, 5, 5}, .out = {5}, .joins 
 
 TEST_CASE("rows are longest paths, in whatever order boxes come; gains wait below what reads them") {
   //  3 -> 2 -> 1 -> 0,  3 -> gain 4 -> 0
-  const Ranked ranked = ranks_of({circle, plain, plain, plain, gain}, {{3, 0, 2}, {2, 0, 1}, {1, 0, 0}, {3, 0, 4}, {4, 0, 0, 1}});
+  const Ranked ranked = ranks_of({circle, plain, plain, plain, gain},
+                                 {{3, 0, 2}, {2, 0, 1}, {1, 0, 0}, {3, 0, 4}, {4, 0, 0, 1}});
   CHECK(ranked.rows == 4);
   CHECK(ranked.row == std::vector<int>{3, 2, 1, 0, 2});
 }
@@ -45,7 +46,8 @@ TEST_CASE("a line has one leg for each row it passes, lines of one port share th
 }
 
 TEST_CASE("lines that can do without crossings have none: two chains that were given crosswise") {
-  const Ranked ranked = ranks_of({plain, plain, plain, plain, plain, plain}, {{0, 0, 3}, {1, 0, 2}, {2, 0, 5}, {3, 0, 4}});
+  const Ranked ranked = ranks_of({plain, plain, plain, plain, plain, plain},
+                                 {{0, 0, 3}, {1, 0, 2}, {2, 0, 5}, {3, 0, 4}});
   for (const int row : {1, 2}) CHECK(ranked.order[row].size() == 2);
   const bool swapped = ranked.order[1] == std::vector<int>{3, 2};
   CHECK(swapped == (std::ranges::find(ranked.order[0], 0) < std::ranges::find(ranked.order[0], 1)));

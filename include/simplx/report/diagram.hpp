@@ -6,7 +6,8 @@
 /// parts of the model that `named` names; x + y + z becomes one circle.
 ///
 /// What reads a parameter belongs to its scope; so does what reads two results of a scope, and what lies between two
-/// items of it. A scope that does not hold together, because a path leaves it and comes back, is not drawn.
+/// items of it. A scope that does not hold together, because a path leaves it and comes back, is not drawn;
+/// of two that read each other, one is.
 
 #include <simplx/report/items.hpp>
 
