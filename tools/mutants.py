@@ -48,7 +48,7 @@ def main():
                     file.write(text.replace(old, new, 1))
                 program = os.path.join(folder, "program")
                 source = os.path.join(ROOT, "tests", test + "_test.cpp")
-                if run([*common, source, main_object, "-o", program]):
+                if run([*common, source, main_object, "-o", program, "-lfmt"]):
                     verdict = "refused by the compiler"
                 else:
                     try:

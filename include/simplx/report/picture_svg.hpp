@@ -53,7 +53,8 @@ class SvgWriter {
     const double width = sketch_.width, height = sketch_.height;
     text_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"simplx-picture\" role=\"img\" aria-label=\"{0}\" "
-        "width=\"{1}\" height=\"{2}\" viewBox=\"0 0 {1} {2}\">\n<title>{0}</title>\n<desc>{3}</desc>\n<style>{4}</style>\n",
+        "width=\"{1}\" height=\"{2}\" viewBox=\"0 0 {1} {2}\">\n<title>{0}</title>\n<desc>{3}</desc>\n"
+        "<style>{4}</style>\n",
         escaped(title), number(width), number(height), escaped(description()), style);
     for (std::size_t f = 0; f < sketch_.frames.size(); ++f) frame(f);
     for (const Line& line : sketch_.lines) path(line);
@@ -75,7 +76,9 @@ class SvgWriter {
     static constexpr const char* names[] = {"plain", "norm", "attention", "mlp", "sum", "gain"};
     return names[static_cast<int>(role)];
   }
-  static std::string paint(Role role) { return fmt::format("fill=\"var(--{0})\" stroke=\"var(--{0}-edge)\"", name_of(role)); }
+  static std::string paint(Role role) {
+    return fmt::format("fill=\"var(--{0})\" stroke=\"var(--{0}-edge)\"", name_of(role));
+  }
 
   /// What is drawn, as a sentence for those who do not see it.
   std::string description() const {
@@ -92,7 +95,8 @@ class SvgWriter {
 
   void rectangle(const Rectangle& r, double round, const std::string& attributes) {
     text_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\" {}/>\n", number(r.x),
-                         number(sketch_.height - r.top()), number(r.width), number(r.height), number(round), attributes);
+                         number(sketch_.height - r.top()), number(r.width), number(r.height), number(round),
+                         attributes);
   }
 
   void label(const Label& runs, Point p, double size, const char* style_class) {
@@ -157,9 +161,9 @@ class SvgWriter {
       text_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" {}/>\n", number(centre.x),
                            number(sketch_.height - centre.y), number(radius), paint(item.role));
       const double tilt = item.title[0].text == "×" ? arm : 0, straight = tilt > 0 ? arm : 0;
-      text_ += "<path stroke=\"var(--sum-edge)\" stroke-width=\"1.5\" d=\"M" + at({centre.x - arm, centre.y - tilt}) + "L" +
-               at({centre.x + arm, centre.y + tilt}) + "M" + at({centre.x - straight, centre.y + arm}) + "L" +
-               at({centre.x + straight, centre.y - arm}) + "\"/>\n";
+      text_ += "<path stroke=\"var(--sum-edge)\" stroke-width=\"1.5\" d=\"M" +
+               at({centre.x - arm, centre.y - tilt}) + "L" + at({centre.x + arm, centre.y + tilt}) + "M" +
+               at({centre.x - straight, centre.y + arm}) + "L" + at({centre.x + straight, centre.y - arm}) + "\"/>\n";
     } else if (item.form == Item::Form::gain) {
       rectangle(r, r.height / 2, paint(item.role));
       label(item.title, centre, detail_size, "title");

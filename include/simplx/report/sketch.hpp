@@ -147,8 +147,9 @@ class SketchMaker {
   double port_distance(const Item& item) const {
     double widest = 18;
     for (const int input : item.inputs) {
-      if (item.inputs.size() < 2 || items()[input].frame != item.frame || items()[input].form != Item::Form::box) continue;
-      widest = std::max(widest, box_of(items()[input], 18).width + 12);
+      const Item& read = items()[input];
+      if (item.inputs.size() < 2 || read.frame != item.frame || read.form != Item::Form::box) continue;
+      widest = std::max(widest, box_of(read, 18).width + 12);
     }
     return widest;
   }
