@@ -57,7 +57,8 @@ const Shown shown[] = {
 std::string page() {
   std::string text =
       "# Blocks, as they are drawn from their expressions\n\n"
-      "Written by `SIMPLX_WRITE_DOCS=1 simplx_tests -ts=report/blocks_document`; do not edit. Equations and figures are "
+      "Written by `SIMPLX_WRITE_DOCS=1 simplx_tests -ts=report/blocks_document`; do not edit. Equations and figures "
+      "are "
       "those of\n\"Simplifying Transformer Blocks\" (He & Hofmann 2024). Each picture shows a later layer of a byte "
       "decoder of width 128, 4\nheads, 6 layers; nothing in it comes from the block's name: `examples/draw` and "
       "`picture_of_layer(model, layer)` draw\nblocks of your own as well. All tokens: "

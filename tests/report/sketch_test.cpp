@@ -22,7 +22,8 @@ TEST_CASE("so are random graphs, whatever scopes their parameters are in") {
   }
 }
 
-TEST_CASE("the checks see boxes on others, on lines, off the page, too narrow, outside their frame, and missing lines") {
+TEST_CASE(
+    "the checks see boxes on others, on lines, off the page, too narrow, outside their frame, and missing lines") {
   const Sketch right = sketch_of(diagram_of(ops_of(nested)));
   REQUIRE(faults_of(right).empty());
   const auto has = [&](auto spoil, const std::string& what) {

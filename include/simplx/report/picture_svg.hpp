@@ -7,23 +7,9 @@
 /// Colours are CSS properties of .simplx-picture with values for light and for dark pages; a page may set its own.
 
 #include <simplx/report/sketch.hpp>
+#include <simplx/report/svg.hpp>
 
 namespace simplx::inline SIMPLX_TARGET::drawing {
-
-/// A text with the characters replaced that XML gives a meaning.
-inline std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      default: result += static_cast<unsigned char>(c) < 32 ? ' ' : c;
-    }
-  }
-  return result;
-}
 
 inline constexpr const char* style = R"(
 .simplx-picture { --ink: #1f2328; --quiet: #59636e; --line: #59636e; --page: #ffffff;
@@ -55,7 +41,7 @@ class SvgWriter {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"simplx-picture\" role=\"img\" aria-label=\"{0}\" "
         "width=\"{1}\" height=\"{2}\" viewBox=\"0 0 {1} {2}\">\n<title>{0}</title>\n<desc>{3}</desc>\n"
         "<style>{4}</style>\n",
-        escaped(title), number(width), number(height), escaped(description()), style);
+        xml_escaped(title), number(width), number(height), xml_escaped(description()), style);
     for (std::size_t f = 0; f < sketch_.frames.size(); ++f) frame(f);
     for (const Line& line : sketch_.lines) path(line);
     for (const Line& line : sketch_.lines) tip(line);
@@ -109,7 +95,7 @@ class SvgWriter {
       if (index != lowered) attributes += fmt::format(" dy=\"{}\"", number(index ? 0.25 * size : -0.25 * size));
       if (index) attributes += fmt::format(" font-size=\"{}\"", number(index_size * size));
       if (run.style == Run::Style::symbol) attributes += " class=\"symbol\"";
-      const std::string content = escaped(run.text);
+      const std::string content = xml_escaped(run.text);
       text_ += attributes.empty() ? content : "<tspan" + attributes + ">" + content + "</tspan>";
       lowered = index;
     }
@@ -155,7 +141,7 @@ class SvgWriter {
     const Item& item = sketch_.diagram.items[i];
     const Rectangle& r = sketch_.items[i];
     const Point centre{r.x + r.width / 2, r.y + r.height / 2};
-    text_ += "<g><title>" + escaped(item.tip) + "</title>\n";
+    text_ += "<g><title>" + xml_escaped(item.tip) + "</title>\n";
     if (item.form == Item::Form::circle) {
       const double radius = r.width / 2, arm = radius * (item.title[0].text == "×" ? 0.45 : 0.6);
       text_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\" {}/>\n", number(centre.x),
