@@ -116,7 +116,9 @@ class DiagramMaker {
     for (int i = 0; i < static_cast<int>(items.size()); ++i) {
       for (std::string s = items[i].scope; !s.empty(); s = scope_of(s)) members[s].push_back(i);
     }
-    for (const auto& [scope, inside] : members) {  // outer scopes come before those within
+    for (const auto& member : members) {  // outer scopes come before those within
+      const std::string& scope = member.first;
+      const std::vector<int>& inside = member.second;
       const auto same_inside = [&](const auto& other) {
         return other.first != scope && within(other.first, scope) && other.second == inside;
       };
