@@ -46,10 +46,14 @@ class DiagramMaker {
       if (scope.size() > item.scope.size()) item.scope = scope;
     };
     const auto free = [](const Item& item) { return !item.named && item.form != Item::Form::end; };
+    const auto source = [&](int i) -> const Item& {  // past gains that are plain numbers
+      while (free(items[i]) && items[i].scope.empty() && items[i].inputs.size() == 1) i = items[i].inputs[0];
+      return items[i];
+    };
     for (Item& item : items) {
       for (std::size_t b = 0; free(item) && b < item.inputs.size(); ++b) {
         for (std::size_t a = 0; a < b; ++a) {
-          if (item.inputs[a] != item.inputs[b]) adopt(item, items[item.inputs[a]].scope, items[item.inputs[b]].scope);
+          if (item.inputs[a] != item.inputs[b]) adopt(item, source(item.inputs[a]).scope, source(item.inputs[b]).scope);
         }
       }
     }

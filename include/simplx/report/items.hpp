@@ -216,10 +216,12 @@ class ItemMaker {
     const std::string last = last_name(matrix.name), scope = last_name(scope_of(matrix.name));
     item.role = Role::mlp;  // until its frame says otherwise
     item.title = {{title_case(last == "weight" && !scope.empty() ? scope : last == "weight" ? "linear" : last)}};
+    const bool transposed = op.op == "matmul" && op.attributes.integers[0] == 1;
+    if (transposed) item.title.push_back({"ᵀ"});
     const Index inner = row(op.arguments[0]).shape.cols;
     item.details = {{{std::to_string(inner) + " → " + std::to_string(op.shape.cols)}}};
     if (matrix.kind == Kind::constant) item.details.push_back({{"not trained"}});
-    item.tip = "y = x " + plain_text(leaf_label(leaf)) + ": ";
+    item.tip = "y = x " + plain_text(leaf_label(leaf)) + (transposed ? "ᵀ: " : ": ");
   }
 
   /// A bias belongs to the matrix whose product it is added to.

@@ -59,7 +59,7 @@ inline Box box_of(const Item& item, double port_distance) {
   if (item.form == Item::Form::box && ports > 1) width = std::max(width, (ports - 1) * port_distance + 34);
   Box box{std::ceil(width), height, {}, {}};
   for (double port = 0; port < ports; ++port) {
-    box.in.push_back(box.width / 2 + (port - (ports - 1) / 2) * std::min(port_distance, (box.width - 20) / ports));
+    box.in.push_back(box.width / 2 + (port - (ports - 1) / 2) * port_distance);
   }
   box.out = {box.width / 2};
   box.late = item.form == Item::Form::gain;
@@ -149,7 +149,7 @@ class SketchMaker {
     for (const int input : item.inputs) {
       const Item& read = items()[input];
       if (item.inputs.size() < 2 || read.frame != item.frame || read.form != Item::Form::box) continue;
-      widest = std::max(widest, box_of(read, 18).width + 12);
+      widest = std::max(widest, box_of(read, 18).width + Spacing{}.boxes);
     }
     return widest;
   }
