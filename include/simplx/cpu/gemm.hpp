@@ -27,6 +27,25 @@ struct NoEpilogue {
   }
 };
 
+/// What a product fetches while it multiplies: nothing.
+struct NoFetch {
+  constexpr void operator()() const {}
+};
+
+/// One place of memory at each step of the inner dimension, into the second-level cache.
+template <class S, class Step>
+struct FetchAhead {
+  const S* place;
+  Step step;
+
+  __attribute__((always_inline)) void operator()() {
+    __builtin_prefetch(place, 0, 2);
+    place += step;
+  }
+};
+template <class S, class Step>
+FetchAhead(const S*, Step) -> FetchAhead<S, Step>;
+
 // 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
 inline constexpr int tile_rows = 6;
 inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
@@ -37,10 +56,11 @@ inline constexpr Index panel_width = tile_vectors * lanes<S>;
 namespace detail {
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors.
-template <int rows, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow, class Epilogue>
+template <int rows, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow, class Epilogue,
+          class Fetch = NoFetch>
 __attribute__((always_inline)) inline void tile(Index inner, const S* a, ARow a_row, ACol a_col, const S* b,
                                                 BRow b_row, S* c, CRow c_row, const Epilogue& epilogue, Index row,
-                                                Index col) {
+                                                Index col, Fetch fetch = {}) {
   using V = Vec<S>;
   constexpr int L = lanes<S>;
   V sums[rows][vectors];
@@ -49,7 +69,8 @@ __attribute__((always_inline)) inline void tile(Index inner, const S* a, ARow a_
 #pragma GCC unroll 16
     for (int j = 0; j < vectors; ++j) sums[i][j] = V{};
   }
-  for (Index p = 0; p < inner; ++p) {
+  const auto step = [&]() __attribute__((always_inline)) {
+    fetch();
     V right[vectors];
 #pragma GCC unroll 16
     for (int j = 0; j < vectors; ++j) right[j] = load<V>(b + j * L);
@@ -61,7 +82,20 @@ __attribute__((always_inline)) inline void tile(Index inner, const S* a, ARow a_
     }
     a += a_col;
     b += b_row;
+  };
+  Index p = 0;
+  if (mode == Write::accumulate && inner >= rows * vectors) {
+    // The tile of c is fetched meanwhile, one line at a time: all at once would keep b waiting.
+    for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 16
+      for (int j = 0; j < vectors; ++j) {
+        __builtin_prefetch(c + i * c_row + j * L, 1);
+        step();
+      }
+    }
+    p = rows * vectors;
   }
+  for (; p < inner; ++p) step();
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 16
@@ -94,22 +128,30 @@ constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows >
 
 }  // namespace detail
 
-/// All rows of one panel of columns: c (rows, vectors * lanes) at `col`.
+/// All rows of one panel of columns: c (rows, vectors * lanes) at `col`; fetch(i) is what the tile of row i fetches.
 template <int rows_per_tile, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow,
-          class Epilogue>
+          class Epilogue, class FetchOf>
 __attribute__((always_inline)) inline void panel(Index rows, Index inner, const S* a, ARow a_row, ACol a_col,
                                                  const S* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
-                                                 Index col) {
+                                                 Index col, const FetchOf& fetch) {
   Index i = 0;
   for (; i + rows_per_tile <= rows; i += rows_per_tile) {
     detail::tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
-                                               epilogue, i, col);
+                                               epilogue, i, col, fetch(i));
   }
   if (i < rows) {
     detail::row_tail<detail::half_below(rows_per_tile), vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col,
                                                                        b, b_row, c + i * c_row, c_row, epilogue, i,
                                                                        col);
   }
+}
+template <int rows_per_tile, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow,
+          class Epilogue>
+__attribute__((always_inline)) inline void panel(Index rows, Index inner, const S* a, ARow a_row, ACol a_col,
+                                                 const S* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
+                                                 Index col) {
+  panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
+                                      [](Index) { return NoFetch{}; });
 }
 
 /// Elements of a packed (K, N) matrix.
@@ -162,9 +204,12 @@ template <Index K, Index N, Write mode, class S, class Epilogue>
 __attribute__((noinline)) void gemm(Index rows, const S* a, const S* packed, S* c, const Epilogue& epilogue) {
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
   constexpr Index wide = panel_width<S>, whole = N / wide * wide;
+  const Index share = (wide * tile_rows + rows - 1) / rows;  // of the next panel, for each step of this one
   for (Index col = 0; col < whole; col += wide) {
-    panel<tile_rows, tile_vectors, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{},
-                                         c + col, Static<N>{}, epilogue, col);
+    const S* next = packed + (col + wide) * K;
+    panel<tile_rows, tile_vectors, mode>(
+        rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{}, c + col, Static<N>{}, epilogue, col,
+        [&](Index i) { return FetchAhead{next + i / tile_rows * K * share, share}; });
   }
   if constexpr (whole < N) {
     for (Index col = whole; col < N; col += lanes<S>) {
@@ -181,16 +226,19 @@ __attribute__((noinline)) void gemm(Index rows, const S* a, const S* packed, S* 
 template <Index K, Index N, class S>
 __attribute__((noinline)) void gemm_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch) {
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide, most = 256;
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, most = 256, line = 64 / sizeof(S);
   const Index blocks = (rows + most - 1) / most;
   for (Index block = 0; block < blocks; ++block) {
     const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
     const S* left = x + begin * K;
     const S* right = dy + begin * N;
+    // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
+    const auto next_line = [&](Index i) { return FetchAhead{left + i + line, Static<K>{}}; };
     for (Index col = 0; col < whole; col += wide) {
       for (Index p = 0; p < count; ++p) std::memcpy(scratch + p * wide, right + p * N + col, wide * sizeof(S));
       panel<tile_rows, tile_vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
-                                                        Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col);
+                                                        Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col,
+                                                        next_line);
     }
     if constexpr (whole < N) {
       for (Index col = whole; col < N; col += lanes<S>) {
