@@ -5,6 +5,7 @@
 /// The model of a program, a constant of it: SIMPLX_CONFIG and SIMPLX_BLOCK are given by the build. And how such a
 /// program is measured, alone or by turns with a rival (bench/compare).
 
+#include "batch.hpp"
 #include "measure.hpp"
 
 #include <simplx/simplx.hpp>
@@ -27,22 +28,6 @@ inline constexpr simplx::Decoder model{.block = simplx::SIMPLX_BLOCK, .vocab = c
 #define SIMPLX_WORD(name) #name
 #define SIMPLX_NAME(name) SIMPLX_WORD(name)
 inline constexpr const char *config_name = SIMPLX_NAME(SIMPLX_CONFIG), *block_name = SIMPLX_NAME(SIMPLX_BLOCK);
-
-/// Sequences of random tokens and labels.
-inline simplx::TokenBatch random_batch(Index sequences, Index length, Index vocab) {
-  simplx::TokenBatch batch = simplx::make_batch(sequences, length);
-  const auto draw = [&](std::uint64_t key, Index i) {
-    const std::uint64_t number = simplx::bits(key, static_cast<std::uint64_t>(i));
-    return static_cast<std::int32_t>(number % static_cast<std::uint64_t>(vocab));
-  };
-  batch.offsets.push_back(0);
-  for (Index i = 0; i < sequences * length; ++i) {
-    batch.tokens.push_back(draw(1, i));
-    batch.labels.push_back(draw(2, i));
-    if ((i + 1) % length == 0) batch.offsets.push_back(i + 1);
-  }
-  return batch;
-}
 
 /// Measures a step of `flops` over the whole batch: 20 steps after three, the median. With --serve it prints
 /// {"ready": true, ...} and then answers each line "run N" with the milliseconds of N steps.
