@@ -2,20 +2,17 @@
 //
 // Nanoseconds per element of the elementary functions, and of Eigen's, on arrays of 64 KiB.
 //
-//     math
+//     math [--json]
 //
 // Method: both take turns over the same arguments; a time is the least of 200 passes. "scalar" marks what Eigen
 // leaves to the standard library, element by element; "difference" is relative to 1 + the value.
 
+#include "measure.hpp"
+
 #include <simplx/cpu/math.hpp>
-#include <simplx/cpu/memory.hpp>
 
 #include <Eigen/Core>
 #include <unsupported/Eigen/SpecialFunctions>
-
-#include <algorithm>
-#include <chrono>
-#include <cstdio>
 
 using namespace simplx;
 
@@ -29,15 +26,12 @@ constexpr Index size = 65536 / sizeof(S);
 
 template <class Pass>
 double least_nanoseconds(Pass pass, double least, Index elements) {
-  const auto begin = std::chrono::steady_clock::now();
-  pass();
-  const auto end = std::chrono::steady_clock::now();
-  return std::min(least, std::chrono::duration<double, std::nano>(end - begin).count() / static_cast<double>(elements));
+  return std::min(least, 1e6 * bench::wall_milliseconds(pass) / static_cast<double>(elements));
 }
 
 /// Compares f, of vectors, with an expression of Eigen on arguments of [low, high].
 template <class S, class F, class Rival>
-void compare(const char* name, double low, double high, bool vectorised, F f, Rival rival) {
+void compare(bench::Rows& rows, const char* name, double low, double high, bool vectorised, F f, Rival rival) {
   constexpr Index n = size<S>;
   Buffer<S> x(n), y(n), z(n);
   for (Index i = 0; i < n; ++i) x[i] = static_cast<S>(low + (high - low) * static_cast<double>(i * 7919 % n) / n);
@@ -57,30 +51,36 @@ void compare(const char* name, double low, double high, bool vectorised, F f, Ri
     const double a = static_cast<double>(y[i]), b = static_cast<double>(z[i]);
     difference = std::max(difference, std::abs(a - b) / (1 + std::abs(b)));
   }
-  std::printf("%-8s %-6s  %6.2f  %6.2f  %5.1fx  %s  %.1e\n", name, sizeof(S) == 4 ? "float" : "double", ours, theirs,
-              theirs / ours, vectorised ? "      " : "scalar", difference);
+  rows.add({{"function", name}, {"scalar", sizeof(S) == 4 ? "float" : "double"}, {"simplx_ns", ours},
+            {"eigen_ns", theirs}, {"ratio", theirs / ours}, {"eigen_is", vectorised ? "vectorised" : "scalar"},
+            {"difference", difference}});
 }
 
 template <class S>
-void compare_all() {
+void compare_all(bench::Rows& rows) {
   constexpr bool single = sizeof(S) == 4;  // what Eigen has vectors of floats for only
-  compare<S>("exp", -20, 20, true, [](auto x) { return simplx::exp(x); }, [](auto& x) { return x.exp(); });
-  compare<S>("log", 0.01, 100, true, [](auto x) { return simplx::log(x); }, [](auto& x) { return x.log(); });
-  compare<S>("log1p", -0.9, 10, single, [](auto x) { return simplx::log1p(x); }, [](auto& x) { return x.log1p(); });
-  compare<S>("sigmoid", -10, 10, true, [](auto x) { return simplx::sigmoid(x); }, [](auto& x) { return x.logistic(); });
-  compare<S>("tanh", -5, 5, single, [](auto x) { return simplx::tanh(x); }, [](auto& x) { return x.tanh(); });
-  compare<S>("erf", -4, 4, single, [](auto x) { return simplx::erf(x); }, [](auto& x) { return x.erf(); });
-  compare<S>("sin", -100, 100, single, [](auto x) { return simplx::sin(x); }, [](auto& x) { return x.sin(); });
-  compare<S>("cos", -100, 100, single, [](auto x) { return simplx::cos(x); }, [](auto& x) { return x.cos(); });
-  compare<S>("rsqrt", 0.01, 100, true, [](auto x) { return simplx::rsqrt(x); }, [](auto& x) { return x.rsqrt(); });
-  compare<S>("pow", 0.01, 100, false, [](auto x) { return simplx::pow(x, S(1.7)); },
+  compare<S>(rows, "exp", -20, 20, true, [](auto x) { return simplx::exp(x); }, [](auto& x) { return x.exp(); });
+  compare<S>(rows, "log", 0.01, 100, true, [](auto x) { return simplx::log(x); }, [](auto& x) { return x.log(); });
+  compare<S>(rows, "log1p", -0.9, 10, single, [](auto x) { return simplx::log1p(x); },
+             [](auto& x) { return x.log1p(); });
+  compare<S>(rows, "sigmoid", -10, 10, true, [](auto x) { return simplx::sigmoid(x); },
+             [](auto& x) { return x.logistic(); });
+  compare<S>(rows, "tanh", -5, 5, single, [](auto x) { return simplx::tanh(x); }, [](auto& x) { return x.tanh(); });
+  compare<S>(rows, "erf", -4, 4, single, [](auto x) { return simplx::erf(x); }, [](auto& x) { return x.erf(); });
+  compare<S>(rows, "sin", -100, 100, single, [](auto x) { return simplx::sin(x); }, [](auto& x) { return x.sin(); });
+  compare<S>(rows, "cos", -100, 100, single, [](auto x) { return simplx::cos(x); }, [](auto& x) { return x.cos(); });
+  compare<S>(rows, "rsqrt", 0.01, 100, true, [](auto x) { return simplx::rsqrt(x); },
+             [](auto& x) { return x.rsqrt(); });
+  compare<S>(rows, "pow", 0.01, 100, false, [](auto x) { return simplx::pow(x, S(1.7)); },
              [](auto& x) { return x.pow(S(1.7)); });
 }
 
 }  // namespace
 
-int main() {
-  std::printf("%-8s %-6s  %6s  %6s  %6s  %6s  %s\n", "", "", "simplx", "Eigen", "", "", "difference");
-  compare_all<float>();
-  compare_all<double>();
+int main(int count, char** arguments) {
+  return bench::guarded([&] {
+    bench::Rows rows{bench::Flags(count, arguments, {})};
+    compare_all<float>(rows);
+    compare_all<double>(rows);
+  });
 }

@@ -7,7 +7,7 @@
   torch_blocks.py --block sas_p --check FILE.safetensors                  same numbers as a golden file?
 
 A step in mode train: forward, backward, clip of the gradient norm to 1, AdamW (0.9, 0.999, 1e-8, decay 0.1
-on matrices only). In mode infer: forward to all logits.
+on matrices only). In mode infer: forward to the logits of all tokens, under inference_mode.
 
 Server: one line {"ready": true, ...}; then each line "run N" on stdin does N steps and is answered by
 {"ms": [N times]}; the end of stdin ends it.
@@ -342,8 +342,8 @@ def make_step(model, c, mode):
     if mode == "infer":
 
         def infer():
-            with torch.no_grad():
-                run(inputs)
+            with torch.inference_mode():
+                return run(inputs)
 
         return infer
     parameters = list(model.parameters())

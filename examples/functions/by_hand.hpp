@@ -2,7 +2,7 @@
 #pragma once
 
 /// The functions of this folder as a careful user of Eigen writes them: array expressions, gradients by pencil, each
-/// exponential once, temporaries that keep their memory. Tests compare with them, bench/functions.cpp races them.
+/// exponential once, temporaries that keep their memory. Tests compare with them, bench/gradient.cpp races them.
 
 #include <Eigen/Core>
 

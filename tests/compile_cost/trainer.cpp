@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A complete trainer in one translation unit; compile with -DLAYERS=2 or 72 and compare the cost.
+// A complete trainer in one translation unit; the block and the depth come with -DBLOCK and -DLAYERS.
 #include <simplx/simplx.hpp>
 
-inline constexpr simplx::Decoder model{.block = simplx::sas_p, .layers = LAYERS};
+inline constexpr simplx::Decoder model{.block = simplx::BLOCK, .layers = LAYERS};
 
 int main() {
   simplx::Trainer<model> trainer;

@@ -3,15 +3,15 @@
 // Tokens per second of generation: one token fed to a stream that remembers so many, and the whole sequence evaluated
 // again for each token.
 //
-//     generate
+//     stream [--json]
 //
-// Method: decoders of 6 layers, width 128, 4 heads, 256 tokens, float, one core. The stream holds T tokens; the
-// best of 60 rounds of 8 tokens fed one by one, which see T to T + 7 others.
+// Method: decoders of 6 layers, width 128, 4 heads, 256 tokens, float, one core. The stream holds so many tokens; the
+// best of 60 rounds of 8 tokens fed one by one, which see those and up to 7 others. Each token reads every weight and
+// the cache once: "of_bandwidth" is the share of the bandwidth of as much memory, measured in the same run.
+
+#include "measure.hpp"
 
 #include <simplx/simplx.hpp>
-
-#include <chrono>
-#include <cstdio>
 
 using namespace simplx;
 
@@ -27,15 +27,13 @@ double seconds(int rounds, Before before, F f) {
   double least = 1e30;
   for (int round = 0; round < rounds; ++round) {
     before();
-    const auto begin = std::chrono::steady_clock::now();
-    f();
-    least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    least = std::min(least, 1e-3 * bench::wall_milliseconds(f));
   }
   return least;
 }
 
 template <auto const& model>
-void run(const char* name) {
+void run(bench::Rows& rows, const char* name) {
   Inference<logits_of<model>> net(1);
   Stream<logits_of<model>> stream(net);
   std::vector<std::int32_t> tokens;
@@ -52,16 +50,21 @@ void run(const char* name) {
     const double each = seconds(60, filled, [&] {
       for (Index i = 0; i < fed; ++i) stream.feed({&tokens[static_cast<std::size_t>(length + i)], 1});
     }) / fed;
-    std::printf("%-8s T %5td: %8.0f tokens/s streamed, %7.0f evaluated anew; prompt %8.0f tokens/s; cache %5td KiB\n",
-                name, length, 1 / each, 1 / whole, static_cast<double>(length) / prompt,
-                cache_bytes<logits_of<model>>(length) / 1024);
+    const double cache = static_cast<double>(cache_bytes<logits_of<model>>(length));
+    const double read = cache + static_cast<double>(parameters<model>) * sizeof(float);
+    rows.add({{"block", name}, {"tokens", static_cast<double>(length)}, {"streamed_per_s", 1 / each},
+              {"anew_per_s", 1 / whole}, {"prompt_per_s", static_cast<double>(length) / prompt}, {"cache_bytes", cache},
+              {"of_bandwidth", read / each * 1e-9 / bench::measured_bandwidth(read)}});
   }
 }
 
 }  // namespace
 
-int main() {
-  run<pre_ln_model>("pre_ln");
-  run<sas_model>("sas");
-  run<sas_p_model>("sas_p");
+int main(int count, char** arguments) {
+  return bench::guarded([&] {
+    bench::Rows rows{bench::Flags(count, arguments, {})};
+    run<pre_ln_model>(rows, "pre_ln");
+    run<sas_model>(rows, "sas");
+    run<sas_p_model>(rows, "sas_p");
+  });
 }

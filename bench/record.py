@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Results of benchmarks on disk: bench/results/QUESTION.json, {"rows": [row, ...]}. A row is what one command said: its
+command, the machine, the compiler, the date, the version of the sources, and the results, one object for each line."""
+import datetime
+import json
+import os
+import re
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RESULTS = os.path.join(ROOT, "bench", "results")
+
+
+def path_of(question):
+    return os.path.join(RESULTS, question + ".json")
+
+
+def rows_of(question):
+    """The saved rows; none if there is no such file."""
+    try:
+        with open(path_of(question), encoding="utf-8") as file:
+            return json.load(file)["rows"]
+    except FileNotFoundError:
+        return []
+
+
+def results_of(question):
+    """All results of a question, each with what its row says beside them."""
+    return [dict({key: value for key, value in row.items() if key != "results"}, **result)
+            for row in rows_of(question) for result in row["results"]]
+
+
+def machine():
+    """Such as "AMD EPYC, family 25 model 17, AVX-512, 2 cores"; not its load or clock, which change."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            facts = dict(re.findall(r"^(model name|cpu family|model|flags)\s*: (.*)$", file.read(), re.M))
+    except OSError:
+        facts = {}
+    vectors = {"avx512f": "AVX-512", "avx2": "AVX2"}
+    widest = [name for flag, name in vectors.items() if flag in facts.get("flags", "").split()][:1]
+    family = ["family %s model %s" % (facts["cpu family"], facts["model"])] if "cpu family" in facts else []
+    return ", ".join([facts.get("model name", os.uname().machine), *family, *widest, "%d cores" % os.cpu_count()])
+
+
+def compiler(name="g++"):
+    text = subprocess.run([name, "--version"], capture_output=True, text=True, check=True).stdout
+    return name + " " + re.search(r"\d+\.\d+\.\d+", text)[0] + " -O3 -march=native"
+
+
+def version():
+    """The commit; with a plus if the library or the benchmarks differ from it."""
+    def git(*arguments):
+        return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True).stdout.strip()
+    changed = git("status", "--porcelain", "--", "include", "bench", ":!bench/results")
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + ("+" if changed else "")
+
+
+def save(question, command, results, **more):
+    """Puts a row in the place of the one of the same command, or at the end."""
+    row = {"command": command, "machine": machine(), "compiler": compiler(), "date": str(datetime.date.today()),
+           "version": version(), **more, "results": results}
+    rows = rows_of(question)
+    places = [i for i, old in enumerate(rows) if old["command"] == command]
+    if places:
+        rows[places[0]] = row
+    else:
+        rows.append(row)
+    write(question, rows)
+
+
+def write(question, rows):
+    """A row takes a line for what it is and one for each result, so that a difference of two versions can be read."""
+    texts = []
+    for row in rows:
+        head = json.dumps({key: value for key, value in row.items() if key != "results"})[:-1]
+        results = ",\n  ".join(json.dumps(result) for result in row["results"])
+        texts.append('%s, "results": [\n  %s]}' % (head, results))
+    os.makedirs(RESULTS, exist_ok=True)
+    with open(path_of(question) + ".new", "w", encoding="utf-8") as file:
+        file.write('{"rows": [\n%s\n]}\n' % ",\n".join(texts))
+    os.replace(path_of(question) + ".new", path_of(question))
+
+
+def lines_of_json(text):
+    """The lines of a program's output that are objects."""
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+class Failure(Exception):
+    pass
+
+
+def build(names):
+    """Paths of up-to-date programs in build/bench."""
+    folder = os.path.join(ROOT, "build", "bench")
+    options = ["-DCMAKE_BUILD_TYPE=Release", "-DSIMPLX_BUILD_BENCH=ON", "-DSIMPLX_TESTS=OFF", "-DSIMPLX_EXAMPLES=OFF"]
+    commands = [["cmake", "-S", ROOT, "-B", folder, *options],
+                ["cmake", "--build", folder, "--parallel", str(os.cpu_count() or 1), "--target", *names]]
+    for command in commands:
+        try:
+            result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        except FileNotFoundError:
+            raise Failure("cmake is not installed\n  hint: apt-get install cmake g++ libeigen3-dev") from None
+        if result.returncode:
+            raise Failure("%s\nfailed: %s" % (result.stdout[-4000:], " ".join(command)))
+    return [os.path.join(folder, "bench", name) for name in names]

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""What compiling one of the sources beside this file costs: seconds and memory, which differ from machine to machine,
+and template instantiations, which are the same wherever the compiler is."""
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+FLAGS = ["-std=c++20", "-I", os.path.join(ROOT, "include"), "-isystem", "/usr/include/eigen3", "-pthread"]
+BASELINE = os.path.join(ROOT, "bench", "results", "compile.json")
+
+
+def compile_unit(compiler, source, flags, output):
+    """Compiles; returns seconds and the peak memory in MB of the largest process."""
+    command = [compiler, *FLAGS, *flags, "-c", os.path.join(HERE, source), "-o", output]
+    start = time.time()
+    child = subprocess.Popen([sys.executable, "-c", """
+import resource, subprocess, sys
+status = subprocess.call(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stdout)
+sys.exit(status)""", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    out, err = child.communicate()
+    if child.returncode:
+        sys.exit(f"{' '.join(command)}\n{err}")
+    return time.time() - start, int(out.split()[-1]) / 1024
+
+
+def trainer_flags(block, layers):
+    return [f"-DBLOCK={block}", f"-DLAYERS={layers}"]
+
+
+def instantiations(compiler, folder, block, layers):
+    """Templates that clang instantiates for the trainer of such a model, from its time trace."""
+    output = os.path.join(folder, f"trainer-{block}-{layers}.o")
+    flags = ["-O0", "-ftime-trace", "-ftime-trace-granularity=0"]
+    compile_unit(compiler, "trainer.cpp", trainer_flags(block, layers) + flags, output)
+    with open(output[:-2] + ".json", encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    return sum(e["name"] in ("InstantiateClass", "InstantiateFunction") for e in events)
+
+
+def version(compiler):
+    """Such as "clang++ 14.0.6"."""
+    text = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
+    return os.path.basename(compiler) + " " + re.search(r"\d+\.\d+\.\d+", text)[0]
+
+
+def baseline():
+    """The committed counts by block and layers, and the compiler that gave them."""
+    with open(BASELINE, encoding="utf-8") as file:
+        results = [result for row in json.load(file)["rows"] for result in row["results"]]
+    return ({(r["block"], r["layers"]): r["instantiations"] for r in results},
+            {r["counted_by"] for r in results})

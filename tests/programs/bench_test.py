@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""bench_test.py COMPILER: the programs and scripts of bench/ work, on the smallest of their sizes. What they say is in
+order; how fast anything is, no test can know."""
+import importlib.machinery
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BENCH = os.path.join(ROOT, "bench")
+FLAGS = ["-std=c++20", "-O1", "-march=native", "-DSIMPLX_SMOKE", "-DSIMPLX_CONFIG=tiny", "-DSIMPLX_BLOCK=sas_p",
+         "-DSIMPLX_ALONG=sequences", "-I", os.path.join(ROOT, "include"), "-isystem", "/usr/include/eigen3", "-pthread"]
+# A rival that needs 20 ms for a step, after the protocol of bench/compare.
+RIVAL = """#!%s
+import json, sys, time
+assert "--config" in sys.argv and "--mode" in sys.argv and "--serve" in sys.argv
+print(json.dumps({"ready": True, "peer": "a sleeper", "parameters": 1033174}), flush=True)
+for line in sys.stdin:
+    count = int(line.split()[1])
+    time.sleep(0.02 * count)
+    print(json.dumps({"ms": [20.0] * count}), flush=True)
+"""
+
+
+def script(name):
+    """A program of bench/ without the ending .py, as a module."""
+    loader = importlib.machinery.SourceFileLoader("bench_" + name, os.path.join(BENCH, name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def run(*command, text=None):
+    result = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert result.returncode == 0, "%s\n%s%s" % (" ".join(command), result.stdout, result.stderr)
+    return result.stdout
+
+
+def rows(*command):
+    """What a program says with --json, and that it says as much to people."""
+    found = [json.loads(line) for line in run(*command, "--json").splitlines()]
+    assert found and all(isinstance(row, dict) for row in found), command
+    shares = [row[key] for row in found for key in row if key in ("of_peak", "of_limit", "of_least")]
+    assert shares and all(0 < share < 1.5 for share in shares), (command, shares)  # clocks drift between the two
+    return found
+
+
+def check_programs(compiler, folder):
+    def build(name):
+        source, program = os.path.join(BENCH, name + ".cpp"), os.path.join(folder, name)
+        run(compiler, *FLAGS, source, "-o", program, *(["-lfmt"] if name == "growth_page" else []))
+        return program
+
+    products = rows(build("gemm"), "--only", "512x", "--rounds", "1")
+    assert [row["product"] for row in products] == ["Y", "dX", "dW"]
+    assert all(row["difference"] < 1e-5 for row in products), products
+    attention = rows(build("attention"), "--only", "4x1", "--rounds", "1")
+    assert [row["tokens"] for row in attention] == [128, 128, 1024, 1024]
+    assert len({row["bytes_per_token"] for row in attention}) == 1, "the memory of attention is not linear"
+    memory, = rows(build("memory"))
+    assert memory["allocations_per_step"] == 0, memory
+    parts = ("parameters_mb", "moments_mb", "slots_mb", "packed_mb", "constants_mb", "arenas_mb")
+    assert abs(sum(memory[part] for part in parts) - memory["trainer_mb"]) < 1e-3 < memory["arenas_mb"], memory
+    short, long = (rows(program, "--at", at)[0] for program in [build("growth")] for at in ("128", "256"))
+    assert long["gflop"] > 1.9 * short["gflop"] and long["arena_mb"] < 2.1 * short["arena_mb"], (short, long)
+
+    inference = build("inference")
+    rows(inference, "--threads", "2")
+    ready, answer = map(json.loads, run(inference, "--serve", text="run 2\n").splitlines())
+    assert ready["ready"] and ready["parameters"] == 1033174 and len(answer["ms"]) == 2
+    refused = subprocess.run([inference, "--thread", "2"], capture_output=True, text=True)
+    assert refused.returncode == 1 and "--thread" in refused.stderr
+
+    rival = os.path.join(folder, "rival")
+    with open(rival, "w", encoding="utf-8") as file:
+        file.write(RIVAL % sys.executable)
+    os.chmod(rival, 0o755)
+    said = run(os.path.join(BENCH, "compare"), "--mode", "infer", "--rounds", "1", "--step-binary", inference,
+               "--rival", rival)
+    result = json.loads(said.splitlines()[-1])
+    assert result["peer_ms"] == 20 and abs(result["ratio"] - 20 / result["simplx_ms"]) < 1e-3, result
+    assert result["simplx_mb"] > 4 and result["peer_mb"] > 4 and result["peer"] == "a sleeper", result
+    return build("growth_page")
+
+
+def check_records(folder):
+    """A row takes the place of the one of its command; files keep what they are given."""
+    record = sys.modules["record"]
+    kept, record.RESULTS = record.RESULTS, folder
+    record.save("q", "bench/a", [{"x": 1}])
+    record.save("q", "bench/b", [{"x": 2}, {"x": 3}], fit={"p": 1})
+    record.save("q", "bench/a", [{"x": 4}])
+    assert [(row["command"], row["results"]) for row in record.rows_of("q")] == [
+        ("bench/a", [{"x": 4}]), ("bench/b", [{"x": 2}, {"x": 3}])]
+    assert [r["x"] for r in record.results_of("q")] == [4, 2, 3] and record.rows_of("q")[1]["fit"] == {"p": 1}
+    assert record.rows_of("nothing") == []
+    record.RESULTS = kept
+
+
+def check_growth(page, folder):
+    growth = script("growth")
+
+    def points(time, memory):
+        return [{"axis": "depth", "at": at, "ms": 3 * at**time, "limit_ms": 2 * at, "gflop": at, "parameters": at,
+                 "arena_mb": at**memory, "trainer_mb": 5 * at**memory, "resident_mb": 9} for at in (2, 8, 64)]
+    fitted = growth.fit("depth", points(1.05, 1))
+    assert fitted == {"time": 1.05, "arithmetic": 1.0, "memory": 1.0, "arena": 1.0, "stored": 1, "holds": True}
+    assert not growth.fit("depth", points(1.2, 1))["holds"] and not growth.fit("depth", points(1, 1.2))["holds"]
+
+    record = sys.modules["record"]
+    kept, record.RESULTS = record.RESULTS, folder
+    record.save("growth", "bench/growth <depth>", points(1.2, 1), fit=growth.fit("depth", points(1.2, 1)))
+    html = os.path.join(folder, "growth.html")
+    run(page, record.path_of("growth"), html)
+    record.RESULTS = kept
+    with open(html, encoding="utf-8") as file:
+        text = file.read()
+    tree = ET.fromstring(text.split("\n", 1)[1])
+    assert "<script" not in text and len(list(tree.iter("{http://www.w3.org/2000/svg}circle"))) >= 12
+    for words in ("Time grows as depth^1.20", "its arithmetic as depth^1.00", "bench/growth &lt;depth&gt;"):
+        assert words in text, words
+
+
+def main():
+    sys.path.insert(0, BENCH)
+    script("run")  # which brings `record`
+    with tempfile.TemporaryDirectory() as folder:
+        page = check_programs(sys.argv[1], folder)
+        check_records(folder)
+        check_growth(page, folder)
+    names = [name for name, _, _ in script("run").all_rows()]
+    assert len(names) == len(set(names))
+    print("the benchmarks work")
+
+
+if __name__ == "__main__":
+    main()
