@@ -15,7 +15,7 @@
 int main(int count, char** arguments) {
   return bench::guarded([&] {
     using namespace simplx;
-    using Net = Inference<logits_of<bench::model>>;
+    using Net = Inference<logits_of<bench::model>, bench::Backend>;
     const bench::Flags flags(count, arguments, {{"--threads", "1"}, {"--serve", "no"}});
     const Index sequences = bench::config.batch, length = bench::context, size = length * Net::vocab();
     Team team(static_cast<int>(flags.number("--threads")));

@@ -33,11 +33,12 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std
 int main(int count, char** arguments) {
   return bench::guarded([&] {
     using namespace simplx;
-    using Trainer = simplx::Trainer<bench::model>;
+    using Trainer = simplx::Trainer<bench::model, bench::Backend>;
     const bench::Flags flags(count, arguments, {{"--threads", "2"}});
     const Index sequences = bench::config.batch;
     const double before = bench::peak_resident_bytes();
-    Trainer trainer{{.batch = sequences, .seed = 1, .threads = static_cast<int>(flags.number("--threads"))}};
+    const int threads = static_cast<int>(flags.number("--threads"));
+    Trainer trainer{{.batch = sequences, .seed = 1, .threads = threads, .slots = threads}};
     const TokenBatch batch = bench::random_batch(sequences, bench::context, bench::config.vocab);
     for (int i = 0; i < 3; ++i) trainer.step(batch, {});
     constexpr int counted_steps = 10;
@@ -53,7 +54,7 @@ int main(int count, char** arguments) {
     const double total = 1e-6 * static_cast<double>(trainer.bytes()), resident = 1e-6 * bench::peak_resident_bytes();
     bench::Rows(flags).add({{"config", bench::config_name},
                             {"block", bench::block_name},
-                            {"threads", static_cast<double>(flags.number("--threads"))},
+                            {"threads", static_cast<double>(threads)},
                             {"resident_mb", resident},
                             {"before_mb", 1e-6 * before},
                             {"trainer_mb", total},

@@ -3,8 +3,7 @@
 
 /// \file bench/model.hpp
 /// The model of a program, a constant of it: SIMPLX_CONFIG, SIMPLX_BLOCK and SIMPLX_PATH are given by the
-/// build. And how such a
-/// program is measured, alone or by turns with a rival (bench/compare).
+/// build. And how such a program is measured, alone or by turns with a rival (bench/compare).
 
 #include "batch.hpp"
 #include "measure.hpp"

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/core/for_this_cpu.hpp>
+
+#include <doctest/doctest.h>
+
+#include <string_view>
+
+#define SIMPLX_TEXT_OF(name) #name
+#define SIMPLX_TEXT(name) SIMPLX_TEXT_OF(name)
+
+using namespace simplx;
+
+namespace {
+int plain() { return 0; }
+int avx2() { return 1; }
+int avx512() { return 2; }
+int pairs() { return 3; }
+}  // namespace
+
+TEST_SUITE("core/for_this_cpu") {
+  TEST_CASE("the widest set that the CPU has is taken") {
+    const auto chosen = [](InstructionSets sets) { return for_this_cpu(plain, avx2, avx512, pairs, sets)(); };
+    CHECK(chosen({}) == 0);
+    CHECK(chosen({.avx2_fma = true}) == 1);
+    CHECK(chosen({.avx2_fma = true, .avx512 = true}) == 2);
+    CHECK(chosen({.avx2_fma = true, .avx512 = true, .avx512_bf16 = true}) == 3);
+  }
+  TEST_CASE("this CPU has what this test was compiled for") {
+    const std::string_view compiled = SIMPLX_TEXT(SIMPLX_TARGET);
+    const InstructionSets sets = InstructionSets::of_this_cpu();
+    if (compiled == "avx2_fma") CHECK(sets.avx2_fma);
+    if (compiled.starts_with("avx512")) CHECK(sets.avx512);
+    if (compiled == "avx512_bf16") CHECK(sets.avx512_bf16);
+  }
+}
