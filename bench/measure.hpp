@@ -173,24 +173,24 @@ std::array<double, sizeof...(F)> take_turns(const Turns& turns, F&&... f) {
   return medians;
 }
 
-/// GB/s that one core moves in a = b + s c, three arrays of together so many bytes; the best of 20 ms.
+/// GB/s that one core moves in a = b + s c, three arrays of together so many bytes; processor time, the best of 20 ms.
 inline double measured_bandwidth(double bytes) {
   const auto n = simplx::round_up(std::max<Index>(1024, static_cast<Index>(bytes / 3 / sizeof(float))), 64);
   simplx::Buffer<float> a(n), b(n), c(n);
   using V = simplx::Vec<float>;
-  double best = 0;
+  double best = 0, s = 1;
+  const auto pass = [&] {
+    for (Index i = 0; i < n; i += simplx::lanes<float>) {
+      const V sum = simplx::load<V>(b.data() + i) + static_cast<float>(s) * simplx::load<V>(c.data() + i);
+      simplx::store(a.data() + i, sum);
+    }
+    s += 1;
+  };
+  const int calls = std::max(1, static_cast<int>(2000 / std::max(1.0, processor_microseconds(pass, 2))));
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
-  for (int pass = 0; pass < 3 || std::chrono::steady_clock::now() < end; ++pass) {
-    constexpr int repeats = 4;
-    const double took = wall_milliseconds([&] {
-      for (int r = 0; r < repeats; ++r) {
-        const float s = static_cast<float>(r);
-        for (Index i = 0; i < n; i += simplx::lanes<float>) {
-          simplx::store(a.data() + i, V(simplx::load<V>(b.data() + i) + s * simplx::load<V>(c.data() + i)));
-        }
-      }
-    });
-    best = std::max(best, repeats * 3.0 * sizeof(float) * static_cast<double>(n) / took * 1e-6);
+  for (int round = 0; round < 3 || std::chrono::steady_clock::now() < end; ++round) {
+    const double us = processor_microseconds(pass, calls);
+    best = std::max(best, 3e-3 * sizeof(float) * static_cast<double>(n) / us);
   }
   return best;
 }

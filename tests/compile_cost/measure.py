@@ -43,7 +43,7 @@ def check_counts(check, folder):
         check(abs(change) <= TOLERANCE, f"{block}, {layers} layers: {count} instantiations, {before} committed "
                                         f"({100 * change:+.2f} %)")
         if abs(change) > TOLERANCE:
-            print("       if that is meant, renew bench/results/compile.json by bench/run compile, and say in the commit why")
+            print("       if that is meant, renew bench/results/compile.json by bench/run compile, and say why")
 
 
 def main():

