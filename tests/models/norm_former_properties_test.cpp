@@ -3,6 +3,7 @@
 // What the second paper's blocks must do by construction, before any training.
 
 #include "../blocks/three_layers.hpp"
+#include "golden.hpp"
 
 #include <simplx/train/batches.hpp>
 #include <simplx/train/trainer.hpp>
@@ -47,6 +48,12 @@ void without_epsilon(auto& run) {
 }  // namespace
 
 TEST_SUITE_BEGIN("models/norm_former_properties");
+
+TEST_CASE("three heads of four columns, which fit no vector, agree with PyTorch") {
+  static constexpr Decoder odd{.block = norm_former_resscale_qkv_norm, .vocab = 7, .width = 12, .heads = 3,
+                               .hidden = 20, .layers = 2, .context = 16};
+  test::agrees_with<odd, Cpu<double>>("norm_former_resscale_qkv_norm_three");
+}
 
 TEST_CASE("head and residual scales do nothing at first, bit for bit") {
   Run<token<norm_former_resscale_both>> with(false);
