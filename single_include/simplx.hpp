@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 1a8d97be587a0af4
+// sha256 of the headers: 38e341f5bd2e220f
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -5273,12 +5273,14 @@ struct AttentionHead {
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S *p = weights + lane, *g = gradient + lane;
       const V log_sum = load<V>(log_sum_exp + lane);
-      V correction{};
+      V correction{}, sum_of_lane{};
       for_each_key(first, keys, lane, S(0), [&](Index key, auto biased, auto seen) {
         const V weight = seen(exp(V(biased(load<V>(p + key * block_stride)) - log_sum)));
         store(p + key * block_stride, weight);
         correction += weight * load<V>(g + key * block_stride);
+        sum_of_lane += weight;
       });
+      correction = correction / sum_of_lane;  // one, but for the ulp of a large log_sum: it must cancel where A is one
       for (Index key = 0; key < keys; ++key) {
         V weight = load<V>(p + key * block_stride);
         if constexpr (gains) {
