@@ -9,7 +9,7 @@
 
 #include <simplx/blocks/tokens.hpp>
 #include <simplx/io/file.hpp>
-#include <simplx/models/decoder.hpp>
+#include <simplx/models/model_of.hpp>
 #include <simplx/report/picture.hpp>
 
 #include <CLI/CLI.hpp>
@@ -21,11 +21,12 @@ using namespace simplx;
 namespace fs = std::filesystem;
 
 std::string picture_of(const NamedBlock& block, int layer) {
-  const Decoder model{.block = block.config};
-  if (layer >= model.layers) {
-    throw Error(fmt::format("--layer {} of a model with {} layers", layer, model.layers), "count them from 0");
-  }
-  return picture_of_layer(model, layer, block.name);
+  return with_model_of(block, [&](const auto& model) {
+    if (layer >= model.layers) {
+      throw Error(fmt::format("--layer {} of a model with {} layers", layer, model.layers), "count them from 0");
+    }
+    return picture_of_layer(model, layer, block.name);
+  });
 }
 
 }  // namespace

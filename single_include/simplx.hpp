@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: c015c7e90459a2bd
+// sha256 of the headers: e61a2d43d32fd028
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -4703,6 +4703,7 @@ struct Linear {
 struct Reparameterised {
   Init base = identity;  ///< of W0: the identity (never stored), orthogonal, or normal
   Gain alpha = trainable(1), beta = trainable(1);
+  constexpr bool operator==(const Reparameterised&) const = default;
 
   /// The first rule that this breaks; an empty name if there is none.
   constexpr Tag broken_rule() const {
@@ -5539,12 +5540,14 @@ struct AttentionHead {
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S *p = weights + lane, *g = gradient + lane;
       const V log_sum = load<V>(log_sum_exp + lane);
-      V correction{};
+      V correction{}, sum_of_lane{};
       for_each_key(first, keys, lane, S(0), [&](Index key, auto biased, auto seen) {
         const V weight = seen(exp(V(biased(load<V>(p + key * block_stride)) - log_sum)));
         store(p + key * block_stride, weight);
         correction += weight * load<V>(g + key * block_stride);
+        sum_of_lane += weight;
       });
+      correction = correction / sum_of_lane;  // one, but for the ulp of a large log_sum: it must cancel where A is one
       for (Index key = 0; key < keys; ++key) {
         V weight = load<V>(p + key * block_stride);
         if constexpr (gains) {
@@ -6121,358 +6124,88 @@ constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, A
 
 }  // namespace simplx
 
-// ---- simplx/nn/attention.hpp
+// ---- simplx/ops/batched_matmul.hpp
 
-/// \file simplx/nn/attention.hpp
-/// Self-attention sub-blocks. In each head h a matrix M_h mixes the values of the tokens:
+/// \file simplx/ops/batched_matmul.hpp
+/// A small product for each row: the row holds a matrix, row by row.
 ///
-///     Attention(x) = Concat_h(M_h V_h) W^P,   V = x W^V
-///
-///     softmax     M_h = A_h                                        Eq. (2), (3)
-///     skip_init   M_h = alpha_h I + beta_h A_h                     Eq. (4)
-///     shaped      M_h = alpha_h I + beta_h A_h - gamma_h C         Eq. (5), (13)
-///
-/// | symbol  | shape        | meaning                                                                            |
-/// |---------|--------------|------------------------------------------------------------------------------------|
-/// | Q, K, V | (tokens, d)  | x W^Q, x W^K, x W^V; Q_h, K_h, V_h are their column blocks h, d_k = d / H wide     |
-/// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + M), row by row                                     |
-/// | M       | (T, T)       | the causal mask: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
-/// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
-///
-/// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
+///     Y_r = A_r B_r,   dA_r = dY_r B_r^T,   dB_r = A_r^T dY_r
 
 namespace simplx::inline SIMPLX_TARGET {
 
-using AttentionMatrix = Mixing;  ///< softmax, skip_init: Eq. (4), shaped: Eq. (5)
+SIMPLX_RULE("batched sizes", left == right,
+            "batched_matmul(a, b, rows, inner, cols): a must have rows * inner columns and b inner * cols (left "
+            "number: the columns it has, right number: those it needs)")
 
-/// Concat_h(M_h V_h) from queries, keys and values; makes alpha, beta and gamma, one number for each head.
-constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, const Heads& heads) {
-  if (matrix == AttentionMatrix::softmax) return softmax_attention(query, key, value, heads);
-  const bool centred = matrix == AttentionMatrix::shaped;
-  auto alpha = vector("alpha", heads.count, ones), beta = vector("beta", heads.count, centred ? ones : zeros);
-  if (!centred) return skip_init_attention(query, key, value, alpha, beta, heads);
-  return shaped_attention(query, key, value, alpha, beta, vector("gamma", heads.count, ones), heads);
-}
-
-/// Self-attention with any way to make its values and to project its result.
-///
-/// Matrices that mix with an identity start it as one: their queries are zero at first.
-/// Shapes  x (tokens, d) -> (tokens, d)
-/// Errors  does not compile if heads do not divide d
-/// Source  He & Hofmann 2024, Eq. (2) to (5), initial values App. D.1
-template <AttentionMatrix matrix, class Value = Identity, class Output = Identity>
-struct SelfAttention {
-  int heads = 1;
-  bool query_key_bias = false;
-  bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
-  Mask mask = Mask::causal;
-  Value value{};
-  Output projection{};
-
-  /// The sub-block of one layer, where the value differs by layer.
-  constexpr SelfAttention at(int layer) const {
-    return {heads, query_key_bias, alibi, mask, at_layer(value, layer), projection};
+template <>
+struct op<"batched_matmul"> : kernel_op {
+  static constexpr bool reads(int to, int operand) { return to != operand; }
+  static constexpr Checked shape(const Attributes& attributes, Shape a, Shape b) {
+    const auto [rows, inner, cols, unused] = attributes.integers;
+    if (a.axis != b.axis || a.rows != b.rows) return unequal_rows(a, b);
+    if (a.cols != rows * inner) return {"batched sizes", a.cols, rows * inner};
+    if (b.cols != inner * cols) return {"batched sizes", b.cols, inner * cols};
+    return Shape{a.axis, a.rows, rows * cols};
   }
-
-  constexpr Expr operator()(Expr x) const {
-    const Init query_init = matrix == AttentionMatrix::softmax ? normal(0.02) : zeros;
-    auto query = named("query", Linear{.bias = query_key_bias, .init = query_init})(x);  // (tokens, d)
-    auto key = named("key", Linear{.bias = query_key_bias})(x);
-    auto mixed = mix(matrix, query, key, named("value", value)(x), {heads, mask, alibi});
-    return named("projection", projection)(mixed);
+  template <class F>
+  struct Size {
+    static constexpr int rows = static_cast<int>(F::attributes.integers[0]);
+    static constexpr int inner = static_cast<int>(F::attributes.integers[1]);
+    static constexpr int cols = static_cast<int>(F::attributes.integers[2]);
+  };
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool) {
+    using Is = Size<F>;
+    const Shape a = F::template shape<0>;
+    return 2.0 * static_cast<double>(a.is_fixed() ? a.rows : rows.count(a.axis)) * Is::rows * Is::inner * Is::cols;
   }
-};
+  /// A matrix of static size; a single column is stored the same way either way.
+  template <class S, int rows, int cols>
+  using Small = Eigen::Matrix<S, rows, cols, cols == 1 ? Eigen::ColMajor : Eigen::RowMajor>;
 
-/// MHA(x) = Concat_h(A_h V_h) W^P with V = x W^V.
-///
-/// Source  He & Hofmann 2024, Eq. (2) and (3)
-using MultiHeadAttention = SelfAttention<AttentionMatrix::softmax, Linear, Linear>;
-
-/// Concat_h((alpha_h I + beta_h A_h - gamma_h C) V_h) with V = x, in the first layer V = x (alpha_V I + beta_V D).
-///
-/// Source  He & Hofmann 2024, Eq. (12) and (13); the first layer's value matrix: App. C (Fig. 24) and D.1
-using ShapedAttention = SelfAttention<AttentionMatrix::shaped, FirstLayer<Reparameterised>>;
-
-}  // namespace simplx
-
-// ---- simplx/blocks/config.hpp
-
-/// \file simplx/blocks/config.hpp
-/// BlockConfig: a transformer block as one structural value, a token for sweeps and checkpoints.
-///
-/// It has a switch for every block of "Simplifying Transformer Blocks" (He & Hofmann 2024), all of which are named
-/// below, and of "NormFormer" (Shleifer et al. 2021), whose switches are reserved. The switches are orthogonal; a
-/// combination that makes no sense is refused with a sentence when the block is used. Each token has its equation
-/// in a header of this folder, and tests hold that both are one graph.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-enum class Branches : signed char { sequential, parallel };
-enum class Norm : signed char { none, layer_norm, rms_norm /* x / (r + epsilon) */, rms_norm_inside };
-enum class NormPosition : signed char { before, after };
-enum class Activation : signed char { relu, leaky_relu, gelu, gelu_tanh, relu_squared };
-enum class HeadScale : signed char { none, before_projection, after_projection };
-enum class ResidualScale : signed char { none, number, vector };
-
-/// How values are made of x, and the result of the heads: by x itself, x W, or x (alpha W0 + beta D).
-struct Projection {
-  enum class Kind : signed char { identity, dense, reparameterised /* Eq. (6) */ };
-  Kind kind = Kind::dense;
-  Init init = normal(0.02);    ///< of W
-  Reparameterised weights{};   ///< W0, alpha and beta
-};
-inline constexpr Projection no_projection{.kind = Projection::Kind::identity};
-constexpr Projection dense(Init init = normal(0.02)) { return {Projection::Kind::dense, init, {}}; }
-constexpr Projection reparameterised(Init base, Gain alpha, Gain beta) {
-  return {Projection::Kind::reparameterised, {}, {base, alpha, beta}};
-}
-
-struct BlockConfig {
-  Branches branches = Branches::sequential;
-  Norm norm = Norm::rms_norm;
-  NormPosition norm_position = NormPosition::before;
-  double norm_epsilon = 1e-8;
-  bool first_norm = false;  ///< of blocks without norms: layer 0 keeps a LayerNorm of its input
-
-  AttentionMatrix matrix = AttentionMatrix::softmax;
-  bool alibi = false;  ///< scores fall with the distance of tokens, and the model has no positions
-  Projection value{};
-  Projection projection{};
-  bool query_key_bias = false;
-  bool value_projection_bias = false;
-  bool query_key_value_norm = false;  ///< "+3 LN" of NormFormer
-  HeadScale head_scale = HeadScale::none;
-  bool attention_norm = false;  ///< post-attention norm of NormFormer
-
-  Gain attention_skip{};  ///< alpha_SA
-  Gain attention_gain{};  ///< beta_SA
-  Gain mlp_skip{};        ///< alpha_FF; of parallel branches the one skip, alpha_comb
-  Gain mlp_gain{};        ///< beta_FF
-  ResidualScale attention_residual_scale = ResidualScale::none;
-  ResidualScale mlp_residual_scale = ResidualScale::none;
-
-  Activation activation = Activation::relu;
-  double slope = 0.2;  ///< of leaky_relu
-  bool gated = false;  ///< GLU
-  bool mlp_bias = false;
-  bool mlp_norm = false;  ///< FFN norm of NormFormer
-
-  bool first_value = false;  ///< layer 0 has a value matrix alpha I + beta D, the others have none
-
-  /// The configuration of one layer of a stack.
-  constexpr BlockConfig at(int layer) const {
-    BlockConfig config = *this;
-    if (first_value && layer == 0) config.value = reparameterised(identity, trainable(1), trainable(1));
-    config.first_norm = first_norm && layer == 0;
-    config.first_value = false;
-    return config;
-  }
-
-  /// The first rule that this configuration breaks; an empty name if there is none.
-  constexpr Tag broken_rule() const {
-    if (branches == Branches::parallel) {
-      if (!attention_skip.is_zero()) return "parallel skip";
-      if (mlp_skip.kind == Gain::Kind::trainable) return "parallel skip gain";
-      if (norm_position == NormPosition::after) return "parallel post-norm";
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    using Is = Size<F>;
+    for (Index r = 0; r < frame.rows(); ++r) {
+      const Eigen::Map<const Small<S, Is::rows, Is::inner>> a(frame.template in<0>() + r * Is::rows * Is::inner);
+      const Eigen::Map<const Small<S, Is::inner, Is::cols>> b(frame.template in<1>() + r * Is::inner * Is::cols);
+      Eigen::Map<Small<S, Is::rows, Is::cols>>(frame.out() + r * Is::rows * Is::cols) = a.lazyProduct(b);
     }
-    if (attention_gain.is_zero() || mlp_gain.is_zero()) return "empty branch";
-    if (first_value && value.kind != Projection::Kind::identity) return "first value";
-    if (first_norm && norm != Norm::none) return "first norm";
-    if (!(slope >= 0 && slope <= 1)) return "leaky slope";
-    for (const Projection& p : {value, projection}) {
-      if (value_projection_bias && p.kind != Projection::Kind::dense) return "bias of identity";
-      if (p.kind != Projection::Kind::reparameterised) continue;
-      if (const Tag rule = p.weights.broken_rule(); !rule.empty()) return rule;
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    using Is = Size<F>;
+    const auto write = []<Write mode>(std::integral_constant<Write, mode>, auto target, const auto& product) {
+      if constexpr (mode == Write::store) {
+        target = product;
+      } else {
+        target += product;
+      }
+    };
+    for (Index r = 0; r < frame.rows(); ++r) {
+      const Eigen::Map<const Small<S, Is::rows, Is::cols>> g(frame.out_grad() + r * Is::rows * Is::cols);
+      if constexpr (F::template write<0> != Write::skip) {
+        const Eigen::Map<const Small<S, Is::inner, Is::cols>> b(frame.template in<1>() + r * Is::inner * Is::cols);
+        write(std::integral_constant<Write, F::template write<0>>{},
+              Eigen::Map<Small<S, Is::rows, Is::inner>>(frame.template grad<0>() + r * Is::rows * Is::inner),
+              g.lazyProduct(b.transpose()));
+      }
+      if constexpr (F::template write<1> != Write::skip) {
+        const Eigen::Map<const Small<S, Is::rows, Is::inner>> a(frame.template in<0>() + r * Is::rows * Is::inner);
+        write(std::integral_constant<Write, F::template write<1>>{},
+              Eigen::Map<Small<S, Is::inner, Is::cols>>(frame.template grad<1>() + r * Is::inner * Is::cols),
+              a.transpose().lazyProduct(g));
+      }
     }
-    const bool later = norm_position == NormPosition::after || query_key_value_norm || head_scale != HeadScale::none ||
-                       attention_norm || attention_residual_scale != ResidualScale::none ||
-                       mlp_residual_scale != ResidualScale::none || gated || mlp_norm ||
-                       (activation != Activation::relu && activation != Activation::leaky_relu);
-    if (later) return "later version";
-    return {};
   }
 };
 
-SIMPLX_RULE("parallel skip", (possible<left, right>),
-            "parallel branches have one skip, mlp_skip (alpha_comb): set .attention_skip = no_skip")
-SIMPLX_RULE("parallel skip gain", (possible<left, right>),
-            "the skip of parallel branches, mlp_skip (alpha_comb), is not trained: set it to no_skip or fixed_at(...)")
-SIMPLX_RULE("parallel post-norm", (possible<left, right>),
-            "parallel branches share one norm in front of them: set .norm_position = NormPosition::before")
-SIMPLX_RULE("empty branch", (possible<left, right>),
-            "a block without its attention or MLP branch is no block of the papers: a gain of a branch cannot be "
-            "zero; leave it out, or set it to trainable(...) or fixed_at(...) of another number")
-SIMPLX_RULE("first value", (possible<left, right>),
-            "first_value gives layer 0 the value matrix that the others lack: set .value = no_projection, or drop it")
-SIMPLX_RULE("first norm", (possible<left, right>),
-            "first_norm gives layer 0 the norm that the others lack: set .norm = Norm::none, or drop it")
-SIMPLX_RULE("leaky slope", (possible<left, right>),
-            "the slope of leaky_relu lies between 0 and 1: set .slope, for example to 0.2")
-SIMPLX_RULE("bias of identity", (possible<left, right>),
-            "an identity or reparameterised value or projection has no bias: set .value_projection_bias = false")
-SIMPLX_RULE("later version", (possible<left, right>),
-            "this switch of BlockConfig is reserved: this version has no norm behind a branch or on queries, keys and "
-            "values, no head scale, residual scale or gate, and the activations relu and leaky_relu; write the block "
-            "as its equation instead")
-
-}  // namespace simplx
-
-// ---- simplx/blocks/tokens.hpp
-
-/// \file simplx/blocks/tokens.hpp
-/// The blocks of "Simplifying Transformer Blocks" (He & Hofmann 2024) as tokens, under their names everywhere:
-/// command lines, checkpoints, reports.
+/// One small product for each row.
 ///
-/// Gains are those of Eq. (1): attention_skip alpha_SA, attention_gain beta_SA, mlp_skip alpha_FF, mlp_gain beta_FF.
-/// Where paper and published code differ the code is followed: alpha_FF is trained, and models "without norms"
-/// keep a LayerNorm in front of their first block.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-/// A token that differs from another: with(sas, [](BlockConfig& c) { ... }).
-template <class Change>
-constexpr BlockConfig with(BlockConfig config, Change change) {
-  change(config);
-  return config;
-}
-}  // namespace detail
-
-/// Pre-LN: Eq. (1) with all gains one.
-inline constexpr BlockConfig pre_ln{};
-
-/// The parallel block, Eq. (7), with a skip of alpha_comb = 1.
-inline constexpr BlockConfig parallel{.branches = Branches::parallel, .attention_skip = no_skip};
-
-/// Value-SkipInit, Eq. (4): no attention skip, V and P orthogonal at first.
-inline constexpr BlockConfig v_skip_init{
-    .matrix = AttentionMatrix::skip_init,
-    .value = dense(orthogonal),
-    .projection = dense(orthogonal),
-    .attention_skip = no_skip,
-    .attention_gain = trainable(1),
-    .mlp_skip = trainable(1),
-    .mlp_gain = trainable(0.1),
-};
-
-/// The same with shaped attention, Eq. (5): "V-SkipInit" as the paper's figures show it (Fig. 2).
-inline constexpr BlockConfig v_skip_init_shaped =
-    detail::with(v_skip_init, [](BlockConfig& c) { c.matrix = AttentionMatrix::shaped; });
-
-/// V and P reparameterised, Eq. (6), with fixed gains (Fig. 3).
-inline constexpr BlockConfig shaped_reparam = detail::with(v_skip_init_shaped, [](BlockConfig& c) {
-  c.value = c.projection = reparameterised(orthogonal, fixed_at(1), fixed_at(0.2));
-});
-
-/// The same with trained gains (Fig. 4).
-inline constexpr BlockConfig shaped_reparam_trainable = detail::with(v_skip_init_shaped, [](BlockConfig& c) {
-  c.value = c.projection = reparameterised(orthogonal, trainable(1), trainable(0.2));
-});
-
-/// Pre-LN with V and P reparameterised around the identity (Fig. 22).
-inline constexpr BlockConfig pre_ln_reparam_trainable = detail::with(pre_ln, [](BlockConfig& c) {
-  c.value = c.projection = reparameterised(identity, trainable(1), trainable(0.2));
-});
-
-/// Pre-LN without V and P (Fig. 23).
-inline constexpr BlockConfig pre_ln_identity{.value = no_projection, .projection = no_projection};
-
-/// SAS (Fig. 10): shaped attention without skip, projection, and values, but for the first layer's.
-inline constexpr BlockConfig sas{
-    .matrix = AttentionMatrix::shaped,
-    .value = no_projection,
-    .projection = no_projection,
-    .attention_skip = no_skip,
-    .attention_gain = trainable(1),
-    .mlp_skip = trainable(1),
-    .mlp_gain = trainable(0.1),
-    .first_value = true,
-};
-
-/// SAS without the first layer's value matrix (Fig. 24).
-inline constexpr BlockConfig sas_identity_first_value =
-    detail::with(sas, [](BlockConfig& c) { c.first_value = false; });
-
-/// SAS without the MLP skip, with leaky ReLU (Fig. 25).
-inline constexpr BlockConfig sas_no_mlp_skip = detail::with(sas, [](BlockConfig& c) {
-  c.mlp_skip = no_skip;
-  c.activation = Activation::leaky_relu;
-});
-
-/// SAS-P (Fig. 11): the branches of SAS in parallel, without any skip.
-inline constexpr BlockConfig sas_p = detail::with(sas, [](BlockConfig& c) {
-  c.branches = Branches::parallel;
-  c.mlp_skip = no_skip;
-});
-
-/// SAS-P and SAS without norms, as the authors ran them: block 0 keeps a LayerNorm of its input.
-inline constexpr BlockConfig sas_p_no_norm = detail::with(sas_p, [](BlockConfig& c) {
-  c.norm = Norm::none;
-  c.norm_epsilon = 1e-5;
-  c.first_norm = true;
-});
-inline constexpr BlockConfig sas_no_norm = detail::with(sas, [](BlockConfig& c) {
-  c.norm = Norm::none;
-  c.norm_epsilon = 1e-5;
-  c.first_norm = true;
-});
-
-/// The same without a norm in any block.
-inline constexpr BlockConfig sas_p_norm_free = detail::with(sas_p, [](BlockConfig& c) { c.norm = Norm::none; });
-inline constexpr BlockConfig sas_norm_free = detail::with(sas, [](BlockConfig& c) { c.norm = Norm::none; });
-
-/// SAS and SAS-P with the matrix of Value-SkipInit, Eq. (4) (Fig. 13).
-inline constexpr BlockConfig sas_skip_init =
-    detail::with(sas, [](BlockConfig& c) { c.matrix = AttentionMatrix::skip_init; });
-inline constexpr BlockConfig sas_p_skip_init =
-    detail::with(sas_p, [](BlockConfig& c) { c.matrix = AttentionMatrix::skip_init; });
-
-/// SAS-P with V and P reparameterised around the identity in every layer (Fig. 16).
-inline constexpr BlockConfig sas_p_reparam_trainable = detail::with(sas_p, [](BlockConfig& c) {
-  c.value = c.projection = reparameterised(identity, trainable(1), trainable(0.2));
-  c.first_value = false;
-});
-
-/// With ALiBi in place of positions (App. C, Fig. 28).
-inline constexpr BlockConfig sas_alibi = detail::with(sas, [](BlockConfig& c) { c.alibi = true; });
-inline constexpr BlockConfig sas_p_alibi = detail::with(sas_p, [](BlockConfig& c) { c.alibi = true; });
-inline constexpr BlockConfig pre_ln_alibi = detail::with(pre_ln, [](BlockConfig& c) { c.alibi = true; });
-
-struct NamedBlock {
-  const char* name;
-  BlockConfig config;
-};
-
-/// Every token under its name.
-inline constexpr NamedBlock all_blocks[] = {
-    {"pre_ln", pre_ln},
-    {"parallel", parallel},
-    {"v_skip_init", v_skip_init},
-    {"v_skip_init_shaped", v_skip_init_shaped},
-    {"shaped_reparam", shaped_reparam},
-    {"shaped_reparam_trainable", shaped_reparam_trainable},
-    {"pre_ln_reparam_trainable", pre_ln_reparam_trainable},
-    {"pre_ln_identity", pre_ln_identity},
-    {"sas", sas},
-    {"sas_identity_first_value", sas_identity_first_value},
-    {"sas_no_mlp_skip", sas_no_mlp_skip},
-    {"sas_p", sas_p},
-    {"sas_p_no_norm", sas_p_no_norm},
-    {"sas_no_norm", sas_no_norm},
-    {"sas_p_norm_free", sas_p_norm_free},
-    {"sas_norm_free", sas_norm_free},
-    {"sas_skip_init", sas_skip_init},
-    {"sas_p_skip_init", sas_p_skip_init},
-    {"sas_p_reparam_trainable", sas_p_reparam_trainable},
-    {"sas_alibi", sas_alibi},
-    {"sas_p_alibi", sas_p_alibi},
-    {"pre_ln_alibi", pre_ln_alibi},
-};
-
-/// Calls f(name, config) for every token.
-template <class F>
-constexpr void each_block(F f) {
-  for (const NamedBlock& block : all_blocks) f(block.name, block.config);
+/// Shapes  a (n, rows * inner), b (n, inner * cols) -> (n, rows * cols)
+/// Errors  does not compile unless the widths are these products: rule "batched sizes"
+constexpr Expr batched_matmul(At a, At b, Index rows, Index inner, Index cols) {
+  return apply<"batched_matmul">({.integers = {rows, inner, cols}}, a, b);
 }
 
 }  // namespace simplx
@@ -6618,6 +6351,578 @@ constexpr Halves split_columns(At x) {
 template <class... More>
 constexpr Expr concatenate(At first, At second, const More&... more) {
   return apply<"concatenate">({}, first, second, At(more)...);
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/repeat.hpp
+
+/// \file simplx/ops/repeat.hpp
+/// Each column several times: one number for each head, spread over the head's columns.
+///
+///     repeat_columns(x, n)    y[:, n c + k] = x[:, c]        dx[:, c] = sum over k < n of dy[:, n c + k]
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("repetitions", left >= 1, "repeat_columns(x, times) takes every column at least once (left number: times)")
+
+template <>
+struct op<"repeat_columns"> : kernel_op {
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    const Index times = attributes.integers[0];
+    if (times < 1) return {"repetitions", times, 1};
+    return Shape{x.axis, x.rows, times * x.cols};
+  }
+  /// The sum over the copies: each row of dy is a matrix of `times` columns, multiplied by a column of ones.
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    const At dy = detail::whole(g, node);
+    const Index times = node->attributes.integers[0], cols = node->arguments[0]->shape.cols;
+    const At ones = spread(1.0, At(slice_columns(dy, 0, times)));
+    return Term(apply<"batched_matmul">({.integers = {cols, times, 1}}, dy, ones));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index times = F::attributes.integers[0];
+    const S* x = frame.template in<0>();
+    for (Index i = 0; i < frame.rows() * F::template shape<0>.cols; ++i) {
+      std::fill_n(frame.out() + i * times, times, x[i]);
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index times = F::attributes.integers[0];
+    const S* dy = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    for (Index i = 0; i < frame.rows() * F::template shape<0>.cols; ++i, dy += times) {
+      S total = 0;
+      for (Index k = 0; k < times; ++k) total += dy[k];
+      if constexpr (F::template write<0> == Write::accumulate) {
+        dx[i] += total;
+      } else {
+        dx[i] = total;
+      }
+    }
+  }
+};
+
+/// Each column of x `times` times, the copies beside each other.
+///
+/// Shapes  x (rows, C) -> (rows, C * times)
+/// Errors  does not compile for less than one time: rule "repetitions"
+constexpr Expr repeat_columns(At x, Index times) { return apply<"repeat_columns">({.integers = {times}}, x); }
+
+}  // namespace simplx
+
+// ---- simplx/nn/attention.hpp
+
+/// \file simplx/nn/attention.hpp
+/// Self-attention sub-blocks. In each head h a matrix M_h mixes the values of the tokens:
+///
+///     Attention(x) = Concat_h(M_h V_h) W^P,   V = x W^V
+///
+///     softmax     M_h = A_h                                        Eq. (2), (3)
+///     skip_init   M_h = alpha_h I + beta_h A_h                     Eq. (4)
+///     shaped      M_h = alpha_h I + beta_h A_h - gamma_h C         Eq. (5), (13)
+///
+/// | symbol  | shape        | meaning                                                                            |
+/// |---------|--------------|------------------------------------------------------------------------------------|
+/// | Q, K, V | (tokens, d)  | x W^Q, x W^K, x W^V; Q_h, K_h, V_h are their column blocks h, d_k = d / H wide     |
+/// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + M), row by row                                     |
+/// | M       | (T, T)       | the causal mask: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
+/// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
+///
+/// NormFormer adds one number eta_h for each head, in front of W^P, Concat_h(eta_h A_h V_h) W^P, or behind it, and
+/// norms of the result, or of queries, keys and values. [Shleifer et al. 2021]
+///
+/// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
+
+namespace simplx::inline SIMPLX_TARGET {
+
+using AttentionMatrix = Mixing;  ///< softmax, skip_init: Eq. (4), shaped: Eq. (5)
+
+/// Concat_h(M_h V_h) from queries, keys and values; makes alpha, beta and gamma, one number for each head.
+constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, const Heads& heads) {
+  if (matrix == AttentionMatrix::softmax) return softmax_attention(query, key, value, heads);
+  const bool centred = matrix == AttentionMatrix::shaped;
+  auto alpha = vector("alpha", heads.count, ones), beta = vector("beta", heads.count, centred ? ones : zeros);
+  if (!centred) return skip_init_attention(query, key, value, alpha, beta, heads);
+  return shaped_attention(query, key, value, alpha, beta, vector("gamma", heads.count, ones), heads);
+}
+
+/// Where the columns of each head are multiplied by one number: nowhere, before W^P or behind it.
+enum class HeadScale : signed char { none, before_projection, after_projection };
+
+/// Column block h of x times eta_h, for each of the heads.
+constexpr Expr scale_heads(Expr x, int heads) {
+  if (x.node->kind == Kind::error) return x;
+  return x * repeat_columns(vector("head_scale", heads, ones), width(x) / heads);
+}
+
+/// Self-attention with any way to make its values and to project its result.
+///
+/// Matrices that mix with an identity start it as one: their queries are zero at first.
+/// Shapes  x (tokens, d) -> (tokens, d)
+/// Errors  does not compile if heads do not divide d
+/// Source  He & Hofmann 2024, Eq. (2) to (5), initial values App. D.1; scales and norms: Shleifer et al. 2021, Sec. 2.1
+template <AttentionMatrix matrix, class Value = Identity, class Output = Identity, class Norm = Identity,
+          class InnerNorm = Identity>
+struct SelfAttention {
+  int heads = 1;
+  bool query_key_bias = false;
+  bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
+  Mask mask = Mask::causal;
+  Value value{};
+  Output projection{};
+  HeadScale head_scale = HeadScale::none;
+  Norm norm{};             ///< of the result
+  InnerNorm inner_norm{};  ///< of queries, keys and values over all heads, one each
+
+  /// The sub-block of one layer, where the value differs by layer.
+  constexpr SelfAttention at(int layer) const {
+    SelfAttention attention = *this;
+    attention.value = at_layer(value, layer);
+    return attention;
+  }
+
+  constexpr Expr operator()(Expr x) const {
+    const Init query_init = matrix == AttentionMatrix::softmax ? normal(0.02) : zeros;
+    auto q = named("query", Linear{.bias = query_key_bias, .init = query_init})(x);  // (tokens, d)
+    auto k = named("key", Linear{.bias = query_key_bias})(x);
+    auto v = named("value", value)(x);
+    q = named("query_norm", inner_norm)(q), k = named("key_norm", inner_norm)(k);
+    v = named("value_norm", inner_norm)(v);
+    auto y = mix(matrix, q, k, v, {heads, mask, alibi});
+    if (head_scale == HeadScale::before_projection) y = scale_heads(y, heads);
+    y = named("projection", projection)(y);
+    if (head_scale == HeadScale::after_projection) y = scale_heads(y, heads);
+    return named("norm", norm)(y);
+  }
+};
+
+/// MHA(x) = Concat_h(A_h V_h) W^P with V = x W^V.
+///
+/// Source  He & Hofmann 2024, Eq. (2) and (3)
+using MultiHeadAttention = SelfAttention<AttentionMatrix::softmax, Linear, Linear>;
+
+/// Concat_h((alpha_h I + beta_h A_h - gamma_h C) V_h) with V = x, in the first layer V = x (alpha_V I + beta_V D).
+///
+/// Source  He & Hofmann 2024, Eq. (12) and (13); the first layer's value matrix: App. C (Fig. 24) and D.1
+using ShapedAttention = SelfAttention<AttentionMatrix::shaped, FirstLayer<Reparameterised>>;
+
+}  // namespace simplx
+
+// ---- simplx/nn/residual_scale.hpp
+
+/// \file simplx/nn/residual_scale.hpp
+/// ResScale: lambda o x in the place of x on a skip, lambda one number or one for each column.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+enum class ResidualScale : signed char { none, number, vector };
+
+/// lambda o x; lambda starts at one.
+///
+/// Source  Shleifer et al. 2021, Sec. 2.2 (vector) and 4.2 (number)
+constexpr Expr residual_scaled(ResidualScale kind, const char* name, Expr x) {
+  switch (kind) {
+    case ResidualScale::number: return multiply(scalar(name, ones), x);
+    case ResidualScale::vector: return multiply(vector(name, width(x), ones), x);
+    default: return x;
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/blocks/config.hpp
+
+/// \file simplx/blocks/config.hpp
+/// BlockConfig: a transformer block as one structural value, a token for sweeps and checkpoints.
+///
+/// It has a switch for every block of "Simplifying Transformer Blocks" (He & Hofmann 2024) and of "NormFormer"
+/// (Shleifer et al. 2021), all of which are named in tokens.hpp. The switches are orthogonal; a combination that makes
+/// no sense is refused with a sentence when the block is used. Each token has its equation in a header of this folder,
+/// and tests hold that both are one graph.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+enum class Branches : signed char { sequential, parallel };
+enum class Norm : signed char { none, layer_norm, rms_norm /* x / (r + epsilon) */, rms_norm_inside };
+enum class NormPosition : signed char { before, after };
+enum class Activation : signed char { relu, leaky_relu, gelu, gelu_tanh, relu_squared };
+
+/// How values are made of x, and the result of the heads: by x itself, x W, or x (alpha W0 + beta D).
+struct Projection {
+  enum class Kind : signed char { identity, dense, reparameterised /* Eq. (6) */ };
+  Kind kind = Kind::dense;
+  Init init = normal(0.02);    ///< of W
+  Reparameterised weights{};   ///< W0, alpha and beta
+  constexpr bool operator==(const Projection&) const = default;
+};
+inline constexpr Projection no_projection{.kind = Projection::Kind::identity};
+constexpr Projection dense(Init init = normal(0.02)) { return {Projection::Kind::dense, init, {}}; }
+constexpr Projection reparameterised(Init base, Gain alpha, Gain beta) {
+  return {Projection::Kind::reparameterised, {}, {base, alpha, beta}};
+}
+
+struct BlockConfig {
+  Branches branches = Branches::sequential;
+  Norm norm = Norm::rms_norm;
+  NormPosition norm_position = NormPosition::before;  ///< of the branches, or behind their sums with the skips
+  double norm_epsilon = 1e-8;
+  bool first_norm = false;  ///< of blocks without norms: layer 0 keeps a LayerNorm of its input
+
+  AttentionMatrix matrix = AttentionMatrix::softmax;
+  bool alibi = false;  ///< scores fall with the distance of tokens, and the model has no positions
+  Projection value{};
+  Projection projection{};
+  bool query_key_bias = false;
+  bool value_projection_bias = false;
+  bool query_key_value_norm = false;  ///< "+3 LN" of NormFormer: one norm each, over all heads
+  HeadScale head_scale = HeadScale::none;
+  bool attention_norm = false;  ///< post-attention norm of NormFormer: of the projected result
+
+  Gain attention_skip{};  ///< alpha_SA
+  Gain attention_gain{};  ///< beta_SA
+  Gain mlp_skip{};        ///< alpha_FF; of parallel branches the one skip, alpha_comb
+  Gain mlp_gain{};        ///< beta_FF
+  ResidualScale attention_residual_scale = ResidualScale::none;  ///< lambda of the skips: ResScale of NormFormer
+  ResidualScale mlp_residual_scale = ResidualScale::none;
+
+  Activation activation = Activation::relu;
+  double slope = 0.2;  ///< of leaky_relu
+  bool gated = false;  ///< GLU: the first matrix makes [value, gate], the second has half as many rows
+  bool mlp_bias = false;
+  bool mlp_norm = false;  ///< FFN norm of NormFormer: behind the activation
+
+  bool first_value = false;  ///< layer 0 has a value matrix alpha I + beta D, the others have none
+
+  constexpr bool operator==(const BlockConfig&) const = default;
+
+  /// The configuration of one layer of a stack.
+  constexpr BlockConfig at(int layer) const {
+    BlockConfig config = *this;
+    if (first_value && layer == 0) config.value = reparameterised(identity, trainable(1), trainable(1));
+    config.first_norm = first_norm && layer == 0;
+    config.first_value = false;
+    return config;
+  }
+
+  /// The first rule that this configuration breaks; an empty name if there is none.
+  constexpr Tag broken_rule() const {
+    if (branches == Branches::parallel) {
+      if (!attention_skip.is_zero()) return "parallel skip";
+      if (mlp_skip.kind == Gain::Kind::trainable) return "parallel skip gain";
+      if (norm_position == NormPosition::after) return "parallel post-norm";
+    }
+    if (attention_gain.is_zero() || mlp_gain.is_zero()) return "empty branch";
+    if (first_value && value.kind != Projection::Kind::identity) return "first value";
+    if (first_norm && norm != Norm::none) return "first norm";
+    if (norm == Norm::none) {
+      if (norm_position == NormPosition::after) return "post-norm of nothing";
+      if (attention_norm || mlp_norm || query_key_value_norm) return "inner norm";
+    }
+    if (query_key_value_norm && matrix != AttentionMatrix::softmax) return "norm of zero queries";
+    if (query_key_value_norm && value.kind == Projection::Kind::identity) return "norm of identity";
+    const auto scales_no_skip = [&](ResidualScale scale, const Gain& skip) {
+      return scale != ResidualScale::none && (skip.kind != Gain::Kind::one || branches == Branches::parallel);
+    };
+    if (scales_no_skip(attention_residual_scale, attention_skip)) return "residual scale";
+    if (scales_no_skip(mlp_residual_scale, mlp_skip)) return "residual scale";
+    if (!(slope >= 0 && slope <= 1)) return "leaky slope";
+    for (const Projection& p : {value, projection}) {
+      if (value_projection_bias && p.kind != Projection::Kind::dense) return "bias of identity";
+      if (p.kind != Projection::Kind::reparameterised) continue;
+      if (const Tag rule = p.weights.broken_rule(); !rule.empty()) return rule;
+    }
+    return {};
+  }
+};
+
+SIMPLX_RULE("parallel skip", (possible<left, right>),
+            "parallel branches have one skip, mlp_skip (alpha_comb): set .attention_skip = no_skip")
+SIMPLX_RULE("parallel skip gain", (possible<left, right>),
+            "the skip of parallel branches, mlp_skip (alpha_comb), is not trained: set it to no_skip or fixed_at(...)")
+SIMPLX_RULE("parallel post-norm", (possible<left, right>),
+            "parallel branches share one norm in front of them: set .norm_position = NormPosition::before")
+SIMPLX_RULE("empty branch", (possible<left, right>),
+            "a block without its attention or MLP branch is no block of the papers: a gain of a branch cannot be "
+            "zero; leave it out, or set it to trainable(...) or fixed_at(...) of another number")
+SIMPLX_RULE("first value", (possible<left, right>),
+            "first_value gives layer 0 the value matrix that the others lack: set .value = no_projection, or drop it")
+SIMPLX_RULE("first norm", (possible<left, right>),
+            "first_norm gives layer 0 the norm that the others lack: set .norm = Norm::none, or drop it")
+SIMPLX_RULE("leaky slope", (possible<left, right>),
+            "the slope of leaky_relu lies between 0 and 1: set .slope, for example to 0.2")
+SIMPLX_RULE("bias of identity", (possible<left, right>),
+            "an identity or reparameterised value or projection has no bias: set .value_projection_bias = false")
+SIMPLX_RULE("post-norm of nothing", (possible<left, right>),
+            "a block without norms has none behind its sums: set .norm, or .norm_position = NormPosition::before")
+SIMPLX_RULE("inner norm", (possible<left, right>),
+            "attention_norm, mlp_norm and query_key_value_norm are norms of the block's kind, which is none: set "
+            ".norm, for example to Norm::layer_norm")
+SIMPLX_RULE("norm of zero queries", (possible<left, right>),
+            "skip_init and shaped attention start with queries of zero, which no norm can scale: set "
+            ".query_key_value_norm = false, or .matrix = AttentionMatrix::softmax")
+SIMPLX_RULE("norm of identity", (possible<left, right>),
+            "without a value matrix query_key_value_norm would normalise what the block's norm has normalised: set "
+            ".value = dense(), or .query_key_value_norm = false")
+SIMPLX_RULE("residual scale", (possible<left, right>),
+            "a residual scale stands on the skip of sequential branches, in the place of a gain: set that skip to "
+            "fixed_at(1), or the scale to ResidualScale::none")
+
+}  // namespace simplx
+
+// ---- simplx/blocks/tokens.hpp
+
+/// \file simplx/blocks/tokens.hpp
+/// The blocks of "Simplifying Transformer Blocks" (He & Hofmann 2024), in decoders and in encoders, and of "NormFormer"
+/// (Shleifer et al. 2021) as tokens, under their names everywhere: command lines, checkpoints, reports.
+///
+/// Gains are those of Eq. (1): attention_skip alpha_SA, attention_gain beta_SA, mlp_skip alpha_FF, mlp_gain beta_FF.
+/// Where paper and published code differ the code is followed: alpha_FF is trained, and models "without norms"
+/// keep a LayerNorm in front of their first block.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+/// A token that differs from another: with(sas, [](BlockConfig& c) { ... }).
+template <class Change>
+constexpr BlockConfig with(BlockConfig config, Change change) {
+  change(config);
+  return config;
+}
+}  // namespace detail
+
+/// Pre-LN: Eq. (1) with all gains one.
+inline constexpr BlockConfig pre_ln{};
+
+/// The parallel block, Eq. (7), with a skip of alpha_comb = 1.
+inline constexpr BlockConfig parallel{.branches = Branches::parallel, .attention_skip = no_skip};
+
+/// Value-SkipInit, Eq. (4): no attention skip, V and P orthogonal at first.
+inline constexpr BlockConfig v_skip_init{
+    .matrix = AttentionMatrix::skip_init,
+    .value = dense(orthogonal),
+    .projection = dense(orthogonal),
+    .attention_skip = no_skip,
+    .attention_gain = trainable(1),
+    .mlp_skip = trainable(1),
+    .mlp_gain = trainable(0.1),
+};
+
+/// The same with shaped attention, Eq. (5): "V-SkipInit" as the paper's figures show it (Fig. 2).
+inline constexpr BlockConfig v_skip_init_shaped =
+    detail::with(v_skip_init, [](BlockConfig& c) { c.matrix = AttentionMatrix::shaped; });
+
+/// V and P reparameterised, Eq. (6), with fixed gains (Fig. 3).
+inline constexpr BlockConfig shaped_reparam = detail::with(v_skip_init_shaped, [](BlockConfig& c) {
+  c.value = c.projection = reparameterised(orthogonal, fixed_at(1), fixed_at(0.2));
+});
+
+/// The same with trained gains (Fig. 4).
+inline constexpr BlockConfig shaped_reparam_trainable = detail::with(v_skip_init_shaped, [](BlockConfig& c) {
+  c.value = c.projection = reparameterised(orthogonal, trainable(1), trainable(0.2));
+});
+
+/// Pre-LN with V and P reparameterised around the identity (Fig. 22).
+inline constexpr BlockConfig pre_ln_reparam_trainable = detail::with(pre_ln, [](BlockConfig& c) {
+  c.value = c.projection = reparameterised(identity, trainable(1), trainable(0.2));
+});
+
+/// Pre-LN without V and P (Fig. 23).
+inline constexpr BlockConfig pre_ln_identity{.value = no_projection, .projection = no_projection};
+
+/// SAS (Fig. 10): shaped attention without skip, projection, and values, but for the first layer's.
+inline constexpr BlockConfig sas{
+    .matrix = AttentionMatrix::shaped,
+    .value = no_projection,
+    .projection = no_projection,
+    .attention_skip = no_skip,
+    .attention_gain = trainable(1),
+    .mlp_skip = trainable(1),
+    .mlp_gain = trainable(0.1),
+    .first_value = true,
+};
+
+/// SAS without the first layer's value matrix (Fig. 24).
+inline constexpr BlockConfig sas_identity_first_value =
+    detail::with(sas, [](BlockConfig& c) { c.first_value = false; });
+
+/// SAS without the MLP skip, with leaky ReLU (Fig. 25).
+inline constexpr BlockConfig sas_no_mlp_skip = detail::with(sas, [](BlockConfig& c) {
+  c.mlp_skip = no_skip;
+  c.activation = Activation::leaky_relu;
+});
+
+/// SAS-P (Fig. 11): the branches of SAS in parallel, without any skip.
+inline constexpr BlockConfig sas_p = detail::with(sas, [](BlockConfig& c) {
+  c.branches = Branches::parallel;
+  c.mlp_skip = no_skip;
+});
+
+/// SAS-P and SAS without norms, as the authors ran them: block 0 keeps a LayerNorm of its input.
+inline constexpr BlockConfig sas_p_no_norm = detail::with(sas_p, [](BlockConfig& c) {
+  c.norm = Norm::none;
+  c.norm_epsilon = 1e-5;
+  c.first_norm = true;
+});
+inline constexpr BlockConfig sas_no_norm = detail::with(sas, [](BlockConfig& c) {
+  c.norm = Norm::none;
+  c.norm_epsilon = 1e-5;
+  c.first_norm = true;
+});
+
+/// The same without a norm in any block.
+inline constexpr BlockConfig sas_p_norm_free = detail::with(sas_p, [](BlockConfig& c) { c.norm = Norm::none; });
+inline constexpr BlockConfig sas_norm_free = detail::with(sas, [](BlockConfig& c) { c.norm = Norm::none; });
+
+/// SAS and SAS-P with the matrix of Value-SkipInit, Eq. (4) (Fig. 13).
+inline constexpr BlockConfig sas_skip_init =
+    detail::with(sas, [](BlockConfig& c) { c.matrix = AttentionMatrix::skip_init; });
+inline constexpr BlockConfig sas_p_skip_init =
+    detail::with(sas_p, [](BlockConfig& c) { c.matrix = AttentionMatrix::skip_init; });
+
+/// SAS-P with V and P reparameterised around the identity in every layer (Fig. 16).
+inline constexpr BlockConfig sas_p_reparam_trainable = detail::with(sas_p, [](BlockConfig& c) {
+  c.value = c.projection = reparameterised(identity, trainable(1), trainable(0.2));
+  c.first_value = false;
+});
+
+/// With ALiBi in place of positions (App. C, Fig. 28).
+inline constexpr BlockConfig sas_alibi = detail::with(sas, [](BlockConfig& c) { c.alibi = true; });
+inline constexpr BlockConfig sas_p_alibi = detail::with(sas_p, [](BlockConfig& c) { c.alibi = true; });
+inline constexpr BlockConfig pre_ln_alibi = detail::with(pre_ln, [](BlockConfig& c) { c.alibi = true; });
+
+// -------------------------------------------------------------------------------------------------------- NormFormer
+
+/// Its baseline: Pre-LN with LayerNorm, GELU and a bias on every matrix.
+inline constexpr BlockConfig pre_ln_biased{
+    .norm = Norm::layer_norm,
+    .norm_epsilon = 1e-5,
+    .query_key_bias = true,
+    .value_projection_bias = true,
+    .activation = Activation::gelu,
+    .mlp_bias = true,
+};
+
+/// The same with norms behind the sums (Fig. 3): "Attention Is All You Need".
+inline constexpr BlockConfig post_ln =
+    detail::with(pre_ln_biased, [](BlockConfig& c) { c.norm_position = NormPosition::after; });
+
+/// NormFormer (Sec. 2.1): HeadScale, a norm of the attention's result, and one of the activated.
+inline constexpr BlockConfig norm_former = detail::with(pre_ln_biased, [](BlockConfig& c) {
+  c.head_scale = HeadScale::before_projection;
+  c.attention_norm = c.mlp_norm = true;
+});
+
+/// With HeadScale behind the projection, as the published code has it.
+inline constexpr BlockConfig norm_former_after_projection =
+    detail::with(norm_former, [](BlockConfig& c) { c.head_scale = HeadScale::after_projection; });
+
+/// With ResScale on the skip around the MLP (Sec. 2.2); with one number there; with vectors on both skips (Sec. 4.2).
+inline constexpr BlockConfig norm_former_resscale =
+    detail::with(norm_former, [](BlockConfig& c) { c.mlp_residual_scale = ResidualScale::vector; });
+inline constexpr BlockConfig norm_former_resscale_scalar =
+    detail::with(norm_former, [](BlockConfig& c) { c.mlp_residual_scale = ResidualScale::number; });
+inline constexpr BlockConfig norm_former_resscale_both =
+    detail::with(norm_former_resscale, [](BlockConfig& c) { c.attention_residual_scale = ResidualScale::vector; });
+
+/// With ResScale and without one of the three additions, or with norms of queries, keys and values (Table 4).
+inline constexpr BlockConfig norm_former_resscale_no_post_attention_norm =
+    detail::with(norm_former_resscale, [](BlockConfig& c) { c.attention_norm = false; });
+inline constexpr BlockConfig norm_former_resscale_no_ffn_norm =
+    detail::with(norm_former_resscale, [](BlockConfig& c) { c.mlp_norm = false; });
+inline constexpr BlockConfig norm_former_resscale_no_head_scale =
+    detail::with(norm_former_resscale, [](BlockConfig& c) { c.head_scale = HeadScale::none; });
+inline constexpr BlockConfig norm_former_resscale_qkv_norm =
+    detail::with(norm_former_resscale, [](BlockConfig& c) { c.query_key_value_norm = true; });
+
+/// ResScale alone (Sec. 4.2).
+inline constexpr BlockConfig resscale_only =
+    detail::with(pre_ln_biased, [](BlockConfig& c) { c.mlp_residual_scale = ResidualScale::vector; });
+
+/// With squared ReLU (Table 2).
+inline constexpr BlockConfig norm_former_relu2 =
+    detail::with(norm_former, [](BlockConfig& c) { c.activation = Activation::relu_squared; });
+
+// -------------------------------------------------------------------------------------------- crammed BERT, App. D.2
+
+namespace detail {
+/// A block of the decoders as it is in the encoder: LayerNorm, and a gated MLP with GELU.
+constexpr BlockConfig crammed(BlockConfig config) {
+  if (config.norm != Norm::none) config.norm = Norm::layer_norm;
+  config.norm_epsilon = 1e-12;
+  config.activation = Activation::gelu;
+  config.gated = true;
+  if (config.mlp_gain.kind == Gain::Kind::trainable) config.mlp_gain = trainable(0.05);
+  return config;
+}
+}  // namespace detail
+
+inline constexpr BlockConfig bert_pre_ln = detail::crammed(pre_ln);
+inline constexpr BlockConfig bert_parallel = detail::crammed(parallel);
+inline constexpr BlockConfig bert_sas = detail::crammed(sas);
+inline constexpr BlockConfig bert_sas_p = detail::crammed(sas_p);
+inline constexpr BlockConfig bert_sas_p_no_norm = detail::crammed(sas_p_no_norm);
+
+// ------------------------------------------------------------------------------------------------------------- names
+
+struct NamedBlock {
+  const char* name;
+  BlockConfig config;
+  bool encoder = false;  ///< it belongs into an Encoder, not into a Decoder
+};
+
+/// Every token under its name.
+inline constexpr NamedBlock all_blocks[] = {
+    {"pre_ln", pre_ln},
+    {"parallel", parallel},
+    {"v_skip_init", v_skip_init},
+    {"v_skip_init_shaped", v_skip_init_shaped},
+    {"shaped_reparam", shaped_reparam},
+    {"shaped_reparam_trainable", shaped_reparam_trainable},
+    {"pre_ln_reparam_trainable", pre_ln_reparam_trainable},
+    {"pre_ln_identity", pre_ln_identity},
+    {"sas", sas},
+    {"sas_identity_first_value", sas_identity_first_value},
+    {"sas_no_mlp_skip", sas_no_mlp_skip},
+    {"sas_p", sas_p},
+    {"sas_p_no_norm", sas_p_no_norm},
+    {"sas_no_norm", sas_no_norm},
+    {"sas_p_norm_free", sas_p_norm_free},
+    {"sas_norm_free", sas_norm_free},
+    {"sas_skip_init", sas_skip_init},
+    {"sas_p_skip_init", sas_p_skip_init},
+    {"sas_p_reparam_trainable", sas_p_reparam_trainable},
+    {"sas_alibi", sas_alibi},
+    {"sas_p_alibi", sas_p_alibi},
+    {"pre_ln_alibi", pre_ln_alibi},
+
+    {"pre_ln_biased", pre_ln_biased},
+    {"post_ln", post_ln},
+    {"norm_former", norm_former},
+    {"norm_former_after_projection", norm_former_after_projection},
+    {"norm_former_resscale", norm_former_resscale},
+    {"norm_former_resscale_scalar", norm_former_resscale_scalar},
+    {"norm_former_resscale_both", norm_former_resscale_both},
+    {"norm_former_resscale_no_post_attention_norm", norm_former_resscale_no_post_attention_norm},
+    {"norm_former_resscale_no_ffn_norm", norm_former_resscale_no_ffn_norm},
+    {"norm_former_resscale_no_head_scale", norm_former_resscale_no_head_scale},
+    {"norm_former_resscale_qkv_norm", norm_former_resscale_qkv_norm},
+    {"resscale_only", resscale_only},
+    {"norm_former_relu2", norm_former_relu2},
+
+    {"bert_pre_ln", bert_pre_ln, true},
+    {"bert_parallel", bert_parallel, true},
+    {"bert_sas", bert_sas, true},
+    {"bert_sas_p", bert_sas_p, true},
+    {"bert_sas_p_no_norm", bert_sas_p_no_norm, true},
+};
+
+/// Calls f(name, config) for every token.
+template <class F>
+constexpr void each_block(F f) {
+  for (const NamedBlock& block : all_blocks) f(block.name, block.config);
 }
 
 }  // namespace simplx
@@ -6929,19 +7234,53 @@ struct op<"leaky_relu"> : elementwise {
   }
 };
 
+template <>
+struct op<"gelu"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  /// The normal distribution function, and its density for the pull-back.
+  static constexpr auto cumulative(auto x) {
+    using V = decltype(x);
+    return literal<V>(0.5) * (literal<V>(1) + erf(literal<V>(0.7071067811865476) * x));
+  }
+  static constexpr auto f(auto x) { return x * cumulative(x); }
+  template <int>
+  static constexpr auto d(auto g, auto, auto x) {
+    using V = decltype(x);
+    const V density = literal<V>(0.3989422804014327) * exp(literal<V>(-0.5) * x * x);  // 1 / sqrt(2 pi)
+    return g * (cumulative(x) + x * density);
+  }
+};
+
+template <>
+struct op<"gelu_tanh"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  static constexpr auto bend(auto x) {
+    using V = decltype(x);
+    const V cubic = literal<V>(1) + literal<V>(0.044715) * x * x;
+    return tanh(literal<V>(0.7978845608028654) * x * cubic);  // sqrt(2 / pi)
+  }
+  static constexpr auto f(auto x) {
+    using V = decltype(x);
+    return literal<V>(0.5) * x * (literal<V>(1) + bend(x));
+  }
+  template <int>
+  static constexpr auto d(auto g, auto, auto x) {
+    using V = decltype(x);
+    const V t = bend(x), one = literal<V>(1);
+    const V slope = literal<V>(0.7978845608028654) * (one + literal<V>(0.134145) * x * x);
+    return g * literal<V>(0.5) * (one + t + x * (one - t * t) * slope);
+  }
+};
+
 // Products are multiply(a, b): of two matrices without a run-time axis a * b would be the matrix product.
 
 /// max(x, 0) + slope min(x, 0); slope is one number, usually hyper("slope", 0.2).
 constexpr Expr leaky_relu(At x, At slope) { return apply<"leaky_relu">({}, x, slope); }
 constexpr Expr relu_squared(At x) { return square(relu(x)); }
-constexpr Expr gelu(At x) {
-  Expr value{x.node};
-  return multiply(0.5 * value, 1.0 + erf(0.7071067811865476 * value));
-}
-constexpr Expr gelu_tanh(At x) {
-  Expr value{x.node};
-  return multiply(0.5 * value, 1.0 + tanh(0.7978845608028654 * (value + multiply(0.044715 * value, square(value)))));
-}
+constexpr Expr gelu(At x) { return apply<"gelu">({}, x); }
+constexpr Expr gelu_tanh(At x) { return apply<"gelu_tanh">({}, x); }
 constexpr Expr silu(At x) { return multiply(x, sigmoid(x)); }
 
 namespace detail {
@@ -6971,7 +7310,8 @@ constexpr Expr swiglu(At x) {
 // ---- simplx/nn/mlp.hpp
 
 /// \file simplx/nn/mlp.hpp
-/// The feed-forward sub-block: MLP(x) = f(x W1 (+ b1)) W2 (+ b2), where f is ReLU unless another is given.
+/// The feed-forward sub-block: MLP(x) = Norm(f(x W1 (+ b1))) W2 (+ b2), where f is ReLU and there is no norm unless
+/// others are given.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -6987,16 +7327,41 @@ struct LeakyRelu {
   constexpr Expr operator()(Expr x) const { return leaky_relu(x, hyper("slope", slope)); }
 };
 
-/// Shapes  x (rows, d) -> (rows, d), through (rows, hidden)
+/// max(x, 0)^2.
+struct ReluSquared {
+  constexpr Expr operator()(Expr x) const { return relu_squared(x); }
+};
+
+/// x (1 + erf(x / sqrt 2)) / 2, and its approximation by tanh.
+struct Gelu {
+  constexpr Expr operator()(Expr x) const { return gelu(x); }
+};
+struct GeluTanh {
+  constexpr Expr operator()(Expr x) const { return gelu_tanh(x); }
+};
+
+/// A gated linear unit: f(gate) * value of columns [value, gate], half as wide as x.
 template <class Activation>
+struct Gated {
+  Activation activation{};
+
+  constexpr Expr operator()(Expr x) const {
+    const auto [value, gate] = split_columns(x);
+    return multiply(value, activation(gate));
+  }
+};
+
+/// Shapes  x (rows, d) -> (rows, d), through (rows, hidden); with a gate W2 has hidden / 2 rows
+template <class Activation, class Norm = Identity>
 struct MlpOf {
   Index hidden = 0;  ///< four times the width of x unless given
   bool bias = false;
   Activation activation{};
+  Norm norm{};  ///< of what is activated
 
   constexpr Expr operator()(Expr x) const {
     auto h = activation(named("up", Linear{hidden ? hidden : 4 * width(x), bias})(x));  // (rows, hidden)
-    return named("down", Linear{width(x), bias})(h);
+    return named("down", Linear{width(x), bias})(named("norm", norm)(h));
   }
 };
 
@@ -7438,17 +7803,44 @@ struct LayerNorm {
 ///
 ///     sequential   X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = alpha_SA X + beta_SA Attention(Norm1(X))
 ///     parallel     X_out = alpha_comb X + beta_FF MLP(N) + beta_SA Attention(N),   N = Norm1(X)
+///     post-norm    X_out = Norm2(alpha_FF X' + beta_FF MLP(X')),   X' = Norm1(alpha_SA X + beta_SA Attention(X))
 ///
-/// Source  He & Hofmann 2024, Eq. (1) and (7)
+/// With residual scales lambda o X stands for alpha X.
+///
+/// Source  He & Hofmann 2024, Eq. (1) and (7); Vaswani et al. 2017; Shleifer et al. 2021
 
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-/// skip + branch, without the skip where its gain is zero.
-constexpr Expr with_skip(const Gain& gain, const char* name, Expr x, Expr branch) {
-  return gain.is_zero() ? branch : scaled(gain, name, x) + branch;
-}
+/// The norm of a configuration; none where that says so.
+struct ConfiguredNorm {
+  Norm norm;
+  double epsilon;
+
+  constexpr Expr operator()(Expr x) const {
+    switch (norm) {
+      case Norm::rms_norm: return RmsNorm{epsilon}(x);
+      case Norm::rms_norm_inside: return RmsNormInside{epsilon}(x);
+      case Norm::layer_norm: return LayerNorm{epsilon}(x);
+      default: return x;
+    }
+  }
+  constexpr ConfiguredNorm where(bool present) const { return {present ? norm : Norm::none, epsilon}; }
+};
+
+/// skip + branch: the skip has a gain or a residual scale, and is left out where its gain is zero.
+struct ConfiguredSkip {
+  Gain gain;
+  const char* gain_name;
+  ResidualScale scale;
+  const char* scale_name;
+
+  constexpr Expr operator()(Expr x, Expr branch) const {
+    if (gain.is_zero()) return branch;
+    return residual_scaled(scale, scale_name, scaled(gain, gain_name, x)) + branch;
+  }
+};
 
 struct ConfiguredProjection {
   Projection projection;
@@ -7466,15 +7858,21 @@ struct ConfiguredProjection {
 struct ConfiguredAttention {
   BlockConfig config;
   int heads;
+  Mask mask;
 
   template <AttentionMatrix matrix>
   constexpr Expr with_matrix(Expr x) const {
-    return SelfAttention<matrix, ConfiguredProjection, ConfiguredProjection>{
+    const ConfiguredNorm norm{config.norm, config.norm_epsilon};
+    return SelfAttention<matrix, ConfiguredProjection, ConfiguredProjection, ConfiguredNorm, ConfiguredNorm>{
         .heads = heads,
         .query_key_bias = config.query_key_bias,
         .alibi = config.alibi,
+        .mask = mask,
         .value = {config.value, config.value_projection_bias},
-        .projection = {config.projection, config.value_projection_bias}}(x);
+        .projection = {config.projection, config.value_projection_bias},
+        .head_scale = config.head_scale,
+        .norm = norm.where(config.attention_norm),
+        .inner_norm = norm.where(config.query_key_value_norm)}(x);
   }
   constexpr Expr operator()(Expr x) const {
     switch (config.matrix) {
@@ -7485,26 +7883,23 @@ struct ConfiguredAttention {
   }
 };
 
-struct ConfiguredNorm {
-  Norm norm;
-  double epsilon;
-
-  constexpr Expr operator()(Expr x) const {
-    switch (norm) {
-      case Norm::rms_norm: return RmsNorm{epsilon}(x);
-      case Norm::rms_norm_inside: return RmsNormInside{epsilon}(x);
-      case Norm::layer_norm: return LayerNorm{epsilon}(x);
-      default: return x;
-    }
-  }
-};
-
 struct ConfiguredActivation {
   Activation activation;
   double slope;
+  bool gated;
 
+  constexpr Expr activate(Expr x) const {
+    switch (activation) {
+      case Activation::leaky_relu: return LeakyRelu{slope}(x);
+      case Activation::gelu: return Gelu{}(x);
+      case Activation::gelu_tanh: return GeluTanh{}(x);
+      case Activation::relu_squared: return ReluSquared{}(x);
+      default: return Relu{}(x);
+    }
+  }
   constexpr Expr operator()(Expr x) const {
-    return activation == Activation::leaky_relu ? LeakyRelu{slope}(x) : Relu{}(x);
+    const auto f = [this](Expr y) { return activate(y); };
+    return gated ? Gated<decltype(f)>{f}(x) : f(x);
   }
 };
 
@@ -7518,24 +7913,38 @@ struct ConfiguredBlock {
   BlockConfig config;
   int heads = 1;
   Index hidden = 0;  ///< of the MLP; four times the width of x unless given
+  Mask mask = Mask::causal;
 
   constexpr Expr operator()(int layer, Expr x) const {
     if (const Tag rule = config.broken_rule(); !rule.empty()) return refuse(rule, x);
     const BlockConfig c = config.at(layer);
-    const auto attend = named("attention", detail::ConfiguredAttention{c, heads});
-    const detail::ConfiguredActivation activation{c.activation, c.slope};
-    const auto feed_forward = named("mlp", MlpOf<detail::ConfiguredActivation>{hidden, c.mlp_bias, activation});
+    const detail::ConfiguredNorm norm{c.norm, c.norm_epsilon};
     const auto norm1 = named("norm1", detail::ConfiguredNorm{c.first_norm ? Norm::layer_norm : c.norm, c.norm_epsilon});
-    const auto norm2 = named("norm2", detail::ConfiguredNorm{c.norm, c.norm_epsilon});
+    const auto norm2 = named("norm2", norm);
+    const detail::ConfiguredActivation activation{c.activation, c.slope, c.gated};
+    const auto attend = [&](Expr n) {
+      return scaled(c.attention_gain, "attention_gain",
+                    named("attention", detail::ConfiguredAttention{c, heads, mask})(n));
+    };
+    const auto feed_forward = [&](Expr n) {
+      using Mlp = MlpOf<detail::ConfiguredActivation, detail::ConfiguredNorm>;
+      return scaled(c.mlp_gain, "mlp_gain",
+                    named("mlp", Mlp{hidden, c.mlp_bias, activation, norm.where(c.mlp_norm)})(n));
+    };
+    const detail::ConfiguredSkip attention_skip{c.attention_skip, "attention_skip", c.attention_residual_scale,
+                                                "attention_residual_scale"};
+    const detail::ConfiguredSkip mlp_skip{c.mlp_skip, "mlp_skip", c.mlp_residual_scale, "mlp_residual_scale"};
 
     if (c.branches == Branches::parallel) {
       auto n = norm1(x);
-      return detail::with_skip(c.mlp_skip, "mlp_skip", x, scaled(c.attention_gain, "attention_gain", attend(n))) +
-             scaled(c.mlp_gain, "mlp_gain", feed_forward(n));
+      return mlp_skip(x, attend(n)) + feed_forward(n);
     }
-    auto h = detail::with_skip(c.attention_skip, "attention_skip", x,
-                               scaled(c.attention_gain, "attention_gain", attend(norm1(x))));
-    return detail::with_skip(c.mlp_skip, "mlp_skip", h, scaled(c.mlp_gain, "mlp_gain", feed_forward(norm2(h))));
+    if (c.norm_position == NormPosition::after) {
+      auto h = norm1(attention_skip(x, attend(x)));
+      return norm2(mlp_skip(h, feed_forward(h)));
+    }
+    auto h = attention_skip(x, attend(norm1(x)));
+    return mlp_skip(h, feed_forward(norm2(h)));
   }
 };
 
@@ -7544,8 +7953,9 @@ template <BlockConfig config>
 struct Block {
   int heads = 1;
   Index hidden = 0;  ///< as in ConfiguredBlock
+  Mask mask = Mask::causal;
 
-  constexpr Expr operator()(int layer, Expr x) const { return ConfiguredBlock{config, heads, hidden}(layer, x); }
+  constexpr Expr operator()(int layer, Expr x) const { return ConfiguredBlock{config, heads, hidden, mask}(layer, x); }
 };
 
 }  // namespace simplx
@@ -7558,15 +7968,19 @@ struct Block {
 namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = X + MHA(N) + MLP(N),   N = Norm(X)
-struct Parallel {
-  MultiHeadAttention attention;
-  Mlp mlp;
+template <class Attention, class Norm = RmsNorm, class FeedForward = Mlp>
+struct ParallelOf {
+  Attention attention;
+  FeedForward mlp;
+  Norm norm{};
 
   constexpr Expr operator()(Expr x) const {
-    auto n = named("norm1", RmsNorm{})(x);  // used twice, computed once
+    auto n = named("norm1", norm)(x);  // used twice, computed once
     return x + named("attention", attention)(n) + named("mlp", mlp)(n);
   }
 };
+
+using Parallel = ParallelOf<MultiHeadAttention>;
 
 }  // namespace simplx
 
@@ -7578,14 +7992,15 @@ struct Parallel {
 namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = X' + MLP(Norm2(X')),   X' = X + MHA(Norm1(X))
-template <class Attention>
+template <class Attention, class Norm = RmsNorm, class FeedForward = Mlp>
 struct PreLnOf {
   Attention attention;
-  Mlp mlp;
+  FeedForward mlp;
+  Norm norm{};
 
   constexpr Expr operator()(Expr x) const {
-    x = x + named("attention", attention)(named("norm1", RmsNorm{})(x));
-    return x + named("mlp", mlp)(named("norm2", RmsNorm{})(x));
+    x = x + named("attention", attention)(named("norm1", norm)(x));
+    return x + named("mlp", mlp)(named("norm2", norm)(x));
   }
 };
 
@@ -7606,6 +8021,18 @@ struct PreLnReparam {
   }
 };
 
+/// With LayerNorm, GELU and a bias on every matrix: the baseline of NormFormer (Shleifer et al. 2021).
+struct PreLnBiased {
+  int heads = 1;
+  Index hidden = 0;  ///< four times the width of x unless given
+
+  constexpr Expr operator()(Expr x) const {
+    const MultiHeadAttention attention{
+        .heads = heads, .query_key_bias = true, .value = {.bias = true}, .projection = {.bias = true}};
+    return PreLnOf<MultiHeadAttention, LayerNorm, MlpOf<Gelu>>{attention, {.hidden = hidden, .bias = true}}(x);
+  }
+};
+
 }  // namespace simplx
 
 // ---- simplx/blocks/sas.hpp
@@ -7617,18 +8044,19 @@ struct PreLnReparam {
 namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA ShapedAttention(Norm1(X))
-template <class Attention, class Norm1 = RmsNorm, class Norm2 = RmsNorm>
+template <class Attention, class Norm1 = RmsNorm, class Norm2 = RmsNorm, class FeedForward = Mlp>
 struct SasOf {
   Attention attention;
-  Mlp mlp;
+  FeedForward mlp;
   Norm1 norm1{};
   Norm2 norm2{};
+  double mlp_gain = 0.1;  ///< beta_FF at first
 
   constexpr Expr operator()(int layer, Expr x) const {
     auto n = named("norm1", at_layer(norm1, layer))(x);
     x = scalar("attention_gain", ones) * named("attention", attention.at(layer))(n);
     return scalar("mlp_skip", ones) * x
-         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", norm2)(x));
+         + scalar("mlp_gain", constant(mlp_gain)) * named("mlp", mlp)(named("norm2", norm2)(x));
   }
 };
 
@@ -7668,16 +8096,17 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     X_out = beta_SA ShapedAttention(N) + beta_FF MLP(N),   N = Norm(X)
 ///
 /// The first layer of a stack has a value matrix, the identity at first (App. C, Fig. 24).
-template <class Attention, class Norm = RmsNorm>
+template <class Attention, class Norm = RmsNorm, class FeedForward = Mlp>
 struct SasPOf {
   Attention attention;
-  Mlp mlp;
+  FeedForward mlp;
   Norm norm{};
+  double mlp_gain = 0.1;  ///< beta_FF at first
 
   constexpr Expr operator()(int layer, Expr x) const {
     auto n = named("norm1", at_layer(norm, layer))(x);  // used twice, computed once
     return scalar("attention_gain", ones) * named("attention", attention.at(layer))(n)
-         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(n);
+         + scalar("mlp_gain", constant(mlp_gain)) * named("mlp", mlp)(n);
   }
 };
 
@@ -7699,6 +8128,125 @@ struct SasPReparam {
   constexpr Expr operator()(int layer, Expr x) const {
     using Attention = SelfAttention<AttentionMatrix::shaped, Reparameterised, Reparameterised>;
     return SasPOf<Attention>{{.heads = heads, .value = weights, .projection = weights}, mlp}(layer, x);
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/blocks/crammed_bert.hpp
+
+/// \file simplx/blocks/crammed_bert.hpp
+/// Blocks of the crammed BERT (Geiping & Goldstein 2023) on which "Simplifying Transformer Blocks" (He & Hofmann 2024,
+/// Sec. 5 and App. D.2) trains encoders: those of its decoders with LayerNorm and a gated MLP, without any bias on a
+/// matrix. Attention sees the whole sequence: give it `.mask = Mask::full`.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// LayerNorm with the epsilon of BERT.
+struct BertNorm {
+  double epsilon = 1e-12;
+
+  constexpr Expr operator()(Expr x) const { return LayerNorm{epsilon}(x); }
+};
+
+///     MLP(x) = (v o gelu(g)) W2,   [v g] = x W1;   W1 (d, F), W2 (F / 2, d)
+using BertMlp = MlpOf<Gated<Gelu>>;
+
+///     X_out = X' + MLP(Norm2(X')),   X' = X + MHA(Norm1(X))
+using BertPreLn = PreLnOf<MultiHeadAttention, BertNorm, BertMlp>;
+
+///     X_out = X + MHA(N) + MLP(N),   N = Norm(X)
+using BertParallel = ParallelOf<MultiHeadAttention, BertNorm, BertMlp>;
+
+///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA ShapedAttention(Norm1(X))
+///
+/// beta_FF starts at 0.05 in encoders: {.mlp_gain = 0.05}.
+using BertSas = SasOf<ShapedAttention, BertNorm, BertNorm, BertMlp>;
+
+///     X_out = beta_SA ShapedAttention(N) + beta_FF MLP(N),   N = Norm(X)
+using BertSasP = SasPOf<ShapedAttention, BertNorm, BertMlp>;
+
+/// Without norms, except for one of the first block's input.
+using BertSasPNoNorm = SasPOf<ShapedAttention, FirstLayer<BertNorm>, BertMlp>;
+
+}  // namespace simplx
+
+// ---- simplx/blocks/norm_former.hpp
+
+/// \file simplx/blocks/norm_former.hpp
+/// "NormFormer: Improved Transformer Pretraining with Extra Normalization" (Shleifer et al. 2021): three additions to
+/// the Pre-LN block, each small, and a fourth for small models.
+///
+/// | addition            | parameter                 | where                                                        |
+/// |---------------------|---------------------------|--------------------------------------------------------------|
+/// | HeadScale           | eta_h, H numbers          | on the result of each head, in front of W^P                  |
+/// | post-attention norm | gain and bias of width d  | on the result of the attention, in front of the residual sum |
+/// | FFN norm            | gain and bias of width F  | behind the activation, in front of W2                        |
+/// | ResScale            | lambda, d numbers         | on the skip around the MLP                                   |
+
+namespace simplx::inline SIMPLX_TARGET {
+
+///     X_out = lambda o X' + MLP(Norm2(X')),   X' = X + Norm(HeadScaleMHA(Norm1(X)))
+///
+///     HeadScaleMHA(x) = Concat_h(eta_h A_h V_h) W^P + b^P,   MLP(x) = Norm(f(x W1 + b1)) W2 + b2
+///
+/// All norms are LayerNorm, f is GELU, every matrix has a bias. Identity in the place of a norm leaves it out.
+///
+/// Source  Shleifer et al. 2021, Sec. 2.1; lambda, of ResScale: Sec. 2.2, its other forms: Sec. 4.2; norms of Q, K
+///         and V, and what is left out: Sec. 5
+template <class AttentionNorm = LayerNorm, class FeedForwardNorm = LayerNorm, class Activation = Gelu,
+          class QueryKeyValueNorm = Identity>
+struct NormFormerOf {
+  int heads = 1;
+  Index hidden = 0;  ///< four times the width of x unless given
+  HeadScale head_scale = HeadScale::before_projection;
+  ResidualScale mlp_residual_scale = ResidualScale::none;  ///< lambda
+  ResidualScale attention_residual_scale = ResidualScale::none;
+
+  constexpr Expr operator()(Expr x) const {
+    using Attention = SelfAttention<AttentionMatrix::softmax, Linear, Linear, AttentionNorm, QueryKeyValueNorm>;
+    const Attention attention{.heads = heads, .query_key_bias = true, .value = {.bias = true},
+                              .projection = {.bias = true}, .head_scale = head_scale};
+    const MlpOf<Activation, FeedForwardNorm> mlp{.hidden = hidden, .bias = true};
+
+    x = residual_scaled(attention_residual_scale, "attention_residual_scale", x)
+      + named("attention", attention)(named("norm1", LayerNorm{})(x));
+    return residual_scaled(mlp_residual_scale, "mlp_residual_scale", x)
+         + named("mlp", mlp)(named("norm2", LayerNorm{})(x));
+  }
+};
+
+using NormFormer = NormFormerOf<>;
+
+/// Ablations (Table 4), and squared ReLU (Table 2).
+using NormFormerNoPostAttentionNorm = NormFormerOf<Identity>;
+using NormFormerNoFfnNorm = NormFormerOf<LayerNorm, Identity>;
+using NormFormerQkvNorm = NormFormerOf<LayerNorm, LayerNorm, Gelu, LayerNorm>;
+using NormFormerRelu2 = NormFormerOf<LayerNorm, LayerNorm, ReluSquared>;
+
+}  // namespace simplx
+
+// ---- simplx/blocks/post_ln.hpp
+
+/// \file simplx/blocks/post_ln.hpp
+/// The Post-LN block of "Attention Is All You Need" (Vaswani et al. 2017), which "NormFormer" (Shleifer et al. 2021,
+/// Fig. 3) compares with: a norm behind each sum. The norm of the last block closes the stack; no other follows it.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+///     X_out = Norm2(X' + MLP(X')),   X' = Norm1(X + MHA(X))
+///
+/// with LayerNorm, GELU and a bias on every matrix.
+struct PostLn {
+  int heads = 1;
+  Index hidden = 0;  ///< four times the width of x unless given
+
+  constexpr Expr operator()(Expr x) const {
+    const MultiHeadAttention attention{
+        .heads = heads, .query_key_bias = true, .value = {.bias = true}, .projection = {.bias = true}};
+    const MlpOf<Gelu> mlp{.hidden = hidden, .bias = true};
+    x = named("norm1", LayerNorm{})(x + named("attention", attention)(x));
+    return named("norm2", LayerNorm{})(x + named("mlp", mlp)(x));
   }
 };
 
@@ -10572,92 +11120,6 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
 
 }  // namespace simplx
 
-// ---- simplx/ops/batched_matmul.hpp
-
-/// \file simplx/ops/batched_matmul.hpp
-/// A small product for each row: the row holds a matrix, row by row.
-///
-///     Y_r = A_r B_r,   dA_r = dY_r B_r^T,   dB_r = A_r^T dY_r
-
-namespace simplx::inline SIMPLX_TARGET {
-
-SIMPLX_RULE("batched sizes", left == right,
-            "batched_matmul(a, b, rows, inner, cols): a must have rows * inner columns and b inner * cols (left "
-            "number: the columns it has, right number: those it needs)")
-
-template <>
-struct op<"batched_matmul"> : kernel_op {
-  static constexpr bool reads(int to, int operand) { return to != operand; }
-  static constexpr Checked shape(const Attributes& attributes, Shape a, Shape b) {
-    const auto [rows, inner, cols, unused] = attributes.integers;
-    if (a.axis != b.axis || a.rows != b.rows) return unequal_rows(a, b);
-    if (a.cols != rows * inner) return {"batched sizes", a.cols, rows * inner};
-    if (b.cols != inner * cols) return {"batched sizes", b.cols, inner * cols};
-    return Shape{a.axis, a.rows, rows * cols};
-  }
-  template <class F>
-  struct Size {
-    static constexpr int rows = static_cast<int>(F::attributes.integers[0]);
-    static constexpr int inner = static_cast<int>(F::attributes.integers[1]);
-    static constexpr int cols = static_cast<int>(F::attributes.integers[2]);
-  };
-  template <class F>
-  static constexpr double flops(const Rows& rows, bool) {
-    using Is = Size<F>;
-    const Shape a = F::template shape<0>;
-    return 2.0 * static_cast<double>(a.is_fixed() ? a.rows : rows.count(a.axis)) * Is::rows * Is::inner * Is::cols;
-  }
-  /// A matrix of static size; a single column is stored the same way either way.
-  template <class S, int rows, int cols>
-  using Small = Eigen::Matrix<S, rows, cols, cols == 1 ? Eigen::ColMajor : Eigen::RowMajor>;
-
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    using Is = Size<F>;
-    for (Index r = 0; r < frame.rows(); ++r) {
-      const Eigen::Map<const Small<S, Is::rows, Is::inner>> a(frame.template in<0>() + r * Is::rows * Is::inner);
-      const Eigen::Map<const Small<S, Is::inner, Is::cols>> b(frame.template in<1>() + r * Is::inner * Is::cols);
-      Eigen::Map<Small<S, Is::rows, Is::cols>>(frame.out() + r * Is::rows * Is::cols) = a.lazyProduct(b);
-    }
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    using Is = Size<F>;
-    const auto write = []<Write mode>(std::integral_constant<Write, mode>, auto target, const auto& product) {
-      if constexpr (mode == Write::store) {
-        target = product;
-      } else {
-        target += product;
-      }
-    };
-    for (Index r = 0; r < frame.rows(); ++r) {
-      const Eigen::Map<const Small<S, Is::rows, Is::cols>> g(frame.out_grad() + r * Is::rows * Is::cols);
-      if constexpr (F::template write<0> != Write::skip) {
-        const Eigen::Map<const Small<S, Is::inner, Is::cols>> b(frame.template in<1>() + r * Is::inner * Is::cols);
-        write(std::integral_constant<Write, F::template write<0>>{},
-              Eigen::Map<Small<S, Is::rows, Is::inner>>(frame.template grad<0>() + r * Is::rows * Is::inner),
-              g.lazyProduct(b.transpose()));
-      }
-      if constexpr (F::template write<1> != Write::skip) {
-        const Eigen::Map<const Small<S, Is::rows, Is::inner>> a(frame.template in<0>() + r * Is::rows * Is::inner);
-        write(std::integral_constant<Write, F::template write<1>>{},
-              Eigen::Map<Small<S, Is::inner, Is::cols>>(frame.template grad<1>() + r * Is::inner * Is::cols),
-              a.transpose().lazyProduct(g));
-      }
-    }
-  }
-};
-
-/// One small product for each row.
-///
-/// Shapes  a (n, rows * inner), b (n, inner * cols) -> (n, rows * cols)
-/// Errors  does not compile unless the widths are these products: rule "batched sizes"
-constexpr Expr batched_matmul(At a, At b, Index rows, Index inner, Index cols) {
-  return apply<"batched_matmul">({.integers = {rows, inner, cols}}, a, b);
-}
-
-}  // namespace simplx
-
 // ---- simplx/ops/custom.hpp
 
 /// \file simplx/ops/custom.hpp
@@ -11617,6 +12079,7 @@ template <> struct streamed<"log_softmax"> : by_row {};
 template <> struct streamed<"log_sum_exp"> : by_row {};
 template <> struct streamed<"slice_columns"> : by_row {};
 template <> struct streamed<"concatenate"> : by_row {};
+template <> struct streamed<"repeat_columns"> : by_row {};
 template <> struct streamed<"dropout"> : by_row {};  // there is none outside of training
 template <> struct streamed<"stop_gradient"> : by_row {};
 template <> struct streamed<"positions"> : by_row {};
@@ -12073,6 +12536,88 @@ class Utf8 {
 
 }  // namespace simplx
 
+// ---- simplx/models/tied_model.hpp
+
+/// \file simplx/models/tied_model.hpp
+/// What all language models of the papers are, around a stack of any block:
+///
+///     x = Norm(E[token] + P[position]);   x = block(x), L times;   logits = Norm(x) E^T
+///
+/// Embedding and head are tied; either norm may be absent. Decoder and Encoder say which norms, positions and mask.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// sinusoidal: P is fixed; scaled_sinusoidal: times one trained number, 1 / sqrt(d) at first; learned: P is trained.
+enum class Positions : signed char { sinusoidal, learned, none, scaled_sinusoidal };
+
+/// The sizes of a model, without its blocks.
+struct ModelSizes {
+  Index vocab = 256, width = 128;
+  int layers = 6;
+  Index context = 128;  ///< tokens of the longest sequence
+  Positions positions = Positions::sinusoidal;
+  bool observed = false;  ///< the input of block i is probed as "blocks.i.input"
+};
+
+/// A block whose input, and the gradient that arrives there, stay readable.
+template <class Block>
+struct ObservedBlock {
+  Block block;
+
+  constexpr Expr operator()(Expr x) const requires requires { block(x); } { return block(probe("input", x)); }
+  constexpr Expr operator()(int layer, Expr x) const requires requires { block(layer, x); } {
+    return block(layer, probe("input", x));
+  }
+};
+
+namespace detail {
+
+/// 1 / sqrt(x), in constant evaluation too.
+constexpr double inverse_root(double x) {
+  double root = x > 1 ? x : 1;
+  for (double next = (root + x / root) / 2; next < root; next = (root + x / root) / 2) root = next;  // from above
+  return 1 / root;
+}
+
+constexpr Expr with_positions(const ModelSizes& sizes, Expr x) {
+  const auto sinusoids = [&] { return positions(fixed("position.table", sizes.context, sizes.width, sinusoid)); };
+  switch (sizes.positions) {
+    case Positions::sinusoidal: return x + sinusoids();
+    case Positions::scaled_sinusoidal: {
+      const Init initial = constant(inverse_root(static_cast<double>(sizes.width)));
+      return x + scalar("position.scale", initial) * sinusoids();
+    }
+    case Positions::learned: return x + positions(weight("position.weight", sizes.context, sizes.width));
+    default: return x;
+  }
+}
+
+}  // namespace detail
+
+/// Logits of a model whose block is any module, between two norms.
+///
+/// Shapes  inputs "tokens" -> (tokens, vocab)
+template <class Block, class EmbeddingNorm, class FinalNorm>
+constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embedding_norm, const Block& block,
+                           const FinalNorm& final_norm) {
+  auto table = weight("embedding.weight", sizes.vocab, sizes.width);
+  auto x = detail::with_positions(sizes, embedding(table, indices("tokens", Axis::tokens)));
+  x = named("embedding_norm", embedding_norm)(x);
+  x = sizes.observed ? stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x)
+                     : stack("blocks", sizes.layers, block, x);
+  return named("final_norm", final_norm)(x) * transpose(table);
+}
+
+/// The model that ends with the logits of another; its parameters lie where those of the other lie.
+template <auto const& model>
+struct LogitsOf {
+  constexpr Expr operator()() const { return model.logits(); }
+};
+template <auto const& model>
+inline constexpr LogitsOf<model> logits_of{};
+
+}  // namespace simplx
+
 // ---- simplx/ops/cross_entropy.hpp
 
 /// \file simplx/ops/cross_entropy.hpp
@@ -12191,64 +12736,28 @@ constexpr Expr cross_entropy(At logits, At labels, At smoothing) {
 ///
 ///     x = E[token] + P[position];   x = block(x), L times;   logits = Norm(x) E^T
 ///
-/// Embedding and head are tied, the final norm is RMSNorm. Positions are sinusoids, without parameters, as in the
-/// text of [He & Hofmann 2024, App. D.1], or learned, as in its code: beside embeddings of deviation 0.02 a
-/// sinusoid of size one drowns the tokens at first, and small models learn more slowly with it. With ALiBi, which
-/// belongs to the attention of the block, there are none.
+/// The final norm is of the blocks' kind: RMSNorm in the first paper, LayerNorm in the second, none behind blocks that
+/// end with a norm themselves. Positions are sinusoids, without parameters, as in the text of [He & Hofmann 2024, App.
+/// D.1], or learned, as in its code: beside embeddings of deviation 0.02 a sinusoid of size one drowns the tokens at
+/// first, and small models learn more slowly with it. With ALiBi, which belongs to the attention of the block, there
+/// are none.
 
 namespace simplx::inline SIMPLX_TARGET {
 
-enum class Positions : signed char { sinusoidal, learned, none };
-
-/// The sizes of a decoder, without its blocks.
-struct DecoderSizes {
-  Index vocab = 256, width = 128;
-  int layers = 6;
-  Index context = 128;  ///< tokens of the longest sequence
-  Positions positions = Positions::sinusoidal;
-  bool observed = false;  ///< the input of block i is probed as "blocks.i.input"
-};
-
-/// A block whose input, and the gradient that arrives there, stay readable.
-template <class Block>
-struct ObservedBlock {
-  Block block;
-
-  constexpr Expr operator()(Expr x) const requires requires { block(x); } { return block(probe("input", x)); }
-  constexpr Expr operator()(int layer, Expr x) const requires requires { block(layer, x); } {
-    return block(layer, probe("input", x));
-  }
-};
-
-/// Logits of a decoder whose block is any module of the user.
-///
-/// Shapes  inputs "tokens" -> (tokens, vocab)
-template <class Block>
-constexpr Expr decoder_logits(const DecoderSizes& sizes, const Block& block) {
-  auto table = weight("embedding.weight", sizes.vocab, sizes.width);
-  auto x = embedding(table, indices("tokens", Axis::tokens));
-  if (sizes.positions == Positions::sinusoidal) {
-    x = x + positions(fixed("position.table", sizes.context, sizes.width, sinusoid));
-  } else if (sizes.positions == Positions::learned) {
-    x = x + positions(weight("position.weight", sizes.context, sizes.width));
-  }
-  x = sizes.observed ? stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x)
-                     : stack("blocks", sizes.layers, block, x);
-  x = named("final_norm", RmsNorm{})(x);
-  return x * transpose(table);
-}
-
 /// Loss of each token of a decoder with any block; inputs "tokens" and "labels".
-template <class BlockType>
+template <class BlockType, class FinalNorm = RmsNorm>
 struct DecoderOf {
   BlockType block;
   Index vocab = 256, width = 128;
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::sinusoidal;
-  bool observed = false;  ///< as in DecoderSizes
+  bool observed = false;  ///< as in ModelSizes
+  FinalNorm final_norm{};
 
-  constexpr Expr logits() const { return decoder_logits({vocab, width, layers, context, positions, observed}, block); }
+  constexpr Expr logits() const {
+    return tied_logits({vocab, width, layers, context, positions, observed}, Identity{}, block, final_norm);
+  }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };
 
@@ -12261,22 +12770,96 @@ struct Decoder {
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::sinusoidal;  ///< none if the block has ALiBi
-  bool observed = false;  ///< as in DecoderSizes
+  bool observed = false;  ///< as in ModelSizes
 
   constexpr Expr logits() const {
     const Positions place = block.alibi ? Positions::none : positions;
-    return decoder_logits({vocab, width, layers, context, place, observed}, ConfiguredBlock{block, heads, hidden});
+    return tied_logits({vocab, width, layers, context, place, observed}, Identity{},
+                       ConfiguredBlock{block, heads, hidden}, final_norm());
+  }
+  /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
+  constexpr detail::ConfiguredNorm final_norm() const {
+    if (block.norm_position == NormPosition::after) return {Norm::none, 0};
+    if (block.norm == Norm::none) return {Norm::rms_norm, RmsNorm{}.epsilon};
+    return {block.norm, block.norm_epsilon};
   }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };
 
-/// The model that ends with the logits of another; its parameters lie where those of the other lie.
-template <auto const& model>
-struct LogitsOf {
-  constexpr Expr operator()() const { return model.logits(); }
+}  // namespace simplx
+
+// ---- simplx/models/encoder.hpp
+
+/// \file simplx/models/encoder.hpp
+/// The encoder of a masked language model around any block, as the crammed BERT (Geiping & Goldstein 2023) of [He &
+/// Hofmann 2024, Sec. 5 and App. D.2] has it:
+///
+///     x = Norm(E[token] + s P[position]);   x = block(x), L times;   logits = Norm(x) E^T
+///
+/// Every token sees its whole sequence. Both norms are LayerNorm (the last is absent behind blocks that end with a norm
+/// themselves), P are sinusoids and s is one trained number. What is
+/// to be predicted is given as labels of the masked tokens, -100 elsewhere.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Loss of each labelled token of an encoder with any block, whose attention must have Mask::full; inputs "tokens" and
+/// "labels".
+template <class BlockType>
+struct EncoderOf {
+  BlockType block;
+  Index vocab = 256, width = 128;
+  int layers = 6;
+  Index context = 128;
+  Positions positions = Positions::scaled_sinusoidal;
+  bool observed = false;  ///< as in ModelSizes
+  double norm_epsilon = 1e-12;
+
+  constexpr Expr logits() const {
+    const LayerNorm norm{norm_epsilon};
+    return tied_logits({vocab, width, layers, context, positions, observed}, norm, block, norm);
+  }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };
-template <auto const& model>
-inline constexpr LogitsOf<model> logits_of{};
+
+/// The same with a block from its token, whose epsilon is that of all norms.
+struct Encoder {
+  BlockConfig block;
+  Index vocab = 256, width = 128;
+  int heads = 4;
+  Index hidden = 0;  ///< width of the MLP, value and gate together; four times `width` unless given
+  int layers = 6;
+  Index context = 128;
+  Positions positions = Positions::scaled_sinusoidal;  ///< none if the block has ALiBi
+  bool observed = false;  ///< as in ModelSizes
+
+  constexpr Expr logits() const {
+    const Positions place = block.alibi ? Positions::none : positions;
+    const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
+    return tied_logits({vocab, width, layers, context, place, observed}, norm,
+                       ConfiguredBlock{block, heads, hidden, Mask::full},
+                       norm.where(block.norm_position == NormPosition::before));
+  }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+};
+
+}  // namespace simplx
+
+// ---- simplx/models/model_of.hpp
+
+/// \file simplx/models/model_of.hpp
+/// The model that a named block belongs into, for programs that go through all of them.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Decoder or Encoder: ModelOf<number>{.block = all_blocks[number].config, .width = 64}.
+template <int number>
+using ModelOf = std::conditional_t<all_blocks[number].encoder, Encoder, Decoder>;
+
+/// f(model) with a Decoder or an Encoder of the block, of default sizes.
+template <class F>
+constexpr auto with_model_of(const NamedBlock& block, F f) {
+  return block.encoder ? f(Encoder{.block = block.config}) : f(Decoder{.block = block.config});
+}
 
 }  // namespace simplx
 

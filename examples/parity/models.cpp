@@ -4,7 +4,7 @@
 
 #include "models.hpp"
 
-#include <simplx/models/decoder.hpp>
+#include <simplx/models/model_of.hpp>
 #include <simplx/train/evaluation.hpp>
 
 #include <cstring>
@@ -20,9 +20,9 @@ namespace parity {
 namespace {
 
 template <int block>
-inline constexpr Decoder decoder{.block = all_blocks[block].config, .vocab = PARITY_VOCAB, .width = PARITY_WIDTH,
-                                 .heads = PARITY_HEADS, .hidden = PARITY_HIDDEN, .layers = PARITY_LAYERS,
-                                 .context = PARITY_CONTEXT};
+inline constexpr ModelOf<block> plain{.block = all_blocks[block].config, .vocab = PARITY_VOCAB, .width = PARITY_WIDTH,
+                                      .heads = PARITY_HEADS, .hidden = PARITY_HIDDEN, .layers = PARITY_LAYERS,
+                                      .context = PARITY_CONTEXT};
 
 /// The losses of all tokens and the logits behind them.
 template <int block>
@@ -31,7 +31,7 @@ struct WithLogits {
     Expr losses, logits;
   };
   constexpr Values operator()() const {
-    const Expr logits = decoder<block>.logits();
+    const Expr logits = plain<block>.logits();
     return {cross_entropy(logits, indices("labels", Axis::tokens)), logits};
   }
 };

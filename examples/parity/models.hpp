@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// The models of `parity`: a decoder for each block, evaluated in double from a safetensors file.
+// The models of `parity`: a decoder or encoder for each block, evaluated in double from a safetensors file.
 
 #include <simplx/core/parameters.hpp>
 #include <simplx/io/safetensors.hpp>

@@ -9,7 +9,10 @@
 #define SIMPLX_VERSION_PATCH 0
 
 #include <simplx/blocks/block.hpp>
+#include <simplx/blocks/crammed_bert.hpp>
+#include <simplx/blocks/norm_former.hpp>
 #include <simplx/blocks/parallel.hpp>
+#include <simplx/blocks/post_ln.hpp>
 #include <simplx/blocks/pre_ln.hpp>
 #include <simplx/blocks/sas.hpp>
 #include <simplx/blocks/sas_p.hpp>
@@ -27,12 +30,15 @@
 #include <simplx/generate/stream.hpp>
 #include <simplx/generate/utf8.hpp>
 #include <simplx/models/decoder.hpp>
+#include <simplx/models/encoder.hpp>
+#include <simplx/models/model_of.hpp>
 #include <simplx/ops/activation.hpp>
 #include <simplx/ops/batched_matmul.hpp>
 #include <simplx/ops/custom.hpp>
 #include <simplx/ops/dropout.hpp>
 #include <simplx/ops/grad.hpp>
 #include <simplx/ops/recompute.hpp>
+#include <simplx/ops/repeat.hpp>
 #include <simplx/ops/rotary.hpp>
 #include <simplx/ops/rows.hpp>
 #include <simplx/ops/softmax.hpp>

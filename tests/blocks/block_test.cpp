@@ -54,6 +54,18 @@ constexpr BlockConfig different = [] {
 }();
 inline constexpr ThreeLayers<Block<different>> separate{{2, 24}};
 
+// The other activations and norms, each by itself.
+using Plain = MultiHeadAttention;
+inline constexpr ThreeLayers<PreLnOf<Plain, RmsNorm, MlpOf<GeluTanh>>> by_tanh{{{2}, {24}}};
+inline constexpr ThreeLayers<PreLnOf<Plain, RmsNorm, MlpOf<Gated<LeakyRelu>>>> leaky_gate{{{2}, {24}}};
+inline constexpr ThreeLayers<PreLnOf<Plain, RmsNormInside, MlpOf<ReluSquared, RmsNormInside>>> inside{{{2}, {24}}};
+static_assert(same_graph<by_tanh, test::token<BlockConfig{.activation = Activation::gelu_tanh}>>());
+static_assert(
+    same_graph<leaky_gate, test::token<BlockConfig{.activation = Activation::leaky_relu, .gated = true}>>());
+static_assert(same_graph<inside, test::token<BlockConfig{.norm = Norm::rms_norm_inside,
+                                                         .activation = Activation::relu_squared,
+                                                         .mlp_norm = true}>>());
+
 // Switches beyond the two tokens: skips and gains that are fixed, biases, other norms.
 constexpr BlockConfig everything{.branches = Branches::parallel,
                                  .norm = Norm::layer_norm,

@@ -35,15 +35,23 @@ static_assert(breaks({.projection = around(orthogonal, trainable(1), trainable(0
 static_assert(breaks({.projection = around(zeros, trainable(1), trainable(1))}, "law of the base"));
 static_assert(breaks({.value = around(normal(0.1), trainable(1), fixed_at(0))}, ""));
 
-// Switches of later versions.
-static_assert(breaks({.norm_position = NormPosition::after}, "later version") &&
-              breaks({.gated = true}, "later version"));
-static_assert(breaks({.activation = Activation::gelu}, "later version") && breaks({.mlp_norm = true}, "later version"));
-static_assert(breaks({.query_key_value_norm = true}, "later version") &&
-              breaks({.attention_norm = true}, "later version"));
-static_assert(breaks({.head_scale = HeadScale::before_projection}, "later version"));
-static_assert(breaks({.attention_residual_scale = ResidualScale::number}, "later version"));
-static_assert(breaks({.mlp_residual_scale = ResidualScale::vector}, "later version"));
+// Norms that are none, of what is none, or of zeros; scales of skips that are none or have a gain already.
+static_assert(breaks({.norm = Norm::none, .norm_position = NormPosition::after}, "post-norm of nothing"));
+static_assert(breaks({.norm = Norm::none, .attention_norm = true}, "inner norm"));
+static_assert(breaks({.norm = Norm::none, .mlp_norm = true}, "inner norm"));
+static_assert(breaks({.norm = Norm::none, .query_key_value_norm = true}, "inner norm"));
+static_assert(breaks({.matrix = AttentionMatrix::shaped, .query_key_value_norm = true}, "norm of zero queries"));
+static_assert(breaks({.value = no_projection, .query_key_value_norm = true}, "norm of identity"));
+static_assert(breaks({.value = around(identity, trainable(1), trainable(1)), .query_key_value_norm = true}, ""));
+static_assert(breaks({.attention_skip = no_skip, .attention_residual_scale = ResidualScale::vector}, "residual scale"));
+static_assert(breaks({.attention_skip = trainable(1), .attention_residual_scale = ResidualScale::number},
+                     "residual scale"));
+static_assert(breaks({.mlp_skip = fixed_at(0.5), .mlp_residual_scale = ResidualScale::vector}, "residual scale"));
+static_assert(breaks({.branches = Branches::parallel, .attention_skip = no_skip,
+                      .mlp_residual_scale = ResidualScale::vector}, "residual scale"));
+static_assert(breaks({.attention_residual_scale = ResidualScale::number, .mlp_residual_scale = ResidualScale::vector},
+                     ""));
+static_assert(breaks({.norm_position = NormPosition::after, .gated = true}, ""));
 
 TEST_CASE("blocks/config: of a fixed gain of 0 or 1 only the term's absence or presence is left") {
   CHECK(fixed_at(0) == no_skip);

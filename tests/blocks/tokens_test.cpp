@@ -3,12 +3,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
 using namespace simplx;
 
-TEST_CASE("blocks/tokens: all names of the first paper's family, each with a token that breaks no rule") {
+TEST_CASE("blocks/tokens: all names of both papers, each with a token that breaks no rule") {
   std::vector<std::string> names;
   each_block([&](const char* name, const BlockConfig& config) {
     names.push_back(name);
@@ -35,5 +36,31 @@ TEST_CASE("blocks/tokens: all names of the first paper's family, each with a tok
                                           "sas_p_reparam_trainable",
                                           "sas_alibi",
                                           "sas_p_alibi",
-                                          "pre_ln_alibi"});
+                                          "pre_ln_alibi",
+                                          "pre_ln_biased",
+                                          "post_ln",
+                                          "norm_former",
+                                          "norm_former_after_projection",
+                                          "norm_former_resscale",
+                                          "norm_former_resscale_scalar",
+                                          "norm_former_resscale_both",
+                                          "norm_former_resscale_no_post_attention_norm",
+                                          "norm_former_resscale_no_ffn_norm",
+                                          "norm_former_resscale_no_head_scale",
+                                          "norm_former_resscale_qkv_norm",
+                                          "resscale_only",
+                                          "norm_former_relu2",
+                                          "bert_pre_ln",
+                                          "bert_parallel",
+                                          "bert_sas",
+                                          "bert_sas_p",
+                                          "bert_sas_p_no_norm"});
+}
+
+TEST_CASE("blocks/tokens: no two are the same block, and encoders are those that say so") {
+  for (const NamedBlock& block : all_blocks) {
+    CAPTURE(block.name);
+    CHECK(block.encoder == std::string(block.name).starts_with("bert_"));
+    CHECK(std::ranges::count(all_blocks, block.config, &NamedBlock::config) == 1);
+  }
 }

@@ -474,6 +474,22 @@ TEST_CASE_TEMPLATE("scores of ten thousand do no harm, nor do slopes that steep"
   });
 }
 
+TEST_CASE("where one key has nearly all the weight of large scores, what is left of the gradient is right") {
+  constexpr AttentionSize size{1, 16, 16, Mixing::softmax, Mask::full};
+  Problem<double> p(size, {2});
+  std::ranges::fill(p.q, 0.0), std::ranges::fill(p.k, 0.0);
+  p.q[0] = p.q[16] = 4, p.k[0] = 4096, p.k[16] = 4082;  // scores, divided by sqrt(16)
+  p.template fast_forward<size>();
+  p.template fast_backward<size, set, set, set>();
+  const double rest = std::exp(-14), product = rest / ((1 + rest) * (1 + rest));  // A_1 A_2
+  for (int row = 0; row < 2; ++row) {
+    double difference = 0;  // dA_1 - dA_2
+    for (int c = 0; c < 16; ++c) difference += p.dout[row * 16 + c] * (p.v[c] - p.v[16 + c]);
+    const double expected = product * difference * 14 / 4;
+    CHECK(std::abs(p.dq[row * 16] - expected) <= 1e-6 * std::abs(expected));
+  }
+}
+
 TEST_CASE("scratch is linear in the context") {
   CHECK(attention_scratch(32, 32, 1600) == 100 * attention_scratch(32, 32, 16));
   CHECK(attention_scratch(32, 32, 5) == attention_scratch(32, 32, 16));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-/// A stream of every block of blocks/tokens.hpp, in parts that several cores compile side by side.
+/// A stream of every decoder's block of blocks/tokens.hpp, in parts that several cores compile side by side.
 
 #include "streams.hpp"
 
@@ -17,9 +17,11 @@ inline constexpr Decoder block_model{
 template <int block, int parts>
 void check_streams() {
   if constexpr (block < static_cast<int>(std::size(all_blocks))) {
-    CAPTURE(all_blocks[block].name);
-    CHECK(stream_error<logits_of<block_model<block>>, double>(70, {1}) < 1e-12);
-    CHECK(stream_error<logits_of<block_model<block>>, double>(70, {5, 1, 2, 17, 3, 9}, 4) < 1e-12);
+    if constexpr (!all_blocks[block].encoder) {  // which sees what is yet to come
+      CAPTURE(all_blocks[block].name);
+      CHECK(stream_error<logits_of<block_model<block>>, double>(70, {1}) < 1e-12);
+      CHECK(stream_error<logits_of<block_model<block>>, double>(70, {5, 1, 2, 17, 3, 9}, 4) < 1e-12);
+    }
     check_streams<block + parts, parts>();
   }
 }

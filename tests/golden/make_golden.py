@@ -88,10 +88,10 @@ def rms_norm(x, p, name):
     return x / (x.square().mean(-1, keepdim=True).sqrt() + 1e-8) * p.gain(name + ".gain", x.shape[-1])
 
 
-def layer_norm(x, p, name):
-    """(x - mean) / sqrt(var + eps) * gain + bias with the biased variance; eps = 1e-5."""
+def layer_norm(x, p, name, epsilon=1e-5):
+    """(x - mean) / sqrt(var + eps) * gain + bias with the biased variance."""
     centred = x - x.mean(-1, keepdim=True)
-    scaled = centred / (centred.square().mean(-1, keepdim=True) + 1e-5).sqrt()
+    scaled = centred / (centred.square().mean(-1, keepdim=True) + epsilon).sqrt()
     return scaled * p.gain(name + ".gain", x.shape[-1]) + p.bias(name + ".bias", x.shape[-1])
 
 
@@ -131,29 +131,33 @@ def alibi_slopes(count):
     return slopes + [2 ** (-8 * h / (2 * n)) for h in range(1, 2 * n + 1, 2)][: count - n]
 
 
-def mask(rows, c, alibi):
-    """(H, T, T): minus infinity for j > i; with ALiBi -m_h (i - j) for the others."""
-    hidden = torch.ones(rows, rows).triu(diagonal=1) > 0
+def mask(rows, c, alibi, full=False):
+    """(H, T, T): minus infinity for j > i unless all is seen; with ALiBi -m_h (i - j) for the others."""
+    hidden = torch.ones(rows, rows).triu(diagonal=rows if full else 1) > 0
     distance = torch.arange(rows)[:, None] - torch.arange(rows)[None, :]
     slopes = torch.tensor(alibi_slopes(c.heads) if alibi else [0.0] * c.heads)
     return (-slopes[:, None, None] * distance).masked_fill(hidden, -math.inf)
 
 
-def attention_matrix(n, p, c, alibi=False):
+def softmax_of(query, key, c, alibi=False, full=False):
     """A_h = softmax(Q_h K_h^T / sqrt(d_k) + mask), Eq. (2)."""
-    query = heads(linear(n, p, "attention.query", c.width), c)
-    key = heads(linear(n, p, "attention.key", c.width), c)
-    scores = query @ key.transpose(1, 2) / math.sqrt(c.width // c.heads)
-    return torch.softmax(scores + mask(len(n), c, alibi), dim=-1)
+    scores = heads(query, c) @ heads(key, c).transpose(1, 2) / math.sqrt(c.width // c.heads)
+    return torch.softmax(scores + mask(len(query), c, alibi, full), dim=-1)
+
+
+def attention_matrix(n, p, c, alibi=False, full=False):
+    """The same of Q = n W^Q and K = n W^K."""
+    query, key = linear(n, p, "attention.query", c.width), linear(n, p, "attention.key", c.width)
+    return softmax_of(query, key, c, alibi, full)
 
 
 def per_head(p, c, *names):
     return (p.gain("attention." + name, c.heads)[:, None, None] for name in names)
 
 
-def softmax_attention(n, p, c, value, alibi=False):
+def softmax_attention(n, p, c, value, alibi=False, full=False):
     """concat_h(A_h V_h), Eq. (3)."""
-    return columns(attention_matrix(n, p, c, alibi) @ heads(value, c))
+    return columns(attention_matrix(n, p, c, alibi, full) @ heads(value, c))
 
 
 def skip_init_attention(n, p, c, value):
@@ -162,11 +166,11 @@ def skip_init_attention(n, p, c, value):
     return columns((alpha * torch.eye(len(n)) + beta * attention_matrix(n, p, c)) @ heads(value, c))
 
 
-def shaped_attention(n, p, c, value, alibi=False):
+def shaped_attention(n, p, c, value, alibi=False, full=False):
     """concat_h((alpha_h I + beta_h A_h - gamma_h C) V_h), Eqs. (5) and (13); C is A at zero scores."""
     alpha, beta, gamma = per_head(p, c, "alpha", "beta", "gamma")
-    centre = torch.softmax(mask(len(n), c, alibi), dim=-1)
-    matrix = alpha * torch.eye(len(n)) + beta * attention_matrix(n, p, c, alibi) - gamma * centre
+    centre = torch.softmax(mask(len(n), c, alibi, full), dim=-1)
+    matrix = alpha * torch.eye(len(n)) + beta * attention_matrix(n, p, c, alibi, full) - gamma * centre
     return columns(matrix @ heads(value, c))
 
 
@@ -325,13 +329,179 @@ def sas_p_reparam_trainable(x, p, c, i):
     return p.gain("mlp_gain") * mlp(n, p, c) + p.gain("attention_gain") * attended
 
 
+# ------------------------------------------------------------------- Blocks of the second paper
+def biased(x, p, name, outputs):
+    """x W + b."""
+    return linear(x, p, name, outputs) + p.bias(name + ".bias", outputs)
+
+
+def gelu(x):
+    """x P(N(0, 1) <= x)."""
+    return x * (1 + torch.erf(x / math.sqrt(2))) / 2
+
+
+def relu_squared(x):
+    return torch.where(x >= 0, x, 0.0).square()
+
+
+def scale_heads(x, p, c):
+    """eta_h times column block h."""
+    return columns(p.gain("attention.head_scale", c.heads)[:, None, None] * heads(x, c))
+
+
+def biased_attention(n, p, c, scale=None, norm=False, inner_norm=False):
+    """concat_h(eta_h A_h V_h) W^P + b^P, or eta on the columns of that; then, if asked for, a norm of it.
+
+    inner_norm: of queries, keys and values, over their full width."""
+    query, key, value = (biased(n, p, "attention." + name, c.width) for name in ("query", "key", "value"))
+    if inner_norm:
+        query, key = layer_norm(query, p, "attention.query_norm"), layer_norm(key, p, "attention.key_norm")
+        value = layer_norm(value, p, "attention.value_norm")
+    y = columns(softmax_of(query, key, c) @ heads(value, c))
+    if scale == "before":
+        y = scale_heads(y, p, c)
+    y = biased(y, p, PROJECTION, c.width)
+    if scale == "after":
+        y = scale_heads(y, p, c)
+    return layer_norm(y, p, "attention.norm") if norm else y
+
+
+def biased_mlp(n, p, c, activation=gelu, norm=False):
+    """f(n W1 + b1) W2 + b2, with a norm of width F in front of W2 if asked for."""
+    h = activation(biased(n, p, "mlp.up", c.hidden))
+    return biased(layer_norm(h, p, "mlp.norm") if norm else h, p, "mlp.down", c.width)
+
+
+def pre_ln_biased(x, p, c, i):
+    """X' = X + MHA(N1 X); out = X' + MLP(N2 X')."""
+    x = x + biased_attention(layer_norm(x, p, "norm1"), p, c)
+    return x + biased_mlp(layer_norm(x, p, "norm2"), p, c)
+
+
+def post_ln(x, p, c, i):
+    """X' = N1(X + MHA(X)); out = N2(X' + MLP(X'))."""
+    x = layer_norm(x + biased_attention(x, p, c), p, "norm1")
+    return layer_norm(x + biased_mlp(x, p, c), p, "norm2")
+
+
+def norm_former(x, p, c, i, scale="before", norm=True, inner_norm=False, mlp_norm=True, activation=gelu,
+                attention_lambda=None, mlp_lambda=None):
+    """X' = l X + N(HeadScaleMHA(N1 X)); out = l X' + N(f((N2 X') W1 + b1)) W2 + b2; l is 1, a number or a vector."""
+    attended = biased_attention(layer_norm(x, p, "norm1"), p, c, scale, norm, inner_norm)
+    x = residual(x, p, "attention_residual_scale", attention_lambda) + attended
+    fed = biased_mlp(layer_norm(x, p, "norm2"), p, c, activation, mlp_norm)
+    return residual(x, p, "mlp_residual_scale", mlp_lambda) + fed
+
+
+def residual(x, p, name, of):
+    """x, lambda x with one number, or lambda o x with a vector."""
+    if not of:
+        return x
+    return x * (p.gain(name) if of == "number" else p.gain(name, x.shape[-1]))
+
+
+def norm_former_after_projection(x, p, c, i):
+    return norm_former(x, p, c, i, scale="after")
+
+
+def norm_former_resscale(x, p, c, i):
+    return norm_former(x, p, c, i, mlp_lambda="vector")
+
+
+def norm_former_resscale_scalar(x, p, c, i):
+    return norm_former(x, p, c, i, mlp_lambda="number")
+
+
+def norm_former_resscale_both(x, p, c, i):
+    return norm_former(x, p, c, i, attention_lambda="vector", mlp_lambda="vector")
+
+
+def norm_former_resscale_no_post_attention_norm(x, p, c, i):
+    return norm_former(x, p, c, i, mlp_lambda="vector", norm=False)
+
+
+def norm_former_resscale_no_ffn_norm(x, p, c, i):
+    return norm_former(x, p, c, i, mlp_lambda="vector", mlp_norm=False)
+
+
+def norm_former_resscale_no_head_scale(x, p, c, i):
+    return norm_former(x, p, c, i, mlp_lambda="vector", scale=None)
+
+
+def norm_former_resscale_qkv_norm(x, p, c, i):
+    return norm_former(x, p, c, i, mlp_lambda="vector", inner_norm=True)
+
+
+def resscale_only(x, p, c, i):
+    """The baseline with lambda on the skip around the MLP."""
+    return norm_former(x, p, c, i, scale=None, norm=False, mlp_norm=False, mlp_lambda="vector")
+
+
+def norm_former_relu2(x, p, c, i):
+    return norm_former(x, p, c, i, activation=relu_squared)
+
+
+# ------------------------------------------------------------------- Blocks of the crammed BERT
+def bert_norm(x, p, name):
+    return layer_norm(x, p, name, epsilon=1e-12)
+
+
+def geglu_mlp(n, p, c):
+    """(v o gelu(g)) W2, [v g] = n W1."""
+    value, gate = linear(n, p, "mlp.up", c.hidden).chunk(2, dim=1)
+    return linear(value * gelu(gate), p, "mlp.down", c.width)
+
+
+def bert_attention(n, p, c):
+    mixed = softmax_attention(n, p, c, linear(n, p, VALUE, c.width), full=True)
+    return linear(mixed, p, PROJECTION, c.width)
+
+
+def bert_pre_ln(x, p, c, i):
+    x = x + bert_attention(bert_norm(x, p, "norm1"), p, c)
+    return x + geglu_mlp(bert_norm(x, p, "norm2"), p, c)
+
+
+def bert_parallel(x, p, c, i):
+    n = bert_norm(x, p, "norm1")
+    return x + geglu_mlp(n, p, c) + bert_attention(n, p, c)
+
+
+def bert_sas(x, p, c, i):
+    """X' = b_SA SA(N1 X); out = a_FF X' + b_FF MLP(N2 X')."""
+    n = bert_norm(x, p, "norm1")
+    x = p.gain("attention_gain") * shaped_attention(n, p, c, first_value(n, p, i), full=True)
+    return p.gain("mlp_skip") * x + p.gain("mlp_gain") * geglu_mlp(bert_norm(x, p, "norm2"), p, c)
+
+
+def bert_sas_p_no_norm(n, p, c, i):
+    """out = b_FF MLP(X) + b_SA SA(X); block 0 has a norm of its input."""
+    n = bert_norm(n, p, "norm1") if i == 0 else n
+    attended = shaped_attention(n, p, c, first_value(n, p, i), full=True)
+    return p.gain("mlp_gain") * geglu_mlp(n, p, c) + p.gain("attention_gain") * attended
+
+
+def bert_sas_p(x, p, c, i):
+    """out = b_FF MLP(N X) + b_SA SA(N X)."""
+    n = bert_norm(x, p, "norm1")
+    attended = shaped_attention(n, p, c, first_value(n, p, i), full=True)
+    return p.gain("mlp_gain") * geglu_mlp(n, p, c) + p.gain("attention_gain") * attended
+
+
+SECOND_PAPER = (
+    pre_ln_biased, post_ln, norm_former, norm_former_after_projection, norm_former_resscale,
+    norm_former_resscale_scalar, norm_former_resscale_both, norm_former_resscale_no_post_attention_norm,
+    norm_former_resscale_no_ffn_norm, norm_former_resscale_no_head_scale, norm_former_resscale_qkv_norm,
+    resscale_only, norm_former_relu2,
+)
+BERT = (bert_pre_ln, bert_parallel, bert_sas, bert_sas_p, bert_sas_p_no_norm)
 BLOCKS = {
     f.__name__: f
     for f in (
         pre_ln, parallel, v_skip_init, v_skip_init_shaped, shaped_reparam, shaped_reparam_trainable,
         pre_ln_reparam_trainable, pre_ln_identity, sas, sas_identity_first_value, sas_no_mlp_skip, sas_p,
         sas_p_no_norm, sas_no_norm, sas_p_norm_free, sas_norm_free, sas_skip_init, sas_p_skip_init,
-        sas_p_reparam_trainable, sas_alibi, sas_p_alibi, pre_ln_alibi,
+        sas_p_reparam_trainable, sas_alibi, sas_p_alibi, pre_ln_alibi, *SECOND_PAPER, *BERT,
     )
 }
 # Gains whose factor a norm behind them removes, so that their gradients vanish.
@@ -339,13 +509,14 @@ UNSEEN = {
     "sas_no_mlp_skip": ("attention_gain", "mlp_gain"),
     "sas_no_norm": ("attention_gain",),
     "sas_norm_free": ("attention_gain",),
+    **{f.__name__: ("key.bias", "key_norm.bias") for f in SECOND_PAPER},  # moves all scores of a query alike
 }
 FILES = (
     [(name, "_small") for name in BLOCKS]
     + [(name, "") for name in ("pre_ln", "sas_p")]
     + [(name, "_odd") for name in ("pre_ln", "sas_p")]
     + [(name, "_odd") for name in ("v_skip_init", "shaped_reparam", "sas_no_mlp_skip", "sas_no_norm")]
-    + [(name, "_three") for name in ("sas_p_alibi", "pre_ln_alibi")]
+    + [(name, "_three") for name in ("sas_p_alibi", "pre_ln_alibi", "norm_former_resscale_qkv_norm")]
 )
 
 
@@ -356,17 +527,21 @@ def positions(c, length):
     return torch.tensor([[math.cos(a) if k % 2 else math.sin(a) for k, a in enumerate(row)] for row in angle])
 
 
-def decoder(name, p, c, tokens):
+def model(name, p, c, tokens):
     """Logits (B, T, V), one sequence after the other; the head is the embedding, transposed."""
+    bert, second = (BLOCKS[name] in family for family in (BERT, SECOND_PAPER))
+    final_norm = bert_norm if bert else layer_norm if second else rms_norm
     embedding = p.weight("embedding.weight", c.vocab, c.width)
     logits = []
     for sequence in tokens:
         x = embedding[torch.tensor(sequence)]
-        if not name.endswith("_alibi"):
+        if bert:
+            x = bert_norm(x + p.gain("position.scale") * positions(c, len(sequence)), p, "embedding_norm")
+        elif not name.endswith("_alibi"):
             x = x + positions(c, len(sequence))
         for i in range(c.layers):
             x = BLOCKS[name](x, p.block(i), c, i)
-        logits.append(rms_norm(x, p, "final_norm") @ embedding.T)
+        logits.append((x if name == "post_ln" else final_norm(x, p, "final_norm")) @ embedding.T)
     return torch.stack(logits)
 
 
@@ -399,7 +574,7 @@ class Model:
         self.targets[0][0] = self.targets[0][c.context // 2] = self.targets[-1][-1] = IGNORED
 
     def evaluate(self):
-        logits = decoder(self.block, self.parameters, self.sizes, self.tokens)
+        logits = model(self.block, self.parameters, self.sizes, self.tokens)
         return logits, mean_cross_entropy(logits, self.targets)
 
     def inputs(self):

@@ -5,17 +5,19 @@
 
 #include "golden.hpp"
 
+#include <simplx/models/model_of.hpp>
+
 namespace test {
 
 template <int block>
-inline constexpr Decoder small_decoder{
+inline constexpr ModelOf<block> small_model{
     .block = all_blocks[block].config, .vocab = 19, .width = 16, .heads = 2, .hidden = 24, .layers = 2, .context = 8};
 
 /// Blocks number `block`, block + parts, block + 2 parts, ...
 template <int block, int parts>
 void blocks_agree() {
   if constexpr (block < std::size(all_blocks)) {
-    agrees_with<small_decoder<block>, Cpu<double>>(std::string(all_blocks[block].name) + "_small");
+    agrees_with<small_model<block>, Cpu<double>>(std::string(all_blocks[block].name) + "_small");
     blocks_agree<block + parts, parts>();
   }
 }

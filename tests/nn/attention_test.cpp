@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/nn/attention.hpp>
 
+#include <simplx/nn/norm.hpp>
+
 #include "support.hpp"
 
 using namespace simplx;
@@ -13,6 +15,13 @@ inline constexpr test::OnTokens<SelfAttention<AttentionMatrix::skip_init>> skip_
 static_assert(parameters<full> == 4 * 64 + 16 && parameters<shaped> == 2 * 64 + 16 + 64 + 2 + 6);
 static_assert(parameters<skip_init> == 2 * 64 + 4);
 static_assert(ShapedAttention{.heads = 2}.at(0).value.here && !ShapedAttention{.heads = 2}.at(1).value.here);
+using Normed = SelfAttention<AttentionMatrix::softmax, Linear, Linear, LayerNorm, RmsNorm>;
+inline constexpr test::OnTokens<Normed> normed{8, {.heads = 2, .head_scale = HeadScale::before_projection}};
+inline constexpr test::OnTokens<ShapedAttention> scaled_behind{
+    8, {.heads = 2, .value = {.here = true}, .head_scale = HeadScale::after_projection}};
+static_assert(parameters<normed> == 4 * 64 + 2 + 2 * 8 + 3 * 8);
+static_assert(has_parameter<normed>("query_norm.gain") && has_parameter<normed>("value_norm.gain"));
+static_assert(has_parameter<normed>("norm.bias") && has_parameter<normed>("head_scale"));
 }  // namespace
 
 TEST_SUITE_BEGIN("nn/attention");
@@ -54,6 +63,21 @@ TEST_CASE("alpha I + beta A begins as the identity too: beta is zero at first, a
   run.forward();
   CHECK(!std::ranges::equal(run.output(), run.input("x")));
   CHECK(run.constant("slopes").size() == 2);
+}
+
+TEST_CASE("norms and scales of heads have gradients, too") {
+  test::check_model<normed>({.step = 1e-3});
+  test::check_model<scaled_behind>({.step = 1e-3});
+}
+
+TEST_CASE("a head that is scaled to zero has no columns in the result") {
+  static constexpr test::OnTokens<SelfAttention<AttentionMatrix::softmax>> bare{
+      8, {.heads = 4, .head_scale = HeadScale::before_projection}};
+  Evaluation<bare> run(Rows{.tokens = 3});
+  test::fill_inputs(run);
+  run.parameter("head_scale")[2] = 0;
+  run.forward();
+  for (std::size_t i = 0; i < 3 * 8; ++i) CHECK((run.output()[i] == 0) == (i % 8 / 2 == 2));
 }
 
 TEST_SUITE_END();

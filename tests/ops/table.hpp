@@ -11,6 +11,7 @@
 #include <simplx/ops/custom.hpp>
 #include <simplx/ops/dropout.hpp>
 #include <simplx/ops/recompute.hpp>
+#include <simplx/ops/repeat.hpp>
 #include <simplx/ops/rotary.hpp>
 #include <simplx/ops/rows.hpp>
 #include <simplx/ops/softmax.hpp>
@@ -56,14 +57,16 @@ struct Functions {
   static constexpr Entry entries[] = {{"exp", "`exp(a)`"},         {"log", "`log(a)`"},       {"log1p", "`log1p(a)`"},
                                       {"sin", "`sin(a)`"},         {"cos", "`cos(a)`"},       {"tanh", "`tanh(a)`"},
                                       {"sigmoid", "`sigmoid(a)`"}, {"erf", "`erf(a)`"},       {"sqrt", "`sqrt(a)`"},
-                                      {"rsqrt", "`rsqrt(a)`"},     {"square", "`square(a)`"}, {"pow", "`pow(a, b)`"}};
+                                      {"rsqrt", "`rsqrt(a)`"},     {"square", "`square(a)`"}, {"pow", "`pow(a, b)`"},
+                                      {"gelu", "`gelu(a)`"},       {"gelu_tanh", "`gelu_tanh(a)`"}};
   struct Results {
     Expr logarithms, waves, steps, powers;
   };
   constexpr Results operator()() const {
     auto x = tokens_of(C);
     auto positive = square(x) + 0.5;
-    return {exp(x) + log(positive) + log1p(positive), sin(x) * cos(x), tanh(x) + sigmoid(x) + erf(x),
+    return {exp(x) + log(positive) + log1p(positive), sin(x) * cos(x) + gelu(x) - gelu_tanh(x),
+            tanh(x) + sigmoid(x) + erf(x),
             pow(positive, vector("row", C)) + sqrt(positive) - rsqrt(positive)};
   }
 };
@@ -145,6 +148,7 @@ struct Moves {
   static constexpr const char* title = "Columns and rows";
   static constexpr Entry entries[] = {{"slice_columns", "`slice_columns(a, begin, count)`"},
                                       {"concatenate", "`concatenate(a, b, ...)`"},
+                                      {"repeat_columns", "`repeat_columns(a, times)`"},
                                       {"slice_rows", "`slice_rows(w, begin, count)`"},
                                       {"shift", "`shift(a, by)`"},
                                       {"cumulative_sum", "`cumulative_sum(a)`"},
@@ -156,7 +160,8 @@ struct Moves {
   constexpr Results operator()() const {
     auto x = tokens_of(C);
     auto table = weight("table", 64, C, normal(1));
-    return {slice_columns(concatenate(x, x * scalar("s")), 0, C), x * slice_rows(table, 3, 1),
+    return {slice_columns(concatenate(x, x * scalar("s")), 0, C) * repeat_columns(vector("number", 1), C),
+            x * slice_rows(table, 3, 1),
             shift(x, 1) + cumulative_sum(x), embedding(table, indices("tokens", Axis::tokens)) + positions(table)};
   }
 };

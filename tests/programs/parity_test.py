@@ -184,6 +184,8 @@ def refusals(folder):
              "mis-shaped: final_norm.gain", "mis-typed: blocks.2.norm1.gain", "mis-typed: tokens", "hint:"], bad_everywhere)
     refused("weights of another block", ["missing: blocks.0.norm2.gain", "extra: blocks.0.attention.alpha"],
             lambda t: None, "pre_ln")
+    refused("a decoder's weights in an encoder", ["missing: position.scale", "missing: embedding_norm.gain",
+            "missing: final_norm.bias", "mis-shaped: blocks.0.mlp.down.weight"], lambda t: None, "bert_sas_p")
     refused("wider tokens", ["mis-typed: tokens is I64, not I32", "mis-typed: targets is I64, not I32"],
             lambda t: t.update(tokens=("I64", [2, 16], t["tokens"][2]), targets=("I64", [2, 16], t["targets"][2])))
     refused("a number as a row of one", ["mis-shaped: blocks.0.mlp_gain"],
@@ -224,12 +226,21 @@ def refusals(folder):
 
 def main():
     blocks = run("--list").stdout.split()
-    check(len(blocks) == len(set(blocks)) >= 22 and "sas_p_norm_free" in blocks, "--list prints %d names, one a line" % len(blocks))
+    known = {"sas_p_norm_free", "post_ln", "norm_former_resscale_no_post_attention_norm", "bert_sas_p_no_norm"}
+    check(len(blocks) == len(set(blocks)) >= 40 and known <= set(blocks), "--list prints %d names, one a line" % len(blocks))
     keys = run("--block", "sas_p", "--keys").stdout.splitlines()
     check("blocks.0.mlp.up.weight [32, 128]" in keys and "blocks.2.mlp_gain []" in keys and "blocks.1.attention.alpha [4]" in keys,
           "--keys prints names and shapes")
     check(not any("slopes" in k or "epsilon" in k or "position" in k for k in keys_of("sas_alibi")), "and no constants but bases")
     check("blocks.1.attention.projection.base" in keys_of("shaped_reparam"), "but those")
+    both = keys_of("norm_former_resscale_both")
+    check(both["blocks.0.mlp_residual_scale"] == both["blocks.0.attention_residual_scale"] == [WIDTH], "scales of skips")
+    check(keys_of("norm_former_resscale_scalar")["blocks.2.mlp_residual_scale"] == [], "or of one number")
+    check(both["blocks.1.mlp.norm.bias"] == [HIDDEN] and both["blocks.1.attention.head_scale"] == [HEADS], "norm and scale")
+    check("final_norm.bias" in both and "final_norm.gain" not in keys_of("post_ln"), "a final norm, or none")
+    bert = keys_of("bert_pre_ln")
+    check(bert["blocks.0.mlp.down.weight"] == [HIDDEN // 2, WIDTH] and bert["position.scale"] == [], "gates and positions")
+    check("embedding_norm.bias" in bert and not any(".attention." in k and "bias" in k for k in bert), "norms, no biases")
 
     with tempfile.TemporaryDirectory() as folder:
         for block in ("pre_ln", "sas_p"):

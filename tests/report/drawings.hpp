@@ -3,7 +3,7 @@
 
 /// Models to draw, and what is wrong with a drawing of them.
 
-#include <simplx/models/decoder.hpp>
+#include <simplx/models/model_of.hpp>
 #include <simplx/ops/functions.hpp>
 #include <simplx/ops/recompute.hpp>
 #include <simplx/report/sketch.hpp>
@@ -73,7 +73,7 @@ inline constexpr auto two_results = [] {
 template <class F>
 void each_table(F f) {
   for (const NamedBlock& block : all_blocks) {
-    const auto model = [&] { return Decoder{.block = block.config}(); };
+    const auto model = [&] { return with_model_of(block, [](const auto& m) { return m(); }); };
     for (const int layer : {0, 1}) f(block.name + std::string(" ") + std::to_string(layer), ops_of_layer(model, layer));
   }
   f("a decoder", ops_of(Decoder{.block = pre_ln}));

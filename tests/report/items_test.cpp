@@ -54,6 +54,18 @@ TEST_CASE("attention has the letters of its operands, its heads and its matrix")
   CHECK(details == "(α I + β A − γ C) V|4 heads, causal|ALiBi|");
 }
 
+TEST_CASE("a number of each head is a gain, however it reaches the head's columns") {
+  const std::vector<Item> items = items_of(ops_of_layer(Decoder{.block = norm_former_resscale}, 1));
+  std::string gains, boxes;
+  for (const Item& item : items) {
+    if (item.form == Item::Form::gain) gains += plain_text(item.title) + "|";
+    if (item.form == Item::Form::box) boxes += plain_text(item.title) + "|";
+  }
+  CHECK(gains == "η_A|λ_FF|");
+  CHECK(boxes.find("GELU") != std::string::npos);
+  CHECK(boxes.find("Repeat") == std::string::npos);
+}
+
 TEST_CASE("what two scopes have in common") {
   CHECK(common("mlp.up", "mlp.down") == "mlp");
   CHECK(common("mlp", "mlp.down") == "mlp");

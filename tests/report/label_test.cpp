@@ -35,6 +35,8 @@ TEST_CASE("gains bear the letters of the paper") {
   CHECK(plain_text(symbol_of("attention_gain")) == "β_SA");
   CHECK(plain_text(symbol_of("mlp_skip")) == "α_FF");
   CHECK(plain_text(symbol_of("mlp_gain")) == "β_FF");
+  CHECK(plain_text(symbol_of("mlp_residual_scale")) == "λ_FF");
+  CHECK(plain_text(symbol_of("attention.head_scale")) == "η_A");
   CHECK(plain_text(symbol_of("attention.value.beta")) == "β_V");
   CHECK(plain_text(symbol_of("gamma")) == "γ");
   CHECK(plain_text(symbol_of("my.own")) == "own");

@@ -39,7 +39,7 @@ TEST_CASE("all blocks are drawn, the same each time, as one element that is well
   std::set<std::string> pictures;
   for (const NamedBlock& block : all_blocks) {
     CAPTURE(block.name);
-    const auto model = [&] { return Decoder{.block = block.config}(); };
+    const auto model = [&] { return with_model_of(block, [](const auto& m) { return m(); }); };
     const std::string text = picture_of_layer(model, 1, block.name);
     CHECK(text == picture_of_layer(model, 1, block.name));
     CHECK(text.starts_with("<svg xmlns="));

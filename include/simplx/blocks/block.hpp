@@ -7,8 +7,11 @@
 ///
 ///     sequential   X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = alpha_SA X + beta_SA Attention(Norm1(X))
 ///     parallel     X_out = alpha_comb X + beta_FF MLP(N) + beta_SA Attention(N),   N = Norm1(X)
+///     post-norm    X_out = Norm2(alpha_FF X' + beta_FF MLP(X')),   X' = Norm1(alpha_SA X + beta_SA Attention(X))
 ///
-/// Source  He & Hofmann 2024, Eq. (1) and (7)
+/// With residual scales lambda o X stands for alpha X.
+///
+/// Source  He & Hofmann 2024, Eq. (1) and (7); Vaswani et al. 2017; Shleifer et al. 2021
 
 #include <simplx/blocks/tokens.hpp>
 #include <simplx/nn/mlp.hpp>
@@ -18,10 +21,34 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-/// skip + branch, without the skip where its gain is zero.
-constexpr Expr with_skip(const Gain& gain, const char* name, Expr x, Expr branch) {
-  return gain.is_zero() ? branch : scaled(gain, name, x) + branch;
-}
+/// The norm of a configuration; none where that says so.
+struct ConfiguredNorm {
+  Norm norm;
+  double epsilon;
+
+  constexpr Expr operator()(Expr x) const {
+    switch (norm) {
+      case Norm::rms_norm: return RmsNorm{epsilon}(x);
+      case Norm::rms_norm_inside: return RmsNormInside{epsilon}(x);
+      case Norm::layer_norm: return LayerNorm{epsilon}(x);
+      default: return x;
+    }
+  }
+  constexpr ConfiguredNorm where(bool present) const { return {present ? norm : Norm::none, epsilon}; }
+};
+
+/// skip + branch: the skip has a gain or a residual scale, and is left out where its gain is zero.
+struct ConfiguredSkip {
+  Gain gain;
+  const char* gain_name;
+  ResidualScale scale;
+  const char* scale_name;
+
+  constexpr Expr operator()(Expr x, Expr branch) const {
+    if (gain.is_zero()) return branch;
+    return residual_scaled(scale, scale_name, scaled(gain, gain_name, x)) + branch;
+  }
+};
 
 struct ConfiguredProjection {
   Projection projection;
@@ -39,15 +66,21 @@ struct ConfiguredProjection {
 struct ConfiguredAttention {
   BlockConfig config;
   int heads;
+  Mask mask;
 
   template <AttentionMatrix matrix>
   constexpr Expr with_matrix(Expr x) const {
-    return SelfAttention<matrix, ConfiguredProjection, ConfiguredProjection>{
+    const ConfiguredNorm norm{config.norm, config.norm_epsilon};
+    return SelfAttention<matrix, ConfiguredProjection, ConfiguredProjection, ConfiguredNorm, ConfiguredNorm>{
         .heads = heads,
         .query_key_bias = config.query_key_bias,
         .alibi = config.alibi,
+        .mask = mask,
         .value = {config.value, config.value_projection_bias},
-        .projection = {config.projection, config.value_projection_bias}}(x);
+        .projection = {config.projection, config.value_projection_bias},
+        .head_scale = config.head_scale,
+        .norm = norm.where(config.attention_norm),
+        .inner_norm = norm.where(config.query_key_value_norm)}(x);
   }
   constexpr Expr operator()(Expr x) const {
     switch (config.matrix) {
@@ -58,26 +91,23 @@ struct ConfiguredAttention {
   }
 };
 
-struct ConfiguredNorm {
-  Norm norm;
-  double epsilon;
-
-  constexpr Expr operator()(Expr x) const {
-    switch (norm) {
-      case Norm::rms_norm: return RmsNorm{epsilon}(x);
-      case Norm::rms_norm_inside: return RmsNormInside{epsilon}(x);
-      case Norm::layer_norm: return LayerNorm{epsilon}(x);
-      default: return x;
-    }
-  }
-};
-
 struct ConfiguredActivation {
   Activation activation;
   double slope;
+  bool gated;
 
+  constexpr Expr activate(Expr x) const {
+    switch (activation) {
+      case Activation::leaky_relu: return LeakyRelu{slope}(x);
+      case Activation::gelu: return Gelu{}(x);
+      case Activation::gelu_tanh: return GeluTanh{}(x);
+      case Activation::relu_squared: return ReluSquared{}(x);
+      default: return Relu{}(x);
+    }
+  }
   constexpr Expr operator()(Expr x) const {
-    return activation == Activation::leaky_relu ? LeakyRelu{slope}(x) : Relu{}(x);
+    const auto f = [this](Expr y) { return activate(y); };
+    return gated ? Gated<decltype(f)>{f}(x) : f(x);
   }
 };
 
@@ -91,24 +121,38 @@ struct ConfiguredBlock {
   BlockConfig config;
   int heads = 1;
   Index hidden = 0;  ///< of the MLP; four times the width of x unless given
+  Mask mask = Mask::causal;
 
   constexpr Expr operator()(int layer, Expr x) const {
     if (const Tag rule = config.broken_rule(); !rule.empty()) return refuse(rule, x);
     const BlockConfig c = config.at(layer);
-    const auto attend = named("attention", detail::ConfiguredAttention{c, heads});
-    const detail::ConfiguredActivation activation{c.activation, c.slope};
-    const auto feed_forward = named("mlp", MlpOf<detail::ConfiguredActivation>{hidden, c.mlp_bias, activation});
+    const detail::ConfiguredNorm norm{c.norm, c.norm_epsilon};
     const auto norm1 = named("norm1", detail::ConfiguredNorm{c.first_norm ? Norm::layer_norm : c.norm, c.norm_epsilon});
-    const auto norm2 = named("norm2", detail::ConfiguredNorm{c.norm, c.norm_epsilon});
+    const auto norm2 = named("norm2", norm);
+    const detail::ConfiguredActivation activation{c.activation, c.slope, c.gated};
+    const auto attend = [&](Expr n) {
+      return scaled(c.attention_gain, "attention_gain",
+                    named("attention", detail::ConfiguredAttention{c, heads, mask})(n));
+    };
+    const auto feed_forward = [&](Expr n) {
+      using Mlp = MlpOf<detail::ConfiguredActivation, detail::ConfiguredNorm>;
+      return scaled(c.mlp_gain, "mlp_gain",
+                    named("mlp", Mlp{hidden, c.mlp_bias, activation, norm.where(c.mlp_norm)})(n));
+    };
+    const detail::ConfiguredSkip attention_skip{c.attention_skip, "attention_skip", c.attention_residual_scale,
+                                                "attention_residual_scale"};
+    const detail::ConfiguredSkip mlp_skip{c.mlp_skip, "mlp_skip", c.mlp_residual_scale, "mlp_residual_scale"};
 
     if (c.branches == Branches::parallel) {
       auto n = norm1(x);
-      return detail::with_skip(c.mlp_skip, "mlp_skip", x, scaled(c.attention_gain, "attention_gain", attend(n))) +
-             scaled(c.mlp_gain, "mlp_gain", feed_forward(n));
+      return mlp_skip(x, attend(n)) + feed_forward(n);
     }
-    auto h = detail::with_skip(c.attention_skip, "attention_skip", x,
-                               scaled(c.attention_gain, "attention_gain", attend(norm1(x))));
-    return detail::with_skip(c.mlp_skip, "mlp_skip", h, scaled(c.mlp_gain, "mlp_gain", feed_forward(norm2(h))));
+    if (c.norm_position == NormPosition::after) {
+      auto h = norm1(attention_skip(x, attend(x)));
+      return norm2(mlp_skip(h, feed_forward(h)));
+    }
+    auto h = attention_skip(x, attend(norm1(x)));
+    return mlp_skip(h, feed_forward(norm2(h)));
   }
 };
 
@@ -117,8 +161,9 @@ template <BlockConfig config>
 struct Block {
   int heads = 1;
   Index hidden = 0;  ///< as in ConfiguredBlock
+  Mask mask = Mask::causal;
 
-  constexpr Expr operator()(int layer, Expr x) const { return ConfiguredBlock{config, heads, hidden}(layer, x); }
+  constexpr Expr operator()(int layer, Expr x) const { return ConfiguredBlock{config, heads, hidden, mask}(layer, x); }
 };
 
 }  // namespace simplx

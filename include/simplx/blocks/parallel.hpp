@@ -11,14 +11,18 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = X + MHA(N) + MLP(N),   N = Norm(X)
-struct Parallel {
-  MultiHeadAttention attention;
-  Mlp mlp;
+template <class Attention, class Norm = RmsNorm, class FeedForward = Mlp>
+struct ParallelOf {
+  Attention attention;
+  FeedForward mlp;
+  Norm norm{};
 
   constexpr Expr operator()(Expr x) const {
-    auto n = named("norm1", RmsNorm{})(x);  // used twice, computed once
+    auto n = named("norm1", norm)(x);  // used twice, computed once
     return x + named("attention", attention)(n) + named("mlp", mlp)(n);
   }
 };
+
+using Parallel = ParallelOf<MultiHeadAttention>;
 
 }  // namespace simplx

@@ -11,14 +11,15 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = X' + MLP(Norm2(X')),   X' = X + MHA(Norm1(X))
-template <class Attention>
+template <class Attention, class Norm = RmsNorm, class FeedForward = Mlp>
 struct PreLnOf {
   Attention attention;
-  Mlp mlp;
+  FeedForward mlp;
+  Norm norm{};
 
   constexpr Expr operator()(Expr x) const {
-    x = x + named("attention", attention)(named("norm1", RmsNorm{})(x));
-    return x + named("mlp", mlp)(named("norm2", RmsNorm{})(x));
+    x = x + named("attention", attention)(named("norm1", norm)(x));
+    return x + named("mlp", mlp)(named("norm2", norm)(x));
   }
 };
 
@@ -36,6 +37,18 @@ struct PreLnReparam {
   constexpr Expr operator()(Expr x) const {
     using Attention = SelfAttention<AttentionMatrix::softmax, Reparameterised, Reparameterised>;
     return PreLnOf<Attention>{{.heads = heads, .value = weights, .projection = weights}, mlp}(x);
+  }
+};
+
+/// With LayerNorm, GELU and a bias on every matrix: the baseline of NormFormer (Shleifer et al. 2021).
+struct PreLnBiased {
+  int heads = 1;
+  Index hidden = 0;  ///< four times the width of x unless given
+
+  constexpr Expr operator()(Expr x) const {
+    const MultiHeadAttention attention{
+        .heads = heads, .query_key_bias = true, .value = {.bias = true}, .projection = {.bias = true}};
+    return PreLnOf<MultiHeadAttention, LayerNorm, MlpOf<Gelu>>{attention, {.hidden = hidden, .bias = true}}(x);
   }
 };
 

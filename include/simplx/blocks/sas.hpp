@@ -12,18 +12,19 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA ShapedAttention(Norm1(X))
-template <class Attention, class Norm1 = RmsNorm, class Norm2 = RmsNorm>
+template <class Attention, class Norm1 = RmsNorm, class Norm2 = RmsNorm, class FeedForward = Mlp>
 struct SasOf {
   Attention attention;
-  Mlp mlp;
+  FeedForward mlp;
   Norm1 norm1{};
   Norm2 norm2{};
+  double mlp_gain = 0.1;  ///< beta_FF at first
 
   constexpr Expr operator()(int layer, Expr x) const {
     auto n = named("norm1", at_layer(norm1, layer))(x);
     x = scalar("attention_gain", ones) * named("attention", attention.at(layer))(n);
     return scalar("mlp_skip", ones) * x
-         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", norm2)(x));
+         + scalar("mlp_gain", constant(mlp_gain)) * named("mlp", mlp)(named("norm2", norm2)(x));
   }
 };
 

@@ -14,16 +14,17 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     X_out = beta_SA ShapedAttention(N) + beta_FF MLP(N),   N = Norm(X)
 ///
 /// The first layer of a stack has a value matrix, the identity at first (App. C, Fig. 24).
-template <class Attention, class Norm = RmsNorm>
+template <class Attention, class Norm = RmsNorm, class FeedForward = Mlp>
 struct SasPOf {
   Attention attention;
-  Mlp mlp;
+  FeedForward mlp;
   Norm norm{};
+  double mlp_gain = 0.1;  ///< beta_FF at first
 
   constexpr Expr operator()(int layer, Expr x) const {
     auto n = named("norm1", at_layer(norm, layer))(x);  // used twice, computed once
     return scalar("attention_gain", ones) * named("attention", attention.at(layer))(n)
-         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(n);
+         + scalar("mlp_gain", constant(mlp_gain)) * named("mlp", mlp)(n);
   }
 };
 

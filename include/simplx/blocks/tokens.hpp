@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file simplx/blocks/tokens.hpp
-/// The blocks of "Simplifying Transformer Blocks" (He & Hofmann 2024) as tokens, under their names everywhere:
-/// command lines, checkpoints, reports.
+/// The blocks of "Simplifying Transformer Blocks" (He & Hofmann 2024), in decoders and in encoders, and of "NormFormer"
+/// (Shleifer et al. 2021) as tokens, under their names everywhere: command lines, checkpoints, reports.
 ///
 /// Gains are those of Eq. (1): attention_skip alpha_SA, attention_gain beta_SA, mlp_skip alpha_FF, mlp_gain beta_FF.
 /// Where paper and published code differ the code is followed: alpha_FF is trained, and models "without norms"
@@ -122,9 +122,84 @@ inline constexpr BlockConfig sas_alibi = detail::with(sas, [](BlockConfig& c) { 
 inline constexpr BlockConfig sas_p_alibi = detail::with(sas_p, [](BlockConfig& c) { c.alibi = true; });
 inline constexpr BlockConfig pre_ln_alibi = detail::with(pre_ln, [](BlockConfig& c) { c.alibi = true; });
 
+// -------------------------------------------------------------------------------------------------------- NormFormer
+
+/// Its baseline: Pre-LN with LayerNorm, GELU and a bias on every matrix.
+inline constexpr BlockConfig pre_ln_biased{
+    .norm = Norm::layer_norm,
+    .norm_epsilon = 1e-5,
+    .query_key_bias = true,
+    .value_projection_bias = true,
+    .activation = Activation::gelu,
+    .mlp_bias = true,
+};
+
+/// The same with norms behind the sums (Fig. 3): "Attention Is All You Need".
+inline constexpr BlockConfig post_ln =
+    detail::with(pre_ln_biased, [](BlockConfig& c) { c.norm_position = NormPosition::after; });
+
+/// NormFormer (Sec. 2.1): HeadScale, a norm of the attention's result, and one of the activated.
+inline constexpr BlockConfig norm_former = detail::with(pre_ln_biased, [](BlockConfig& c) {
+  c.head_scale = HeadScale::before_projection;
+  c.attention_norm = c.mlp_norm = true;
+});
+
+/// With HeadScale behind the projection, as the published code has it.
+inline constexpr BlockConfig norm_former_after_projection =
+    detail::with(norm_former, [](BlockConfig& c) { c.head_scale = HeadScale::after_projection; });
+
+/// With ResScale on the skip around the MLP (Sec. 2.2); with one number there; with vectors on both skips (Sec. 4.2).
+inline constexpr BlockConfig norm_former_resscale =
+    detail::with(norm_former, [](BlockConfig& c) { c.mlp_residual_scale = ResidualScale::vector; });
+inline constexpr BlockConfig norm_former_resscale_scalar =
+    detail::with(norm_former, [](BlockConfig& c) { c.mlp_residual_scale = ResidualScale::number; });
+inline constexpr BlockConfig norm_former_resscale_both =
+    detail::with(norm_former_resscale, [](BlockConfig& c) { c.attention_residual_scale = ResidualScale::vector; });
+
+/// With ResScale and without one of the three additions, or with norms of queries, keys and values (Table 4).
+inline constexpr BlockConfig norm_former_resscale_no_post_attention_norm =
+    detail::with(norm_former_resscale, [](BlockConfig& c) { c.attention_norm = false; });
+inline constexpr BlockConfig norm_former_resscale_no_ffn_norm =
+    detail::with(norm_former_resscale, [](BlockConfig& c) { c.mlp_norm = false; });
+inline constexpr BlockConfig norm_former_resscale_no_head_scale =
+    detail::with(norm_former_resscale, [](BlockConfig& c) { c.head_scale = HeadScale::none; });
+inline constexpr BlockConfig norm_former_resscale_qkv_norm =
+    detail::with(norm_former_resscale, [](BlockConfig& c) { c.query_key_value_norm = true; });
+
+/// ResScale alone (Sec. 4.2).
+inline constexpr BlockConfig resscale_only =
+    detail::with(pre_ln_biased, [](BlockConfig& c) { c.mlp_residual_scale = ResidualScale::vector; });
+
+/// With squared ReLU (Table 2).
+inline constexpr BlockConfig norm_former_relu2 =
+    detail::with(norm_former, [](BlockConfig& c) { c.activation = Activation::relu_squared; });
+
+// -------------------------------------------------------------------------------------------- crammed BERT, App. D.2
+
+namespace detail {
+/// A block of the decoders as it is in the encoder: LayerNorm, and a gated MLP with GELU.
+constexpr BlockConfig crammed(BlockConfig config) {
+  if (config.norm != Norm::none) config.norm = Norm::layer_norm;
+  config.norm_epsilon = 1e-12;
+  config.activation = Activation::gelu;
+  config.gated = true;
+  if (config.mlp_gain.kind == Gain::Kind::trainable) config.mlp_gain = trainable(0.05);
+  return config;
+}
+}  // namespace detail
+
+inline constexpr BlockConfig bert_pre_ln = detail::crammed(pre_ln);
+inline constexpr BlockConfig bert_parallel = detail::crammed(parallel);
+inline constexpr BlockConfig bert_sas = detail::crammed(sas);
+inline constexpr BlockConfig bert_sas_p = detail::crammed(sas_p);
+inline constexpr BlockConfig bert_sas_p_no_norm = detail::crammed(sas_p_no_norm);
+
+// ------------------------------------------------------------------------------------------------------------- names
+
 struct NamedBlock {
   const char* name;
   BlockConfig config;
+  bool encoder = false;  ///< it belongs into an Encoder, not into a Decoder
 };
 
 /// Every token under its name.
@@ -151,6 +226,26 @@ inline constexpr NamedBlock all_blocks[] = {
     {"sas_alibi", sas_alibi},
     {"sas_p_alibi", sas_p_alibi},
     {"pre_ln_alibi", pre_ln_alibi},
+
+    {"pre_ln_biased", pre_ln_biased},
+    {"post_ln", post_ln},
+    {"norm_former", norm_former},
+    {"norm_former_after_projection", norm_former_after_projection},
+    {"norm_former_resscale", norm_former_resscale},
+    {"norm_former_resscale_scalar", norm_former_resscale_scalar},
+    {"norm_former_resscale_both", norm_former_resscale_both},
+    {"norm_former_resscale_no_post_attention_norm", norm_former_resscale_no_post_attention_norm},
+    {"norm_former_resscale_no_ffn_norm", norm_former_resscale_no_ffn_norm},
+    {"norm_former_resscale_no_head_scale", norm_former_resscale_no_head_scale},
+    {"norm_former_resscale_qkv_norm", norm_former_resscale_qkv_norm},
+    {"resscale_only", resscale_only},
+    {"norm_former_relu2", norm_former_relu2},
+
+    {"bert_pre_ln", bert_pre_ln, true},
+    {"bert_parallel", bert_parallel, true},
+    {"bert_sas", bert_sas, true},
+    {"bert_sas_p", bert_sas_p, true},
+    {"bert_sas_p_no_norm", bert_sas_p_no_norm, true},
 };
 
 /// Calls f(name, config) for every token.

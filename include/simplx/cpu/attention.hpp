@@ -125,12 +125,14 @@ struct AttentionHead {
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S *p = weights + lane, *g = gradient + lane;
       const V log_sum = load<V>(log_sum_exp + lane);
-      V correction{};
+      V correction{}, sum_of_lane{};
       for_each_key(first, keys, lane, S(0), [&](Index key, auto biased, auto seen) {
         const V weight = seen(exp(V(biased(load<V>(p + key * block_stride)) - log_sum)));
         store(p + key * block_stride, weight);
         correction += weight * load<V>(g + key * block_stride);
+        sum_of_lane += weight;
       });
+      correction = correction / sum_of_lane;  // one, but for the ulp of a large log_sum: it must cancel where A is one
       for (Index key = 0; key < keys; ++key) {
         V weight = load<V>(p + key * block_stride);
         if constexpr (gains) {

@@ -93,6 +93,7 @@ template <> struct streamed<"log_softmax"> : by_row {};
 template <> struct streamed<"log_sum_exp"> : by_row {};
 template <> struct streamed<"slice_columns"> : by_row {};
 template <> struct streamed<"concatenate"> : by_row {};
+template <> struct streamed<"repeat_columns"> : by_row {};
 template <> struct streamed<"dropout"> : by_row {};  // there is none outside of training
 template <> struct streamed<"stop_gradient"> : by_row {};
 template <> struct streamed<"positions"> : by_row {};

@@ -17,12 +17,16 @@
 /// | M       | (T, T)       | the causal mask: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
 /// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
 ///
+/// NormFormer adds one number eta_h for each head, in front of W^P, Concat_h(eta_h A_h V_h) W^P, or behind it, and
+/// norms of the result, or of queries, keys and values. [Shleifer et al. 2021]
+///
 /// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
 
 #include <simplx/core/walk.hpp>
 #include <simplx/nn/first_layer.hpp>
 #include <simplx/nn/linear.hpp>
 #include <simplx/ops/attention.hpp>
+#include <simplx/ops/repeat.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -37,13 +41,23 @@ constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, con
   return shaped_attention(query, key, value, alpha, beta, vector("gamma", heads.count, ones), heads);
 }
 
+/// Where the columns of each head are multiplied by one number: nowhere, before W^P or behind it.
+enum class HeadScale : signed char { none, before_projection, after_projection };
+
+/// Column block h of x times eta_h, for each of the heads.
+constexpr Expr scale_heads(Expr x, int heads) {
+  if (x.node->kind == Kind::error) return x;
+  return x * repeat_columns(vector("head_scale", heads, ones), width(x) / heads);
+}
+
 /// Self-attention with any way to make its values and to project its result.
 ///
 /// Matrices that mix with an identity start it as one: their queries are zero at first.
 /// Shapes  x (tokens, d) -> (tokens, d)
 /// Errors  does not compile if heads do not divide d
-/// Source  He & Hofmann 2024, Eq. (2) to (5), initial values App. D.1
-template <AttentionMatrix matrix, class Value = Identity, class Output = Identity>
+/// Source  He & Hofmann 2024, Eq. (2) to (5), initial values App. D.1; scales and norms: Shleifer et al. 2021, Sec. 2.1
+template <AttentionMatrix matrix, class Value = Identity, class Output = Identity, class Norm = Identity,
+          class InnerNorm = Identity>
 struct SelfAttention {
   int heads = 1;
   bool query_key_bias = false;
@@ -51,18 +65,29 @@ struct SelfAttention {
   Mask mask = Mask::causal;
   Value value{};
   Output projection{};
+  HeadScale head_scale = HeadScale::none;
+  Norm norm{};             ///< of the result
+  InnerNorm inner_norm{};  ///< of queries, keys and values over all heads, one each
 
   /// The sub-block of one layer, where the value differs by layer.
   constexpr SelfAttention at(int layer) const {
-    return {heads, query_key_bias, alibi, mask, at_layer(value, layer), projection};
+    SelfAttention attention = *this;
+    attention.value = at_layer(value, layer);
+    return attention;
   }
 
   constexpr Expr operator()(Expr x) const {
     const Init query_init = matrix == AttentionMatrix::softmax ? normal(0.02) : zeros;
-    auto query = named("query", Linear{.bias = query_key_bias, .init = query_init})(x);  // (tokens, d)
-    auto key = named("key", Linear{.bias = query_key_bias})(x);
-    auto mixed = mix(matrix, query, key, named("value", value)(x), {heads, mask, alibi});
-    return named("projection", projection)(mixed);
+    auto q = named("query", Linear{.bias = query_key_bias, .init = query_init})(x);  // (tokens, d)
+    auto k = named("key", Linear{.bias = query_key_bias})(x);
+    auto v = named("value", value)(x);
+    q = named("query_norm", inner_norm)(q), k = named("key_norm", inner_norm)(k);
+    v = named("value_norm", inner_norm)(v);
+    auto y = mix(matrix, q, k, v, {heads, mask, alibi});
+    if (head_scale == HeadScale::before_projection) y = scale_heads(y, heads);
+    y = named("projection", projection)(y);
+    if (head_scale == HeadScale::after_projection) y = scale_heads(y, heads);
+    return named("norm", norm)(y);
   }
 };
 

@@ -36,6 +36,7 @@ struct Linear {
 struct Reparameterised {
   Init base = identity;  ///< of W0: the identity (never stored), orthogonal, or normal
   Gain alpha = trainable(1), beta = trainable(1);
+  constexpr bool operator==(const Reparameterised&) const = default;
 
   /// The first rule that this breaks; an empty name if there is none.
   constexpr Tag broken_rule() const {

@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/nn/mlp.hpp
-/// The feed-forward sub-block: MLP(x) = f(x W1 (+ b1)) W2 (+ b2), where f is ReLU unless another is given.
+/// The feed-forward sub-block: MLP(x) = Norm(f(x W1 (+ b1))) W2 (+ b2), where f is ReLU and there is no norm unless
+/// others are given.
 
 #include <simplx/core/walk.hpp>
 #include <simplx/nn/linear.hpp>
@@ -22,16 +23,41 @@ struct LeakyRelu {
   constexpr Expr operator()(Expr x) const { return leaky_relu(x, hyper("slope", slope)); }
 };
 
-/// Shapes  x (rows, d) -> (rows, d), through (rows, hidden)
+/// max(x, 0)^2.
+struct ReluSquared {
+  constexpr Expr operator()(Expr x) const { return relu_squared(x); }
+};
+
+/// x (1 + erf(x / sqrt 2)) / 2, and its approximation by tanh.
+struct Gelu {
+  constexpr Expr operator()(Expr x) const { return gelu(x); }
+};
+struct GeluTanh {
+  constexpr Expr operator()(Expr x) const { return gelu_tanh(x); }
+};
+
+/// A gated linear unit: f(gate) * value of columns [value, gate], half as wide as x.
 template <class Activation>
+struct Gated {
+  Activation activation{};
+
+  constexpr Expr operator()(Expr x) const {
+    const auto [value, gate] = split_columns(x);
+    return multiply(value, activation(gate));
+  }
+};
+
+/// Shapes  x (rows, d) -> (rows, d), through (rows, hidden); with a gate W2 has hidden / 2 rows
+template <class Activation, class Norm = Identity>
 struct MlpOf {
   Index hidden = 0;  ///< four times the width of x unless given
   bool bias = false;
   Activation activation{};
+  Norm norm{};  ///< of what is activated
 
   constexpr Expr operator()(Expr x) const {
     auto h = activation(named("up", Linear{hidden ? hidden : 4 * width(x), bias})(x));  // (rows, hidden)
-    return named("down", Linear{width(x), bias})(h);
+    return named("down", Linear{width(x), bias})(named("norm", norm)(h));
   }
 };
 

@@ -34,19 +34,53 @@ struct op<"leaky_relu"> : elementwise {
   }
 };
 
+template <>
+struct op<"gelu"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  /// The normal distribution function, and its density for the pull-back.
+  static constexpr auto cumulative(auto x) {
+    using V = decltype(x);
+    return literal<V>(0.5) * (literal<V>(1) + erf(literal<V>(0.7071067811865476) * x));
+  }
+  static constexpr auto f(auto x) { return x * cumulative(x); }
+  template <int>
+  static constexpr auto d(auto g, auto, auto x) {
+    using V = decltype(x);
+    const V density = literal<V>(0.3989422804014327) * exp(literal<V>(-0.5) * x * x);  // 1 / sqrt(2 pi)
+    return g * (cumulative(x) + x * density);
+  }
+};
+
+template <>
+struct op<"gelu_tanh"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  static constexpr auto bend(auto x) {
+    using V = decltype(x);
+    const V cubic = literal<V>(1) + literal<V>(0.044715) * x * x;
+    return tanh(literal<V>(0.7978845608028654) * x * cubic);  // sqrt(2 / pi)
+  }
+  static constexpr auto f(auto x) {
+    using V = decltype(x);
+    return literal<V>(0.5) * x * (literal<V>(1) + bend(x));
+  }
+  template <int>
+  static constexpr auto d(auto g, auto, auto x) {
+    using V = decltype(x);
+    const V t = bend(x), one = literal<V>(1);
+    const V slope = literal<V>(0.7978845608028654) * (one + literal<V>(0.134145) * x * x);
+    return g * literal<V>(0.5) * (one + t + x * (one - t * t) * slope);
+  }
+};
+
 // Products are multiply(a, b): of two matrices without a run-time axis a * b would be the matrix product.
 
 /// max(x, 0) + slope min(x, 0); slope is one number, usually hyper("slope", 0.2).
 constexpr Expr leaky_relu(At x, At slope) { return apply<"leaky_relu">({}, x, slope); }
 constexpr Expr relu_squared(At x) { return square(relu(x)); }
-constexpr Expr gelu(At x) {
-  Expr value{x.node};
-  return multiply(0.5 * value, 1.0 + erf(0.7071067811865476 * value));
-}
-constexpr Expr gelu_tanh(At x) {
-  Expr value{x.node};
-  return multiply(0.5 * value, 1.0 + tanh(0.7978845608028654 * (value + multiply(0.044715 * value, square(value)))));
-}
+constexpr Expr gelu(At x) { return apply<"gelu">({}, x); }
+constexpr Expr gelu_tanh(At x) { return apply<"gelu_tanh">({}, x); }
 constexpr Expr silu(At x) { return multiply(x, sigmoid(x)); }
 
 namespace detail {

@@ -53,6 +53,8 @@ inline constexpr KnownOp known_ops[] = {
     {"shaped_attention", "Shaped attention", Role::attention, "(α I + β A − γ C) V", "QKV"},
     {"relu", "ReLU", Role::mlp, "", ""},
     {"leaky_relu", "Leaky ReLU", Role::mlp, "", ""},
+    {"gelu", "GELU", Role::mlp, "", ""},
+    {"gelu_tanh", "GELU", Role::mlp, "by tanh", ""},
     {"sigmoid", "Sigmoid", Role::mlp, "", ""},
     {"tanh", "tanh", Role::mlp, "", ""},
     {"divide", "a ÷ b", Role::plain, "", "ab"},
@@ -106,7 +108,7 @@ class ItemMaker {
     for (int i = 0; i < count; ++i) {
       const OpRow& row = table[i];
       leaf_[i] = row.kind == Kind::parameter || row.kind == Kind::constant || row.kind == Kind::number ||
-                 (row.op == "transpose" && leaf_[row.arguments[0]]);
+                 (is_view(row) && leaf_[row.arguments[0]]);
     }
     for (int i = 0; i < count; ++i) {
       if (table[i].kind != Kind::outputs && !leaf_[i]) make_item(i);
@@ -116,13 +118,15 @@ class ItemMaker {
 
  private:
   const OpRow& row(int i) const { return table_[i]; }
-  int leaf_of(int i) const { return row(i).op == "transpose" ? leaf_of(row(i).arguments[0]) : i; }
+  /// A leaf that is turned, or repeated for the columns of its head, is a leaf still.
+  static bool is_view(const OpRow& row) { return row.op == "transpose" || row.op == "repeat_columns"; }
+  int leaf_of(int i) const { return is_view(row(i)) ? leaf_of(row(i).arguments[0]) : i; }
 
   /// A leaf as it is written: β_SA, W^T, 0.5.
   Label leaf_label(int i) const {
-    if (row(i).op == "transpose") {
+    if (is_view(row(i))) {
       Label label = leaf_label(row(i).arguments[0]);
-      label.push_back({"ᵀ"});
+      if (row(i).op == "transpose") label.push_back({"ᵀ"});
       return label;
     }
     if (row(i).kind == Kind::number) return {{number_text(row(i).attributes.reals[0])}};
@@ -261,6 +265,10 @@ class ItemMaker {
       if (a.integers[2]) item.details.push_back({{"ALiBi"}});
     } else if (item.role != Role::norm) {
       for (const int leaf : leaves) item.details.push_back(leaf_label(leaf));
+    }
+    if (op.op == "slice_columns") {
+      const Index begin = op.attributes.integers[0], count = op.attributes.integers[1];
+      item.details.push_back({{fmt::format("{} to {}", begin, begin + count - 1)}});
     }
     if (op.op == "stack") item.details.push_back({{std::to_string(op.attributes.integers[0]) + " layers"}});
     if (op.op == "stack" || op.op == "probe") item.title.push_back({" " + last_name(op.name)});

@@ -91,9 +91,12 @@ inline Label symbol_of(std::string_view name) {
     std::string_view name, letter, index;
   };
   static constexpr Known gains[] = {{"attention_skip", "α", "SA"}, {"attention_gain", "β", "SA"},
-                                    {"mlp_skip", "α", "FF"},       {"mlp_gain", "β", "FF"}};
+                                    {"mlp_skip", "α", "FF"},       {"mlp_gain", "β", "FF"},
+                                    {"attention_residual_scale", "λ", "SA"},
+                                    {"mlp_residual_scale", "λ", "FF"}};
   static constexpr Known letters[] = {{"alpha", "α", ""}, {"beta", "β", ""},   {"gamma", "γ", ""},
-                                      {"delta", "δ", ""}, {"lambda", "λ", ""}, {"sigma", "σ", ""}};
+                                      {"delta", "δ", ""}, {"lambda", "λ", ""}, {"sigma", "σ", ""},
+                                      {"head_scale", "η", ""}};
   const std::string last = last_name(name), scope = last_name(scope_of(name));
   using Style = Run::Style;
   for (const Known& gain : gains) {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/blocks/crammed_bert.hpp
+/// Blocks of the crammed BERT (Geiping & Goldstein 2023) on which "Simplifying Transformer Blocks" (He & Hofmann 2024,
+/// Sec. 5 and App. D.2) trains encoders: those of its decoders with LayerNorm and a gated MLP, without any bias on a
+/// matrix. Attention sees the whole sequence: give it `.mask = Mask::full`.
+
+#include <simplx/blocks/parallel.hpp>
+#include <simplx/blocks/pre_ln.hpp>
+#include <simplx/blocks/sas.hpp>
+#include <simplx/blocks/sas_p.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// LayerNorm with the epsilon of BERT.
+struct BertNorm {
+  double epsilon = 1e-12;
+
+  constexpr Expr operator()(Expr x) const { return LayerNorm{epsilon}(x); }
+};
+
+///     MLP(x) = (v o gelu(g)) W2,   [v g] = x W1;   W1 (d, F), W2 (F / 2, d)
+using BertMlp = MlpOf<Gated<Gelu>>;
+
+///     X_out = X' + MLP(Norm2(X')),   X' = X + MHA(Norm1(X))
+using BertPreLn = PreLnOf<MultiHeadAttention, BertNorm, BertMlp>;
+
+///     X_out = X + MHA(N) + MLP(N),   N = Norm(X)
+using BertParallel = ParallelOf<MultiHeadAttention, BertNorm, BertMlp>;
+
+///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA ShapedAttention(Norm1(X))
+///
+/// beta_FF starts at 0.05 in encoders: {.mlp_gain = 0.05}.
+using BertSas = SasOf<ShapedAttention, BertNorm, BertNorm, BertMlp>;
+
+///     X_out = beta_SA ShapedAttention(N) + beta_FF MLP(N),   N = Norm(X)
+using BertSasP = SasPOf<ShapedAttention, BertNorm, BertMlp>;
+
+/// Without norms, except for one of the first block's input.
+using BertSasPNoNorm = SasPOf<ShapedAttention, FirstLayer<BertNorm>, BertMlp>;
+
+}  // namespace simplx

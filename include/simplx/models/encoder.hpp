@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/models/encoder.hpp
+/// The encoder of a masked language model around any block, as the crammed BERT (Geiping & Goldstein 2023) of [He &
+/// Hofmann 2024, Sec. 5 and App. D.2] has it:
+///
+///     x = Norm(E[token] + s P[position]);   x = block(x), L times;   logits = Norm(x) E^T
+///
+/// Every token sees its whole sequence. Both norms are LayerNorm (the last is absent behind blocks that end with a norm
+/// themselves), P are sinusoids and s is one trained number. What is
+/// to be predicted is given as labels of the masked tokens, -100 elsewhere.
+
+#include <simplx/blocks/block.hpp>
+#include <simplx/models/tied_model.hpp>
+#include <simplx/ops/cross_entropy.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Loss of each labelled token of an encoder with any block, whose attention must have Mask::full; inputs "tokens" and
+/// "labels".
+template <class BlockType>
+struct EncoderOf {
+  BlockType block;
+  Index vocab = 256, width = 128;
+  int layers = 6;
+  Index context = 128;
+  Positions positions = Positions::scaled_sinusoidal;
+  bool observed = false;  ///< as in ModelSizes
+  double norm_epsilon = 1e-12;
+
+  constexpr Expr logits() const {
+    const LayerNorm norm{norm_epsilon};
+    return tied_logits({vocab, width, layers, context, positions, observed}, norm, block, norm);
+  }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+};
+
+/// The same with a block from its token, whose epsilon is that of all norms.
+struct Encoder {
+  BlockConfig block;
+  Index vocab = 256, width = 128;
+  int heads = 4;
+  Index hidden = 0;  ///< width of the MLP, value and gate together; four times `width` unless given
+  int layers = 6;
+  Index context = 128;
+  Positions positions = Positions::scaled_sinusoidal;  ///< none if the block has ALiBi
+  bool observed = false;  ///< as in ModelSizes
+
+  constexpr Expr logits() const {
+    const Positions place = block.alibi ? Positions::none : positions;
+    const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
+    return tied_logits({vocab, width, layers, context, place, observed}, norm,
+                       ConfiguredBlock{block, heads, hidden, Mask::full},
+                       norm.where(block.norm_position == NormPosition::before));
+  }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+};
+
+}  // namespace simplx

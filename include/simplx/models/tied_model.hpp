@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/models/tied_model.hpp
+/// What all language models of the papers are, around a stack of any block:
+///
+///     x = Norm(E[token] + P[position]);   x = block(x), L times;   logits = Norm(x) E^T
+///
+/// Embedding and head are tied; either norm may be absent. Decoder and Encoder say which norms, positions and mask.
+
+#include <simplx/nn/linear.hpp>
+#include <simplx/nn/norm.hpp>
+#include <simplx/ops/embedding.hpp>
+#include <simplx/ops/stack.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// sinusoidal: P is fixed; scaled_sinusoidal: times one trained number, 1 / sqrt(d) at first; learned: P is trained.
+enum class Positions : signed char { sinusoidal, learned, none, scaled_sinusoidal };
+
+/// The sizes of a model, without its blocks.
+struct ModelSizes {
+  Index vocab = 256, width = 128;
+  int layers = 6;
+  Index context = 128;  ///< tokens of the longest sequence
+  Positions positions = Positions::sinusoidal;
+  bool observed = false;  ///< the input of block i is probed as "blocks.i.input"
+};
+
+/// A block whose input, and the gradient that arrives there, stay readable.
+template <class Block>
+struct ObservedBlock {
+  Block block;
+
+  constexpr Expr operator()(Expr x) const requires requires { block(x); } { return block(probe("input", x)); }
+  constexpr Expr operator()(int layer, Expr x) const requires requires { block(layer, x); } {
+    return block(layer, probe("input", x));
+  }
+};
+
+namespace detail {
+
+/// 1 / sqrt(x), in constant evaluation too.
+constexpr double inverse_root(double x) {
+  double root = x > 1 ? x : 1;
+  for (double next = (root + x / root) / 2; next < root; next = (root + x / root) / 2) root = next;  // from above
+  return 1 / root;
+}
+
+constexpr Expr with_positions(const ModelSizes& sizes, Expr x) {
+  const auto sinusoids = [&] { return positions(fixed("position.table", sizes.context, sizes.width, sinusoid)); };
+  switch (sizes.positions) {
+    case Positions::sinusoidal: return x + sinusoids();
+    case Positions::scaled_sinusoidal: {
+      const Init initial = constant(inverse_root(static_cast<double>(sizes.width)));
+      return x + scalar("position.scale", initial) * sinusoids();
+    }
+    case Positions::learned: return x + positions(weight("position.weight", sizes.context, sizes.width));
+    default: return x;
+  }
+}
+
+}  // namespace detail
+
+/// Logits of a model whose block is any module, between two norms.
+///
+/// Shapes  inputs "tokens" -> (tokens, vocab)
+template <class Block, class EmbeddingNorm, class FinalNorm>
+constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embedding_norm, const Block& block,
+                           const FinalNorm& final_norm) {
+  auto table = weight("embedding.weight", sizes.vocab, sizes.width);
+  auto x = detail::with_positions(sizes, embedding(table, indices("tokens", Axis::tokens)));
+  x = named("embedding_norm", embedding_norm)(x);
+  x = sizes.observed ? stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x)
+                     : stack("blocks", sizes.layers, block, x);
+  return named("final_norm", final_norm)(x) * transpose(table);
+}
+
+/// The model that ends with the logits of another; its parameters lie where those of the other lie.
+template <auto const& model>
+struct LogitsOf {
+  constexpr Expr operator()() const { return model.logits(); }
+};
+template <auto const& model>
+inline constexpr LogitsOf<model> logits_of{};
+
+}  // namespace simplx

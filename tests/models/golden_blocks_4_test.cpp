@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: MIT
+#include "golden_blocks.hpp"
+
+TEST_CASE("models/golden_blocks: logits, loss and every gradient agree with PyTorch, part 4 of 5") {
+  test::blocks_agree<3, 5>();
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/ops/repeat.hpp>
+
+#include "support.hpp"
+
+using namespace simplx;
+
+namespace {
+struct Heads {  // one number for each of four heads, and rows repeated themselves
+  constexpr Expr operator()(Expr x) const {
+    auto scale = vector("scale", 4);
+    return x * repeat_columns(scale, width(x) / 4) + repeat_columns(slice_columns(x, 0, 3), width(x) / 3) * scale_of(x);
+  }
+  static constexpr Expr scale_of(Expr x) { return repeat_columns(vector("all", 1), width(x)); }
+};
+inline constexpr test::OnTokens<Heads> heads{12};
+inline constexpr auto thrice = [] { return repeat_columns(input("x", rows_of(Axis::batch, 2)), 3); };
+}  // namespace
+
+TEST_SUITE_BEGIN("ops/repeat");
+
+TEST_CASE("derivatives of every order") {
+  test::check_op<heads>();
+  CHECK(test::distance_to_reference<heads, float>() < 1e-5);
+}
+
+TEST_CASE("copies stand beside each other") {
+  Evaluation<thrice> run(Rows{.batch = 2});
+  for (int i = 0; i < 4; ++i) run.input("x")[static_cast<std::size_t>(i)] = i;
+  run.forward();
+  const std::vector<double> expected{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3};
+  CHECK(std::equal(expected.begin(), expected.end(), run.output().begin()));
+}
+
+TEST_SUITE_END();
