@@ -13,8 +13,9 @@ import xml.etree.ElementTree as ET
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BENCH = os.path.join(ROOT, "bench")
-FLAGS = ["-std=c++20", "-O1", "-march=native", "-DSIMPLX_SMOKE", "-DSIMPLX_CONFIG=tiny", "-DSIMPLX_BLOCK=sas_p", "-DSIMPLX_PATH=fast",
-         "-DSIMPLX_ALONG=sequences", "-I", os.path.join(ROOT, "include"), "-isystem", "/usr/include/eigen3", "-pthread"]
+FLAGS = ["-std=c++20", "-O1", "-march=native", "-DSIMPLX_SMOKE", "-DSIMPLX_CONFIG=tiny", "-DSIMPLX_BLOCK=sas_p",
+         "-DSIMPLX_PATH=fast", "-DSIMPLX_ALONG=sequences", "-I",
+         os.path.join(ROOT, "include"), "-isystem", "/usr/include/eigen3", "-pthread"]
 # A rival that needs 20 ms for a step, after the protocol of bench/compare.
 RIVAL = """#!%s
 import json, sys, time
