@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -195,11 +196,13 @@ inline double measured_bandwidth(double bytes) {
   return best;
 }
 
-/// The most memory that this process has had in RAM so far, in bytes.
+/// The most memory that this process has had in RAM so far, in bytes; not getrusage, which counts what ran before exec.
 inline double peak_resident_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return 1024.0 * static_cast<double>(usage.ru_maxrss);
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) return 1024 * std::strtod(line.c_str() + 6, nullptr);
+  }
+  return std::nan("");  // a system that does not tell
 }
 
 /// Pages that this process has touched for the first time.
