@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e61a2d43d32fd028
+// sha256 of the headers: 56c594831f221624
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -7996,11 +7996,11 @@ template <class Attention, class Norm = RmsNorm, class FeedForward = Mlp>
 struct PreLnOf {
   Attention attention;
   FeedForward mlp;
-  Norm norm{};
+  Norm norm{};  ///< the kind of both; norm1 and norm2 have parameters of their own
 
   constexpr Expr operator()(Expr x) const {
-    x = x + named("attention", attention)(named("norm1", norm)(x));
-    return x + named("mlp", mlp)(named("norm2", norm)(x));
+    auto y = x + named("attention", attention)(named("norm1", norm)(x));
+    return y + named("mlp", mlp)(named("norm2", norm)(y));
   }
 };
 
@@ -8009,10 +8009,11 @@ using PreLn = PreLnOf<MultiHeadAttention>;
 /// Without values and projections: V = Norm1(X), W^P = I (Fig. 23).
 using PreLnIdentity = PreLnOf<SelfAttention<AttentionMatrix::softmax>>;
 
-/// With W^V and W^P reparameterised around the identity, alpha I + beta D with trained gains (Fig. 22).
+/// With W^V = alpha_V I + beta_V D^V and W^P = alpha_P I + beta_P D^P, Eq. (6), gains trained (App. C, Fig. 22).
 struct PreLnReparam {
   int heads = 1;
   Mlp mlp;
+  /// The kind of both; each has its own alpha, beta and D.
   Reparameterised weights{.base = identity, .alpha = trainable(1), .beta = trainable(0.2)};
 
   constexpr Expr operator()(Expr x) const {
@@ -8038,8 +8039,11 @@ struct PreLnBiased {
 // ---- simplx/blocks/sas.hpp
 
 /// \file simplx/blocks/sas.hpp
-/// The SAS block (Fig. 10 of "Simplifying Transformer Blocks", He & Hofmann 2024): shaped attention without skip,
-/// projection, and values, but for the first layer's value matrix (App. C, Fig. 24).
+/// The SAS block (Fig. 10 of "Simplifying Transformer Blocks", He & Hofmann 2024; Eqs. (12) and (13)): Eq. (1) without
+/// the skip around attention, which is shaped, Eq. (5), and has no W^P and W^V, but for a W^V of the first layer, the
+/// identity at first (App. C, Fig. 24). Layers count from 0.
+///
+/// Eq. (12) has no beta_SA, which App. D.1 trains; alpha_FF is trained as in the authors' code.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -8054,9 +8058,9 @@ struct SasOf {
 
   constexpr Expr operator()(int layer, Expr x) const {
     auto n = named("norm1", at_layer(norm1, layer))(x);
-    x = scalar("attention_gain", ones) * named("attention", attention.at(layer))(n);
-    return scalar("mlp_skip", ones) * x
-         + scalar("mlp_gain", constant(mlp_gain)) * named("mlp", mlp)(named("norm2", norm2)(x));
+    auto y = scalar("attention_gain", ones) * named("attention", attention.at(layer))(n);
+    return scalar("mlp_skip", ones) * y
+         + scalar("mlp_gain", constant(mlp_gain)) * named("mlp", mlp)(named("norm2", norm2)(y));
   }
 };
 
@@ -8065,11 +8069,13 @@ using Sas = SasOf<ShapedAttention>;
 /// Values are Norm1(X) in the first layer too.
 using SasIdentityFirstValue = SasOf<SelfAttention<AttentionMatrix::shaped>>;
 
-/// With alpha_h I + beta_h A_h as the matrix, Eq. (4) (Fig. 13).
+/// With the matrix of Value-SkipInit, Eq. (4), in each head: alpha_h I + beta_h A_h (Fig. 13).
 using SasSkipInit = SasOf<SelfAttention<AttentionMatrix::skip_init, FirstLayer<Reparameterised>>>;
 
-/// Without norms, except for a LayerNorm of the first block's input, as in the authors' code; without any.
+/// Without norms in the blocks, but with a LayerNorm of the first block's input, as in the authors' code.
 using SasNoNorm = SasOf<ShapedAttention, FirstLayer<LayerNorm>, Identity>;
+
+/// Without any norm.
 using SasNormFree = SasOf<ShapedAttention, Identity, Identity>;
 
 ///     X_out = beta_FF MLP(Norm2(X')),   X' = beta_SA ShapedAttention(Norm1(X)),   leaky ReLU in the MLP (Fig. 25)
@@ -8078,8 +8084,8 @@ struct SasNoMlpSkip {
   MlpOf<LeakyRelu> mlp;
 
   constexpr Expr operator()(int layer, Expr x) const {
-    x = scalar("attention_gain", ones) * named("attention", attention.at(layer))(named("norm1", RmsNorm{})(x));
-    return scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(x));
+    auto y = scalar("attention_gain", ones) * named("attention", attention.at(layer))(named("norm1", RmsNorm{})(x));
+    return scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(y));
   }
 };
 
@@ -8112,11 +8118,13 @@ struct SasPOf {
 
 using SasP = SasPOf<ShapedAttention>;
 
-/// With alpha_h I + beta_h A_h as the matrix, Eq. (4) (Fig. 13).
+/// With the matrix of Value-SkipInit, Eq. (4), in each head: alpha_h I + beta_h A_h (Fig. 13).
 using SasPSkipInit = SasPOf<SelfAttention<AttentionMatrix::skip_init, FirstLayer<Reparameterised>>>;
 
-/// Without norms, except for a LayerNorm of the first block's input, as in the authors' code; without any.
+/// Without norms in the blocks (Sec. 4.4), but with a LayerNorm of the first block's input, as in the authors' code.
 using SasPNoNorm = SasPOf<ShapedAttention, FirstLayer<LayerNorm>>;
+
+/// Without any norm (Fig. 1, top right).
 using SasPNormFree = SasPOf<ShapedAttention, Identity>;
 
 /// With W^V and W^P reparameterised around the identity in every layer, alpha I + beta D with trained gains (Fig. 16).
@@ -8136,9 +8144,12 @@ struct SasPReparam {
 // ---- simplx/blocks/crammed_bert.hpp
 
 /// \file simplx/blocks/crammed_bert.hpp
-/// Blocks of the crammed BERT (Geiping & Goldstein 2023) on which "Simplifying Transformer Blocks" (He & Hofmann 2024,
-/// Sec. 5 and App. D.2) trains encoders: those of its decoders with LayerNorm and a gated MLP, without any bias on a
-/// matrix. Attention sees the whole sequence: give it `.mask = Mask::full`.
+/// Blocks for the encoders of "Simplifying Transformer Blocks" (He & Hofmann 2024, Sec. 5 and App. D.2), which take up
+/// the crammed BERT (Geiping & Goldstein 2023): the decoders' blocks, with LayerNorm and a gated MLP in the place of
+/// RMSNorm and ReLU. No matrix has a bias, as in the decoders.
+///
+/// Two settings are the caller's: `.mask = Mask::full` for the attention, which is causal otherwise, and, in BertSas,
+/// BertSasP and BertSasPNoNorm, `.mlp_gain = 0.05`, at which beta_FF starts in the encoders (App. D.2).
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -8159,8 +8170,6 @@ using BertPreLn = PreLnOf<MultiHeadAttention, BertNorm, BertMlp>;
 using BertParallel = ParallelOf<MultiHeadAttention, BertNorm, BertMlp>;
 
 ///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA ShapedAttention(Norm1(X))
-///
-/// beta_FF starts at 0.05 in encoders: {.mlp_gain = 0.05}.
 using BertSas = SasOf<ShapedAttention, BertNorm, BertNorm, BertMlp>;
 
 ///     X_out = beta_SA ShapedAttention(N) + beta_FF MLP(N),   N = Norm(X)
@@ -8177,20 +8186,21 @@ using BertSasPNoNorm = SasPOf<ShapedAttention, FirstLayer<BertNorm>, BertMlp>;
 /// "NormFormer: Improved Transformer Pretraining with Extra Normalization" (Shleifer et al. 2021): three additions to
 /// the Pre-LN block, each small, and a fourth for small models.
 ///
-/// | addition            | parameter                 | where                                                        |
-/// |---------------------|---------------------------|--------------------------------------------------------------|
-/// | HeadScale           | eta_h, H numbers          | on the result of each head, in front of W^P                  |
-/// | post-attention norm | gain and bias of width d  | on the result of the attention, in front of the residual sum |
-/// | FFN norm            | gain and bias of width F  | behind the activation, in front of W2                        |
-/// | ResScale            | lambda, d numbers         | on the skip around the MLP                                   |
+/// | addition            | parameter, at first               | where                                         |
+/// |---------------------|-----------------------------------|-----------------------------------------------|
+/// | HeadScale           | gamma_h, H numbers, 1             | on the result of each head, before W^P        |
+/// | post-attention norm | gain 1 and bias 0, of width d     | on the result of attention, before the sum    |
+/// | FFN norm            | gain 1 and bias 0, of width F     | after the activation, before W2               |
+/// | ResScale            | lambda (lambda_resid), d ones     | on the skip around the MLP                    |
 
 namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = lambda o X' + MLP(Norm2(X')),   X' = X + Norm(HeadScaleMHA(Norm1(X)))
 ///
-///     HeadScaleMHA(x) = Concat_h(eta_h A_h V_h) W^P + b^P,   MLP(x) = Norm(f(x W1 + b1)) W2 + b2
+///     HeadScaleMHA(x) = Concat_h(gamma_h A_h V_h) W^P + b^P,   MLP(x) = Norm(f(x W1 + b1)) W2 + b2
 ///
-/// All norms are LayerNorm, f is GELU, every matrix has a bias. Identity in the place of a norm leaves it out.
+/// Norms are LayerNorm and f is GELU unless others are given; every matrix has a bias, as in the authors' code.
+/// Identity in the place of a norm leaves it out.
 ///
 /// Source  Shleifer et al. 2021, Sec. 2.1; lambda, of ResScale: Sec. 2.2, its other forms: Sec. 4.2; norms of Q, K
 ///         and V, and what is left out: Sec. 5
@@ -8205,20 +8215,23 @@ struct NormFormerOf {
 
   constexpr Expr operator()(Expr x) const {
     using Attention = SelfAttention<AttentionMatrix::softmax, Linear, Linear, AttentionNorm, QueryKeyValueNorm>;
+    // The attention ends with AttentionNorm, after W^P and b^P, and scales its heads; the MLP has FeedForwardNorm
+    // after its activation: the sums below are then those of Pre-LN.
     const Attention attention{.heads = heads, .query_key_bias = true, .value = {.bias = true},
                               .projection = {.bias = true}, .head_scale = head_scale};
     const MlpOf<Activation, FeedForwardNorm> mlp{.hidden = hidden, .bias = true};
 
-    x = residual_scaled(attention_residual_scale, "attention_residual_scale", x)
-      + named("attention", attention)(named("norm1", LayerNorm{})(x));
-    return residual_scaled(mlp_residual_scale, "mlp_residual_scale", x)
-         + named("mlp", mlp)(named("norm2", LayerNorm{})(x));
+    auto y = residual_scaled(attention_residual_scale, "attention_residual_scale", x)
+           + named("attention", attention)(named("norm1", LayerNorm{})(x));
+    return residual_scaled(mlp_residual_scale, "mlp_residual_scale", y)
+         + named("mlp", mlp)(named("norm2", LayerNorm{})(y));
   }
 };
 
 using NormFormer = NormFormerOf<>;
 
-/// Ablations (Table 4), and squared ReLU (Table 2).
+/// For the rows of Table 4, which start from NormFormer with ResScale, set mlp_residual_scale as well; its row without
+/// ResScale is NormFormer itself. Squared ReLU: Sec. 2.2 and Table 2.
 using NormFormerNoPostAttentionNorm = NormFormerOf<Identity>;
 using NormFormerNoFfnNorm = NormFormerOf<LayerNorm, Identity>;
 using NormFormerQkvNorm = NormFormerOf<LayerNorm, LayerNorm, Gelu, LayerNorm>;
@@ -8230,13 +8243,13 @@ using NormFormerRelu2 = NormFormerOf<LayerNorm, LayerNorm, ReluSquared>;
 
 /// \file simplx/blocks/post_ln.hpp
 /// The Post-LN block of "Attention Is All You Need" (Vaswani et al. 2017), which "NormFormer" (Shleifer et al. 2021,
-/// Fig. 3) compares with: a norm behind each sum. The norm of the last block closes the stack; no other follows it.
+/// Sec. 1 and Fig. 3) compares with: a norm after each sum. That of the last block closes the stack; no other follows.
 
 namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = Norm2(X' + MLP(X')),   X' = Norm1(X + MHA(X))
 ///
-/// with LayerNorm, GELU and a bias on every matrix.
+/// with LayerNorm, GELU (of the second paper's Sec. 1) and a bias on every matrix.
 struct PostLn {
   int heads = 1;
   Index hidden = 0;  ///< four times the width of x unless given
@@ -8245,8 +8258,8 @@ struct PostLn {
     const MultiHeadAttention attention{
         .heads = heads, .query_key_bias = true, .value = {.bias = true}, .projection = {.bias = true}};
     const MlpOf<Gelu> mlp{.hidden = hidden, .bias = true};
-    x = named("norm1", LayerNorm{})(x + named("attention", attention)(x));
-    return named("norm2", LayerNorm{})(x + named("mlp", mlp)(x));
+    auto y = named("norm1", LayerNorm{})(x + named("attention", attention)(x));
+    return named("norm2", LayerNorm{})(y + named("mlp", mlp)(y));
   }
 };
 
@@ -8262,19 +8275,21 @@ namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA Attention(Norm1(X))
 ///
-/// with shaped attention, W^V = alpha_V W0^V + beta_V D^V and W^P likewise. The gains of Fig. 3 are fixed; those of
-/// Fig. 4 are trained: {.weights = {orthogonal, trainable(1), trainable(0.2)}}.
+/// with shaped attention and Eq. (6): W^V = alpha_V W0^V + beta_V D^V, W^P = alpha_P W0^P + beta_P D^P. W0 (d, d) stays
+/// as drawn, D (d, d) starts at zero. In Fig. 3 the gains are fixed and W0 is orthogonal or the identity. With trained
+/// gains, {.weights = {identity, trainable(1), trainable(0.2)}} is Fig. 4, orthogonal in its place Fig. 21.
 struct ShapedReparam {
   int heads = 1;
   Mlp mlp;
+  /// The kind of both; each has its own alpha, beta and D.
   Reparameterised weights{.base = orthogonal, .alpha = fixed_at(1), .beta = fixed_at(0.2)};
 
   constexpr Expr operator()(Expr x) const {
     const SelfAttention<AttentionMatrix::shaped, Reparameterised, Reparameterised> attention{
         .heads = heads, .value = weights, .projection = weights};
-    x = scalar("attention_gain", ones) * named("attention", attention)(named("norm1", RmsNorm{})(x));
-    return scalar("mlp_skip", ones) * x
-         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(x));
+    auto y = scalar("attention_gain", ones) * named("attention", attention)(named("norm1", RmsNorm{})(x));
+    return scalar("mlp_skip", ones) * y
+         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(y));
   }
 };
 
@@ -8290,8 +8305,9 @@ namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA Attention(Norm1(X))
 ///
-/// with the matrix of Eq. (4), alpha I + beta A, or that of Eq. (5), alpha I + beta A - gamma C, which the figures
-/// of the paper show under this name. Values and projections are orthogonal at first.
+/// with the matrix of Eq. (4), alpha I + beta A (AttentionMatrix::skip_init), or that of Eq. (5), alpha I + beta A -
+/// gamma C (AttentionMatrix::shaped), with which Fig. 2 shows this block. W^V and W^P are trained matrices (d, d),
+/// orthogonal at first.
 template <AttentionMatrix matrix>
 struct VSkipInit {
   int heads = 1;
@@ -8301,9 +8317,9 @@ struct VSkipInit {
     const Linear orthogonal_map{.init = orthogonal};
     const SelfAttention<matrix, Linear, Linear> attention{
         .heads = heads, .value = orthogonal_map, .projection = orthogonal_map};
-    x = scalar("attention_gain", ones) * named("attention", attention)(named("norm1", RmsNorm{})(x));
-    return scalar("mlp_skip", ones) * x
-         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(x));
+    auto y = scalar("attention_gain", ones) * named("attention", attention)(named("norm1", RmsNorm{})(x));
+    return scalar("mlp_skip", ones) * y
+         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(y));
   }
 };
 

@@ -2,9 +2,12 @@
 #pragma once
 
 /// \file simplx/blocks/crammed_bert.hpp
-/// Blocks of the crammed BERT (Geiping & Goldstein 2023) on which "Simplifying Transformer Blocks" (He & Hofmann 2024,
-/// Sec. 5 and App. D.2) trains encoders: those of its decoders with LayerNorm and a gated MLP, without any bias on a
-/// matrix. Attention sees the whole sequence: give it `.mask = Mask::full`.
+/// Blocks for the encoders of "Simplifying Transformer Blocks" (He & Hofmann 2024, Sec. 5 and App. D.2), which take up
+/// the crammed BERT (Geiping & Goldstein 2023): the decoders' blocks, with LayerNorm and a gated MLP in the place of
+/// RMSNorm and ReLU. No matrix has a bias, as in the decoders.
+///
+/// Two settings are the caller's: `.mask = Mask::full` for the attention, which is causal otherwise, and, in BertSas,
+/// BertSasP and BertSasPNoNorm, `.mlp_gain = 0.05`, at which beta_FF starts in the encoders (App. D.2).
 
 #include <simplx/blocks/parallel.hpp>
 #include <simplx/blocks/pre_ln.hpp>
@@ -30,8 +33,6 @@ using BertPreLn = PreLnOf<MultiHeadAttention, BertNorm, BertMlp>;
 using BertParallel = ParallelOf<MultiHeadAttention, BertNorm, BertMlp>;
 
 ///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA ShapedAttention(Norm1(X))
-///
-/// beta_FF starts at 0.05 in encoders: {.mlp_gain = 0.05}.
 using BertSas = SasOf<ShapedAttention, BertNorm, BertNorm, BertMlp>;
 
 ///     X_out = beta_SA ShapedAttention(N) + beta_FF MLP(N),   N = Norm(X)

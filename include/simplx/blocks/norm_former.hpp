@@ -5,12 +5,12 @@
 /// "NormFormer: Improved Transformer Pretraining with Extra Normalization" (Shleifer et al. 2021): three additions to
 /// the Pre-LN block, each small, and a fourth for small models.
 ///
-/// | addition            | parameter                 | where                                                        |
-/// |---------------------|---------------------------|--------------------------------------------------------------|
-/// | HeadScale           | eta_h, H numbers          | on the result of each head, in front of W^P                  |
-/// | post-attention norm | gain and bias of width d  | on the result of the attention, in front of the residual sum |
-/// | FFN norm            | gain and bias of width F  | behind the activation, in front of W2                        |
-/// | ResScale            | lambda, d numbers         | on the skip around the MLP                                   |
+/// | addition            | parameter, at first               | where                                         |
+/// |---------------------|-----------------------------------|-----------------------------------------------|
+/// | HeadScale           | gamma_h, H numbers, 1             | on the result of each head, before W^P        |
+/// | post-attention norm | gain 1 and bias 0, of width d     | on the result of attention, before the sum    |
+/// | FFN norm            | gain 1 and bias 0, of width F     | after the activation, before W2               |
+/// | ResScale            | lambda (lambda_resid), d ones     | on the skip around the MLP                    |
 
 #include <simplx/nn/attention.hpp>
 #include <simplx/nn/mlp.hpp>
@@ -21,9 +21,10 @@ namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = lambda o X' + MLP(Norm2(X')),   X' = X + Norm(HeadScaleMHA(Norm1(X)))
 ///
-///     HeadScaleMHA(x) = Concat_h(eta_h A_h V_h) W^P + b^P,   MLP(x) = Norm(f(x W1 + b1)) W2 + b2
+///     HeadScaleMHA(x) = Concat_h(gamma_h A_h V_h) W^P + b^P,   MLP(x) = Norm(f(x W1 + b1)) W2 + b2
 ///
-/// All norms are LayerNorm, f is GELU, every matrix has a bias. Identity in the place of a norm leaves it out.
+/// Norms are LayerNorm and f is GELU unless others are given; every matrix has a bias, as in the authors' code.
+/// Identity in the place of a norm leaves it out.
 ///
 /// Source  Shleifer et al. 2021, Sec. 2.1; lambda, of ResScale: Sec. 2.2, its other forms: Sec. 4.2; norms of Q, K
 ///         and V, and what is left out: Sec. 5
@@ -38,20 +39,23 @@ struct NormFormerOf {
 
   constexpr Expr operator()(Expr x) const {
     using Attention = SelfAttention<AttentionMatrix::softmax, Linear, Linear, AttentionNorm, QueryKeyValueNorm>;
+    // The attention ends with AttentionNorm, after W^P and b^P, and scales its heads; the MLP has FeedForwardNorm
+    // after its activation: the sums below are then those of Pre-LN.
     const Attention attention{.heads = heads, .query_key_bias = true, .value = {.bias = true},
                               .projection = {.bias = true}, .head_scale = head_scale};
     const MlpOf<Activation, FeedForwardNorm> mlp{.hidden = hidden, .bias = true};
 
-    x = residual_scaled(attention_residual_scale, "attention_residual_scale", x)
-      + named("attention", attention)(named("norm1", LayerNorm{})(x));
-    return residual_scaled(mlp_residual_scale, "mlp_residual_scale", x)
-         + named("mlp", mlp)(named("norm2", LayerNorm{})(x));
+    auto y = residual_scaled(attention_residual_scale, "attention_residual_scale", x)
+           + named("attention", attention)(named("norm1", LayerNorm{})(x));
+    return residual_scaled(mlp_residual_scale, "mlp_residual_scale", y)
+         + named("mlp", mlp)(named("norm2", LayerNorm{})(y));
   }
 };
 
 using NormFormer = NormFormerOf<>;
 
-/// Ablations (Table 4), and squared ReLU (Table 2).
+/// For the rows of Table 4, which start from NormFormer with ResScale, set mlp_residual_scale as well; its row without
+/// ResScale is NormFormer itself. Squared ReLU: Sec. 2.2 and Table 2.
 using NormFormerNoPostAttentionNorm = NormFormerOf<Identity>;
 using NormFormerNoFfnNorm = NormFormerOf<LayerNorm, Identity>;
 using NormFormerQkvNorm = NormFormerOf<LayerNorm, LayerNorm, Gelu, LayerNorm>;

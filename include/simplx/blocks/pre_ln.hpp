@@ -15,11 +15,11 @@ template <class Attention, class Norm = RmsNorm, class FeedForward = Mlp>
 struct PreLnOf {
   Attention attention;
   FeedForward mlp;
-  Norm norm{};
+  Norm norm{};  ///< the kind of both; norm1 and norm2 have parameters of their own
 
   constexpr Expr operator()(Expr x) const {
-    x = x + named("attention", attention)(named("norm1", norm)(x));
-    return x + named("mlp", mlp)(named("norm2", norm)(x));
+    auto y = x + named("attention", attention)(named("norm1", norm)(x));
+    return y + named("mlp", mlp)(named("norm2", norm)(y));
   }
 };
 
@@ -28,10 +28,11 @@ using PreLn = PreLnOf<MultiHeadAttention>;
 /// Without values and projections: V = Norm1(X), W^P = I (Fig. 23).
 using PreLnIdentity = PreLnOf<SelfAttention<AttentionMatrix::softmax>>;
 
-/// With W^V and W^P reparameterised around the identity, alpha I + beta D with trained gains (Fig. 22).
+/// With W^V = alpha_V I + beta_V D^V and W^P = alpha_P I + beta_P D^P, Eq. (6), gains trained (App. C, Fig. 22).
 struct PreLnReparam {
   int heads = 1;
   Mlp mlp;
+  /// The kind of both; each has its own alpha, beta and D.
   Reparameterised weights{.base = identity, .alpha = trainable(1), .beta = trainable(0.2)};
 
   constexpr Expr operator()(Expr x) const {

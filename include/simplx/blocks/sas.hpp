@@ -2,8 +2,11 @@
 #pragma once
 
 /// \file simplx/blocks/sas.hpp
-/// The SAS block (Fig. 10 of "Simplifying Transformer Blocks", He & Hofmann 2024): shaped attention without skip,
-/// projection, and values, but for the first layer's value matrix (App. C, Fig. 24).
+/// The SAS block (Fig. 10 of "Simplifying Transformer Blocks", He & Hofmann 2024; Eqs. (12) and (13)): Eq. (1) without
+/// the skip around attention, which is shaped, Eq. (5), and has no W^P and W^V, but for a W^V of the first layer, the
+/// identity at first (App. C, Fig. 24). Layers count from 0.
+///
+/// Eq. (12) has no beta_SA, which App. D.1 trains; alpha_FF is trained as in the authors' code.
 
 #include <simplx/nn/attention.hpp>
 #include <simplx/nn/mlp.hpp>
@@ -22,9 +25,9 @@ struct SasOf {
 
   constexpr Expr operator()(int layer, Expr x) const {
     auto n = named("norm1", at_layer(norm1, layer))(x);
-    x = scalar("attention_gain", ones) * named("attention", attention.at(layer))(n);
-    return scalar("mlp_skip", ones) * x
-         + scalar("mlp_gain", constant(mlp_gain)) * named("mlp", mlp)(named("norm2", norm2)(x));
+    auto y = scalar("attention_gain", ones) * named("attention", attention.at(layer))(n);
+    return scalar("mlp_skip", ones) * y
+         + scalar("mlp_gain", constant(mlp_gain)) * named("mlp", mlp)(named("norm2", norm2)(y));
   }
 };
 
@@ -33,11 +36,13 @@ using Sas = SasOf<ShapedAttention>;
 /// Values are Norm1(X) in the first layer too.
 using SasIdentityFirstValue = SasOf<SelfAttention<AttentionMatrix::shaped>>;
 
-/// With alpha_h I + beta_h A_h as the matrix, Eq. (4) (Fig. 13).
+/// With the matrix of Value-SkipInit, Eq. (4), in each head: alpha_h I + beta_h A_h (Fig. 13).
 using SasSkipInit = SasOf<SelfAttention<AttentionMatrix::skip_init, FirstLayer<Reparameterised>>>;
 
-/// Without norms, except for a LayerNorm of the first block's input, as in the authors' code; without any.
+/// Without norms in the blocks, but with a LayerNorm of the first block's input, as in the authors' code.
 using SasNoNorm = SasOf<ShapedAttention, FirstLayer<LayerNorm>, Identity>;
+
+/// Without any norm.
 using SasNormFree = SasOf<ShapedAttention, Identity, Identity>;
 
 ///     X_out = beta_FF MLP(Norm2(X')),   X' = beta_SA ShapedAttention(Norm1(X)),   leaky ReLU in the MLP (Fig. 25)
@@ -46,8 +51,8 @@ struct SasNoMlpSkip {
   MlpOf<LeakyRelu> mlp;
 
   constexpr Expr operator()(int layer, Expr x) const {
-    x = scalar("attention_gain", ones) * named("attention", attention.at(layer))(named("norm1", RmsNorm{})(x));
-    return scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(x));
+    auto y = scalar("attention_gain", ones) * named("attention", attention.at(layer))(named("norm1", RmsNorm{})(x));
+    return scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(y));
   }
 };
 

@@ -30,11 +30,13 @@ struct SasPOf {
 
 using SasP = SasPOf<ShapedAttention>;
 
-/// With alpha_h I + beta_h A_h as the matrix, Eq. (4) (Fig. 13).
+/// With the matrix of Value-SkipInit, Eq. (4), in each head: alpha_h I + beta_h A_h (Fig. 13).
 using SasPSkipInit = SasPOf<SelfAttention<AttentionMatrix::skip_init, FirstLayer<Reparameterised>>>;
 
-/// Without norms, except for a LayerNorm of the first block's input, as in the authors' code; without any.
+/// Without norms in the blocks (Sec. 4.4), but with a LayerNorm of the first block's input, as in the authors' code.
 using SasPNoNorm = SasPOf<ShapedAttention, FirstLayer<LayerNorm>>;
+
+/// Without any norm (Fig. 1, top right).
 using SasPNormFree = SasPOf<ShapedAttention, Identity>;
 
 /// With W^V and W^P reparameterised around the identity in every layer, alpha I + beta D with trained gains (Fig. 16).

@@ -13,8 +13,9 @@ namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA Attention(Norm1(X))
 ///
-/// with the matrix of Eq. (4), alpha I + beta A, or that of Eq. (5), alpha I + beta A - gamma C, which the figures
-/// of the paper show under this name. Values and projections are orthogonal at first.
+/// with the matrix of Eq. (4), alpha I + beta A (AttentionMatrix::skip_init), or that of Eq. (5), alpha I + beta A -
+/// gamma C (AttentionMatrix::shaped), with which Fig. 2 shows this block. W^V and W^P are trained matrices (d, d),
+/// orthogonal at first.
 template <AttentionMatrix matrix>
 struct VSkipInit {
   int heads = 1;
@@ -24,9 +25,9 @@ struct VSkipInit {
     const Linear orthogonal_map{.init = orthogonal};
     const SelfAttention<matrix, Linear, Linear> attention{
         .heads = heads, .value = orthogonal_map, .projection = orthogonal_map};
-    x = scalar("attention_gain", ones) * named("attention", attention)(named("norm1", RmsNorm{})(x));
-    return scalar("mlp_skip", ones) * x
-         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(x));
+    auto y = scalar("attention_gain", ones) * named("attention", attention)(named("norm1", RmsNorm{})(x));
+    return scalar("mlp_skip", ones) * y
+         + scalar("mlp_gain", constant(0.1)) * named("mlp", mlp)(named("norm2", RmsNorm{})(y));
   }
 };
 
