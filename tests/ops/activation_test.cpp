@@ -17,7 +17,7 @@ struct Smooth {
 struct Squared {
   constexpr Expr operator()(Expr x) const { return relu_squared(x); }
 };
-struct Gated {
+struct GatedUnits {
   constexpr Expr operator()(Expr x) const {
     auto y = x * vector("row", width(x));
     return glu(y) + reglu(y) + geglu(y) + swiglu(y);
@@ -49,7 +49,7 @@ TEST_CASE_TEMPLATE_DEFINE("derivatives of every order", T, derivatives) {
   test::check_op<model>({.step = 0.005});
   CHECK(test::distance_to_reference<model, float>() < 1e-5);
 }
-TEST_CASE_TEMPLATE_INVOKE(derivatives, Leaky, Smooth, Squared, Gated, OfWeights);
+TEST_CASE_TEMPLATE_INVOKE(derivatives, Leaky, Smooth, Squared, GatedUnits, OfWeights);
 
 TEST_CASE("values known from elsewhere, and the kink") {
   Evaluation<values> run(Rows{.batch = 3});

@@ -6,10 +6,11 @@
 using namespace simplx;
 
 namespace {
-struct Heads {  // one number for each of four heads, and rows repeated themselves
+struct Heads {  // one number for each of four heads, used twice, and rows repeated themselves
   constexpr Expr operator()(Expr x) const {
     auto scale = vector("scale", 4);
-    return x * repeat_columns(scale, width(x) / 4) + repeat_columns(slice_columns(x, 0, 3), width(x) / 3) * scale_of(x);
+    x = x * repeat_columns(scale, width(x) / 4) + square(x) * repeat_columns(scale, width(x) / 4);
+    return x + repeat_columns(slice_columns(x, 0, 3), width(x) / 3) * scale_of(x);
   }
   static constexpr Expr scale_of(Expr x) { return repeat_columns(vector("all", 1), width(x)); }
 };
