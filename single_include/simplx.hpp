@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 56c594831f221624
+// sha256 of the headers: df7f43f22f8a01f0
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -6431,7 +6431,7 @@ constexpr Expr repeat_columns(At x, Index times) { return apply<"repeat_columns"
 /// | M       | (T, T)       | the causal mask: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
 /// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
 ///
-/// NormFormer adds one number eta_h for each head, in front of W^P, Concat_h(eta_h A_h V_h) W^P, or behind it, and
+/// NormFormer adds one number eta_h (its gamma_h) for each head, before W^P, Concat_h(eta_h A_h V_h) W^P, or after it, and
 /// norms of the result, or of queries, keys and values. [Shleifer et al. 2021]
 ///
 /// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
@@ -6719,7 +6719,7 @@ inline constexpr BlockConfig shaped_reparam = detail::with(v_skip_init_shaped, [
   c.value = c.projection = reparameterised(orthogonal, fixed_at(1), fixed_at(0.2));
 });
 
-/// The same with trained gains (Fig. 4).
+/// The same with trained gains (Fig. 21; with the identity as base Fig. 4).
 inline constexpr BlockConfig shaped_reparam_trainable = detail::with(v_skip_init_shaped, [](BlockConfig& c) {
   c.value = c.projection = reparameterised(orthogonal, trainable(1), trainable(0.2));
 });

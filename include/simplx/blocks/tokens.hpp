@@ -48,7 +48,7 @@ inline constexpr BlockConfig shaped_reparam = detail::with(v_skip_init_shaped, [
   c.value = c.projection = reparameterised(orthogonal, fixed_at(1), fixed_at(0.2));
 });
 
-/// The same with trained gains (Fig. 4).
+/// The same with trained gains (Fig. 21; with the identity as base Fig. 4).
 inline constexpr BlockConfig shaped_reparam_trainable = detail::with(v_skip_init_shaped, [](BlockConfig& c) {
   c.value = c.projection = reparameterised(orthogonal, trainable(1), trainable(0.2));
 });
