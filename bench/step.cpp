@@ -32,12 +32,13 @@ constexpr Config tiny{256, 128, 4, 6, 8}, small{1024, 256, 8, 8, 8}, paperlike{8
 constexpr Index context = 128;
 
 constexpr Config config = SIMPLX_CONFIG;
+using Backend = Cpu<float, Path::SIMPLX_PATH>;
 inline constexpr Decoder model{.block = SIMPLX_BLOCK, .vocab = config.vocab, .width = config.width,
                                .heads = config.heads, .layers = config.layers, .context = context};
 
 int run(int threads, bool training, bool serve) {
   constexpr Index sequences = config.batch;
-  Trainer<model> trainer{{.batch = sequences, .seed = 1, .threads = threads}};
+  Trainer<model, Backend> trainer{{.batch = sequences, .seed = 1, .threads = threads}};
   TokenBatch batch = make_batch(sequences, context);
   batch.offsets.push_back(0);
   for (Index i = 0; i < sequences * context; ++i) {

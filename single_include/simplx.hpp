@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 1a8d97be587a0af4
+// sha256 of the headers: 9ea5c06dd3aedc27
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -70,7 +70,9 @@
 #error "simplx: single_include/simplx.hpp is the whole library; include either it or include/simplx, not both"
 #endif
 
-#if defined(__AVX512F__)
+#if defined(__AVX512BF16__)
+#define SIMPLX_TARGET avx512_bf16
+#elif defined(__AVX512F__)
 #define SIMPLX_TARGET avx512
 #elif defined(__AVX2__) && defined(__FMA__)
 #define SIMPLX_TARGET avx2_fma
@@ -957,6 +959,105 @@ __attribute__((always_inline)) inline Lane<V> largest(V v) {
 
 }  // namespace simplx
 
+// ---- simplx/cpu/bfloat16.hpp
+
+/// \file simplx/cpu/bfloat16.hpp
+/// Pairs of bfloat16, the upper halves of floats, and the sum of their products: half the bytes of float and, where the
+/// CPU multiplies pairs (AVX-512 BF16), twice the speed.
+///
+/// A word of 32 bits holds two neighbours of the inner dimension of a product, the first one in its lower half. Other
+/// CPUs compute the same from words that are taken apart, at the speed of float.
+
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Two numbers of a product's inner dimension.
+using Pair = std::int32_t;
+
+namespace detail {
+
+/// Rounds to the nearest bfloat16, ties to even; it is left in the upper half. NaN stays NaN.
+inline Vec<std::uint32_t> rounded(Vec<float> x) {
+  using Bits = Vec<std::uint32_t>;
+  Bits bits = load<Bits>(&x);
+  const auto is_nan = x != x;
+  bits += 0x7fff + ((bits >> 16) & 1);
+  return (is_nan ? Bits{} + 0x7fc00000u : bits) & 0xffff0000u;
+}
+
+}  // namespace detail
+
+/// (first[i], second[i]) for each lane.
+__attribute__((always_inline)) inline Vec<Pair> pairs_of(Vec<float> first, Vec<float> second) {
+#if defined(__AVX512BF16__)
+  typedef std::uint16_t Halves __attribute__((vector_size(32)));
+  const auto words = [](Vec<float> x) {
+    return __builtin_convertvector((Halves)_mm512_cvtneps_pbh((__m512)x), Vec<std::uint32_t>);
+  };
+  return (Vec<Pair>)(words(first) | words(second) << 16);
+#else
+  return (Vec<Pair>)(detail::rounded(first) >> 16 | detail::rounded(second));
+#endif
+}
+
+/// (x[0], x[1]), (x[2], x[3]), ... of two vectors, one behind the other.
+__attribute__((always_inline)) inline Vec<Pair> pairs_along(Vec<float> front, Vec<float> back) {
+#if defined(__AVX512BF16__)
+  return (Vec<Pair>)_mm512_cvtne2ps_pbh((__m512)back, (__m512)front);
+#else
+  constexpr int L = lanes<float>;
+  float numbers[2 * L], even[L], odd[L];
+  store(numbers, front), store(numbers + L, back);
+  for (int i = 0; i < L; ++i) even[i] = numbers[2 * i], odd[i] = numbers[2 * i + 1];
+  return pairs_of(load<Vec<float>>(even), load<Vec<float>>(odd));
+#endif
+}
+
+/// sum + left * right: of one number in each lane, or of two, whose products are added to the same sum.
+template <class V>
+__attribute__((always_inline)) inline V multiply_add(V sum, V left, V right) {
+  return sum + left * right;
+}
+__attribute__((always_inline)) inline Vec<float> multiply_add(Vec<float> sum, Vec<Pair> left, Vec<Pair> right) {
+#if defined(__AVX512BF16__)
+  return (Vec<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)left, (__m512bh)right);
+#else
+  using Bits = Vec<std::uint32_t>;
+  const auto first = [](Vec<Pair> pairs) { return (Vec<float>)((Bits)pairs << 16); };
+  const auto second = [](Vec<Pair> pairs) { return (Vec<float>)((Bits)pairs & 0xffff0000u); };
+  sum += first(left) * first(right);
+  return sum + second(left) * second(right);
+#endif
+}
+
+/// Pairs neighbours of a row: `count` even numbers become count / 2 pairs.
+inline void pair_columns(Index count, const float* row, Pair* pairs) {
+  constexpr Index step = 2 * lanes<float>;
+  Index i = 0;
+  for (; i + step <= count; i += step) {
+    store(pairs + i / 2, pairs_along(load<Vec<float>>(row + i), load<Vec<float>>(row + i + lanes<float>)));
+  }
+  if (i == count) return;
+  float rest[step]{};
+  Pair words[step / 2];
+  std::memcpy(rest, row + i, static_cast<std::size_t>(count - i) * sizeof(float));
+  store(words, pairs_along(load<Vec<float>>(rest), load<Vec<float>>(rest + lanes<float>)));
+  std::memcpy(pairs + i / 2, words, static_cast<std::size_t>(count - i) / 2 * sizeof(Pair));
+}
+
+/// Pairs each number of a row with the one below it; `second` is nullptr behind the last row, which pairs with zeros.
+inline void pair_rows(Index count, const float* first, const float* second, Pair* pairs) {
+  for (Index i = 0; i < count; i += lanes<float>) {
+    const Vec<float> below = second ? load<Vec<float>>(second + i) : Vec<float>{};
+    store(pairs + i, pairs_of(load<Vec<float>>(first + i), below));
+  }
+}
+
+}  // namespace simplx
+
 // ---- simplx/cpu/gemm.hpp
 
 /// \file simplx/cpu/gemm.hpp
@@ -981,6 +1082,25 @@ struct NoEpilogue {
   }
 };
 
+/// What a product fetches while it multiplies: nothing.
+struct NoFetch {
+  constexpr void operator()() const {}
+};
+
+/// One place of memory at each step of the inner dimension, into the second-level cache.
+template <class S, class Step>
+struct FetchAhead {
+  const S* place;
+  Step step;
+
+  __attribute__((always_inline)) void operator()() {
+    __builtin_prefetch(place, 0, 2);
+    place += step;
+  }
+};
+template <class S, class Step>
+FetchAhead(const S*, Step) -> FetchAhead<S, Step>;
+
 // 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
 inline constexpr int tile_rows = 6;
 inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
@@ -991,11 +1111,13 @@ inline constexpr Index panel_width = tile_vectors * lanes<S>;
 namespace detail {
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors.
-template <int rows, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow, class Epilogue>
-__attribute__((always_inline)) inline void tile(Index inner, const S* a, ARow a_row, ACol a_col, const S* b,
+template <int rows, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow, class CRow,
+          class Epilogue, class Fetch = NoFetch>
+__attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_row, ACol a_col, const W* b,
                                                 BRow b_row, S* c, CRow c_row, const Epilogue& epilogue, Index row,
-                                                Index col) {
+                                                Index col, Fetch fetch = {}) {
   using V = Vec<S>;
+  using Words = Vec<W>;
   constexpr int L = lanes<S>;
   V sums[rows][vectors];
 #pragma GCC unroll 16
@@ -1003,19 +1125,33 @@ __attribute__((always_inline)) inline void tile(Index inner, const S* a, ARow a_
 #pragma GCC unroll 16
     for (int j = 0; j < vectors; ++j) sums[i][j] = V{};
   }
-  for (Index p = 0; p < inner; ++p) {
-    V right[vectors];
+  const auto step = [&]() __attribute__((always_inline)) {
+    fetch();
+    Words right[vectors];
 #pragma GCC unroll 16
-    for (int j = 0; j < vectors; ++j) right[j] = load<V>(b + j * L);
+    for (int j = 0; j < vectors; ++j) right[j] = load<Words>(b + j * L);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
-      const V left = splat<V>(a[i * a_row]);
+      const Words left = splat<Words>(load<W>(a + i * a_row));
 #pragma GCC unroll 16
-      for (int j = 0; j < vectors; ++j) sums[i][j] += left * right[j];
+      for (int j = 0; j < vectors; ++j) sums[i][j] = multiply_add(sums[i][j], left, right[j]);
     }
     a += a_col;
     b += b_row;
+  };
+  Index p = 0;
+  if (mode == Write::accumulate && inner >= rows * vectors) {
+    // The tile of c is fetched meanwhile, one line at a time: all at once would keep b waiting.
+    for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 16
+      for (int j = 0; j < vectors; ++j) {
+        __builtin_prefetch(c + i * c_row + j * L, 1);
+        step();
+      }
+    }
+    p = rows * vectors;
   }
+  for (; p < inner; ++p) step();
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 16
@@ -1029,9 +1165,10 @@ __attribute__((always_inline)) inline void tile(Index inner, const S* a, ARow a_
 }
 
 /// What is left below the last full tile, by halves: 4, 2, 1 rows.
-template <int rows, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow, class Epilogue>
-__attribute__((always_inline)) inline void row_tail(Index left, Index inner, const S* a, ARow a_row, ACol a_col,
-                                                    const S* b, BRow b_row, S* c, CRow c_row,
+template <int rows, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow, class CRow,
+          class Epilogue>
+__attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, ARow a_row, ACol a_col,
+                                                    const W* b, BRow b_row, S* c, CRow c_row,
                                                     const Epilogue& epilogue, Index row, Index col) {
   if constexpr (rows > 0) {
     if (left & rows) {
@@ -1048,16 +1185,16 @@ constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows >
 
 }  // namespace detail
 
-/// All rows of one panel of columns: c (rows, vectors * lanes) at `col`.
-template <int rows_per_tile, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow,
-          class Epilogue>
-__attribute__((always_inline)) inline void panel(Index rows, Index inner, const S* a, ARow a_row, ACol a_col,
-                                                 const S* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
-                                                 Index col) {
+/// All rows of one panel of columns: c (rows, vectors * lanes) at `col`; fetch(i) is what the tile of row i fetches.
+template <int rows_per_tile, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow,
+          class CRow, class Epilogue, class FetchOf>
+__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col,
+                                                 const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
+                                                 Index col, const FetchOf& fetch) {
   Index i = 0;
   for (; i + rows_per_tile <= rows; i += rows_per_tile) {
     detail::tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
-                                               epilogue, i, col);
+                                               epilogue, i, col, fetch(i));
   }
   if (i < rows) {
     detail::row_tail<detail::half_below(rows_per_tile), vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col,
@@ -1065,27 +1202,36 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
                                                                        col);
   }
 }
+template <int rows_per_tile, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow,
+          class CRow, class Epilogue>
+__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col,
+                                                 const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
+                                                 Index col) {
+  panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
+                                      [](Index) { return NoFetch{}; });
+}
 
 /// Elements of a packed (K, N) matrix.
 template <Index K, Index N, class S>
 inline constexpr Index packed_size = K * N;
+
+/// Calls f(Static<width>, col) for every panel of N columns: wide ones, and narrow ones at the end.
+template <Index N, class S, class F>
+__attribute__((always_inline)) inline void each_panel(const F& f) {
+  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide;
+  for (Index col = 0; col < whole; col += wide) f(Static<wide>{}, col);
+  for (Index col = whole; col < N; col += lanes<S>) f(Static<lanes<S>>{}, col);
+}
 
 /// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end.
 ///
 /// Cost    one pass
 template <Index K, Index N, class S>
 void pack(const S* matrix, S* packed) {
-  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>;
-  const auto copy = [&]<Index width>(Static<width>, Index col) {
-    for (Index p = 0; p < K; ++p) {
-      std::memcpy(packed, matrix + p * N + col, width * sizeof(S));
-      packed += width;
-    }
-  };
-  constexpr Index whole = N / wide * wide;
-  for (Index col = 0; col < whole; col += wide) copy(Static<wide>{}, col);
-  for (Index col = whole; col < N; col += lanes<S>) copy(Static<lanes<S>>{}, col);
+  each_panel<N, S>([&]<Index width>(Static<width>, Index col) {
+    for (Index p = 0; p < K; ++p, packed += width) std::memcpy(packed, matrix + p * N + col, width * sizeof(S));
+  });
 }
 
 /// Packs the transpose (K, N) of an (N, K) matrix.
@@ -1093,9 +1239,8 @@ void pack(const S* matrix, S* packed) {
 /// Cost    one pass, in blocks that fit the first-level cache
 template <Index K, Index N, class S>
 void pack_transposed(const S* matrix, S* packed) {
-  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, block = 16;
-  const auto copy = [&]<Index width>(Static<width>, Index col) {
+  constexpr Index block = 16;
+  each_panel<N, S>([&]<Index width>(Static<width>, Index col) {
     for (Index begin = 0; begin < K; begin += block) {
       const Index end = begin + block < K ? begin + block : K;
       for (Index q = 0; q < width; ++q) {
@@ -1103,22 +1248,23 @@ void pack_transposed(const S* matrix, S* packed) {
       }
     }
     packed += K * width;
-  };
-  constexpr Index whole = N / wide * wide;
-  for (Index col = 0; col < whole; col += wide) copy(Static<wide>{}, col);
-  for (Index col = whole; col < N; col += lanes<S>) copy(Static<lanes<S>>{}, col);
+  });
 }
 
-/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>.
+/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
+/// b are numbers of c's type, or pairs (bfloat16.hpp).
 ///
 /// Cost    2 rows K N FLOPs
-template <Index K, Index N, Write mode, class S, class Epilogue>
-__attribute__((noinline)) void gemm(Index rows, const S* a, const S* packed, S* c, const Epilogue& epilogue) {
+template <Index K, Index N, Write mode, class W, class S, class Epilogue>
+__attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
   constexpr Index wide = panel_width<S>, whole = N / wide * wide;
+  const Index share = wide * tile_rows / std::max<Index>(rows, 1) + 1;  // of the next panel, for each step of this one
   for (Index col = 0; col < whole; col += wide) {
-    panel<tile_rows, tile_vectors, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{},
-                                         c + col, Static<N>{}, epilogue, col);
+    const W* next = packed + (col + wide) * K;
+    panel<tile_rows, tile_vectors, mode>(
+        rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{}, c + col, Static<N>{}, epilogue, col,
+        [&](Index i) { return FetchAhead{next + i / tile_rows * K * share, share}; });
   }
   if constexpr (whole < N) {
     for (Index col = whole; col < N; col += lanes<S>) {
@@ -1128,23 +1274,26 @@ __attribute__((noinline)) void gemm(Index rows, const S* a, const S* packed, S* 
   }
 }
 
-/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds rows * 64 elements.
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds rows * 64 words.
 ///
 /// Cost    2 rows K N FLOPs, and one pass over dy; dw is read and written once for every 256 rows, since more
 ///         rows of x than that fall out of the cache before the next tile needs them
-template <Index K, Index N, class S>
-__attribute__((noinline)) void gemm_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch) {
+template <Index K, Index N, class W, class S>
+__attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch) {
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide, most = 256;
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, most = 256, line = 64 / sizeof(W);
   const Index blocks = (rows + most - 1) / most;
   for (Index block = 0; block < blocks; ++block) {
     const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
-    const S* left = x + begin * K;
-    const S* right = dy + begin * N;
+    const W* left = x + begin * K;
+    const W* right = dy + begin * N;
+    // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
+    const auto next_line = [&](Index i) { return FetchAhead{left + i + line, Static<K>{}}; };
     for (Index col = 0; col < whole; col += wide) {
-      for (Index p = 0; p < count; ++p) std::memcpy(scratch + p * wide, right + p * N + col, wide * sizeof(S));
+      for (Index p = 0; p < count; ++p) std::memcpy(scratch + p * wide, right + p * N + col, wide * sizeof(W));
       panel<tile_rows, tile_vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
-                                                        Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col);
+                                                        Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col,
+                                                        next_line);
     }
     if constexpr (whole < N) {
       for (Index col = whole; col < N; col += lanes<S>) {
@@ -1169,6 +1318,82 @@ __attribute__((always_inline)) inline void gemm_strided(Index rows, Index inner,
   if constexpr (pairs < N) {
     panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row, NoEpilogue{}, pairs);
   }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/gemm_bfloat16.hpp
+
+/// \file simplx/cpu/gemm_bfloat16.hpp
+/// The products of gemm.hpp with operands rounded to bfloat16 and sums in float. The tiles are the same; a word of
+/// theirs is a pair of numbers, so that the inner dimension is half as long.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Packs a (K, N) matrix of floats for gemm<K / 2, N> of pairs.
+///
+/// Cost    one pass
+template <Index K, Index N>
+void pack_pairs(const float* matrix, Pair* packed) {
+  static_assert(K % 2 == 0 && N % lanes<float> == 0);
+  each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
+    for (Index p = 0; p < K; p += 2, packed += width) {
+      pair_rows(width, matrix + p * N + col, matrix + (p + 1) * N + col, packed);
+    }
+  });
+}
+
+/// Packs the transpose (K, N) of an (N, K) matrix.
+///
+/// Cost    one pass, in blocks that fit the first-level cache
+template <Index K, Index N>
+void pack_transposed_pairs(const float* matrix, Pair* packed) {
+  static_assert(K % 2 == 0 && N % lanes<float> == 0);
+  constexpr Index block = lanes<float>;  // pairs
+  each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
+    for (Index begin = 0; begin < K / 2; begin += block) {
+      const Index count = std::min(block, K / 2 - begin);
+      for (Index q = 0; q < width; ++q) {
+        Pair pairs[block];
+        pair_columns(2 * count, matrix + (col + q) * K + 2 * begin, pairs);
+        for (Index p = 0; p < count; ++p) packed[(begin + p) * width + q] = pairs[p];
+      }
+    }
+    packed += K / 2 * width;
+  });
+}
+
+/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack_pairs<K, N> or pack_transposed_pairs<K, N>;
+/// scratch holds rows * K / 2 pairs.
+///
+/// Cost    2 rows K N FLOPs, and one pass over a
+template <Index K, Index N, Write mode, class Epilogue>
+void gemm_bfloat16(Index rows, const float* a, const Pair* packed, float* c, const Epilogue& epilogue, Pair* scratch) {
+  pair_columns(rows * K, a, scratch);  // K is even: no pair reaches into the next row
+  gemm<K / 2, N, mode>(rows, scratch, packed, c, epilogue);
+}
+
+/// Pairs of scratch that gemm_gradient_bfloat16 needs.
+constexpr Index gradient_pairs(Index rows, Index K, Index N) {
+  return (rows + 1) / 2 * (K + N + panel_width<float>);
+}
+
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded.
+///
+/// Cost    2 rows K N FLOPs, and one pass over x and dy
+template <Index K, Index N>
+void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Pair* scratch) {
+  static_assert(K % lanes<float> == 0 && N % lanes<float> == 0);
+  const Index pairs = (rows + 1) / 2;
+  const auto pair_up = [&]<Index width>(Static<width>, const float* matrix, Pair* to) {
+    for (Index row = 0; row < rows; row += 2, matrix += 2 * width, to += width) {
+      pair_rows(width, matrix, row + 1 < rows ? matrix + width : nullptr, to);
+    }
+  };
+  Pair *left = scratch, *right = left + pairs * K;
+  pair_up(Static<K>{}, x, left);
+  pair_up(Static<N>{}, dy, right);
+  gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N);
 }
 
 }  // namespace simplx
@@ -3693,7 +3918,9 @@ namespace simplx::inline SIMPLX_TARGET {
 
 /// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector.
 /// reference: Eigen everywhere, for every width; what tests compare with.
-enum class Path : int { fast, reference };
+/// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
+/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16).
+enum class Path : int { fast, reference, bfloat16 };
 
 template <class S>
 using MatrixMap = Eigen::Map<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
@@ -3702,11 +3929,15 @@ using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::
 
 template <class S, Path path = Path::fast>
 struct Cpu {
+  static_assert(path != Path::bfloat16 || std::is_same_v<S, float>,
+                "simplx: Path::bfloat16 rounds the operands of products in float: use Cpu<float, Path::bfloat16>");
   using Scalar = S;
   /// Whether rows of that width are whole vectors on the fast path.
   static constexpr bool vectorises(Index width) {
-    return path == Path::fast && std::is_arithmetic_v<S> && width % lanes<S> == 0;
+    return path != Path::reference && std::is_arithmetic_v<S> && width % lanes<S> == 0;
   }
+
+  static constexpr bool rounds = path == Path::bfloat16;
 
   static void clear(S* data, Index size) { std::fill_n(data, size, S(0)); }
 
@@ -4209,6 +4440,9 @@ struct op<"matmul"> : kernel_op {
     static constexpr Index K = F::template shape<0>.cols, N = F::out_shape.cols;
     static constexpr Index size = round_up(K * N, alignment);
     static constexpr bool prepared = F::Graph::table.info[F::template argument<1>].kind == Kind::parameter;
+    /// Whether the operands are rounded to pairs of bfloat16.
+    template <class Backend>
+    static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
   };
 
   /// Of a matrix and a vector, which lies in memory the same way whether transposed or not.
@@ -4222,6 +4456,7 @@ struct op<"matmul"> : kernel_op {
     using P = Product<F>;
     const Index count = F::template shape<0>.is_fixed() ? F::template shape<0>.rows
                                                         : rows.count(F::template shape<0>.axis);
+    if (P::template rounds<Backend>) return gradient_pairs(count, P::K, P::N);
     const bool panels = Backend::vectorises(P::N) && Backend::vectorises(P::K);
     return std::max(panels ? round_up(count, alignment) * 64 : 0, P::prepared ? 0 : P::size);
   }
@@ -4232,22 +4467,39 @@ struct op<"matmul"> : kernel_op {
     return 2 * count * static_cast<double>(x.cols) * static_cast<double>(F::out_shape.cols);
   }
 
-  template <class P, class S>
-  static void pack_forward(const S* weight, S* packed) {
-    if constexpr (P::transposed) {
+  /// W for Y = X W.
+  template <class P, class Backend, class S>
+  static void pack_forward(Backend, const S* weight, S* packed) {
+    if constexpr (P::template rounds<Backend>) {
+      if constexpr (P::transposed) {
+        pack_transposed_pairs<P::K, P::N>(weight, pairs(packed));
+      } else {
+        pack_pairs<P::K, P::N>(weight, pairs(packed));
+      }
+    } else if constexpr (P::transposed) {
       pack_transposed<P::K, P::N>(weight, packed);
     } else {
       pack<P::K, P::N>(weight, packed);
     }
   }
-  template <class P, class S>
-  static void pack_backward(const S* weight, S* packed) {
-    if constexpr (P::transposed) {
+  /// W^T for dX = dY W^T.
+  template <class P, class Backend, class S>
+  static void pack_backward(Backend, const S* weight, S* packed) {
+    if constexpr (P::template rounds<Backend>) {
+      if constexpr (P::transposed) {
+        pack_pairs<P::N, P::K>(weight, pairs(packed));
+      } else {
+        pack_transposed_pairs<P::N, P::K>(weight, pairs(packed));
+      }
+    } else if constexpr (P::transposed) {
       pack<P::N, P::K>(weight, packed);
     } else {
       pack_transposed<P::N, P::K>(weight, packed);
     }
   }
+  /// Memory of floats that holds pairs of bfloat16.
+  static Pair* pairs(float* memory) { return reinterpret_cast<Pair*>(memory); }
+  static const Pair* pairs(const float* memory) { return reinterpret_cast<const Pair*>(memory); }
 
   template <class G, int node, class S, Path path>
   static void prepare(Cpu<S, path> backend, const S* parameters, S* packed) {
@@ -4255,22 +4507,28 @@ struct op<"matmul"> : kernel_op {
     using P = Product<F>;
     if constexpr (P::prepared) {
       const S* weight = parameters + G::layout.parameter[F::template argument<1>];
-      if constexpr (backend.vectorises(P::N)) pack_forward<P>(weight, packed);
+      if constexpr (backend.vectorises(P::N)) pack_forward<P>(backend, weight, packed);
       if constexpr (backend.vectorises(P::K) && G::fusion.wanted[F::template argument<0>]) {
-        pack_backward<P>(weight, packed + P::size);
+        pack_backward<P>(backend, weight, packed + P::size);
       }
     }
   }
 
   template <class S, Path path, class F, class Epilogue>
-  static void forward(Cpu<S, path>, const F& frame, S* out, const Epilogue& epilogue) {
+  static void forward(Cpu<S, path> backend, const F& frame, S* out, const Epilogue& epilogue) {
     using P = Product<F>;
-    const S* panels = frame.packed();
-    if constexpr (!P::prepared) {
-      pack_forward<P>(frame.template in<1>(), frame.scratch());
-      panels = frame.scratch();
+    const S* x = frame.template in<0>();
+    if constexpr (P::template rounds<Cpu<S, path>>) {
+      gemm_bfloat16<P::K, P::N, Write::store>(frame.rows(), x, pairs(frame.packed()), out, epilogue,
+                                              pairs(frame.scratch()));
+    } else {
+      const S* panels = frame.packed();
+      if constexpr (!P::prepared) {
+        pack_forward<P>(backend, frame.template in<1>(), frame.scratch());
+        panels = frame.scratch();
+      }
+      gemm<P::K, P::N, Write::store>(frame.rows(), x, panels, out, epilogue);
     }
-    gemm<P::K, P::N, Write::store>(frame.rows(), frame.template in<0>(), panels, out, epilogue);
   }
 
   template <class S, Path path, class F>
@@ -4303,7 +4561,13 @@ struct op<"matmul"> : kernel_op {
     if constexpr (F::template write<1> != Write::skip) {
       const S* x = frame.template in<0>();
       S* dw = frame.template grad<1>();
-      if constexpr (backend.vectorises(P::N) && backend.vectorises(P::K)) {
+      if constexpr (P::template rounds<Cpu<S, path>>) {
+        if constexpr (P::transposed) {
+          gemm_gradient_bfloat16<P::N, P::K>(frame.rows(), dy, x, dw, pairs(frame.scratch()));
+        } else {
+          gemm_gradient_bfloat16<P::K, P::N>(frame.rows(), x, dy, dw, pairs(frame.scratch()));
+        }
+      } else if constexpr (backend.vectorises(P::N) && backend.vectorises(P::K)) {
         if constexpr (P::transposed) {  // W is (N, K): dW += dY^T X
           gemm_gradient<P::N, P::K>(frame.rows(), dy, x, dw, frame.scratch());
         } else {
@@ -4323,10 +4587,13 @@ struct op<"matmul"> : kernel_op {
     }
     if constexpr (F::template write<0> != Write::skip) {
       S* dx = frame.template grad<0>();
-      if constexpr (backend.vectorises(P::K)) {
+      if constexpr (P::template rounds<Cpu<S, path>>) {
+        gemm_bfloat16<P::N, P::K, F::template write<0>>(frame.rows(), dy, pairs(frame.packed() + P::size), dx,
+                                                        NoEpilogue{}, pairs(frame.scratch()));
+      } else if constexpr (backend.vectorises(P::K)) {
         const S* panels = frame.packed() + P::size;
         if constexpr (!P::prepared) {
-          pack_backward<P>(frame.template in<1>(), frame.scratch());
+          pack_backward<P>(backend, frame.template in<1>(), frame.scratch());
           panels = frame.scratch();
         }
         gemm<P::N, P::K, F::template write<0>>(frame.rows(), dy, panels, dx, NoEpilogue{});

@@ -13,6 +13,12 @@ namespace train_lm {
 
 using namespace simplx;
 
+#if defined(SIMPLX_BFLOAT16)  // a CMake option
+using Backend = Cpu<float, Path::bfloat16>;
+#else
+using Backend = Cpu<float>;
+#endif
+
 template <auto const& block>
 inline constexpr Decoder model{.block = block, .context = context, .positions = Positions::learned};
 /// The same with probes: what training must not pay for is evaluated apart.
@@ -69,7 +75,7 @@ class LearnerOf final : public Learner {
   }
 
  private:
-  Trainer<model<block>> trainer_;
+  Trainer<model<block>, Backend> trainer_;
 };
 
 template <auto const& block>

@@ -15,7 +15,9 @@ namespace simplx::inline SIMPLX_TARGET {
 
 /// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector.
 /// reference: Eigen everywhere, for every width; what tests compare with.
-enum class Path : int { fast, reference };
+/// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
+/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16).
+enum class Path : int { fast, reference, bfloat16 };
 
 template <class S>
 using MatrixMap = Eigen::Map<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
@@ -24,11 +26,15 @@ using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::
 
 template <class S, Path path = Path::fast>
 struct Cpu {
+  static_assert(path != Path::bfloat16 || std::is_same_v<S, float>,
+                "simplx: Path::bfloat16 rounds the operands of products in float: use Cpu<float, Path::bfloat16>");
   using Scalar = S;
   /// Whether rows of that width are whole vectors on the fast path.
   static constexpr bool vectorises(Index width) {
-    return path == Path::fast && std::is_arithmetic_v<S> && width % lanes<S> == 0;
+    return path != Path::reference && std::is_arithmetic_v<S> && width % lanes<S> == 0;
   }
+
+  static constexpr bool rounds = path == Path::bfloat16;
 
   static void clear(S* data, Index size) { std::fill_n(data, size, S(0)); }
 

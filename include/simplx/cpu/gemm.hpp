@@ -9,8 +9,10 @@
 /// applied to the accumulators before they are stored. Static strides are what makes it reach the peak: with
 /// run-time strides the same code runs at half of it.
 
+#include <simplx/cpu/bfloat16.hpp>
 #include <simplx/cpu/simd.hpp>
 
+#include <algorithm>
 #include <type_traits>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -27,6 +29,25 @@ struct NoEpilogue {
   }
 };
 
+/// What a product fetches while it multiplies: nothing.
+struct NoFetch {
+  constexpr void operator()() const {}
+};
+
+/// One place of memory at each step of the inner dimension, into the second-level cache.
+template <class S, class Step>
+struct FetchAhead {
+  const S* place;
+  Step step;
+
+  __attribute__((always_inline)) void operator()() {
+    __builtin_prefetch(place, 0, 2);
+    place += step;
+  }
+};
+template <class S, class Step>
+FetchAhead(const S*, Step) -> FetchAhead<S, Step>;
+
 // 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
 inline constexpr int tile_rows = 6;
 inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
@@ -37,11 +58,13 @@ inline constexpr Index panel_width = tile_vectors * lanes<S>;
 namespace detail {
 
 /// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors.
-template <int rows, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow, class Epilogue>
-__attribute__((always_inline)) inline void tile(Index inner, const S* a, ARow a_row, ACol a_col, const S* b,
+template <int rows, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow, class CRow,
+          class Epilogue, class Fetch = NoFetch>
+__attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_row, ACol a_col, const W* b,
                                                 BRow b_row, S* c, CRow c_row, const Epilogue& epilogue, Index row,
-                                                Index col) {
+                                                Index col, Fetch fetch = {}) {
   using V = Vec<S>;
+  using Words = Vec<W>;
   constexpr int L = lanes<S>;
   V sums[rows][vectors];
 #pragma GCC unroll 16
@@ -49,19 +72,33 @@ __attribute__((always_inline)) inline void tile(Index inner, const S* a, ARow a_
 #pragma GCC unroll 16
     for (int j = 0; j < vectors; ++j) sums[i][j] = V{};
   }
-  for (Index p = 0; p < inner; ++p) {
-    V right[vectors];
+  const auto step = [&]() __attribute__((always_inline)) {
+    fetch();
+    Words right[vectors];
 #pragma GCC unroll 16
-    for (int j = 0; j < vectors; ++j) right[j] = load<V>(b + j * L);
+    for (int j = 0; j < vectors; ++j) right[j] = load<Words>(b + j * L);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
-      const V left = splat<V>(a[i * a_row]);
+      const Words left = splat<Words>(load<W>(a + i * a_row));
 #pragma GCC unroll 16
-      for (int j = 0; j < vectors; ++j) sums[i][j] += left * right[j];
+      for (int j = 0; j < vectors; ++j) sums[i][j] = multiply_add(sums[i][j], left, right[j]);
     }
     a += a_col;
     b += b_row;
+  };
+  Index p = 0;
+  if (mode == Write::accumulate && inner >= rows * vectors) {
+    // The tile of c is fetched meanwhile, one line at a time: all at once would keep b waiting.
+    for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 16
+      for (int j = 0; j < vectors; ++j) {
+        __builtin_prefetch(c + i * c_row + j * L, 1);
+        step();
+      }
+    }
+    p = rows * vectors;
   }
+  for (; p < inner; ++p) step();
 #pragma GCC unroll 16
   for (int i = 0; i < rows; ++i) {
 #pragma GCC unroll 16
@@ -75,9 +112,10 @@ __attribute__((always_inline)) inline void tile(Index inner, const S* a, ARow a_
 }
 
 /// What is left below the last full tile, by halves: 4, 2, 1 rows.
-template <int rows, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow, class Epilogue>
-__attribute__((always_inline)) inline void row_tail(Index left, Index inner, const S* a, ARow a_row, ACol a_col,
-                                                    const S* b, BRow b_row, S* c, CRow c_row,
+template <int rows, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow, class CRow,
+          class Epilogue>
+__attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, ARow a_row, ACol a_col,
+                                                    const W* b, BRow b_row, S* c, CRow c_row,
                                                     const Epilogue& epilogue, Index row, Index col) {
   if constexpr (rows > 0) {
     if (left & rows) {
@@ -94,16 +132,16 @@ constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows >
 
 }  // namespace detail
 
-/// All rows of one panel of columns: c (rows, vectors * lanes) at `col`.
-template <int rows_per_tile, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow,
-          class Epilogue>
-__attribute__((always_inline)) inline void panel(Index rows, Index inner, const S* a, ARow a_row, ACol a_col,
-                                                 const S* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
-                                                 Index col) {
+/// All rows of one panel of columns: c (rows, vectors * lanes) at `col`; fetch(i) is what the tile of row i fetches.
+template <int rows_per_tile, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow,
+          class CRow, class Epilogue, class FetchOf>
+__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col,
+                                                 const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
+                                                 Index col, const FetchOf& fetch) {
   Index i = 0;
   for (; i + rows_per_tile <= rows; i += rows_per_tile) {
     detail::tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
-                                               epilogue, i, col);
+                                               epilogue, i, col, fetch(i));
   }
   if (i < rows) {
     detail::row_tail<detail::half_below(rows_per_tile), vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col,
@@ -111,27 +149,36 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
                                                                        col);
   }
 }
+template <int rows_per_tile, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow,
+          class CRow, class Epilogue>
+__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col,
+                                                 const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
+                                                 Index col) {
+  panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
+                                      [](Index) { return NoFetch{}; });
+}
 
 /// Elements of a packed (K, N) matrix.
 template <Index K, Index N, class S>
 inline constexpr Index packed_size = K * N;
+
+/// Calls f(Static<width>, col) for every panel of N columns: wide ones, and narrow ones at the end.
+template <Index N, class S, class F>
+__attribute__((always_inline)) inline void each_panel(const F& f) {
+  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide;
+  for (Index col = 0; col < whole; col += wide) f(Static<wide>{}, col);
+  for (Index col = whole; col < N; col += lanes<S>) f(Static<lanes<S>>{}, col);
+}
 
 /// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end.
 ///
 /// Cost    one pass
 template <Index K, Index N, class S>
 void pack(const S* matrix, S* packed) {
-  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>;
-  const auto copy = [&]<Index width>(Static<width>, Index col) {
-    for (Index p = 0; p < K; ++p) {
-      std::memcpy(packed, matrix + p * N + col, width * sizeof(S));
-      packed += width;
-    }
-  };
-  constexpr Index whole = N / wide * wide;
-  for (Index col = 0; col < whole; col += wide) copy(Static<wide>{}, col);
-  for (Index col = whole; col < N; col += lanes<S>) copy(Static<lanes<S>>{}, col);
+  each_panel<N, S>([&]<Index width>(Static<width>, Index col) {
+    for (Index p = 0; p < K; ++p, packed += width) std::memcpy(packed, matrix + p * N + col, width * sizeof(S));
+  });
 }
 
 /// Packs the transpose (K, N) of an (N, K) matrix.
@@ -139,9 +186,8 @@ void pack(const S* matrix, S* packed) {
 /// Cost    one pass, in blocks that fit the first-level cache
 template <Index K, Index N, class S>
 void pack_transposed(const S* matrix, S* packed) {
-  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, block = 16;
-  const auto copy = [&]<Index width>(Static<width>, Index col) {
+  constexpr Index block = 16;
+  each_panel<N, S>([&]<Index width>(Static<width>, Index col) {
     for (Index begin = 0; begin < K; begin += block) {
       const Index end = begin + block < K ? begin + block : K;
       for (Index q = 0; q < width; ++q) {
@@ -149,22 +195,23 @@ void pack_transposed(const S* matrix, S* packed) {
       }
     }
     packed += K * width;
-  };
-  constexpr Index whole = N / wide * wide;
-  for (Index col = 0; col < whole; col += wide) copy(Static<wide>{}, col);
-  for (Index col = whole; col < N; col += lanes<S>) copy(Static<lanes<S>>{}, col);
+  });
 }
 
-/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>.
+/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
+/// b are numbers of c's type, or pairs (bfloat16.hpp).
 ///
 /// Cost    2 rows K N FLOPs
-template <Index K, Index N, Write mode, class S, class Epilogue>
-__attribute__((noinline)) void gemm(Index rows, const S* a, const S* packed, S* c, const Epilogue& epilogue) {
+template <Index K, Index N, Write mode, class W, class S, class Epilogue>
+__attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
   constexpr Index wide = panel_width<S>, whole = N / wide * wide;
+  const Index share = wide * tile_rows / std::max<Index>(rows, 1) + 1;  // of the next panel, for each step of this one
   for (Index col = 0; col < whole; col += wide) {
-    panel<tile_rows, tile_vectors, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{},
-                                         c + col, Static<N>{}, epilogue, col);
+    const W* next = packed + (col + wide) * K;
+    panel<tile_rows, tile_vectors, mode>(
+        rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{}, c + col, Static<N>{}, epilogue, col,
+        [&](Index i) { return FetchAhead{next + i / tile_rows * K * share, share}; });
   }
   if constexpr (whole < N) {
     for (Index col = whole; col < N; col += lanes<S>) {
@@ -174,23 +221,26 @@ __attribute__((noinline)) void gemm(Index rows, const S* a, const S* packed, S* 
   }
 }
 
-/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds rows * 64 elements.
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds rows * 64 words.
 ///
 /// Cost    2 rows K N FLOPs, and one pass over dy; dw is read and written once for every 256 rows, since more
 ///         rows of x than that fall out of the cache before the next tile needs them
-template <Index K, Index N, class S>
-__attribute__((noinline)) void gemm_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch) {
+template <Index K, Index N, class W, class S>
+__attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch) {
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide, most = 256;
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, most = 256, line = 64 / sizeof(W);
   const Index blocks = (rows + most - 1) / most;
   for (Index block = 0; block < blocks; ++block) {
     const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
-    const S* left = x + begin * K;
-    const S* right = dy + begin * N;
+    const W* left = x + begin * K;
+    const W* right = dy + begin * N;
+    // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
+    const auto next_line = [&](Index i) { return FetchAhead{left + i + line, Static<K>{}}; };
     for (Index col = 0; col < whole; col += wide) {
-      for (Index p = 0; p < count; ++p) std::memcpy(scratch + p * wide, right + p * N + col, wide * sizeof(S));
+      for (Index p = 0; p < count; ++p) std::memcpy(scratch + p * wide, right + p * N + col, wide * sizeof(W));
       panel<tile_rows, tile_vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
-                                                        Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col);
+                                                        Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col,
+                                                        next_line);
     }
     if constexpr (whole < N) {
       for (Index col = whole; col < N; col += lanes<S>) {

@@ -11,6 +11,7 @@
 /// products of training run at the speed of the plain one.
 
 #include <simplx/cpu/gemm.hpp>
+#include <simplx/cpu/gemm_bfloat16.hpp>
 #include <simplx/cpu/matrix_vector.hpp>
 #include <simplx/ops/transpose.hpp>
 
@@ -45,6 +46,9 @@ struct op<"matmul"> : kernel_op {
     static constexpr Index K = F::template shape<0>.cols, N = F::out_shape.cols;
     static constexpr Index size = round_up(K * N, alignment);
     static constexpr bool prepared = F::Graph::table.info[F::template argument<1>].kind == Kind::parameter;
+    /// Whether the operands are rounded to pairs of bfloat16.
+    template <class Backend>
+    static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
   };
 
   /// Of a matrix and a vector, which lies in memory the same way whether transposed or not.
@@ -58,6 +62,7 @@ struct op<"matmul"> : kernel_op {
     using P = Product<F>;
     const Index count = F::template shape<0>.is_fixed() ? F::template shape<0>.rows
                                                         : rows.count(F::template shape<0>.axis);
+    if (P::template rounds<Backend>) return gradient_pairs(count, P::K, P::N);
     const bool panels = Backend::vectorises(P::N) && Backend::vectorises(P::K);
     return std::max(panels ? round_up(count, alignment) * 64 : 0, P::prepared ? 0 : P::size);
   }
@@ -68,22 +73,39 @@ struct op<"matmul"> : kernel_op {
     return 2 * count * static_cast<double>(x.cols) * static_cast<double>(F::out_shape.cols);
   }
 
-  template <class P, class S>
-  static void pack_forward(const S* weight, S* packed) {
-    if constexpr (P::transposed) {
+  /// W for Y = X W.
+  template <class P, class Backend, class S>
+  static void pack_forward(Backend, const S* weight, S* packed) {
+    if constexpr (P::template rounds<Backend>) {
+      if constexpr (P::transposed) {
+        pack_transposed_pairs<P::K, P::N>(weight, pairs(packed));
+      } else {
+        pack_pairs<P::K, P::N>(weight, pairs(packed));
+      }
+    } else if constexpr (P::transposed) {
       pack_transposed<P::K, P::N>(weight, packed);
     } else {
       pack<P::K, P::N>(weight, packed);
     }
   }
-  template <class P, class S>
-  static void pack_backward(const S* weight, S* packed) {
-    if constexpr (P::transposed) {
+  /// W^T for dX = dY W^T.
+  template <class P, class Backend, class S>
+  static void pack_backward(Backend, const S* weight, S* packed) {
+    if constexpr (P::template rounds<Backend>) {
+      if constexpr (P::transposed) {
+        pack_pairs<P::N, P::K>(weight, pairs(packed));
+      } else {
+        pack_transposed_pairs<P::N, P::K>(weight, pairs(packed));
+      }
+    } else if constexpr (P::transposed) {
       pack<P::N, P::K>(weight, packed);
     } else {
       pack_transposed<P::N, P::K>(weight, packed);
     }
   }
+  /// Memory of floats that holds pairs of bfloat16.
+  static Pair* pairs(float* memory) { return reinterpret_cast<Pair*>(memory); }
+  static const Pair* pairs(const float* memory) { return reinterpret_cast<const Pair*>(memory); }
 
   template <class G, int node, class S, Path path>
   static void prepare(Cpu<S, path> backend, const S* parameters, S* packed) {
@@ -91,22 +113,28 @@ struct op<"matmul"> : kernel_op {
     using P = Product<F>;
     if constexpr (P::prepared) {
       const S* weight = parameters + G::layout.parameter[F::template argument<1>];
-      if constexpr (backend.vectorises(P::N)) pack_forward<P>(weight, packed);
+      if constexpr (backend.vectorises(P::N)) pack_forward<P>(backend, weight, packed);
       if constexpr (backend.vectorises(P::K) && G::fusion.wanted[F::template argument<0>]) {
-        pack_backward<P>(weight, packed + P::size);
+        pack_backward<P>(backend, weight, packed + P::size);
       }
     }
   }
 
   template <class S, Path path, class F, class Epilogue>
-  static void forward(Cpu<S, path>, const F& frame, S* out, const Epilogue& epilogue) {
+  static void forward(Cpu<S, path> backend, const F& frame, S* out, const Epilogue& epilogue) {
     using P = Product<F>;
-    const S* panels = frame.packed();
-    if constexpr (!P::prepared) {
-      pack_forward<P>(frame.template in<1>(), frame.scratch());
-      panels = frame.scratch();
+    const S* x = frame.template in<0>();
+    if constexpr (P::template rounds<Cpu<S, path>>) {
+      gemm_bfloat16<P::K, P::N, Write::store>(frame.rows(), x, pairs(frame.packed()), out, epilogue,
+                                              pairs(frame.scratch()));
+    } else {
+      const S* panels = frame.packed();
+      if constexpr (!P::prepared) {
+        pack_forward<P>(backend, frame.template in<1>(), frame.scratch());
+        panels = frame.scratch();
+      }
+      gemm<P::K, P::N, Write::store>(frame.rows(), x, panels, out, epilogue);
     }
-    gemm<P::K, P::N, Write::store>(frame.rows(), frame.template in<0>(), panels, out, epilogue);
   }
 
   template <class S, Path path, class F>
@@ -139,7 +167,13 @@ struct op<"matmul"> : kernel_op {
     if constexpr (F::template write<1> != Write::skip) {
       const S* x = frame.template in<0>();
       S* dw = frame.template grad<1>();
-      if constexpr (backend.vectorises(P::N) && backend.vectorises(P::K)) {
+      if constexpr (P::template rounds<Cpu<S, path>>) {
+        if constexpr (P::transposed) {
+          gemm_gradient_bfloat16<P::N, P::K>(frame.rows(), dy, x, dw, pairs(frame.scratch()));
+        } else {
+          gemm_gradient_bfloat16<P::K, P::N>(frame.rows(), x, dy, dw, pairs(frame.scratch()));
+        }
+      } else if constexpr (backend.vectorises(P::N) && backend.vectorises(P::K)) {
         if constexpr (P::transposed) {  // W is (N, K): dW += dY^T X
           gemm_gradient<P::N, P::K>(frame.rows(), dy, x, dw, frame.scratch());
         } else {
@@ -159,10 +193,13 @@ struct op<"matmul"> : kernel_op {
     }
     if constexpr (F::template write<0> != Write::skip) {
       S* dx = frame.template grad<0>();
-      if constexpr (backend.vectorises(P::K)) {
+      if constexpr (P::template rounds<Cpu<S, path>>) {
+        gemm_bfloat16<P::N, P::K, F::template write<0>>(frame.rows(), dy, pairs(frame.packed() + P::size), dx,
+                                                        NoEpilogue{}, pairs(frame.scratch()));
+      } else if constexpr (backend.vectorises(P::K)) {
         const S* panels = frame.packed() + P::size;
         if constexpr (!P::prepared) {
-          pack_backward<P>(frame.template in<1>(), frame.scratch());
+          pack_backward<P>(backend, frame.template in<1>(), frame.scratch());
           panels = frame.scratch();
         }
         gemm<P::N, P::K, F::template write<0>>(frame.rows(), dy, panels, dx, NoEpilogue{});

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/gemm_bfloat16.hpp
+/// The products of gemm.hpp with operands rounded to bfloat16 and sums in float. The tiles are the same; a word of
+/// theirs is a pair of numbers, so that the inner dimension is half as long.
+
+#include <simplx/cpu/gemm.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Packs a (K, N) matrix of floats for gemm<K / 2, N> of pairs.
+///
+/// Cost    one pass
+template <Index K, Index N>
+void pack_pairs(const float* matrix, Pair* packed) {
+  static_assert(K % 2 == 0 && N % lanes<float> == 0);
+  each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
+    for (Index p = 0; p < K; p += 2, packed += width) {
+      pair_rows(width, matrix + p * N + col, matrix + (p + 1) * N + col, packed);
+    }
+  });
+}
+
+/// Packs the transpose (K, N) of an (N, K) matrix.
+///
+/// Cost    one pass, in blocks that fit the first-level cache
+template <Index K, Index N>
+void pack_transposed_pairs(const float* matrix, Pair* packed) {
+  static_assert(K % 2 == 0 && N % lanes<float> == 0);
+  constexpr Index block = lanes<float>;  // pairs
+  each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
+    for (Index begin = 0; begin < K / 2; begin += block) {
+      const Index count = std::min(block, K / 2 - begin);
+      for (Index q = 0; q < width; ++q) {
+        Pair pairs[block];
+        pair_columns(2 * count, matrix + (col + q) * K + 2 * begin, pairs);
+        for (Index p = 0; p < count; ++p) packed[(begin + p) * width + q] = pairs[p];
+      }
+    }
+    packed += K / 2 * width;
+  });
+}
+
+/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack_pairs<K, N> or pack_transposed_pairs<K, N>;
+/// scratch holds rows * K / 2 pairs.
+///
+/// Cost    2 rows K N FLOPs, and one pass over a
+template <Index K, Index N, Write mode, class Epilogue>
+void gemm_bfloat16(Index rows, const float* a, const Pair* packed, float* c, const Epilogue& epilogue, Pair* scratch) {
+  pair_columns(rows * K, a, scratch);  // K is even: no pair reaches into the next row
+  gemm<K / 2, N, mode>(rows, scratch, packed, c, epilogue);
+}
+
+/// Pairs of scratch that gemm_gradient_bfloat16 needs.
+constexpr Index gradient_pairs(Index rows, Index K, Index N) {
+  return (rows + 1) / 2 * (K + N + panel_width<float>);
+}
+
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded.
+///
+/// Cost    2 rows K N FLOPs, and one pass over x and dy
+template <Index K, Index N>
+void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Pair* scratch) {
+  static_assert(K % lanes<float> == 0 && N % lanes<float> == 0);
+  const Index pairs = (rows + 1) / 2;
+  const auto pair_up = [&]<Index width>(Static<width>, const float* matrix, Pair* to) {
+    for (Index row = 0; row < rows; row += 2, matrix += 2 * width, to += width) {
+      pair_rows(width, matrix, row + 1 < rows ? matrix + width : nullptr, to);
+    }
+  };
+  Pair *left = scratch, *right = left + pairs * K;
+  pair_up(Static<K>{}, x, left);
+  pair_up(Static<N>{}, dy, right);
+  gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N);
+}
+
+}  // namespace simplx
