@@ -44,11 +44,13 @@ struct Decoder {
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::sinusoidal;  ///< none if the block has ALiBi
-  bool observed = false;  ///< as in ModelSizes
+  bool observed = false;          ///< as in ModelSizes
+  Index position_rows = 0;        ///< as in ModelSizes
+  bool scaled_embedding = false;  ///< as in ModelSizes
 
   constexpr Expr logits() const {
     const Positions place = block.alibi ? Positions::none : positions;
-    return tied_logits({vocab, width, layers, context, place, observed}, Identity{},
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding}, Identity{},
                        ConfiguredBlock{block, heads, hidden}, final_norm());
   }
   /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
