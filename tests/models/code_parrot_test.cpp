@@ -17,6 +17,14 @@ static_assert(parameters<codeparrot_sas> == 146'001'344 && parameters<codeparrot
 // 18 norms fewer, and a LayerNorm with its bias in front of the first block.
 static_assert(parameters<codeparrot_sas_p_no_norm> == parameters<codeparrot_sas_p> - 18 * 768 + 2 * 768);
 
+// The LayerNorm of the code behind the blocks has a bias.
+inline constexpr Decoder with_last_layer_norm = [] {
+  Decoder model = codeparrot_sas_p;
+  model.last_norm = Norm::layer_norm;
+  return model;
+}();
+static_assert(parameters<with_last_layer_norm> == parameters<codeparrot_sas_p> + 768);
+
 // As the released script counts: 167M and 146M.
 static_assert(parameters_published<codeparrot_pre_ln>() == 166'742'736);
 static_assert(parameters_published<codeparrot_sas>() == 146'072'018);
