@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "preset.hpp"
+#include "preset_of.hpp"
 
 std::vector<plan::Preset> plan::crammed_bert_presets() {
   constexpr Index tokens = simplx::recipes::crammed_bert.tokens();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "preset.hpp"
+#include "preset_of.hpp"
 
 #include <simplx/models/gpt3.hpp>
 

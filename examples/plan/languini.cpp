@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "preset.hpp"
+#include "preset_of.hpp"
 
 std::vector<plan::Preset> plan::languini_presets() {
   constexpr Index tokens = simplx::recipes::languini.tokens();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "preset.hpp"
+#include "preset_of.hpp"
 
 std::vector<plan::Preset> plan::norm_former_presets() {
   constexpr Index small = simplx::recipes::norm_former_125m.tokens();
