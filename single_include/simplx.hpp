@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: aefc82e85ca5cd44
+// sha256 of the headers: b3d07250f269c3f1
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -263,12 +263,13 @@ struct Where {
 
 /// How a parameter or constant is filled before training.
 struct Init {
-  enum class Law : signed char { constant, normal, sinusoid, identity, orthogonal, normal_by_rows, alibi_slopes };
+  enum class Law : signed char { constant, normal, sinusoid, identity, orthogonal, normal_by_rows, alibi_slopes, uniform };
   Law law = Law::constant;
-  double value = 0;  ///< the constant, or the standard deviation of the normal law (by rows: times sqrt(rows))
+  double value = 0;  ///< constant, deviation of the normal law (by rows: times sqrt(rows)), bound of the uniform law
   constexpr bool operator==(const Init&) const = default;
 };
 constexpr Init normal(double deviation) { return {Init::Law::normal, deviation}; }
+constexpr Init uniform(double bound) { return {Init::Law::uniform, bound}; }  ///< between -bound and bound
 constexpr Init constant(double value) { return {Init::Law::constant, value}; }
 inline constexpr Init zeros = constant(0), ones = constant(1);
 /// Row t is sin and cos of t / 10000^(2k/d), interleaved ("Attention Is All You Need", Sec. 3.5).
@@ -8385,6 +8386,13 @@ constexpr double causal_flops(const Rows& rows) {
   return detail::graph_flops<GraphOf<model>>(rows, true);
 }
 
+/// Bytes that forward keeps for backward of these rows, if a number takes so many: of `arena_bytes` the part that
+/// grows with depth.
+template <auto const& model>
+constexpr Index kept_bytes(const Rows& rows, Index bytes_per_number = 4) {
+  return elements(GraphOf<model>::layout.kept, rows) * bytes_per_number;
+}
+
 /// Bytes that one evaluation (forward and backward) of these rows takes beside parameters, their packed copies
 /// and their gradients.
 template <auto const& model, class Backend>
@@ -9552,6 +9560,9 @@ void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
       case Init::Law::normal:
       case Init::Law::normal_by_rows:
         values[i] = static_cast<S>(deviation * normal(key, static_cast<std::uint64_t>(i)));
+        break;
+      case Init::Law::uniform:
+        values[i] = static_cast<S>(tensor.init.value * (2 * uniform(key, static_cast<std::uint64_t>(i)) - 1));
         break;
       case Init::Law::sinusoid: {
         const Index position = i / cols, col = i % cols;
@@ -12552,6 +12563,37 @@ class Utf8 {
 
 }  // namespace simplx
 
+// ---- simplx/models/head.hpp
+
+/// \file simplx/models/head.hpp
+/// What makes logits of a model's last x and its table of embeddings E.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// logits = x E^T.
+///
+/// Shapes  x (tokens, d), table (V, d) -> (tokens, V)
+struct TiedHead {
+  constexpr Expr operator()(Expr x, Expr table) const { return x * transpose(table); }
+};
+
+/// logits = LayerNorm(gelu(x W + b)) E^T + c: the head of a masked language model. Parameters head.dense.weight and
+/// .bias, head.norm.gain and .bias, head.bias.
+///
+/// Shapes  as above
+/// Source  Devlin et al. 2019 (its code); Liu et al. 2019
+struct MaskedTokenHead {
+  double norm_epsilon = 1e-5;
+
+  constexpr Expr operator()(Expr x, Expr table) const {
+    x = gelu(named("head.dense", Linear{.bias = true})(x));
+    x = named("head.norm", LayerNorm{norm_epsilon})(x);
+    return x * transpose(table) + vector("head.bias", table.shape().rows, zeros);
+  }
+};
+
+}  // namespace simplx
+
 // ---- simplx/models/tied_model.hpp
 
 /// \file simplx/models/tied_model.hpp
@@ -12559,7 +12601,8 @@ class Utf8 {
 ///
 ///     x = Norm(E[token] + P[position]);   x = block(x), L times;   logits = Norm(x) E^T
 ///
-/// Embedding and head are tied; either norm may be absent. Decoder and Encoder say which norms, positions and mask.
+/// Embedding and head are tied; either norm may be absent. Decoder and Encoder say which norms, positions, head and
+/// mask.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -12573,6 +12616,8 @@ struct ModelSizes {
   Index context = 128;  ///< tokens of the longest sequence
   Positions positions = Positions::sinusoidal;
   bool observed = false;  ///< the input of block i is probed as "blocks.i.input"
+  Index position_rows = 0;        ///< of the table of positions, where that is longer than `context`
+  bool scaled_embedding = false;  ///< E[token] times sqrt(d): "Attention Is All You Need", Sec. 3.4
 };
 
 /// A block whose input, and the gradient that arrives there, stay readable.
@@ -12596,32 +12641,38 @@ constexpr double inverse_root(double x) {
 }
 
 constexpr Expr with_positions(const ModelSizes& sizes, Expr x) {
-  const auto sinusoids = [&] { return positions(fixed("position.table", sizes.context, sizes.width, sinusoid)); };
+  const Index rows = sizes.position_rows ? sizes.position_rows : sizes.context;
+  const auto sinusoids = [&] { return positions(fixed("position.table", rows, sizes.width, sinusoid)); };
   switch (sizes.positions) {
     case Positions::sinusoidal: return x + sinusoids();
     case Positions::scaled_sinusoidal: {
       const Init initial = constant(inverse_root(static_cast<double>(sizes.width)));
       return x + scalar("position.scale", initial) * sinusoids();
     }
-    case Positions::learned: return x + positions(weight("position.weight", sizes.context, sizes.width));
+    case Positions::learned: return x + positions(weight("position.weight", rows, sizes.width));
     default: return x;
   }
 }
 
 }  // namespace detail
 
-/// Logits of a model whose block is any module, between two norms.
+/// Logits of a model whose block is any module, between two norms; `head` makes them of the last x and the table.
 ///
 /// Shapes  inputs "tokens" -> (tokens, vocab)
-template <class Block, class EmbeddingNorm, class FinalNorm>
+template <class Block, class EmbeddingNorm, class FinalNorm, class Head = TiedHead>
 constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embedding_norm, const Block& block,
-                           const FinalNorm& final_norm) {
+                           const FinalNorm& final_norm, const Head& head = {}) {
   auto table = weight("embedding.weight", sizes.vocab, sizes.width);
-  auto x = detail::with_positions(sizes, embedding(table, indices("tokens", Axis::tokens)));
+  auto x = embedding(table, indices("tokens", Axis::tokens));
+  if (sizes.scaled_embedding) {
+    const auto d = static_cast<double>(sizes.width);
+    x = d * detail::inverse_root(d) * x;
+  }
+  x = detail::with_positions(sizes, x);
   x = named("embedding_norm", embedding_norm)(x);
   x = sizes.observed ? stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x)
                      : stack("blocks", sizes.layers, block, x);
-  return named("final_norm", final_norm)(x) * transpose(table);
+  return head(named("final_norm", final_norm)(x), table);
 }
 
 /// The model that ends with the logits of another; its parameters lie where those of the other lie.
@@ -12786,21 +12837,78 @@ struct Decoder {
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::sinusoidal;  ///< none if the block has ALiBi
-  bool observed = false;  ///< as in ModelSizes
+  bool observed = false;          ///< as in ModelSizes
+  Index position_rows = 0;        ///< as in ModelSizes
+  bool scaled_embedding = false;  ///< as in ModelSizes
+  std::optional<Norm> last_norm = {};  ///< behind the blocks; of their kind unless given
 
   constexpr Expr logits() const {
     const Positions place = block.alibi ? Positions::none : positions;
-    return tied_logits({vocab, width, layers, context, place, observed}, Identity{},
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding}, Identity{},
                        ConfiguredBlock{block, heads, hidden}, final_norm());
   }
   /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
   constexpr detail::ConfiguredNorm final_norm() const {
+    if (last_norm) return {*last_norm, block.norm_epsilon};
     if (block.norm_position == NormPosition::after) return {Norm::none, 0};
     if (block.norm == Norm::none) return {Norm::rms_norm, RmsNorm{}.epsilon};
     return {block.norm, block.norm_epsilon};
   }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };
+
+}  // namespace simplx
+
+// ---- simplx/models/code_parrot.hpp
+
+/// \file simplx/models/code_parrot.hpp
+/// The decoders on which "Simplifying Transformer Blocks" (He & Hofmann 2024, Sec. 5 and App. D.1) trains on Python
+/// source: the size of GPT-2 with 18 layers.
+///
+/// As their code has them: positions are learned, in the table of 1024 rows of GPT-2 of which 128 are used (with the
+/// sinusoids of the text neither of the published 167M and 146M would come out); queries and keys have biases; epsilon
+/// is 1e-5. The norm behind the blocks is the RMSNorm of the text; .last_norm = Norm::layer_norm is that of the code.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+constexpr Decoder code_parrot(BlockConfig block, int layers = 18, Index hidden = 3072) {
+  block.query_key_bias = true;
+  block.norm_epsilon = 1e-5;
+  return {.block = block,
+          .vocab = 50'000,
+          .width = 768,
+          .heads = 12,
+          .hidden = hidden,
+          .layers = layers,
+          .context = 128,
+          .positions = Positions::learned,
+          .position_rows = 1024};
+}
+
+/// Parameters as the released script counts them: each block has the biases of all matrices, zeros that are not
+/// trained, two norms, and gains alpha, beta, gamma of each head and four of its branches, whether it uses them or not;
+/// the last norm has a bias.
+constexpr Index released_parameters(const Decoder& model) {
+  const Index d = model.width, hidden = model.hidden ? model.hidden : 4 * d;
+  const auto matrix = [d](Index columns) { return (d + 1) * columns; };  // with its bias
+  const Index gains = 3 * model.heads + 4;
+  Index total = (model.vocab + model.position_rows) * d + 2 * d;
+  for (int layer = 0; layer < model.layers; ++layer) {
+    const BlockConfig block = model.block.at(layer);
+    total += 2 * matrix(d) + matrix(hidden) + hidden * d + d + 2 * d + gains;
+    for (const Projection& projection : {block.value, block.projection}) {
+      if (projection.kind != Projection::Kind::identity) total += matrix(d);
+      if (projection.kind == Projection::Kind::reparameterised) total += 2;
+    }
+  }
+  return total;
+}
+
+namespace presets {
+inline constexpr Decoder codeparrot_pre_ln = code_parrot(pre_ln), codeparrot_parallel = code_parrot(parallel),
+                         codeparrot_sas = code_parrot(sas), codeparrot_sas_p = code_parrot(sas_p),
+                         codeparrot_sas_p_no_norm = code_parrot(sas_p_no_norm);
+}  // namespace presets
 
 }  // namespace simplx
 
@@ -12846,17 +12954,95 @@ struct Encoder {
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::scaled_sinusoidal;  ///< none if the block has ALiBi
-  bool observed = false;  ///< as in ModelSizes
+  bool observed = false;       ///< as in ModelSizes
+  Index position_rows = 0;     ///< as in ModelSizes
+  bool embedding_norm = true;  ///< of E[token] + s P[position]
+  bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
 
   constexpr Expr logits() const {
-    const Positions place = block.alibi ? Positions::none : positions;
-    const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
-    return tied_logits({vocab, width, layers, context, place, observed}, norm,
-                       ConfiguredBlock{block, heads, hidden, Mask::full},
-                       norm.where(block.norm_position == NormPosition::before));
+    return masked_head ? logits_by(MaskedTokenHead{block.norm_epsilon}) : logits_by(TiedHead{});
   }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+
+ private:
+  template <class Head>
+  constexpr Expr logits_by(const Head& head) const {
+    const Positions place = block.alibi ? Positions::none : positions;
+    const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows}, norm.where(embedding_norm),
+                       ConfiguredBlock{block, heads, hidden, Mask::full},
+                       norm.where(block.norm_position == NormPosition::before), head);
+  }
 };
+
+}  // namespace simplx
+
+// ---- simplx/models/crammed_bert.hpp
+
+/// \file simplx/models/crammed_bert.hpp
+/// The encoders on which "Simplifying Transformer Blocks" (He & Hofmann 2024, Sec. 5 and App. D.2) trains: the crammed
+/// BERT of Geiping & Goldstein 2023 with other blocks. No matrix has a bias; 25 % of the tokens are predicted.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+constexpr Encoder crammed_bert(const BlockConfig& block) {
+  return {.block = block, .vocab = 32'768, .width = 768, .heads = 12, .hidden = 3072, .layers = 16, .context = 128};
+}
+
+namespace presets {
+inline constexpr Encoder bert_pre_ln = crammed_bert(simplx::bert_pre_ln),
+                         bert_parallel = crammed_bert(simplx::bert_parallel),
+                         bert_sas = crammed_bert(simplx::bert_sas), bert_sas_p = crammed_bert(simplx::bert_sas_p),
+                         bert_sas_p_no_norm = crammed_bert(simplx::bert_sas_p_no_norm);
+}  // namespace presets
+
+}  // namespace simplx
+
+// ---- simplx/models/gpt3.hpp
+
+/// \file simplx/models/gpt3.hpp
+/// A model that no one machine holds, to plan with: GPT-3 of 175 billion parameters (Brown et al. 2020, Table 2.1) with
+/// its own blocks, and with those of "Simplifying Transformer Blocks".
+
+namespace simplx::inline SIMPLX_TARGET {
+
+constexpr Decoder gpt3_175b(const BlockConfig& block) {
+  return {.block = block,
+          .vocab = 50'257,
+          .width = 12'288,
+          .heads = 96,
+          .layers = 96,
+          .context = 2048,
+          .positions = Positions::learned};
+}
+
+namespace presets {
+inline constexpr Decoder gpt3_175b_pre_ln = gpt3_175b(pre_ln_biased), gpt3_175b_sas_p = gpt3_175b(sas_p);
+}  // namespace presets
+
+}  // namespace simplx
+
+// ---- simplx/models/languini.hpp
+
+/// \file simplx/models/languini.hpp
+/// The decoders on which "Simplifying Transformer Blocks" (He & Hofmann 2024, App. C) trains on the books of Languini:
+/// ALiBi, LayerNorm, GELU (the approximation by tanh, as in the benchmark), and no bias on any matrix.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+constexpr Decoder languini(BlockConfig block) {
+  if (block.norm != Norm::none) block.norm = Norm::layer_norm;
+  block.norm_epsilon = 1e-5;
+  block.activation = Activation::gelu_tanh;
+  block.alibi = true;
+  return {.block = block, .vocab = 16'384, .width = 768, .heads = 12, .hidden = 3072, .layers = 12, .context = 512};
+}
+
+namespace presets {
+inline constexpr Decoder languini_pre_ln = languini(pre_ln), languini_parallel = languini(parallel),
+                         languini_sas = languini(sas), languini_sas_p = languini(sas_p),
+                         languini_sas_p_no_norm = languini(sas_p_no_norm);
+}  // namespace presets
 
 }  // namespace simplx
 
@@ -12875,6 +13061,111 @@ using ModelOf = std::conditional_t<all_blocks[number].encoder, Encoder, Decoder>
 template <class F>
 constexpr auto with_model_of(const NamedBlock& block, F f) {
   return block.encoder ? f(Encoder{.block = block.config}) : f(Decoder{.block = block.config});
+}
+
+}  // namespace simplx
+
+// ---- simplx/models/norm_former.hpp
+
+/// \file simplx/models/norm_former.hpp
+/// The models of "NormFormer" (Shleifer et al. 2021): causal language models of four sizes (Table 2) and a masked one
+/// (Table 3), each with the baseline's blocks, those of NormFormer, and those with residual scales.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Sinusoids, embeddings times sqrt(d), 2048 tokens.
+constexpr Decoder norm_former_decoder(const BlockConfig& block, int layers, Index width, int heads) {
+  return {.block = block,
+          .vocab = 51'200,
+          .width = width,
+          .heads = heads,
+          .layers = layers,
+          .context = 2048,
+          .positions = Positions::sinusoidal,
+          .scaled_embedding = true};
+}
+constexpr Decoder norm_former_125m(const BlockConfig& block) { return norm_former_decoder(block, 12, 768, 12); }
+constexpr Decoder norm_former_355m(const BlockConfig& block) { return norm_former_decoder(block, 24, 1024, 16); }
+constexpr Decoder norm_former_1300m(const BlockConfig& block) { return norm_former_decoder(block, 24, 2048, 32); }
+constexpr Decoder norm_former_2700m(const BlockConfig& block) { return norm_former_decoder(block, 32, 2560, 32); }
+
+/// RoBERTa-base with norms in front of the branches and none of the embedding; two rows of its table of positions,
+/// of 514, are not used.
+constexpr Encoder norm_former_encoder(const BlockConfig& block) {
+  return {.block = block,
+          .vocab = 51'200,
+          .width = 768,
+          .heads = 12,
+          .layers = 12,
+          .context = 512,
+          .positions = Positions::learned,
+          .position_rows = 514,
+          .embedding_norm = false,
+          .masked_head = true};
+}
+
+namespace presets {
+inline constexpr Decoder normformer_125m_baseline = norm_former_125m(pre_ln_biased),
+                         normformer_125m_normformer = norm_former_125m(norm_former),
+                         normformer_125m_resscale = norm_former_125m(norm_former_resscale);
+inline constexpr Decoder normformer_355m_baseline = norm_former_355m(pre_ln_biased),
+                         normformer_355m_normformer = norm_former_355m(norm_former),
+                         normformer_355m_resscale = norm_former_355m(norm_former_resscale);
+inline constexpr Decoder normformer_1300m_baseline = norm_former_1300m(pre_ln_biased),
+                         normformer_1300m_normformer = norm_former_1300m(norm_former),
+                         normformer_1300m_resscale = norm_former_1300m(norm_former_resscale);
+inline constexpr Decoder normformer_2700m_baseline = norm_former_2700m(pre_ln_biased),
+                         normformer_2700m_normformer = norm_former_2700m(norm_former),
+                         normformer_2700m_resscale = norm_former_2700m(norm_former_resscale);
+inline constexpr Encoder normformer_mlm_baseline = norm_former_encoder(pre_ln_biased),
+                         normformer_mlm_normformer = norm_former_encoder(norm_former),
+                         normformer_mlm_resscale = norm_former_encoder(norm_former_resscale);
+}  // namespace presets
+
+}  // namespace simplx
+
+// ---- simplx/models/published.hpp
+
+/// \file simplx/models/published.hpp
+/// The numbers of parameters that the papers state, counted as each of them counts.
+///
+/// `parameters<model>` counts what is trained. The code of "Simplifying Transformer Blocks" also counts what its blocks
+/// hold and do not use; the encoder of NormFormer's code has no head scales, whatever its flags say.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+template <auto const& model, class... Models>
+constexpr bool is_among(const Models&... models) {
+  return ((static_cast<const void*>(&model) == static_cast<const void*>(&models)) || ...);
+}
+}  // namespace detail
+
+/// The count behind a published figure; nothing where none is published.
+///
+/// Source  He & Hofmann 2024, Sec. 5 and App. C: 167M and 146M, 120M and 101M, "100M"; Shleifer et al. 2021, Tables 2
+///         and 3: 124.4, 124.5, 354.7, ... 2649.5 million; 125.42, 125.50, 125.51 million
+template <auto const& model>
+constexpr std::optional<Index> parameters_published() {
+  namespace p = presets;
+  if constexpr (detail::is_among<model>(p::codeparrot_pre_ln, p::codeparrot_sas)) {
+    return released_parameters(model);
+  } else if constexpr (detail::is_among<model>(p::bert_pre_ln, p::bert_sas, p::bert_sas_p, p::languini_pre_ln,
+                                               p::languini_sas)) {
+    return parameters<model>;
+  } else if constexpr (detail::is_among<model>(
+                           p::normformer_125m_baseline, p::normformer_125m_normformer, p::normformer_125m_resscale,
+                           p::normformer_355m_baseline, p::normformer_355m_normformer, p::normformer_355m_resscale,
+                           p::normformer_1300m_baseline, p::normformer_1300m_normformer,
+                           p::normformer_2700m_baseline, p::normformer_2700m_normformer)) {
+    return parameters<model>;
+  } else if constexpr (detail::is_among<model>(p::normformer_mlm_baseline, p::normformer_mlm_normformer,
+                                               p::normformer_mlm_resscale)) {
+    const bool head_scales = model.block.head_scale != HeadScale::none;
+    return parameters<model> - (head_scales ? model.layers * model.heads : 0);
+  } else {
+    return std::nullopt;
+  }
 }
 
 }  // namespace simplx
@@ -13574,96 +13865,85 @@ class Batches {
 
 }  // namespace simplx
 
-// ---- simplx/cpu/threads.hpp
+// ---- simplx/train/masking.hpp
 
-/// \file simplx/cpu/threads.hpp
-/// Team: threads that wait for work; a call runs on all of them and returns when the last is done.
+/// \file simplx/train/masking.hpp
+/// What a masked language model is to predict: of each sequence exactly round(share T) tokens, so that every step has
+/// as many labels as the next. Of these 80 % become the mask token, 10 % another token, and 10 % stay as they are.
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A fixed number of threads; member 0 is the caller. Calls must not overlap.
-///
-/// Cost    a call wakes size - 1 threads and allocates nothing
-class Team {
- public:
-  explicit Team(int threads = 1) {
-    if (threads < 1) throw Error("threads is " + std::to_string(threads), "it must be at least 1");
-    shared_ = std::make_unique<Shared>();
-    shared_->errors.resize(static_cast<std::size_t>(threads));
-    for (int member = 1; member < threads; ++member) {
-      workers_.emplace_back([shared = shared_.get(), member] { shared->work(member); });
-    }
-  }
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
-  ~Team() {
-    shared_->call = nullptr;
-    shared_->round.fetch_add(1, std::memory_order_release);
-    shared_->round.notify_all();
-  }
-
-  int size() const { return static_cast<int>(workers_.size()) + 1; }
-
-  /// Calls f(member) for each member; an exception of the first member that throws is thrown again here.
-  template <class F>
-  void run(F&& f) {
-    if (workers_.empty()) return f(0);
-    using Function = std::remove_reference_t<F>;
-    Shared& shared = *shared_;
-    shared.function = const_cast<void*>(static_cast<const void*>(&f));
-    shared.call = [](void* function, int member) { (*static_cast<Function*>(function))(member); };
-    shared.running.store(size() - 1, std::memory_order_relaxed);
-    shared.round.fetch_add(1, std::memory_order_release);
-    shared.round.notify_all();
-    shared.guarded(0);
-    for (int left = shared.running.load(std::memory_order_acquire); left; ) {
-      left = wait_for_change(shared.running, left);
-    }
-    for (std::exception_ptr& error : shared.errors) {
-      if (error) std::rethrow_exception(std::exchange(error, nullptr));
-    }
-  }
-
- private:
-  /// Spins for a while, since the next call usually follows at once, then sleeps.
-  static int wait_for_change(std::atomic<int>& value, int old) {
-    for (int spin = 0; spin < 4000; ++spin) {
-      const int now = value.load(std::memory_order_acquire);
-      if (now != old) return now;
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
-    }
-    value.wait(old, std::memory_order_acquire);
-    return value.load(std::memory_order_acquire);
-  }
-
-  struct Shared {
-    std::atomic<int> round{0}, running{0};
-    void* function = nullptr;
-    void (*call)(void*, int) = nullptr;
-    std::vector<std::exception_ptr> errors;
-
-    void guarded(int member) {
-      try {
-        call(function, member);
-      } catch (...) {
-        errors[static_cast<std::size_t>(member)] = std::current_exception();
-      }
-    }
-    void work(int member) {
-      for (int seen = 0;;) {
-        seen = wait_for_change(round, seen);
-        if (!call) return;
-        guarded(member);
-        if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
-      }
-    }
-  };
-
-  std::unique_ptr<Shared> shared_;
-  std::vector<std::jthread> workers_;  // joined before what they share ends
+struct Masking {
+  double share = 0.25;           ///< of the tokens
+  double masked = 0.8;           ///< of these, become mask_token
+  double replaced = 0.1;         ///< of these, become a token from [0, words)
+  std::int32_t mask_token = 256;
+  Index words = 256;
+  std::uint64_t seed = 0;
 };
+
+namespace detail {
+
+/// Picks exactly `wanted` of `left` things that come one after the other, each equally likely.
+struct Picks {
+  Index wanted, left;
+
+  bool next(double u) {
+    const bool picked = u * static_cast<double>(left--) < static_cast<double>(wanted);
+    wanted -= picked;
+    return picked;
+  }
+};
+
+[[gnu::cold]] inline void check_masking(const Masking& masking) {
+  const auto is_share = [](double x) { return x >= 0 && x <= 1; };
+  if (!is_share(masking.share) || !is_share(masking.masked) || !is_share(masking.replaced) ||
+      masking.masked + masking.replaced > 1) {
+    throw Error("masking a share of " + std::to_string(masking.share) + ", of that " + std::to_string(masking.masked) +
+                    " masked and " + std::to_string(masking.replaced) + " replaced",
+                "shares are numbers from 0 to 1, and what is masked and what is replaced are no more than 1 together");
+  }
+  if (masking.words < 1) {
+    throw Error("words is " + std::to_string(masking.words), "it must be at least 1: tokens are replaced by words");
+  }
+}
+
+}  // namespace detail
+
+/// Masks tokens, and labels those alone. `first` is the number of the batch's first sequence (Batches::position()
+/// before it was filled): the same sequence of a run is always masked in the same way, and in each epoch in another.
+///
+/// Errors  throws Error for shares that are none
+/// Cost    one pass; allocates nothing
+/// Source  Devlin et al. 2019, Sec. 3.1; the share and the fixed count: Geiping & Goldstein 2023 (their code)
+inline void mask_tokens(TokenBatch& batch, const Masking& masking, Index first) {
+  detail::check_masking(masking);
+  const std::uint64_t run = key_of(masking.seed, "masking");
+  const auto part = [](double share, Index of) {
+    return static_cast<Index>(std::llround(share * static_cast<double>(of)));
+  };
+  for (Index s = 0; s < batch.sequences(); ++s) {
+    const std::uint64_t key = bits(run, static_cast<std::uint64_t>(first + s));
+    const auto begin = static_cast<std::size_t>(batch.offsets[static_cast<std::size_t>(s)]);
+    const auto end = static_cast<std::size_t>(batch.offsets[static_cast<std::size_t>(s) + 1]);
+    const auto length = static_cast<Index>(end - begin), labels = part(masking.share, length);
+    const Index masks = part(masking.masked, labels);
+    const Index words = std::min(part(masking.replaced, labels), labels - masks);
+    detail::Picks labelled{labels, length}, masked{masks, labels}, replaced{words, labels - masks};
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::uint64_t draw = 4 * (i - begin);
+      std::int32_t& token = batch.tokens[i];
+      batch.labels[i] = ignored_label;
+      if (!labelled.next(uniform(key, draw))) continue;
+      batch.labels[i] = token;
+      if (masked.next(uniform(key, draw + 1))) {
+        token = masking.mask_token;
+      } else if (replaced.next(uniform(key, draw + 2))) {
+        token = static_cast<std::int32_t>(bits(key, draw + 3) % static_cast<std::uint64_t>(masking.words));
+      }
+    }
+  }
+}
 
 }  // namespace simplx
 
@@ -13724,145 +14004,6 @@ struct AdamW {
       store(gradient + i, V{});
     });
   }
-};
-
-}  // namespace simplx
-
-// ---- simplx/train/clip.hpp
-
-/// \file simplx/train/clip.hpp
-/// The global norm of a gradient, summed over fixed chunks, and the factor that limits it.
-///
-/// Chunks make the sum independent of the number of threads: whoever sums a chunk gets the same number, and
-/// chunks are added in order.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Elements of a chunk.
-inline constexpr Index norm_chunk = Index(1) << 14;
-
-constexpr Index norm_chunks(Index count) { return (count + norm_chunk - 1) / norm_chunk; }
-
-/// Sum of squares of a chunk: vectors of squares added up, then the lanes.
-template <class S>
-double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
-  const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, count);
-  constexpr Index step = lanes<S>;
-  Vec<S> squares[4]{};
-  Index i = begin;
-  for (; i + 4 * step <= end; i += 4 * step) {
-    for (int k = 0; k < 4; ++k) {
-      const Vec<S> g = load<Vec<S>>(gradient + i + k * step);
-      squares[k] += g * g;
-    }
-  }
-  double total = static_cast<double>(sum((squares[0] + squares[1]) + (squares[2] + squares[3])));
-  for (; i < end; ++i) total += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
-  return total;
-}
-
-/// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
-inline double clip_factor(double norm, double limit) {
-  return limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
-}
-
-}  // namespace simplx
-
-// ---- simplx/train/sgd.hpp
-
-/// \file simplx/train/sgd.hpp
-/// Gradient descent with heavy-ball momentum over a flat range of parameters, in one pass.
-///
-///     d = scale * gradient + decay p,   m <- momentum m + d
-///     p <- p - lr m;   with Nesterov's look-ahead p <- p - lr (d + momentum m)
-///
-/// As in PyTorch with dampening 0: the rate is outside of m, so that a schedule acts at once, and decay is coupled
-/// (a part of the gradient, and so of m, after clipping), unlike AdamW's.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-struct Sgd {
-  static constexpr const char* name = "sgd";
-
-  double learning_rate = 1e-2;
-  double momentum = 0;
-  bool nesterov = false;
-  double weight_decay = 0;
-
-  Sgd with(const ParameterSettings& settings) const {
-    Sgd own = *this;
-    own.learning_rate *= settings.learning_rate_factor;
-    own.momentum = settings.momentum.value_or(momentum);
-    own.weight_decay = settings.weight_decay_or(weight_decay);
-    return own;
-  }
-
-  /// One step over [begin, end); m is the first moment and begins at zero, so that no step is special.
-  ///
-  /// Cost    24 bytes of memory traffic for each float parameter; an element's result does not depend on the range
-  template <class S>
-  void update(long, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
-    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
-    S* __restrict first_moment = buffers.first_moments;
-    const S rate = static_cast<S>(learning_rate), held = static_cast<S>(momentum);
-    const S decay = static_cast<S>(weight_decay), scale = static_cast<S>(gradient_scale);
-    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
-      const V p = load<V>(parameter + i);
-      const V d = load<V>(gradient + i) * scale + decay * p;
-      const V m = held * load<V>(first_moment + i) + d;
-      store(first_moment + i, m);
-      store(parameter + i, p - rate * (nesterov ? d + held * m : m));
-      store(gradient + i, V{});
-    });
-  }
-};
-
-}  // namespace simplx
-
-// ---- simplx/train/slots.hpp
-
-/// \file simplx/train/slots.hpp
-/// Gradient slots: a fixed number of copies of the gradient, so that a sum over sequences has one order.
-///
-/// Sequence n of a step is added to slot n modulo their number, each slot adds its sequences in order, and slots are
-/// added in order: the bits depend neither on the threads nor on where a step is cut into parts.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-template <class S>
-class GradientSlots {
- public:
-  GradientSlots(Index count, Index elements) {
-    for (Index s = 0; s < count; ++s) slots_.emplace_back(elements);
-  }
-
-  Index count() const { return static_cast<Index>(slots_.size()); }
-  Index size() const { return count() * slots_[0].size(); }
-
-  /// The slot of a step's sequence. Sequences of one slot must not run at once.
-  S* of(Index sequence) { return slots_[static_cast<std::size_t>(sequence % count())].data(); }
-
-  /// Adds elements [begin, end) of all slots to the first one and clears them in the others.
-  void fold(Index begin, Index end) {
-    for (std::size_t s = 1; s < slots_.size(); ++s) {
-      S *from = slots_[s].data(), *to = slots_[0].data();
-      for (Index i = begin; i < end; ++i) {
-        to[i] += from[i];
-        from[i] = 0;
-      }
-    }
-  }
-
-  /// The first slot: after fold the gradient.
-  S* folded() { return slots_[0].data(); }
-  const S* folded() const { return slots_[0].data(); }
-
-  void clear() {
-    for (Buffer<S>& slot : slots_) std::ranges::fill(slot, S(0));
-  }
-
- private:
-  std::vector<Buffer<S>> slots_;
 };
 
 }  // namespace simplx
@@ -14018,6 +14159,417 @@ void each_run(const std::vector<SettingsRun>& runs, Index begin, Index end, cons
     f(std::max(begin, run->begin), std::min(end, run->end), run->settings);
   }
 }
+
+}  // namespace simplx
+
+// ---- simplx/train/schedule.hpp
+
+/// \file simplx/train/schedule.hpp
+/// The learning rate over a run: linear warm-up, then linear decay, half a cosine or nothing.
+///
+/// Steps count from 0. With a warm-up of w steps, step w - 1 has the peak and step s < w the share (s + 1) / w of
+/// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
+/// Without warm-up, step 0 has the peak.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+inline double warm_up(double start, double peak, long step, long warmup) {
+  return start + (peak - start) * static_cast<double>(step + 1) / static_cast<double>(warmup);
+}
+/// The share of the decay that is left: 1 at step `warmup`, 0 from step `total`.
+inline double decay_left(long step, long warmup, long total) {
+  return std::clamp(static_cast<double>(total - step) / static_cast<double>(std::max(1L, total - warmup)), 0.0, 1.0);
+}
+}  // namespace detail
+
+/// Rises to `peak` over the first `warmup` steps and stays there.
+struct ConstantSchedule {
+  double peak = 1e-3;
+  long warmup = 0;
+  double start = 0;
+
+  double at(long step) const { return step < warmup ? detail::warm_up(start, peak, step, warmup) : peak; }
+};
+
+/// Rises to `peak` over the first `warmup` steps and falls to `floor` at step `total`, by equal decrements: the last
+/// step is one decrement above the floor.
+struct LinearSchedule {
+  double peak = 1e-3;
+  long warmup = 0;
+  long total = 1;
+  double floor = 0;
+  double start = 0;
+
+  double at(long step) const {
+    if (step < warmup) return detail::warm_up(start, peak, step, warmup);
+    return floor + (peak - floor) * detail::decay_left(step, warmup, total);
+  }
+};
+
+/// The same with half a cosine for the way down [Loshchilov & Hutter 2017, Eq. (5)]: flat at both of its ends.
+struct CosineSchedule {
+  double peak = 1e-3;
+  long warmup = 0;
+  long total = 1;
+  double floor = 0;
+  double start = 0;
+
+  double at(long step) const {
+    if (step < warmup) return detail::warm_up(start, peak, step, warmup);
+    const double left = detail::decay_left(step, warmup, total);
+    return floor + (peak - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/recipes.hpp
+
+/// \file simplx/train/recipes.hpp
+/// How the papers trained their models: optimiser, decay, clipping, size of a step and learning rate over a run.
+///
+/// | | optimiser (betas, epsilon, decay) | peak | schedule | clip | tokens of a step |
+/// |---|---|---|---|---|---|
+/// | code_parrot | AdamW (0.9, 0.999), 1e-8, 0.1 | 1e-3 | 5 % up, line to 1e-7 | 1 | 128 x 128 |
+/// | crammed_bert | AdamW (0.9, 0.98), 1e-12, 0.1 | 3e-3 | triangle from 25 %, peak at 75 % | 0.5 | 64 .. 8192 x 128 |
+/// | languini | AdamW (0.9, 0.95), 1e-8, 0.1 | 3e-3 | 500 steps up, line to 0 | off | 128 x 512 |
+/// | norm_former | (0.9, 0.98), 1e-8, 0.01 of all | by size | 750 steps up, line to 0 | off | 0.5M, 1M |
+///
+/// Initial values are those of the models: the laws of the first paper. Blocks that learn best at another peak say so
+/// below: recipe.with_peak(3e-4).
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Sequences of a step: grows from `first` to `last` by a line over the first `share` of a run.
+struct BatchRamp {
+  Index first = 128, last = 128;
+  double share = 0;
+
+  Index at(long step, long total) const {
+    const double end = share * static_cast<double>(total);
+    if (static_cast<double>(step) >= end) return last;
+    return first + static_cast<Index>(static_cast<double>(last - first) * static_cast<double>(step) / end);
+  }
+};
+
+struct Recipe {
+  AdamW optimiser{};  ///< its learning rate is the peak
+  double clip = 1;    ///< 0 is off
+  Index context = 128;
+  BatchRamp sequences{};
+  long warmup = 0;          ///< steps
+  double warmup_share = 0;  ///< of all steps, rounded up, if that is more
+  double start = 0;         ///< warm-up begins at that share of the peak
+  double floor = 0;
+  const char* also_decays = "";  ///< parameters that decay although they are gains or biases, as a group's name
+
+  /// Of a run of so many steps; of a run in time, give milliseconds for steps.
+  LinearSchedule schedule(long total) const {
+    const auto share = static_cast<long>(std::ceil(warmup_share * static_cast<double>(total)));
+    const double peak = optimiser.learning_rate;
+    return {.peak = peak, .warmup = std::max(warmup, share), .total = total, .floor = floor, .start = start * peak};
+  }
+  std::vector<ParameterGroup> groups() const {
+    if (!*also_decays) return {};
+    return {{.name = also_decays, .weight_decay = optimiser.weight_decay}};
+  }
+  constexpr Recipe with_peak(double learning_rate) const {
+    Recipe recipe = *this;
+    recipe.optimiser.learning_rate = learning_rate;
+    return recipe;
+  }
+  /// Of a step at the end of the run.
+  constexpr Index tokens() const { return sequences.last * context; }
+};
+
+namespace recipes {
+
+/// He & Hofmann 2024, App. D.1, and their code. Value-SkipInit: 3e-4, with 72 layers 1e-4; SAS without MLP skip: 1e-4.
+inline constexpr Recipe code_parrot{
+    .optimiser = {.learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.1},
+    .clip = 1,
+    .context = 128,
+    .sequences = {128, 128},
+    .warmup_share = 0.05,
+    .floor = 1e-7,
+};
+
+/// App. D.2 and the code of Geiping & Goldstein 2023, for a budget of time. Without norms: 2e-3.
+inline constexpr Recipe crammed_bert{
+    .optimiser = {.learning_rate = 3e-3, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-12, .weight_decay = 0.1},
+    .clip = 0.5,
+    .context = 128,
+    .sequences = {64, 8192, 0.6},
+    .warmup_share = 0.75,
+    .start = 0.25,
+    .also_decays = "position.scale",
+};
+
+/// App. C, 19 000 steps; betas and clipping of the benchmark's code. Pre-LN and parallel: 1e-3.
+inline constexpr Recipe languini{
+    .optimiser = {.learning_rate = 3e-3, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1},
+    .clip = 0,
+    .context = 512,
+    .sequences = {128, 128},
+    .warmup = 500,
+};
+
+/// Shleifer et al. 2021, Sec. 3 and Table 2, and their code, where decay is applied to every parameter.
+constexpr Recipe norm_former(double peak, Index tokens) {
+  return {
+      .optimiser = {.learning_rate = peak, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-8, .weight_decay = 0.01},
+      .clip = 0,
+      .context = 2048,
+      .sequences = {tokens / 2048, tokens / 2048},
+      .warmup = 750,
+      .also_decays = "*",
+  };
+}
+inline constexpr Recipe norm_former_125m = norm_former(3e-3, 1 << 19), norm_former_355m = norm_former(1e-3, 1 << 19),
+                        norm_former_1300m = norm_former(6e-4, 1 << 20), norm_former_2700m = norm_former(6e-4, 1 << 20);
+
+/// Its ablations (Table 7): 100 000 steps of 524K tokens in shorter sequences.
+inline constexpr Recipe norm_former_ablations = [] {
+  Recipe recipe = norm_former_125m;
+  recipe.context = 1024;
+  recipe.sequences = {512, 512};
+  recipe.warmup = 500;
+  return recipe;
+}();
+
+}  // namespace recipes
+}  // namespace simplx
+
+// ---- simplx/cpu/threads.hpp
+
+/// \file simplx/cpu/threads.hpp
+/// Team: threads that wait for work; a call runs on all of them and returns when the last is done.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A fixed number of threads; member 0 is the caller. Calls must not overlap.
+///
+/// Cost    a call wakes size - 1 threads and allocates nothing
+class Team {
+ public:
+  explicit Team(int threads = 1) {
+    if (threads < 1) throw Error("threads is " + std::to_string(threads), "it must be at least 1");
+    shared_ = std::make_unique<Shared>();
+    shared_->errors.resize(static_cast<std::size_t>(threads));
+    for (int member = 1; member < threads; ++member) {
+      workers_.emplace_back([shared = shared_.get(), member] { shared->work(member); });
+    }
+  }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+  ~Team() {
+    shared_->call = nullptr;
+    shared_->round.fetch_add(1, std::memory_order_release);
+    shared_->round.notify_all();
+  }
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls f(member) for each member; an exception of the first member that throws is thrown again here.
+  template <class F>
+  void run(F&& f) {
+    if (workers_.empty()) return f(0);
+    using Function = std::remove_reference_t<F>;
+    Shared& shared = *shared_;
+    shared.function = const_cast<void*>(static_cast<const void*>(&f));
+    shared.call = [](void* function, int member) { (*static_cast<Function*>(function))(member); };
+    shared.running.store(size() - 1, std::memory_order_relaxed);
+    shared.round.fetch_add(1, std::memory_order_release);
+    shared.round.notify_all();
+    shared.guarded(0);
+    for (int left = shared.running.load(std::memory_order_acquire); left; ) {
+      left = wait_for_change(shared.running, left);
+    }
+    for (std::exception_ptr& error : shared.errors) {
+      if (error) std::rethrow_exception(std::exchange(error, nullptr));
+    }
+  }
+
+ private:
+  /// Spins for a while, since the next call usually follows at once, then sleeps.
+  static int wait_for_change(std::atomic<int>& value, int old) {
+    for (int spin = 0; spin < 4000; ++spin) {
+      const int now = value.load(std::memory_order_acquire);
+      if (now != old) return now;
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    }
+    value.wait(old, std::memory_order_acquire);
+    return value.load(std::memory_order_acquire);
+  }
+
+  struct Shared {
+    std::atomic<int> round{0}, running{0};
+    void* function = nullptr;
+    void (*call)(void*, int) = nullptr;
+    std::vector<std::exception_ptr> errors;
+
+    void guarded(int member) {
+      try {
+        call(function, member);
+      } catch (...) {
+        errors[static_cast<std::size_t>(member)] = std::current_exception();
+      }
+    }
+    void work(int member) {
+      for (int seen = 0;;) {
+        seen = wait_for_change(round, seen);
+        if (!call) return;
+        guarded(member);
+        if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
+      }
+    }
+  };
+
+  std::unique_ptr<Shared> shared_;
+  std::vector<std::jthread> workers_;  // joined before what they share ends
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/clip.hpp
+
+/// \file simplx/train/clip.hpp
+/// The global norm of a gradient, summed over fixed chunks, and the factor that limits it.
+///
+/// Chunks make the sum independent of the number of threads: whoever sums a chunk gets the same number, and
+/// chunks are added in order.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Elements of a chunk.
+inline constexpr Index norm_chunk = Index(1) << 14;
+
+constexpr Index norm_chunks(Index count) { return (count + norm_chunk - 1) / norm_chunk; }
+
+/// Sum of squares of a chunk: vectors of squares added up, then the lanes.
+template <class S>
+double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
+  const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, count);
+  constexpr Index step = lanes<S>;
+  Vec<S> squares[4]{};
+  Index i = begin;
+  for (; i + 4 * step <= end; i += 4 * step) {
+    for (int k = 0; k < 4; ++k) {
+      const Vec<S> g = load<Vec<S>>(gradient + i + k * step);
+      squares[k] += g * g;
+    }
+  }
+  double total = static_cast<double>(sum((squares[0] + squares[1]) + (squares[2] + squares[3])));
+  for (; i < end; ++i) total += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+  return total;
+}
+
+/// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
+inline double clip_factor(double norm, double limit) {
+  return limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/sgd.hpp
+
+/// \file simplx/train/sgd.hpp
+/// Gradient descent with heavy-ball momentum over a flat range of parameters, in one pass.
+///
+///     d = scale * gradient + decay p,   m <- momentum m + d
+///     p <- p - lr m;   with Nesterov's look-ahead p <- p - lr (d + momentum m)
+///
+/// As in PyTorch with dampening 0: the rate is outside of m, so that a schedule acts at once, and decay is coupled
+/// (a part of the gradient, and so of m, after clipping), unlike AdamW's.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+struct Sgd {
+  static constexpr const char* name = "sgd";
+
+  double learning_rate = 1e-2;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+
+  Sgd with(const ParameterSettings& settings) const {
+    Sgd own = *this;
+    own.learning_rate *= settings.learning_rate_factor;
+    own.momentum = settings.momentum.value_or(momentum);
+    own.weight_decay = settings.weight_decay_or(weight_decay);
+    return own;
+  }
+
+  /// One step over [begin, end); m is the first moment and begins at zero, so that no step is special.
+  ///
+  /// Cost    24 bytes of memory traffic for each float parameter; an element's result does not depend on the range
+  template <class S>
+  void update(long, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
+    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
+    S* __restrict first_moment = buffers.first_moments;
+    const S rate = static_cast<S>(learning_rate), held = static_cast<S>(momentum);
+    const S decay = static_cast<S>(weight_decay), scale = static_cast<S>(gradient_scale);
+    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
+      const V p = load<V>(parameter + i);
+      const V d = load<V>(gradient + i) * scale + decay * p;
+      const V m = held * load<V>(first_moment + i) + d;
+      store(first_moment + i, m);
+      store(parameter + i, p - rate * (nesterov ? d + held * m : m));
+      store(gradient + i, V{});
+    });
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/slots.hpp
+
+/// \file simplx/train/slots.hpp
+/// Gradient slots: a fixed number of copies of the gradient, so that a sum over sequences has one order.
+///
+/// Sequence n of a step is added to slot n modulo their number, each slot adds its sequences in order, and slots are
+/// added in order: the bits depend neither on the threads nor on where a step is cut into parts.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <class S>
+class GradientSlots {
+ public:
+  GradientSlots(Index count, Index elements) {
+    for (Index s = 0; s < count; ++s) slots_.emplace_back(elements);
+  }
+
+  Index count() const { return static_cast<Index>(slots_.size()); }
+  Index size() const { return count() * slots_[0].size(); }
+
+  /// The slot of a step's sequence. Sequences of one slot must not run at once.
+  S* of(Index sequence) { return slots_[static_cast<std::size_t>(sequence % count())].data(); }
+
+  /// Adds elements [begin, end) of all slots to the first one and clears them in the others.
+  void fold(Index begin, Index end) {
+    for (std::size_t s = 1; s < slots_.size(); ++s) {
+      S *from = slots_[s].data(), *to = slots_[0].data();
+      for (Index i = begin; i < end; ++i) {
+        to[i] += from[i];
+        from[i] = 0;
+      }
+    }
+  }
+
+  /// The first slot: after fold the gradient.
+  S* folded() { return slots_[0].data(); }
+  const S* folded() const { return slots_[0].data(); }
+
+  void clear() {
+    for (Buffer<S>& slot : slots_) std::ranges::fill(slot, S(0));
+  }
+
+ private:
+  std::vector<Buffer<S>> slots_;
+};
 
 }  // namespace simplx
 
@@ -14511,68 +15063,6 @@ std::vector<std::int32_t> sample(Trainer& trainer, std::vector<std::int32_t> tok
   }
   return tokens;
 }
-
-}  // namespace simplx
-
-// ---- simplx/train/schedule.hpp
-
-/// \file simplx/train/schedule.hpp
-/// The learning rate over a run: linear warm-up, then linear decay, half a cosine or nothing.
-///
-/// Steps count from 0. With a warm-up of w steps, step w - 1 has the peak and step s < w the share (s + 1) / w of
-/// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
-/// Without warm-up, step 0 has the peak.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-inline double warm_up(double start, double peak, long step, long warmup) {
-  return start + (peak - start) * static_cast<double>(step + 1) / static_cast<double>(warmup);
-}
-/// The share of the decay that is left: 1 at step `warmup`, 0 from step `total`.
-inline double decay_left(long step, long warmup, long total) {
-  return std::clamp(static_cast<double>(total - step) / static_cast<double>(std::max(1L, total - warmup)), 0.0, 1.0);
-}
-}  // namespace detail
-
-/// Rises to `peak` over the first `warmup` steps and stays there.
-struct ConstantSchedule {
-  double peak = 1e-3;
-  long warmup = 0;
-  double start = 0;
-
-  double at(long step) const { return step < warmup ? detail::warm_up(start, peak, step, warmup) : peak; }
-};
-
-/// Rises to `peak` over the first `warmup` steps and falls to `floor` at step `total`, by equal decrements: the last
-/// step is one decrement above the floor.
-struct LinearSchedule {
-  double peak = 1e-3;
-  long warmup = 0;
-  long total = 1;
-  double floor = 0;
-  double start = 0;
-
-  double at(long step) const {
-    if (step < warmup) return detail::warm_up(start, peak, step, warmup);
-    return floor + (peak - floor) * detail::decay_left(step, warmup, total);
-  }
-};
-
-/// The same with half a cosine for the way down [Loshchilov & Hutter 2017, Eq. (5)]: flat at both of its ends.
-struct CosineSchedule {
-  double peak = 1e-3;
-  long warmup = 0;
-  long total = 1;
-  double floor = 0;
-  double start = 0;
-
-  double at(long step) const {
-    if (step < warmup) return detail::warm_up(start, peak, step, warmup);
-    const double left = detail::decay_left(step, warmup, total);
-    return floor + (peak - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;
-  }
-};
 
 }  // namespace simplx
 

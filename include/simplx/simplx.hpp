@@ -29,9 +29,15 @@
 #include <simplx/generate/generate.hpp>
 #include <simplx/generate/stream.hpp>
 #include <simplx/generate/utf8.hpp>
+#include <simplx/models/code_parrot.hpp>
+#include <simplx/models/crammed_bert.hpp>
 #include <simplx/models/decoder.hpp>
 #include <simplx/models/encoder.hpp>
+#include <simplx/models/gpt3.hpp>
+#include <simplx/models/languini.hpp>
 #include <simplx/models/model_of.hpp>
+#include <simplx/models/norm_former.hpp>
+#include <simplx/models/published.hpp>
 #include <simplx/ops/activation.hpp>
 #include <simplx/ops/batched_matmul.hpp>
 #include <simplx/ops/custom.hpp>
@@ -46,6 +52,8 @@
 #include <simplx/train/average.hpp>
 #include <simplx/train/batches.hpp>
 #include <simplx/train/evaluation.hpp>
+#include <simplx/train/masking.hpp>
+#include <simplx/train/recipes.hpp>
 #include <simplx/train/sample.hpp>
 #include <simplx/train/sampler.hpp>
 #include <simplx/train/schedule.hpp>

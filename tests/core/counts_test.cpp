@@ -42,6 +42,10 @@ TEST_CASE("bytes of an evaluation grow with the rows, and little with what is no
   CHECK(arena_bytes<tiny_sas_p>(tokens{256}) < 2.1 * arena_bytes<tiny_sas_p>(tokens{128}));
   const double per_layer = double(arena_bytes<deep>(tokens{128}) - arena_bytes<tiny_sas_p>(tokens{128})) / 66;
   CHECK(per_layer < 1600 * 128 * 4);  // columns kept by a layer
+  CHECK(kept_bytes<deep>(tokens{128}) - kept_bytes<tiny_sas_p>(tokens{128}) == doctest::Approx(66 * per_layer));
+  CHECK(kept_bytes<deep>(tokens{128}) < arena_bytes<deep>(tokens{128}));
+  CHECK(kept_bytes<deep>(tokens{256}) == 2 * kept_bytes<deep>(tokens{128}));
+  CHECK(kept_bytes<deep>(tokens{128}, 2) == kept_bytes<deep>(tokens{128}) / 2);
 }
 
 TEST_CASE("a product that is only an epilogue's beginning still has its scratch") {

@@ -19,7 +19,17 @@ struct Normed {
 };
 inline constexpr Plain plain{}, sinusoids{Positions::sinusoidal}, trained{Positions::learned},
     with_factor{Positions::scaled_sinusoidal};
+/// A table of five positions for sequences of three, embeddings times sqrt(4), a head with a matrix of its own.
+struct Longer {
+  constexpr Expr operator()() const {
+    return tied_logits({.vocab = 5, .width = 4, .layers = 1, .context = 3, .positions = Positions::learned,
+                        .position_rows = 5, .scaled_embedding = true},
+                       Identity{}, Identity{}, Identity{});
+  }
+};
 inline constexpr Normed normed{};
+inline constexpr Longer longer{};
+static_assert(parameter_shape<longer>("position.weight") == fixed_shape(5, 4));
 static_assert(parameters<plain> == 5 * 4 + 4 * 4 && parameters<sinusoids> == parameters<plain>);
 static_assert(parameters<trained> == parameters<plain> + 3 * 4 && parameters<with_factor> == parameters<plain> + 1);
 static_assert(parameters<normed> == 5 * 4 + 2 * 4 * 4 + 1 + 2 * 4 + 4);
@@ -56,7 +66,24 @@ TEST_CASE("positions are added with their factor, in each sequence from the firs
   for (std::size_t i = 0; i < 4 * 5; ++i) CHECK(run.output()[i] == doctest::Approx(whole.output()[i]).epsilon(1e-14));
 }
 
+TEST_CASE("embeddings times sqrt(d), and positions of a longer table, by hand") {
+  Evaluation<longer> run(Rows{.tokens = 3}, 3, {2, 1});
+  const auto e = run.parameter("embedding.weight"), p = run.parameter("position.weight");
+  const std::int32_t tokens[] = {4, 2, 1};
+  std::ranges::copy(tokens, run.indices("tokens").begin());
+  run.forward();
+  for (std::size_t row = 0; row < 3; ++row) {
+    const auto token = static_cast<std::size_t>(tokens[row]), place = row % 2;
+    for (std::size_t word = 0; word < 5; ++word) {
+      double logit = 0;
+      for (std::size_t c = 0; c < 4; ++c) logit += (2 * e[token * 4 + c] + p[place * 4 + c]) * e[word * 4 + c];
+      CHECK(run.output()[row * 5 + word] == doctest::Approx(logit).epsilon(1e-13));
+    }
+  }
+}
+
 TEST_CASE("gradients of all parts: lookups, the factor of positions, both norms, the head") {
+  test::check_model<longer>({}, {3, 1});
   const auto check = [](auto backend) {
     Evaluation<normed, decltype(backend)> run(Rows{.tokens = 4}, 3, {3, 1});
     test::fill_inputs(run, 5);

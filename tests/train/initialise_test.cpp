@@ -47,6 +47,19 @@ TEST_CASE("the identity; and normal numbers of variance one over the rows") {
   CHECK(std::sqrt(squares / (64 * 256)) == doctest::Approx(0.125).epsilon(0.03));
 }
 
+TEST_CASE("uniform numbers fill their interval evenly") {
+  std::vector<double> w(64 * 256);
+  initialise(TensorInfo{"w", fixed_shape(64, 256), 2, 0, uniform(0.5), true}, 3, w.data());
+  const auto [least, most] = std::ranges::minmax(w);
+  CHECK(least > -0.5);
+  CHECK(least < -0.499);
+  CHECK(most < 0.5);
+  CHECK(most > 0.499);
+  double squares = 0;
+  for (const double x : w) squares += x * x;
+  CHECK(squares / (64 * 256) == doctest::Approx(0.25 / 3).epsilon(0.03));
+}
+
 TEST_CASE("values depend on seed, name, layer and element, and on nothing else") {
   Evaluation<sas_p_model> a(tokens{4}, 7);
   Evaluation<pre_ln_model> b(tokens{4}, 7), c(tokens{4}, 8);

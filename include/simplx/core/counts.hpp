@@ -61,6 +61,13 @@ constexpr double causal_flops(const Rows& rows) {
   return detail::graph_flops<GraphOf<model>>(rows, true);
 }
 
+/// Bytes that forward keeps for backward of these rows, if a number takes so many: of `arena_bytes` the part that
+/// grows with depth.
+template <auto const& model>
+constexpr Index kept_bytes(const Rows& rows, Index bytes_per_number = 4) {
+  return elements(GraphOf<model>::layout.kept, rows) * bytes_per_number;
+}
+
 /// Bytes that one evaluation (forward and backward) of these rows takes beside parameters, their packed copies
 /// and their gradients.
 template <auto const& model, class Backend>

@@ -37,12 +37,13 @@ struct Where {
 
 /// How a parameter or constant is filled before training.
 struct Init {
-  enum class Law : signed char { constant, normal, sinusoid, identity, orthogonal, normal_by_rows, alibi_slopes };
+  enum class Law : signed char { constant, normal, sinusoid, identity, orthogonal, normal_by_rows, alibi_slopes, uniform };
   Law law = Law::constant;
-  double value = 0;  ///< the constant, or the standard deviation of the normal law (by rows: times sqrt(rows))
+  double value = 0;  ///< constant, deviation of the normal law (by rows: times sqrt(rows)), bound of the uniform law
   constexpr bool operator==(const Init&) const = default;
 };
 constexpr Init normal(double deviation) { return {Init::Law::normal, deviation}; }
+constexpr Init uniform(double bound) { return {Init::Law::uniform, bound}; }  ///< between -bound and bound
 constexpr Init constant(double value) { return {Init::Law::constant, value}; }
 inline constexpr Init zeros = constant(0), ones = constant(1);
 /// Row t is sin and cos of t / 10000^(2k/d), interleaved ("Attention Is All You Need", Sec. 3.5).

@@ -16,6 +16,8 @@
 #include <simplx/models/tied_model.hpp>
 #include <simplx/ops/cross_entropy.hpp>
 
+#include <optional>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Loss of each token of a decoder with any block; inputs "tokens" and "labels".
@@ -44,15 +46,19 @@ struct Decoder {
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::sinusoidal;  ///< none if the block has ALiBi
-  bool observed = false;  ///< as in ModelSizes
+  bool observed = false;          ///< as in ModelSizes
+  Index position_rows = 0;        ///< as in ModelSizes
+  bool scaled_embedding = false;  ///< as in ModelSizes
+  std::optional<Norm> last_norm = {};  ///< behind the blocks; of their kind unless given
 
   constexpr Expr logits() const {
     const Positions place = block.alibi ? Positions::none : positions;
-    return tied_logits({vocab, width, layers, context, place, observed}, Identity{},
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding}, Identity{},
                        ConfiguredBlock{block, heads, hidden}, final_norm());
   }
   /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
   constexpr detail::ConfiguredNorm final_norm() const {
+    if (last_norm) return {*last_norm, block.norm_epsilon};
     if (block.norm_position == NormPosition::after) return {Norm::none, 0};
     if (block.norm == Norm::none) return {Norm::rms_norm, RmsNorm{}.epsilon};
     return {block.norm, block.norm_epsilon};

@@ -45,16 +45,25 @@ struct Encoder {
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::scaled_sinusoidal;  ///< none if the block has ALiBi
-  bool observed = false;  ///< as in ModelSizes
+  bool observed = false;       ///< as in ModelSizes
+  Index position_rows = 0;     ///< as in ModelSizes
+  bool embedding_norm = true;  ///< of E[token] + s P[position]
+  bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
 
   constexpr Expr logits() const {
-    const Positions place = block.alibi ? Positions::none : positions;
-    const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
-    return tied_logits({vocab, width, layers, context, place, observed}, norm,
-                       ConfiguredBlock{block, heads, hidden, Mask::full},
-                       norm.where(block.norm_position == NormPosition::before));
+    return masked_head ? logits_by(MaskedTokenHead{block.norm_epsilon}) : logits_by(TiedHead{});
   }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+
+ private:
+  template <class Head>
+  constexpr Expr logits_by(const Head& head) const {
+    const Positions place = block.alibi ? Positions::none : positions;
+    const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows}, norm.where(embedding_norm),
+                       ConfiguredBlock{block, heads, hidden, Mask::full},
+                       norm.where(block.norm_position == NormPosition::before), head);
+  }
 };
 
 }  // namespace simplx

@@ -6,8 +6,10 @@
 ///
 ///     x = Norm(E[token] + P[position]);   x = block(x), L times;   logits = Norm(x) E^T
 ///
-/// Embedding and head are tied; either norm may be absent. Decoder and Encoder say which norms, positions and mask.
+/// Embedding and head are tied; either norm may be absent. Decoder and Encoder say which norms, positions, head and
+/// mask.
 
+#include <simplx/models/head.hpp>
 #include <simplx/nn/linear.hpp>
 #include <simplx/nn/norm.hpp>
 #include <simplx/ops/embedding.hpp>
@@ -25,6 +27,8 @@ struct ModelSizes {
   Index context = 128;  ///< tokens of the longest sequence
   Positions positions = Positions::sinusoidal;
   bool observed = false;  ///< the input of block i is probed as "blocks.i.input"
+  Index position_rows = 0;        ///< of the table of positions, where that is longer than `context`
+  bool scaled_embedding = false;  ///< E[token] times sqrt(d): "Attention Is All You Need", Sec. 3.4
 };
 
 /// A block whose input, and the gradient that arrives there, stay readable.
@@ -48,32 +52,38 @@ constexpr double inverse_root(double x) {
 }
 
 constexpr Expr with_positions(const ModelSizes& sizes, Expr x) {
-  const auto sinusoids = [&] { return positions(fixed("position.table", sizes.context, sizes.width, sinusoid)); };
+  const Index rows = sizes.position_rows ? sizes.position_rows : sizes.context;
+  const auto sinusoids = [&] { return positions(fixed("position.table", rows, sizes.width, sinusoid)); };
   switch (sizes.positions) {
     case Positions::sinusoidal: return x + sinusoids();
     case Positions::scaled_sinusoidal: {
       const Init initial = constant(inverse_root(static_cast<double>(sizes.width)));
       return x + scalar("position.scale", initial) * sinusoids();
     }
-    case Positions::learned: return x + positions(weight("position.weight", sizes.context, sizes.width));
+    case Positions::learned: return x + positions(weight("position.weight", rows, sizes.width));
     default: return x;
   }
 }
 
 }  // namespace detail
 
-/// Logits of a model whose block is any module, between two norms.
+/// Logits of a model whose block is any module, between two norms; `head` makes them of the last x and the table.
 ///
 /// Shapes  inputs "tokens" -> (tokens, vocab)
-template <class Block, class EmbeddingNorm, class FinalNorm>
+template <class Block, class EmbeddingNorm, class FinalNorm, class Head = TiedHead>
 constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embedding_norm, const Block& block,
-                           const FinalNorm& final_norm) {
+                           const FinalNorm& final_norm, const Head& head = {}) {
   auto table = weight("embedding.weight", sizes.vocab, sizes.width);
-  auto x = detail::with_positions(sizes, embedding(table, indices("tokens", Axis::tokens)));
+  auto x = embedding(table, indices("tokens", Axis::tokens));
+  if (sizes.scaled_embedding) {
+    const auto d = static_cast<double>(sizes.width);
+    x = d * detail::inverse_root(d) * x;
+  }
+  x = detail::with_positions(sizes, x);
   x = named("embedding_norm", embedding_norm)(x);
   x = sizes.observed ? stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x)
                      : stack("blocks", sizes.layers, block, x);
-  return named("final_norm", final_norm)(x) * transpose(table);
+  return head(named("final_norm", final_norm)(x), table);
 }
 
 /// The model that ends with the logits of another; its parameters lie where those of the other lie.

@@ -77,6 +77,7 @@ inline std::string start_of(const Init& init) {
   switch (init.law) {
     case Init::Law::constant: return "starts at " + number_text(init.value);
     case Init::Law::normal: return "starts normal, deviation " + number_text(init.value);
+    case Init::Law::uniform: return "starts uniform, up to " + number_text(init.value);
     case Init::Law::sinusoid: return "sinusoids";
     case Init::Law::identity: return "starts as the identity";
     case Init::Law::orthogonal: return "starts orthogonal";

@@ -74,6 +74,9 @@ void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
       case Init::Law::normal_by_rows:
         values[i] = static_cast<S>(deviation * normal(key, static_cast<std::uint64_t>(i)));
         break;
+      case Init::Law::uniform:
+        values[i] = static_cast<S>(tensor.init.value * (2 * uniform(key, static_cast<std::uint64_t>(i)) - 1));
+        break;
       case Init::Law::sinusoid: {
         const Index position = i / cols, col = i % cols;
         const double angle = static_cast<double>(position) /

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/models/head.hpp
+/// What makes logits of a model's last x and its table of embeddings E.
+
+#include <simplx/nn/linear.hpp>
+#include <simplx/nn/norm.hpp>
+#include <simplx/ops/activation.hpp>
+#include <simplx/ops/transpose.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// logits = x E^T.
+///
+/// Shapes  x (tokens, d), table (V, d) -> (tokens, V)
+struct TiedHead {
+  constexpr Expr operator()(Expr x, Expr table) const { return x * transpose(table); }
+};
+
+/// logits = LayerNorm(gelu(x W + b)) E^T + c: the head of a masked language model. Parameters head.dense.weight and
+/// .bias, head.norm.gain and .bias, head.bias.
+///
+/// Shapes  as above
+/// Source  Devlin et al. 2019 (its code); Liu et al. 2019
+struct MaskedTokenHead {
+  double norm_epsilon = 1e-5;
+
+  constexpr Expr operator()(Expr x, Expr table) const {
+    x = gelu(named("head.dense", Linear{.bias = true})(x));
+    x = named("head.norm", LayerNorm{norm_epsilon})(x);
+    return x * transpose(table) + vector("head.bias", table.shape().rows, zeros);
+  }
+};
+
+}  // namespace simplx

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/masking.hpp
+/// What a masked language model is to predict: of each sequence exactly round(share T) tokens, so that every step has
+/// as many labels as the next. Of these 80 % become the mask token, 10 % another token, and 10 % stay as they are.
+
+#include <simplx/core/error.hpp>
+#include <simplx/core/random.hpp>
+#include <simplx/train/batch.hpp>
+
+#include <cmath>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+struct Masking {
+  double share = 0.25;           ///< of the tokens
+  double masked = 0.8;           ///< of these, become mask_token
+  double replaced = 0.1;         ///< of these, become a token from [0, words)
+  std::int32_t mask_token = 256;
+  Index words = 256;
+  std::uint64_t seed = 0;
+};
+
+namespace detail {
+
+/// Picks exactly `wanted` of `left` things that come one after the other, each equally likely.
+struct Picks {
+  Index wanted, left;
+
+  bool next(double u) {
+    const bool picked = u * static_cast<double>(left--) < static_cast<double>(wanted);
+    wanted -= picked;
+    return picked;
+  }
+};
+
+[[gnu::cold]] inline void check_masking(const Masking& masking) {
+  const auto is_share = [](double x) { return x >= 0 && x <= 1; };
+  if (!is_share(masking.share) || !is_share(masking.masked) || !is_share(masking.replaced) ||
+      masking.masked + masking.replaced > 1) {
+    throw Error("masking a share of " + std::to_string(masking.share) + ", of that " + std::to_string(masking.masked) +
+                    " masked and " + std::to_string(masking.replaced) + " replaced",
+                "shares are numbers from 0 to 1, and what is masked and what is replaced are no more than 1 together");
+  }
+  if (masking.words < 1) {
+    throw Error("words is " + std::to_string(masking.words), "it must be at least 1: tokens are replaced by words");
+  }
+}
+
+}  // namespace detail
+
+/// Masks tokens, and labels those alone. `first` is the number of the batch's first sequence (Batches::position()
+/// before it was filled): the same sequence of a run is always masked in the same way, and in each epoch in another.
+///
+/// Errors  throws Error for shares that are none
+/// Cost    one pass; allocates nothing
+/// Source  Devlin et al. 2019, Sec. 3.1; the share and the fixed count: Geiping & Goldstein 2023 (their code)
+inline void mask_tokens(TokenBatch& batch, const Masking& masking, Index first) {
+  detail::check_masking(masking);
+  const std::uint64_t run = key_of(masking.seed, "masking");
+  const auto part = [](double share, Index of) {
+    return static_cast<Index>(std::llround(share * static_cast<double>(of)));
+  };
+  for (Index s = 0; s < batch.sequences(); ++s) {
+    const std::uint64_t key = bits(run, static_cast<std::uint64_t>(first + s));
+    const auto begin = static_cast<std::size_t>(batch.offsets[static_cast<std::size_t>(s)]);
+    const auto end = static_cast<std::size_t>(batch.offsets[static_cast<std::size_t>(s) + 1]);
+    const auto length = static_cast<Index>(end - begin), labels = part(masking.share, length);
+    const Index masks = part(masking.masked, labels);
+    const Index words = std::min(part(masking.replaced, labels), labels - masks);
+    detail::Picks labelled{labels, length}, masked{masks, labels}, replaced{words, labels - masks};
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::uint64_t draw = 4 * (i - begin);
+      std::int32_t& token = batch.tokens[i];
+      batch.labels[i] = ignored_label;
+      if (!labelled.next(uniform(key, draw))) continue;
+      batch.labels[i] = token;
+      if (masked.next(uniform(key, draw + 1))) {
+        token = masking.mask_token;
+      } else if (replaced.next(uniform(key, draw + 2))) {
+        token = static_cast<std::int32_t>(bits(key, draw + 3) % static_cast<std::uint64_t>(masking.words));
+      }
+    }
+  }
+}
+
+}  // namespace simplx

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/recipes.hpp
+/// How the papers trained their models: optimiser, decay, clipping, size of a step and learning rate over a run.
+///
+/// | | optimiser (betas, epsilon, decay) | peak | schedule | clip | tokens of a step |
+/// |---|---|---|---|---|---|
+/// | code_parrot | AdamW (0.9, 0.999), 1e-8, 0.1 | 1e-3 | 5 % up, line to 1e-7 | 1 | 128 x 128 |
+/// | crammed_bert | AdamW (0.9, 0.98), 1e-12, 0.1 | 3e-3 | triangle from 25 %, peak at 75 % | 0.5 | 64 .. 8192 x 128 |
+/// | languini | AdamW (0.9, 0.95), 1e-8, 0.1 | 3e-3 | 500 steps up, line to 0 | off | 128 x 512 |
+/// | norm_former | (0.9, 0.98), 1e-8, 0.01 of all | by size | 750 steps up, line to 0 | off | 0.5M, 1M |
+///
+/// Initial values are those of the models: the laws of the first paper. Blocks that learn best at another peak say so
+/// below: recipe.with_peak(3e-4).
+
+#include <simplx/train/adamw.hpp>
+#include <simplx/train/groups.hpp>
+#include <simplx/train/schedule.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Sequences of a step: grows from `first` to `last` by a line over the first `share` of a run.
+struct BatchRamp {
+  Index first = 128, last = 128;
+  double share = 0;
+
+  Index at(long step, long total) const {
+    const double end = share * static_cast<double>(total);
+    if (static_cast<double>(step) >= end) return last;
+    return first + static_cast<Index>(static_cast<double>(last - first) * static_cast<double>(step) / end);
+  }
+};
+
+struct Recipe {
+  AdamW optimiser{};  ///< its learning rate is the peak
+  double clip = 1;    ///< 0 is off
+  Index context = 128;
+  BatchRamp sequences{};
+  long warmup = 0;          ///< steps
+  double warmup_share = 0;  ///< of all steps, rounded up, if that is more
+  double start = 0;         ///< warm-up begins at that share of the peak
+  double floor = 0;
+  const char* also_decays = "";  ///< parameters that decay although they are gains or biases, as a group's name
+
+  /// Of a run of so many steps; of a run in time, give milliseconds for steps.
+  LinearSchedule schedule(long total) const {
+    const auto share = static_cast<long>(std::ceil(warmup_share * static_cast<double>(total)));
+    const double peak = optimiser.learning_rate;
+    return {.peak = peak, .warmup = std::max(warmup, share), .total = total, .floor = floor, .start = start * peak};
+  }
+  std::vector<ParameterGroup> groups() const {
+    if (!*also_decays) return {};
+    return {{.name = also_decays, .weight_decay = optimiser.weight_decay}};
+  }
+  constexpr Recipe with_peak(double learning_rate) const {
+    Recipe recipe = *this;
+    recipe.optimiser.learning_rate = learning_rate;
+    return recipe;
+  }
+  /// Of a step at the end of the run.
+  constexpr Index tokens() const { return sequences.last * context; }
+};
+
+namespace recipes {
+
+/// He & Hofmann 2024, App. D.1, and their code. Value-SkipInit: 3e-4, with 72 layers 1e-4; SAS without MLP skip: 1e-4.
+inline constexpr Recipe code_parrot{
+    .optimiser = {.learning_rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.1},
+    .clip = 1,
+    .context = 128,
+    .sequences = {128, 128},
+    .warmup_share = 0.05,
+    .floor = 1e-7,
+};
+
+/// App. D.2 and the code of Geiping & Goldstein 2023, for a budget of time. Without norms: 2e-3.
+inline constexpr Recipe crammed_bert{
+    .optimiser = {.learning_rate = 3e-3, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-12, .weight_decay = 0.1},
+    .clip = 0.5,
+    .context = 128,
+    .sequences = {64, 8192, 0.6},
+    .warmup_share = 0.75,
+    .start = 0.25,
+    .also_decays = "position.scale",
+};
+
+/// App. C, 19 000 steps; betas and clipping of the benchmark's code. Pre-LN and parallel: 1e-3.
+inline constexpr Recipe languini{
+    .optimiser = {.learning_rate = 3e-3, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1},
+    .clip = 0,
+    .context = 512,
+    .sequences = {128, 128},
+    .warmup = 500,
+};
+
+/// Shleifer et al. 2021, Sec. 3 and Table 2, and their code, where decay is applied to every parameter.
+constexpr Recipe norm_former(double peak, Index tokens) {
+  return {
+      .optimiser = {.learning_rate = peak, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-8, .weight_decay = 0.01},
+      .clip = 0,
+      .context = 2048,
+      .sequences = {tokens / 2048, tokens / 2048},
+      .warmup = 750,
+      .also_decays = "*",
+  };
+}
+inline constexpr Recipe norm_former_125m = norm_former(3e-3, 1 << 19), norm_former_355m = norm_former(1e-3, 1 << 19),
+                        norm_former_1300m = norm_former(6e-4, 1 << 20), norm_former_2700m = norm_former(6e-4, 1 << 20);
+
+/// Its ablations (Table 7): 100 000 steps of 524K tokens in shorter sequences.
+inline constexpr Recipe norm_former_ablations = [] {
+  Recipe recipe = norm_former_125m;
+  recipe.context = 1024;
+  recipe.sequences = {512, 512};
+  recipe.warmup = 500;
+  return recipe;
+}();
+
+}  // namespace recipes
+}  // namespace simplx

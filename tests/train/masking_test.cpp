@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/train/masking.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace simplx;
+
+namespace {
+
+/// Sequences of these lengths: tokens 0, 1, 2, ... of each, labelled with something else.
+TokenBatch text(std::initializer_list<Index> lengths) {
+  TokenBatch batch;
+  batch.offsets = {0};
+  for (const Index length : lengths) {
+    for (Index i = 0; i < length; ++i) batch.tokens.push_back(static_cast<std::int32_t>(i)), batch.labels.push_back(7);
+    batch.offsets.push_back(batch.offsets.back() + length);
+  }
+  return batch;
+}
+
+struct Counts {
+  Index labelled = 0, masked = 0, changed = 0;
+  bool operator==(const Counts&) const = default;
+};
+/// Of one sequence; its tokens are their own places.
+Counts count(const TokenBatch& batch, std::size_t sequence, std::int32_t mask) {
+  Counts counts;
+  const auto begin = static_cast<std::size_t>(batch.offsets[sequence]);
+  for (std::size_t i = begin; i < static_cast<std::size_t>(batch.offsets[sequence + 1]); ++i) {
+    const auto was = static_cast<std::int32_t>(i - begin);
+    CHECK((batch.labels[i] == was || batch.labels[i] == -100));
+    if (batch.labels[i] == -100) CHECK(batch.tokens[i] == was);
+    counts.labelled += batch.labels[i] != -100;
+    counts.masked += batch.tokens[i] == mask;
+    counts.changed += batch.tokens[i] != was && batch.tokens[i] != mask;
+  }
+  return counts;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("train/masking");
+
+TEST_CASE("exactly 32 of 128 tokens are labelled: 26 masked, 3 replaced, 3 as they are") {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    TokenBatch batch = text({128, 128});
+    mask_tokens(batch, {.mask_token = 1000, .words = 1 << 20, .seed = seed}, 0);  // among so many none is drawn twice
+    for (const std::size_t s : {0, 1}) CHECK(count(batch, s, 1000) == Counts{32, 26, 3});
+  }
+}
+
+TEST_CASE("of each sequence its own share, rounded") {
+  TokenBatch batch = text({1, 2, 7, 30, 64});
+  mask_tokens(batch, {.share = 0.15, .mask_token = 1000, .words = 1 << 20}, 0);
+  const Index labelled[] = {0, 0, 1, 5, 10}, masked[] = {0, 0, 1, 4, 8}, changed[] = {0, 0, 0, 1, 1};
+  for (std::size_t s = 0; s < 5; ++s) CHECK(count(batch, s, 1000) == Counts{labelled[s], masked[s], changed[s]});
+}
+
+TEST_CASE("halves that both round up are no more than there is") {
+  TokenBatch batch = text({3});
+  mask_tokens(batch, {.share = 1, .masked = 0.5, .replaced = 0.5, .mask_token = 1000, .words = 1 << 20}, 0);
+  CHECK(count(batch, 0, 1000) == Counts{3, 2, 1});
+}
+
+TEST_CASE("a sequence of a run is masked alike in any batch, and another one differently") {
+  const Masking masking{.mask_token = 1000, .words = 1000, .seed = 3};
+  TokenBatch both = text({64, 64}), second = text({64}), again = text({64, 64});
+  mask_tokens(both, masking, 10);
+  mask_tokens(second, masking, 11);
+  mask_tokens(again, masking, 10);
+  CHECK(both.tokens == again.tokens);
+  CHECK(std::equal(second.tokens.begin(), second.tokens.end(), both.tokens.begin() + 64));
+  CHECK(!std::equal(second.labels.begin(), second.labels.end(), both.labels.begin()));
+  TokenBatch other = text({64});
+  mask_tokens(other, {.mask_token = 1000, .words = 1000, .seed = 4}, 11);
+  CHECK(other.labels != second.labels);
+}
+
+TEST_CASE("every place is labelled, masked and replaced equally often") {
+  constexpr int trials = 4000;
+  std::vector<int> labelled(16), masked(16), replaced(16);
+  for (int trial = 0; trial < trials; ++trial) {
+    TokenBatch batch = text({16});
+    mask_tokens(batch, {.share = 0.5, .masked = 0.5, .replaced = 0.25, .mask_token = 1000, .words = 1 << 20}, trial);
+    for (std::size_t i = 0; i < 16; ++i) {
+      labelled[i] += batch.labels[i] != -100;
+      masked[i] += batch.tokens[i] == 1000;
+      replaced[i] += batch.tokens[i] != 1000 && batch.tokens[i] != static_cast<std::int32_t>(i);
+    }
+  }
+  for (std::size_t i = 0; i < 16; ++i) {  // deviations: at most 0.5 / sqrt(4000) = 0.008
+    CHECK(std::abs(labelled[i] - 0.5 * trials) < 0.04 * trials);
+    CHECK(std::abs(masked[i] - 0.25 * trials) < 0.04 * trials);
+    CHECK(std::abs(replaced[i] - 0.125 * trials) < 0.04 * trials);
+  }
+}
+
+TEST_CASE("shares that are none are refused") {
+  TokenBatch batch = text({4});
+  CHECK_THROWS_WITH_AS(mask_tokens(batch, {.share = 1.5}, 0), doctest::Contains("1.5"), Error);
+  CHECK_THROWS_AS(mask_tokens(batch, {.share = std::nan("")}, 0), Error);
+  CHECK_THROWS_WITH_AS(mask_tokens(batch, {.masked = 0.8, .replaced = 0.3}, 0), doctest::Contains("together"), Error);
+  CHECK_THROWS_WITH_AS(mask_tokens(batch, {.words = 0}, 0), doctest::Contains("words is 0"), Error);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/train/recipes.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace simplx;
+
+static_assert(recipes::code_parrot.tokens() == 16'384 && recipes::languini.tokens() == 65'536);
+static_assert(recipes::norm_former_125m.tokens() == 524'288 && recipes::norm_former_2700m.tokens() == 1'048'576);
+static_assert(recipes::norm_former_ablations.tokens() == 524'288);
+
+TEST_SUITE_BEGIN("train/recipes");
+
+TEST_CASE("CodeParrot: up over 5 % of the steps, rounded up, down to 1e-7") {
+  const LinearSchedule s = recipes::code_parrot.schedule(41'001);
+  CHECK(s.warmup == 2051);
+  CHECK(s.at(2050) == 1e-3);
+  CHECK(s.at(0) == doctest::Approx(1e-3 / 2051));
+  CHECK(s.at(41'001) == doctest::Approx(1e-7));
+  CHECK(recipes::code_parrot.groups().empty());
+  CHECK(recipes::code_parrot.sequences.at(0, 100) == 128);
+}
+
+TEST_CASE("crammed BERT: a triangle from a quarter of the peak at 75 %, and batches that grow to 60 %") {
+  const Recipe recipe = recipes::crammed_bert.with_peak(2e-3);
+  const LinearSchedule s = recipe.schedule(1000);
+  CHECK(s.at(-1) == doctest::Approx(0.5e-3));  // where the line begins
+  CHECK(s.at(749) == doctest::Approx(2e-3));
+  CHECK(s.at(750) == doctest::Approx(2e-3));
+  CHECK(s.at(875) == doctest::Approx(1e-3));
+  CHECK(s.at(1000) == 0);
+  CHECK(recipe.sequences.at(0, 1000) == 64);
+  CHECK(recipe.sequences.at(300, 1000) == 64 + (8192 - 64) / 2);
+  CHECK(recipe.sequences.at(599, 1000) < 8192);
+  CHECK(recipe.sequences.at(600, 1000) == 8192);
+  CHECK(recipe.sequences.at(999, 1000) == 8192);
+}
+
+TEST_CASE("what decays: matrices and tables; with the encoder the factor of positions, with NormFormer everything") {
+  const std::vector<TensorInfo> tensors{
+      {.name = "embedding.weight", .shape = fixed_shape(4, 4), .offset = 0, .init = {}, .decays = true},
+      {.name = "position.scale", .shape = fixed_shape(1, 1), .rank = 0, .offset = 16, .init = {}},
+      {.name = "final_norm.gain", .shape = fixed_shape(1, 4), .rank = 1, .offset = 32, .init = {}}};
+  const auto decay = [&](const Recipe& recipe) {
+    std::vector<double> decays;
+    for (const TensorInfo& tensor : tensors) {
+      const ParameterSettings settings = detail::settings_of(tensor, recipe.groups());
+      decays.push_back(settings.weight_decay_or(recipe.optimiser.weight_decay));
+    }
+    return decays;
+  };
+  CHECK(decay(recipes::code_parrot) == std::vector{0.1, 0.0, 0.0});
+  CHECK(decay(recipes::crammed_bert) == std::vector{0.1, 0.1, 0.0});
+  CHECK(decay(recipes::norm_former_355m) == std::vector{0.01, 0.01, 0.01});
+}
+
+TEST_SUITE_END();
