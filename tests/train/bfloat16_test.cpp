@@ -39,7 +39,7 @@ TEST_SUITE("train/bfloat16") {
     Trainer<model> exact(options);
     Trainer<model, Cpu<float, Path::bfloat16>> rounded(options);
 
-    std::vector<float> g(static_cast<std::size_t>(parameters<model>)), h = g;
+    std::vector<float> g(exact.parameters().size()), h = g;
     exact.gradient(text(0), g), rounded.gradient(text(0), h);
     double difference = 0, size = 0;
     for (std::size_t i = 0; i < g.size(); ++i) {
