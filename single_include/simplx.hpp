@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: b3d07250f269c3f1
+// sha256 of the headers: 8b712f06701ca214
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -14839,7 +14839,14 @@ class Trainer {
   }
 
   /// The loss and the gradient of a batch, without an update; the gradient is in the layout of parameters().
+  ///
+  /// Errors  throws if the gradient is not as long as parameters(), or as step does
   StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
+    if (std::ssize(gradient) != parameters_.size()) {
+      throw Error("a gradient of " + std::to_string(gradient.size()) + " elements for parameters of " +
+                      std::to_string(parameters_.size()),
+                  "make it as long as parameters(): names lie at multiples of a vector");
+    }
     discard();
     check(batch);
     add_gradient(batch, labelled_tokens(batch));

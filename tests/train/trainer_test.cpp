@@ -111,6 +111,7 @@ TEST_CASE("the gradient of a batch is that of its packed evaluation, however man
   for (const int slots : {1, 2, 5}) {
     Trainer<model, Cpu<double>> trainer({.batch = 5, .seed = 3, .slots = slots});
     std::vector<double> gradient(trainer.parameters().size());
+    CHECK_THROWS_AS(trainer.gradient(batch, std::span(gradient).first(gradient.size() - 1)), Error);
     const StepResult result = trainer.gradient(batch, gradient);
     CHECK(result.labelled == 76);
     CHECK(result.loss == doctest::Approx(loss).epsilon(1e-13));

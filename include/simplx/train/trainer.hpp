@@ -182,7 +182,14 @@ class Trainer {
   }
 
   /// The loss and the gradient of a batch, without an update; the gradient is in the layout of parameters().
+  ///
+  /// Errors  throws if the gradient is not as long as parameters(), or as step does
   StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
+    if (std::ssize(gradient) != parameters_.size()) {
+      throw Error("a gradient of " + std::to_string(gradient.size()) + " elements for parameters of " +
+                      std::to_string(parameters_.size()),
+                  "make it as long as parameters(): names lie at multiples of a vector");
+    }
     discard();
     check(batch);
     add_gradient(batch, labelled_tokens(batch));
