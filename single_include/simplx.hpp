@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 8b712f06701ca214
+// sha256 of the headers: 59118aba94af6e77
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -263,7 +263,9 @@ struct Where {
 
 /// How a parameter or constant is filled before training.
 struct Init {
-  enum class Law : signed char { constant, normal, sinusoid, identity, orthogonal, normal_by_rows, alibi_slopes, uniform };
+  enum class Law : signed char {
+    constant, normal, sinusoid, identity, orthogonal, normal_by_rows, alibi_slopes, uniform
+  };
   Law law = Law::constant;
   double value = 0;  ///< constant, deviation of the normal law (by rows: times sqrt(rows)), bound of the uniform law
   constexpr bool operator==(const Init&) const = default;

@@ -37,7 +37,9 @@ struct Where {
 
 /// How a parameter or constant is filled before training.
 struct Init {
-  enum class Law : signed char { constant, normal, sinusoid, identity, orthogonal, normal_by_rows, alibi_slopes, uniform };
+  enum class Law : signed char {
+    constant, normal, sinusoid, identity, orthogonal, normal_by_rows, alibi_slopes, uniform
+  };
   Law law = Law::constant;
   double value = 0;  ///< constant, deviation of the normal law (by rows: times sqrt(rows)), bound of the uniform law
   constexpr bool operator==(const Init&) const = default;
