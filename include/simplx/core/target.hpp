@@ -46,4 +46,11 @@
 #define SIMPLX_TARGET portable
 #endif
 
+/// What kernels on a GPU use as well.
+#if defined(__CUDACC__)
+#define SIMPLX_HD __host__ __device__
+#else
+#define SIMPLX_HD
+#endif
+
 namespace simplx::inline SIMPLX_TARGET {}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/norm.cuh
+/// RMSNorm and LayerNorm of ops/norm.hpp, with its equations and what it saves for the pull-back.
+///
+/// A warp has a row of up to 512 columns, more warps a longer one; a row is read once and stays in registers. In the
+/// pull-back a block takes every so many rows and sums their part of the gradients of gain and bias; a second kernel
+/// adds the parts of all blocks.
+
+#include <simplx/cuda/reduce.cuh>
+
+#include <cmath>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// The columns of a row that one thread has: those of its number, one team's width apart.
+template <int cols>
+struct RowTeam {
+  static constexpr int threads = warp_lanes * ((cols + 511) / 512);  // 16 columns each leave registers to spare
+  static_assert(threads <= 1024, "a block has rows of at most 16384 columns");
+  static constexpr int rows_of_block = threads == warp_lanes ? 4 : 1;
+  static constexpr int block = threads * rows_of_block;
+  static constexpr int count = (cols + threads - 1) / threads;
+
+  static constexpr unsigned blocks(Index rows) { return blocks_for(rows, rows_of_block); }
+  __device__ static int number() { return static_cast<int>(threadIdx.x) / threads; }
+  __device__ static Index row() { return static_cast<Index>(blockIdx.x) * rows_of_block + number(); }
+
+  /// Calls f(i, col) for the own columns, i from 0.
+  template <class F>
+  __device__ __forceinline__ static void each(const F& f) {
+    SIMPLX_UNROLL
+    for (int i = 0; i < count; ++i) {
+      const int col = static_cast<int>(threadIdx.x) % threads + i * threads;
+      if (cols % threads == 0 || col < cols) f(i, col);
+    }
+  }
+  /// Sums over the columns of the row, the same bits in all threads that have it.
+  template <class S, int sums>
+  __device__ static void sum(S (&values)[sums]) {
+    if constexpr (threads == warp_lanes) {
+      for (S& value : values) value = warp_sum(value);
+    } else {
+      block_sum<threads>(values);
+    }
+  }
+  template <class S>
+  __device__ static S sum(S value) {
+    S values[1] = {value};
+    sum(values);
+    return values[0];
+  }
+};
+
+/// Adds up what the rows of a block have summed for each column, and leaves it as the block's part, (cols).
+template <int cols, class S>
+__device__ void write_part(const S (&sums)[RowTeam<cols>::count], S* part) {
+  using Team = RowTeam<cols>;
+  if constexpr (Team::rows_of_block == 1) {
+    Team::each([&](int i, int col) { part[col] = sums[i]; });
+  } else {
+    SIMPLX_SHARED(of_rows, S[Team::rows_of_block][cols]);
+    Team::each([&](int i, int col) { of_rows[Team::number()][col] = sums[i]; });
+    __syncthreads();
+    for (int col = static_cast<int>(threadIdx.x); col < cols; col += Team::block) {
+      S total = of_rows[0][col];
+      for (int row = 1; row < Team::rows_of_block; ++row) total += of_rows[row][col];
+      part[col] = total;
+    }
+    __syncthreads();  // before the next gradient goes there
+  }
+}
+
+template <Write mode, class S>
+__device__ __forceinline__ void write(S& place, S value) {
+  if constexpr (mode == Write::store) place = value;
+  if constexpr (mode == Write::accumulate) place += value;
+}
+
+template <class S, int cols, bool epsilon_inside>
+__global__ void __launch_bounds__(RowTeam<cols>::block)
+    rms_norm_kernel(const S* x, const S* gain, const S* epsilon, S* y, S* saved, Index rows) {
+  using Team = RowTeam<cols>;
+  const Index row = Team::row();
+  if (row >= rows) return;  // the whole team
+  S own[Team::count], squares = 0;
+  Team::each([&](int i, int col) {
+    own[i] = x[row * cols + col];
+    squares += own[i] * own[i];
+  });
+  const S mean_square = Team::sum(squares) / S(cols);
+  const S r = std::sqrt(epsilon_inside ? mean_square + *epsilon : mean_square);
+  const S q = S(1) / (epsilon_inside ? r : r + *epsilon);
+  Team::each([&](int i, int col) { y[row * cols + col] = own[i] * q * gain[col]; });
+  if (threadIdx.x % Team::threads == 0) saved[row] = r;
+}
+
+template <class S, int cols, bool epsilon_inside, Write dx_mode, bool gain_trained>
+__global__ void __launch_bounds__(RowTeam<cols>::block)
+    rms_norm_backward_kernel(const S* x, const S* gain, const S* epsilon, const S* saved, const S* dy, S* dx,
+                             S* gain_parts, Index rows) {
+  using Team = RowTeam<cols>;
+  S gain_sums[Team::count] = {};
+  for (Index row = Team::row(); row < rows; row += static_cast<Index>(gridDim.x) * Team::rows_of_block) {
+    const S r = saved[row], q = S(1) / (epsilon_inside ? r : r + *epsilon);
+    S own[Team::count], up[Team::count], ux = 0;
+    Team::each([&](int i, int col) {
+      own[i] = x[row * cols + col];
+      up[i] = dy[row * cols + col];
+      const S product = own[i] * up[i];
+      if constexpr (gain_trained) gain_sums[i] += product * q;
+      ux += product * gain[col];
+    });
+    ux = Team::sum(ux);
+    const S along = r > 0 ? q * q * ux / (S(cols) * r) : S(0);
+    Team::each([&](int i, int col) { write<dx_mode>(dx[row * cols + col], gain[col] * up[i] * q - own[i] * along); });
+  }
+  if constexpr (gain_trained) write_part<cols>(gain_sums, gain_parts + static_cast<Index>(blockIdx.x) * cols);
+}
+
+template <class S, int cols>
+__global__ void __launch_bounds__(RowTeam<cols>::block)
+    layer_norm_kernel(const S* x, const S* gain, const S* bias, const S* epsilon, S* y, S* saved, Index rows) {
+  using Team = RowTeam<cols>;
+  const Index row = Team::row();
+  if (row >= rows) return;
+  S own[Team::count], total = 0, squares = 0;
+  Team::each([&](int i, int col) {
+    own[i] = x[row * cols + col];
+    total += own[i];
+  });
+  const S mean = Team::sum(total) / S(cols);
+  Team::each([&](int i, int) { squares += (own[i] - mean) * (own[i] - mean); });
+  const S s = S(1) / std::sqrt(Team::sum(squares) / S(cols) + *epsilon);
+  Team::each([&](int i, int col) { y[row * cols + col] = (own[i] - mean) * s * gain[col] + bias[col]; });
+  if (threadIdx.x % Team::threads == 0) {
+    saved[2 * row] = mean;
+    saved[2 * row + 1] = s;
+  }
+}
+
+template <class S, int cols, Write dx_mode, bool trained>
+__global__ void __launch_bounds__(RowTeam<cols>::block)
+    layer_norm_backward_kernel(const S* x, const S* gain, const S* saved, const S* dy, S* dx, S* gain_parts,
+                               S* bias_parts, Index rows) {
+  using Team = RowTeam<cols>;
+  S gain_sums[Team::count] = {}, bias_sums[Team::count] = {};
+  for (Index row = Team::row(); row < rows; row += static_cast<Index>(gridDim.x) * Team::rows_of_block) {
+    const S mean = saved[2 * row], s = saved[2 * row + 1];
+    S normalised[Team::count], up[Team::count], sums[2] = {};  // of u and of u * normalised
+    Team::each([&](int i, int col) {
+      normalised[i] = (x[row * cols + col] - mean) * s;
+      up[i] = dy[row * cols + col];
+      if constexpr (trained) {
+        gain_sums[i] += up[i] * normalised[i];
+        bias_sums[i] += up[i];
+      }
+      up[i] *= gain[col];
+      sums[0] += up[i];
+      sums[1] += up[i] * normalised[i];
+    });
+    Team::sum(sums);
+    const S mean_u = sums[0] / S(cols), along = sums[1] / S(cols);
+    Team::each([&](int i, int col) {
+      write<dx_mode>(dx[row * cols + col], s * (up[i] - mean_u - normalised[i] * along));
+    });
+  }
+  if constexpr (trained) {
+    write_part<cols>(gain_sums, gain_parts + static_cast<Index>(blockIdx.x) * cols);
+    write_part<cols>(bias_sums, bias_parts + static_cast<Index>(blockIdx.x) * cols);
+  }
+}
+
+}  // namespace detail
+
+/// Blocks of a pull-back, and so parts of the gradient of a gain: enough to fill a GPU, few enough to add up.
+template <int cols>
+constexpr int norm_parts(Index rows) {
+  const unsigned most = detail::RowTeam<cols>::blocks(rows);
+  return most < 1024 ? static_cast<int>(most) : 1024;
+}
+
+/// y = gain * x / (r + epsilon), r = sqrt(mean x^2), which is saved; with epsilon inside of the root y = gain * x / r.
+///
+/// Shapes  x, y (rows, cols); gain (cols); epsilon (1); saved (rows)
+template <class S, int cols, bool epsilon_inside = false>
+void rms_norm(cudaStream_t stream, const S* x, const S* gain, const S* epsilon, S* y, S* saved, Index rows) {
+  using Team = detail::RowTeam<cols>;
+  launch(stream, detail::rms_norm_kernel<S, cols, epsilon_inside>, Team::blocks(rows), Team::block, x, gain, epsilon, y,
+         saved, rows);
+}
+
+/// The pull-back of rms_norm; dgain, unless null, is added to.
+///
+/// Shapes  x, dy, dx (rows, cols); gain, dgain (cols); saved (rows); parts, scratch, (norm_parts<cols>(rows), cols)
+template <class S, int cols, bool epsilon_inside = false, Write dx_mode = Write::store>
+void rms_norm_backward(cudaStream_t stream, const S* x, const S* gain, const S* epsilon, const S* saved, const S* dy,
+                       S* dx, S* dgain, S* parts, Index rows) {
+  using Team = detail::RowTeam<cols>;
+  const int blocks = norm_parts<cols>(rows);
+  launch(stream,
+         dgain ? detail::rms_norm_backward_kernel<S, cols, epsilon_inside, dx_mode, true>
+               : detail::rms_norm_backward_kernel<S, cols, epsilon_inside, dx_mode, false>,
+         static_cast<unsigned>(blocks), Team::block, x, gain, epsilon, saved, dy, dx, parts, rows);
+  if (dgain) add_column_sums(stream, parts, blocks, cols, dgain);
+}
+
+/// y = gain * (x - mean) * s + bias, s = 1 / sqrt(variance + epsilon); mean and s are saved.
+///
+/// Shapes  x, y (rows, cols); gain, bias (cols); epsilon (1); saved (rows, 2)
+template <class S, int cols>
+void layer_norm(cudaStream_t stream, const S* x, const S* gain, const S* bias, const S* epsilon, S* y, S* saved,
+                Index rows) {
+  using Team = detail::RowTeam<cols>;
+  launch(stream, detail::layer_norm_kernel<S, cols>, Team::blocks(rows), Team::block, x, gain, bias, epsilon, y, saved,
+         rows);
+}
+
+/// The pull-back of layer_norm; dgain and dbias, both or neither null, are added to.
+///
+/// Shapes  x, dy, dx (rows, cols); gain, dgain, dbias (cols); saved (rows, 2); parts, scratch,
+///         (2, norm_parts<cols>(rows), cols)
+template <class S, int cols, Write dx_mode = Write::store>
+void layer_norm_backward(cudaStream_t stream, const S* x, const S* gain, const S* saved, const S* dy, S* dx, S* dgain,
+                         S* dbias, S* parts, Index rows) {
+  using Team = detail::RowTeam<cols>;
+  const int blocks = norm_parts<cols>(rows);
+  S* bias_parts = parts + static_cast<Index>(blocks) * cols;
+  launch(stream,
+         dgain ? detail::layer_norm_backward_kernel<S, cols, dx_mode, true>
+               : detail::layer_norm_backward_kernel<S, cols, dx_mode, false>,
+         static_cast<unsigned>(blocks), Team::block, x, gain, saved, dy, dx, parts, bias_parts, rows);
+  if (!dgain) return;
+  add_column_sums(stream, parts, blocks, cols, dgain);
+  add_column_sums(stream, bias_parts, blocks, cols, dbias);
+}
+
+}  // namespace simplx

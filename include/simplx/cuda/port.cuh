@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/port.cuh
+/// What a kernel needs beyond CUDA C++, so that one source runs on a GPU and under the executor of the tests.
+///
+///     SIMPLX_SHARED(partial, float[8][32]);       // __shared__ float partial[8][32];
+///     launch(stream, kernel<float, 64>, blocks, threads, arguments...);
+///
+/// Kernels are plain CUDA C++ otherwise: threadIdx, __syncthreads, __shfl_xor_sync keep their names. Under nvcc they
+/// are CUDA's own; in the tests, compiled by g++ or clang++ without any CUDA header, tests/emulation/cuda.hpp has them.
+
+#if !defined(__CUDACC__) && !defined(SIMPLX_CUDA_EMULATION)
+#error "simplx: simplx/cuda is device code; include it in a .cu file, which nvcc compiles"
+#endif
+
+#include <simplx/core/error.hpp>
+#include <simplx/core/shape.hpp>
+
+#include <type_traits>
+
+/// A variable of the block in shared memory, not initialised: its name, then its type.
+/// SIMPLX_UNROLL before a loop over an array keeps the array in registers.
+#if defined(__CUDACC__)
+#define SIMPLX_UNROLL _Pragma("unroll")
+#define SIMPLX_SHARED(name, ...) __shared__ ::std::type_identity_t<__VA_ARGS__> name
+#else
+#define SIMPLX_UNROLL
+#define SIMPLX_SHARED(name, ...)  \
+  static const char name##_key{}; \
+  auto& name =                    \
+      ::emulation::Block::running()->shared<__VA_ARGS__>(&name##_key, {"shared memory", __FILE__, __LINE__})
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Starts a kernel over a grid of blocks, in the order of the stream. No blocks, no launch.
+///
+/// Errors  throws Error if the launch is refused; what goes wrong inside of the kernel shows later
+template <class... Parameters, class... Arguments>
+void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 block, const Arguments&... arguments) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+#if defined(__CUDACC__)
+  kernel<<<grid, block, 0, stream>>>(static_cast<Parameters>(arguments)...);
+  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) {
+    const bool no_device = error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice;
+    throw Error("a kernel was not launched: " + std::string(cudaGetErrorString(error)),
+                no_device ? "this machine has no GPU, or a driver older than the CUDA of this program" : "");
+  }
+#else
+  static_cast<void>(stream);
+  ::emulation::run({grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
+                   [&] { kernel(static_cast<Parameters>(arguments)...); });
+#endif
+}
+
+/// How many blocks of so many elements hold `count` of them.
+constexpr unsigned blocks_for(Index count, Index each) { return static_cast<unsigned>((count + each - 1) / each); }
+
+}  // namespace simplx

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/reduce.cuh
+/// Sums over warps, blocks and grids, always in one order: the same bits in every run and on every device.
+///
+/// Nothing is added by atomics. A sum over more than a block is one of parts, which a second kernel adds up; how many
+/// parts there are depends on the sizes alone, never on the device.
+
+#include <simplx/cuda/port.cuh>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+inline constexpr int warp_lanes = 32;
+inline constexpr unsigned whole_warp = 0xffffffffu;
+
+/// The sum over the lanes of a warp, the same bits in each of them.
+template <class S>
+__device__ S warp_sum(S value) {
+  for (int bits = warp_lanes / 2; bits > 0; bits /= 2) value += __shfl_xor_sync(whole_warp, value, bits);
+  return value;
+}
+
+template <class S>
+__device__ S warp_max(S value) {
+  for (int bits = warp_lanes / 2; bits > 0; bits /= 2) {
+    const S other = __shfl_xor_sync(whole_warp, value, bits);
+    value = other > value ? other : value;
+  }
+  return value;
+}
+
+/// The sums of several values over all threads of a block, the same bits in each of them.
+///
+/// Cost    two barriers
+template <int threads, class S, int count>
+__device__ void block_sum(S (&values)[count]) {
+  constexpr int warps = threads / warp_lanes;
+  static_assert(threads % warp_lanes == 0, "blocks have whole warps");
+  for (S& value : values) value = warp_sum(value);
+  if constexpr (warps > 1) {
+    SIMPLX_SHARED(parts, S[warps][count]);
+    const unsigned warp = threadIdx.x / warp_lanes, lane = threadIdx.x % warp_lanes;
+    if (lane == 0) {
+      for (int k = 0; k < count; ++k) parts[warp][k] = values[k];
+    }
+    __syncthreads();
+    for (int k = 0; k < count; ++k) {
+      values[k] = parts[0][k];
+      for (int other = 1; other < warps; ++other) values[k] += parts[other][k];
+    }
+    __syncthreads();  // before the next sum writes there
+  }
+}
+
+template <int threads, class S>
+__device__ S block_sum(S value) {
+  S values[1] = {value};
+  block_sum<threads>(values);
+  return values[0];
+}
+
+namespace detail {
+
+inline constexpr int column_lanes = 32, column_teams = 16;  // threads of a block: along columns, along parts
+
+template <class S>
+__global__ void __launch_bounds__(column_lanes * column_teams)
+    add_column_sums_kernel(const S* parts, int count, int cols, S* sums) {
+  SIMPLX_SHARED(team_sums, S[column_teams][column_lanes]);
+  const int lane = static_cast<int>(threadIdx.x) % column_lanes, team = static_cast<int>(threadIdx.x) / column_lanes;
+  const int col = static_cast<int>(blockIdx.x) * column_lanes + lane;
+  S sum = 0;
+  if (col < cols) {
+    for (int part = team; part < count; part += column_teams) sum += parts[static_cast<Index>(part) * cols + col];
+  }
+  team_sums[team][lane] = sum;
+  __syncthreads();
+  if (team != 0 || col >= cols) return;
+  for (int other = 1; other < column_teams; ++other) sum += team_sums[other][lane];
+  sums[col] += sum;
+}
+
+inline constexpr int sum_threads = 1024;
+
+template <class S>
+__global__ void __launch_bounds__(sum_threads) sum_kernel(const S* values, Index count, double* sum) {
+  double own = 0;
+  for (Index i = threadIdx.x; i < count; i += sum_threads) own += static_cast<double>(values[i]);
+  own = block_sum<sum_threads>(own);
+  if (threadIdx.x == 0) *sum = own;
+}
+
+}  // namespace detail
+
+/// sums[c] += sum over p of parts[p, c].
+///
+/// Shapes  parts (count, cols); sums (cols)
+template <class S>
+void add_column_sums(cudaStream_t stream, const S* parts, int count, int cols, S* sums) {
+  launch(stream, detail::add_column_sums_kernel<S>, blocks_for(cols, detail::column_lanes),
+         detail::column_lanes * detail::column_teams, parts, count, cols, sums);
+}
+
+/// The sum of some thousand numbers, such as the losses of all rows, in double.
+///
+/// Cost    one block
+template <class S>
+void sum(cudaStream_t stream, const S* values, Index count, double* sum) {
+  launch(stream, detail::sum_kernel<S>, 1, detail::sum_threads, values, count, sum);
+}
+
+}  // namespace simplx

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/kernels.hpp"
+
+#include <simplx/cuda/adamw.cuh>
+
+using namespace simplx;
+
+namespace {
+
+template <class S>
+struct State {
+  std::vector<S> parameters, gradients, first, second;
+  explicit State(Index size)
+      : parameters(test::numbers<S>(size, 1)), gradients(test::numbers<S>(size, 2)), first(test::numbers<S>(size, 3)),
+        second(test::numbers<S>(size, 4)) {
+    for (S& v : second) v *= v;
+  }
+  UpdateBuffers<S> buffers() { return {parameters.data(), gradients.data(), first.data(), second.data()}; }
+  std::vector<S> all() const { return test::joined<S>({parameters, gradients, first, second}); }
+};
+
+/// Four tensors: one that does not decay, one of more than a chunk, a frozen one, an epsilon of its own.
+const std::vector<SettingsRun>& runs() {
+  static const std::vector<SettingsRun> all{{0, 16, {.decays = false}},
+                                            {16, 4416, {}},
+                                            {4416, 4432, {.learning_rate_factor = 0}},
+                                            {4432, 4560, {.learning_rate_factor = 0.5, .epsilon = 1e-3}}};
+  return all;
+}
+constexpr Index size = 4560;
+constexpr AdamW optimiser{.learning_rate = 0.01, .weight_decay = 0.2};
+
+/// The kernels, over any state; the norm comes last.
+template <class S>
+std::vector<S> run(State<S>& state, double limit, long step = 3) {
+  const auto segments = adamw_segments<S>(runs(), optimiser, step);
+  const auto count = static_cast<int>(segments.size());
+  const Index chunks = adamw_chunks(segments);
+  auto parts = test::unwritten<double>(squared_norm_parts(chunks)), norm = test::unwritten<double>(1);
+  squared_norm(nullptr, segments.data(), count, chunks, state.gradients.data(), parts.data());
+  adamw(nullptr, segments.data(), count, chunks, state.buffers(), parts.data(), limit, norm.data());
+  auto all = state.all();
+  all.push_back(static_cast<S>(norm[0]));
+  return all;
+}
+
+/// What the Trainer does on a CPU, with the same gradient.
+double on_cpu(State<double>& state, double limit, long step = 3) {
+  long double squared = 0;
+  for (const SettingsRun& run : runs()) {
+    for (Index i = run.begin; i < run.end; ++i) {
+      double& g = state.gradients[static_cast<std::size_t>(i)];
+      if (run.settings.frozen()) g = 0;
+      squared += static_cast<long double>(g) * g;
+    }
+  }
+  const auto norm = static_cast<double>(std::sqrt(squared));
+  for (const SettingsRun& run : runs()) {
+    if (run.settings.frozen()) continue;
+    optimiser.with(run.settings).update(step, clip_factor(norm, limit), state.buffers(), run.begin, run.end);
+  }
+  return norm;
+}
+
+template <class S>
+void check(double limit) {
+  CAPTURE(limit);
+  const auto found = test::same_bits([&] {
+    State<S> state(size);
+    return run(state, limit);
+  });
+  const State<S> narrow(size);
+  State<double> exact(size);  // from the numbers of S
+  exact.parameters.assign(narrow.parameters.begin(), narrow.parameters.end());
+  exact.gradients.assign(narrow.gradients.begin(), narrow.gradients.end());
+  exact.first.assign(narrow.first.begin(), narrow.first.end());
+  exact.second.assign(narrow.second.begin(), narrow.second.end());
+  auto expected = [&] {
+    const double norm = on_cpu(exact, limit);
+    auto all = exact.all();
+    all.push_back(norm);
+    return all;
+  }();
+  const auto part = [](const auto& v, Index k) {  // parameters, gradients, moments, norm
+    const auto begin = v.begin() + k * size;
+    return std::remove_cvref_t<decltype(v)>(begin, begin + std::min<Index>(size, v.end() - begin));
+  };
+  for (Index k = 0; k < 5; ++k) {
+    CAPTURE(k);
+    CHECK(test::distance(part(found, k), part(expected, k)) < 8);
+  }
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda/adamw");
+
+TEST_CASE("parameters, moments and norm are those of a CPU") {
+  check<double>(0);
+  check<double>(1);
+  check<float>(1);
+}
+
+TEST_CASE("chunks cover the segments, each chunk of one segment") {
+  const auto segments = adamw_segments<float>(runs(), optimiser, 1);
+  std::vector<Index> first;
+  for (const auto& segment : segments) first.push_back(segment.first_chunk);
+  CHECK(first == std::vector<Index>{0, 1, 4, 5});
+  CHECK(adamw_chunks(segments) == 6);
+  CHECK(adamw_chunks<float>({}) == 0);
+}
+
+TEST_CASE("a gradient that is not finite changes nothing, and is cleared") {
+  for (const float broken : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    State<float> state(size);
+    const State<float> before = state;
+    state.gradients[100] = broken;
+    const auto found = run(state, 1);
+    CHECK_FALSE(std::isfinite(found.back()));
+    CHECK(state.parameters == before.parameters);
+    CHECK(state.first == before.first);
+    CHECK(state.second == before.second);
+    CHECK(state.gradients == std::vector<float>(size));
+  }
+}
+
+TEST_CASE("what is frozen may be anything") {
+  State<float> state(size);
+  state.gradients[4420] = std::numeric_limits<float>::quiet_NaN();
+  const float parameter = state.parameters[4420];
+  CHECK(std::isfinite(run(state, 1).back()));
+  CHECK(state.parameters[4420] == parameter);
+  CHECK(state.gradients[4420] == 0);
+}
+
+TEST_SUITE_END();

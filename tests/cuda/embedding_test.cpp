@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/kernels.hpp"
+
+#include <simplx/cuda/embedding.cuh>
+
+using namespace simplx;
+
+namespace {
+
+/// Indices of which some occur often, many once or never.
+std::vector<std::int32_t> some_indices(Index count, std::int32_t known) {
+  std::vector<std::int32_t> indices;
+  for (Index i = 0; i < count; ++i) {
+    const auto random = static_cast<std::int32_t>(bits(3, static_cast<std::uint64_t>(i)) >> 40);
+    indices.push_back(i % 3 == 0 ? 2 : random % known);
+  }
+  return indices;
+}
+
+template <class S, int cols>
+void check(Index rows, std::int32_t known) {
+  CAPTURE(cols);
+  CAPTURE(rows);
+  const auto indices = some_indices(rows, known);
+  const auto table = test::numbers<S>(known * cols, 1), dy = test::numbers<S>(rows * cols, 2);
+  const auto y = test::same_bits([&] {
+    auto result = test::unwritten<S>(rows * cols);
+    embedding<S, cols>(nullptr, table.data(), indices.data(), result.data(), rows);
+    return result;
+  });
+  const IndexRuns sorted = index_runs(indices);
+  const auto dtable = test::same_bits([&] {
+    auto result = table;
+    embedding_backward<S, cols>(nullptr, sorted.rows.data(), sorted.runs.data(), std::ssize(sorted.runs), dy.data(),
+                                result.data());
+    return result;
+  });
+  std::vector<S> expected_y, expected = table;
+  for (Index row = 0; row < rows; ++row) {
+    for (int c = 0; c < cols; ++c) {
+      const auto place = static_cast<std::size_t>(indices[static_cast<std::size_t>(row)] * cols + c);
+      expected_y.push_back(table[place]);
+      expected[place] += dy[static_cast<std::size_t>(row * cols + c)];  // as the CPU does: the same bits
+    }
+  }
+  CHECK(y == expected_y);
+  CHECK(dtable == expected);
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda/embedding");
+
+TEST_CASE("values and gradients have the bits of a plain loop") {
+  check<double, 1>(17, 5);
+  check<float, 33>(60, 7);
+  check<float, 300>(10, 40);
+  check<float, 8>(0, 3);
+}
+
+TEST_SUITE_END();

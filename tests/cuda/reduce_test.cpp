@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/kernels.hpp"
+
+#include <simplx/cuda/reduce.cuh>
+
+#include <numeric>
+
+using namespace simplx;
+
+namespace {
+
+template <int threads>
+__global__ void block_sums(const int* values, int* sums, int* largest) {
+  int own[2] = {values[threadIdx.x], 1};
+  block_sum<threads>(own);
+  block_sum<threads>(own);  // again, through the same shared memory
+  sums[threadIdx.x] = own[0] + own[1];
+  largest[threadIdx.x] = warp_max(values[threadIdx.x]);
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda/reduce");
+
+TEST_CASE("all threads of a block get the sum") {
+  emulation::each_schedule([] {
+    const auto check = [](auto kernel, int threads) {
+      std::vector<int> values(static_cast<std::size_t>(threads)), sums(values), largest(values);
+      for (int i = 0; i < threads; ++i) values[static_cast<std::size_t>(i)] = i % 13;
+      const int sum = std::accumulate(values.begin(), values.end(), 0);
+      launch(nullptr, kernel, 1, static_cast<unsigned>(threads), values.data(), sums.data(), largest.data());
+      CHECK(sums == std::vector<int>(values.size(), sum * threads + threads * threads));
+      CHECK(largest == std::vector<int>(values.size(), 12));
+    };
+    check(block_sums<32>, 32);
+    check(block_sums<160>, 160);
+  });
+}
+
+TEST_CASE("sums over columns and over everything") {
+  for (const auto& size : {std::pair{1, 1}, {5, 33}, {40, 7}, {17, 64}, {0, 3}}) {
+    const int count = size.first, cols = size.second;
+    CAPTURE(count);
+    CAPTURE(cols);
+    const auto parts = test::numbers<float>(count * cols, 1), before = test::numbers<float>(cols, 2);
+    std::vector<double> exact(before.begin(), before.end());
+    for (std::size_t i = 0; i < parts.size(); ++i) exact[i % exact.size()] += parts[i];
+    const auto sums = test::same_bits([&] {
+      auto result = before;
+      add_column_sums(nullptr, parts.data(), count, cols, result.data());
+      return result;
+    });
+    CHECK(test::distance(sums, exact) < 8);
+    const auto total = test::same_bits([&] {
+      auto result = test::unwritten<double>(1);
+      sum(nullptr, parts.data(), count * cols, result.data());
+      return result;
+    });
+    CHECK(total[0] == doctest::Approx(std::accumulate(parts.begin(), parts.end(), 0.0)).epsilon(1e-12));
+  }
+}
+
+TEST_SUITE_END();

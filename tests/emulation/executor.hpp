@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// Runs kernels on the CPU: blocks one after another, the threads of a block as fibers.
+///
+/// Stricter than a GPU. Shared memory is poisoned for each block. A barrier that threads of a block reach at different
+/// places, or not at all, a warp operation whose lanes do not all come, and a deadlock of any kind throw a Fault that
+/// says which threads wait where. In which order threads run between their meetings is a Schedule: a kernel without
+/// races gives the same bits under all of them.
+
+#include "emulation/fiber.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <list>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace emulation {
+
+inline constexpr int warp_size = 32;
+inline constexpr unsigned most_threads = 1024;                ///< of a block
+inline constexpr std::size_t most_shared = std::size_t(48) << 10;  ///< bytes of static shared memory of a block
+
+/// What a GPU leaves undefined, or what it would wait for in vain.
+struct Fault : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A place in a kernel where threads meet.
+struct Site {
+  const char* operation = "";
+  const char* file = "";
+  int line = 0;
+
+  bool operator==(const Site& other) const {
+    const auto same = [](const char* a, const char* b) { return a == b || std::strcmp(a, b) == 0; };
+    return line == other.line && same(operation, other.operation) && same(file, other.file);
+  }
+  std::string text() const {
+    const char* name = std::strrchr(file, '/');
+    return std::string(operation) + " " + (name ? name + 1 : file) + ":" + std::to_string(line);
+  }
+};
+
+/// Which thread goes on when several could.
+enum class Order {
+  forward,  ///< in turns
+  reverse,  ///< in turns, from the last; blocks as well
+  random,   ///< any; blocks in any order
+  greedy,   ///< one warp as long as it can, before all others: it overtakes them by as much as barriers allow
+};
+struct Schedule {
+  Order order = Order::forward;
+  std::uint64_t seed = 0;  ///< of random; of greedy: which warp is the fast one
+
+  std::string text() const {
+    constexpr const char* names[] = {"forward", "reverse", "random ", "greedy "};
+    const int number = static_cast<int>(order);
+    return names[number] + (number < 2 ? std::string() : std::to_string(seed));
+  }
+};
+
+struct Extent {
+  unsigned x = 1, y = 1, z = 1;
+  unsigned count() const { return x * y * z; }
+  /// The coordinates of number i, x fastest.
+  Extent at(unsigned i) const { return {i % x, i / x % y, i / x / y}; }
+};
+
+/// What threads leave for one another: one deposit of each lane, of at most lane_bytes.
+struct Meeting {
+  static constexpr std::size_t lane_bytes = 128;
+  Site site;
+  unsigned mask = 0, arrived = 0;
+  alignas(16) std::byte deposits[warp_size][lane_bytes];
+};
+
+class Block {
+ public:
+  /// The block whose thread runs.
+  static Block*& running() {
+    static Block* block = nullptr;
+    return block;
+  }
+
+  Block(Extent grid, Extent index, Extent size, const Schedule& schedule, std::uint64_t seed)
+      : grid_(grid), index_(index), size_(size), schedule_(schedule), random_(seed) {}
+
+  /// Runs the kernel once for each thread.
+  ///
+  /// Errors  throws Fault, and what the kernel throws
+  template <class Kernel>
+  void run(const Kernel& kernel, void* launch) {
+    for (unsigned i = 0; i < size_.count(); ++i) {
+      threads_.emplace_back(size_.at(i), [this, &kernel, launch] { enter(kernel, launch); });
+    }
+    warps_.resize((threads_.size() + warp_size - 1) / warp_size);
+    thread_of_.reserve(threads_.size());
+    for (Thread& thread : threads_) thread_of_.push_back(&thread);
+    Block* const outer = std::exchange(running(), this);
+    try {
+      while (ended_ < threads_.size()) {
+        current_ = next();
+        thread_of_[current_]->fiber.resume();
+        ended_ += thread_of_[current_]->fiber.ended();
+      }
+      check_guards();
+    } catch (...) {
+      abandon();
+      running() = outer;
+      throw;
+    }
+    running() = outer;
+  }
+
+  // What a thread can ask for.
+
+  EMULATION_UNCHECKED Extent thread() const { return thread_of_[current_]->index; }
+  EMULATION_UNCHECKED Extent block() const { return index_; }
+  EMULATION_UNCHECKED Extent block_size() const { return size_; }
+  EMULATION_UNCHECKED Extent grid() const { return grid_; }
+
+  /// Waits for all threads of the block.
+  void barrier(const Site& site) {
+    const Ignored executor;
+    const unsigned number = barriers_ % 2;  // a tag of its own: a fast thread is at the next barrier before all left
+    release(&barrier_tags_[number]);
+    Thread& self = *thread_of_[current_];
+    self.wait = Wait::barrier;
+    self.site = site;
+    if (++at_barrier_ == threads_.size()) open_barrier();
+    suspend();
+    acquire(&barrier_tags_[number]);
+  }
+
+  /// Leaves a value for the lanes of the mask, waits for all of them, and takes what `take(meeting)` reads.
+  template <class T, class Take>
+  auto meet(unsigned mask, const T& value, const Site& site, bool orders_memory, const Take& take) {
+    static_assert(sizeof(T) <= Meeting::lane_bytes && std::is_trivially_copyable_v<T>);
+    const Ignored executor;
+    const std::shared_ptr<Meeting> meeting = arrive(mask, &value, sizeof(T), site, orders_memory);
+    if (orders_memory) acquire(meeting.get());
+    return take(*meeting);
+  }
+
+  /// The object of this block that a declaration (known by its key) names.
+  template <class T>
+  T& shared(const void* key, const Site& site) {
+    static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_destructible_v<T>,
+                  "shared memory has no constructors");
+    const Ignored executor;
+    for (const SharedObject& object : shared_) {
+      if (object.key == key) return *reinterpret_cast<T*>(object.bytes.get());
+    }
+    shared_bytes_ += (sizeof(T) + alignof(T) - 1) / alignof(T) * alignof(T);
+    if (shared_bytes_ > most_shared) {
+      throw Fault("a block declares more than " + std::to_string(most_shared) + " bytes of shared memory at " +
+                  site.text());
+    }
+    shared_.push_back({key, sizeof(T), site, SharedObject::allocate(sizeof(T))});
+    return *reinterpret_cast<T*>(shared_.back().bytes.get());
+  }
+
+  /// The lane of the current thread in its warp.
+  unsigned lane() const { return current_ % warp_size; }
+
+ private:
+  enum class Wait { no, barrier, warp };
+  struct Thread {
+    Extent index;
+    Fiber fiber;
+    Wait wait = Wait::no;
+    Site site{};
+    unsigned mask = 0;
+
+    Thread(Extent where, std::function<void()> body) : index(where), fiber(std::move(body)) {}
+    bool can_run() const { return wait == Wait::no && !fiber.ended(); }
+  };
+  /// Unwinds the threads of a block that has failed.
+  struct Abandoned {};
+
+  /// Under AddressSanitizer nothing lies behind an object; else a guard that must keep its bytes.
+  struct SharedObject {
+    static constexpr std::size_t alignment = 16, guard_bytes = address_sanitized ? 0 : 128;
+    static constexpr std::byte poison{0xff};  // a NaN, and an index out of all bounds
+    struct Free {
+      void operator()(std::byte* bytes) const { ::operator delete(bytes, std::align_val_t(alignment)); }
+    };
+    using Bytes = std::unique_ptr<std::byte, Free>;
+
+    const void* key;
+    std::size_t size;
+    Site site;
+    Bytes bytes;
+
+    static Bytes allocate(std::size_t size) {
+      Bytes bytes(static_cast<std::byte*>(::operator new(size + guard_bytes, std::align_val_t(alignment))));
+      std::fill_n(bytes.get(), size + guard_bytes, poison);
+      return bytes;
+    }
+  };
+
+  template <class Kernel>
+  void enter(const Kernel& kernel, void* launch) {
+    try {
+      kernel();
+      release(launch);  // seen by the host after the launch, not by other blocks
+    } catch (const Abandoned&) {
+    }
+  }
+
+  void suspend() {
+    Fiber::suspend();
+    if (abandoned_) throw Abandoned{};
+  }
+
+  std::shared_ptr<Meeting> arrive(unsigned mask, const void* value, std::size_t bytes, const Site& site,
+                                  bool orders_memory) {
+    Thread& self = *thread_of_[current_];
+    const unsigned first = current_ - lane(), own = 1u << lane();
+    const auto lanes = std::min<std::size_t>(warp_size, threads_.size() - first);
+    if (!(mask & own)) {
+      throw Fault("the mask " + hex(mask) + " leaves out the lane that names it, thread " + std::to_string(current_) +
+                  " at " + site.text());
+    }
+    if (lanes < warp_size && mask >> lanes) {
+      throw Fault("the mask " + hex(mask) + " names lanes of which the block has no threads, at " + site.text());
+    }
+    auto& open = warps_[current_ / warp_size];
+    auto place = std::find_if(open.begin(), open.end(), [&](const auto& m) { return m->mask == mask; });
+    if (place == open.end()) {
+      place = open.insert(open.end(), std::make_shared<Meeting>());
+      (*place)->site = site;
+      (*place)->mask = mask;
+    }
+    const std::shared_ptr<Meeting> meeting = *place;
+    if (!(meeting->site == site)) {
+      throw Fault("lanes of one mask meet at different places: " + meeting->site.text() + " and " + site.text());
+    }
+    if (bytes) std::memcpy(meeting->deposits[lane()], value, bytes);
+    meeting->arrived |= own;
+    if (orders_memory) release(meeting.get());
+    self.wait = Wait::warp;
+    self.site = site;
+    self.mask = mask;
+    if (meeting->arrived == mask) {
+      open.erase(place);
+      for (unsigned i = 0; i < warp_size; ++i) {
+        if (mask >> i & 1) thread_of_[first + i]->wait = Wait::no;
+      }
+    }
+    suspend();
+    return meeting;
+  }
+
+  void open_barrier() {
+    const Site& site = threads_.front().site;
+    for (const Thread& thread : threads_) {
+      if (!(thread.site == site)) throw Fault(situation("threads of a block meet at different barriers"));
+    }
+    for (Thread& thread : threads_) thread.wait = Wait::no;
+    at_barrier_ = 0;
+    ++barriers_;
+  }
+
+  /// The thread that goes on.
+  unsigned next() {
+    const unsigned count = size_.count();
+    const auto first_from = [&](unsigned begin, unsigned end, unsigned start, unsigned step) {  // in turns
+      const unsigned length = end - begin;
+      for (unsigned k = 0, i = start; k < length; ++k, i = begin + (i - begin + step) % length) {
+        if (thread_of_[i]->can_run()) return i;
+      }
+      return count;
+    };
+    const auto in_warp = [&](unsigned warp) {
+      const unsigned begin = warp * warp_size;
+      return first_from(begin, std::min(begin + warp_size, count), begin, 1);
+    };
+    unsigned found = count;
+    switch (schedule_.order) {
+      case Order::forward: found = first_from(0, count, (current_ + 1) % count, 1); break;
+      case Order::reverse: found = first_from(0, count, (current_ + count - 1) % count, count - 1); break;
+      case Order::random: found = first_from(0, count, static_cast<unsigned>(draw() % count), 1); break;
+      case Order::greedy:
+        found = in_warp(static_cast<unsigned>(schedule_.seed % warps_.size()));
+        if (found == count) found = in_warp(current_ / warp_size);
+        if (found == count) found = first_from(0, count, current_, 1);
+        break;
+    }
+    if (found == count) throw Fault(deadlock());
+    return found;
+  }
+  std::uint64_t draw() {  // splitmix64
+    std::uint64_t z = random_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+  }
+
+  std::string deadlock() const {
+    if (at_barrier_ == 0 || at_barrier_ + ended_ < threads_.size()) return situation("deadlock");
+    return situation("a barrier that threads have returned without reaching");
+  }
+
+  /// What each thread waits for, neighbours together.
+  std::string situation(const std::string& what) const {
+    std::string text = what + ", block (" + std::to_string(index_.x) + ", " + std::to_string(index_.y) + ", " +
+                       std::to_string(index_.z) + ")";
+    const auto state = [](const Thread& thread) -> std::string {
+      if (thread.fiber.ended()) return "returned";
+      if (thread.wait == Wait::no) return "can run";
+      return "at " + thread.site.text() + (thread.wait == Wait::warp ? ", mask " + hex(thread.mask) : "");
+    };
+    for (std::size_t begin = 0, end = 0; begin < threads_.size(); begin = end) {
+      const std::string common = state(*thread_of_[begin]);
+      while (end < threads_.size() && state(*thread_of_[end]) == common) ++end;
+      text += "\n  " + (end - begin == 1 ? "thread " + std::to_string(begin)
+                                         : "threads " + std::to_string(begin) + " to " + std::to_string(end - 1)) +
+              ": " + common;
+    }
+    return text;
+  }
+  static std::string hex(unsigned mask) {
+    std::string digits = "0x";
+    for (int shift = 28; shift >= 0; shift -= 4) digits += "0123456789abcdef"[mask >> shift & 15];
+    return digits;
+  }
+
+  void check_guards() const {
+    for (const SharedObject& object : shared_) {
+      const std::byte* guard = object.bytes.get() + object.size;
+      const auto untouched = [](std::byte b) { return b == SharedObject::poison; };
+      if (std::all_of(guard, guard + SharedObject::guard_bytes, untouched)) continue;
+      throw Fault("something was written behind the shared object of " + object.site.text());
+    }
+  }
+
+  void abandon() {
+    abandoned_ = true;
+    for (Thread& thread : threads_) {
+      if (thread.fiber.begun() && !thread.fiber.ended()) thread.fiber.resume();
+    }
+  }
+
+  Extent grid_, index_, size_;
+  Schedule schedule_;
+  std::uint64_t random_;
+  std::list<Thread> threads_;         // fibers do not move
+  std::vector<Thread*> thread_of_;
+  std::vector<std::vector<std::shared_ptr<Meeting>>> warps_;  // open meetings
+  std::vector<SharedObject> shared_;
+  std::size_t shared_bytes_ = 0, at_barrier_ = 0, ended_ = 0;
+  unsigned current_ = 0, barriers_ = 0;
+  bool abandoned_ = false;
+  char barrier_tags_[2] = {};
+};
+
+/// How launches are scheduled from now on.
+inline Schedule& schedule() {
+  static Schedule value;
+  return value;
+}
+
+/// Runs a kernel over a grid.
+///
+/// Errors  throws Fault, with its place in the kernel, and what the kernel throws
+template <class Kernel>
+void run(Extent grid, Extent block, const Kernel& kernel) {
+  const Ignored executor;
+  if (grid.count() == 0 || block.count() == 0 || block.count() > most_threads) {
+    throw Fault("a launch of " + std::to_string(grid.count()) + " blocks of " + std::to_string(block.count()) +
+                " threads");
+  }
+  const Schedule own = schedule();
+  const unsigned count = grid.count();
+  std::vector<unsigned> blocks(count);
+  for (unsigned i = 0; i < count; ++i) blocks[i] = own.order == Order::reverse ? count - 1 - i : i;
+  std::uint64_t random = own.seed + 1;
+  if (own.order == Order::random) {
+    for (unsigned i = count; i > 1; --i) {
+      random = random * 6364136223846793005u + 1442695040888963407u;
+      std::swap(blocks[i - 1], blocks[(random >> 33) % i]);
+    }
+  }
+  char launch = 0;
+  for (const unsigned i : blocks) Block(grid, grid.at(i), block, own, random + i).run(kernel, &launch);
+  acquire(&launch);
+}
+
+/// Calls f under each of the schedules; ThreadSanitizer finds the same under any, and is slow.
+template <class F>
+void each_schedule(const F& f) {
+  const Schedule before = schedule();
+  for (const Schedule& one : {Schedule{Order::forward}, Schedule{Order::reverse}, Schedule{Order::random, 1},
+                              Schedule{Order::random, 2}, Schedule{Order::greedy, 0}, Schedule{Order::greedy, 1}}) {
+    schedule() = one;
+    f();
+    if (thread_sanitized) break;
+  }
+  schedule() = before;
+}
+
+}  // namespace emulation
