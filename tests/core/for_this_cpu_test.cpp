@@ -12,14 +12,16 @@ using namespace simplx;
 
 namespace {
 int plain() { return 0; }
-int avx2() { return 1; }
-int avx512() { return 2; }
-int pairs() { return 3; }
+int with_avx2() { return 1; }
+int with_avx512() { return 2; }
+int with_pairs() { return 3; }
 }  // namespace
 
 TEST_SUITE("core/for_this_cpu") {
   TEST_CASE("the widest set that the CPU has is taken") {
-    const auto chosen = [](InstructionSets sets) { return for_this_cpu(plain, avx2, avx512, pairs, sets)(); };
+    const auto chosen = [](InstructionSets sets) {
+      return for_this_cpu(plain, with_avx2, with_avx512, with_pairs, sets)();
+    };
     CHECK(chosen({}) == 0);
     CHECK(chosen({.avx2_fma = true}) == 1);
     CHECK(chosen({.avx2_fma = true, .avx512 = true}) == 2);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/core/parameters.hpp>
+#include <simplx/ops/recompute.hpp>
 
 #include "support.hpp"
 
@@ -12,7 +13,86 @@ static_assert(parameter_shape<model>("blocks.1.mlp.up.weight") == fixed_shape(32
 static_assert(parameter_shape<model>("blocks.0.attention.value.alpha") == fixed_shape(1, 1));
 static_assert(!has_parameter<model>("blocks.3.mlp.up.weight") && !has_parameter<model>("blocks.x.mlp") &&
               !has_parameter<model>("blocks"));
+
+// Layers that share a graph and begin at different numbers, stacks in stacks, frozen and recomputed layers, leaves
+// before, between and behind them.
+struct Begins {
+  int outer;
+  constexpr Expr operator()(int layer, Expr x) const {
+    return x * scalar("gain", constant(10 * outer + layer)) + weight("shift", 1, 8, normal(0.01 * (layer + 1)));
+  }
+};
+struct Nested {
+  constexpr Expr operator()(int layer, Expr x) const {
+    auto y = named("linear", Linear{.init = layer == 1 ? orthogonal : normal(0.5)})(x);
+    y = stack("inner", layer == 2 ? 3 : 2, Begins{layer}, y);
+    return y + scalar("after", constant(layer)) * x;
+  }
+};
+struct Same {
+  constexpr Expr operator()(Expr x) const { return named("norm", RmsNorm{})(stack("deep", 2, Begins{7}, x)); }
+};
+constexpr auto stacks = [] {
+  auto x = variable("x", rows_of(Axis::tokens, 8));
+  x = x * scalar("first", constant(5));
+  x = stack("blocks", 30, Nested{}, x);
+  x = x * scalar("between", constant(6));
+  x = stack("frozen", 2, frozen(Nested{}), x);
+  x = stack("again", 2, recompute(Same{}), x);
+  return x + scalar("last", constant(8));
+};
+
+// The same list, from the expressions themselves.
+void list_expressions(Node* root, const std::string& prefix, TensorList& list) {
+  std::vector<Node*> nodes;
+  detail::postorder(root, [&](Node* node) {
+    node->index = static_cast<int>(nodes.size());
+    nodes.push_back(node);
+  });
+  for (Node* node : nodes) {
+    const std::string name = prefix + std::string(node->name.view());
+    const bool learned = node->kind == Kind::parameter;
+    if (learned || node->kind == Kind::constant) {
+      (learned ? list.parameters : list.constants)
+          .push_back({name, node->shape, node->rank, 0, node->init, node->decays && !node->frozen, node->frozen});
+    }
+    for (int layer = 0; node->block && layer < node->attributes.integers[0]; ++layer) {
+      const detail::Layer built = detail::layer_of(node, layer);
+      list_expressions(built.root, detail::is_recomputed(*node) ? name : name + "." + std::to_string(layer) + ".", list);
+    }
+  }
+}
+
+template <auto const& model>
+void check_list() {
+  TensorList expected;
+  const detail::Evaluated evaluated = detail::evaluate(model);
+  list_expressions(evaluated.root, "", expected);
+  const TensorList found = tensors_of<model>();
+  const auto check = [](const std::vector<TensorInfo>& tensors, const std::vector<TensorInfo>& others) {
+    REQUIRE(tensors.size() == others.size());
+    Index offset = 0;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      INFO(others[i].name);
+      CHECK(tensors[i].name == others[i].name);
+      CHECK(tensors[i].shape == others[i].shape);
+      CHECK(tensors[i].rank == others[i].rank);
+      CHECK(tensors[i].init == others[i].init);
+      CHECK(tensors[i].decays == others[i].decays);
+      CHECK(tensors[i].frozen == others[i].frozen);
+      CHECK(tensors[i].offset == offset);
+      offset += round_up(tensors[i].size(), alignment);
+    }
+  };
+  check(found.parameters, expected.parameters);
+  check(found.constants, expected.constants);
+}
 }  // namespace
+
+TEST_CASE("core/parameters: the list is that of the expressions, whatever layers share and wherever they begin") {
+  check_list<model>();
+  check_list<stacks>();
+}
 
 TEST_CASE("core/parameters: tensors cover the flat buffer once, aligned, under the names of checkpoints") {
   const TensorList list = tensors_of<model>();

@@ -13,6 +13,7 @@ static_assert([] {
   return name;
 }() == Name("mlp.up.weight"));
 static_assert(Name("a").hash() != Name("b").hash());
+static_assert(Text<4>{{'a', 'b', 0, 0}} == Text<4>("ab"));  // as nvcc writes it
 
 TEST_CASE("core/text: a name that is too long is refused") {
   CHECK_THROWS(Tag("a name of twenty-four chars"));

@@ -137,14 +137,14 @@ TEST_CASE("a step that was given up leaves nothing behind") {
   });
   check([](auto& trainer) {
     CHECK_THROWS_WITH_AS(trainer.accumulate(part_of(some_batch(9), 3, 2), 78),
-                         doctest::Contains("a step of 78 labelled tokens follows one of a step of 77"), Error);
+                         doctest::Contains("a step of 78 labels follows one of a step of 77"), Error);
   });
   check([](auto& trainer) {  // six more make nine
     CHECK_THROWS_WITH_AS(trainer.accumulate(part_of(some_batch(9), 2, 6), 77),
                          doctest::Contains("a step of 9 sequences for a trainer made for 8"), Error);
   });
   check([](auto& trainer) {
-    CHECK_THROWS_WITH_AS(trainer.update(AdamW{}), doctest::Contains("labelled tokens, not 77 as announced"), Error);
+    CHECK_THROWS_WITH_AS(trainer.update(AdamW{}), doctest::Contains("labels, not 77 as announced"), Error);
   });
   check([](auto& trainer) {  // an invalid step ends it as well
     TokenBatch bad = some_batch(9);

@@ -12,6 +12,9 @@ namespace simplx::inline SIMPLX_TARGET {
 
 inline constexpr int max_inputs = 8, max_outputs = 8;
 
+/// The label that carries no loss.
+inline constexpr std::int32_t ignored_label = -100;
+
 /// From what dropout draws: masks depend on nothing else, so that threads, micro-batches and recomputation agree.
 struct Randomness {
   bool training = false;      ///< otherwise nothing is dropped

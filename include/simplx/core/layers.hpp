@@ -273,6 +273,9 @@ struct Grouping {
 /// Evaluations are limited in length, so a long stack is grouped in several, each continuing the one before.
 inline constexpr int layers_per_evaluation = 24;
 
+/// A layer that outlives its scope; nvcc 13 cannot parse this `new` within a lambda.
+constexpr Layer* new_layer(const Node* stack, int layer) { return new Layer(layer_of(stack, layer)); }
+
 template <int layers>
 constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> groups, int begin, int end) {
   if (!stack->block->layered) {
@@ -285,7 +288,7 @@ constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> grou
   };
   Kept* kept = new Kept[layers + 1]{};
   const auto build = [&](int slot, int layer) {
-    kept[slot].layer = new Layer(layer_of(stack, layer));
+    kept[slot].layer = new_layer(stack, layer);
     kept[slot].chain = chain_of(kept[slot].layer->root);
   };
   for (int k = 0; k < groups.distinct; ++k) build(k, groups.representative[k]);

@@ -5,7 +5,7 @@
 /// The parameters and constants of a model by name: shape, place, initial value, weight decay.
 ///
 /// Names are those of checkpoints: scopes, then the name, layers of a stack counted from 0:
-/// "blocks.3.mlp.up.weight". The list is made by evaluating the model at run time, once.
+/// "blocks.3.mlp.up.weight".
 
 #include <simplx/core/graph.hpp>
 
@@ -35,40 +35,125 @@ struct TensorList {
 
 namespace detail {
 
-/// Elements that a graph takes in the buffers of parameters and constants.
-struct TensorSizes {
-  Index parameters = 0, constants = 0;
+constexpr bool is_tensor(Kind kind) { return kind == Kind::parameter || kind == Kind::constant; }
+
+/// Initial values of all tensors of a graph and of the layers of its stacks, in the order of the buffers; returns how
+/// many there are.
+constexpr int gather_inits(Node* root, Init* into) {
+  int found = 0, visited = 0;
+  postorder(root, [&](Node* node) {
+    node->index = visited++;
+    if (is_tensor(node->kind)) into[found++] = node->init;
+    for (int layer = 0; node->block && layer < node->attributes.integers[0]; ++layer) {
+      const Layer built = layer_of(node, layer);
+      found += gather_inits(built.root, into + found);
+    }
+  });
+  clear_marks(root);
+  return found;
+}
+
+/// How many tensors a graph has, those of its stacks included.
+template <class G>
+constexpr int count_tensors() {
+  int count = 0;
+  for (const Info& info : G::plain.info) count += is_tensor(info.kind);
+  unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+    constexpr int node = G::plain.stack[s];
+    if constexpr (G::plain.info[node].stack) {
+      using Layers = typename G::template layers_of<node>;
+      for (int layer = 0; layer < Layers::layers; ++layer) {
+        Layers::with_graph(layer, [&]<class Child>(std::type_identity<Child>) { count += count_tensors<Child>(); });
+      }
+    }
+  });
+  return count;
+}
+
+/// Layers that share a graph may begin elsewhere: the initial values of a chunk of layers, where the block is given
+/// the number of the layer.
+template <class G, int stack_node, int chunk>
+struct LayerInits {
+  using Layers = typename G::template layers_of<stack_node>;
+  static constexpr int most = []<int... k>(std::integer_sequence<int, k...>) {
+    return std::max({1, count_tensors<typename Layers::template child<k>>()...});
+  }(std::make_integer_sequence<int, Layers::distinct>{});
+  static constexpr int begin = chunk * layers_per_evaluation;
+  static constexpr int count = std::min(Layers::layers - begin, layers_per_evaluation);
+
+  struct Table {
+    bool layered = false;
+    Init init[count][most]{};
+  };
+  static constexpr Table table = G::Source::with([](Node* root) {
+    Table result;
+    const Node* stack = node_at(root, stack_node);
+    result.layered = stack->block->layered;
+    for (int k = 0; k < count && result.layered; ++k) {
+      const Layer built = layer_of(stack, begin + k);
+      gather_inits(built.root, result.init[k]);
+    }
+    return result;
+  });
 };
 
-[[gnu::cold]] inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSizes base,
-                                              TensorList& list) {
-  const TensorSizes begin = base;
-  int count = 0;
-  std::vector<Node*> nodes;
-  postorder(root, [&](Node* node) {
-    node->index = count++;
-    nodes.push_back(node);
+/// Those of one layer, or null where the graph itself says them.
+template <class G, int stack_node>
+const Init* inits_of_layer(int layer) {
+  const Init* inits = nullptr;
+  unroll<0, G::template layers_of<stack_node>::chunks>([&]<int chunk>(std::integral_constant<int, chunk>) {
+    constexpr const auto& values = LayerInits<G, stack_node, chunk>::table;
+    if (values.layered && layer / layers_per_evaluation == chunk) inits = values.init[layer % layers_per_evaluation];
   });
-  for (Node* node : nodes) {
-    const auto add = [&](std::vector<TensorInfo>& tensors, Index& offset) {
-      tensors.push_back({prefix + std::string(node->name.view()), node->shape, node->rank, offset, node->init,
-                         node->decays && !node->frozen, node->frozen});
-      offset += round_up(node->shape.columns(), alignment);
-    };
-    if (node->kind == Kind::parameter) add(list.parameters, base.parameters);
-    if (node->kind == Kind::constant) add(list.constants, base.constants);
-    if (!node->block) continue;
-    for (int layer = 0; layer < static_cast<int>(node->attributes.integers[0]); ++layer) {
-      const Layer built = layer_of(node, layer);
-      const std::string scope = prefix + std::string(node->name.view()) +
-                                (is_recomputed(*node) ? "" : "." + std::to_string(layer) + ".");
-      const TensorSizes taken = list_tensors(built.root, scope, base, list);
-      base.parameters += taken.parameters;
-      base.constants += taken.constants;
+  return inits;
+}
+
+/// What the names in a layer of a stack begin with; layer -1: in a module that is evaluated again in backward.
+inline std::string scope_of(const std::string& prefix, const Name& name, int layer) {
+  std::string scope = prefix;
+  scope += name.view();
+  if (layer >= 0) scope.append(".").append(std::to_string(layer)).append(".");
+  return scope;
+}
+
+/// Collects tensors in the order of the buffers.
+struct TensorLister {
+  TensorList list;
+  Index parameters = 0, constants = 0;  ///< elements so far
+
+  /// The leaves among some nodes of a graph. `inits` goes from tensor to tensor; null: the labels say them.
+  void add(const Info* info, const Label* label, int begin, int end, const std::string& prefix, const Init*& inits) {
+    for (int i = begin; i < end; ++i) {
+      if (!is_tensor(info[i].kind)) continue;
+      const bool learned = info[i].kind == Kind::parameter;
+      Index& offset = learned ? parameters : constants;
+      (learned ? list.parameters : list.constants)
+          .push_back({prefix + std::string(label[i].name.view()), info[i].shape, label[i].rank, offset,
+                      inits ? *inits++ : label[i].init, label[i].decays && !info[i].frozen, info[i].frozen});
+      offset += round_up(info[i].shape.columns(), alignment);
     }
   }
-  clear_marks(root);
-  return {base.parameters - begin.parameters, base.constants - begin.constants};
+};
+
+template <class G>
+void list_tensors(TensorLister& lister, const std::string& prefix, const Init*& inits) {
+  int next = 0;
+  unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+    constexpr int node = G::plain.stack[s];
+    if constexpr (G::plain.info[node].stack) {
+      using Layers = typename G::template layers_of<node>;
+      lister.add(G::flat.info, G::flat.label, next, node, prefix, inits);
+      next = node + 1;
+      for (int layer = 0; layer < Layers::layers; ++layer) {
+        const std::string scope = scope_of(prefix, G::flat.label[node].name, G::template recomputes<node> ? -1 : layer);
+        const Init* own = inits ? inits : inits_of_layer<G, node>(layer);
+        Layers::with_graph(layer,
+                           [&]<class Child>(std::type_identity<Child>) { list_tensors<Child>(lister, scope, own); });
+        if (inits) inits = own;
+      }
+    }
+  });
+  lister.add(G::flat.info, G::flat.label, next, G::count, prefix, inits);
 }
 
 struct FoundShape {
@@ -108,13 +193,13 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
 
 /// Names, places and initial values of all parameters and constants, in the order of the buffers.
 ///
-/// Cost    evaluates the model on the heap; call it once
+/// Cost    allocates the list; call it once
 template <auto const& model>
-[[gnu::cold]] TensorList tensors_of() {
-  TensorList list;
-  const detail::Evaluated evaluated = detail::evaluate(model);
-  detail::list_tensors(evaluated.root, "", {}, list);
-  return list;
+TensorList tensors_of() {
+  detail::TensorLister lister;
+  const Init* said_by_labels = nullptr;
+  detail::list_tensors<GraphOf<model>>(lister, "", said_by_labels);
+  return std::move(lister.list);
 }
 
 /// Whether a model has a parameter of that name; works in static_assert.

@@ -18,6 +18,13 @@ struct Text {
   char chars[capacity]{};
 
   constexpr Text() = default;
+  /// As nvcc writes a text that is a template argument.
+  struct Chars {
+    char of[capacity];
+  };
+  constexpr Text(const Chars& all) {
+    for (int i = 0; i < capacity; ++i) chars[i] = all.of[i];
+  }
   constexpr Text(const char* text) {
     int length = 0;
     while (text[length]) {

@@ -29,6 +29,7 @@ struct ModelSizes {
   bool observed = false;  ///< the input of block i is probed as "blocks.i.input"
   Index position_rows = 0;        ///< of the table of positions, where that is longer than `context`
   bool scaled_embedding = false;  ///< E[token] times sqrt(d): "Attention Is All You Need", Sec. 3.4
+  double dropout = 0;             ///< of what the first block is given
 };
 
 /// A block whose input, and the gradient that arrives there, stay readable.
@@ -81,6 +82,7 @@ constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embeddi
   }
   x = detail::with_positions(sizes, x);
   x = named("embedding_norm", embedding_norm)(x);
+  x = named("embedding_dropout", Dropout{sizes.dropout})(x);
   x = sizes.observed ? stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x)
                      : stack("blocks", sizes.layers, block, x);
   return head(named("final_norm", final_norm)(x), table);

@@ -15,9 +15,6 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// The label that carries no loss.
-inline constexpr std::int32_t ignored_label = -100;
-
 template <>
 struct op<"cross_entropy"> : kernel_op {
   static constexpr unsigned char constant_operands = 0b100;

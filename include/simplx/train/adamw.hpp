@@ -18,6 +18,12 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// What one step multiplies with: the numbers of AdamW, bias corrections included.
+template <class S>
+struct AdamWStep {
+  S beta1, beta2, rest1, rest2, rate, root, epsilon, keep;
+};
+
 struct AdamW {
   static constexpr const char* name = "adamw";
 
@@ -35,6 +41,20 @@ struct AdamW {
     return own;
   }
 
+  template <class S>
+  AdamWStep<S> at(long step) const {
+    const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
+    const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
+    return {.beta1 = static_cast<S>(beta1),
+            .beta2 = static_cast<S>(beta2),
+            .rest1 = static_cast<S>(1 - beta1),
+            .rest2 = static_cast<S>(1 - beta2),
+            .rate = static_cast<S>(learning_rate / correction1),
+            .root = static_cast<S>(1 / std::sqrt(correction2)),
+            .epsilon = static_cast<S>(epsilon),
+            .keep = static_cast<S>(1 - learning_rate * weight_decay)};
+  }
+
   /// One step over [begin, end); `step` counts from 1, `gradient_scale` is the clip factor.
   ///
   /// Cost    32 bytes of memory traffic for each float parameter; an element's result does not depend on the range
@@ -42,22 +62,15 @@ struct AdamW {
   void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
     S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
     S *__restrict first_moment = buffers.first_moments, *__restrict second_moment = buffers.second_moments;
-    const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
-    const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
-    const S b1 = static_cast<S>(beta1), b2 = static_cast<S>(beta2);
-    const S c1 = static_cast<S>(1 - beta1), c2 = static_cast<S>(1 - beta2);
-    const S rate = static_cast<S>(learning_rate / correction1);
-    const S root = static_cast<S>(1 / std::sqrt(correction2));
-    const S added = static_cast<S>(epsilon);
-    const S keep = static_cast<S>(1 - learning_rate * weight_decay);
+    const AdamWStep<S> by = at<S>(step);
     const S scale = static_cast<S>(gradient_scale);
     each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
       const V g = load<V>(gradient + i) * scale;
-      const V m = b1 * load<V>(first_moment + i) + c1 * g;
-      const V v = b2 * load<V>(second_moment + i) + c2 * (g * g);
+      const V m = by.beta1 * load<V>(first_moment + i) + by.rest1 * g;
+      const V v = by.beta2 * load<V>(second_moment + i) + by.rest2 * (g * g);
       store(first_moment + i, m);
       store(second_moment + i, v);
-      store(parameter + i, load<V>(parameter + i) * keep - rate * m / (sqrt(v) * root + added));
+      store(parameter + i, load<V>(parameter + i) * by.keep - by.rate * m / (sqrt(v) * by.root + by.epsilon));
       store(gradient + i, V{});
     });
   }

@@ -38,8 +38,9 @@ double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
 }
 
 /// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
-inline double clip_factor(double norm, double limit) {
-  return limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
+SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
+  const double factor = limit / (norm + 1e-6);
+  return limit > 0 && factor < 1 ? factor : 1;
 }
 
 }  // namespace simplx

@@ -15,6 +15,8 @@
 ///     trainer.accumulate(first, labelled);
 ///     trainer.accumulate(second, labelled);
 ///     trainer.update(AdamW{.learning_rate = 1e-3});  // as step(both, ...), loss and norm included
+///
+/// A model with one label for each sequence is trained in the same way, by labelled_sequences.
 
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/threads.hpp>
@@ -26,6 +28,7 @@
 #include <simplx/train/initialise.hpp>
 #include <simplx/train/sgd.hpp>
 #include <simplx/train/slots.hpp>
+#include <simplx/train/trained_model.hpp>
 #include <simplx/train/trainer_options.hpp>
 #include <simplx/train/trainer_state.hpp>
 
@@ -42,6 +45,7 @@ class Trainer {
   using S = typename Backend::Scalar;
   using G = GraphOf<model>;
   using Run = Execute<G, Backend>;
+  using Model = detail::TrainedModel<G>;
   static_assert(G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...)");
 
@@ -59,6 +63,7 @@ class Trainer {
         chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))),
         runs_(settings_runs(tensors_.parameters, options.groups)) {
     for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(Rows{.tokens = options_.context});
+    if (options.laws) tensors_.parameters = options.laws(std::move(tensors_.parameters));
     initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
   }
@@ -109,11 +114,11 @@ class Trainer {
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
     discard();
     check(batch);
-    add_gradient(batch, labelled_tokens(batch));
+    add_gradient(batch, labelled(batch));
     return update(optimiser);
   }
 
-  /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labelled tokens in all parts.
+  /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
   ///
   /// Errors  throws if the part or the step does not fit; then the step's parts so far are discarded
   /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than slots leave threads idle
@@ -121,9 +126,8 @@ class Trainer {
     try {
       check(part);
       if (pending_.sequences && labelled != pending_.announced) {
-        throw Error("a part of a step of " + std::to_string(labelled) + " labelled tokens follows one of a step of " +
-                        std::to_string(pending_.announced),
-                    "give each part the sum of labelled_tokens over all parts");
+        throw Error("a part of a step of " + std::to_string(labelled) + " labels follows one of a step of " +
+                        std::to_string(pending_.announced), to_announce);
       }
       add_gradient(part, labelled);
     } catch (...) {
@@ -192,7 +196,7 @@ class Trainer {
     }
     discard();
     check(batch);
-    add_gradient(batch, labelled_tokens(batch));
+    add_gradient(batch, labelled(batch));
     const StepResult result = take_pending();
     slots_.fold(0, parameters_.size());
     std::copy_n(slots_.folded(), parameters_.size(), gradient.begin());
@@ -200,7 +204,7 @@ class Trainer {
     return result;
   }
 
-  /// Mean loss over the labelled tokens of a batch, nats per token; forward only.
+  /// Mean loss over the labelled tokens (or sequences) of a batch, in nats; forward only.
   double loss(const TokenBatch& batch) {
     check(batch);
     prepare();
@@ -209,29 +213,23 @@ class Trainer {
     });
     double total = 0;
     for (Index b = 0; b < batch.sequences(); ++b) total += losses_[static_cast<std::size_t>(b)];
-    return total / static_cast<double>(std::max<Index>(labelled_tokens(batch), 1));
+    return total / static_cast<double>(std::max<Index>(labelled(batch), 1));
   }
 
-  /// Logits of one sequence of tokens, (tokens, vocab), valid until the next call.
+  /// Logits of one sequence of tokens, (tokens, vocab) or (1, classes), valid until the next call.
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
     const TokenBatch batch = unlabelled(tokens);
     check(batch);
     prepare();
     const Context<S> context = forward(batch, 0, 0);
-    return {Address<G>::template value<logits_node()>(context), tokens.size() * static_cast<std::size_t>(vocab())};
+    return {Address<G>::template value<Model::logits_node()>(context),
+            static_cast<std::size_t>(rows(context) * vocab())};
   }
 
-  static constexpr Index vocab() { return G::table.info[logits_node()].shape.cols; }
+  /// Columns of the logits: tokens, or classes.
+  static constexpr Index vocab() { return Model::classes(); }
   /// Tokens of the longest sequence that the model's positions allow.
-  static constexpr Index longest_sequence() {
-    Index longest = Index(1) << 30;
-    for (int i = 0; i < G::count; ++i) {
-      if (G::flat.label[i].op == Tag("positions")) {
-        longest = std::min(longest, G::table.info[G::table.info[i].arguments[0]].shape.rows);
-      }
-    }
-    return longest;
-  }
+  static constexpr Index longest_sequence() { return Model::longest_sequence(); }
 
  private:
   struct Range {
@@ -240,29 +238,20 @@ class Trainer {
   /// The parts of a step that were accumulated since the last update.
   struct Pending {
     Index sequences = 0, labelled = 0;
-    Index announced = 0;  ///< labelled tokens of all parts, those to come included
-    double loss = 0;      ///< summed over the tokens
+    Index announced = 0;  ///< labelled in all parts, those to come included
+    double loss = 0;      ///< summed over them
   };
+  static constexpr const char* to_announce =
+      "give each part the sum of labelled_tokens, or of labelled_sequences, over all parts";
+  static Index labelled(const TokenBatch& batch) { return labelled_rows(batch, Model::labelled_axis()); }
+  /// Rows of the loss, of one sequence.
+  static Index rows(const Context<S>& context) { return context.rows[static_cast<int>(Model::labelled_axis())]; }
 
   static Index slot_count(const TrainerOptions& options) {
     const Index copy = G::layout.parameters * static_cast<Index>(sizeof(S));
     return std::min<Index>({options.slots, options.sequences_per_step, std::max<Index>(1, options.slot_bytes / copy)});
   }
 
-  static constexpr int find_op(Tag op) {
-    for (int i = 0; i < G::count; ++i) {
-      if (G::flat.label[i].op == op) return i;
-    }
-    return -1;
-  }
-  static constexpr int logits_node() {
-    static_assert(find_op("cross_entropy") >= 0, "simplx: Trainer needs a model that ends with cross_entropy(...)");
-    return G::table.info[find_op("cross_entropy")].arguments[0];
-  }
-  static constexpr Index tokens_known() {
-    constexpr int lookup = find_op("embedding");
-    return lookup < 0 ? vocab() : G::table.info[G::table.info[lookup].arguments[0]].shape.rows;
-  }
   Range chunk_range(Index chunk) const {
     return {chunk * norm_chunk, std::min((chunk + 1) * norm_chunk, parameters_.size())};
   }
@@ -274,7 +263,7 @@ class Trainer {
   }
 
   void check(const TokenBatch& batch) const {
-    check_batch(batch, {options_.batch, options_.context, tokens_known(), vocab()});
+    check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), vocab(), Model::labelled_axis()});
   }
 
   void prepare() {
@@ -291,10 +280,11 @@ class Trainer {
     context.constants = constants_.data();
     context.random = random;
     context.inputs[G::input_number("tokens")] = batch.tokens.data() + begin;
-    context.inputs[G::input_number("labels")] = batch.labels.data() + begin;
+    const Index first_label = Model::labelled_axis() == Axis::tokens ? begin : b;
+    context.inputs[G::input_number("labels")] = batch.labels.data() + first_label;
     Run::forward(context);
     double total = 0;
-    for (Index row = 0; row < length; ++row) total += static_cast<double>(context.outputs[0][row]);
+    for (Index row = 0; row < rows(context); ++row) total += static_cast<double>(context.outputs[0][row]);
     losses_[static_cast<std::size_t>(b)] = total;
     return context;
   }
@@ -309,7 +299,7 @@ class Trainer {
                   "raise TrainerOptions::sequences_per_step");
     }
     pending_.sequences += part.sequences();
-    pending_.labelled += labelled_tokens(part);
+    pending_.labelled += this->labelled(part);
     pending_.announced = labelled;
     prepare();
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
@@ -319,7 +309,7 @@ class Trainer {
         for (Index b = begin; b < part.sequences(); b += slots) {
           Context<S> context = forward(part, b, member, {.training = true, .key = key, .first_sequence = first + b});
           context.gradients = slots_.of(first + b);
-          std::fill_n(context.output_gradients[0], part.offsets[b + 1] - part.offsets[b], scale);
+          std::fill_n(context.output_gradients[0], rows(context), scale);
           Run::backward(context);
         }
       }
@@ -331,9 +321,8 @@ class Trainer {
   StepResult take_pending() {
     if (pending_.sequences == 0) throw Error("there is no gradient to update with", "call accumulate before update");
     if (pending_.labelled != pending_.announced) {
-      const Error error("the step's parts have " + std::to_string(pending_.labelled) + " labelled tokens, not " +
-                            std::to_string(pending_.announced) + " as announced",
-                        "give each part the sum of labelled_tokens over all parts");
+      const Error error("the step's parts have " + std::to_string(pending_.labelled) + " labels, not " +
+                            std::to_string(pending_.announced) + " as announced", to_announce);
       discard();
       throw error;
     }

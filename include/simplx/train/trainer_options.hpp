@@ -14,6 +14,9 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Gives tensors other laws for their initial values; everything else stays.
+using InitialLaws = std::vector<TensorInfo> (*)(std::vector<TensorInfo>);
+
 struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
   Index context = 0;       ///< tokens of a sequence at most; the model's own limit unless given
@@ -24,13 +27,14 @@ struct TrainerOptions {
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
   Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given; bounds the slots
   std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
+  InitialLaws laws = nullptr;  ///< of the initial values, such as as_in_fairseq; the model's unless given
 };
 
 /// What a step did.
 struct StepResult {
-  double loss = 0;           ///< mean over the labelled tokens, nats per token
+  double loss = 0;           ///< mean over the labelled tokens (or sequences), in nats
   double gradient_norm = 0;  ///< before clipping
-  Index labelled = 0;        ///< tokens with a label
+  Index labelled = 0;        ///< tokens (or sequences) with a label
   bool finite = true;        ///< otherwise nothing was updated
   std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
 };
