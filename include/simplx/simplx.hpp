@@ -29,6 +29,7 @@
 #include <simplx/generate/generate.hpp>
 #include <simplx/generate/stream.hpp>
 #include <simplx/generate/utf8.hpp>
+#include <simplx/models/classifier.hpp>
 #include <simplx/models/code_parrot.hpp>
 #include <simplx/models/crammed_bert.hpp>
 #include <simplx/models/decoder.hpp>
@@ -52,11 +53,13 @@
 #include <simplx/train/average.hpp>
 #include <simplx/train/batches.hpp>
 #include <simplx/train/evaluation.hpp>
+#include <simplx/train/fairseq.hpp>
 #include <simplx/train/masking.hpp>
 #include <simplx/train/recipes.hpp>
 #include <simplx/train/sample.hpp>
 #include <simplx/train/sampler.hpp>
 #include <simplx/train/schedule.hpp>
+#include <simplx/train/sentences.hpp>
 #include <simplx/train/sgd.hpp>
 #include <simplx/train/ties.hpp>
 #include <simplx/train/trainer.hpp>

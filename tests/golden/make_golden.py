@@ -518,6 +518,7 @@ FILES = (
     + [(name, "_odd") for name in ("v_skip_init", "shaped_reparam", "sas_no_mlp_skip", "sas_no_norm")]
     + [(name, "_three") for name in ("sas_p_alibi", "pre_ln_alibi", "norm_former_resscale_qkv_norm")]
 )
+CLASSIFIERS, POOLED, CLASSES = ("bert_pre_ln", "bert_sas_p"), 20, 3
 
 
 # -------------------------------------------------------------------------------------- Model
@@ -527,32 +528,35 @@ def positions(c, length):
     return torch.tensor([[math.cos(a) if k % 2 else math.sin(a) for k, a in enumerate(row)] for row in angle])
 
 
-def model(name, p, c, tokens):
-    """Logits (B, T, V), one sequence after the other; the head is the embedding, transposed."""
+def features(name, p, c, sequence):
+    """What leaves the last norm, (T, d), for one sequence."""
     bert, second = (BLOCKS[name] in family for family in (BERT, SECOND_PAPER))
     final_norm = bert_norm if bert else layer_norm if second else rms_norm
+    x = p.weight("embedding.weight", c.vocab, c.width)[torch.tensor(sequence)]
+    if bert:
+        x = bert_norm(x + p.gain("position.scale") * positions(c, len(sequence)), p, "embedding_norm")
+    elif not name.endswith("_alibi"):
+        x = x + positions(c, len(sequence))
+    for i in range(c.layers):
+        x = BLOCKS[name](x, p.block(i), c, i)
+    return x if name == "post_ln" else final_norm(x, p, "final_norm")
+
+
+def model(name, p, c, tokens):
+    """Logits (B, T, V), one sequence after the other; the head is the embedding, transposed."""
     embedding = p.weight("embedding.weight", c.vocab, c.width)
-    logits = []
-    for sequence in tokens:
-        x = embedding[torch.tensor(sequence)]
-        if bert:
-            x = bert_norm(x + p.gain("position.scale") * positions(c, len(sequence)), p, "embedding_norm")
-        elif not name.endswith("_alibi"):
-            x = x + positions(c, len(sequence))
-        for i in range(c.layers):
-            x = BLOCKS[name](x, p.block(i), c, i)
-        logits.append((x if name == "post_ln" else final_norm(x, p, "final_norm")) @ embedding.T)
-    return torch.stack(logits)
+    return torch.stack([features(name, p, c, sequence) @ embedding.T for sequence in tokens])
+
+
+def classifier(name, p, c, tokens):
+    """Logits (B, classes): tanh(x_1 W + b) C + c of the first token of each sequence."""
+    first = torch.stack([features(name, p, c, sequence)[0] for sequence in tokens])
+    return biased(torch.tanh(biased(first, p, "pooler", POOLED)), p, "classifier", CLASSES)
 
 
 def mean_cross_entropy(logits, targets):
-    """Mean over the labelled tokens of -log softmax(logits)[target], in nats."""
-    losses = [
-        torch.logsumexp(row, 0) - row[target]
-        for rows, sequence in zip(logits, targets)
-        for row, target in zip(rows, sequence)
-        if target != IGNORED
-    ]
+    """Mean over the labelled rows of -log softmax(logits)[target], in nats."""
+    losses = [torch.logsumexp(row, 0) - row[target] for row, target in zip(logits, targets) if target != IGNORED]
     return torch.stack(losses).mean()
 
 
@@ -575,7 +579,7 @@ class Model:
 
     def evaluate(self):
         logits = model(self.block, self.parameters, self.sizes, self.tokens)
-        return logits, mean_cross_entropy(logits, self.targets)
+        return logits, mean_cross_entropy(logits.flatten(0, 1), [target for row in self.targets for target in row])
 
     def inputs(self):
         tokens = {"tokens": self.tokens, "targets": self.targets}
@@ -591,8 +595,10 @@ class Model:
 class Case(Model):
     """One golden file."""
 
+    prefix = ""
+
     def __init__(self, block, suffix):
-        self.suffix, self.name = suffix, block + suffix
+        self.suffix, self.name = suffix, self.prefix + block + suffix
         super().__init__(block, SIZES[suffix], Parameters(self.name))
         self.draw(random.Random("tokens of " + self.name))
 
@@ -603,6 +609,27 @@ class Case(Model):
     def file(self):
         sizes = {k: str(v) for k, v in vars(self.sizes).items()}
         return encode(self.tensors(), {"block": self.block, **sizes})
+
+
+class ClassifierCase(Case):
+    """The same of a classifier: sequences of several lengths one behind the other, a class for each but one."""
+
+    prefix = "classifier_"
+
+    def draw(self, rng):
+        c = self.sizes
+        self.tokens = [[rng.randrange(c.vocab) for _ in range(length)] for length in (c.context, 3, 1, c.context - 3)]
+        self.targets = [rng.randrange(CLASSES) for _ in self.tokens]
+        self.targets[1] = IGNORED
+
+    def evaluate(self):
+        logits = classifier(self.block, self.parameters, self.sizes, self.tokens)
+        return logits, mean_cross_entropy(logits, self.targets)
+
+    def inputs(self):
+        offsets = [sum(map(len, self.tokens[:s])) for s in range(len(self.tokens) + 1)]
+        lists = {"tokens": sum(self.tokens, []), "offsets": offsets, "targets": self.targets}
+        return {**self.parameters.values, **{k: torch.tensor(v, dtype=torch.int32) for k, v in lists.items()}}
 
 
 # -------------------------------------------------------------------------------- safetensors
@@ -678,7 +705,7 @@ def file_difference(new, old):
 def check(case, directory):
     failures = []
     raw = case.file()
-    if raw != Case(case.block, case.suffix).file():
+    if raw != type(case)(case.block, case.suffix).file():
         failures.append("two runs differ")
     dead = [k for k, (_, v) in decode(raw).items() if k.startswith("grad.") and max(map(abs, v)) < 1e-6]
     dead = [k for k in dead if not k.endswith(UNSEEN.get(case.block, ()))]
@@ -706,6 +733,7 @@ def main():
     parser.add_argument("--check", action="store_true", help="check gradients and files; write nothing")
     args = parser.parse_args()
     cases = [Case(name, suffix) for name, suffix in FILES]
+    cases += [ClassifierCase(name, "_small") for name in CLASSIFIERS]
     if args.check:
         return 0 if all([check(case, args.out) for case in cases]) else 1
     os.makedirs(args.out, exist_ok=True)

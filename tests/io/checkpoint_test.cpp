@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/io/checkpoint.hpp>
 
+#include <simplx/models/classifier.hpp>
+
 #include "support.hpp"
 
 #include <sstream>
@@ -68,6 +70,54 @@ TEST_CASE("another model's checkpoint is refused with all that is wrong, and cha
     for (const std::string& name : theirs) CHECK((ours.count(name) || found.count(name)));
   }
   CHECK(std::ranges::equal(before, to.parameters()));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a body is read from under another head: what differs is said, and nothing else may differ") {
+  static constexpr Encoder masked{.block = bert_sas_p, .vocab = 9, .width = 8, .heads = 2, .hidden = 16, .layers = 1,
+                                  .context = 4, .masked_head = true};
+  static constexpr Classifier classifier{masked, {.classes = 3}};
+  Evaluation<masked> from(tokens{4}, 1);
+  Evaluation<classifier> to(tokens{4}, 2);
+  save_checkpoint(path, from.tensors().parameters, std::span<const double>(from.parameters()));
+  const std::vector<double> before(to.parameters().begin(), to.parameters().end());
+  const auto load = [&](const CheckpointDifferences& expected) {
+    return load_body(path, to.tensors().parameters, to.parameters(), expected);
+  };
+  CHECK_THROWS_WITH_AS(load({}), doctest::Contains("missing     pooler.weight"), Error);
+  CHECK_THROWS_WITH_AS(load({.missing = head_parameters()}), doctest::Contains("unexpected  'head.dense.weight'"),
+                       Error);
+  CHECK_THROWS_WITH_AS(load({.unexpected = {"head.*"}}), doctest::Contains("missing  classifier.bias"), Error);
+  CHECK_THROWS_WITH_AS(load({.missing = {"pooler.*"}, .unexpected = {"head.*"}}),
+                       doctest::Contains("missing  classifier.bias"), Error);
+  CHECK_THROWS_WITH_AS(load({.missing = head_parameters(), .unexpected = {"head.norm.*", "head.bias"}}),
+                       doctest::Contains("unexpected  'head.dense.weight'"), Error);
+  CHECK(std::ranges::equal(before, to.parameters()));
+
+  const CheckpointDifferences found = load({.missing = head_parameters(), .unexpected = {"head.*", "no.such"}});
+  CHECK(found.missing ==
+        std::vector<std::string>{"pooler.weight", "pooler.bias", "classifier.weight", "classifier.bias"});
+  CHECK(std::set(found.unexpected.begin(), found.unexpected.end()) ==
+        std::set<std::string>{"head.dense.weight", "head.dense.bias", "head.norm.gain", "head.norm.bias", "head.bias"});
+  for (const TensorInfo& tensor : to.tensors().parameters) {
+    CAPTURE(tensor.name);
+    const auto values = to.parameter(tensor.name);
+    const bool is_new = std::ranges::count(found.missing, tensor.name);
+    const auto old = std::span(before).subspan(static_cast<std::size_t>(tensor.offset), values.size());
+    CHECK(std::ranges::equal(values, old) == (is_new || tensor.init.law == Init::Law::constant));
+    if (!is_new) CHECK(std::ranges::equal(values, from.parameter(tensor.name)));
+  }
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("another width is never expected") {
+  static constexpr Classifier narrow{{.block = bert_sas_p, .vocab = 9, .width = 8, .heads = 2, .layers = 1}, {}};
+  static constexpr Classifier wide{{.block = bert_sas_p, .vocab = 9, .width = 8, .heads = 2, .layers = 1}, {5}};
+  Evaluation<narrow> from(tokens{4}, 1);
+  Evaluation<wide> to(tokens{4}, 2);
+  save_checkpoint(path, from.tensors().parameters, std::span<const double>(from.parameters()));
+  CHECK_THROWS_WITH_AS(load_body(path, to.tensors().parameters, to.parameters(), {.missing = head_parameters()}),
+                       doctest::Contains("other shape  classifier.weight"), Error);
   std::filesystem::remove(path);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-/// Holding a decoder against a golden file (tests/golden): logits, loss and every gradient at 1e-10.
+/// Holding a model against a golden file (tests/golden): logits, loss and every gradient at 1e-10.
 
 #include "support.hpp"
 
@@ -17,7 +17,7 @@ struct WithLogits {
   };
   constexpr Results operator()() const {
     const Expr logits = model.logits();
-    return {cross_entropy(logits, indices("labels", Axis::tokens)), logits};
+    return {cross_entropy(logits, indices("labels", logits.shape().axis)), logits};
   }
 };
 template <auto const& model>
@@ -40,14 +40,9 @@ inline double distance(std::span<const double> a, std::span<const double> b, dou
   return difference / largest;
 }
 
-template <auto const& model, class Backend>
-void agrees_with(const std::string& name) {
-  CAPTURE(name);
-  const SafetensorsFile file = SafetensorsFile::read(std::string(SIMPLX_GOLDEN_DIR) + "/" + name + ".safetensors");
-  const Tensor &tokens = *file.find("tokens"), &targets = *file.find("targets");
-  Evaluation<with_logits<model>, Backend> run(Rows{.tokens = tokens.elements(), .sequences = tokens.shape[0]});
-  std::memcpy(run.indices("tokens").data(), tokens.bytes.data(), tokens.bytes.size());
-  std::memcpy(run.indices("labels").data(), targets.bytes.data(), targets.bytes.size());
+/// Results 0, the loss, and 1, the logits, of an evaluation that was given the file's tokens.
+template <class Evaluation>
+void agrees_with(Evaluation& run, const SafetensorsFile& file) {
   for (const TensorInfo& tensor : run.tensors().parameters) {
     std::ranges::copy(doubles(file, tensor.name), run.parameter(tensor.name).begin());
   }
@@ -78,6 +73,17 @@ void agrees_with(const std::string& name) {
     CHECK(distance(run.gradient(tensor.name), doubles(file, "grad." + tensor.name), std::max(1e-12, 1e-3 * largest)) <
           1e-10);
   }
+}
+
+template <auto const& model, class Backend>
+void agrees_with(const std::string& name) {
+  CAPTURE(name);
+  const SafetensorsFile file = SafetensorsFile::read(std::string(SIMPLX_GOLDEN_DIR) + "/" + name + ".safetensors");
+  const Tensor &tokens = *file.find("tokens"), &targets = *file.find("targets");
+  Evaluation<with_logits<model>, Backend> run(Rows{.tokens = tokens.elements(), .sequences = tokens.shape[0]});
+  std::memcpy(run.indices("tokens").data(), tokens.bytes.data(), tokens.bytes.size());
+  std::memcpy(run.indices("labels").data(), targets.bytes.data(), targets.bytes.size());
+  agrees_with(run, file);
 }
 
 }  // namespace test

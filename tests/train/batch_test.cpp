@@ -34,6 +34,23 @@ TEST_CASE("each limit is kept, and the message says which is not") {
   CHECK_THROWS_AS(check({{1, 2, 3}, {1, 2, -1}, {0, 2, 3}}), Error);
 }
 
+TEST_CASE("where a sequence has one label, labels are counted and checked by sequence") {
+  const BatchLimits limits{.sequences = 3, .context = 4, .tokens = 5, .labels = 2, .labelled = Axis::sequences};
+  const auto check = [&](TokenBatch batch) { check_batch(batch, limits); };
+  TokenBatch batch{{1, 2, 3, 4, 0, 1}, {1, -100, 0}, {0, 3, 5, 6}};
+  CHECK_NOTHROW(check(batch));
+  CHECK(labelled_sequences(batch) == 2);
+  batch.offsets = {3, 5};  // one sequence from the middle: its label is the first
+  CHECK_NOTHROW(check(batch));
+  CHECK(labelled_sequences(batch) == 1);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {0}, {0, 2, 3}}), doctest::Contains("every sequence has a label"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {0, 2}, {0, 2, 3}}),
+                       doctest::Contains("sequence 1 has the label 2, but the model knows 2 classes"), Error);
+  CHECK_THROWS_AS(check({{1, 2, 3}, {-1, 1}, {0, 2, 3}}), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 5, 3}, {1, 1}, {0, 2, 3}}), doctest::Contains("token 5"), Error);
+  CHECK_NOTHROW(check(unlabelled(std::span(batch.tokens).first(4))));
+}
+
 TEST_CASE("a sequence without labels") {
   const std::vector<std::int32_t> tokens{3, 1};
   const TokenBatch batch = unlabelled(tokens);

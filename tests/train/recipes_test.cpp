@@ -36,6 +36,40 @@ TEST_CASE("crammed BERT: a triangle from a quarter of the peak at 75 %, and batc
   CHECK(recipe.sequences.at(999, 1000) == 8192);
 }
 
+TEST_CASE("NormFormer's decoders begin as in fairseq and decay everything; their groups stand in front of yours") {
+  CHECK((recipes::norm_former_125m.laws == as_in_fairseq));
+  CHECK((recipes::norm_former_ablations.laws == as_in_fairseq));
+  CHECK((recipes::code_parrot.laws == nullptr));
+  CHECK((recipes::norm_former_glue(1e-4).laws == nullptr));  // the values of a checkpoint
+  const TrainerOptions options = recipes::norm_former_125m.options(
+      {.batch = 3, .seed = 7, .groups = {{.name = "embedding.*", .weight_decay = 0.0}}});
+  CHECK(options.batch == 3);
+  CHECK(options.seed == 7);
+  CHECK(options.clip == 0);
+  CHECK((options.laws == as_in_fairseq));
+  REQUIRE(options.groups.size() == 2);
+  CHECK(options.groups[0].name == "*");
+  CHECK(options.groups[0].weight_decay == 0.01);
+  CHECK(options.groups[1].name == "embedding.*");
+  CHECK(recipes::crammed_bert.options().clip == 0.5);
+}
+
+TEST_CASE("GLUE: up over a tenth of the steps and down a cosine, or 6 % and a line") {
+  const CosineSchedule s = recipes::crammed_bert_glue.cosine_schedule(1000);
+  CHECK(s.at(0) == doctest::Approx(1.5e-6));
+  CHECK(s.at(99) == 1.5e-4);
+  CHECK(s.at(550) == doctest::Approx(0.75e-4));  // half way down
+  CHECK(s.at(325) > 1.25e-4);                     // flat at first: a line would be at 1.125e-4
+  CHECK(s.at(1000) == doctest::Approx(0));
+  CHECK(recipes::crammed_bert_glue.optimiser.weight_decay == 0);
+  CHECK(recipes::crammed_bert_glue.tokens() == 32 * 128);
+  const Recipe recipe = recipes::norm_former_glue(3e-5);
+  CHECK(recipe.schedule(1000).at(59) == 3e-5);
+  CHECK(recipe.schedule(1000).at(530) == doctest::Approx(1.5e-5));
+  CHECK(recipe.optimiser.weight_decay == 0.1);
+  CHECK(recipe.clip == 0);
+}
+
 TEST_CASE("what decays: matrices and tables; with the encoder the factor of positions, with NormFormer everything") {
   const std::vector<TensorInfo> tensors{
       {.name = "embedding.weight", .shape = fixed_shape(4, 4), .offset = 0, .init = {}, .decays = true},

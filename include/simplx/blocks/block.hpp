@@ -14,6 +14,7 @@
 /// Source  He & Hofmann 2024, Eq. (1) and (7); Vaswani et al. 2017; Shleifer et al. 2021
 
 #include <simplx/blocks/tokens.hpp>
+#include <simplx/nn/dropout.hpp>
 #include <simplx/nn/mlp.hpp>
 #include <simplx/nn/norm.hpp>
 
@@ -122,6 +123,7 @@ struct ConfiguredBlock {
   int heads = 1;
   Index hidden = 0;  ///< of the MLP; four times the width of x unless given
   Mask mask = Mask::causal;
+  double dropout = 0;  ///< of both branches, in training
 
   constexpr Expr operator()(int layer, Expr x) const {
     if (const Tag rule = config.broken_rule(); !rule.empty()) return refuse(rule, x);
@@ -131,13 +133,15 @@ struct ConfiguredBlock {
     const auto norm2 = named("norm2", norm);
     const detail::ConfiguredActivation activation{c.activation, c.slope, c.gated};
     const auto attend = [&](Expr n) {
-      return scaled(c.attention_gain, "attention_gain",
-                    named("attention", detail::ConfiguredAttention{c, heads, mask})(n));
+      const auto y = scaled(c.attention_gain, "attention_gain",
+                            named("attention", detail::ConfiguredAttention{c, heads, mask})(n));
+      return named("attention_dropout", Dropout{dropout})(y);
     };
     const auto feed_forward = [&](Expr n) {
       using Mlp = MlpOf<detail::ConfiguredActivation, detail::ConfiguredNorm>;
-      return scaled(c.mlp_gain, "mlp_gain",
-                    named("mlp", Mlp{hidden, c.mlp_bias, activation, norm.where(c.mlp_norm)})(n));
+      const auto y = scaled(c.mlp_gain, "mlp_gain",
+                            named("mlp", Mlp{hidden, c.mlp_bias, activation, norm.where(c.mlp_norm)})(n));
+      return named("mlp_dropout", Dropout{dropout})(y);
     };
     const detail::ConfiguredSkip attention_skip{c.attention_skip, "attention_skip", c.attention_residual_scale,
                                                 "attention_residual_scale"};

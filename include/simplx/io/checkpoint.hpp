@@ -6,6 +6,7 @@
 
 #include <simplx/core/parameters.hpp>
 #include <simplx/io/safetensors.hpp>
+#include <simplx/train/glob.hpp>
 
 #include <array>
 
@@ -34,6 +35,12 @@ void save_checkpoint(const std::filesystem::path& path, const std::vector<Tensor
   write_safetensors(path, entries, metadata);
 }
 
+/// Where a file and a model may differ, as names or patterns of names; then where they did, as names.
+struct CheckpointDifferences {
+  std::vector<std::string> missing = {};     ///< tensors of the model that are not in the file: a new head
+  std::vector<std::string> unexpected = {};  ///< tensors of the file that are not in the model: the head it had
+};
+
 namespace detail {
 
 /// "F32 [3, 4]"
@@ -43,8 +50,14 @@ inline std::string spelt(std::string_view dtype, const std::vector<Index>& shape
   return std::string(dtype) + " [" + text + "]";
 }
 
-/// A table of everything in which a file differs from a model, a line for each tensor; empty if nothing does.
-inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vector<TensorInfo>& tensors) {
+inline bool is_among(std::span<const std::string> patterns, std::string_view name) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return matches_glob(pattern, name); });
+}
+
+/// A table of everything in which a file differs from a model, a line for each tensor; empty if nothing does that is
+/// not expected.
+inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vector<TensorInfo>& tensors,
+                                     const CheckpointDifferences& expected = {}) {
   std::vector<std::array<std::string, 4>> rows{{"", "tensor", "the file", "the model"}};
   std::set<std::string_view> known;
   for (const TensorInfo& tensor : tensors) {
@@ -52,6 +65,7 @@ inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vec
     const std::string needed = spelt("float", checkpoint_shape(tensor));
     const Tensor* found = file.find(tensor.name);
     if (!found) {
+      if (is_among(expected.missing, tensor.name)) continue;
       rows.push_back({"missing", tensor.name, "-", needed});
     } else if (!is_floating(found->dtype) || found->shape != checkpoint_shape(tensor)) {
       rows.push_back({is_floating(found->dtype) ? "other shape" : "other type", tensor.name,
@@ -59,7 +73,7 @@ inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vec
     }
   }
   for (const Tensor& tensor : file.tensors()) {
-    if (!known.count(tensor.name)) {
+    if (!known.count(tensor.name) && !is_among(expected.unexpected, tensor.name)) {
       rows.push_back({"unexpected", shown(tensor.name), spelt(name_of(tensor.dtype), tensor.shape), "-"});
     }
   }
@@ -77,6 +91,33 @@ inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vec
   return table;
 }
 
+/// Reads what a file and a model share; returns what they do not.
+template <class S>
+CheckpointDifferences read_checkpoint(const SafetensorsFile& file, const std::filesystem::path& path,
+                                      const std::vector<TensorInfo>& tensors, std::span<S> buffer,
+                                      const CheckpointDifferences& expected) {
+  if (const std::string faults = checkpoint_faults(file, tensors, expected); !faults.empty()) {
+    throw Error("the checkpoint " + path.string() + " is not of this model:" + faults,
+                "was it written for another block or other sizes?");
+  }
+  CheckpointDifferences differences;
+  std::set<std::string_view> known;
+  for (const TensorInfo& tensor : tensors) {
+    known.insert(tensor.name);
+    const Tensor* found = file.find(tensor.name);
+    if (!found) {
+      differences.missing.push_back(tensor.name);
+      continue;
+    }
+    read_values(found->dtype, found->bytes,
+                buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size())));
+  }
+  for (const Tensor& tensor : file.tensors()) {
+    if (!known.count(tensor.name)) differences.unexpected.push_back(tensor.name);
+  }
+  return differences;
+}
+
 }  // namespace detail
 
 /// Reads the tensors of a flat buffer; any floating-point type is converted.
@@ -87,16 +128,22 @@ template <class S>
 Metadata load_checkpoint(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
                          std::span<S> buffer) {
   const SafetensorsFile file = SafetensorsFile::read(path);
-  if (const std::string faults = detail::checkpoint_faults(file, tensors); !faults.empty()) {
-    throw Error("the checkpoint " + path.string() + " is not of this model:" + faults,
-                "was it written for another block or other sizes?");
-  }
-  for (const TensorInfo& tensor : tensors) {
-    const Tensor& found = *file.find(tensor.name);
-    read_values(found.dtype, found.bytes,
-                buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size())));
-  }
+  detail::read_checkpoint(file, path, tensors, buffer, {});
   return file.metadata();
+}
+
+/// The same from a checkpoint that has another head, or none: what is `expected` to be missing keeps the values that
+/// it has in the buffer, what is expected beside is not read. Returns the names of both.
+///
+///     Trainer<classifier> trainer{...};  // draws the head
+///     const auto found = load_body("bert.safetensors", trainer.tensors().parameters, trainer.parameters(),
+///                                  {.missing = head_parameters()});
+///
+/// Errors  as load_checkpoint, for everything that is not expected
+template <class S>
+CheckpointDifferences load_body(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
+                                std::span<S> buffer, const CheckpointDifferences& expected) {
+  return detail::read_checkpoint(SafetensorsFile::read(path), path, tensors, buffer, expected);
 }
 
 }  // namespace simplx

@@ -50,11 +50,12 @@ struct Decoder {
   Index position_rows = 0;        ///< as in ModelSizes
   bool scaled_embedding = false;  ///< as in ModelSizes
   std::optional<Norm> last_norm = {};  ///< behind the blocks; of their kind unless given
+  double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
 
   constexpr Expr logits() const {
     const Positions place = block.alibi ? Positions::none : positions;
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding}, Identity{},
-                       ConfiguredBlock{block, heads, hidden}, final_norm());
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout},
+                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, final_norm());
   }
   /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
   constexpr detail::ConfiguredNorm final_norm() const {

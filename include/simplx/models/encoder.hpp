@@ -29,9 +29,12 @@ struct EncoderOf {
   bool observed = false;  ///< as in ModelSizes
   double norm_epsilon = 1e-12;
 
-  constexpr Expr logits() const {
+  constexpr Expr logits() const { return logits_by(TiedHead{}); }
+  /// Of a head of your own: head(x, E) of what leaves the last norm.
+  template <class Head>
+  constexpr Expr logits_by(const Head& head) const {
     const LayerNorm norm{norm_epsilon};
-    return tied_logits({vocab, width, layers, context, positions, observed}, norm, block, norm);
+    return tied_logits({vocab, width, layers, context, positions, observed}, norm, block, norm, head);
   }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };
@@ -49,21 +52,22 @@ struct Encoder {
   Index position_rows = 0;     ///< as in ModelSizes
   bool embedding_norm = true;  ///< of E[token] + s P[position]
   bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
+  double dropout = 0;          ///< in training: of the embedding, and of each branch before it is added to its skip
 
-  constexpr Expr logits() const {
-    return masked_head ? logits_by(MaskedTokenHead{block.norm_epsilon}) : logits_by(TiedHead{});
-  }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
-
- private:
+  /// Of a head of your own: head(x, E) of what leaves the last norm. In front of its callers: clang 14 evaluates them
+  /// as soon as it has read them.
   template <class Head>
   constexpr Expr logits_by(const Head& head) const {
     const Positions place = block.alibi ? Positions::none : positions;
     const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows}, norm.where(embedding_norm),
-                       ConfiguredBlock{block, heads, hidden, Mask::full},
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, false, dropout},
+                       norm.where(embedding_norm), ConfiguredBlock{block, heads, hidden, Mask::full, dropout},
                        norm.where(block.norm_position == NormPosition::before), head);
   }
+  constexpr Expr logits() const {
+    return masked_head ? logits_by(MaskedTokenHead{block.norm_epsilon}) : logits_by(TiedHead{});
+  }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };
 
 }  // namespace simplx

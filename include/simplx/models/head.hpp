@@ -4,9 +4,11 @@
 /// \file simplx/models/head.hpp
 /// What makes logits of a model's last x and its table of embeddings E.
 
+#include <simplx/nn/dropout.hpp>
 #include <simplx/nn/linear.hpp>
 #include <simplx/nn/norm.hpp>
 #include <simplx/ops/activation.hpp>
+#include <simplx/ops/rows.hpp>
 #include <simplx/ops/transpose.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -30,6 +32,23 @@ struct MaskedTokenHead {
     x = gelu(named("head.dense", Linear{.bias = true})(x));
     x = named("head.norm", LayerNorm{norm_epsilon})(x);
     return x * transpose(table) + vector("head.bias", table.shape().rows, zeros);
+  }
+};
+
+/// logits = dropout(tanh(x_1 W + b)) C + c, where x_1 is the first token of a sequence. Parameters pooler.weight and
+/// .bias, classifier.weight and .bias: names that no encoder has, so that none of its tensors is taken for one of them.
+///
+/// Shapes  x (tokens, d) -> (sequences, classes); W (d, pooled), C (pooled, classes); the table is not used
+/// Source  Devlin et al. 2019; that dropout is behind the tanh alone: Geiping & Goldstein 2023 (their code)
+struct SequenceHead {
+  Index classes = 2;
+  Index pooled = 0;  ///< as wide as x unless given
+  double dropout = 0.1;
+
+  constexpr Expr operator()(Expr x, Expr) const {
+    x = tanh(named("pooler", Linear{.out = pooled, .bias = true})(first_of_sequence(x)));
+    x = named("pooler.dropout", Dropout{dropout})(x);
+    return named("classifier", Linear{.out = classes, .bias = true})(x);
   }
 };
 

@@ -5,8 +5,8 @@
 /// The models of "NormFormer" (Shleifer et al. 2021): causal language models of four sizes (Table 2) and a masked one
 /// (Table 3), each with the baseline's blocks, those of NormFormer, and those with residual scales.
 
+#include <simplx/models/classifier.hpp>
 #include <simplx/models/decoder.hpp>
-#include <simplx/models/encoder.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -39,6 +39,15 @@ constexpr Encoder norm_former_encoder(const BlockConfig& block) {
           .position_rows = 514,
           .embedding_norm = false,
           .masked_head = true};
+}
+
+/// What it is fine-tuned as: RoBERTa-base's head and dropout.
+///
+/// Source  Shleifer et al. 2021, Sec. 2.2; Liu et al. 2019 (their code, where dropout of the head is off)
+constexpr Classifier norm_former_classifier(const BlockConfig& block, Index classes) {
+  Encoder encoder = norm_former_encoder(block);
+  encoder.dropout = 0.1;
+  return {encoder, {.classes = classes, .dropout = 0}};
 }
 
 namespace presets {

@@ -2,15 +2,12 @@
 #pragma once
 
 /// \file simplx/report/page.hpp
-/// report.html: one run on a page, or several side by side. The page is one file, asks for nothing from outside
-/// (its content security policy forbids it), needs no script, and is XML as well as HTML.
+/// report.html: one run on a page, or several side by side.
 
 #include <simplx/io/file.hpp>
+#include <simplx/report/document.hpp>
 #include <simplx/report/figures.hpp>
 #include <simplx/report/progress.hpp>
-#include <simplx/report/style.hpp>
-
-#include <functional>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -77,39 +74,10 @@ inline std::vector<std::pair<std::string, std::string>> option_rows(const nlohma
   return rows;
 }
 
-inline std::string section(std::string_view title, std::string_view lead, std::string_view content) {
-  if (content.empty()) return {};
-  return element("section", {},
-                 element("h2", {}, xml_escaped(title)) +
-                     (lead.empty() ? std::string() : element("p", {}, xml_escaped(lead))) + "\n" +
-                     std::string(content)) +
-         "\n";
-}
-
 inline std::string charts(std::initializer_list<Chart> list) {
   std::string text;
   for (const Chart& chart : list) text += chart_figure(chart);
   return element("div", {{"class", "charts"}}, text);
-}
-
-/// A table that scrolls within itself where the page is narrow; `mark` gives a cell its class.
-inline std::string scrolling_table(const std::vector<std::string>& head,
-                                   const std::vector<std::vector<std::string>>& rows, std::string_view what,
-                                   std::string_view kind = "",
-                                   const std::function<bool(std::size_t, std::size_t)>& best = {}) {
-  std::string text, cells;
-  for (const std::string& name : head) cells += element("th", {{"scope", "col"}}, xml_escaped(name));
-  text += element("thead", {}, element("tr", {}, cells)) + "\n";
-  std::string body;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    cells = element("th", {{"scope", "row"}}, xml_escaped(rows[r][0]));
-    for (std::size_t c = 1; c < rows[r].size(); ++c) {
-      cells += element("td", {{"class", best && best(r, c) ? "best" : ""}}, xml_escaped(rows[r][c]));
-    }
-    body += element("tr", {}, cells) + "\n";
-  }
-  return element("div", {{"class", "scroll"}, {"tabindex", "0"}, {"role", "region"}, {"aria-label", what}},
-                 element("table", {{"class", kind}}, text + element("tbody", {}, body)));
 }
 
 /// All numbers at the validations, for those who want them; of a run without any, its lines spread evenly.
@@ -326,20 +294,8 @@ inline std::string several_runs(std::span<const Run> runs) {
 inline std::string report_page(std::span<const Run> runs) {
   if (runs.empty()) throw Error("a report needs a run", "name the directory of one");
   const std::string title = runs.size() == 1 ? runs[0].name : fmt::format("{} runs side by side", runs.size());
-  const std::string head =
-      element("meta", {{"charset", "utf-8"}}) + "\n" +
-      element("meta", {{"name", "viewport"}, {"content", "width=device-width, initial-scale=1"}}) + "\n" +
-      element("meta", {{"http-equiv", "Content-Security-Policy"},
-                       {"content", "default-src 'none'; style-src 'unsafe-inline'; img-src data:"}}) +
-      "\n" + element("title", {}, xml_escaped(title)) + "\n" + element("style", {}, report_style);
-  const std::string body =
-      element("main", {}, runs.size() == 1 ? detail::one_run(runs[0]) : detail::several_runs(runs)) + "\n" +
-      element("footer", {},
-              xml_escaped("simplx " + runs[0].option("version") + ", written from run.json and log.jsonl"));
-  return "<!DOCTYPE html>\n" +
-         element("html", {{"lang", "en"}, {"xmlns", "http://www.w3.org/1999/xhtml"}},
-                 element("head", {}, head) + "\n" + element("body", {}, body)) +
-         "\n";
+  return html_page(title, runs.size() == 1 ? detail::one_run(runs[0]) : detail::several_runs(runs),
+                   "simplx " + runs[0].option("version") + ", written from run.json and log.jsonl");
 }
 
 /// Writes the page of these runs to a file.

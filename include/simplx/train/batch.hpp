@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/train/batch.hpp
-/// TokenBatch: packed sequences of tokens with their labels.
+/// TokenBatch: packed sequences of tokens with their labels, one for each token or one for each sequence.
 
 #include <simplx/core/error.hpp>
 #include <simplx/ops/cross_entropy.hpp>
@@ -14,7 +14,8 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays; a label of -100 carries no loss.
+/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays; where a model has one label for each sequence,
+/// labels[s] is that of sequence s. A label of -100 carries no loss.
 struct TokenBatch {
   std::vector<std::int32_t> tokens, labels;
   std::vector<Index> offsets;
@@ -26,6 +27,7 @@ struct TokenBatch {
 struct BatchLimits {
   Index sequences, context;  ///< at most, each
   Index tokens, labels;      ///< tokens are in [0, tokens), labels in [0, labels) or -100
+  Axis labelled = Axis::tokens;  ///< what has a label: tokens or sequences
 };
 
 /// Errors  throws Error that says which limit a batch does not keep
@@ -42,16 +44,25 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
                     std::to_string(limits.context),
                 "sequences have between one token and the context");
   }
-  const Index begin = batch.offsets.front(), end = batch.offsets.back();
-  if (begin < 0 || end > static_cast<Index>(std::min(batch.tokens.size(), batch.labels.size()))) {
+  const bool by_sequence = limits.labelled == Axis::sequences;
+  const Index begin = batch.offsets.front(), end = batch.offsets.back(), labels = std::ssize(batch.labels);
+  if (begin < 0 || end > std::ssize(batch.tokens) || labels < (by_sequence ? batch.sequences() : end)) {
     throw Error("sequences in [" + std::to_string(begin) + ", " + std::to_string(end) + ") of " +
                     std::to_string(batch.tokens.size()) + " tokens and " + std::to_string(batch.labels.size()) +
                     " labels",
-                "the last offset is the number of tokens, and every token has a label");
+                by_sequence ? "the last offset is the number of tokens, and every sequence has a label"
+                            : "the last offset is the number of tokens, and every token has a label");
+  }
+  const auto is_label = [&](Index label) { return label == ignored_label || (label >= 0 && label < limits.labels); };
+  for (Index s = 0; by_sequence && s < batch.sequences(); ++s) {
+    if (is_label(batch.labels[s])) continue;
+    throw Error("sequence " + std::to_string(s) + " has the label " + std::to_string(batch.labels[s]) +
+                    ", but the model knows " + std::to_string(limits.labels) + " classes",
+                "labels are in [0, classes); -100 carries no loss");
   }
   for (Index i = begin; i < end; ++i) {
-    const Index token = batch.tokens[i], label = batch.labels[i];
-    if (token < 0 || token >= limits.tokens || (label != ignored_label && (label < 0 || label >= limits.labels))) {
+    const Index token = batch.tokens[i], label = by_sequence ? ignored_label : batch.labels[i];
+    if (token < 0 || token >= limits.tokens || !is_label(label)) {
       throw Error("token " + std::to_string(token) + " with label " + std::to_string(label) + " at position " +
                       std::to_string(i) + ", but the model knows " + std::to_string(limits.tokens) + " tokens",
                   "tokens are in [0, vocab); a label of -100 carries no loss");
@@ -59,12 +70,16 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   }
 }
 
-/// Tokens that carry a loss, in a batch that keeps its limits.
-inline Index labelled_tokens(const TokenBatch& batch) {
+/// Tokens, or sequences, that carry a loss, in a batch that keeps its limits.
+inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
+  const bool by_sequence = labelled == Axis::sequences;
   const auto labels = batch.labels.begin();
-  return std::count_if(labels + batch.offsets.front(), labels + batch.offsets.back(),
-                       [](std::int32_t label) { return label != ignored_label; });
+  const Index begin = by_sequence ? 0 : batch.offsets.front();
+  const Index end = by_sequence ? batch.sequences() : batch.offsets.back();
+  return end - begin - std::count(labels + begin, labels + end, ignored_label);
 }
+inline Index labelled_tokens(const TokenBatch& batch) { return labelled_rows(batch, Axis::tokens); }
+inline Index labelled_sequences(const TokenBatch& batch) { return labelled_rows(batch, Axis::sequences); }
 
 /// One sequence without labels.
 inline TokenBatch unlabelled(std::span<const std::int32_t> tokens) {

@@ -68,7 +68,7 @@ inline void mask_tokens(TokenBatch& batch, const Masking& masking, Index first) 
     const auto end = static_cast<std::size_t>(batch.offsets[static_cast<std::size_t>(s) + 1]);
     const auto length = static_cast<Index>(end - begin), labels = part(masking.share, length);
     const Index masks = part(masking.masked, labels);
-    const Index words = std::min(part(masking.replaced, labels), labels - masks);
+    const Index words = part(masking.replaced, labels);  // one too many where both round up: all that are left
     detail::Picks labelled{labels, length}, masked{masks, labels}, replaced{words, labels - masks};
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint64_t draw = 4 * (i - begin);

@@ -10,13 +10,18 @@
 /// | crammed_bert | AdamW (0.9, 0.98), 1e-12, 0.1 | 3e-3 | triangle from 25 %, peak at 75 % | 0.5 | 64 .. 8192 x 128 |
 /// | languini | AdamW (0.9, 0.95), 1e-8, 0.1 | 3e-3 | 500 steps up, line to 0 | off | 128 x 512 |
 /// | norm_former | (0.9, 0.98), 1e-8, 0.01 of all | by size | 750 steps up, line to 0 | off | 0.5M, 1M |
+/// | crammed_bert_glue | AdamW (0.9, 0.98), 1e-6, 0 | 1.5e-4 | 10 % up, cosine to 0 | off | 32 sequences |
+/// | norm_former_glue | (0.9, 0.98), 1e-6, 0.1 of all | tuned | 6 % up, line to 0 | off | 16 sequences |
 ///
-/// Initial values are those of the models: the laws of the first paper. Blocks that learn best at another peak say so
-/// below: recipe.with_peak(3e-4).
+/// Initial values are those of the models, laws of the first paper, and fairseq's for the decoders of NormFormer.
+/// Blocks that learn best at another peak say so below: recipe.with_peak(3e-4).
+///
+///     Trainer<model> trainer(recipes::norm_former_125m.options({.batch = 8, .seed = 1}));
 
 #include <simplx/train/adamw.hpp>
-#include <simplx/train/groups.hpp>
+#include <simplx/train/fairseq.hpp>
 #include <simplx/train/schedule.hpp>
+#include <simplx/train/trainer_options.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -42,12 +47,26 @@ struct Recipe {
   double start = 0;         ///< warm-up begins at that share of the peak
   double floor = 0;
   const char* also_decays = "";  ///< parameters that decay although they are gains or biases, as a group's name
+  InitialLaws laws = nullptr;    ///< as in TrainerOptions
 
   /// Of a run of so many steps; of a run in time, give milliseconds for steps.
   LinearSchedule schedule(long total) const {
     const auto share = static_cast<long>(std::ceil(warmup_share * static_cast<double>(total)));
     const double peak = optimiser.learning_rate;
     return {.peak = peak, .warmup = std::max(warmup, share), .total = total, .floor = floor, .start = start * peak};
+  }
+  /// The same with half a cosine for the way down.
+  CosineSchedule cosine_schedule(long total) const {
+    const LinearSchedule line = schedule(total);
+    return {line.peak, line.warmup, line.total, line.floor, line.start};
+  }
+  /// What a trainer is told: clipping, groups (in front of yours) and laws, beside sizes and a seed of your own.
+  TrainerOptions options(TrainerOptions options = {}) const {
+    options.clip = clip;
+    options.laws = laws;
+    const std::vector<ParameterGroup> mine = groups();
+    options.groups.insert(options.groups.begin(), mine.begin(), mine.end());
+    return options;
   }
   std::vector<ParameterGroup> groups() const {
     if (!*also_decays) return {};
@@ -94,6 +113,29 @@ inline constexpr Recipe languini{
     .warmup = 500,
 };
 
+/// Fine-tuning a Classifier on the tasks of GLUE for 5 epochs: App. D.2 and the code of Geiping & Goldstein 2023, with
+/// cosine_schedule and without decay.
+inline constexpr Recipe crammed_bert_glue{
+    .optimiser = {.learning_rate = 1.5e-4, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-6, .weight_decay = 0},
+    .clip = 0,
+    .context = 128,
+    .sequences = {32, 32},
+    .warmup_share = 0.1,
+};
+
+/// The same for 10 epochs: Shleifer et al. 2021, Sec. 2.2, who try peaks from 1e-5 to 6e-3 for each task, otherwise as
+/// Liu et al. 2019, Table 10, where steps are of 16 sequences or of 32.
+constexpr Recipe norm_former_glue(double peak) {
+  return {
+      .optimiser = {.learning_rate = peak, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-6, .weight_decay = 0.1},
+      .clip = 0,
+      .context = 512,
+      .sequences = {16, 16},
+      .warmup_share = 0.06,
+      .also_decays = "*",
+  };
+}
+
 /// Shleifer et al. 2021, Sec. 3 and Table 2, and their code, where decay is applied to every parameter.
 constexpr Recipe norm_former(double peak, Index tokens) {
   return {
@@ -103,6 +145,7 @@ constexpr Recipe norm_former(double peak, Index tokens) {
       .sequences = {tokens / 2048, tokens / 2048},
       .warmup = 750,
       .also_decays = "*",
+      .laws = as_in_fairseq,
   };
 }
 inline constexpr Recipe norm_former_125m = norm_former(3e-3, 1 << 19), norm_former_355m = norm_former(1e-3, 1 << 19),

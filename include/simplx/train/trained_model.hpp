@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/train/trained_model.hpp
+/// What Trainer reads off the graph of a model: where its loss and logits are, and what its inputs may be.
+
+#include <simplx/core/graph.hpp>
+
+#include <algorithm>
+
+namespace simplx::inline SIMPLX_TARGET {
+namespace detail {
+
+template <class G>
+struct TrainedModel {
+  static constexpr int find_op(Tag op) {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::flat.label[i].op == op) return i;
+    }
+    return -1;
+  }
+  static constexpr int loss_node() {
+    static_assert(find_op("cross_entropy") >= 0, "simplx: Trainer needs a model that ends with cross_entropy(...)");
+    return find_op("cross_entropy");
+  }
+  static constexpr int logits_node() { return G::table.info[loss_node()].arguments[0]; }
+  /// What has a label: tokens or sequences.
+  static constexpr Axis labelled_axis() {
+    constexpr Axis axis = G::table.info[loss_node()].shape.axis;
+    static_assert(axis == Axis::tokens || axis == Axis::sequences,
+                  "simplx: Trainer needs labels along the tokens or the sequences: indices(\"labels\", Axis::tokens)");
+    return axis;
+  }
+  /// Columns of the logits.
+  static constexpr Index classes() { return G::table.info[logits_node()].shape.cols; }
+  /// Rows of the table that tokens are looked up in.
+  static constexpr Index tokens_known() {
+    constexpr int lookup = find_op("embedding");
+    return lookup < 0 ? classes() : G::table.info[G::table.info[lookup].arguments[0]].shape.rows;
+  }
+  /// Tokens of the longest sequence that the positions allow.
+  static constexpr Index longest_sequence() {
+    Index longest = Index(1) << 30;
+    for (int i = 0; i < G::count; ++i) {
+      if (G::flat.label[i].op == Tag("positions")) {
+        longest = std::min(longest, G::table.info[G::table.info[i].arguments[0]].shape.rows);
+      }
+    }
+    return longest;
+  }
+};
+
+}  // namespace detail
+}  // namespace simplx

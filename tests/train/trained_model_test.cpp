@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/train/trained_model.hpp>
+
+#include <simplx/models/classifier.hpp>
+#include <simplx/models/decoder.hpp>
+
+#include <doctest/doctest.h>
+
+using namespace simplx;
+
+namespace {
+inline constexpr Decoder decoder{.block = sas_p, .vocab = 31, .width = 16, .heads = 2, .layers = 1, .context = 12};
+inline constexpr Classifier classifier{
+    {.block = bert_sas_p, .vocab = 31, .width = 16, .heads = 2, .layers = 1, .context = 12, .position_rows = 14},
+    {.classes = 3}};
+template <auto const& model>
+using Of = detail::TrainedModel<GraphOf<model>>;
+static_assert(Of<decoder>::labelled_axis() == Axis::tokens && Of<classifier>::labelled_axis() == Axis::sequences);
+static_assert(Of<decoder>::classes() == 31 && Of<classifier>::classes() == 3);
+static_assert(Of<decoder>::tokens_known() == 31 && Of<classifier>::tokens_known() == 31);
+static_assert(Of<decoder>::longest_sequence() == 12 && Of<classifier>::longest_sequence() == 14);
+}  // namespace
+
+TEST_CASE("train/trained_model: the loss is what the logits lead to") {
+  using G = GraphOf<classifier>;
+  CHECK(G::flat.label[Of<classifier>::loss_node()].op == Tag("cross_entropy"));
+  CHECK(G::table.info[Of<classifier>::loss_node()].arguments[0] == Of<classifier>::logits_node());
+}
