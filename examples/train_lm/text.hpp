@@ -24,9 +24,6 @@ struct Text {
   explicit Text(const Options& options);
   Text(const Text&) = delete;  // the batches point to the corpus
 
-  /// A number that another text, or another split of it, would hardly have.
-  std::string fingerprint() const;
-
   /// Held-out loss in nats per token, over windows spread evenly over the held-out text.
   double validate(Learner& learner, simplx::TokenBatch& batch) const;
 };

@@ -2,6 +2,7 @@
 //
 // One run: from the first step to the last, or from the last checkpoint on.
 
+#include "corpus.hpp"
 #include "gains.hpp"
 #include "text.hpp"
 
@@ -224,7 +225,7 @@ class Run {
                      {"out", options_.out.string()}};
     for (const fs::path& path : text_.paths) record["text"].push_back(path.string());
     record["text_bytes"] = text_.corpus.training.size() + text_.corpus.validation.size();
-    record["text_fingerprint"] = text_.fingerprint();
+    record["text_fingerprint"] = fingerprint(text_.corpus);
     for (const TensorInfo& constant : learner_->tensors().constants) {
       if (constant.rank == 0)
         record["hyper"][constant.name] = learner_->constants()[static_cast<std::size_t>(constant.offset)];

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#include "../learner_of.hpp"
+
+namespace {
+constexpr simplx::Encoder model = paper::encoder(simplx::bert_sas);
+const paper::Offer<model> offer{"bert_sas"};
+}  // namespace

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#include "../learner_of.hpp"
+
+namespace {
+constexpr simplx::Decoder model = paper::languini(simplx::sas);
+const paper::Offer<model> offer{"languini_sas"};
+}  // namespace

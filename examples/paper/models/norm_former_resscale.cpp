@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#include "../learner_of.hpp"
+
+namespace {
+constexpr simplx::Decoder model = paper::norm_former_decoder(simplx::norm_former_resscale);
+const paper::Offer<model> offer{"norm_former_resscale"};
+}  // namespace

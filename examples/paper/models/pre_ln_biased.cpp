@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#include "../learner_of.hpp"
+
+namespace {
+constexpr simplx::Decoder model = paper::norm_former_decoder(simplx::pre_ln_biased);
+const paper::Offer<model> offer{"pre_ln_biased"};
+}  // namespace

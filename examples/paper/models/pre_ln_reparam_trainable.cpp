@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#include "../learner_of.hpp"
+
+namespace {
+constexpr simplx::Decoder model = paper::decoder(simplx::pre_ln_reparam_trainable);
+const paper::Offer<model> offer{"pre_ln_reparam_trainable"};
+}  // namespace

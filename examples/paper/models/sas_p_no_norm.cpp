@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#include "../learner_of.hpp"
+
+namespace {
+constexpr simplx::Decoder model = paper::decoder(simplx::sas_p_no_norm);
+const paper::Offer<model> offer{"sas_p_no_norm"};
+}  // namespace

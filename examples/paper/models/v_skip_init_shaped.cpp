@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT
+#include "../learner_of.hpp"
+
+namespace {
+constexpr simplx::Decoder model = paper::decoder(simplx::v_skip_init_shaped);
+const paper::Offer<model> offer{"v_skip_init_shaped"};
+}  // namespace

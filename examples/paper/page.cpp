@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+#include "page.hpp"
+
+#include <set>
+#include <simplx/report/chart.hpp>
+#include <simplx/report/document.hpp>
+
+#include "judge.hpp"
+#include "quantities.hpp"
+
+namespace paper {
+
+using namespace simplx;
+
+namespace {
+
+/// The curve of a run: held-out loss by steps, or by seconds of training.
+std::vector<ChartPoint> curve_of(const Json& run, bool by_time) {
+  std::vector<ChartPoint> points;
+  for (const Json& line : run["log"]) {
+    if (line[3].is_number()) points.push_back({line[by_time ? 1 : 0].get<double>(), line[3].get<double>()});
+  }
+  return points;
+}
+
+/// The first seed of every arm, a line each.
+Chart curves(const Drawing& drawing, const std::vector<ArmSeen>& arms, bool by_time) {
+  Chart chart{.title = drawing.title,
+              .subtitle = "first seed",
+              .x = {.label = by_time ? "seconds of training" : "steps"},
+              .y = {.label = "held out, nats per byte"}};
+  double highest = -HUGE_VAL, lowest = HUGE_VAL, end = -HUGE_VAL;
+  for (std::size_t i = 0; i < arms.size(); ++i) {
+    if (arms[i].seeds.empty()) continue;
+    chart.series.push_back({arms[i].arm->name, curve_of(*arms[i].seeds[0].run, by_time), distinct_style(i)});
+    for (const ChartPoint& point : chart.series.back().points) {
+      highest = std::max(highest, point.y), lowest = std::min(lowest, point.y);
+    }
+    if (!chart.series.back().points.empty()) end = std::max(end, chart.series.back().points.back().y);
+  }
+  // The first loss is that of guessing: what is to be told apart lies at the end.
+  const double top = std::max(end, lowest + 0.4 * (highest - lowest));
+  for (Series& series : chart.series) std::erase_if(series.points, [&](const ChartPoint& p) { return p.y > top; });
+  return chart;
+}
+
+Chart sweep(const Drawing& drawing, const Experiment& experiment, const std::vector<ArmSeen>& arms) {
+  Chart chart{.title = drawing.title,
+              .subtitle = "mean over the seeds",
+              .x = {.label = drawing.of},
+              .y = {.label = fmt::format("{}, {}", experiment.measured->name, experiment.measured->unit)}};
+  double left = HUGE_VAL, right = -HUGE_VAL;
+  for (const ArmSeen& seen : arms) {
+    if (std::isnan(seen.arm->x)) continue;
+    left = std::min(left, seen.arm->x), right = std::max(right, seen.arm->x);
+  }
+  for (const ArmSeen& seen : arms) {
+    const double value = detail::mean(seen.values(*experiment.measured));
+    if (std::isnan(seen.arm->x)) {  // a level to compare with
+      chart.series.push_back(
+          {seen.arm->name, {{left, value}, {right, value}}, {.colour = "var(--raw)", .dashes = "7 3", .width = 1.6}});
+      continue;
+    }
+    auto line = std::ranges::find(chart.series, seen.arm->line, &Series::name);
+    if (line == chart.series.end()) {
+      LineStyle style = distinct_style(chart.series.size());
+      style.dots = true;
+      line = chart.series.insert(line, {seen.arm->line, {}, style});
+    }
+    line->points.push_back({seen.arm->x, value});
+  }
+  return chart;
+}
+
+/// A line for each layer.
+Chart trajectories(const Drawing& drawing, const ArmSeen& seen) {
+  Chart chart{.title = drawing.title,
+              .subtitle = "a line for each layer, first seed",
+              .x = {.label = "steps"},
+              .y = {.label = drawing.of, .including = 0.0}};
+  if (seen.seeds.empty()) return chart;
+  const Json& run = *seen.seeds[0].run;
+  const std::size_t looks = looks_of(run), layers = looks ? layer_values(run, drawing.of, 0).size() : 0;
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    Series series{fmt::format("layer {}", layer), {}, layer_style(layer, layers)};
+    for (std::size_t look = 0; look < looks; ++look) {
+      const std::vector<double> row = layer_values(run, drawing.of, look);
+      if (layer < row.size()) series.points.push_back({run["layers"]["steps"][look].get<double>(), row[layer]});
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return chart;
+}
+
+/// A line for each arm over the layers.
+Chart profile(const Drawing& drawing, const std::vector<ArmSeen>& arms) {
+  const bool gradient = drawing.of.starts_with("gradient.");
+  Chart chart{.title = drawing.title,
+              .subtitle = "first seed",
+              .x = {.label = "layer"},
+              .y = {.label = gradient ? "mean absolute gradient, log scale" : drawing.of,
+                    .scale = gradient ? Scale::logarithmic : Scale::linear}};
+  for (std::size_t i = 0; i < arms.size(); ++i) {
+    if (arms[i].seeds.empty()) continue;
+    const std::vector<double> row = layer_values_at(*arms[i].seeds[0].run, drawing.of, drawing.at);
+    if (finite(row).empty()) continue;
+    Series series{arms[i].arm->name, {}, distinct_style(i)};
+    series.style.dots = true;
+    for (std::size_t layer = 0; layer < row.size(); ++layer) {
+      series.points.push_back({static_cast<double>(layer), row[layer]});
+    }
+    chart.series.push_back(std::move(series));
+  }
+  return chart;
+}
+
+Chart chart_of(const Drawing& drawing, const Experiment& experiment, const std::vector<ArmSeen>& arms) {
+  switch (drawing.kind) {
+    case Drawing::Kind::sweep:
+      return sweep(drawing, experiment, arms);
+    case Drawing::Kind::trajectories:
+      return trajectories(
+          drawing, *std::ranges::find_if(arms, [&](const ArmSeen& seen) { return seen.arm->name == drawing.arm; }));
+    case Drawing::Kind::profile:
+      return profile(drawing, arms);
+    default:
+      return curves(drawing, arms, drawing.kind == Drawing::Kind::by_time);
+  }
+}
+
+std::string verdict_table(const std::vector<Verdict>& verdicts) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Verdict& verdict : verdicts) {
+    const char* const words[] = {"open", "yes", "no"};
+    rows.push_back({verdict.sentence, words[static_cast<int>(verdict.is)], verdict.seen});
+  }
+  return scrolling_table({"the paper's ordering", "holds", "seen"}, rows, "Whether the orderings hold", "words");
+}
+
+std::string source_of(const Experiment& experiment) {
+  return experiment.source == "S" ? "Simplifying Transformer Blocks" : "NormFormer";
+}
+
+std::string section_of(const Experiment& experiment, const std::vector<ArmSeen>& arms,
+                       const std::vector<Verdict>& verdicts, long steps) {
+  auto table = table_of(experiment, arms);
+  const std::vector<std::string> head = table[0];
+  table.erase(table.begin());
+  std::string drawings;
+  const bool seen = std::ranges::any_of(arms, [](const ArmSeen& arm) { return !arm.seeds.empty(); });
+  if (seen) {
+    for (const Drawing& drawing : experiment.drawings) {
+      const Chart chart = chart_of(drawing, experiment, arms);
+      if (!chart.series.empty()) drawings += chart_figure(chart);
+    }
+  }
+  const auto words = [](const char* what, const std::string& text) {
+    return element("p", {}, element("b", {}, what) + " " + xml_escaped(text));
+  };
+  return section(fmt::format("{}: {}", experiment.name, experiment.title),
+                 fmt::format("{}, {}", source_of(experiment), experiment.shows),
+                 words("The paper.", experiment.claim) +
+                     words("The miniature.", setting_of(experiment, steps) +
+                                                 (experiment.miniature.empty() ? "" : " " + experiment.miniature)) +
+                     (seen ? scrolling_table(head, table, experiment.title) + verdict_table(verdicts) +
+                                 (drawings.empty() ? "" : element("div", {{"class", "charts"}}, drawings))
+                           : element("p", {}, "Not run yet.")));
+}
+
+}  // namespace
+
+std::string page_of(const Results& results, long steps) {
+  std::string sections;
+  std::vector<std::vector<std::string>> rows;
+  double seconds = 0;
+  std::set<std::string> machines;
+  for (const auto& [task, run] : results.runs()) {
+    seconds += number_of(run, "seconds") < HUGE_VAL ? number_of(run, "seconds") : 0;
+    machines.insert(run.value("machine", "unknown"));
+  }
+  for (const Experiment& experiment : experiments()) {
+    const std::vector<ArmSeen> arms = look(experiment, results, steps);
+    const std::vector<Verdict> verdicts = judge(experiment, arms);
+    rows.push_back({experiment.name, fmt::format("{}, {}", source_of(experiment), experiment.shows), experiment.title,
+                    summary_of(verdicts)});
+    sections += section_of(experiment, arms, verdicts, steps);
+  }
+  std::string lead = fmt::format(
+      "The experiments of two papers with models a thousandth of their size, on the text of Python's standard library: "
+      "what each paper says, what {} runs of {:.0f} minutes together showed, and where that is something else. An "
+      "ordering is judged by the means over the seeds; of one seed it is an indication.",
+      results.size(), seconds / 60);
+  if (results.other_texts()) lead += fmt::format(" {} runs on other texts are left out.", results.other_texts());
+  if (results.broken_lines()) lead += fmt::format(" {} lines are no finished runs.", results.broken_lines());
+  return html_page(
+      "Two papers in miniature",
+      element("header", {}, element("h1", {}, "Two papers in miniature") + element("p", {}, xml_escaped(lead))) +
+          scrolling_table({"name", "shows", "title", "orderings"}, rows, "All experiments", "words") + sections,
+      fmt::format("simplx, paper report. Machines: {}.", fmt::join(machines, ", ")));
+}
+
+}  // namespace paper
