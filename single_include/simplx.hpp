@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 59118aba94af6e77
+// sha256 of the headers: a64ba15de371f4cd
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
-// The umbrella header with all it includes. simplx/io and simplx/report, which need more than Eigen, are not part of it:
-// a program that wants them takes include/ instead, and all headers from there.
+// The umbrella header with all it includes. simplx/io and simplx/report, which need more than Eigen, and simplx/cuda,
+// which needs nvcc, are not part of it: a program that wants them takes include/ instead, and all headers from there.
 #pragma once
 
 #if defined(SIMPLX_TARGET)
@@ -88,6 +88,13 @@
 #define SIMPLX_TARGET neon
 #else
 #define SIMPLX_TARGET portable
+#endif
+
+/// What kernels on a GPU use as well.
+#if defined(__CUDACC__)
+#define SIMPLX_HD __host__ __device__
+#else
+#define SIMPLX_HD
 #endif
 
 namespace simplx::inline SIMPLX_TARGET {}
@@ -182,6 +189,13 @@ struct Text {
   char chars[capacity]{};
 
   constexpr Text() = default;
+  /// As nvcc writes a text that is a template argument.
+  struct Chars {
+    char of[capacity];
+  };
+  constexpr Text(const Chars& all) {
+    for (int i = 0; i < capacity; ++i) chars[i] = all.of[i];
+  }
   constexpr Text(const char* text) {
     int length = 0;
     while (text[length]) {
@@ -1762,6 +1776,9 @@ namespace simplx::inline SIMPLX_TARGET {
 
 inline constexpr int max_inputs = 8, max_outputs = 8;
 
+/// The label that carries no loss.
+inline constexpr std::int32_t ignored_label = -100;
+
 /// From what dropout draws: masks depend on nothing else, so that threads, micro-batches and recomputation agree.
 struct Randomness {
   bool training = false;      ///< otherwise nothing is dropped
@@ -2089,6 +2106,9 @@ struct Grouping {
 /// Evaluations are limited in length, so a long stack is grouped in several, each continuing the one before.
 inline constexpr int layers_per_evaluation = 24;
 
+/// A layer that outlives its scope; nvcc 13 cannot parse this `new` within a lambda.
+constexpr Layer* new_layer(const Node* stack, int layer) { return new Layer(layer_of(stack, layer)); }
+
 template <int layers>
 constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> groups, int begin, int end) {
   if (!stack->block->layered) {
@@ -2101,7 +2121,7 @@ constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> grou
   };
   Kept* kept = new Kept[layers + 1]{};
   const auto build = [&](int slot, int layer) {
-    kept[slot].layer = new Layer(layer_of(stack, layer));
+    kept[slot].layer = new_layer(stack, layer);
     kept[slot].chain = chain_of(kept[slot].layer->root);
   };
   for (int k = 0; k < groups.distinct; ++k) build(k, groups.representative[k]);
@@ -6930,6 +6950,148 @@ constexpr void each_block(F f) {
 
 }  // namespace simplx
 
+// ---- simplx/core/random.hpp
+
+/// \file simplx/core/random.hpp
+/// Random numbers without state: a number is a function of a key and a counter.
+///
+/// A key is made of a seed and a name, so that every tensor has numbers of its own: adding a parameter changes
+/// no other, and numbers can be drawn in any order, by any thread, on any device. The sampler is our own
+/// because those of standard libraries differ.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+/// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.
+constexpr std::uint64_t scramble(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+}  // namespace detail
+
+/// The key of a name under a seed.
+constexpr std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return detail::scramble(hash + detail::scramble(seed + 0x9e3779b97f4a7c15ull));
+}
+
+/// 64 random bits.
+constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter) {
+  return detail::scramble(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
+}
+
+/// Uniform in (0, 1), never 0 or 1.
+constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
+  return (static_cast<double>(bits(key, counter) >> 12) + 0.5) * 0x1p-52;
+}
+
+/// Standard normal, by Box and Muller.
+inline double normal(std::uint64_t key, std::uint64_t counter) {
+  constexpr double two_pi = 6.283185307179586;
+  const double radius = std::sqrt(-2 * std::log(uniform(key, 2 * counter)));
+  return radius * std::cos(two_pi * uniform(key, 2 * counter + 1));
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/dropout.hpp
+
+/// \file simplx/ops/dropout.hpp
+/// Dropout: in training y = x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise; else y = x.
+///
+/// The mask is a function of seed, step, name, layer, sequence and element. It is never stored, and comes out the
+/// same for any number of threads, any split into micro-batches, and when a forward pass is repeated.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"dropout"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b10;
+  static constexpr bool reads(int, int operand) { return operand == 1; }
+  static constexpr Checked shape(const Attributes&, Shape x, Shape rate) {
+    if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
+    return x;
+  }
+  /// Calls f(element, factor) for all elements.
+  template <class F, class Visit>
+  static void each(const F& frame, Visit visit) {
+    using S = typename F::Scalar;
+    constexpr Index cols = F::out_shape.cols;
+    const Randomness& random = frame.context.random;
+    const double rate = static_cast<double>(*frame.template in<1>());
+    if (!random.training || rate == 0) {
+      for (Index i = 0; i < frame.rows() * cols; ++i) visit(i, S(1));
+      return;
+    }
+    const std::uint64_t key = detail::scramble(random.key ^ detail::scramble(random.layer + F::name.hash()));
+    const S kept = S(rate < 1 ? 1 / (1 - rate) : 0);
+    const auto sequence = [&](Index number, Index first, Index count) {
+      const std::uint64_t mine = bits(key, static_cast<std::uint64_t>(random.first_sequence + number));
+      for (Index i = 0; i < count * cols; ++i) {
+        visit(first * cols + i, uniform(mine, static_cast<std::uint64_t>(i)) < rate ? S(0) : kept);
+      }
+    };
+    if constexpr (F::out_shape.axis == Axis::tokens) {
+      const Segments& sequences = frame.context.segments;
+      for (Index s = 0; s < sequences.count; ++s) {
+        sequence(s, sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
+      }
+    } else if constexpr (F::out_shape.is_fixed()) {
+      sequence(0, 0, frame.rows());
+    } else {
+      for (Index row = 0; row < frame.rows(); ++row) sequence(row, row, 1);
+    }
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    const S* x = frame.template in<0>();
+    S* y = frame.out();
+    each(frame, [&](Index i, S factor) { y[i] = x[i] * factor; });
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    const S* g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    each(frame, [&](Index i, S factor) {
+      if constexpr (F::template write<0> == Write::store) {
+        dx[i] = g[i] * factor;
+      } else {
+        dx[i] += g[i] * factor;
+      }
+    });
+  }
+};
+
+/// Drops elements in training; the name tells the masks of a model apart.
+///
+/// Shapes  x any; rate (1, 1), a number or hyper("rate", 0.1), from 0 to 1
+/// Cost    one random number for each element, forward and backward; keeps nothing
+constexpr Expr dropout(const char* name, At x, At rate) {
+  Expr result = apply<"dropout">({}, x, rate);
+  result.node->name = name;
+  return result;
+}
+
+}  // namespace simplx
+
+// ---- simplx/nn/dropout.hpp
+
+/// \file simplx/nn/dropout.hpp
+/// Dropout as a module: its rate can be set by its name at run time.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// In training each element is 0 with probability `rate`, and else x / (1 - rate); a rate of 0 leaves no trace.
+struct Dropout {
+  double rate = 0;
+
+  constexpr Expr operator()(Expr x) const { return rate == 0 ? x : dropout("mask", x, hyper("rate", rate)); }
+};
+
+}  // namespace simplx
+
 // ---- simplx/ops/functions.hpp
 
 /// \file simplx/ops/functions.hpp
@@ -7917,6 +8079,7 @@ struct ConfiguredBlock {
   int heads = 1;
   Index hidden = 0;  ///< of the MLP; four times the width of x unless given
   Mask mask = Mask::causal;
+  double dropout = 0;  ///< of both branches, in training
 
   constexpr Expr operator()(int layer, Expr x) const {
     if (const Tag rule = config.broken_rule(); !rule.empty()) return refuse(rule, x);
@@ -7926,13 +8089,15 @@ struct ConfiguredBlock {
     const auto norm2 = named("norm2", norm);
     const detail::ConfiguredActivation activation{c.activation, c.slope, c.gated};
     const auto attend = [&](Expr n) {
-      return scaled(c.attention_gain, "attention_gain",
-                    named("attention", detail::ConfiguredAttention{c, heads, mask})(n));
+      const auto y = scaled(c.attention_gain, "attention_gain",
+                            named("attention", detail::ConfiguredAttention{c, heads, mask})(n));
+      return named("attention_dropout", Dropout{dropout})(y);
     };
     const auto feed_forward = [&](Expr n) {
       using Mlp = MlpOf<detail::ConfiguredActivation, detail::ConfiguredNorm>;
-      return scaled(c.mlp_gain, "mlp_gain",
-                    named("mlp", Mlp{hidden, c.mlp_bias, activation, norm.where(c.mlp_norm)})(n));
+      const auto y = scaled(c.mlp_gain, "mlp_gain",
+                            named("mlp", Mlp{hidden, c.mlp_bias, activation, norm.where(c.mlp_norm)})(n));
+      return named("mlp_dropout", Dropout{dropout})(y);
     };
     const detail::ConfiguredSkip attention_skip{c.attention_skip, "attention_skip", c.attention_residual_scale,
                                                 "attention_residual_scale"};
@@ -8708,7 +8873,7 @@ std::string describe() {
 /// The parameters and constants of a model by name: shape, place, initial value, weight decay.
 ///
 /// Names are those of checkpoints: scopes, then the name, layers of a stack counted from 0:
-/// "blocks.3.mlp.up.weight". The list is made by evaluating the model at run time, once.
+/// "blocks.3.mlp.up.weight".
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -8732,40 +8897,125 @@ struct TensorList {
 
 namespace detail {
 
-/// Elements that a graph takes in the buffers of parameters and constants.
-struct TensorSizes {
-  Index parameters = 0, constants = 0;
+constexpr bool is_tensor(Kind kind) { return kind == Kind::parameter || kind == Kind::constant; }
+
+/// Initial values of all tensors of a graph and of the layers of its stacks, in the order of the buffers; returns how
+/// many there are.
+constexpr int gather_inits(Node* root, Init* into) {
+  int found = 0, visited = 0;
+  postorder(root, [&](Node* node) {
+    node->index = visited++;
+    if (is_tensor(node->kind)) into[found++] = node->init;
+    for (int layer = 0; node->block && layer < node->attributes.integers[0]; ++layer) {
+      const Layer built = layer_of(node, layer);
+      found += gather_inits(built.root, into + found);
+    }
+  });
+  clear_marks(root);
+  return found;
+}
+
+/// How many tensors a graph has, those of its stacks included.
+template <class G>
+constexpr int count_tensors() {
+  int count = 0;
+  for (const Info& info : G::plain.info) count += is_tensor(info.kind);
+  unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+    constexpr int node = G::plain.stack[s];
+    if constexpr (G::plain.info[node].stack) {
+      using Layers = typename G::template layers_of<node>;
+      for (int layer = 0; layer < Layers::layers; ++layer) {
+        Layers::with_graph(layer, [&]<class Child>(std::type_identity<Child>) { count += count_tensors<Child>(); });
+      }
+    }
+  });
+  return count;
+}
+
+/// Layers that share a graph may begin elsewhere: the initial values of a chunk of layers, where the block is given
+/// the number of the layer.
+template <class G, int stack_node, int chunk>
+struct LayerInits {
+  using Layers = typename G::template layers_of<stack_node>;
+  static constexpr int most = []<int... k>(std::integer_sequence<int, k...>) {
+    return std::max({1, count_tensors<typename Layers::template child<k>>()...});
+  }(std::make_integer_sequence<int, Layers::distinct>{});
+  static constexpr int begin = chunk * layers_per_evaluation;
+  static constexpr int count = std::min(Layers::layers - begin, layers_per_evaluation);
+
+  struct Table {
+    bool layered = false;
+    Init init[count][most]{};
+  };
+  static constexpr Table table = G::Source::with([](Node* root) {
+    Table result;
+    const Node* stack = node_at(root, stack_node);
+    result.layered = stack->block->layered;
+    for (int k = 0; k < count && result.layered; ++k) {
+      const Layer built = layer_of(stack, begin + k);
+      gather_inits(built.root, result.init[k]);
+    }
+    return result;
+  });
 };
 
-[[gnu::cold]] inline TensorSizes list_tensors(Node* root, const std::string& prefix, TensorSizes base,
-                                              TensorList& list) {
-  const TensorSizes begin = base;
-  int count = 0;
-  std::vector<Node*> nodes;
-  postorder(root, [&](Node* node) {
-    node->index = count++;
-    nodes.push_back(node);
+/// Those of one layer, or null where the graph itself says them.
+template <class G, int stack_node>
+const Init* inits_of_layer(int layer) {
+  const Init* inits = nullptr;
+  unroll<0, G::template layers_of<stack_node>::chunks>([&]<int chunk>(std::integral_constant<int, chunk>) {
+    constexpr const auto& values = LayerInits<G, stack_node, chunk>::table;
+    if (values.layered && layer / layers_per_evaluation == chunk) inits = values.init[layer % layers_per_evaluation];
   });
-  for (Node* node : nodes) {
-    const auto add = [&](std::vector<TensorInfo>& tensors, Index& offset) {
-      tensors.push_back({prefix + std::string(node->name.view()), node->shape, node->rank, offset, node->init,
-                         node->decays && !node->frozen, node->frozen});
-      offset += round_up(node->shape.columns(), alignment);
-    };
-    if (node->kind == Kind::parameter) add(list.parameters, base.parameters);
-    if (node->kind == Kind::constant) add(list.constants, base.constants);
-    if (!node->block) continue;
-    for (int layer = 0; layer < static_cast<int>(node->attributes.integers[0]); ++layer) {
-      const Layer built = layer_of(node, layer);
-      const std::string scope = prefix + std::string(node->name.view()) +
-                                (is_recomputed(*node) ? "" : "." + std::to_string(layer) + ".");
-      const TensorSizes taken = list_tensors(built.root, scope, base, list);
-      base.parameters += taken.parameters;
-      base.constants += taken.constants;
+  return inits;
+}
+
+/// What the names in a layer of a stack begin with; layer -1: in a module that is evaluated again in backward.
+inline std::string scope_of(const std::string& prefix, const Name& name, int layer) {
+  std::string scope = prefix;
+  scope += name.view();
+  if (layer >= 0) scope.append(".").append(std::to_string(layer)).append(".");
+  return scope;
+}
+
+/// Collects tensors in the order of the buffers.
+struct TensorLister {
+  TensorList list;
+  Index parameters = 0, constants = 0;  ///< elements so far
+
+  /// The leaves among some nodes of a graph. `inits` goes from tensor to tensor; null: the labels say them.
+  void add(const Info* info, const Label* label, int begin, int end, const std::string& prefix, const Init*& inits) {
+    for (int i = begin; i < end; ++i) {
+      if (!is_tensor(info[i].kind)) continue;
+      const bool learned = info[i].kind == Kind::parameter;
+      Index& offset = learned ? parameters : constants;
+      (learned ? list.parameters : list.constants)
+          .push_back({prefix + std::string(label[i].name.view()), info[i].shape, label[i].rank, offset,
+                      inits ? *inits++ : label[i].init, label[i].decays && !info[i].frozen, info[i].frozen});
+      offset += round_up(info[i].shape.columns(), alignment);
     }
   }
-  clear_marks(root);
-  return {base.parameters - begin.parameters, base.constants - begin.constants};
+};
+
+template <class G>
+void list_tensors(TensorLister& lister, const std::string& prefix, const Init*& inits) {
+  int next = 0;
+  unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+    constexpr int node = G::plain.stack[s];
+    if constexpr (G::plain.info[node].stack) {
+      using Layers = typename G::template layers_of<node>;
+      lister.add(G::flat.info, G::flat.label, next, node, prefix, inits);
+      next = node + 1;
+      for (int layer = 0; layer < Layers::layers; ++layer) {
+        const std::string scope = scope_of(prefix, G::flat.label[node].name, G::template recomputes<node> ? -1 : layer);
+        const Init* own = inits ? inits : inits_of_layer<G, node>(layer);
+        Layers::with_graph(layer,
+                           [&]<class Child>(std::type_identity<Child>) { list_tensors<Child>(lister, scope, own); });
+        if (inits) inits = own;
+      }
+    }
+  });
+  lister.add(G::flat.info, G::flat.label, next, G::count, prefix, inits);
 }
 
 struct FoundShape {
@@ -8805,13 +9055,13 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
 
 /// Names, places and initial values of all parameters and constants, in the order of the buffers.
 ///
-/// Cost    evaluates the model on the heap; call it once
+/// Cost    allocates the list; call it once
 template <auto const& model>
-[[gnu::cold]] TensorList tensors_of() {
-  TensorList list;
-  const detail::Evaluated evaluated = detail::evaluate(model);
-  detail::list_tensors(evaluated.root, "", {}, list);
-  return list;
+TensorList tensors_of() {
+  detail::TensorLister lister;
+  const Init* said_by_labels = nullptr;
+  detail::list_tensors<GraphOf<model>>(lister, "", said_by_labels);
+  return std::move(lister.list);
 }
 
 /// Whether a model has a parameter of that name; works in static_assert.
@@ -9180,52 +9430,6 @@ class Workspace {
   Index kept_, temporary_, results_;
   Buffer<S> memory_;
 };
-
-}  // namespace simplx
-
-// ---- simplx/core/random.hpp
-
-/// \file simplx/core/random.hpp
-/// Random numbers without state: a number is a function of a key and a counter.
-///
-/// A key is made of a seed and a name, so that every tensor has numbers of its own: adding a parameter changes
-/// no other, and numbers can be drawn in any order, by any thread, on any device. The sampler is our own
-/// because those of standard libraries differ.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-/// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.
-constexpr std::uint64_t scramble(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-  return z ^ (z >> 31);
-}
-}  // namespace detail
-
-/// The key of a name under a seed.
-constexpr std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  return detail::scramble(hash + detail::scramble(seed + 0x9e3779b97f4a7c15ull));
-}
-
-/// 64 random bits.
-constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter) {
-  return detail::scramble(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
-}
-
-/// Uniform in (0, 1), never 0 or 1.
-constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
-  return (static_cast<double>(bits(key, counter) >> 12) + 0.5) * 0x1p-52;
-}
-
-/// Standard normal, by Box and Muller.
-inline double normal(std::uint64_t key, std::uint64_t counter) {
-  constexpr double two_pi = 6.283185307179586;
-  const double radius = std::sqrt(-2 * std::log(uniform(key, 2 * counter)));
-  return radius * std::cos(two_pi * uniform(key, 2 * counter + 1));
-}
 
 }  // namespace simplx
 
@@ -11349,86 +11553,6 @@ constexpr WithPullBack<Function, PullBack> with_pull_back(const Function& functi
 
 }  // namespace simplx
 
-// ---- simplx/ops/dropout.hpp
-
-/// \file simplx/ops/dropout.hpp
-/// Dropout: in training y = x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise; else y = x.
-///
-/// The mask is a function of seed, step, name, layer, sequence and element. It is never stored, and comes out the
-/// same for any number of threads, any split into micro-batches, and when a forward pass is repeated.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-template <>
-struct op<"dropout"> : kernel_op {
-  static constexpr unsigned char constant_operands = 0b10;
-  static constexpr bool reads(int, int operand) { return operand == 1; }
-  static constexpr Checked shape(const Attributes&, Shape x, Shape rate) {
-    if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
-    return x;
-  }
-  /// Calls f(element, factor) for all elements.
-  template <class F, class Visit>
-  static void each(const F& frame, Visit visit) {
-    using S = typename F::Scalar;
-    constexpr Index cols = F::out_shape.cols;
-    const Randomness& random = frame.context.random;
-    const double rate = static_cast<double>(*frame.template in<1>());
-    if (!random.training || rate == 0) {
-      for (Index i = 0; i < frame.rows() * cols; ++i) visit(i, S(1));
-      return;
-    }
-    const std::uint64_t key = detail::scramble(random.key ^ detail::scramble(random.layer + F::name.hash()));
-    const S kept = S(rate < 1 ? 1 / (1 - rate) : 0);
-    const auto sequence = [&](Index number, Index first, Index count) {
-      const std::uint64_t mine = bits(key, static_cast<std::uint64_t>(random.first_sequence + number));
-      for (Index i = 0; i < count * cols; ++i) {
-        visit(first * cols + i, uniform(mine, static_cast<std::uint64_t>(i)) < rate ? S(0) : kept);
-      }
-    };
-    if constexpr (F::out_shape.axis == Axis::tokens) {
-      const Segments& sequences = frame.context.segments;
-      for (Index s = 0; s < sequences.count; ++s) {
-        sequence(s, sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
-      }
-    } else if constexpr (F::out_shape.is_fixed()) {
-      sequence(0, 0, frame.rows());
-    } else {
-      for (Index row = 0; row < frame.rows(); ++row) sequence(row, row, 1);
-    }
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    const S* x = frame.template in<0>();
-    S* y = frame.out();
-    each(frame, [&](Index i, S factor) { y[i] = x[i] * factor; });
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    const S* g = frame.out_grad();
-    S* dx = frame.template grad<0>();
-    each(frame, [&](Index i, S factor) {
-      if constexpr (F::template write<0> == Write::store) {
-        dx[i] = g[i] * factor;
-      } else {
-        dx[i] += g[i] * factor;
-      }
-    });
-  }
-};
-
-/// Drops elements in training; the name tells the masks of a model apart.
-///
-/// Shapes  x any; rate (1, 1), a number or hyper("rate", 0.1), from 0 to 1
-/// Cost    one random number for each element, forward and backward; keeps nothing
-constexpr Expr dropout(const char* name, At x, At rate) {
-  Expr result = apply<"dropout">({}, x, rate);
-  result.node->name = name;
-  return result;
-}
-
-}  // namespace simplx
-
 // ---- simplx/ops/embedding.hpp
 
 /// \file simplx/ops/embedding.hpp
@@ -12594,6 +12718,23 @@ struct MaskedTokenHead {
   }
 };
 
+/// logits = dropout(tanh(x_1 W + b)) C + c, where x_1 is the first token of a sequence. Parameters pooler.weight and
+/// .bias, classifier.weight and .bias: names that no encoder has, so that none of its tensors is taken for one of them.
+///
+/// Shapes  x (tokens, d) -> (sequences, classes); W (d, pooled), C (pooled, classes); the table is not used
+/// Source  Devlin et al. 2019; that dropout is behind the tanh alone: Geiping & Goldstein 2023 (their code)
+struct SequenceHead {
+  Index classes = 2;
+  Index pooled = 0;  ///< as wide as x unless given
+  double dropout = 0.1;
+
+  constexpr Expr operator()(Expr x, Expr) const {
+    x = tanh(named("pooler", Linear{.out = pooled, .bias = true})(first_of_sequence(x)));
+    x = named("pooler.dropout", Dropout{dropout})(x);
+    return named("classifier", Linear{.out = classes, .bias = true})(x);
+  }
+};
+
 }  // namespace simplx
 
 // ---- simplx/models/tied_model.hpp
@@ -12620,6 +12761,7 @@ struct ModelSizes {
   bool observed = false;  ///< the input of block i is probed as "blocks.i.input"
   Index position_rows = 0;        ///< of the table of positions, where that is longer than `context`
   bool scaled_embedding = false;  ///< E[token] times sqrt(d): "Attention Is All You Need", Sec. 3.4
+  double dropout = 0;             ///< of what the first block is given
 };
 
 /// A block whose input, and the gradient that arrives there, stay readable.
@@ -12672,6 +12814,7 @@ constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embeddi
   }
   x = detail::with_positions(sizes, x);
   x = named("embedding_norm", embedding_norm)(x);
+  x = named("embedding_dropout", Dropout{sizes.dropout})(x);
   x = sizes.observed ? stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x)
                      : stack("blocks", sizes.layers, block, x);
   return head(named("final_norm", final_norm)(x), table);
@@ -12700,9 +12843,6 @@ inline constexpr LogitsOf<model> logits_of{};
 /// The loss of each row is a result of its own; who trains divides by the labelled rows of the whole batch.
 
 namespace simplx::inline SIMPLX_TARGET {
-
-/// The label that carries no loss.
-inline constexpr std::int32_t ignored_label = -100;
 
 template <>
 struct op<"cross_entropy"> : kernel_op {
@@ -12798,6 +12938,106 @@ constexpr Expr cross_entropy(At logits, At labels, At smoothing) {
 
 }  // namespace simplx
 
+// ---- simplx/models/encoder.hpp
+
+/// \file simplx/models/encoder.hpp
+/// The encoder of a masked language model around any block, as the crammed BERT (Geiping & Goldstein 2023) of [He &
+/// Hofmann 2024, Sec. 5 and App. D.2] has it:
+///
+///     x = Norm(E[token] + s P[position]);   x = block(x), L times;   logits = Norm(x) E^T
+///
+/// Every token sees its whole sequence. Both norms are LayerNorm (the last is absent behind blocks that end with a norm
+/// themselves), P are sinusoids and s is one trained number. What is
+/// to be predicted is given as labels of the masked tokens, -100 elsewhere.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Loss of each labelled token of an encoder with any block, whose attention must have Mask::full; inputs "tokens" and
+/// "labels".
+template <class BlockType>
+struct EncoderOf {
+  BlockType block;
+  Index vocab = 256, width = 128;
+  int layers = 6;
+  Index context = 128;
+  Positions positions = Positions::scaled_sinusoidal;
+  bool observed = false;  ///< as in ModelSizes
+  double norm_epsilon = 1e-12;
+
+  constexpr Expr logits() const { return logits_by(TiedHead{}); }
+  /// Of a head of your own: head(x, E) of what leaves the last norm.
+  template <class Head>
+  constexpr Expr logits_by(const Head& head) const {
+    const LayerNorm norm{norm_epsilon};
+    return tied_logits({vocab, width, layers, context, positions, observed}, norm, block, norm, head);
+  }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+};
+
+/// The same with a block from its token, whose epsilon is that of all norms.
+struct Encoder {
+  BlockConfig block;
+  Index vocab = 256, width = 128;
+  int heads = 4;
+  Index hidden = 0;  ///< width of the MLP, value and gate together; four times `width` unless given
+  int layers = 6;
+  Index context = 128;
+  Positions positions = Positions::scaled_sinusoidal;  ///< none if the block has ALiBi
+  bool observed = false;       ///< as in ModelSizes
+  Index position_rows = 0;     ///< as in ModelSizes
+  bool embedding_norm = true;  ///< of E[token] + s P[position]
+  bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
+  double dropout = 0;          ///< in training: of the embedding, and of each branch before it is added to its skip
+
+  /// Of a head of your own: head(x, E) of what leaves the last norm. In front of its callers: clang 14 evaluates them
+  /// as soon as it has read them.
+  template <class Head>
+  constexpr Expr logits_by(const Head& head) const {
+    const Positions place = block.alibi ? Positions::none : positions;
+    const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, false, dropout},
+                       norm.where(embedding_norm), ConfiguredBlock{block, heads, hidden, Mask::full, dropout},
+                       norm.where(block.norm_position == NormPosition::before), head);
+  }
+  constexpr Expr logits() const {
+    return masked_head ? logits_by(MaskedTokenHead{block.norm_epsilon}) : logits_by(TiedHead{});
+  }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+};
+
+}  // namespace simplx
+
+// ---- simplx/models/classifier.hpp
+
+/// \file simplx/models/classifier.hpp
+/// A pretrained encoder with a head for whole sequences, as both papers fine-tune theirs on GLUE:
+///
+///     x = what leaves the encoder's last norm;   logits = dropout(tanh(x_1 W + b)) C + c
+///
+/// x_1 is the first token of its sequence. The encoder's parameters keep their names and shapes, so that `load_body`
+/// reads its checkpoint; those of the head are `head_parameters`.
+///
+/// Sequences lie one behind the other, each as long as it is, and none sees another: there is no padding to hide.
+/// Two sentences are one sequence with a token between them (train/sentences.hpp).
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Loss of each sequence of an Encoder or EncoderOf; inputs "tokens", and "labels" with one class for each sequence.
+template <class Body>
+struct ClassifierOf {
+  Body encoder;  ///< its own head is not used
+  SequenceHead head{};
+
+  constexpr Expr logits() const { return encoder.logits_by(head); }
+  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::sequences)); }
+};
+using Classifier = ClassifierOf<Encoder>;
+
+/// The names of what a classifier has and its encoder lacks.
+inline std::vector<std::string> head_parameters() { return {"pooler.*", "classifier.*"}; }
+
+}  // namespace simplx
+
 // ---- simplx/models/decoder.hpp
 
 /// \file simplx/models/decoder.hpp
@@ -12843,11 +13083,12 @@ struct Decoder {
   Index position_rows = 0;        ///< as in ModelSizes
   bool scaled_embedding = false;  ///< as in ModelSizes
   std::optional<Norm> last_norm = {};  ///< behind the blocks; of their kind unless given
+  double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
 
   constexpr Expr logits() const {
     const Positions place = block.alibi ? Positions::none : positions;
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding}, Identity{},
-                       ConfiguredBlock{block, heads, hidden}, final_norm());
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout},
+                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, final_norm());
   }
   /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
   constexpr detail::ConfiguredNorm final_norm() const {
@@ -12914,71 +13155,6 @@ inline constexpr Decoder codeparrot_pre_ln = code_parrot(pre_ln), codeparrot_par
 
 }  // namespace simplx
 
-// ---- simplx/models/encoder.hpp
-
-/// \file simplx/models/encoder.hpp
-/// The encoder of a masked language model around any block, as the crammed BERT (Geiping & Goldstein 2023) of [He &
-/// Hofmann 2024, Sec. 5 and App. D.2] has it:
-///
-///     x = Norm(E[token] + s P[position]);   x = block(x), L times;   logits = Norm(x) E^T
-///
-/// Every token sees its whole sequence. Both norms are LayerNorm (the last is absent behind blocks that end with a norm
-/// themselves), P are sinusoids and s is one trained number. What is
-/// to be predicted is given as labels of the masked tokens, -100 elsewhere.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Loss of each labelled token of an encoder with any block, whose attention must have Mask::full; inputs "tokens" and
-/// "labels".
-template <class BlockType>
-struct EncoderOf {
-  BlockType block;
-  Index vocab = 256, width = 128;
-  int layers = 6;
-  Index context = 128;
-  Positions positions = Positions::scaled_sinusoidal;
-  bool observed = false;  ///< as in ModelSizes
-  double norm_epsilon = 1e-12;
-
-  constexpr Expr logits() const {
-    const LayerNorm norm{norm_epsilon};
-    return tied_logits({vocab, width, layers, context, positions, observed}, norm, block, norm);
-  }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
-};
-
-/// The same with a block from its token, whose epsilon is that of all norms.
-struct Encoder {
-  BlockConfig block;
-  Index vocab = 256, width = 128;
-  int heads = 4;
-  Index hidden = 0;  ///< width of the MLP, value and gate together; four times `width` unless given
-  int layers = 6;
-  Index context = 128;
-  Positions positions = Positions::scaled_sinusoidal;  ///< none if the block has ALiBi
-  bool observed = false;       ///< as in ModelSizes
-  Index position_rows = 0;     ///< as in ModelSizes
-  bool embedding_norm = true;  ///< of E[token] + s P[position]
-  bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
-
-  constexpr Expr logits() const {
-    return masked_head ? logits_by(MaskedTokenHead{block.norm_epsilon}) : logits_by(TiedHead{});
-  }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
-
- private:
-  template <class Head>
-  constexpr Expr logits_by(const Head& head) const {
-    const Positions place = block.alibi ? Positions::none : positions;
-    const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows}, norm.where(embedding_norm),
-                       ConfiguredBlock{block, heads, hidden, Mask::full},
-                       norm.where(block.norm_position == NormPosition::before), head);
-  }
-};
-
-}  // namespace simplx
-
 // ---- simplx/models/crammed_bert.hpp
 
 /// \file simplx/models/crammed_bert.hpp
@@ -12989,6 +13165,15 @@ namespace simplx::inline SIMPLX_TARGET {
 
 constexpr Encoder crammed_bert(const BlockConfig& block) {
   return {.block = block, .vocab = 32'768, .width = 768, .heads = 12, .hidden = 3072, .layers = 16, .context = 128};
+}
+/// What it is fine-tuned as, with dropout of 0.1.
+///
+/// Source  He & Hofmann 2024, App. D.2; width and biases of the head: the code of Geiping & Goldstein 2023. That pools
+///         the first token where one setting is to do for all tasks of GLUE, and otherwise the mean over the tokens
+constexpr Classifier crammed_bert_classifier(const BlockConfig& block, Index classes) {
+  Encoder encoder = crammed_bert(block);
+  encoder.dropout = 0.1;
+  return {encoder, {.classes = classes, .pooled = 1024, .dropout = 0.1}};
 }
 
 namespace presets {
@@ -13104,6 +13289,15 @@ constexpr Encoder norm_former_encoder(const BlockConfig& block) {
           .position_rows = 514,
           .embedding_norm = false,
           .masked_head = true};
+}
+
+/// What it is fine-tuned as: RoBERTa-base's head and dropout.
+///
+/// Source  Shleifer et al. 2021, Sec. 2.2; Liu et al. 2019 (their code, where dropout of the head is off)
+constexpr Classifier norm_former_classifier(const BlockConfig& block, Index classes) {
+  Encoder encoder = norm_former_encoder(block);
+  encoder.dropout = 0.1;
+  return {encoder, {.classes = classes, .dropout = 0}};
 }
 
 namespace presets {
@@ -13452,11 +13646,12 @@ class WeightAverage {
 // ---- simplx/train/batch.hpp
 
 /// \file simplx/train/batch.hpp
-/// TokenBatch: packed sequences of tokens with their labels.
+/// TokenBatch: packed sequences of tokens with their labels, one for each token or one for each sequence.
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays; a label of -100 carries no loss.
+/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays; where a model has one label for each sequence,
+/// labels[s] is that of sequence s. A label of -100 carries no loss.
 struct TokenBatch {
   std::vector<std::int32_t> tokens, labels;
   std::vector<Index> offsets;
@@ -13468,6 +13663,7 @@ struct TokenBatch {
 struct BatchLimits {
   Index sequences, context;  ///< at most, each
   Index tokens, labels;      ///< tokens are in [0, tokens), labels in [0, labels) or -100
+  Axis labelled = Axis::tokens;  ///< what has a label: tokens or sequences
 };
 
 /// Errors  throws Error that says which limit a batch does not keep
@@ -13484,16 +13680,25 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
                     std::to_string(limits.context),
                 "sequences have between one token and the context");
   }
-  const Index begin = batch.offsets.front(), end = batch.offsets.back();
-  if (begin < 0 || end > static_cast<Index>(std::min(batch.tokens.size(), batch.labels.size()))) {
+  const bool by_sequence = limits.labelled == Axis::sequences;
+  const Index begin = batch.offsets.front(), end = batch.offsets.back(), labels = std::ssize(batch.labels);
+  if (begin < 0 || end > std::ssize(batch.tokens) || labels < (by_sequence ? batch.sequences() : end)) {
     throw Error("sequences in [" + std::to_string(begin) + ", " + std::to_string(end) + ") of " +
                     std::to_string(batch.tokens.size()) + " tokens and " + std::to_string(batch.labels.size()) +
                     " labels",
-                "the last offset is the number of tokens, and every token has a label");
+                by_sequence ? "the last offset is the number of tokens, and every sequence has a label"
+                            : "the last offset is the number of tokens, and every token has a label");
+  }
+  const auto is_label = [&](Index label) { return label == ignored_label || (label >= 0 && label < limits.labels); };
+  for (Index s = 0; by_sequence && s < batch.sequences(); ++s) {
+    if (is_label(batch.labels[s])) continue;
+    throw Error("sequence " + std::to_string(s) + " has the label " + std::to_string(batch.labels[s]) +
+                    ", but the model knows " + std::to_string(limits.labels) + " classes",
+                "labels are in [0, classes); -100 carries no loss");
   }
   for (Index i = begin; i < end; ++i) {
-    const Index token = batch.tokens[i], label = batch.labels[i];
-    if (token < 0 || token >= limits.tokens || (label != ignored_label && (label < 0 || label >= limits.labels))) {
+    const Index token = batch.tokens[i], label = by_sequence ? ignored_label : batch.labels[i];
+    if (token < 0 || token >= limits.tokens || !is_label(label)) {
       throw Error("token " + std::to_string(token) + " with label " + std::to_string(label) + " at position " +
                       std::to_string(i) + ", but the model knows " + std::to_string(limits.tokens) + " tokens",
                   "tokens are in [0, vocab); a label of -100 carries no loss");
@@ -13501,12 +13706,16 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   }
 }
 
-/// Tokens that carry a loss, in a batch that keeps its limits.
-inline Index labelled_tokens(const TokenBatch& batch) {
+/// Tokens, or sequences, that carry a loss, in a batch that keeps its limits.
+inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
+  const bool by_sequence = labelled == Axis::sequences;
   const auto labels = batch.labels.begin();
-  return std::count_if(labels + batch.offsets.front(), labels + batch.offsets.back(),
-                       [](std::int32_t label) { return label != ignored_label; });
+  const Index begin = by_sequence ? 0 : batch.offsets.front();
+  const Index end = by_sequence ? batch.sequences() : batch.offsets.back();
+  return end - begin - std::count(labels + begin, labels + end, ignored_label);
 }
+inline Index labelled_tokens(const TokenBatch& batch) { return labelled_rows(batch, Axis::tokens); }
+inline Index labelled_sequences(const TokenBatch& batch) { return labelled_rows(batch, Axis::sequences); }
 
 /// One sequence without labels.
 inline TokenBatch unlabelled(std::span<const std::int32_t> tokens) {
@@ -13867,6 +14076,114 @@ class Batches {
 
 }  // namespace simplx
 
+// ---- simplx/train/glob.hpp
+
+/// \file simplx/train/glob.hpp
+/// Patterns of names: '*' stands for any text, dots included; every other character for itself.
+///
+/// Matching is an edit distance of zero, so that a pattern that matches nothing can name what it nearly matches.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// How many characters must be added, removed or replaced until the text matches the pattern [Levenshtein].
+///
+/// Cost    pattern x text steps, one row of memory
+inline Index glob_distance(std::string_view pattern, std::string_view text) {
+  std::vector<Index> row(text.size() + 1);  // row[j]: of the pattern so far to the first j characters of the text
+  std::iota(row.begin(), row.end(), Index(0));
+  for (const char c : pattern) {
+    Index diagonal = row[0];
+    row[0] += c != '*';
+    for (std::size_t j = 1; j <= text.size(); ++j) {
+      const Index above = row[j];
+      row[j] = c == '*' ? std::min(above, row[j - 1])
+                        : std::min({above + 1, row[j - 1] + 1, diagonal + (c != text[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
+
+/// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
+[[gnu::cold]] inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names,
+                                               std::size_t count) {
+  struct Candidate {
+    Index distance;
+    std::string name, letters;
+  };
+  std::vector<Candidate> candidates;
+  for (const std::string& name : names) {
+    std::string letters = name;
+    std::erase_if(letters, [](char c) { return c >= '0' && c <= '9'; });
+    const auto alike = [&](const Candidate& other) { return other.letters == letters; };
+    if (std::none_of(candidates.begin(), candidates.end(), alike)) {
+      candidates.push_back({glob_distance(pattern, name), name, letters});
+    }
+  }
+  std::string text;
+  for (; count > 0 && !candidates.empty(); --count) {
+    const auto nearest =
+        std::min_element(candidates.begin(), candidates.end(),
+                         [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
+    text += (text.empty() ? "" : ", ") + nearest->name;
+    candidates.erase(nearest);
+  }
+  return text;
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/fairseq.hpp
+
+/// \file simplx/train/fairseq.hpp
+/// Initial values of the decoders of NormFormer as its code, in fairseq, has them, in the place of N(0, 0.02^2) (its
+/// masked model begins with that):
+///
+/// | | law |
+/// |---|---|
+/// | embedding.weight | N(0, 1 / d), and E[token] is multiplied by sqrt(d) |
+/// | query, key, value | uniform up to sqrt(3 / (in + out)): Xavier's with a gain of 1 / sqrt(2) |
+/// | their biases | uniform up to 1 / sqrt(in) |
+/// | projection | uniform up to sqrt(6 / (in + out)) |
+/// | up, down, with their biases | uniform up to 1 / sqrt(in) |
+///
+/// Everything else begins as the model says.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// The law of a tensor; that of a bias is made of the rows of its matrix.
+inline Init fairseq_init(const TensorInfo& tensor, Index rows_of_matrix) {
+  const auto is = [&](std::string_view pattern) { return matches_glob(pattern, tensor.name); };
+  const auto in = static_cast<double>(tensor.shape.rows), out = static_cast<double>(tensor.shape.cols);
+  const Init by_rows = uniform(1 / std::sqrt(static_cast<double>(rows_of_matrix)));
+  if (is("embedding.weight")) return normal(1 / std::sqrt(out));
+  for (const char* pattern : {"*.attention.query.", "*.attention.key.", "*.attention.value."}) {
+    if (is(pattern + std::string("weight"))) return uniform(std::sqrt(3 / (in + out)));
+    if (is(pattern + std::string("bias"))) return by_rows;
+  }
+  if (is("*.attention.projection.weight")) return uniform(std::sqrt(6 / (in + out)));
+  if (is("*.mlp.up.*") || is("*.mlp.down.*")) return by_rows;
+  return tensor.init;
+}
+
+}  // namespace detail
+
+/// The same tensors with those laws: `Trainer<model>({.laws = as_in_fairseq})`.
+inline std::vector<TensorInfo> as_in_fairseq(std::vector<TensorInfo> tensors) {
+  Index rows = 0;  // of the last matrix: its bias follows it
+  for (TensorInfo& tensor : tensors) {
+    if (tensor.rank == 2) rows = tensor.shape.rows;
+    tensor.init = detail::fairseq_init(tensor, rows);
+  }
+  return tensors;
+}
+
+}  // namespace simplx
+
 // ---- simplx/train/masking.hpp
 
 /// \file simplx/train/masking.hpp
@@ -13930,7 +14247,7 @@ inline void mask_tokens(TokenBatch& batch, const Masking& masking, Index first) 
     const auto end = static_cast<std::size_t>(batch.offsets[static_cast<std::size_t>(s) + 1]);
     const auto length = static_cast<Index>(end - begin), labels = part(masking.share, length);
     const Index masks = part(masking.masked, labels);
-    const Index words = std::min(part(masking.replaced, labels), labels - masks);
+    const Index words = part(masking.replaced, labels);  // one too many where both round up: all that are left
     detail::Picks labelled{labels, length}, masked{masks, labels}, replaced{words, labels - masks};
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint64_t draw = 4 * (i - begin);
@@ -13963,6 +14280,12 @@ inline void mask_tokens(TokenBatch& batch, const Masking& masking, Index first) 
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// What one step multiplies with: the numbers of AdamW, bias corrections included.
+template <class S>
+struct AdamWStep {
+  S beta1, beta2, rest1, rest2, rate, root, epsilon, keep;
+};
+
 struct AdamW {
   static constexpr const char* name = "adamw";
 
@@ -13980,6 +14303,20 @@ struct AdamW {
     return own;
   }
 
+  template <class S>
+  AdamWStep<S> at(long step) const {
+    const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
+    const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
+    return {.beta1 = static_cast<S>(beta1),
+            .beta2 = static_cast<S>(beta2),
+            .rest1 = static_cast<S>(1 - beta1),
+            .rest2 = static_cast<S>(1 - beta2),
+            .rate = static_cast<S>(learning_rate / correction1),
+            .root = static_cast<S>(1 / std::sqrt(correction2)),
+            .epsilon = static_cast<S>(epsilon),
+            .keep = static_cast<S>(1 - learning_rate * weight_decay)};
+  }
+
   /// One step over [begin, end); `step` counts from 1, `gradient_scale` is the clip factor.
   ///
   /// Cost    32 bytes of memory traffic for each float parameter; an element's result does not depend on the range
@@ -13987,22 +14324,15 @@ struct AdamW {
   void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
     S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
     S *__restrict first_moment = buffers.first_moments, *__restrict second_moment = buffers.second_moments;
-    const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
-    const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
-    const S b1 = static_cast<S>(beta1), b2 = static_cast<S>(beta2);
-    const S c1 = static_cast<S>(1 - beta1), c2 = static_cast<S>(1 - beta2);
-    const S rate = static_cast<S>(learning_rate / correction1);
-    const S root = static_cast<S>(1 / std::sqrt(correction2));
-    const S added = static_cast<S>(epsilon);
-    const S keep = static_cast<S>(1 - learning_rate * weight_decay);
+    const AdamWStep<S> by = at<S>(step);
     const S scale = static_cast<S>(gradient_scale);
     each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
       const V g = load<V>(gradient + i) * scale;
-      const V m = b1 * load<V>(first_moment + i) + c1 * g;
-      const V v = b2 * load<V>(second_moment + i) + c2 * (g * g);
+      const V m = by.beta1 * load<V>(first_moment + i) + by.rest1 * g;
+      const V v = by.beta2 * load<V>(second_moment + i) + by.rest2 * (g * g);
       store(first_moment + i, m);
       store(second_moment + i, v);
-      store(parameter + i, load<V>(parameter + i) * keep - rate * m / (sqrt(v) * root + added));
+      store(parameter + i, load<V>(parameter + i) * by.keep - by.rate * m / (sqrt(v) * by.root + by.epsilon));
       store(gradient + i, V{});
     });
   }
@@ -14010,62 +14340,65 @@ struct AdamW {
 
 }  // namespace simplx
 
-// ---- simplx/train/glob.hpp
+// ---- simplx/train/schedule.hpp
 
-/// \file simplx/train/glob.hpp
-/// Patterns of names: '*' stands for any text, dots included; every other character for itself.
+/// \file simplx/train/schedule.hpp
+/// The learning rate over a run: linear warm-up, then linear decay, half a cosine or nothing.
 ///
-/// Matching is an edit distance of zero, so that a pattern that matches nothing can name what it nearly matches.
+/// Steps count from 0. With a warm-up of w steps, step w - 1 has the peak and step s < w the share (s + 1) / w of
+/// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
+/// Without warm-up, step 0 has the peak.
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// How many characters must be added, removed or replaced until the text matches the pattern [Levenshtein].
-///
-/// Cost    pattern x text steps, one row of memory
-inline Index glob_distance(std::string_view pattern, std::string_view text) {
-  std::vector<Index> row(text.size() + 1);  // row[j]: of the pattern so far to the first j characters of the text
-  std::iota(row.begin(), row.end(), Index(0));
-  for (const char c : pattern) {
-    Index diagonal = row[0];
-    row[0] += c != '*';
-    for (std::size_t j = 1; j <= text.size(); ++j) {
-      const Index above = row[j];
-      row[j] = c == '*' ? std::min(above, row[j - 1])
-                        : std::min({above + 1, row[j - 1] + 1, diagonal + (c != text[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row.back();
+namespace detail {
+inline double warm_up(double start, double peak, long step, long warmup) {
+  return start + (peak - start) * static_cast<double>(step + 1) / static_cast<double>(warmup);
 }
-
-inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
-
-/// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
-[[gnu::cold]] inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names,
-                                               std::size_t count) {
-  struct Candidate {
-    Index distance;
-    std::string name, letters;
-  };
-  std::vector<Candidate> candidates;
-  for (const std::string& name : names) {
-    std::string letters = name;
-    std::erase_if(letters, [](char c) { return c >= '0' && c <= '9'; });
-    const auto alike = [&](const Candidate& other) { return other.letters == letters; };
-    if (std::none_of(candidates.begin(), candidates.end(), alike)) {
-      candidates.push_back({glob_distance(pattern, name), name, letters});
-    }
-  }
-  std::string text;
-  for (; count > 0 && !candidates.empty(); --count) {
-    const auto nearest =
-        std::min_element(candidates.begin(), candidates.end(),
-                         [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
-    text += (text.empty() ? "" : ", ") + nearest->name;
-    candidates.erase(nearest);
-  }
-  return text;
+/// The share of the decay that is left: 1 at step `warmup`, 0 from step `total`.
+inline double decay_left(long step, long warmup, long total) {
+  return std::clamp(static_cast<double>(total - step) / static_cast<double>(std::max(1L, total - warmup)), 0.0, 1.0);
 }
+}  // namespace detail
+
+/// Rises to `peak` over the first `warmup` steps and stays there.
+struct ConstantSchedule {
+  double peak = 1e-3;
+  long warmup = 0;
+  double start = 0;
+
+  double at(long step) const { return step < warmup ? detail::warm_up(start, peak, step, warmup) : peak; }
+};
+
+/// Rises to `peak` over the first `warmup` steps and falls to `floor` at step `total`, by equal decrements: the last
+/// step is one decrement above the floor.
+struct LinearSchedule {
+  double peak = 1e-3;
+  long warmup = 0;
+  long total = 1;
+  double floor = 0;
+  double start = 0;
+
+  double at(long step) const {
+    if (step < warmup) return detail::warm_up(start, peak, step, warmup);
+    return floor + (peak - floor) * detail::decay_left(step, warmup, total);
+  }
+};
+
+/// The same with half a cosine for the way down [Loshchilov & Hutter 2017, Eq. (5)]: flat at both of its ends.
+struct CosineSchedule {
+  double peak = 1e-3;
+  long warmup = 0;
+  long total = 1;
+  double floor = 0;
+  double start = 0;
+
+  double at(long step) const {
+    if (step < warmup) return detail::warm_up(start, peak, step, warmup);
+    const double left = detail::decay_left(step, warmup, total);
+    return floor + (peak - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;
+  }
+};
 
 }  // namespace simplx
 
@@ -14164,65 +14497,58 @@ void each_run(const std::vector<SettingsRun>& runs, Index begin, Index end, cons
 
 }  // namespace simplx
 
-// ---- simplx/train/schedule.hpp
+// ---- simplx/train/trainer_options.hpp
 
-/// \file simplx/train/schedule.hpp
-/// The learning rate over a run: linear warm-up, then linear decay, half a cosine or nothing.
-///
-/// Steps count from 0. With a warm-up of w steps, step w - 1 has the peak and step s < w the share (s + 1) / w of
-/// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
-/// Without warm-up, step 0 has the peak.
+/// \file simplx/train/trainer_options.hpp
+/// What a trainer is told once, and what it says after each step.
 
 namespace simplx::inline SIMPLX_TARGET {
 
-namespace detail {
-inline double warm_up(double start, double peak, long step, long warmup) {
-  return start + (peak - start) * static_cast<double>(step + 1) / static_cast<double>(warmup);
-}
-/// The share of the decay that is left: 1 at step `warmup`, 0 from step `total`.
-inline double decay_left(long step, long warmup, long total) {
-  return std::clamp(static_cast<double>(total - step) / static_cast<double>(std::max(1L, total - warmup)), 0.0, 1.0);
-}
-}  // namespace detail
+/// Gives tensors other laws for their initial values; everything else stays.
+using InitialLaws = std::vector<TensorInfo> (*)(std::vector<TensorInfo>);
 
-/// Rises to `peak` over the first `warmup` steps and stays there.
-struct ConstantSchedule {
-  double peak = 1e-3;
-  long warmup = 0;
-  double start = 0;
-
-  double at(long step) const { return step < warmup ? detail::warm_up(start, peak, step, warmup) : peak; }
+struct TrainerOptions {
+  Index batch = 8;         ///< sequences of a call at most
+  Index context = 0;       ///< tokens of a sequence at most; the model's own limit unless given
+  std::uint64_t seed = 0;  ///< of the initial values
+  int threads = 1;
+  int slots = 4;           ///< gradient copies; part of the result's bits, bounds the useful threads
+  Index slot_bytes = Index(1) << 30;  ///< all gradient copies together take at most that much (one always exists)
+  double clip = 1;         ///< limit of the gradient's norm; 0 is off
+  Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given; bounds the slots
+  std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
+  InitialLaws laws = nullptr;  ///< of the initial values, such as as_in_fairseq; the model's unless given
 };
 
-/// Rises to `peak` over the first `warmup` steps and falls to `floor` at step `total`, by equal decrements: the last
-/// step is one decrement above the floor.
-struct LinearSchedule {
-  double peak = 1e-3;
-  long warmup = 0;
-  long total = 1;
-  double floor = 0;
-  double start = 0;
+/// What a step did.
+struct StepResult {
+  double loss = 0;           ///< mean over the labelled tokens (or sequences), in nats
+  double gradient_norm = 0;  ///< before clipping
+  Index labelled = 0;        ///< tokens (or sequences) with a label
+  bool finite = true;        ///< otherwise nothing was updated
+  std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
+};
 
-  double at(long step) const {
-    if (step < warmup) return detail::warm_up(start, peak, step, warmup);
-    return floor + (peak - floor) * detail::decay_left(step, warmup, total);
+/// The options with what was not given filled in, for a model of sequences up to `longest`.
+///
+/// Errors  throws Error for a count below its least value, and for a context that the model does not have
+inline TrainerOptions checked(TrainerOptions options, Index longest) {
+  const auto at_least = [](Index least, const char* name, Index value) {
+    if (value >= least) return;
+    throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
+  };
+  at_least(1, "batch", options.batch);
+  at_least(1, "slots", options.slots);
+  at_least(0, "sequences_per_step", options.sequences_per_step);
+  if (!options.sequences_per_step) options.sequences_per_step = options.batch;
+  if (!options.context) options.context = longest;
+  if (options.context > longest) {
+    throw Error("context is " + std::to_string(options.context) + ", the model's positions end at " +
+                    std::to_string(longest),
+                "choose a shorter context, or a model with a longer one");
   }
-};
-
-/// The same with half a cosine for the way down [Loshchilov & Hutter 2017, Eq. (5)]: flat at both of its ends.
-struct CosineSchedule {
-  double peak = 1e-3;
-  long warmup = 0;
-  long total = 1;
-  double floor = 0;
-  double start = 0;
-
-  double at(long step) const {
-    if (step < warmup) return detail::warm_up(start, peak, step, warmup);
-    const double left = detail::decay_left(step, warmup, total);
-    return floor + (peak - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;
-  }
-};
+  return options;
+}
 
 }  // namespace simplx
 
@@ -14237,9 +14563,13 @@ struct CosineSchedule {
 /// | crammed_bert | AdamW (0.9, 0.98), 1e-12, 0.1 | 3e-3 | triangle from 25 %, peak at 75 % | 0.5 | 64 .. 8192 x 128 |
 /// | languini | AdamW (0.9, 0.95), 1e-8, 0.1 | 3e-3 | 500 steps up, line to 0 | off | 128 x 512 |
 /// | norm_former | (0.9, 0.98), 1e-8, 0.01 of all | by size | 750 steps up, line to 0 | off | 0.5M, 1M |
+/// | crammed_bert_glue | AdamW (0.9, 0.98), 1e-6, 0 | 1.5e-4 | 10 % up, cosine to 0 | off | 32 sequences |
+/// | norm_former_glue | (0.9, 0.98), 1e-6, 0.1 of all | tuned | 6 % up, line to 0 | off | 16 sequences |
 ///
-/// Initial values are those of the models: the laws of the first paper. Blocks that learn best at another peak say so
-/// below: recipe.with_peak(3e-4).
+/// Initial values are those of the models, laws of the first paper, and fairseq's for the decoders of NormFormer.
+/// Blocks that learn best at another peak say so below: recipe.with_peak(3e-4).
+///
+///     Trainer<model> trainer(recipes::norm_former_125m.options({.batch = 8, .seed = 1}));
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -14265,12 +14595,26 @@ struct Recipe {
   double start = 0;         ///< warm-up begins at that share of the peak
   double floor = 0;
   const char* also_decays = "";  ///< parameters that decay although they are gains or biases, as a group's name
+  InitialLaws laws = nullptr;    ///< as in TrainerOptions
 
   /// Of a run of so many steps; of a run in time, give milliseconds for steps.
   LinearSchedule schedule(long total) const {
     const auto share = static_cast<long>(std::ceil(warmup_share * static_cast<double>(total)));
     const double peak = optimiser.learning_rate;
     return {.peak = peak, .warmup = std::max(warmup, share), .total = total, .floor = floor, .start = start * peak};
+  }
+  /// The same with half a cosine for the way down.
+  CosineSchedule cosine_schedule(long total) const {
+    const LinearSchedule line = schedule(total);
+    return {line.peak, line.warmup, line.total, line.floor, line.start};
+  }
+  /// What a trainer is told: clipping, groups (in front of yours) and laws, beside sizes and a seed of your own.
+  TrainerOptions options(TrainerOptions options = {}) const {
+    options.clip = clip;
+    options.laws = laws;
+    const std::vector<ParameterGroup> mine = groups();
+    options.groups.insert(options.groups.begin(), mine.begin(), mine.end());
+    return options;
   }
   std::vector<ParameterGroup> groups() const {
     if (!*also_decays) return {};
@@ -14317,6 +14661,29 @@ inline constexpr Recipe languini{
     .warmup = 500,
 };
 
+/// Fine-tuning a Classifier on the tasks of GLUE for 5 epochs: App. D.2 and the code of Geiping & Goldstein 2023, with
+/// cosine_schedule and without decay.
+inline constexpr Recipe crammed_bert_glue{
+    .optimiser = {.learning_rate = 1.5e-4, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-6, .weight_decay = 0},
+    .clip = 0,
+    .context = 128,
+    .sequences = {32, 32},
+    .warmup_share = 0.1,
+};
+
+/// The same for 10 epochs: Shleifer et al. 2021, Sec. 2.2, who try peaks from 1e-5 to 6e-3 for each task, otherwise as
+/// Liu et al. 2019, Table 10, where steps are of 16 sequences or of 32.
+constexpr Recipe norm_former_glue(double peak) {
+  return {
+      .optimiser = {.learning_rate = peak, .beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-6, .weight_decay = 0.1},
+      .clip = 0,
+      .context = 512,
+      .sequences = {16, 16},
+      .warmup_share = 0.06,
+      .also_decays = "*",
+  };
+}
+
 /// Shleifer et al. 2021, Sec. 3 and Table 2, and their code, where decay is applied to every parameter.
 constexpr Recipe norm_former(double peak, Index tokens) {
   return {
@@ -14326,6 +14693,7 @@ constexpr Recipe norm_former(double peak, Index tokens) {
       .sequences = {tokens / 2048, tokens / 2048},
       .warmup = 750,
       .also_decays = "*",
+      .laws = as_in_fairseq,
   };
 }
 inline constexpr Recipe norm_former_125m = norm_former(3e-3, 1 << 19), norm_former_355m = norm_former(1e-3, 1 << 19),
@@ -14470,8 +14838,9 @@ double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
 }
 
 /// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
-inline double clip_factor(double norm, double limit) {
-  return limit > 0 ? std::min(1.0, limit / (norm + 1e-6)) : 1.0;
+SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
+  const double factor = limit / (norm + 1e-6);
+  return limit > 0 && factor < 1 ? factor : 1;
 }
 
 }  // namespace simplx
@@ -14575,55 +14944,54 @@ class GradientSlots {
 
 }  // namespace simplx
 
-// ---- simplx/train/trainer_options.hpp
+// ---- simplx/train/trained_model.hpp
 
-/// \file simplx/train/trainer_options.hpp
-/// What a trainer is told once, and what it says after each step.
+/// \file simplx/train/trained_model.hpp
+/// What Trainer reads off the graph of a model: where its loss and logits are, and what its inputs may be.
 
 namespace simplx::inline SIMPLX_TARGET {
+namespace detail {
 
-struct TrainerOptions {
-  Index batch = 8;         ///< sequences of a call at most
-  Index context = 0;       ///< tokens of a sequence at most; the model's own limit unless given
-  std::uint64_t seed = 0;  ///< of the initial values
-  int threads = 1;
-  int slots = 4;           ///< gradient copies; part of the result's bits, bounds the useful threads
-  Index slot_bytes = Index(1) << 30;  ///< all gradient copies together take at most that much (one always exists)
-  double clip = 1;         ///< limit of the gradient's norm; 0 is off
-  Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given; bounds the slots
-  std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
-};
-
-/// What a step did.
-struct StepResult {
-  double loss = 0;           ///< mean over the labelled tokens, nats per token
-  double gradient_norm = 0;  ///< before clipping
-  Index labelled = 0;        ///< tokens with a label
-  bool finite = true;        ///< otherwise nothing was updated
-  std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
-};
-
-/// The options with what was not given filled in, for a model of sequences up to `longest`.
-///
-/// Errors  throws Error for a count below its least value, and for a context that the model does not have
-inline TrainerOptions checked(TrainerOptions options, Index longest) {
-  const auto at_least = [](Index least, const char* name, Index value) {
-    if (value >= least) return;
-    throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
-  };
-  at_least(1, "batch", options.batch);
-  at_least(1, "slots", options.slots);
-  at_least(0, "sequences_per_step", options.sequences_per_step);
-  if (!options.sequences_per_step) options.sequences_per_step = options.batch;
-  if (!options.context) options.context = longest;
-  if (options.context > longest) {
-    throw Error("context is " + std::to_string(options.context) + ", the model's positions end at " +
-                    std::to_string(longest),
-                "choose a shorter context, or a model with a longer one");
+template <class G>
+struct TrainedModel {
+  static constexpr int find_op(Tag op) {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::flat.label[i].op == op) return i;
+    }
+    return -1;
   }
-  return options;
-}
+  static constexpr int loss_node() {
+    static_assert(find_op("cross_entropy") >= 0, "simplx: Trainer needs a model that ends with cross_entropy(...)");
+    return find_op("cross_entropy");
+  }
+  static constexpr int logits_node() { return G::table.info[loss_node()].arguments[0]; }
+  /// What has a label: tokens or sequences.
+  static constexpr Axis labelled_axis() {
+    constexpr Axis axis = G::table.info[loss_node()].shape.axis;
+    static_assert(axis == Axis::tokens || axis == Axis::sequences,
+                  "simplx: Trainer needs labels along the tokens or the sequences: indices(\"labels\", Axis::tokens)");
+    return axis;
+  }
+  /// Columns of the logits.
+  static constexpr Index classes() { return G::table.info[logits_node()].shape.cols; }
+  /// Rows of the table that tokens are looked up in.
+  static constexpr Index tokens_known() {
+    constexpr int lookup = find_op("embedding");
+    return lookup < 0 ? classes() : G::table.info[G::table.info[lookup].arguments[0]].shape.rows;
+  }
+  /// Tokens of the longest sequence that the positions allow.
+  static constexpr Index longest_sequence() {
+    Index longest = Index(1) << 30;
+    for (int i = 0; i < G::count; ++i) {
+      if (G::flat.label[i].op == Tag("positions")) {
+        longest = std::min(longest, G::table.info[G::table.info[i].arguments[0]].shape.rows);
+      }
+    }
+    return longest;
+  }
+};
 
+}  // namespace detail
 }  // namespace simplx
 
 // ---- simplx/train/trainer_state.hpp
@@ -14691,6 +15059,8 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
 ///     trainer.accumulate(first, labelled);
 ///     trainer.accumulate(second, labelled);
 ///     trainer.update(AdamW{.learning_rate = 1e-3});  // as step(both, ...), loss and norm included
+///
+/// A model with one label for each sequence is trained in the same way, by labelled_sequences.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -14701,6 +15071,7 @@ class Trainer {
   using S = typename Backend::Scalar;
   using G = GraphOf<model>;
   using Run = Execute<G, Backend>;
+  using Model = detail::TrainedModel<G>;
   static_assert(G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...)");
 
@@ -14718,6 +15089,7 @@ class Trainer {
         chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))),
         runs_(settings_runs(tensors_.parameters, options.groups)) {
     for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(Rows{.tokens = options_.context});
+    if (options.laws) tensors_.parameters = options.laws(std::move(tensors_.parameters));
     initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
   }
@@ -14768,11 +15140,11 @@ class Trainer {
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
     discard();
     check(batch);
-    add_gradient(batch, labelled_tokens(batch));
+    add_gradient(batch, labelled(batch));
     return update(optimiser);
   }
 
-  /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labelled tokens in all parts.
+  /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
   ///
   /// Errors  throws if the part or the step does not fit; then the step's parts so far are discarded
   /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than slots leave threads idle
@@ -14780,9 +15152,8 @@ class Trainer {
     try {
       check(part);
       if (pending_.sequences && labelled != pending_.announced) {
-        throw Error("a part of a step of " + std::to_string(labelled) + " labelled tokens follows one of a step of " +
-                        std::to_string(pending_.announced),
-                    "give each part the sum of labelled_tokens over all parts");
+        throw Error("a part of a step of " + std::to_string(labelled) + " labels follows one of a step of " +
+                        std::to_string(pending_.announced), to_announce);
       }
       add_gradient(part, labelled);
     } catch (...) {
@@ -14851,7 +15222,7 @@ class Trainer {
     }
     discard();
     check(batch);
-    add_gradient(batch, labelled_tokens(batch));
+    add_gradient(batch, labelled(batch));
     const StepResult result = take_pending();
     slots_.fold(0, parameters_.size());
     std::copy_n(slots_.folded(), parameters_.size(), gradient.begin());
@@ -14859,7 +15230,7 @@ class Trainer {
     return result;
   }
 
-  /// Mean loss over the labelled tokens of a batch, nats per token; forward only.
+  /// Mean loss over the labelled tokens (or sequences) of a batch, in nats; forward only.
   double loss(const TokenBatch& batch) {
     check(batch);
     prepare();
@@ -14868,29 +15239,23 @@ class Trainer {
     });
     double total = 0;
     for (Index b = 0; b < batch.sequences(); ++b) total += losses_[static_cast<std::size_t>(b)];
-    return total / static_cast<double>(std::max<Index>(labelled_tokens(batch), 1));
+    return total / static_cast<double>(std::max<Index>(labelled(batch), 1));
   }
 
-  /// Logits of one sequence of tokens, (tokens, vocab), valid until the next call.
+  /// Logits of one sequence of tokens, (tokens, vocab) or (1, classes), valid until the next call.
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
     const TokenBatch batch = unlabelled(tokens);
     check(batch);
     prepare();
     const Context<S> context = forward(batch, 0, 0);
-    return {Address<G>::template value<logits_node()>(context), tokens.size() * static_cast<std::size_t>(vocab())};
+    return {Address<G>::template value<Model::logits_node()>(context),
+            static_cast<std::size_t>(rows(context) * vocab())};
   }
 
-  static constexpr Index vocab() { return G::table.info[logits_node()].shape.cols; }
+  /// Columns of the logits: tokens, or classes.
+  static constexpr Index vocab() { return Model::classes(); }
   /// Tokens of the longest sequence that the model's positions allow.
-  static constexpr Index longest_sequence() {
-    Index longest = Index(1) << 30;
-    for (int i = 0; i < G::count; ++i) {
-      if (G::flat.label[i].op == Tag("positions")) {
-        longest = std::min(longest, G::table.info[G::table.info[i].arguments[0]].shape.rows);
-      }
-    }
-    return longest;
-  }
+  static constexpr Index longest_sequence() { return Model::longest_sequence(); }
 
  private:
   struct Range {
@@ -14899,29 +15264,20 @@ class Trainer {
   /// The parts of a step that were accumulated since the last update.
   struct Pending {
     Index sequences = 0, labelled = 0;
-    Index announced = 0;  ///< labelled tokens of all parts, those to come included
-    double loss = 0;      ///< summed over the tokens
+    Index announced = 0;  ///< labelled in all parts, those to come included
+    double loss = 0;      ///< summed over them
   };
+  static constexpr const char* to_announce =
+      "give each part the sum of labelled_tokens, or of labelled_sequences, over all parts";
+  static Index labelled(const TokenBatch& batch) { return labelled_rows(batch, Model::labelled_axis()); }
+  /// Rows of the loss, of one sequence.
+  static Index rows(const Context<S>& context) { return context.rows[static_cast<int>(Model::labelled_axis())]; }
 
   static Index slot_count(const TrainerOptions& options) {
     const Index copy = G::layout.parameters * static_cast<Index>(sizeof(S));
     return std::min<Index>({options.slots, options.sequences_per_step, std::max<Index>(1, options.slot_bytes / copy)});
   }
 
-  static constexpr int find_op(Tag op) {
-    for (int i = 0; i < G::count; ++i) {
-      if (G::flat.label[i].op == op) return i;
-    }
-    return -1;
-  }
-  static constexpr int logits_node() {
-    static_assert(find_op("cross_entropy") >= 0, "simplx: Trainer needs a model that ends with cross_entropy(...)");
-    return G::table.info[find_op("cross_entropy")].arguments[0];
-  }
-  static constexpr Index tokens_known() {
-    constexpr int lookup = find_op("embedding");
-    return lookup < 0 ? vocab() : G::table.info[G::table.info[lookup].arguments[0]].shape.rows;
-  }
   Range chunk_range(Index chunk) const {
     return {chunk * norm_chunk, std::min((chunk + 1) * norm_chunk, parameters_.size())};
   }
@@ -14933,7 +15289,7 @@ class Trainer {
   }
 
   void check(const TokenBatch& batch) const {
-    check_batch(batch, {options_.batch, options_.context, tokens_known(), vocab()});
+    check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), vocab(), Model::labelled_axis()});
   }
 
   void prepare() {
@@ -14950,10 +15306,11 @@ class Trainer {
     context.constants = constants_.data();
     context.random = random;
     context.inputs[G::input_number("tokens")] = batch.tokens.data() + begin;
-    context.inputs[G::input_number("labels")] = batch.labels.data() + begin;
+    const Index first_label = Model::labelled_axis() == Axis::tokens ? begin : b;
+    context.inputs[G::input_number("labels")] = batch.labels.data() + first_label;
     Run::forward(context);
     double total = 0;
-    for (Index row = 0; row < length; ++row) total += static_cast<double>(context.outputs[0][row]);
+    for (Index row = 0; row < rows(context); ++row) total += static_cast<double>(context.outputs[0][row]);
     losses_[static_cast<std::size_t>(b)] = total;
     return context;
   }
@@ -14968,7 +15325,7 @@ class Trainer {
                   "raise TrainerOptions::sequences_per_step");
     }
     pending_.sequences += part.sequences();
-    pending_.labelled += labelled_tokens(part);
+    pending_.labelled += this->labelled(part);
     pending_.announced = labelled;
     prepare();
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
@@ -14978,7 +15335,7 @@ class Trainer {
         for (Index b = begin; b < part.sequences(); b += slots) {
           Context<S> context = forward(part, b, member, {.training = true, .key = key, .first_sequence = first + b});
           context.gradients = slots_.of(first + b);
-          std::fill_n(context.output_gradients[0], part.offsets[b + 1] - part.offsets[b], scale);
+          std::fill_n(context.output_gradients[0], rows(context), scale);
           Run::backward(context);
         }
       }
@@ -14990,9 +15347,8 @@ class Trainer {
   StepResult take_pending() {
     if (pending_.sequences == 0) throw Error("there is no gradient to update with", "call accumulate before update");
     if (pending_.labelled != pending_.announced) {
-      const Error error("the step's parts have " + std::to_string(pending_.labelled) + " labelled tokens, not " +
-                            std::to_string(pending_.announced) + " as announced",
-                        "give each part the sum of labelled_tokens over all parts");
+      const Error error("the step's parts have " + std::to_string(pending_.labelled) + " labels, not " +
+                            std::to_string(pending_.announced) + " as announced", to_announce);
       discard();
       throw error;
     }
@@ -15071,6 +15427,79 @@ std::vector<std::int32_t> sample(Trainer& trainer, std::vector<std::int32_t> tok
     tokens.push_back(draw(logits.last(static_cast<std::size_t>(trainer.vocab()))));
   }
   return tokens;
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/sentences.hpp
+
+/// \file simplx/train/sentences.hpp
+/// Labelled sequences of a classifier, of one sentence or of two:
+///
+///     first a separator,    first a separator b separator
+///
+/// The model reads `first`. Sequences lie one behind the other in a batch, without padding; rows that were padded are
+/// handed over through `without_padding`.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+struct SentenceFormat {
+  std::int32_t first, separator;  ///< tokens: [CLS] and [SEP] of BERT
+  Index context;                  ///< tokens of a sequence at most
+};
+
+/// A row without the padding at its end.
+inline std::span<const std::int32_t> without_padding(std::span<const std::int32_t> row, std::int32_t padding) {
+  while (!row.empty() && row.back() == padding) row = row.first(row.size() - 1);
+  return row;
+}
+
+namespace detail {
+/// Starts with `first`, then each sentence and a separator.
+inline void append_sequence(TokenBatch& batch, const SentenceFormat& format, std::int32_t label,
+                            std::initializer_list<std::span<const std::int32_t>> sentences) {
+  if (batch.offsets.empty()) batch.offsets.push_back(0);
+  batch.tokens.push_back(format.first);
+  for (const auto sentence : sentences) {
+    batch.tokens.insert(batch.tokens.end(), sentence.begin(), sentence.end());
+    batch.tokens.push_back(format.separator);
+  }
+  batch.offsets.push_back(std::ssize(batch.tokens));
+  batch.labels.push_back(label);
+}
+
+[[gnu::cold]] inline void check_format(const SentenceFormat& format, Index least) {
+  if (format.context >= least) return;
+  throw Error("a context of " + std::to_string(format.context) + " tokens",
+              "the tokens around the sentences alone take " + std::to_string(least));
+}
+}  // namespace detail
+
+/// Adds a sequence of one sentence, cut where the context ends, with its class.
+///
+/// Errors  throws Error for a context that has no room for `first` and the separators
+inline void append_sentence(TokenBatch& batch, const SentenceFormat& format, std::span<const std::int32_t> a,
+                            std::int32_t label) {
+  detail::check_format(format, 2);
+  const std::size_t room = static_cast<std::size_t>(format.context - 2);
+  detail::append_sequence(batch, format, label, {a.first(std::min(a.size(), room))});
+}
+
+/// The same of two sentences. The longer one is cut first: the shorter loses nothing while it has no more than half of
+/// the room.
+inline void append_pair(TokenBatch& batch, const SentenceFormat& format, std::span<const std::int32_t> a,
+                        std::span<const std::int32_t> b, std::int32_t label) {
+  detail::check_format(format, 3);
+  const std::size_t room = static_cast<std::size_t>(format.context - 3), half = room / 2;
+  std::size_t first = a.size(), second = b.size();
+  if (first + second > room) {
+    if (first <= second) {
+      first = std::min(first, half), second = room - first;
+    } else {
+      second = std::min(second, half), first = room - second;
+    }
+  }
+  detail::append_sequence(batch, format, label, {a.first(first), b.first(second)});
 }
 
 }  // namespace simplx

@@ -25,8 +25,8 @@ BANNER = """\
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
-// The umbrella header with all it includes. simplx/io and simplx/report, which need more than Eigen, are not part of it:
-// a program that wants them takes include/ instead, and all headers from there.
+// The umbrella header with all it includes. simplx/io and simplx/report, which need more than Eigen, and simplx/cuda,
+// which needs nvcc, are not part of it: a program that wants them takes include/ instead, and all headers from there.
 #pragma once
 
 #if defined(SIMPLX_TARGET)

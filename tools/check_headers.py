@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every header compiles alone, without a warning: check_headers.py [--tests] COMPILER...
+"""Every header compiles alone, without a warning: check_headers.py [--tests FOLDERS] COMPILER...
 
---tests: the tests are read as well, and what they use is instantiated."""
+Those of device code (.cuh) do so where nvcc's names are the executor's of tests/emulation.
+--tests: the tests of these folders ("core;cpu") are read as well, and what they use is instantiated."""
 import concurrent.futures
 import glob
 import os
@@ -21,6 +22,8 @@ def check(job):
         command, unit = [*FLAGS, *FOR_TESTS, file], ""
     else:
         command, unit = [*FLAGS, "-x", "c++", "-"], f"#include <simplx/{file}>\n#include <simplx/{file}>\n"
+        if file.endswith(".cuh"):
+            command, unit = [*FOR_TESTS, *command], '#include "emulation/cuda.hpp"\n' + unit
     done = subprocess.run([compiler, *command], input=unit, capture_output=True, text=True, check=False)
     return (compiler, file, done.stderr) if done.returncode else None
 
@@ -28,9 +31,12 @@ def check(job):
 def main():
     base = os.path.join(ROOT, "include", "simplx")
     headers = [os.path.relpath(os.path.join(folder, name), base)
-               for folder, _, names in os.walk(base) for name in names if name.endswith(".hpp")]
-    compilers = [argument for argument in sys.argv[1:] if argument != "--tests"]
-    tests = glob.glob(os.path.join(ROOT, "tests", "*", "*_test.cpp")) if "--tests" in sys.argv else []
+               for folder, _, names in os.walk(base) for name in names if name.endswith((".hpp", ".cuh"))]
+    compilers, tests = sys.argv[1:], []
+    if compilers[:1] == ["--tests"]:
+        tests = [file for folder in compilers[1].split(";")
+                 for file in glob.glob(os.path.join(ROOT, "tests", folder, "*_test.cpp"))]
+        compilers = compilers[2:]
     jobs = [(compiler, file) for compiler in compilers for file in sorted(headers) + sorted(tests)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         faults = [fault for fault in pool.map(check, jobs) if fault]

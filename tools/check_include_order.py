@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""A folder of include/simplx includes itself and the folders above it in ORDER, and no header includes itself."""
+"""A folder of include/simplx includes itself and the folders above it in ORDER, no header includes itself, and only
+cuda, which needs nvcc, includes cuda."""
 import os
 import re
 import sys
@@ -21,9 +22,12 @@ def main():
     for header in headers():
         with open(os.path.join(ROOT, header), encoding="utf-8") as file:
             includes[header] = re.findall(r'#include [<"]simplx/([^>"]+)[>"]', file.read())
+        folder = header.split("/")[0]  # the umbrella has none
+        for other in includes[header]:
+            if other.startswith("cuda/") and folder != "cuda":
+                faults.append(f"{header} includes {other}: device code, which only nvcc compiles")
         if "/" not in header:
-            continue  # the umbrella
-        folder = header.split("/")[0]
+            continue
         for other in includes[header]:
             if ORDER.index(other.split("/")[0]) > ORDER.index(folder):
                 faults.append(f"{header} includes {other}: {folder} comes before {other.split('/')[0]}")
