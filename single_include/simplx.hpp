@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a64ba15de371f4cd
+// sha256 of the headers: 7c2345f589464009
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1241,30 +1241,45 @@ __attribute__((always_inline)) inline void each_panel(const F& f) {
   for (Index col = whole; col < N; col += lanes<S>) f(Static<lanes<S>>{}, col);
 }
 
+namespace detail {
+
+// Panels of any depth K share these loops: compilers would unroll each depth for itself.
+
+template <Index width, class S>
+__attribute__((noinline)) void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
+  for (Index p = 0; p < K; ++p) std::memcpy(packed + p * width, matrix + p * stride, width * sizeof(S));
+}
+/// In blocks that fit the first-level cache.
+template <Index width, class S>
+__attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed) {
+  constexpr Index block = 16;
+  for (Index begin = 0; begin < K; begin += block) {
+    const Index end = begin + block < K ? begin + block : K;
+    for (Index q = 0; q < width; ++q) {
+      for (Index p = begin; p < end; ++p) packed[p * width + q] = matrix[q * K + p];
+    }
+  }
+}
+
+}  // namespace detail
+
 /// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end.
 ///
 /// Cost    one pass
 template <Index K, Index N, class S>
 void pack(const S* matrix, S* packed) {
   each_panel<N, S>([&]<Index width>(Static<width>, Index col) {
-    for (Index p = 0; p < K; ++p, packed += width) std::memcpy(packed, matrix + p * N + col, width * sizeof(S));
+    detail::pack_panel<width>(K, matrix + col, N, packed + col * K);
   });
 }
 
 /// Packs the transpose (K, N) of an (N, K) matrix.
 ///
-/// Cost    one pass, in blocks that fit the first-level cache
+/// Cost    one pass
 template <Index K, Index N, class S>
 void pack_transposed(const S* matrix, S* packed) {
-  constexpr Index block = 16;
   each_panel<N, S>([&]<Index width>(Static<width>, Index col) {
-    for (Index begin = 0; begin < K; begin += block) {
-      const Index end = begin + block < K ? begin + block : K;
-      for (Index q = 0; q < width; ++q) {
-        for (Index p = begin; p < end; ++p) packed[p * width + q] = matrix[(col + q) * K + p];
-      }
-    }
-    packed += K * width;
+    detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K);
   });
 }
 
@@ -9298,6 +9313,56 @@ struct Error : std::runtime_error {
 
 }  // namespace simplx
 
+// ---- simplx/core/view.hpp
+
+/// \file simplx/core/view.hpp
+/// view_of<G>: the numbers of a graph without its type, for work that is the same for every model: sizing memory,
+/// finding a value by its name. Such work is compiled once, not for each model.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Of a graph's nodes, numbered from the root: points to its constants, costs nothing to copy.
+struct GraphView {
+  int count = 0;
+  const Info* info = nullptr;
+  const Label* label = nullptr;
+  const bool* wanted = nullptr;                         ///< nodes whose gradient is asked for
+  const int *input = nullptr, *output = nullptr;        ///< numbers of inputs and results
+  Index parameters = 0, constants = 0, packed = 0;      ///< elements of these buffers
+  Columns kept{}, temporary{};
+
+  bool is_input(int node) const { return info[node].kind == Kind::input || info[node].kind == Kind::indices; }
+  /// The node that is the input of that name, or -1.
+  int input_node(std::string_view name) const {
+    for (int i = 0; i < count; ++i) {
+      if (is_input(i) && label[i].name.view() == name) return i;
+    }
+    return -1;
+  }
+  /// The node that is result k, or -1.
+  int result_node(int k) const {
+    for (int i = 0; i < count; ++i) {
+      if (info[i].result && output[i] == k) return i;
+    }
+    return -1;
+  }
+};
+
+template <class G>
+inline constexpr GraphView view_of{.count = G::count,
+                                   .info = G::table.info,
+                                   .label = G::flat.label,
+                                   .wanted = G::fusion.wanted,
+                                   .input = G::layout.input,
+                                   .output = G::layout.output,
+                                   .parameters = G::layout.parameters,
+                                   .constants = G::layout.constants,
+                                   .packed = G::layout.packed_elements,
+                                   .kept = G::layout.kept,
+                                   .temporary = G::layout.temporary};
+
+}  // namespace simplx
+
 // ---- simplx/cpu/memory.hpp
 
 /// \file simplx/cpu/memory.hpp
@@ -9369,17 +9434,17 @@ namespace simplx::inline SIMPLX_TARGET {
 /// One allocation that holds an evaluation of at most `capacity` rows.
 ///
 /// Cost    arena_bytes<model>(capacity), and the results; nothing is allocated afterwards
-template <class G, class Backend>
-class Workspace {
+template <class S>
+class Arena {
  public:
-  using S = typename Backend::Scalar;
-
-  explicit Workspace(const Rows& capacity)
-      : capacity_(capacity),
-        kept_(elements(G::layout.kept, capacity)),
-        temporary_(elements(G::layout.temporary, capacity)),
-        results_(result_elements(capacity)),
-        memory_(kept_ + temporary_ + detail::graph_scratch<G, Backend>(capacity) + 2 * results_) {}
+  /// `scratch` elements are for the op that runs.
+  Arena(const GraphView& graph, Index scratch, const Rows& capacity)
+      : graph_(graph),
+        capacity_(capacity),
+        kept_(elements(graph.kept, capacity)),
+        temporary_(elements(graph.temporary, capacity)),
+        results_(result_elements()),
+        memory_(kept_ + temporary_ + scratch + 2 * results_) {}
 
   /// A context for these rows, which must fit the capacity; inputs, parameters and sequences are the caller's.
   Context<S> context(const Rows& rows, const Segments& segments, Index longest) {
@@ -9394,16 +9459,16 @@ class Workspace {
         place += columns.on[i] * context.stride[i];
       }
     };
-    split(context.kept, G::layout.kept);
+    split(context.kept, graph_.kept);
     place = memory_.data() + kept_;
-    split(context.temporary, G::layout.temporary);
+    split(context.temporary, graph_.temporary);
     context.scratch = memory_.data() + kept_ + temporary_;
     place = memory_.data() + memory_.size() - 2 * results_;
-    for (int i = 0; i < G::count; ++i) {
-      if (!G::table.info[i].result) continue;
-      const Index size = padded_size(G::table.info[i].shape, rows);
-      context.outputs[G::layout.output[i]] = place;
-      context.output_gradients[G::layout.output[i]] = place + size;
+    for (int i = 0; i < graph_.count; ++i) {
+      if (!graph_.info[i].result) continue;
+      const Index size = padded_size(graph_.info[i].shape, rows);
+      context.outputs[graph_.output[i]] = place;
+      context.output_gradients[graph_.output[i]] = place + size;
       place += 2 * size;
     }
     return context;
@@ -9418,17 +9483,26 @@ class Workspace {
     const Index count = shape.is_fixed() ? shape.rows : rows.count(shape.axis);
     return round_up(count * shape.cols, alignment);
   }
-  static Index result_elements(const Rows& rows) {
+  Index result_elements() const {
     Index total = 0;
-    for (int i = 0; i < G::count; ++i) {
-      if (G::table.info[i].result) total += padded_size(G::table.info[i].shape, rows);
+    for (int i = 0; i < graph_.count; ++i) {
+      if (graph_.info[i].result) total += padded_size(graph_.info[i].shape, capacity_);
     }
     return total;
   }
 
+  GraphView graph_;
   Rows capacity_;
   Index kept_, temporary_, results_;
   Buffer<S> memory_;
+};
+
+/// That of a graph on a backend.
+template <class G, class Backend>
+class Workspace : public Arena<typename Backend::Scalar> {
+ public:
+  explicit Workspace(const Rows& capacity)
+      : Arena<typename Backend::Scalar>(view_of<G>, detail::graph_scratch<G, Backend>(capacity), capacity) {}
 };
 
 }  // namespace simplx
@@ -9804,59 +9878,13 @@ void initialise(const std::vector<TensorInfo>& tensors, std::uint64_t seed, S* b
 
 namespace simplx::inline SIMPLX_TARGET {
 
-template <auto const& model, class Backend_ = Cpu<double>>
-class Evaluation {
- public:
-  using Backend = Backend_;
-  using S = typename Backend::Scalar;
-  using G = GraphOf<model>;
-  using Run = Execute<G, Backend>;
+namespace detail {
 
-  /// Memory for these rows; sequences of equal length unless their lengths are given.
-  explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
-      : rows_(rows),
-        tensors_(tensors_of<model>()),
-        parameters_(G::layout.parameters),
-        gradients_(G::layout.parameters),
-        constants_(G::layout.constants),
-        packed_(G::layout.packed_elements),
-        offsets_{0} {
-    if (lengths.empty()) {
-      for (Index s = 0; s < rows.sequences; ++s) lengths.push_back(rows.tokens / rows.sequences);
-    }
-    Index longest = 0;
-    for (Index length : lengths) {
-      offsets_.push_back(offsets_.back() + length);
-      longest = std::max(longest, length);
-    }
-    rows_.sequences = static_cast<Index>(lengths.size());
-    rows_.longest_sequence = longest;
-    if (offsets_.back() != rows_.tokens) {
-      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
-                      std::to_string(rows_.tokens),
-                  "tokens must be the sum of the lengths, a multiple of `sequences` if none are given");
-    }
-    workspace_.emplace(rows_);
-    initialise(tensors_.parameters, seed, parameters_.data());
-    initialise(tensors_.constants, seed, constants_.data());
-    context_ = workspace_->context(rows_, {offsets_.data(), rows_.sequences}, longest);
-    context_.parameters = parameters_.data();
-    context_.gradients = gradients_.data();
-    context_.constants = constants_.data();
-    context_.packed = packed_.data();
-    for (int i = 0; i < G::count; ++i) {
-      const Info& node = G::table.info[i];
-      if (node.kind != Kind::input && node.kind != Kind::indices) continue;
-      const int number = G::layout.input[i];
-      const Index size = context_.rows_of(node.shape) * node.shape.cols;
-      inputs_[number] = Buffer<S>(node.kind == Kind::input ? size : 0);
-      input_gradients_[number] = Buffer<S>(node.kind == Kind::input ? size : 0);
-      indices_[number] = Buffer<std::int32_t>(node.kind == Kind::indices ? size : 0);
-      context_.inputs[number] = node.kind == Kind::input ? static_cast<const void*>(inputs_[number].data())
-                                                         : static_cast<const void*>(indices_[number].data());
-      context_.input_gradients[number] = input_gradients_[number].data();
-    }
-  }
+/// What an evaluation holds and what is reached by name: compiled once for each number type, not for each model.
+template <class S_>
+class EvaluationMemory {
+ public:
+  using S = S_;
 
   const TensorList& tensors() const { return tensors_; }
   std::span<S> parameters() { return parameters_.span(); }
@@ -9871,12 +9899,110 @@ class Evaluation {
   std::span<S> input_gradient(std::string_view name) { return input_gradients_[number_of(name)].span(); }
   std::span<std::int32_t> indices(std::string_view name) { return indices_[number_of(name)].span(); }
   /// A result, and its gradient: to be filled before each backward, which uses it up.
-  std::span<S> output(int number = 0) { return result(number, context_.outputs[number]); }
-  std::span<S> seed(int number = 0) { return result(number, context_.output_gradients[number]); }
+  std::span<S> output(int number = 0) { return result(number, context_.outputs); }
+  std::span<S> seed(int number = 0) { return result(number, context_.output_gradients); }
   /// What dropout draws from; nothing is dropped unless its `training` is set.
   Randomness& random() { return context_.random; }
   /// The arena, for tests that poison it.
-  std::span<S> memory() { return workspace_->memory(); }
+  std::span<S> memory() { return arena_->memory(); }
+  /// The numbers of the graph.
+  const GraphView& graph() const { return graph_; }
+
+ protected:
+  EvaluationMemory(const GraphView& graph, TensorList tensors, Index (*scratch)(const Rows&), Rows rows,
+                   std::uint64_t seed, std::vector<Index> lengths)
+      : graph_(graph),
+        tensors_(std::move(tensors)),
+        parameters_(graph.parameters),
+        gradients_(graph.parameters),
+        constants_(graph.constants),
+        packed_(graph.packed),
+        offsets_{0} {
+    if (lengths.empty()) {
+      for (Index s = 0; s < rows.sequences; ++s) lengths.push_back(rows.tokens / rows.sequences);
+    }
+    Index longest = 0;
+    for (Index length : lengths) {
+      offsets_.push_back(offsets_.back() + length);
+      longest = std::max(longest, length);
+    }
+    rows.sequences = static_cast<Index>(lengths.size());
+    rows.longest_sequence = longest;
+    if (offsets_.back() != rows.tokens) {
+      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
+                      std::to_string(rows.tokens),
+                  "tokens must be the sum of the lengths, a multiple of `sequences` if none are given");
+    }
+    arena_.emplace(graph, scratch(rows), rows);
+    initialise(tensors_.parameters, seed, parameters_.data());
+    initialise(tensors_.constants, seed, constants_.data());
+    context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, longest);
+    context_.parameters = parameters_.data();
+    context_.gradients = gradients_.data();
+    context_.constants = constants_.data();
+    context_.packed = packed_.data();
+    for (int i = 0; i < graph.count; ++i) {
+      if (!graph.is_input(i)) continue;
+      const bool whole_numbers = graph.info[i].kind == Kind::indices;
+      const int number = graph.input[i];
+      const Index size = size_of(i);
+      inputs_[number] = Buffer<S>(whole_numbers ? 0 : size);
+      input_gradients_[number] = Buffer<S>(whole_numbers ? 0 : size);
+      indices_[number] = Buffer<std::int32_t>(whole_numbers ? size : 0);
+      context_.inputs[number] = whole_numbers ? static_cast<const void*>(indices_[number].data())
+                                              : static_cast<const void*>(inputs_[number].data());
+      context_.input_gradients[number] = input_gradients_[number].data();
+    }
+  }
+  ~EvaluationMemory() = default;
+
+  static std::span<S> slice(const std::vector<TensorInfo>& tensors, Buffer<S>& buffer, std::string_view name) {
+    for (const TensorInfo& tensor : tensors) {
+      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
+    }
+    throw Error("the model has no tensor named '" + std::string(name) + "'");
+  }
+  int number_of(std::string_view name) const {
+    const int node = graph_.input_node(name);
+    if (node < 0) throw Error("the model has no input named '" + std::string(name) + "'");
+    return graph_.input[node];
+  }
+  std::span<S> result(int number, S* const (&data)[max_outputs]) const {
+    const int node = graph_.result_node(number);
+    if (node < 0) throw Error("the model has no result number " + std::to_string(number));
+    return {data[number], static_cast<std::size_t>(size_of(node))};
+  }
+  Index size_of(int node) const {
+    const Shape& shape = graph_.info[node].shape;
+    return context_.rows_of(shape) * shape.cols;
+  }
+
+  GraphView graph_;
+  TensorList tensors_;
+  Buffer<S> parameters_, gradients_, constants_, packed_;
+  std::vector<Index> offsets_;
+  std::optional<Arena<S>> arena_;
+  Context<S> context_;
+  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
+  Buffer<std::int32_t> indices_[max_inputs];
+};
+
+}  // namespace detail
+
+template <auto const& model, class Backend_ = Cpu<double>>
+class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
+  using Memory = detail::EvaluationMemory<typename Backend_::Scalar>;
+  using Memory::context_, Memory::parameters_, Memory::gradients_, Memory::packed_;
+
+ public:
+  using Backend = Backend_;
+  using S = typename Backend::Scalar;
+  using G = GraphOf<model>;
+  using Run = Execute<G, Backend>;
+
+  /// Memory for these rows; sequences of equal length unless their lengths are given.
+  explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
+      : Memory(view_of<G>, tensors_of<model>(), detail::graph_scratch<G, Backend>, rows, seed, std::move(lengths)) {}
 
   void forward() {
     Run::prepare(parameters_.data(), packed_.data());
@@ -9893,36 +10019,6 @@ class Evaluation {
   void each_probe(F f) {
     simplx::each_probe<G>(context_, "", f);
   }
-
- private:
-  static std::span<S> slice(const std::vector<TensorInfo>& tensors, Buffer<S>& buffer, std::string_view name) {
-    for (const TensorInfo& tensor : tensors) {
-      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
-    }
-    throw Error("the model has no tensor named '" + std::string(name) + "'");
-  }
-  static int number_of(std::string_view name) {
-    const int number = G::input_number(name);
-    if (number < 0) throw Error("the model has no input named '" + std::string(name) + "'");
-    return number;
-  }
-  std::span<S> result(int number, S* data) {
-    for (int i = 0; i < G::count; ++i) {
-      const Info& node = G::table.info[i];
-      if (!node.result || G::layout.output[i] != number) continue;
-      return {data, static_cast<std::size_t>(context_.rows_of(node.shape) * node.shape.cols)};
-    }
-    throw Error("the model has no result number " + std::to_string(number));
-  }
-
-  Rows rows_;
-  TensorList tensors_;
-  Buffer<S> parameters_, gradients_, constants_, packed_;
-  std::vector<Index> offsets_;
-  std::optional<Workspace<G, Backend>> workspace_;
-  Context<S> context_;
-  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
-  Buffer<std::int32_t> indices_[max_inputs];
 };
 
 }  // namespace simplx
@@ -9947,8 +10043,181 @@ class Evaluation {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace detail {
+
+/// What a function holds, and how it is laid out: compiled once for each number type, not for each function.
+template <class S>
+class FunctionMemory {
+ public:
+  const TensorList& tensors() const { return tensors_; }
+  std::span<S> parameters() { return parameters_.span(); }
+  /// Those of all parameters, element by element, as the last backward left them.
+  std::span<const S> gradients() { return gradients_.span(); }
+  /// What dropout draws from; see Randomness.
+  Randomness& random() { return context_.random; }
+
+ protected:
+  FunctionMemory(const GraphView& graph, TensorList tensors, Index (*scratch)(const Rows&), std::uint64_t seed)
+      : graph_(graph),
+        scratch_(scratch),
+        tensors_(std::move(tensors)),
+        parameters_(graph.parameters),
+        gradients_(graph.parameters),
+        constants_(graph.constants),
+        packed_(graph.packed) {
+    initialise(tensors_.parameters, seed, parameters_.data());
+    initialise(tensors_.constants, seed, constants_.data());
+  }
+  ~FunctionMemory() = default;
+
+  std::string name_of(int node) const { return std::string(graph_.label[node].name.view()); }
+
+  void check_size(int node, const ObjectSize& size) const {
+    const Shape& shape = graph_.info[node].shape;
+    if (size.cols == shape.cols && (!shape.is_fixed() || size.rows == shape.rows)) return;
+    const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : "any";
+    throw Error(name_of(node) + " is given " + std::to_string(size.rows) + " x " + std::to_string(size.cols) +
+                    " numbers",
+                "the function needs " + rows + " x " + std::to_string(shape.cols));
+  }
+  /// The rows of an input that is about to be set.
+  Index take_rows(int node, const ObjectSize& size) {
+    check_size(node, size);
+    const Shape& shape = graph_.info[node].shape;
+    given_[graph_.input[node]] = true;
+    if (shape.is_fixed()) return shape.rows;
+    Index& known = input_rows_[graph_.input[node]];
+    stale_ |= known != size.rows;
+    return known = size.rows;
+  }
+  void take_lengths(std::span<const Index> lengths) {
+    offsets_.assign(1, 0);
+    for (const Index length : lengths) offsets_.push_back(offsets_.back() + length);
+    sequences_given_ = stale_ = true;
+  }
+
+  /// Every index must name a row of the table that it looks up, every label a class or -100.
+  void check_indices(int node, Index bound, std::int32_t nothing) const {
+    const auto* values = static_cast<const std::int32_t*>(context_.inputs[graph_.input[node]]);
+    for (Index row = 0; row < context_.rows_of(graph_.info[node].shape); ++row) {
+      if ((values[row] >= 0 && values[row] < bound) || values[row] == nothing) continue;
+      throw Error("'" + name_of(node) + "' names " + std::to_string(values[row]) + " in row " + std::to_string(row),
+                  "it must be at least 0 and below " + std::to_string(bound));
+    }
+  }
+
+  /// Inputs begin at row `row` of an axis.
+  void start_at(Axis axis, Index row) {
+    for (int i = 0; i < graph_.count; ++i) {
+      if (!graph_.is_input(i)) continue;
+      const Shape& shape = graph_.info[i].shape;
+      const bool whole_numbers = graph_.info[i].kind == Kind::indices;
+      const Index bytes = static_cast<Index>(whole_numbers ? sizeof(std::int32_t) : sizeof(S));
+      const Index skipped = shape.axis == axis ? row * shape.cols * bytes : 0;
+      context_.inputs[graph_.input[i]] = static_cast<const char*>(pointers_[graph_.input[i]]) + skipped;
+    }
+  }
+
+  /// Sizes everything to the rows of what was bound.
+  void arrange() {
+    Rows rows = rows_of_inputs();
+    arrange_sequences(rows);
+    for (std::size_t s = 0; s + 1 < offsets_.size(); ++s) {
+      rows.longest_sequence = std::max(rows.longest_sequence, offsets_[s + 1] - offsets_[s]);
+    }
+    const Randomness random = context_.random;
+    arena_.emplace(graph_, scratch_(rows), rows);
+    context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
+    context_.random = random;
+    context_.parameters = parameters_.data();
+    context_.gradients = gradients_.data();
+    context_.constants = constants_.data();
+    context_.packed = packed_.data();
+    for (int i = 0; i < graph_.count; ++i) {
+      if (graph_.info[i].kind != Kind::input || !graph_.wanted[i]) continue;
+      const int number = graph_.input[i];
+      const Shape& shape = graph_.info[i].shape;
+      input_gradients_[number] = Buffer<S>(context_.rows_of(shape) * shape.cols);
+      context_.input_gradients[number] = input_gradients_[number].data();
+    }
+    stale_ = false;
+  }
+
+  GraphView graph_;
+  Index (*scratch_)(const Rows&);
+  TensorList tensors_;
+  Buffer<S> parameters_, gradients_, constants_, packed_;
+  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
+  Buffer<std::int32_t> indices_[max_inputs];
+  const void* pointers_[max_inputs]{};
+  Index input_rows_[max_inputs]{};
+  bool given_[max_inputs]{}, sequences_given_ = false;
+  std::vector<Index> offsets_{0};
+  std::optional<Arena<S>> arena_;
+  Context<S> context_;
+  bool stale_ = true;
+
+ private:
+  Rows rows_of_inputs() const {
+    Rows rows{};
+    for (int i = 0; i < graph_.count; ++i) {
+      if (!graph_.is_input(i)) continue;
+      const int number = graph_.input[i];
+      const std::string name = name_of(i);
+      if (!given_[number]) {
+        throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
+      }
+      const Axis axis = graph_.info[i].shape.axis;
+      Index* count = axis == Axis::tokens ? &rows.tokens : axis == Axis::sequences ? &rows.sequences
+                   : axis == Axis::labelled ? &rows.labelled : axis == Axis::batch ? &rows.batch : nullptr;
+      if (!count) continue;
+      bool first = true;
+      for (int j = 0; j < i; ++j) first &= !(graph_.is_input(j) && graph_.info[j].shape.axis == axis);
+      if (!first && *count != input_rows_[number]) {
+        throw Error("'" + name + "' has " + std::to_string(input_rows_[number]) +
+                        " rows, another input along its axis has " + std::to_string(*count),
+                    "inputs along one axis need equal numbers of rows");
+      }
+      *count = input_rows_[number];
+    }
+    return rows;
+  }
+
+  /// One sequence of all tokens unless lengths were given; rows of Axis::sequences are these sequences.
+  void arrange_sequences(Rows& rows) {
+    const Index inputs = rows.sequences;  // the rows of an input along that axis
+    bool has_tokens = false, has_sequences = false;
+    for (int i = 0; i < graph_.count; ++i) {
+      has_tokens |= graph_.is_input(i) && graph_.info[i].shape.axis == Axis::tokens;
+      has_sequences |= graph_.is_input(i) && graph_.info[i].shape.axis == Axis::sequences;
+    }
+    if (!sequences_given_) {
+      offsets_.assign(1, 0);
+      const Index count = has_tokens || !has_sequences ? 1 : inputs;
+      for (Index s = 1; s <= count; ++s) offsets_.push_back(has_tokens ? rows.tokens : 0);
+    }
+    rows.sequences = static_cast<Index>(offsets_.size()) - 1;
+    if (offsets_.back() != rows.tokens) {
+      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
+                      std::to_string(rows.tokens),
+                  "give the lengths of all sequences by set_sequences");
+    }
+    if (has_sequences && inputs != rows.sequences) {
+      throw Error("an input has " + std::to_string(inputs) + " rows for " + std::to_string(rows.sequences) +
+                      " sequences",
+                  "give the lengths of all sequences by set_sequences");
+    }
+  }
+};
+
+}  // namespace detail
+
 template <auto const& f, class Backend_ = Cpu<double>>
-class Function {
+class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
+  using Memory = detail::FunctionMemory<typename Backend_::Scalar>;
+  using Memory::context_, Memory::parameters_, Memory::gradients_, Memory::constants_, Memory::packed_,
+      Memory::pointers_, Memory::inputs_, Memory::indices_, Memory::stale_, Memory::check_size, Memory::take_rows;
+
  public:
   using Backend = Backend_;
   using S = typename Backend::Scalar;
@@ -9957,14 +10226,7 @@ class Function {
 
   /// `seed` is that of the initial values of parameters that the function makes.
   explicit Function(std::uint64_t seed = 0)
-      : tensors_(tensors_of<f>()),
-        parameters_(G::layout.parameters),
-        gradients_(G::layout.parameters),
-        constants_(G::layout.constants),
-        packed_(G::layout.packed_elements) {
-    initialise(tensors_.parameters, seed, parameters_.data());
-    initialise(tensors_.constants, seed, constants_.data());
-  }
+      : Memory(view_of<G>, tensors_of<f>(), detail::graph_scratch<G, Backend>, seed) {}
 
   /// Copies an Eigen object, a container or a number into the input, parameter or constant of that name.
   ///
@@ -9972,16 +10234,17 @@ class Function {
   template <Name name, class Object>
   Function& set(const Object& object) {
     constexpr int node = find<name>();
+    const detail::ObjectSize size = detail::size_of<shape<node>>(object);
     if constexpr (is_input(node)) {
       using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
-      auto& buffer = storage<T>()[G::layout.input[node]];
-      const Index rows = take_rows<node>(object);
-      const Index size = rows * shape<node>.cols;
-      if (buffer.size() < size) buffer = Buffer<T>(size);
+      constexpr int number = G::layout.input[node];
+      auto& buffer = storage<T>()[number];
+      const Index rows = take_rows(node, size);
+      if (buffer.size() < rows * shape<node>.cols) buffer = Buffer<T>(rows * shape<node>.cols);
       detail::assign<shape<node>>(object, rows, buffer.data());
-      pointers_[G::layout.input[node]] = buffer.data();
+      pointers_[number] = buffer.data();
     } else {
-      check_size<node>(object);
+      check_size(node, size);
       S* place = G::table.info[node].kind == Kind::parameter ? parameters_.data() + G::layout.parameter[node]
                                                              : constants_.data() + G::layout.constant[node];
       detail::assign<shape<node>>(object, shape<node>.rows, place);
@@ -10006,16 +10269,14 @@ class Function {
       throw Error(std::string(name.view()) + " is a part of a larger matrix, with gaps between its rows or elements",
                   "copy it with set<\"" + std::string(name.view()) + "\">(...)");
     }
-    take_rows<node>(object);
+    take_rows(node, detail::size_of<shape<node>>(object));
     pointers_[G::layout.input[node]] = object.data();
     return *this;
   }
 
   /// Lengths of the packed sequences on the axis of tokens; one sequence unless given.
   Function& set_sequences(std::span<const Index> lengths) {
-    offsets_.assign(1, 0);
-    for (const Index length : lengths) offsets_.push_back(offsets_.back() + length);
-    sequences_given_ = stale_ = true;
+    Memory::take_lengths(lengths);
     return *this;
   }
 
@@ -10024,7 +10285,7 @@ class Function {
   /// Errors  throws if an input is missing, if inputs along one axis have different numbers of rows, or if an index is
   ///         out of range. Views of results and gradients end when the number of rows changes.
   void forward() {
-    if (stale_) arrange();
+    if (stale_) Memory::arrange();
     for (int i = 0; i < G::layout.inputs; ++i) context_.inputs[i] = pointers_[i];
     check_indices();
     Run::prepare(parameters_.data(), packed_.data());
@@ -10051,9 +10312,7 @@ class Function {
   /// The same; afterwards gradient<name>() holds its gradients.
   S value_and_grad() {
     const S result = value();
-    for (int k = 0; k < G::layout.outputs; ++k) {
-      std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
-    }
+    seed_first_result();
     backward();
     return result;
   }
@@ -10101,18 +10360,9 @@ class Function {
     for (Index row = 0; row < rows; ++row) {
       context_ = whole;
       context_.rows[static_cast<int>(result.axis)] = 1;
-      for (int i = 0; i < G::count; ++i) {
-        if (!is_input(i)) continue;
-        const Shape& s = G::table.info[i].shape;
-        const bool whole_numbers = G::table.info[i].kind == Kind::indices;
-        const Index bytes = static_cast<Index>(whole_numbers ? sizeof(std::int32_t) : sizeof(S));
-        const Index skipped = s.axis == result.axis ? row * s.cols * bytes : 0;
-        context_.inputs[G::layout.input[i]] = static_cast<const char*>(pointers_[G::layout.input[i]]) + skipped;
-      }
+      Memory::start_at(result.axis, row);
       Run::forward(context_);
-      for (int k = 0; k < G::layout.outputs; ++k) {
-        std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
-      }
+      seed_first_result();
       backward();
       const auto g = gradient<name>();
       std::copy_n(g.data(), size, all.row(row).data());
@@ -10121,7 +10371,6 @@ class Function {
     return all;
   }
 
-  const TensorList& tensors() const { return tensors_; }
   /// A parameter that the function makes, in place.
   template <Name name>
   auto parameter() {
@@ -10130,11 +10379,6 @@ class Function {
                   "simplx: this name is no parameter but an input or a constant, which set or bind gives");
     return detail::object_map<shape<node>>(parameters_.data() + G::layout.parameter[node], shape<node>.rows);
   }
-  std::span<S> parameters() { return parameters_.span(); }
-  /// Those of all parameters, element by element, as the last backward left them.
-  std::span<const S> gradients() { return gradients_.span(); }
-  /// What dropout draws from; see Randomness.
-  Randomness& random() { return context_.random; }
 
  private:
   template <Name name>
@@ -10172,130 +10416,22 @@ class Function {
     }
   }
 
-  template <int node, class Object>
-  static void check_size(const Object& object) {
-    constexpr Shape s = shape<node>;
-    const detail::ObjectSize size = detail::size_of<s>(object);
-    if (size.cols == s.cols && (!s.is_fixed() || size.rows == s.rows)) return;
-    const std::string rows = s.is_fixed() ? std::to_string(s.rows) : "any";
-    throw Error(std::string(G::flat.label[node].name.view()) + " is given " + std::to_string(size.rows) + " x " +
-                    std::to_string(size.cols) + " numbers",
-                "the function needs " + rows + " x " + std::to_string(s.cols));
-  }
-  template <int node, class Object>
-  Index take_rows(const Object& object) {
-    check_size<node>(object);
-    constexpr Shape s = shape<node>;
-    if constexpr (s.is_fixed()) {
-      given_[G::layout.input[node]] = true;
-      return s.rows;
-    }
-    const Index rows = detail::size_of<s>(object).rows;
-    Index& known = input_rows_[G::layout.input[node]];
-    stale_ |= known != rows;
-    known = rows;
-    given_[G::layout.input[node]] = true;
-    return rows;
-  }
-
-  /// One sequence of all tokens unless lengths were given; rows of Axis::sequences are these sequences.
-  void arrange_sequences(Rows& rows) {
-    const Index inputs = rows.sequences;  // the rows of an input along that axis
-    bool has_tokens = false, has_sequences = false;
-    for (int i = 0; i < G::count; ++i) {
-      has_tokens |= is_input(i) && G::table.info[i].shape.axis == Axis::tokens;
-      has_sequences |= is_input(i) && G::table.info[i].shape.axis == Axis::sequences;
-    }
-    if (!sequences_given_) {
-      offsets_.assign(1, 0);
-      const Index count = has_tokens || !has_sequences ? 1 : inputs;
-      for (Index s = 1; s <= count; ++s) offsets_.push_back(has_tokens ? rows.tokens : 0);
-    }
-    rows.sequences = static_cast<Index>(offsets_.size()) - 1;
-    if (offsets_.back() != rows.tokens) {
-      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
-                      std::to_string(rows.tokens),
-                  "give the lengths of all sequences by set_sequences");
-    }
-    if (has_sequences && inputs != rows.sequences) {
-      throw Error("an input has " + std::to_string(inputs) + " rows for " + std::to_string(rows.sequences) +
-                      " sequences",
-                  "give the lengths of all sequences by set_sequences");
+  /// Of the first result one, of the others nothing.
+  void seed_first_result() {
+    for (int k = 0; k < G::layout.outputs; ++k) {
+      std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
     }
   }
 
-  /// Every index must name a row of the table that it looks up, every label a class or -100.
   void check_indices() const {
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       if constexpr (G::table.info[i].kind == Kind::kernel && detail::index_operand<op_of<G, i>>() >= 0) {
-        constexpr int which = detail::index_operand<op_of<G, i>>(), node = G::table.info[i].arguments[which];
-        const Index bound = op_of<G, i>::index_bound(context_, shape<G::table.info[i].arguments[0]>);
-        const auto* values = static_cast<const std::int32_t*>(context_.inputs[G::layout.input[node]]);
-        for (Index row = 0; row < context_.rows_of(shape<node>); ++row) {
-          if ((values[row] >= 0 && values[row] < bound) || values[row] == op_of<G, i>::index_of_nothing) continue;
-          throw Error("'" + std::string(G::flat.label[node].name.view()) + "' names " + std::to_string(values[row]) +
-                          " in row " + std::to_string(row),
-                      "it must be at least 0 and below " + std::to_string(bound));
-        }
+        constexpr int node = G::table.info[i].arguments[detail::index_operand<op_of<G, i>>()];
+        Memory::check_indices(node, op_of<G, i>::index_bound(this->context_, shape<G::table.info[i].arguments[0]>),
+                              op_of<G, i>::index_of_nothing);
       }
     });
   }
-
-  /// Sizes everything to the rows of what was bound.
-  void arrange() {
-    Rows rows{};
-    for (int i = 0; i < G::count; ++i) {
-      if (!is_input(i)) continue;
-      const int number = G::layout.input[i];
-      const std::string name(G::flat.label[i].name.view());
-      if (!given_[number]) {
-        throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
-      }
-      const Axis axis = G::table.info[i].shape.axis;
-      Index* count = axis == Axis::tokens ? &rows.tokens : axis == Axis::sequences ? &rows.sequences
-                   : axis == Axis::labelled ? &rows.labelled : axis == Axis::batch ? &rows.batch : nullptr;
-      if (!count) continue;
-      bool first = true;
-      for (int j = 0; j < i; ++j) first &= !(is_input(j) && G::table.info[j].shape.axis == axis);
-      if (!first && *count != input_rows_[number]) {
-        throw Error("'" + name + "' has " + std::to_string(input_rows_[number]) +
-                        " rows, another input along its axis has " + std::to_string(*count),
-                    "inputs along one axis need equal numbers of rows");
-      }
-      *count = input_rows_[number];
-    }
-    arrange_sequences(rows);
-    for (std::size_t s = 0; s + 1 < offsets_.size(); ++s) {
-      rows.longest_sequence = std::max(rows.longest_sequence, offsets_[s + 1] - offsets_[s]);
-    }
-    const Randomness random = context_.random;
-    workspace_.emplace(rows);
-    context_ = workspace_->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
-    context_.random = random;
-    context_.parameters = parameters_.data();
-    context_.gradients = gradients_.data();
-    context_.constants = constants_.data();
-    context_.packed = packed_.data();
-    for (int i = 0; i < G::count; ++i) {
-      if (G::table.info[i].kind != Kind::input || !G::fusion.wanted[i]) continue;
-      const int number = G::layout.input[i];
-      input_gradients_[number] = Buffer<S>(context_.rows_of(G::table.info[i].shape) * G::table.info[i].shape.cols);
-      context_.input_gradients[number] = input_gradients_[number].data();
-    }
-    stale_ = false;
-  }
-
-  TensorList tensors_;
-  Buffer<S> parameters_, gradients_, constants_, packed_;
-  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
-  Buffer<std::int32_t> indices_[max_inputs];
-  const void* pointers_[max_inputs]{};
-  Index input_rows_[max_inputs]{};
-  bool given_[max_inputs]{}, sequences_given_ = false;
-  std::vector<Index> offsets_{0};
-  std::optional<Workspace<G, Backend>> workspace_;
-  Context<S> context_;
-  bool stale_ = true;
 };
 
 }  // namespace simplx
@@ -10459,28 +10595,36 @@ struct Subject {
   void backward() const { backward_of(run); }
 };
 
-template <class Evaluation>
-Subject<typename Evaluation::S> subject_of(Evaluation& run) {
-  using G = typename Evaluation::G;
-  Subject<typename Evaluation::S> subject;
-  subject.memory = run.memory();
-  subject.run = &run;
-  subject.forward_of = [](void* evaluation) { static_cast<Evaluation*>(evaluation)->forward(); };
-  subject.backward_of = [](void* evaluation) { static_cast<Evaluation*>(evaluation)->backward(); };
-  for (const TensorInfo& tensor : run.tensors().parameters) {
+template <class S>
+Subject<S> subject_of(EvaluationMemory<S>& memory, void* run, void (*forward)(void*), void (*backward)(void*)) {
+  Subject<S> subject;
+  subject.memory = memory.memory();
+  subject.run = run;
+  subject.forward_of = forward;
+  subject.backward_of = backward;
+  for (const TensorInfo& tensor : memory.tensors().parameters) {
     if (tensor.frozen) continue;
-    subject.tensors.push_back({tensor.name, run.parameter(tensor.name), run.gradient(tensor.name)});
+    subject.tensors.push_back({tensor.name, memory.parameter(tensor.name), memory.gradient(tensor.name)});
   }
-  for (int i = 0; i < G::count; ++i) {
-    if (G::table.info[i].kind != Kind::input || !G::fusion.wanted[i]) continue;
-    const std::string name(G::flat.label[i].name.view());
-    subject.tensors.push_back({name, run.input(name), run.input_gradient(name)});
-  }
-  for (int k = 0; k < G::layout.outputs; ++k) {
-    subject.outputs.push_back(run.output(k));
-    subject.seeds.push_back(run.seed(k));
+  const GraphView& graph = memory.graph();
+  for (int i = 0; i < graph.count; ++i) {
+    if (graph.info[i].kind == Kind::input && graph.wanted[i]) {
+      const std::string name(graph.label[i].name.view());
+      subject.tensors.push_back({name, memory.input(name), memory.input_gradient(name)});
+    }
+    if (graph.info[i].result) {
+      subject.outputs.push_back(memory.output(static_cast<int>(subject.outputs.size())));
+      subject.seeds.push_back(memory.seed(static_cast<int>(subject.seeds.size())));
+    }
   }
   return subject;
+}
+template <auto const& model, class Backend>
+auto subject_of(Evaluation<model, Backend>& run) {
+  using Run = Evaluation<model, Backend>;
+  return subject_of<typename Backend::Scalar>(
+      run, &run, [](void* evaluation) { static_cast<Run*>(evaluation)->forward(); },
+      [](void* evaluation) { static_cast<Run*>(evaluation)->backward(); });
 }
 
 /// Random numbers that belong to a name: <w, result> is the loss, v the direction, u what H v is projected on.
@@ -10649,19 +10793,47 @@ inline void check_directions(const Subject<double>& run, const Subject<Dual<doub
   }
 }
 
-/// The same of a model: what does not move is copied to the evaluation over dual numbers.
-template <auto const& model>
-void check_directions(Evaluation<model>& run, const GradcheckOptions& options, GradientReport& report) {
-  using G = GraphOf<model>;
-  Evaluation<model, Cpu<Dual<double>>> dual(options.rows, 0, options.lengths);
+/// What does not move is the same in both.
+inline void copy_point(EvaluationMemory<double>& run, EvaluationMemory<Dual<double>>& dual) {
   std::ranges::copy(run.parameters(), dual.parameters().begin());
   std::ranges::copy(run.constants(), dual.constants().begin());
-  for (int i = 0; i < G::count; ++i) {
-    const std::string name(G::flat.label[i].name.view());
-    if (G::table.info[i].kind == Kind::indices) std::ranges::copy(run.indices(name), dual.indices(name).begin());
-    if (G::table.info[i].kind == Kind::input) std::ranges::copy(run.input(name), dual.input(name).begin());
+  const GraphView& graph = run.graph();
+  for (int i = 0; i < graph.count; ++i) {
+    if (!graph.is_input(i)) continue;
+    const std::string_view name = graph.label[i].name.view();
+    if (graph.info[i].kind == Kind::indices) std::ranges::copy(run.indices(name), dual.indices(name).begin());
+    if (graph.info[i].kind == Kind::input) std::ranges::copy(run.input(name), dual.input(name).begin());
   }
+}
+
+/// The same of a model.
+template <auto const& model>
+void check_directions(Evaluation<model>& run, const GradcheckOptions& options, GradientReport& report) {
+  Evaluation<model, Cpu<Dual<double>>> dual(options.rows, 0, options.lengths);
+  copy_point(run, dual);
   check_directions(subject_of(run), subject_of(dual), options, report);
+}
+
+/// Random inputs, which keep away from 0.
+inline void fill_inputs(EvaluationMemory<double>& run, const GradcheckOptions& options) {
+  const GraphView& graph = run.graph();
+  for (int i = 0; i < graph.count; ++i) {
+    if (!graph.is_input(i)) continue;
+    const std::string name(graph.label[i].name.view());
+    const std::uint64_t key = key_of(options.seed, "input." + name);
+    if (graph.info[i].kind == Kind::indices) {
+      const std::span<std::int32_t> values = run.indices(name);
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        values[k] = static_cast<std::int32_t>(bits(key, k) % static_cast<std::uint64_t>(options.classes));
+      }
+    } else {
+      const std::span<double> values = run.input(name);
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        const double z = normal(key, k);
+        values[k] = z + (z < 0 ? -0.3 : 0.3);
+      }
+    }
+  }
 }
 
 }  // namespace detail
@@ -10681,24 +10853,10 @@ GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options 
 /// Cost    up to 42 forward passes for each entry, about 100 for the adjoint identity, 42 gradients for each tensor
 template <auto const& model>
 GradientReport gradcheck(const GradcheckOptions& options = {}) {
-  using G = GraphOf<model>;
   Evaluation<model> run(options.rows, options.seed, options.lengths);
-  for (int i = 0; i < G::count; ++i) {
-    const std::string name(G::flat.label[i].name.view());
-    const std::uint64_t key = key_of(options.seed, "input." + name);
-    if (G::table.info[i].kind == Kind::input) {
-      for (std::size_t k = 0; k < run.input(name).size(); ++k) {
-        const double z = normal(key, k);
-        run.input(name)[k] = z + (z < 0 ? -0.3 : 0.3);
-      }
-    } else if (G::table.info[i].kind == Kind::indices) {
-      for (std::size_t k = 0; k < run.indices(name).size(); ++k) {
-        run.indices(name)[k] = static_cast<std::int32_t>(bits(key, k) % static_cast<std::uint64_t>(options.classes));
-      }
-    }
-  }
+  detail::fill_inputs(run, options);
   GradientReport report = check_gradients(run, options);
-  detail::check_directions<model>(run, options, report);
+  detail::check_directions(run, options, report);
   return report;
 }
 

@@ -171,30 +171,45 @@ __attribute__((always_inline)) inline void each_panel(const F& f) {
   for (Index col = whole; col < N; col += lanes<S>) f(Static<lanes<S>>{}, col);
 }
 
+namespace detail {
+
+// Panels of any depth K share these loops: compilers would unroll each depth for itself.
+
+template <Index width, class S>
+__attribute__((noinline)) void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
+  for (Index p = 0; p < K; ++p) std::memcpy(packed + p * width, matrix + p * stride, width * sizeof(S));
+}
+/// In blocks that fit the first-level cache.
+template <Index width, class S>
+__attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed) {
+  constexpr Index block = 16;
+  for (Index begin = 0; begin < K; begin += block) {
+    const Index end = begin + block < K ? begin + block : K;
+    for (Index q = 0; q < width; ++q) {
+      for (Index p = begin; p < end; ++p) packed[p * width + q] = matrix[q * K + p];
+    }
+  }
+}
+
+}  // namespace detail
+
 /// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end.
 ///
 /// Cost    one pass
 template <Index K, Index N, class S>
 void pack(const S* matrix, S* packed) {
   each_panel<N, S>([&]<Index width>(Static<width>, Index col) {
-    for (Index p = 0; p < K; ++p, packed += width) std::memcpy(packed, matrix + p * N + col, width * sizeof(S));
+    detail::pack_panel<width>(K, matrix + col, N, packed + col * K);
   });
 }
 
 /// Packs the transpose (K, N) of an (N, K) matrix.
 ///
-/// Cost    one pass, in blocks that fit the first-level cache
+/// Cost    one pass
 template <Index K, Index N, class S>
 void pack_transposed(const S* matrix, S* packed) {
-  constexpr Index block = 16;
   each_panel<N, S>([&]<Index width>(Static<width>, Index col) {
-    for (Index begin = 0; begin < K; begin += block) {
-      const Index end = begin + block < K ? begin + block : K;
-      for (Index q = 0; q < width; ++q) {
-        for (Index p = begin; p < end; ++p) packed[p * width + q] = matrix[(col + q) * K + p];
-      }
-    }
-    packed += K * width;
+    detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K);
   });
 }
 

@@ -5,6 +5,7 @@
 /// The arena of one evaluation: kept values, temporaries, scratch and results; made once and reused.
 
 #include <simplx/core/counts.hpp>
+#include <simplx/core/view.hpp>
 #include <simplx/cpu/memory.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -12,17 +13,17 @@ namespace simplx::inline SIMPLX_TARGET {
 /// One allocation that holds an evaluation of at most `capacity` rows.
 ///
 /// Cost    arena_bytes<model>(capacity), and the results; nothing is allocated afterwards
-template <class G, class Backend>
-class Workspace {
+template <class S>
+class Arena {
  public:
-  using S = typename Backend::Scalar;
-
-  explicit Workspace(const Rows& capacity)
-      : capacity_(capacity),
-        kept_(elements(G::layout.kept, capacity)),
-        temporary_(elements(G::layout.temporary, capacity)),
-        results_(result_elements(capacity)),
-        memory_(kept_ + temporary_ + detail::graph_scratch<G, Backend>(capacity) + 2 * results_) {}
+  /// `scratch` elements are for the op that runs.
+  Arena(const GraphView& graph, Index scratch, const Rows& capacity)
+      : graph_(graph),
+        capacity_(capacity),
+        kept_(elements(graph.kept, capacity)),
+        temporary_(elements(graph.temporary, capacity)),
+        results_(result_elements()),
+        memory_(kept_ + temporary_ + scratch + 2 * results_) {}
 
   /// A context for these rows, which must fit the capacity; inputs, parameters and sequences are the caller's.
   Context<S> context(const Rows& rows, const Segments& segments, Index longest) {
@@ -37,16 +38,16 @@ class Workspace {
         place += columns.on[i] * context.stride[i];
       }
     };
-    split(context.kept, G::layout.kept);
+    split(context.kept, graph_.kept);
     place = memory_.data() + kept_;
-    split(context.temporary, G::layout.temporary);
+    split(context.temporary, graph_.temporary);
     context.scratch = memory_.data() + kept_ + temporary_;
     place = memory_.data() + memory_.size() - 2 * results_;
-    for (int i = 0; i < G::count; ++i) {
-      if (!G::table.info[i].result) continue;
-      const Index size = padded_size(G::table.info[i].shape, rows);
-      context.outputs[G::layout.output[i]] = place;
-      context.output_gradients[G::layout.output[i]] = place + size;
+    for (int i = 0; i < graph_.count; ++i) {
+      if (!graph_.info[i].result) continue;
+      const Index size = padded_size(graph_.info[i].shape, rows);
+      context.outputs[graph_.output[i]] = place;
+      context.output_gradients[graph_.output[i]] = place + size;
       place += 2 * size;
     }
     return context;
@@ -61,17 +62,26 @@ class Workspace {
     const Index count = shape.is_fixed() ? shape.rows : rows.count(shape.axis);
     return round_up(count * shape.cols, alignment);
   }
-  static Index result_elements(const Rows& rows) {
+  Index result_elements() const {
     Index total = 0;
-    for (int i = 0; i < G::count; ++i) {
-      if (G::table.info[i].result) total += padded_size(G::table.info[i].shape, rows);
+    for (int i = 0; i < graph_.count; ++i) {
+      if (graph_.info[i].result) total += padded_size(graph_.info[i].shape, capacity_);
     }
     return total;
   }
 
+  GraphView graph_;
   Rows capacity_;
   Index kept_, temporary_, results_;
   Buffer<S> memory_;
+};
+
+/// That of a graph on a backend.
+template <class G, class Backend>
+class Workspace : public Arena<typename Backend::Scalar> {
+ public:
+  explicit Workspace(const Rows& capacity)
+      : Arena<typename Backend::Scalar>(view_of<G>, detail::graph_scratch<G, Backend>(capacity), capacity) {}
 };
 
 }  // namespace simplx

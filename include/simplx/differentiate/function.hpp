@@ -22,8 +22,181 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace detail {
+
+/// What a function holds, and how it is laid out: compiled once for each number type, not for each function.
+template <class S>
+class FunctionMemory {
+ public:
+  const TensorList& tensors() const { return tensors_; }
+  std::span<S> parameters() { return parameters_.span(); }
+  /// Those of all parameters, element by element, as the last backward left them.
+  std::span<const S> gradients() { return gradients_.span(); }
+  /// What dropout draws from; see Randomness.
+  Randomness& random() { return context_.random; }
+
+ protected:
+  FunctionMemory(const GraphView& graph, TensorList tensors, Index (*scratch)(const Rows&), std::uint64_t seed)
+      : graph_(graph),
+        scratch_(scratch),
+        tensors_(std::move(tensors)),
+        parameters_(graph.parameters),
+        gradients_(graph.parameters),
+        constants_(graph.constants),
+        packed_(graph.packed) {
+    initialise(tensors_.parameters, seed, parameters_.data());
+    initialise(tensors_.constants, seed, constants_.data());
+  }
+  ~FunctionMemory() = default;
+
+  std::string name_of(int node) const { return std::string(graph_.label[node].name.view()); }
+
+  void check_size(int node, const ObjectSize& size) const {
+    const Shape& shape = graph_.info[node].shape;
+    if (size.cols == shape.cols && (!shape.is_fixed() || size.rows == shape.rows)) return;
+    const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : "any";
+    throw Error(name_of(node) + " is given " + std::to_string(size.rows) + " x " + std::to_string(size.cols) +
+                    " numbers",
+                "the function needs " + rows + " x " + std::to_string(shape.cols));
+  }
+  /// The rows of an input that is about to be set.
+  Index take_rows(int node, const ObjectSize& size) {
+    check_size(node, size);
+    const Shape& shape = graph_.info[node].shape;
+    given_[graph_.input[node]] = true;
+    if (shape.is_fixed()) return shape.rows;
+    Index& known = input_rows_[graph_.input[node]];
+    stale_ |= known != size.rows;
+    return known = size.rows;
+  }
+  void take_lengths(std::span<const Index> lengths) {
+    offsets_.assign(1, 0);
+    for (const Index length : lengths) offsets_.push_back(offsets_.back() + length);
+    sequences_given_ = stale_ = true;
+  }
+
+  /// Every index must name a row of the table that it looks up, every label a class or -100.
+  void check_indices(int node, Index bound, std::int32_t nothing) const {
+    const auto* values = static_cast<const std::int32_t*>(context_.inputs[graph_.input[node]]);
+    for (Index row = 0; row < context_.rows_of(graph_.info[node].shape); ++row) {
+      if ((values[row] >= 0 && values[row] < bound) || values[row] == nothing) continue;
+      throw Error("'" + name_of(node) + "' names " + std::to_string(values[row]) + " in row " + std::to_string(row),
+                  "it must be at least 0 and below " + std::to_string(bound));
+    }
+  }
+
+  /// Inputs begin at row `row` of an axis.
+  void start_at(Axis axis, Index row) {
+    for (int i = 0; i < graph_.count; ++i) {
+      if (!graph_.is_input(i)) continue;
+      const Shape& shape = graph_.info[i].shape;
+      const bool whole_numbers = graph_.info[i].kind == Kind::indices;
+      const Index bytes = static_cast<Index>(whole_numbers ? sizeof(std::int32_t) : sizeof(S));
+      const Index skipped = shape.axis == axis ? row * shape.cols * bytes : 0;
+      context_.inputs[graph_.input[i]] = static_cast<const char*>(pointers_[graph_.input[i]]) + skipped;
+    }
+  }
+
+  /// Sizes everything to the rows of what was bound.
+  void arrange() {
+    Rows rows = rows_of_inputs();
+    arrange_sequences(rows);
+    for (std::size_t s = 0; s + 1 < offsets_.size(); ++s) {
+      rows.longest_sequence = std::max(rows.longest_sequence, offsets_[s + 1] - offsets_[s]);
+    }
+    const Randomness random = context_.random;
+    arena_.emplace(graph_, scratch_(rows), rows);
+    context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
+    context_.random = random;
+    context_.parameters = parameters_.data();
+    context_.gradients = gradients_.data();
+    context_.constants = constants_.data();
+    context_.packed = packed_.data();
+    for (int i = 0; i < graph_.count; ++i) {
+      if (graph_.info[i].kind != Kind::input || !graph_.wanted[i]) continue;
+      const int number = graph_.input[i];
+      const Shape& shape = graph_.info[i].shape;
+      input_gradients_[number] = Buffer<S>(context_.rows_of(shape) * shape.cols);
+      context_.input_gradients[number] = input_gradients_[number].data();
+    }
+    stale_ = false;
+  }
+
+  GraphView graph_;
+  Index (*scratch_)(const Rows&);
+  TensorList tensors_;
+  Buffer<S> parameters_, gradients_, constants_, packed_;
+  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
+  Buffer<std::int32_t> indices_[max_inputs];
+  const void* pointers_[max_inputs]{};
+  Index input_rows_[max_inputs]{};
+  bool given_[max_inputs]{}, sequences_given_ = false;
+  std::vector<Index> offsets_{0};
+  std::optional<Arena<S>> arena_;
+  Context<S> context_;
+  bool stale_ = true;
+
+ private:
+  Rows rows_of_inputs() const {
+    Rows rows{};
+    for (int i = 0; i < graph_.count; ++i) {
+      if (!graph_.is_input(i)) continue;
+      const int number = graph_.input[i];
+      const std::string name = name_of(i);
+      if (!given_[number]) {
+        throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
+      }
+      const Axis axis = graph_.info[i].shape.axis;
+      Index* count = axis == Axis::tokens ? &rows.tokens : axis == Axis::sequences ? &rows.sequences
+                   : axis == Axis::labelled ? &rows.labelled : axis == Axis::batch ? &rows.batch : nullptr;
+      if (!count) continue;
+      bool first = true;
+      for (int j = 0; j < i; ++j) first &= !(graph_.is_input(j) && graph_.info[j].shape.axis == axis);
+      if (!first && *count != input_rows_[number]) {
+        throw Error("'" + name + "' has " + std::to_string(input_rows_[number]) +
+                        " rows, another input along its axis has " + std::to_string(*count),
+                    "inputs along one axis need equal numbers of rows");
+      }
+      *count = input_rows_[number];
+    }
+    return rows;
+  }
+
+  /// One sequence of all tokens unless lengths were given; rows of Axis::sequences are these sequences.
+  void arrange_sequences(Rows& rows) {
+    const Index inputs = rows.sequences;  // the rows of an input along that axis
+    bool has_tokens = false, has_sequences = false;
+    for (int i = 0; i < graph_.count; ++i) {
+      has_tokens |= graph_.is_input(i) && graph_.info[i].shape.axis == Axis::tokens;
+      has_sequences |= graph_.is_input(i) && graph_.info[i].shape.axis == Axis::sequences;
+    }
+    if (!sequences_given_) {
+      offsets_.assign(1, 0);
+      const Index count = has_tokens || !has_sequences ? 1 : inputs;
+      for (Index s = 1; s <= count; ++s) offsets_.push_back(has_tokens ? rows.tokens : 0);
+    }
+    rows.sequences = static_cast<Index>(offsets_.size()) - 1;
+    if (offsets_.back() != rows.tokens) {
+      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
+                      std::to_string(rows.tokens),
+                  "give the lengths of all sequences by set_sequences");
+    }
+    if (has_sequences && inputs != rows.sequences) {
+      throw Error("an input has " + std::to_string(inputs) + " rows for " + std::to_string(rows.sequences) +
+                      " sequences",
+                  "give the lengths of all sequences by set_sequences");
+    }
+  }
+};
+
+}  // namespace detail
+
 template <auto const& f, class Backend_ = Cpu<double>>
-class Function {
+class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
+  using Memory = detail::FunctionMemory<typename Backend_::Scalar>;
+  using Memory::context_, Memory::parameters_, Memory::gradients_, Memory::constants_, Memory::packed_,
+      Memory::pointers_, Memory::inputs_, Memory::indices_, Memory::stale_, Memory::check_size, Memory::take_rows;
+
  public:
   using Backend = Backend_;
   using S = typename Backend::Scalar;
@@ -32,14 +205,7 @@ class Function {
 
   /// `seed` is that of the initial values of parameters that the function makes.
   explicit Function(std::uint64_t seed = 0)
-      : tensors_(tensors_of<f>()),
-        parameters_(G::layout.parameters),
-        gradients_(G::layout.parameters),
-        constants_(G::layout.constants),
-        packed_(G::layout.packed_elements) {
-    initialise(tensors_.parameters, seed, parameters_.data());
-    initialise(tensors_.constants, seed, constants_.data());
-  }
+      : Memory(view_of<G>, tensors_of<f>(), detail::graph_scratch<G, Backend>, seed) {}
 
   /// Copies an Eigen object, a container or a number into the input, parameter or constant of that name.
   ///
@@ -47,16 +213,17 @@ class Function {
   template <Name name, class Object>
   Function& set(const Object& object) {
     constexpr int node = find<name>();
+    const detail::ObjectSize size = detail::size_of<shape<node>>(object);
     if constexpr (is_input(node)) {
       using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
-      auto& buffer = storage<T>()[G::layout.input[node]];
-      const Index rows = take_rows<node>(object);
-      const Index size = rows * shape<node>.cols;
-      if (buffer.size() < size) buffer = Buffer<T>(size);
+      constexpr int number = G::layout.input[node];
+      auto& buffer = storage<T>()[number];
+      const Index rows = take_rows(node, size);
+      if (buffer.size() < rows * shape<node>.cols) buffer = Buffer<T>(rows * shape<node>.cols);
       detail::assign<shape<node>>(object, rows, buffer.data());
-      pointers_[G::layout.input[node]] = buffer.data();
+      pointers_[number] = buffer.data();
     } else {
-      check_size<node>(object);
+      check_size(node, size);
       S* place = G::table.info[node].kind == Kind::parameter ? parameters_.data() + G::layout.parameter[node]
                                                              : constants_.data() + G::layout.constant[node];
       detail::assign<shape<node>>(object, shape<node>.rows, place);
@@ -81,16 +248,14 @@ class Function {
       throw Error(std::string(name.view()) + " is a part of a larger matrix, with gaps between its rows or elements",
                   "copy it with set<\"" + std::string(name.view()) + "\">(...)");
     }
-    take_rows<node>(object);
+    take_rows(node, detail::size_of<shape<node>>(object));
     pointers_[G::layout.input[node]] = object.data();
     return *this;
   }
 
   /// Lengths of the packed sequences on the axis of tokens; one sequence unless given.
   Function& set_sequences(std::span<const Index> lengths) {
-    offsets_.assign(1, 0);
-    for (const Index length : lengths) offsets_.push_back(offsets_.back() + length);
-    sequences_given_ = stale_ = true;
+    Memory::take_lengths(lengths);
     return *this;
   }
 
@@ -99,7 +264,7 @@ class Function {
   /// Errors  throws if an input is missing, if inputs along one axis have different numbers of rows, or if an index is
   ///         out of range. Views of results and gradients end when the number of rows changes.
   void forward() {
-    if (stale_) arrange();
+    if (stale_) Memory::arrange();
     for (int i = 0; i < G::layout.inputs; ++i) context_.inputs[i] = pointers_[i];
     check_indices();
     Run::prepare(parameters_.data(), packed_.data());
@@ -126,9 +291,7 @@ class Function {
   /// The same; afterwards gradient<name>() holds its gradients.
   S value_and_grad() {
     const S result = value();
-    for (int k = 0; k < G::layout.outputs; ++k) {
-      std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
-    }
+    seed_first_result();
     backward();
     return result;
   }
@@ -176,18 +339,9 @@ class Function {
     for (Index row = 0; row < rows; ++row) {
       context_ = whole;
       context_.rows[static_cast<int>(result.axis)] = 1;
-      for (int i = 0; i < G::count; ++i) {
-        if (!is_input(i)) continue;
-        const Shape& s = G::table.info[i].shape;
-        const bool whole_numbers = G::table.info[i].kind == Kind::indices;
-        const Index bytes = static_cast<Index>(whole_numbers ? sizeof(std::int32_t) : sizeof(S));
-        const Index skipped = s.axis == result.axis ? row * s.cols * bytes : 0;
-        context_.inputs[G::layout.input[i]] = static_cast<const char*>(pointers_[G::layout.input[i]]) + skipped;
-      }
+      Memory::start_at(result.axis, row);
       Run::forward(context_);
-      for (int k = 0; k < G::layout.outputs; ++k) {
-        std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
-      }
+      seed_first_result();
       backward();
       const auto g = gradient<name>();
       std::copy_n(g.data(), size, all.row(row).data());
@@ -196,7 +350,6 @@ class Function {
     return all;
   }
 
-  const TensorList& tensors() const { return tensors_; }
   /// A parameter that the function makes, in place.
   template <Name name>
   auto parameter() {
@@ -205,11 +358,6 @@ class Function {
                   "simplx: this name is no parameter but an input or a constant, which set or bind gives");
     return detail::object_map<shape<node>>(parameters_.data() + G::layout.parameter[node], shape<node>.rows);
   }
-  std::span<S> parameters() { return parameters_.span(); }
-  /// Those of all parameters, element by element, as the last backward left them.
-  std::span<const S> gradients() { return gradients_.span(); }
-  /// What dropout draws from; see Randomness.
-  Randomness& random() { return context_.random; }
 
  private:
   template <Name name>
@@ -247,130 +395,22 @@ class Function {
     }
   }
 
-  template <int node, class Object>
-  static void check_size(const Object& object) {
-    constexpr Shape s = shape<node>;
-    const detail::ObjectSize size = detail::size_of<s>(object);
-    if (size.cols == s.cols && (!s.is_fixed() || size.rows == s.rows)) return;
-    const std::string rows = s.is_fixed() ? std::to_string(s.rows) : "any";
-    throw Error(std::string(G::flat.label[node].name.view()) + " is given " + std::to_string(size.rows) + " x " +
-                    std::to_string(size.cols) + " numbers",
-                "the function needs " + rows + " x " + std::to_string(s.cols));
-  }
-  template <int node, class Object>
-  Index take_rows(const Object& object) {
-    check_size<node>(object);
-    constexpr Shape s = shape<node>;
-    if constexpr (s.is_fixed()) {
-      given_[G::layout.input[node]] = true;
-      return s.rows;
-    }
-    const Index rows = detail::size_of<s>(object).rows;
-    Index& known = input_rows_[G::layout.input[node]];
-    stale_ |= known != rows;
-    known = rows;
-    given_[G::layout.input[node]] = true;
-    return rows;
-  }
-
-  /// One sequence of all tokens unless lengths were given; rows of Axis::sequences are these sequences.
-  void arrange_sequences(Rows& rows) {
-    const Index inputs = rows.sequences;  // the rows of an input along that axis
-    bool has_tokens = false, has_sequences = false;
-    for (int i = 0; i < G::count; ++i) {
-      has_tokens |= is_input(i) && G::table.info[i].shape.axis == Axis::tokens;
-      has_sequences |= is_input(i) && G::table.info[i].shape.axis == Axis::sequences;
-    }
-    if (!sequences_given_) {
-      offsets_.assign(1, 0);
-      const Index count = has_tokens || !has_sequences ? 1 : inputs;
-      for (Index s = 1; s <= count; ++s) offsets_.push_back(has_tokens ? rows.tokens : 0);
-    }
-    rows.sequences = static_cast<Index>(offsets_.size()) - 1;
-    if (offsets_.back() != rows.tokens) {
-      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
-                      std::to_string(rows.tokens),
-                  "give the lengths of all sequences by set_sequences");
-    }
-    if (has_sequences && inputs != rows.sequences) {
-      throw Error("an input has " + std::to_string(inputs) + " rows for " + std::to_string(rows.sequences) +
-                      " sequences",
-                  "give the lengths of all sequences by set_sequences");
+  /// Of the first result one, of the others nothing.
+  void seed_first_result() {
+    for (int k = 0; k < G::layout.outputs; ++k) {
+      std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
     }
   }
 
-  /// Every index must name a row of the table that it looks up, every label a class or -100.
   void check_indices() const {
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       if constexpr (G::table.info[i].kind == Kind::kernel && detail::index_operand<op_of<G, i>>() >= 0) {
-        constexpr int which = detail::index_operand<op_of<G, i>>(), node = G::table.info[i].arguments[which];
-        const Index bound = op_of<G, i>::index_bound(context_, shape<G::table.info[i].arguments[0]>);
-        const auto* values = static_cast<const std::int32_t*>(context_.inputs[G::layout.input[node]]);
-        for (Index row = 0; row < context_.rows_of(shape<node>); ++row) {
-          if ((values[row] >= 0 && values[row] < bound) || values[row] == op_of<G, i>::index_of_nothing) continue;
-          throw Error("'" + std::string(G::flat.label[node].name.view()) + "' names " + std::to_string(values[row]) +
-                          " in row " + std::to_string(row),
-                      "it must be at least 0 and below " + std::to_string(bound));
-        }
+        constexpr int node = G::table.info[i].arguments[detail::index_operand<op_of<G, i>>()];
+        Memory::check_indices(node, op_of<G, i>::index_bound(this->context_, shape<G::table.info[i].arguments[0]>),
+                              op_of<G, i>::index_of_nothing);
       }
     });
   }
-
-  /// Sizes everything to the rows of what was bound.
-  void arrange() {
-    Rows rows{};
-    for (int i = 0; i < G::count; ++i) {
-      if (!is_input(i)) continue;
-      const int number = G::layout.input[i];
-      const std::string name(G::flat.label[i].name.view());
-      if (!given_[number]) {
-        throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
-      }
-      const Axis axis = G::table.info[i].shape.axis;
-      Index* count = axis == Axis::tokens ? &rows.tokens : axis == Axis::sequences ? &rows.sequences
-                   : axis == Axis::labelled ? &rows.labelled : axis == Axis::batch ? &rows.batch : nullptr;
-      if (!count) continue;
-      bool first = true;
-      for (int j = 0; j < i; ++j) first &= !(is_input(j) && G::table.info[j].shape.axis == axis);
-      if (!first && *count != input_rows_[number]) {
-        throw Error("'" + name + "' has " + std::to_string(input_rows_[number]) +
-                        " rows, another input along its axis has " + std::to_string(*count),
-                    "inputs along one axis need equal numbers of rows");
-      }
-      *count = input_rows_[number];
-    }
-    arrange_sequences(rows);
-    for (std::size_t s = 0; s + 1 < offsets_.size(); ++s) {
-      rows.longest_sequence = std::max(rows.longest_sequence, offsets_[s + 1] - offsets_[s]);
-    }
-    const Randomness random = context_.random;
-    workspace_.emplace(rows);
-    context_ = workspace_->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
-    context_.random = random;
-    context_.parameters = parameters_.data();
-    context_.gradients = gradients_.data();
-    context_.constants = constants_.data();
-    context_.packed = packed_.data();
-    for (int i = 0; i < G::count; ++i) {
-      if (G::table.info[i].kind != Kind::input || !G::fusion.wanted[i]) continue;
-      const int number = G::layout.input[i];
-      input_gradients_[number] = Buffer<S>(context_.rows_of(G::table.info[i].shape) * G::table.info[i].shape.cols);
-      context_.input_gradients[number] = input_gradients_[number].data();
-    }
-    stale_ = false;
-  }
-
-  TensorList tensors_;
-  Buffer<S> parameters_, gradients_, constants_, packed_;
-  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
-  Buffer<std::int32_t> indices_[max_inputs];
-  const void* pointers_[max_inputs]{};
-  Index input_rows_[max_inputs]{};
-  bool given_[max_inputs]{}, sequences_given_ = false;
-  std::vector<Index> offsets_{0};
-  std::optional<Workspace<G, Backend>> workspace_;
-  Context<S> context_;
-  bool stale_ = true;
 };
 
 }  // namespace simplx

@@ -78,28 +78,36 @@ struct Subject {
   void backward() const { backward_of(run); }
 };
 
-template <class Evaluation>
-Subject<typename Evaluation::S> subject_of(Evaluation& run) {
-  using G = typename Evaluation::G;
-  Subject<typename Evaluation::S> subject;
-  subject.memory = run.memory();
-  subject.run = &run;
-  subject.forward_of = [](void* evaluation) { static_cast<Evaluation*>(evaluation)->forward(); };
-  subject.backward_of = [](void* evaluation) { static_cast<Evaluation*>(evaluation)->backward(); };
-  for (const TensorInfo& tensor : run.tensors().parameters) {
+template <class S>
+Subject<S> subject_of(EvaluationMemory<S>& memory, void* run, void (*forward)(void*), void (*backward)(void*)) {
+  Subject<S> subject;
+  subject.memory = memory.memory();
+  subject.run = run;
+  subject.forward_of = forward;
+  subject.backward_of = backward;
+  for (const TensorInfo& tensor : memory.tensors().parameters) {
     if (tensor.frozen) continue;
-    subject.tensors.push_back({tensor.name, run.parameter(tensor.name), run.gradient(tensor.name)});
+    subject.tensors.push_back({tensor.name, memory.parameter(tensor.name), memory.gradient(tensor.name)});
   }
-  for (int i = 0; i < G::count; ++i) {
-    if (G::table.info[i].kind != Kind::input || !G::fusion.wanted[i]) continue;
-    const std::string name(G::flat.label[i].name.view());
-    subject.tensors.push_back({name, run.input(name), run.input_gradient(name)});
-  }
-  for (int k = 0; k < G::layout.outputs; ++k) {
-    subject.outputs.push_back(run.output(k));
-    subject.seeds.push_back(run.seed(k));
+  const GraphView& graph = memory.graph();
+  for (int i = 0; i < graph.count; ++i) {
+    if (graph.info[i].kind == Kind::input && graph.wanted[i]) {
+      const std::string name(graph.label[i].name.view());
+      subject.tensors.push_back({name, memory.input(name), memory.input_gradient(name)});
+    }
+    if (graph.info[i].result) {
+      subject.outputs.push_back(memory.output(static_cast<int>(subject.outputs.size())));
+      subject.seeds.push_back(memory.seed(static_cast<int>(subject.seeds.size())));
+    }
   }
   return subject;
+}
+template <auto const& model, class Backend>
+auto subject_of(Evaluation<model, Backend>& run) {
+  using Run = Evaluation<model, Backend>;
+  return subject_of<typename Backend::Scalar>(
+      run, &run, [](void* evaluation) { static_cast<Run*>(evaluation)->forward(); },
+      [](void* evaluation) { static_cast<Run*>(evaluation)->backward(); });
 }
 
 /// Random numbers that belong to a name: <w, result> is the loss, v the direction, u what H v is projected on.
@@ -268,19 +276,47 @@ inline void check_directions(const Subject<double>& run, const Subject<Dual<doub
   }
 }
 
-/// The same of a model: what does not move is copied to the evaluation over dual numbers.
-template <auto const& model>
-void check_directions(Evaluation<model>& run, const GradcheckOptions& options, GradientReport& report) {
-  using G = GraphOf<model>;
-  Evaluation<model, Cpu<Dual<double>>> dual(options.rows, 0, options.lengths);
+/// What does not move is the same in both.
+inline void copy_point(EvaluationMemory<double>& run, EvaluationMemory<Dual<double>>& dual) {
   std::ranges::copy(run.parameters(), dual.parameters().begin());
   std::ranges::copy(run.constants(), dual.constants().begin());
-  for (int i = 0; i < G::count; ++i) {
-    const std::string name(G::flat.label[i].name.view());
-    if (G::table.info[i].kind == Kind::indices) std::ranges::copy(run.indices(name), dual.indices(name).begin());
-    if (G::table.info[i].kind == Kind::input) std::ranges::copy(run.input(name), dual.input(name).begin());
+  const GraphView& graph = run.graph();
+  for (int i = 0; i < graph.count; ++i) {
+    if (!graph.is_input(i)) continue;
+    const std::string_view name = graph.label[i].name.view();
+    if (graph.info[i].kind == Kind::indices) std::ranges::copy(run.indices(name), dual.indices(name).begin());
+    if (graph.info[i].kind == Kind::input) std::ranges::copy(run.input(name), dual.input(name).begin());
   }
+}
+
+/// The same of a model.
+template <auto const& model>
+void check_directions(Evaluation<model>& run, const GradcheckOptions& options, GradientReport& report) {
+  Evaluation<model, Cpu<Dual<double>>> dual(options.rows, 0, options.lengths);
+  copy_point(run, dual);
   check_directions(subject_of(run), subject_of(dual), options, report);
+}
+
+/// Random inputs, which keep away from 0.
+inline void fill_inputs(EvaluationMemory<double>& run, const GradcheckOptions& options) {
+  const GraphView& graph = run.graph();
+  for (int i = 0; i < graph.count; ++i) {
+    if (!graph.is_input(i)) continue;
+    const std::string name(graph.label[i].name.view());
+    const std::uint64_t key = key_of(options.seed, "input." + name);
+    if (graph.info[i].kind == Kind::indices) {
+      const std::span<std::int32_t> values = run.indices(name);
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        values[k] = static_cast<std::int32_t>(bits(key, k) % static_cast<std::uint64_t>(options.classes));
+      }
+    } else {
+      const std::span<double> values = run.input(name);
+      for (std::size_t k = 0; k < values.size(); ++k) {
+        const double z = normal(key, k);
+        values[k] = z + (z < 0 ? -0.3 : 0.3);
+      }
+    }
+  }
 }
 
 }  // namespace detail
@@ -300,24 +336,10 @@ GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options 
 /// Cost    up to 42 forward passes for each entry, about 100 for the adjoint identity, 42 gradients for each tensor
 template <auto const& model>
 GradientReport gradcheck(const GradcheckOptions& options = {}) {
-  using G = GraphOf<model>;
   Evaluation<model> run(options.rows, options.seed, options.lengths);
-  for (int i = 0; i < G::count; ++i) {
-    const std::string name(G::flat.label[i].name.view());
-    const std::uint64_t key = key_of(options.seed, "input." + name);
-    if (G::table.info[i].kind == Kind::input) {
-      for (std::size_t k = 0; k < run.input(name).size(); ++k) {
-        const double z = normal(key, k);
-        run.input(name)[k] = z + (z < 0 ? -0.3 : 0.3);
-      }
-    } else if (G::table.info[i].kind == Kind::indices) {
-      for (std::size_t k = 0; k < run.indices(name).size(); ++k) {
-        run.indices(name)[k] = static_cast<std::int32_t>(bits(key, k) % static_cast<std::uint64_t>(options.classes));
-      }
-    }
-  }
+  detail::fill_inputs(run, options);
   GradientReport report = check_gradients(run, options);
-  detail::check_directions<model>(run, options, report);
+  detail::check_directions(run, options, report);
   return report;
 }
 

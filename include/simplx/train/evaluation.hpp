@@ -23,59 +23,13 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-template <auto const& model, class Backend_ = Cpu<double>>
-class Evaluation {
- public:
-  using Backend = Backend_;
-  using S = typename Backend::Scalar;
-  using G = GraphOf<model>;
-  using Run = Execute<G, Backend>;
+namespace detail {
 
-  /// Memory for these rows; sequences of equal length unless their lengths are given.
-  explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
-      : rows_(rows),
-        tensors_(tensors_of<model>()),
-        parameters_(G::layout.parameters),
-        gradients_(G::layout.parameters),
-        constants_(G::layout.constants),
-        packed_(G::layout.packed_elements),
-        offsets_{0} {
-    if (lengths.empty()) {
-      for (Index s = 0; s < rows.sequences; ++s) lengths.push_back(rows.tokens / rows.sequences);
-    }
-    Index longest = 0;
-    for (Index length : lengths) {
-      offsets_.push_back(offsets_.back() + length);
-      longest = std::max(longest, length);
-    }
-    rows_.sequences = static_cast<Index>(lengths.size());
-    rows_.longest_sequence = longest;
-    if (offsets_.back() != rows_.tokens) {
-      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
-                      std::to_string(rows_.tokens),
-                  "tokens must be the sum of the lengths, a multiple of `sequences` if none are given");
-    }
-    workspace_.emplace(rows_);
-    initialise(tensors_.parameters, seed, parameters_.data());
-    initialise(tensors_.constants, seed, constants_.data());
-    context_ = workspace_->context(rows_, {offsets_.data(), rows_.sequences}, longest);
-    context_.parameters = parameters_.data();
-    context_.gradients = gradients_.data();
-    context_.constants = constants_.data();
-    context_.packed = packed_.data();
-    for (int i = 0; i < G::count; ++i) {
-      const Info& node = G::table.info[i];
-      if (node.kind != Kind::input && node.kind != Kind::indices) continue;
-      const int number = G::layout.input[i];
-      const Index size = context_.rows_of(node.shape) * node.shape.cols;
-      inputs_[number] = Buffer<S>(node.kind == Kind::input ? size : 0);
-      input_gradients_[number] = Buffer<S>(node.kind == Kind::input ? size : 0);
-      indices_[number] = Buffer<std::int32_t>(node.kind == Kind::indices ? size : 0);
-      context_.inputs[number] = node.kind == Kind::input ? static_cast<const void*>(inputs_[number].data())
-                                                         : static_cast<const void*>(indices_[number].data());
-      context_.input_gradients[number] = input_gradients_[number].data();
-    }
-  }
+/// What an evaluation holds and what is reached by name: compiled once for each number type, not for each model.
+template <class S_>
+class EvaluationMemory {
+ public:
+  using S = S_;
 
   const TensorList& tensors() const { return tensors_; }
   std::span<S> parameters() { return parameters_.span(); }
@@ -90,12 +44,110 @@ class Evaluation {
   std::span<S> input_gradient(std::string_view name) { return input_gradients_[number_of(name)].span(); }
   std::span<std::int32_t> indices(std::string_view name) { return indices_[number_of(name)].span(); }
   /// A result, and its gradient: to be filled before each backward, which uses it up.
-  std::span<S> output(int number = 0) { return result(number, context_.outputs[number]); }
-  std::span<S> seed(int number = 0) { return result(number, context_.output_gradients[number]); }
+  std::span<S> output(int number = 0) { return result(number, context_.outputs); }
+  std::span<S> seed(int number = 0) { return result(number, context_.output_gradients); }
   /// What dropout draws from; nothing is dropped unless its `training` is set.
   Randomness& random() { return context_.random; }
   /// The arena, for tests that poison it.
-  std::span<S> memory() { return workspace_->memory(); }
+  std::span<S> memory() { return arena_->memory(); }
+  /// The numbers of the graph.
+  const GraphView& graph() const { return graph_; }
+
+ protected:
+  EvaluationMemory(const GraphView& graph, TensorList tensors, Index (*scratch)(const Rows&), Rows rows,
+                   std::uint64_t seed, std::vector<Index> lengths)
+      : graph_(graph),
+        tensors_(std::move(tensors)),
+        parameters_(graph.parameters),
+        gradients_(graph.parameters),
+        constants_(graph.constants),
+        packed_(graph.packed),
+        offsets_{0} {
+    if (lengths.empty()) {
+      for (Index s = 0; s < rows.sequences; ++s) lengths.push_back(rows.tokens / rows.sequences);
+    }
+    Index longest = 0;
+    for (Index length : lengths) {
+      offsets_.push_back(offsets_.back() + length);
+      longest = std::max(longest, length);
+    }
+    rows.sequences = static_cast<Index>(lengths.size());
+    rows.longest_sequence = longest;
+    if (offsets_.back() != rows.tokens) {
+      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
+                      std::to_string(rows.tokens),
+                  "tokens must be the sum of the lengths, a multiple of `sequences` if none are given");
+    }
+    arena_.emplace(graph, scratch(rows), rows);
+    initialise(tensors_.parameters, seed, parameters_.data());
+    initialise(tensors_.constants, seed, constants_.data());
+    context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, longest);
+    context_.parameters = parameters_.data();
+    context_.gradients = gradients_.data();
+    context_.constants = constants_.data();
+    context_.packed = packed_.data();
+    for (int i = 0; i < graph.count; ++i) {
+      if (!graph.is_input(i)) continue;
+      const bool whole_numbers = graph.info[i].kind == Kind::indices;
+      const int number = graph.input[i];
+      const Index size = size_of(i);
+      inputs_[number] = Buffer<S>(whole_numbers ? 0 : size);
+      input_gradients_[number] = Buffer<S>(whole_numbers ? 0 : size);
+      indices_[number] = Buffer<std::int32_t>(whole_numbers ? size : 0);
+      context_.inputs[number] = whole_numbers ? static_cast<const void*>(indices_[number].data())
+                                              : static_cast<const void*>(inputs_[number].data());
+      context_.input_gradients[number] = input_gradients_[number].data();
+    }
+  }
+  ~EvaluationMemory() = default;
+
+  static std::span<S> slice(const std::vector<TensorInfo>& tensors, Buffer<S>& buffer, std::string_view name) {
+    for (const TensorInfo& tensor : tensors) {
+      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
+    }
+    throw Error("the model has no tensor named '" + std::string(name) + "'");
+  }
+  int number_of(std::string_view name) const {
+    const int node = graph_.input_node(name);
+    if (node < 0) throw Error("the model has no input named '" + std::string(name) + "'");
+    return graph_.input[node];
+  }
+  std::span<S> result(int number, S* const (&data)[max_outputs]) const {
+    const int node = graph_.result_node(number);
+    if (node < 0) throw Error("the model has no result number " + std::to_string(number));
+    return {data[number], static_cast<std::size_t>(size_of(node))};
+  }
+  Index size_of(int node) const {
+    const Shape& shape = graph_.info[node].shape;
+    return context_.rows_of(shape) * shape.cols;
+  }
+
+  GraphView graph_;
+  TensorList tensors_;
+  Buffer<S> parameters_, gradients_, constants_, packed_;
+  std::vector<Index> offsets_;
+  std::optional<Arena<S>> arena_;
+  Context<S> context_;
+  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
+  Buffer<std::int32_t> indices_[max_inputs];
+};
+
+}  // namespace detail
+
+template <auto const& model, class Backend_ = Cpu<double>>
+class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
+  using Memory = detail::EvaluationMemory<typename Backend_::Scalar>;
+  using Memory::context_, Memory::parameters_, Memory::gradients_, Memory::packed_;
+
+ public:
+  using Backend = Backend_;
+  using S = typename Backend::Scalar;
+  using G = GraphOf<model>;
+  using Run = Execute<G, Backend>;
+
+  /// Memory for these rows; sequences of equal length unless their lengths are given.
+  explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
+      : Memory(view_of<G>, tensors_of<model>(), detail::graph_scratch<G, Backend>, rows, seed, std::move(lengths)) {}
 
   void forward() {
     Run::prepare(parameters_.data(), packed_.data());
@@ -112,36 +164,6 @@ class Evaluation {
   void each_probe(F f) {
     simplx::each_probe<G>(context_, "", f);
   }
-
- private:
-  static std::span<S> slice(const std::vector<TensorInfo>& tensors, Buffer<S>& buffer, std::string_view name) {
-    for (const TensorInfo& tensor : tensors) {
-      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
-    }
-    throw Error("the model has no tensor named '" + std::string(name) + "'");
-  }
-  static int number_of(std::string_view name) {
-    const int number = G::input_number(name);
-    if (number < 0) throw Error("the model has no input named '" + std::string(name) + "'");
-    return number;
-  }
-  std::span<S> result(int number, S* data) {
-    for (int i = 0; i < G::count; ++i) {
-      const Info& node = G::table.info[i];
-      if (!node.result || G::layout.output[i] != number) continue;
-      return {data, static_cast<std::size_t>(context_.rows_of(node.shape) * node.shape.cols)};
-    }
-    throw Error("the model has no result number " + std::to_string(number));
-  }
-
-  Rows rows_;
-  TensorList tensors_;
-  Buffer<S> parameters_, gradients_, constants_, packed_;
-  std::vector<Index> offsets_;
-  std::optional<Workspace<G, Backend>> workspace_;
-  Context<S> context_;
-  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
-  Buffer<std::int32_t> indices_[max_inputs];
 };
 
 }  // namespace simplx

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/view.hpp
+/// view_of<G>: the numbers of a graph without its type, for work that is the same for every model: sizing memory,
+/// finding a value by its name. Such work is compiled once, not for each model.
+
+#include <simplx/core/graph.hpp>
+
+#include <string_view>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Of a graph's nodes, numbered from the root: points to its constants, costs nothing to copy.
+struct GraphView {
+  int count = 0;
+  const Info* info = nullptr;
+  const Label* label = nullptr;
+  const bool* wanted = nullptr;                         ///< nodes whose gradient is asked for
+  const int *input = nullptr, *output = nullptr;        ///< numbers of inputs and results
+  Index parameters = 0, constants = 0, packed = 0;      ///< elements of these buffers
+  Columns kept{}, temporary{};
+
+  bool is_input(int node) const { return info[node].kind == Kind::input || info[node].kind == Kind::indices; }
+  /// The node that is the input of that name, or -1.
+  int input_node(std::string_view name) const {
+    for (int i = 0; i < count; ++i) {
+      if (is_input(i) && label[i].name.view() == name) return i;
+    }
+    return -1;
+  }
+  /// The node that is result k, or -1.
+  int result_node(int k) const {
+    for (int i = 0; i < count; ++i) {
+      if (info[i].result && output[i] == k) return i;
+    }
+    return -1;
+  }
+};
+
+template <class G>
+inline constexpr GraphView view_of{.count = G::count,
+                                   .info = G::table.info,
+                                   .label = G::flat.label,
+                                   .wanted = G::fusion.wanted,
+                                   .input = G::layout.input,
+                                   .output = G::layout.output,
+                                   .parameters = G::layout.parameters,
+                                   .constants = G::layout.constants,
+                                   .packed = G::layout.packed_elements,
+                                   .kept = G::layout.kept,
+                                   .temporary = G::layout.temporary};
+
+}  // namespace simplx
