@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <numeric>
 
 namespace test {
 
@@ -23,19 +24,20 @@ struct OnTokens {
 };
 
 /// Fills the inputs of an evaluation with numbers that no kink is near.
-template <class Evaluation>
-void fill_inputs(Evaluation& run, Index vocab = 5) {
-  using G = typename Evaluation::G;
-  for (int i = 0; i < G::count; ++i) {
-    const std::string name(G::flat.label[i].name.view());
-    if (G::table.info[i].kind == Kind::input) {
-      auto values = run.input(name);
+template <class S>
+void fill_inputs(detail::EvaluationMemory<S>& run, Index vocab = 5) {
+  const GraphView& graph = run.graph();
+  for (int i = 0; i < graph.count; ++i) {
+    if (!graph.is_input(i)) continue;
+    const std::string name(graph.label[i].name.view());
+    if (graph.info[i].kind == Kind::input) {
+      const std::span<S> values = run.input(name);
       for (std::size_t k = 0; k < values.size(); ++k) {
         const double z = normal(key_of(7, name), k);
-        values[k] = static_cast<typename Evaluation::S>(z + (z < 0 ? -0.3 : 0.3));
+        values[k] = static_cast<S>(z + (z < 0 ? -0.3 : 0.3));
       }
-    } else if (G::table.info[i].kind == Kind::indices) {
-      auto values = run.indices(name);
+    } else {
+      const std::span<std::int32_t> values = run.indices(name);
       for (std::size_t k = 0; k < values.size(); ++k) {
         values[k] = static_cast<std::int32_t>(bits(key_of(7, name), k) % static_cast<std::uint64_t>(vocab));
         if (name == "labels" && k % 4 == 2) values[k] = -100;
@@ -49,69 +51,87 @@ struct Tolerance {
   double step = 0.02;
 };
 
+// What is the same for every model is compiled once: models are many here, and each is compiled three times.
+
+inline Rows rows_of_lengths(const std::vector<Index>& lengths) {
+  return {.tokens = std::accumulate(lengths.begin(), lengths.end(), Index(0)), .batch = 3};
+}
+
+inline void check_report(const GradientReport& report, const Tolerance& tolerance) {
+  CAPTURE(report.worst_name);
+  CHECK(report.entries > 0);
+  CHECK(report.worst < tolerance.gradient);
+  CHECK(report.adjoint < tolerance.adjoint);
+}
+
+template <auto const& model, class Backend>
+void check_gradients_on(const Tolerance& tolerance, const std::vector<Index>& lengths) {
+  Evaluation<model, Backend> run(rows_of_lengths(lengths), 3, lengths);
+  fill_inputs(run);
+  check_report(check_gradients(run, {.step = tolerance.step}), tolerance);
+}
+
 /// The reverse pass of both paths against differences and the adjoint identity, in double.
 template <auto const& model>
-void check_model(const Tolerance& tolerance = {}, std::vector<Index> lengths = {3, 1, 5}) {
-  const auto check = [&](auto backend) {
-    Index total = 0;
-    for (const Index length : lengths) total += length;
-    Evaluation<model, decltype(backend)> run(Rows{.tokens = total, .batch = 3}, 3, lengths);
-    fill_inputs(run);
-    const GradientReport report = check_gradients(run, {.step = tolerance.step});
-    CAPTURE(report.worst_name);
-    CHECK(report.entries > 0);
-    CHECK(report.worst < tolerance.gradient);
-    CHECK(report.adjoint < tolerance.adjoint);
-  };
-  check(Cpu<double>{});
-  check(Cpu<double, Path::reference>{});
+void check_model(const Tolerance& tolerance = {}, const std::vector<Index>& lengths = {3, 1, 5}) {
+  check_gradients_on<model, Cpu<double>>(tolerance, lengths);
+  check_gradients_on<model, Cpu<double, Path::reference>>(tolerance, lengths);
+}
+
+inline void check_all_orders(const GradientReport& report, const Tolerance& tolerance) {
+  CHECK(report.worst < tolerance.gradient);
+  CHECK(report.jvp < 1e-13);
+  CHECK(report.hvp < 10 * tolerance.gradient);
 }
 
 /// All derivatives of an op: as check_model, and forward mode and second order over dual numbers.
 template <auto const& model>
 void check_op(const Tolerance& tolerance = {}) {
   check_model<model>(tolerance);
-  const GradientReport report = gradcheck<model>({.step = tolerance.step});
-  CHECK(report.worst < tolerance.gradient);
-  CHECK(report.jvp < 1e-13);
-  CHECK(report.hvp < 10 * tolerance.gradient);
+  check_all_orders(gradcheck<model>({.step = tolerance.step}), tolerance);
+}
+
+/// Results and gradients, with the same inputs, parameters and seeds for every number type.
+template <class S>
+void run_both_ways(detail::EvaluationMemory<S>& memory, const detail::Subject<S>& run) {
+  fill_inputs(memory);
+  for (const TensorInfo& tensor : memory.tensors().parameters) {
+    const std::span<S> values = memory.parameter(tensor.name);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] += static_cast<S>(0.3 * normal(key_of(9, tensor.name), i));
+    }
+  }
+  std::ranges::fill(memory.memory(), S(1e30));
+  run.forward();
+  for (std::size_t i = 0; i < memory.seed().size(); ++i) memory.seed()[i] = static_cast<S>(normal(11, i));
+  run.backward();
+}
+/// Of results and gradients, each relative to the largest of b.
+template <class S>
+double distance_of(detail::EvaluationMemory<S>& a, detail::EvaluationMemory<double>& b) {
+  double worst = 0;
+  const auto compare = [&](std::span<const S> x, std::span<const double> y) {
+    double largest = 1e-12, difference = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      largest = std::max(largest, std::abs(y[i]));
+      difference = std::max(difference, std::abs(static_cast<double>(x[i]) - y[i]));
+    }
+    worst = std::max(worst, difference / largest);
+  };
+  compare(a.output(), b.output());
+  compare(a.gradients(), b.gradients());
+  return worst;
 }
 
 /// Results and gradients of the fast path in type S against the reference path in double, relative to the largest.
 template <auto const& model, class S>
-double distance_to_reference(std::vector<Index> lengths = {3, 1, 5}) {
-  Index total = 0;
-  for (const Index length : lengths) total += length;
-  const Rows rows{.tokens = total, .batch = 3};
+double distance_to_reference(const std::vector<Index>& lengths = {3, 1, 5}) {
+  const Rows rows = rows_of_lengths(lengths);
   Evaluation<model, Cpu<S>> fast(rows, 3, lengths);
   Evaluation<model, Cpu<double, Path::reference>> reference(rows, 3, lengths);
-  const auto run = [](auto& evaluation) {
-    using T = typename std::remove_reference_t<decltype(evaluation)>::S;
-    fill_inputs(evaluation);
-    for (const TensorInfo& tensor : evaluation.tensors().parameters) {
-      auto values = evaluation.parameter(tensor.name);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        values[i] += static_cast<T>(0.3 * normal(key_of(9, tensor.name), i));
-      }
-    }
-    std::ranges::fill(evaluation.memory(), T(1e30));
-    evaluation.forward();
-    for (std::size_t i = 0; i < evaluation.seed().size(); ++i) evaluation.seed()[i] = static_cast<T>(normal(11, i));
-    evaluation.backward();
-  };
-  run(fast), run(reference);
-  double worst = 0;
-  const auto compare = [&](auto a, auto b) {
-    double largest = 1e-12, difference = 0;
-    for (std::size_t i = 0; i < b.size(); ++i) {
-      largest = std::max(largest, std::abs(b[i]));
-      difference = std::max(difference, std::abs(static_cast<double>(a[i]) - b[i]));
-    }
-    worst = std::max(worst, difference / largest);
-  };
-  compare(fast.output(), reference.output());
-  compare(fast.gradients(), reference.gradients());
-  return worst;
+  run_both_ways<S>(fast, detail::subject_of(fast));
+  run_both_ways<double>(reference, detail::subject_of(reference));
+  return distance_of<S>(fast, reference);
 }
 
 }  // namespace test

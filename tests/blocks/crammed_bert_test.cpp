@@ -54,9 +54,9 @@ TEST_CASE("equation and token begin alike: epsilon 1e-12, beta_FF 0.05") {
   CHECK(run.parameter("blocks.1.mlp_gain")[0] == 0.05);
 }
 
-TEST_CASE("against differences, on both paths") {
-  test::check_model<pre>({.step = 1e-3});
-  test::check_model<sequential>({.step = 1e-3});
+TEST_CASE("against differences") {
+  test::check_block<pre>({.step = 1e-3});
+  test::check_block<sequential>({.step = 1e-3});
 }
 
 TEST_SUITE_END();

@@ -20,6 +20,12 @@ struct ThreeLayers {
 template <BlockConfig config>
 inline constexpr ThreeLayers<Block<config>> token{{2, 24}};
 
+/// The gradients of the fast path alone: a block is made of ops, which are held on both paths.
+template <auto const& model>
+void check_block(const Tolerance& tolerance) {
+  check_gradients_on<model, Cpu<double>>(tolerance, {3, 1, 5});
+}
+
 /// Moves all parameters away from where they start, where many gradients vanish.
 template <class Evaluation>
 void move_parameters(Evaluation& run, double by = 0.2, std::uint64_t seed = 1) {

@@ -201,23 +201,29 @@ void check_equal(const Problem<S>& a, const Problem<T>& b, double tolerance) {
   CHECK(difference(a.dgamma, b.dgamma) <= tolerance);
 }
 
-/// Vector kernels and dense equations against the definitions, results and all gradients.
-template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
-void check_fast(const Values<Index>& lengths) {
-  CAPTURE(static_cast<int>(size.mixing));
-  CAPTURE(static_cast<int>(size.mask));
-  CAPTURE(size.alibi);
-  CAPTURE(lengths.back());
+/// What the kernels made of `start` in `fast`, and the dense equations, against the definitions: results and gradients.
+template <class S>
+void check_results(const Problem<S>& start, const Problem<S>& fast, Write dq_mode, Write dk_mode, Write dv_mode) {
+  CAPTURE(static_cast<int>(start.size.mixing));
+  CAPTURE(static_cast<int>(start.size.mask));
+  CAPTURE(start.size.alibi);
+  CAPTURE(start.longest);
   const double tolerance = sizeof(S) == 8 ? 1e-12 : 2e-5;
-  Problem<S> fast(size, lengths), dense = fast;
-  Problem<double> plain = fast.template in<double>();
+  Problem<double> plain = start.template in<double>();
   plain.plain(dq_mode, dk_mode, dv_mode);
-  fast.template fast_forward<size>();
-  fast.template fast_backward<size, dq_mode, dk_mode, dv_mode>();
   check_equal(fast, plain, tolerance);
+  Problem<S> dense = start;
   dense.reference_forward();
   dense.reference_backward(dq_mode, dk_mode, dv_mode);
   check_equal(dense, plain, tolerance);
+}
+template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
+void check_fast(const Values<Index>& lengths) {
+  const Problem<S> start(size, lengths);
+  Problem<S> fast = start;
+  fast.template fast_forward<size>();
+  fast.template fast_backward<size, dq_mode, dk_mode, dv_mode>();
+  check_results(start, fast, dq_mode, dk_mode, dv_mode);
 }
 
 /// Calls f with a copy of the size for every mask and bias, as a constant.
@@ -333,12 +339,12 @@ TEST_CASE("reference gradients equal central differences") {
 }
 
 TEST_CASE_TEMPLATE("shaped attention begins as the identity, whatever mask and bias", S, float, double) {
-  for_masks_and_biases<AttentionSize{2, 16, 16, Mixing::shaped}>([](auto size) {
+  for_masks_and_biases<AttentionSize{3, 16, 16, Mixing::shaped}>([](auto size) {
     CAPTURE(static_cast<int>(size.value.mask));
     CAPTURE(size.value.alibi);
     Problem<S> p(size.value, {300, 1, 40});
     std::fill(p.q.begin(), p.q.end(), S(0));
-    p.slopes = {S(0.5), S(1) / 256};
+    p.slopes = {S(0.5), S(1) / 256, S(1) / 16};
     for (auto* gain : {&p.alpha, &p.beta, &p.gamma}) std::fill(gain->begin(), gain->end(), S(1));
     const double tolerance = sizeof(S) == 8 ? 1e-14 : 1e-6;
     p.reference_forward();
@@ -354,7 +360,7 @@ TEST_CASE_TEMPLATE("shaped attention begins as the identity, whatever mask and b
     CHECK(std::all_of(p.dk.begin(), p.dk.end(), [](S value) { return value == 0; }));
     CHECK(std::any_of(p.dq.begin(), p.dq.end(), [](S value) { return std::abs(value) > S(1e-3); }));
 
-    p.q[5 * 2 * 16] = 1;  // another query is no identity; the first token has no choice
+    p.q[5 * 3 * 16] = 1;  // another query is no identity; the first token has no choice
     p.template fast_forward<size.value>();
     CHECK(difference(p.out, p.v) > 1e-4);
   });
@@ -422,7 +428,7 @@ TEST_CASE("a gentle slope is not lost in lambda, which is near one") {
 }
 
 TEST_CASE_TEMPLATE("a causal token is blind to later tokens, and none sees other sequences", S, float, double) {
-  constexpr int heads = 2, width = 16;
+  constexpr int heads = 3, width = 16;
   for_masks_and_biases<AttentionSize{heads, width, width, Mixing::shaped}>([](auto size) {
     Problem<S> before(size.value, {20, 100, 30});
     before.template fast_forward<size.value>();

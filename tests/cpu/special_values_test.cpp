@@ -26,55 +26,59 @@ inline constexpr test::OnTokens<ShapedAttention> shaped{32, {.heads = 2}};
 const std::vector<Index> lengths{3, 17, 5};
 constexpr Index tokens = 25, broken = 12;  // in the second sequence
 
-/// Results and gradients of x with one row replaced by a value.
-template <auto const& model, class Backend>
+template <class S>
 struct Passed {
-  std::vector<typename Backend::Scalar> y, dx;
-  explicit Passed(double value, bool replace) {
-    using S = typename Backend::Scalar;
-    Evaluation<model, Backend> run(Rows{.tokens = tokens, .batch = 3}, 3, lengths);
-    test::fill_inputs(run);
-    const auto x = run.input("x");
-    const std::size_t width = x.size() / tokens;
-    for (std::size_t c = 0; replace && c < width; ++c) x[broken * width + c] = static_cast<S>(value);
-    run.forward();
-    for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = static_cast<S>(normal(11, i));
-    run.backward();
-    const auto output = run.output(), gradient = run.input_gradient("x");
-    y.assign(output.begin(), output.end()), dx.assign(gradient.begin(), gradient.end());
-  }
+  std::vector<S> y, dx;
 };
 
+/// Results and gradients of x with one row replaced by a value, if there is one.
+template <class S>
+Passed<S> pass(detail::EvaluationMemory<S>& memory, const detail::Subject<S>& run, const double* value) {
+  test::fill_inputs(memory);
+  const auto x = memory.input("x");
+  const std::size_t width = x.size() / tokens;
+  for (std::size_t c = 0; value && c < width; ++c) x[broken * width + c] = static_cast<S>(*value);
+  run.forward();
+  for (std::size_t i = 0; i < memory.seed().size(); ++i) memory.seed()[i] = static_cast<S>(normal(11, i));
+  run.backward();
+  const auto output = memory.output(), gradient = memory.input_gradient("x");
+  return {{output.begin(), output.end()}, {gradient.begin(), gradient.end()}};
+}
+
 /// Rows [begin, end) may differ; all others have the same bits whatever the broken row holds.
+template <class S>
+void check_isolation(detail::EvaluationMemory<S>& memory, const detail::Subject<S>& run, Index begin, Index end) {
+  const Passed<S> whole = pass(memory, run, nullptr);
+  for (const double value : {std::nan(""), double{INFINITY}, -double{INFINITY}}) {
+    CAPTURE(value);
+    const Passed<S> one = pass(memory, run, &value);
+    bool finite = true;
+    const auto compare = [&](const std::vector<S>& a, const std::vector<S>& b) {
+      const Index width = static_cast<Index>(a.size()) / tokens;
+      for (Index i = 0; i < tokens * width; ++i) {
+        const auto k = static_cast<std::size_t>(i);
+        if (i / width < begin || i / width >= end) {
+          CHECK(a[k] == b[k]);
+        } else if (i / width == broken) {
+          finite = finite && std::isfinite(b[k]);
+        }
+      }
+    };
+    compare(whole.y, one.y);
+    if (std::isnan(value)) CHECK_FALSE(finite);
+    compare(whole.dx, one.dx);
+  }
+}
+template <auto const& model, class Backend>
+void check_isolation_on(Index begin, Index end) {
+  Evaluation<model, Backend> run(Rows{.tokens = tokens, .batch = 3}, 3, lengths);
+  check_isolation<typename Backend::Scalar>(run, detail::subject_of(run), begin, end);
+}
 template <auto const& model>
 void check_isolation(Index begin, Index end) {
-  const auto check = [&](auto backend) {
-    using Backend = decltype(backend);
-    using S = typename Backend::Scalar;
-    const Passed<model, Backend> whole(0, false);
-    for (const double value : {std::nan(""), double{INFINITY}, -double{INFINITY}}) {
-      CAPTURE(value);
-      const Passed<model, Backend> one(value, true);
-      bool finite = true;
-      const auto compare = [&](const std::vector<S>& a, const std::vector<S>& b) {
-        const Index width = static_cast<Index>(a.size()) / tokens;
-        for (Index i = 0; i < tokens * width; ++i) {
-          const auto k = static_cast<std::size_t>(i);
-          if (i / width < begin || i / width >= end) {
-            CHECK(a[k] == b[k]);
-          } else if (i / width == broken) {
-            finite = finite && std::isfinite(b[k]);
-          }
-        }
-      };
-      compare(whole.y, one.y);
-      if (std::isnan(value)) CHECK_FALSE(finite);
-      compare(whole.dx, one.dx);
-    }
-  };
-  check(Cpu<float>{});
-  check(Cpu<double>{});
-  check(Cpu<float, Path::reference>{});
+  check_isolation_on<model, Cpu<float>>(begin, end);
+  check_isolation_on<model, Cpu<double>>(begin, end);
+  check_isolation_on<model, Cpu<float, Path::reference>>(begin, end);
 }
 
 template <auto const& model>
@@ -90,21 +94,17 @@ void check_sequence() {
 template <auto const& model, class S>
 void check_subnormal() {
   constexpr double tiny = std::numeric_limits<S>::denorm_min();
-  const auto fill = [&](auto& run) {
-    const auto x = run.input("x");
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      x[i] = static_cast<S>(tiny * static_cast<double>(1 + i % 97) * (i % 3 ? 1 : -1));
-    }
-    for (const TensorInfo& tensor : run.tensors().parameters) {
-      const auto values = run.parameter(tensor.name);
-      const bool bias = tensor.name.ends_with("bias");
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<S>(bias ? 0 : i % 5 + 1);
-    }
-    run.forward();
-  };
   Evaluation<model, Cpu<S>> run(Rows{.tokens = tokens, .batch = 3}, 3, lengths);
-  fill(run);
   const auto x = run.input("x"), y = run.output(), w = run.parameter("weight");
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<S>(tiny * static_cast<double>(1 + i % 97) * (i % 3 ? 1 : -1));
+  }
+  for (const TensorInfo& tensor : run.tensors().parameters) {
+    const auto values = run.parameter(tensor.name);
+    const bool bias = tensor.name.ends_with("bias");
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<S>(bias ? 0 : i % 5 + 1);
+  }
+  run.forward();
   const std::size_t inner = x.size() / tokens, outer = y.size() / tokens;
   bool some = false;
   for (std::size_t row = 0; row < tokens; ++row) {

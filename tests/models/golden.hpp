@@ -40,49 +40,62 @@ inline double distance(std::span<const double> a, std::span<const double> b, dou
   return difference / largest;
 }
 
-/// Results 0, the loss, and 1, the logits, of an evaluation that was given the file's tokens.
-template <class Evaluation>
-void agrees_with(Evaluation& run, const SafetensorsFile& file) {
-  for (const TensorInfo& tensor : run.tensors().parameters) {
-    std::ranges::copy(doubles(file, tensor.name), run.parameter(tensor.name).begin());
+/// Results 0, the loss, and 1, the logits, of an evaluation that was given the file's tokens. `run` is what evaluates
+/// `memory`.
+inline void agrees_with(detail::EvaluationMemory<double>& memory, const detail::Subject<double>& run,
+                        const SafetensorsFile& file) {
+  for (const TensorInfo& tensor : memory.tensors().parameters) {
+    std::ranges::copy(doubles(file, tensor.name), memory.parameter(tensor.name).begin());
   }
-  for (const TensorInfo& tensor : run.tensors().constants) {
+  for (const TensorInfo& tensor : memory.tensors().constants) {
     if (tensor.name.ends_with(".base")) {
-      std::ranges::copy(doubles(file, tensor.name), run.constant(tensor.name).begin());
+      std::ranges::copy(doubles(file, tensor.name), memory.constant(tensor.name).begin());
     }
   }
   CHECK(std::ranges::count_if(file.tensors(), [](const Tensor& t) { return t.name.starts_with("grad."); }) ==
-        static_cast<std::ptrdiff_t>(run.tensors().parameters.size()));
+        static_cast<std::ptrdiff_t>(memory.tensors().parameters.size()));
   run.forward();
   double loss = 0;
-  for (const double row : run.output(0)) loss += row;
+  for (const double row : memory.output(0)) loss += row;
   const auto labelled =
-      static_cast<double>(std::ranges::count_if(run.indices("labels"), [](int y) { return y != -100; }));
+      static_cast<double>(std::ranges::count_if(memory.indices("labels"), [](int y) { return y != -100; }));
   loss /= labelled;
   CHECK(std::abs(loss - doubles(file, "loss")[0]) / doubles(file, "loss")[0] < 1e-10);
-  CHECK(distance(run.output(1), doubles(file, "logits"), 1e-12) < 1e-10);
-  std::ranges::fill(run.seed(0), 1 / labelled);
-  std::ranges::fill(run.seed(1), 0.0);
+  CHECK(distance(memory.output(1), doubles(file, "logits"), 1e-12) < 1e-10);
+  std::ranges::fill(memory.seed(0), 1 / labelled);
+  std::ranges::fill(memory.seed(1), 0.0);
   run.backward();
   double largest = 0;
-  for (const TensorInfo& tensor : run.tensors().parameters) {
+  for (const TensorInfo& tensor : memory.tensors().parameters) {
     for (const double g : doubles(file, "grad." + tensor.name)) largest = std::max(largest, std::abs(g));
   }
-  for (const TensorInfo& tensor : run.tensors().parameters) {
+  for (const TensorInfo& tensor : memory.tensors().parameters) {
     CAPTURE(tensor.name);
-    CHECK(distance(run.gradient(tensor.name), doubles(file, "grad." + tensor.name), std::max(1e-12, 1e-3 * largest)) <
-          1e-10);
+    CHECK(distance(memory.gradient(tensor.name), doubles(file, "grad." + tensor.name),
+                   std::max(1e-12, 1e-3 * largest)) < 1e-10);
   }
+}
+template <auto const& model, class Backend>
+void agrees_with(Evaluation<model, Backend>& run, const SafetensorsFile& file) {
+  agrees_with(run, detail::subject_of(run), file);
+}
+
+inline SafetensorsFile golden_file(const std::string& name) {
+  return SafetensorsFile::read(std::string(SIMPLX_GOLDEN_DIR) + "/" + name + ".safetensors");
+}
+inline Rows rows_of_tokens(const Tensor& tokens) { return {.tokens = tokens.elements(), .sequences = tokens.shape[0]}; }
+inline void set_tokens(detail::EvaluationMemory<double>& run, const SafetensorsFile& file) {
+  const Tensor &tokens = *file.find("tokens"), &targets = *file.find("targets");
+  std::memcpy(run.indices("tokens").data(), tokens.bytes.data(), tokens.bytes.size());
+  std::memcpy(run.indices("labels").data(), targets.bytes.data(), targets.bytes.size());
 }
 
 template <auto const& model, class Backend>
 void agrees_with(const std::string& name) {
   CAPTURE(name);
-  const SafetensorsFile file = SafetensorsFile::read(std::string(SIMPLX_GOLDEN_DIR) + "/" + name + ".safetensors");
-  const Tensor &tokens = *file.find("tokens"), &targets = *file.find("targets");
-  Evaluation<with_logits<model>, Backend> run(Rows{.tokens = tokens.elements(), .sequences = tokens.shape[0]});
-  std::memcpy(run.indices("tokens").data(), tokens.bytes.data(), tokens.bytes.size());
-  std::memcpy(run.indices("labels").data(), targets.bytes.data(), targets.bytes.size());
+  const SafetensorsFile file = golden_file(name);
+  Evaluation<with_logits<model>, Backend> run(rows_of_tokens(*file.find("tokens")));
+  set_tokens(run, file);
   agrees_with(run, file);
 }
 
