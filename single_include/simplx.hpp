@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 7c2345f589464009
+// sha256 of the headers: bc94195ec65bde70
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -9954,7 +9954,6 @@ class EvaluationMemory {
       context_.input_gradients[number] = input_gradients_[number].data();
     }
   }
-  ~EvaluationMemory() = default;
 
   static std::span<S> slice(const std::vector<TensorInfo>& tensors, Buffer<S>& buffer, std::string_view name) {
     for (const TensorInfo& tensor : tensors) {
@@ -10068,7 +10067,6 @@ class FunctionMemory {
     initialise(tensors_.parameters, seed, parameters_.data());
     initialise(tensors_.constants, seed, constants_.data());
   }
-  ~FunctionMemory() = default;
 
   std::string name_of(int node) const { return std::string(graph_.label[node].name.view()); }
 

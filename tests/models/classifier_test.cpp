@@ -144,14 +144,19 @@ TEST_CASE("dropout: of embedding, branches and head, in training alone; a sequen
     return run;
   };
   auto both = run_of({4, 4}, 0), second = run_of({4}, 1);
+  // Products of other numbers of rows add in another order.
+  const auto agree = [&](std::size_t sequence) {
+    const std::span<const double> all = both.output();
+    return largest_difference(all.subspan(3 * sequence, 3), second.output()) < 1e-13 * magnitude(all);
+  };
   for (auto* run : {&both, &second}) run->forward();
-  CHECK(std::equal(second.output().begin(), second.output().end(), both.output().begin() + 3));
-  CHECK(std::equal(second.output().begin(), second.output().end(), both.output().begin()));  // the same tokens
+  CHECK(agree(1));
+  CHECK(agree(0));  // the same tokens
   const std::vector<double> calm(both.output().begin(), both.output().end());
   both.random().training = second.random().training = true;
   for (auto* run : {&both, &second}) run->forward();
-  CHECK(std::equal(second.output().begin(), second.output().end(), both.output().begin() + 3));
-  CHECK(both.output()[0] != both.output()[3]);
+  CHECK(agree(1));
+  CHECK(!agree(0));
   CHECK(both.output()[0] != calm[0]);
   for (const char* rate :
        {"embedding_dropout.rate", "blocks.0.attention_dropout.rate", "blocks.1.attention_dropout.rate",

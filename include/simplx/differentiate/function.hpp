@@ -47,7 +47,6 @@ class FunctionMemory {
     initialise(tensors_.parameters, seed, parameters_.data());
     initialise(tensors_.constants, seed, constants_.data());
   }
-  ~FunctionMemory() = default;
 
   std::string name_of(int node) const { return std::string(graph_.label[node].name.view()); }
 

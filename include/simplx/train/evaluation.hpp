@@ -99,7 +99,6 @@ class EvaluationMemory {
       context_.input_gradients[number] = input_gradients_[number].data();
     }
   }
-  ~EvaluationMemory() = default;
 
   static std::span<S> slice(const std::vector<TensorInfo>& tensors, Buffer<S>& buffer, std::string_view name) {
     for (const TensorInfo& tensor : tensors) {
