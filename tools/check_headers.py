@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every header compiles alone, without a warning: check_headers.py [--tests FOLDERS] COMPILER...
+"""Every header compiles alone, without a warning: check_headers.py [--rest | --tests FOLDERS] COMPILER...
 
 Those of device code (.cuh) do so where nvcc's names are the executor's of tests/emulation.
+--rest: but for those that a test includes before anything else, so that to compile the test is the check.
 --tests: the tests of these folders ("core;cpu") are read as well, and what they use is instantiated."""
 import concurrent.futures
 import glob
 import os
+import re
 import subprocess
 import sys
 
@@ -28,11 +30,26 @@ def check(job):
     return (compiler, file, done.stderr) if done.returncode else None
 
 
+def first_includes():
+    """The headers that come first in a test."""
+    found = set()
+    for name in glob.glob(os.path.join(ROOT, "tests", "*", "*_test.cpp")):
+        with open(name, encoding="utf-8") as file:
+            first = re.search(r"^#include (.*)$", file.read(), re.M)
+        header = re.fullmatch("<simplx/(.*)>", first[1]) if first else None
+        if header:
+            found.add(header[1])
+    return found
+
+
 def main():
     base = os.path.join(ROOT, "include", "simplx")
     headers = [os.path.relpath(os.path.join(folder, name), base)
                for folder, _, names in os.walk(base) for name in names if name.endswith((".hpp", ".cuh"))]
     compilers, tests = sys.argv[1:], []
+    if compilers[:1] == ["--rest"]:
+        headers = sorted(set(headers) - first_includes())
+        compilers = compilers[1:]
     if compilers[:1] == ["--tests"]:
         tests = [file for folder in compilers[1].split(";")
                  for file in glob.glob(os.path.join(ROOT, "tests", folder, "*_test.cpp"))]

@@ -118,7 +118,10 @@ struct CheckNumbers {
   double direction(const std::string& name, std::size_t i) const { return of("direction." + name, i); }
 };
 
-inline GradientReport check_gradients(const Subject<double>& run, const GradcheckOptions& options) {
+// Templates, though S is double: who only includes this header does not pay for them.
+
+template <class S>
+GradientReport check_gradients(const Subject<S>& run, const GradcheckOptions& options) {
   GradientReport report;
   const CheckNumbers random{options.seed};
   for (const auto& tensor : run.tensors) {
@@ -205,9 +208,10 @@ inline GradientReport check_gradients(const Subject<double>& run, const Gradchec
 }
 
 /// J v and H v on dual numbers against the reverse pass and differences of it. `run` holds the point, `dual` the same.
-inline void check_directions(const Subject<double>& run, const Subject<Dual<double>>& dual,
-                             const GradcheckOptions& options, GradientReport& report) {
-  using Number = Dual<double>;
+template <class S>
+void check_directions(const Subject<S>& run, const Subject<Dual<S>>& dual, const GradcheckOptions& options,
+                      GradientReport& report) {
+  using Number = Dual<S>;
   const CheckNumbers random{options.seed};
   std::vector<std::vector<double>> origin;
   for (std::size_t b = 0; b < run.tensors.size(); ++b) {
@@ -277,7 +281,8 @@ inline void check_directions(const Subject<double>& run, const Subject<Dual<doub
 }
 
 /// What does not move is the same in both.
-inline void copy_point(EvaluationMemory<double>& run, EvaluationMemory<Dual<double>>& dual) {
+template <class S>
+void copy_point(EvaluationMemory<S>& run, EvaluationMemory<Dual<S>>& dual) {
   std::ranges::copy(run.parameters(), dual.parameters().begin());
   std::ranges::copy(run.constants(), dual.constants().begin());
   const GraphView& graph = run.graph();
@@ -293,12 +298,13 @@ inline void copy_point(EvaluationMemory<double>& run, EvaluationMemory<Dual<doub
 template <auto const& model>
 void check_directions(Evaluation<model>& run, const GradcheckOptions& options, GradientReport& report) {
   Evaluation<model, Cpu<Dual<double>>> dual(options.rows, 0, options.lengths);
-  copy_point(run, dual);
+  copy_point<double>(run, dual);
   check_directions(subject_of(run), subject_of(dual), options, report);
 }
 
 /// Random inputs, which keep away from 0.
-inline void fill_inputs(EvaluationMemory<double>& run, const GradcheckOptions& options) {
+template <class S>
+void fill_inputs(EvaluationMemory<S>& run, const GradcheckOptions& options) {
   const GraphView& graph = run.graph();
   for (int i = 0; i < graph.count; ++i) {
     if (!graph.is_input(i)) continue;
@@ -310,7 +316,7 @@ inline void fill_inputs(EvaluationMemory<double>& run, const GradcheckOptions& o
         values[k] = static_cast<std::int32_t>(bits(key, k) % static_cast<std::uint64_t>(options.classes));
       }
     } else {
-      const std::span<double> values = run.input(name);
+      const std::span<S> values = run.input(name);
       for (std::size_t k = 0; k < values.size(); ++k) {
         const double z = normal(key, k);
         values[k] = z + (z < 0 ? -0.3 : 0.3);
@@ -337,7 +343,7 @@ GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options 
 template <auto const& model>
 GradientReport gradcheck(const GradcheckOptions& options = {}) {
   Evaluation<model> run(options.rows, options.seed, options.lengths);
-  detail::fill_inputs(run, options);
+  detail::fill_inputs<double>(run, options);
   GradientReport report = check_gradients(run, options);
   detail::check_directions(run, options, report);
   return report;
