@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: eeb14d50bfaa4b67
+// sha256 of the headers: 07f7e7bf3466d6f5
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -9204,98 +9204,6 @@ struct NumTraits<simplx::Dual<T>> : NumTraits<T> {
 };
 }  // namespace Eigen
 
-// ---- simplx/differentiate/object.hpp
-
-/// \file simplx/differentiate/object.hpp
-/// How values of a function meet the user's objects: Eigen matrices and vectors, containers, spans, single numbers.
-
-namespace simplx::inline SIMPLX_TARGET::detail {
-
-template <class Object>
-concept EigenObject = std::is_base_of_v<Eigen::EigenBase<Object>, Object>;
-template <class Object>
-concept Container = requires(const Object& object) {
-  object.data();
-  { object.size() } -> std::convertible_to<std::size_t>;
-};
-
-struct ObjectSize {
-  Index rows, cols;
-};
-
-/// Rows and columns of an object that stands for a value of that shape; a vector may stand for a row or a column.
-template <Shape shape, class Object>
-constexpr ObjectSize size_of(const Object& object) {
-  if constexpr (EigenObject<Object>) {
-    if (object.rows() == 1 || object.cols() == 1) {
-      const Index size = object.size();
-      const bool fits = shape.is_fixed() ? size == shape.rows * shape.cols && (shape.rows == 1 || shape.cols == 1)
-                                         : shape.cols == 1 || object.cols() == shape.cols;
-      if (fits) return {size / shape.cols, shape.cols};
-    }
-    return {object.rows(), object.cols()};
-  } else if constexpr (Container<Object>) {
-    const Index size = static_cast<Index>(object.size());
-    return size % shape.cols == 0 ? ObjectSize{size / shape.cols, shape.cols} : ObjectSize{1, size};
-  } else {
-    return {1, 1};
-  }
-}
-
-/// Eigen's view of rows x shape.cols numbers, row by row.
-template <Shape shape, class S>
-auto object_map(S* data, Index rows) {
-  // Sizes beyond a page are dynamic to Eigen, which would keep a copy of them on the stack.
-  constexpr bool small = shape.columns() * static_cast<Index>(sizeof(S)) <= 4096;
-  constexpr bool rows_are_fixed = shape.is_fixed() && (small || shape.rows == 1);
-  constexpr int fixed_rows = rows_are_fixed ? static_cast<int>(shape.rows) : Eigen::Dynamic;
-  constexpr int cols = small || shape.cols == 1 ? static_cast<int>(shape.cols) : Eigen::Dynamic;
-  using Matrix = Eigen::Matrix<std::remove_const_t<S>, fixed_rows, cols, cols == 1 ? Eigen::ColMajor : Eigen::RowMajor>;
-  return Eigen::Map<std::conditional_t<std::is_const_v<S>, const Matrix, Matrix>>(data, rows, shape.cols);
-}
-
-/// Whether an object's memory is what a kernel reads: its scalars row by row without gaps.
-template <class Object, class S>
-concept contiguous = requires(const Object& object) {
-  { object.data() } -> std::convertible_to<const S*>;
-} && (!EigenObject<Object> || bool(Object::IsVectorAtCompileTime) || bool(Object::IsRowMajor));
-
-/// Whether it lies without gaps in this very object: blocks of a larger matrix do not.
-template <class Object>
-bool dense(const Object& object) {
-  if constexpr (EigenObject<Object>) {
-    return object.innerStride() == 1 && (bool(Object::IsVectorAtCompileTime) || object.outerStride() == object.cols());
-  } else {
-    return true;
-  }
-}
-
-/// Copies an object to row-major memory.
-template <Shape shape, class Object, class T>
-void assign(const Object& object, Index rows, T* to) {
-  if constexpr (EigenObject<Object>) {
-    const auto& matrix = object.derived().matrix();
-    const auto copy_vector = [&] {  // a row may stand for a column, and the other way round
-      using Column = Eigen::Matrix<T, Eigen::Dynamic, 1>;
-      Eigen::Map<Column>(to, matrix.size()) = matrix.reshaped().template cast<T>();
-    };
-    if constexpr (bool(Object::IsVectorAtCompileTime)) {
-      copy_vector();
-    } else if (matrix.rows() == rows && matrix.cols() == shape.cols) {
-      object_map<shape>(to, rows) = matrix.template cast<T>();
-    } else {
-      copy_vector();
-    }
-  } else if constexpr (Container<Object>) {
-    const auto* from = object.data();
-    for (Index i = 0; i < rows * shape.cols; ++i) to[i] = static_cast<T>(from[i]);
-  } else {
-    *to = static_cast<T>(object);
-  }
-}
-
-}  // namespace simplx::detail
-
 // ---- simplx/core/error.hpp
 
 /// \file simplx/core/error.hpp
@@ -9507,271 +9415,97 @@ class Workspace : public Arena<typename Backend::Scalar> {
 
 }  // namespace simplx
 
-// ---- simplx/ops/stack.hpp
+// ---- simplx/differentiate/object.hpp
 
-/// \file simplx/ops/stack.hpp
-/// `stack`: a block applied several times in a row. Depth is a loop at run time.
-///
-///     x = stack("blocks", 6, SasP{...}, x)        parameters blocks.0.*, blocks.1.*, ...
-///
-/// Layers whose graphs are equal share one instantiation, whatever their number (core/layers.hpp). Each layer
-/// has its own parameters and its own share of the kept region; temporaries are shared by all.
+/// \file simplx/differentiate/object.hpp
+/// How values of a function meet the user's objects: Eigen matrices and vectors, containers, spans, single numbers.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::detail {
 
-template <>
-struct op<"stack"> : kernel_op {
-  static constexpr bool needs_inputs = true;
-
-  static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    if (attributes.integers[0] < 1) return {"layers", attributes.integers[0], 1};
-    return x;
-  }
-
-  template <class F>
-  using Layers = typename F::Graph::template layers_of<F::index>;
-  template <class F>
-  static constexpr bool recomputes = F::Graph::template recomputes<F::index>;
-
-  template <class Backend, class F>
-  static constexpr Index scratch(const Rows& rows) {
-    using Stack = Layers<F>;
-    Index most = 0;
-    [&]<int... k>(std::integer_sequence<int, k...>) {
-      ((most = std::max(most, detail::graph_scratch<typename Stack::template child<k>, Backend>(rows))), ...);
-    }(std::make_integer_sequence<int, Stack::distinct>{});
-    return most;
-  }
-  template <class F>
-  static constexpr double flops(const Rows& rows, bool causal) {
-    using Stack = Layers<F>;
-    double total = 0;
-    for (int layer = 0; layer < Stack::layers; ++layer) {
-      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        total += detail::graph_flops<Child>(rows, causal);
-      });
-    }
-    return total;
-  }
-
-  template <class G, int node, class Backend, class S>
-  static void prepare(Backend, const S* parameters, S* packed, int part, int parts) {
-    using Stack = typename G::template layers_of<node>;
-    for (int layer = part; layer < Stack::layers; layer += parts) {
-      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        Execute<Child, Backend>::prepare(parameters + G::layout.parameter[node] + Stack::offsets.parameter[layer],
-                                         packed + Stack::offsets.packed[layer]);
-      });
-    }
-  }
-
-  /// The context of one layer: its share of every buffer, and the carry in and out.
-  template <class F, class S>
-  static Context<S> layer_context(const F& frame, int layer, const Columns& workspace) {
-    using Stack = Layers<F>;
-    const Context<S>& whole = frame.context;
-    Context<S> mine = whole;
-    constexpr const auto& at = Stack::offsets;
-    mine.parameters += F::Graph::layout.parameter[F::index] + at.parameter[layer];
-    mine.constants += F::Graph::layout.constant[F::index] + at.constant[layer];
-    mine.packed += F::Graph::layout.packed[F::index] + at.packed[layer];
-    if (mine.gradients) mine.gradients += F::Graph::layout.parameter[F::index] + at.parameter[layer];
-    const Columns& saved = F::Graph::layout.saved[F::index];
-    for (int i = 0; i < axis_count; ++i) {
-      if constexpr (recomputes<F>) {
-        mine.kept[i] = mine.temporary[i] + (workspace.on[i] + at.temporary.on[i]) * whole.stride[i];
-      } else {
-        mine.kept[i] += (saved.on[i] + at.kept[layer].on[i]) * whole.stride[i];
-      }
-      mine.temporary[i] += workspace.on[i] * whole.stride[i];
-    }
-    if constexpr (!recomputes<F>) {
-      mine.random.layer = detail::scramble(whole.random.layer + static_cast<std::uint64_t>(layer) + 1);
-    }
-    mine.inputs[0] = layer == 0 ? frame.template in<0>() : carry(frame, layer - 1);
-    mine.outputs[0] = layer == Stack::layers - 1 ? frame.out() : carry(frame, layer);
-    return mine;
-  }
-
-  /// What goes from layer to layer + 1.
-  template <class F>
-  static auto* carry(const F& frame, int layer) {
-    using Stack = Layers<F>;
-    constexpr int axis = static_cast<int>(F::out_shape.axis);
-    constexpr Index columns =
-        F::out_shape.is_fixed() ? round_up(F::out_shape.columns(), alignment) : F::out_shape.cols;
-    const Index layers_kept = recomputes<F> ? 0 : Stack::offsets.kept[Stack::layers].on[axis];
-    const Index at = F::Graph::layout.saved[F::index].on[axis] + layers_kept;
-    return frame.context.kept[axis] + (at + layer * columns) * frame.context.stride[axis];
-  }
-
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    using Stack = Layers<F>;
-    for (int layer = 0; layer < Stack::layers; ++layer) {
-      const Context<S> mine = layer_context<F, S>(frame, layer, F::Graph::layout.forward_workspace[F::index]);
-      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        Execute<Child, Cpu<S, path>>::forward(mine);
-      });
-    }
-  }
-
-  /// Two gradients of the carry take turns, except where a layer turns the one into the other in place.
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    using Stack = Layers<F>;
-    constexpr int axis = static_cast<int>(F::out_shape.axis);
-    constexpr const Columns& workspace = F::Graph::layout.backward_workspace[F::index];
-    const Index size = frame.rows() * F::out_shape.cols;
-    S* current = const_cast<S*>(frame.out_grad());
-    const Index kept_again = recomputes<F> ? Stack::offsets.largest_kept.on[axis] : 0;
-    const Index layer_room = Stack::offsets.temporary.on[axis] + kept_again;
-    S* other = frame.context.temporary[axis] + (workspace.on[axis] + layer_room) * frame.context.stride[axis];
-    [[maybe_unused]] S* unread = other + F::Graph::room(F::out_shape) * frame.context.stride[axis];
-    for (int layer = Stack::layers - 1; layer >= 0; --layer) {
-      Context<S> mine = layer_context<F, S>(frame, layer, workspace);
-      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        if constexpr (recomputes<F>) {
-          mine.outputs[0] = unread;
-          Execute<Child, Cpu<S, path>>::forward(mine);
-        }
-        mine.output_gradients[0] = current;
-        mine.input_gradients[0] = Child::plan.in_place ? current : other;
-        Execute<Child, Cpu<S, path>>::backward(mine);
-        if (!Child::plan.in_place) std::swap(current, other);
-      });
-    }
-    if constexpr (F::template write<0> == Write::store) {
-      std::memcpy(frame.template grad<0>(), current, sizeof(S) * static_cast<std::size_t>(size));
-    } else if constexpr (F::template write<0> == Write::accumulate) {
-      S* sum = frame.template grad<0>();
-      for (Index i = 0; i < size; ++i) sum[i] += current[i];
-    }
-  }
+template <class Object>
+concept EigenObject = std::is_base_of_v<Eigen::EigenBase<Object>, Object>;
+template <class Object>
+concept Container = requires(const Object& object) {
+  object.data();
+  { object.size() } -> std::convertible_to<std::size_t>;
 };
 
-namespace detail {
-
-/// A block of any type behind two function pointers.
-template <class Block>
-struct BlockOf : BlockMaker {
-  Block block;
-
-  constexpr explicit BlockOf(const Block& b) : block(b) {
-    layered = requires(Expr x) { b(0, x); };
-    make = [](const BlockMaker* self, int layer, Node* carry) {
-      const Block& block = static_cast<const BlockOf*>(self)->block;
-      const Expr x{carry};
-      if constexpr (requires { block(layer, x); }) {
-        return block(layer, x).node;
-      } else {
-        return block(x).node;
-      }
-    };
-    destroy = [](BlockMaker* self) { delete static_cast<BlockOf*>(self); };
-  }
+struct ObjectSize {
+  Index rows, cols;
 };
 
-/// A rule that an evaluation breaks by itself, and the line where.
-struct BlockFault {
-  Tag rule{};
-  Index line = 0;
-};
-/// What is wrong with what was evaluated twice: `forbidden` names the rule that a node of it breaks, if any, and the
-/// two evaluations share no node but what was made outside of them.
-template <class Forbidden>
-constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
-  BlockFault fault;
-  const auto complain = [&](Tag rule, const Node& node) {
-    if (fault.rule.empty()) fault = {rule, node.where.line};
-  };
-  int number = 0;
-  postorder(first, [&](Node* node) {
-    node->index = ++number;
-    if (const Tag rule = forbidden(*node); !rule.empty()) complain(rule, *node);
-  });
-  // A node of the second evaluation that is already marked was not made by it.
-  if (second->index != unvisited) complain("captured", *second);
-  int fresh = 0;
-  postorder(second, [&](Node* node) {
-    node->index = 1000000 + ++fresh;
-    for (int i = 0; i < node->argument_count; ++i) {
-      if (node->arguments[i]->index < 1000000) complain("captured", *node->arguments[i]);
+/// Rows and columns of an object that stands for a value of that shape; a vector may stand for a row or a column.
+template <Shape shape, class Object>
+constexpr ObjectSize size_of(const Object& object) {
+  if constexpr (EigenObject<Object>) {
+    if (object.rows() == 1 || object.cols() == 1) {
+      const Index size = object.size();
+      const bool fits = shape.is_fixed() ? size == shape.rows * shape.cols && (shape.rows == 1 || shape.cols == 1)
+                                         : shape.cols == 1 || object.cols() == shape.cols;
+      if (fits) return {size / shape.cols, shape.cols};
     }
-  });
-  clear_marks(second);
-  if (first->index != unvisited) clear_marks(first);
-  return fault;
-}
-
-template <class Block>
-constexpr Expr stack_of(const char* name, const Attributes& attributes, const Block& block, At x) {
-  Expr result = apply<"stack">(attributes, x);
-  if (result.node->kind == Kind::error) return result;
-  result.node->name = name;
-  auto* maker = new BlockOf<Block>(block);
-  result.node->block = maker;
-  Node* carries[2];
-  Node* values[2];
-  for (int i = 0; i < 2; ++i) {
-    carries[i] = new_carry(x.shape(), x.where);
-    values[i] = maker->make(maker, 0, carries[i]);
-  }
-  const bool forgets = is_recomputed(*result.node);
-  const auto forbidden = [forgets](const Node& node) -> Tag {
-    if ((node.kind == Kind::input || node.kind == Kind::indices) && !node.carry) return "input in a block";
-    return forgets && node.observed ? Tag("probe in recompute") : Tag();
-  };
-  const BlockFault fault = fault_of(values[0], values[1], forbidden);
-  Node* hub = new_node();
-  for (int i = 0; i < 2; ++i) use(hub, carries[i]), use(hub, values[i]);
-  if (fault.rule.empty()) {
-    release(hub);
+    return {object.rows(), object.cols()};
+  } else if constexpr (Container<Object>) {
+    const Index size = static_cast<Index>(object.size());
+    return size % shape.cols == 0 ? ObjectSize{size / shape.cols, shape.cols} : ObjectSize{1, size};
   } else {
-    use(result.node, hub);  // what was made outside cannot be told from what the rest of the model uses
-    broken(result.node, fault.rule, fault.line, x.where.line);
+    return {1, 1};
   }
-  return result;
 }
 
-}  // namespace detail
-
-/// Applies a block `layers` times; block(x) or block(layer, x).
-///
-/// Shapes  the block returns the shape it is given
-/// Errors  does not compile if the block uses an expression made outside of it, or changes the shape
-/// Cost    `layers` times the block's kept columns, once its temporaries; compile time of the distinct layers
-template <class Block>
-constexpr Expr stack(const char* name, int layers, const Block& block, At x) {
-  return detail::stack_of(name, {.integers = {layers, 0}}, block, x);
+/// Eigen's view of rows x shape.cols numbers, row by row.
+template <Shape shape, class S>
+auto object_map(S* data, Index rows) {
+  // Sizes beyond a page are dynamic to Eigen, which would keep a copy of them on the stack.
+  constexpr bool small = shape.columns() * static_cast<Index>(sizeof(S)) <= 4096;
+  constexpr bool rows_are_fixed = shape.is_fixed() && (small || shape.rows == 1);
+  constexpr int fixed_rows = rows_are_fixed ? static_cast<int>(shape.rows) : Eigen::Dynamic;
+  constexpr int cols = small || shape.cols == 1 ? static_cast<int>(shape.cols) : Eigen::Dynamic;
+  using Matrix = Eigen::Matrix<std::remove_const_t<S>, fixed_rows, cols, cols == 1 ? Eigen::ColMajor : Eigen::RowMajor>;
+  return Eigen::Map<std::conditional_t<std::is_const_v<S>, const Matrix, Matrix>>(data, rows, shape.cols);
 }
 
-/// Calls f(name, shape, value, gradient) for every probe of a graph, in stacks for each layer.
-///
-/// Values are those of the last forward, gradients (null where none flows) those of the last backward.
-template <class G, class S, class F>
-void each_probe(const Context<S>& context, const std::string& prefix, F& f) {
-  detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
-    constexpr Info info = G::table.info[i];
-    const std::string name = prefix + std::string(G::flat.label[i].name.view());
-    if constexpr (info.observed) {
-      const S* gradient = nullptr;
-      if constexpr (G::fusion.wanted[i]) gradient = Address<G>::template gradient<i>(context);
-      f(name, info.shape, Address<G>::template value<i>(context), gradient);
-    } else if constexpr (info.stack && !G::template recomputes<i>) {
-      using Stack = typename G::template layers_of<i>;
-      const Frame<G, i, S> frame{context};
-      for (int layer = 0; layer < Stack::layers; ++layer) {
-        const Context<S> mine = op<"stack">::layer_context<Frame<G, i, S>, S>(frame, layer, Columns{});
-        Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-          each_probe<Child>(mine, name + "." + std::to_string(layer) + ".", f);
-        });
-      }
+/// Whether an object's memory is what a kernel reads: its scalars row by row without gaps.
+template <class Object, class S>
+concept contiguous = requires(const Object& object) {
+  { object.data() } -> std::convertible_to<const S*>;
+} && (!EigenObject<Object> || bool(Object::IsVectorAtCompileTime) || bool(Object::IsRowMajor));
+
+/// Whether it lies without gaps in this very object: blocks of a larger matrix do not.
+template <class Object>
+bool dense(const Object& object) {
+  if constexpr (EigenObject<Object>) {
+    return object.innerStride() == 1 && (bool(Object::IsVectorAtCompileTime) || object.outerStride() == object.cols());
+  } else {
+    return true;
+  }
+}
+
+/// Copies an object to row-major memory.
+template <Shape shape, class Object, class T>
+void assign(const Object& object, Index rows, T* to) {
+  if constexpr (EigenObject<Object>) {
+    const auto& matrix = object.derived().matrix();
+    const auto copy_vector = [&] {  // a row may stand for a column, and the other way round
+      using Column = Eigen::Matrix<T, Eigen::Dynamic, 1>;
+      Eigen::Map<Column>(to, matrix.size()) = matrix.reshaped().template cast<T>();
+    };
+    if constexpr (bool(Object::IsVectorAtCompileTime)) {
+      copy_vector();
+    } else if (matrix.rows() == rows && matrix.cols() == shape.cols) {
+      object_map<shape>(to, rows) = matrix.template cast<T>();
+    } else {
+      copy_vector();
     }
-  });
+  } else if constexpr (Container<Object>) {
+    const auto* from = object.data();
+    for (Index i = 0; i < rows * shape.cols; ++i) to[i] = static_cast<T>(from[i]);
+  } else {
+    *to = static_cast<T>(object);
+  }
 }
 
-}  // namespace simplx
+}  // namespace simplx::detail
 
 // ---- simplx/train/initialise.hpp
 
@@ -9865,186 +9599,16 @@ void initialise(const std::vector<TensorInfo>& tensors, std::uint64_t seed, S* b
 
 }  // namespace simplx
 
-// ---- simplx/train/evaluation.hpp
+// ---- simplx/differentiate/function_memory.hpp
 
-/// \file simplx/train/evaluation.hpp
-/// Evaluation: a model with its own parameters and memory, forward and backward, everything reachable by name.
-///
-///     Evaluation<model> run(tokens{128});
-///     run.indices("tokens", tokens); run.indices("labels", labels);
-///     run.forward();                       // run.output(0)
-///     run.seed(0)[...] = ...;              // gradient of the result
-///     run.backward();                      // run.gradient("blocks.0.mlp.up.weight")
+/// \file simplx/differentiate/function_memory.hpp
+/// The memory of a Function, and how it is laid out once the rows of all inputs are known.
 
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-/// What an evaluation holds and what is reached by name: compiled once for each number type, not for each model.
-template <class S_>
-class EvaluationMemory {
- public:
-  using S = S_;
-
-  const TensorList& tensors() const { return tensors_; }
-  std::span<S> parameters() { return parameters_.span(); }
-  std::span<S> gradients() { return gradients_.span(); }
-  std::span<S> parameter(std::string_view name) { return slice(tensors_.parameters, parameters_, name); }
-  std::span<S> gradient(std::string_view name) { return slice(tensors_.parameters, gradients_, name); }
-  std::span<S> constants() { return constants_.span(); }
-  /// A named tensor or hyper-parameter that is not trained.
-  std::span<S> constant(std::string_view name) { return slice(tensors_.constants, constants_, name); }
-
-  std::span<S> input(std::string_view name) { return inputs_[number_of(name)].span(); }
-  std::span<S> input_gradient(std::string_view name) { return input_gradients_[number_of(name)].span(); }
-  std::span<std::int32_t> indices(std::string_view name) { return indices_[number_of(name)].span(); }
-  /// A result, and its gradient: to be filled before each backward, which uses it up.
-  std::span<S> output(int number = 0) { return result(number, context_.outputs); }
-  std::span<S> seed(int number = 0) { return result(number, context_.output_gradients); }
-  /// What dropout draws from; nothing is dropped unless its `training` is set.
-  Randomness& random() { return context_.random; }
-  /// The arena, for tests that poison it.
-  std::span<S> memory() { return arena_->memory(); }
-  /// The numbers of the graph.
-  const GraphView& graph() const { return graph_; }
-
- protected:
-  EvaluationMemory(const GraphView& graph, TensorList tensors, Index (*scratch)(const Rows&), Rows rows,
-                   std::uint64_t seed, std::vector<Index> lengths)
-      : graph_(graph),
-        tensors_(std::move(tensors)),
-        parameters_(graph.parameters),
-        gradients_(graph.parameters),
-        constants_(graph.constants),
-        packed_(graph.packed),
-        offsets_{0} {
-    if (lengths.empty()) {
-      for (Index s = 0; s < rows.sequences; ++s) lengths.push_back(rows.tokens / rows.sequences);
-    }
-    Index longest = 0;
-    for (Index length : lengths) {
-      offsets_.push_back(offsets_.back() + length);
-      longest = std::max(longest, length);
-    }
-    rows.sequences = static_cast<Index>(lengths.size());
-    rows.longest_sequence = longest;
-    if (offsets_.back() != rows.tokens) {
-      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
-                      std::to_string(rows.tokens),
-                  "tokens must be the sum of the lengths, a multiple of `sequences` if none are given");
-    }
-    arena_.emplace(graph, scratch(rows), rows);
-    initialise(tensors_.parameters, seed, parameters_.data());
-    initialise(tensors_.constants, seed, constants_.data());
-    context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, longest);
-    context_.parameters = parameters_.data();
-    context_.gradients = gradients_.data();
-    context_.constants = constants_.data();
-    context_.packed = packed_.data();
-    for (int i = 0; i < graph.count; ++i) {
-      if (!graph.is_input(i)) continue;
-      const bool whole_numbers = graph.info[i].kind == Kind::indices;
-      const int number = graph.input[i];
-      const Index size = size_of(i);
-      inputs_[number] = Buffer<S>(whole_numbers ? 0 : size);
-      input_gradients_[number] = Buffer<S>(whole_numbers ? 0 : size);
-      indices_[number] = Buffer<std::int32_t>(whole_numbers ? size : 0);
-      context_.inputs[number] = whole_numbers ? static_cast<const void*>(indices_[number].data())
-                                              : static_cast<const void*>(inputs_[number].data());
-      context_.input_gradients[number] = input_gradients_[number].data();
-    }
-  }
-
-  static std::span<S> slice(const std::vector<TensorInfo>& tensors, Buffer<S>& buffer, std::string_view name) {
-    for (const TensorInfo& tensor : tensors) {
-      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
-    }
-    throw Error("the model has no tensor named '" + std::string(name) + "'");
-  }
-  int number_of(std::string_view name) const {
-    const int node = graph_.input_node(name);
-    if (node < 0) throw Error("the model has no input named '" + std::string(name) + "'");
-    return graph_.input[node];
-  }
-  std::span<S> result(int number, S* const (&data)[max_outputs]) const {
-    const int node = graph_.result_node(number);
-    if (node < 0) throw Error("the model has no result number " + std::to_string(number));
-    return {data[number], static_cast<std::size_t>(size_of(node))};
-  }
-  Index size_of(int node) const {
-    const Shape& shape = graph_.info[node].shape;
-    return context_.rows_of(shape) * shape.cols;
-  }
-
-  GraphView graph_;
-  TensorList tensors_;
-  Buffer<S> parameters_, gradients_, constants_, packed_;
-  std::vector<Index> offsets_;
-  std::optional<Arena<S>> arena_;
-  Context<S> context_;
-  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
-  Buffer<std::int32_t> indices_[max_inputs];
-};
-
-}  // namespace detail
-
-template <auto const& model, class Backend_ = Cpu<double>>
-class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
-  using Memory = detail::EvaluationMemory<typename Backend_::Scalar>;
-  using Memory::context_, Memory::parameters_, Memory::gradients_, Memory::packed_;
-
- public:
-  using Backend = Backend_;
-  using S = typename Backend::Scalar;
-  using G = GraphOf<model>;
-  using Run = Execute<G, Backend>;
-
-  /// Memory for these rows; sequences of equal length unless their lengths are given.
-  explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
-      : Memory(view_of<G>, tensors_of<model>(), detail::graph_scratch<G, Backend>, rows, seed, std::move(lengths)) {}
-
-  void forward() {
-    Run::prepare(parameters_.data(), packed_.data());
-    Run::forward(context_);
-  }
-  /// Gradients of the parameters are set, not added to.
-  void backward() {
-    std::ranges::fill(gradients_, S(0));
-    Run::backward(context_);
-  }
-
-  /// Calls f(name, shape, value, gradient) for every probe, in stacks for each layer.
-  template <class F>
-  void each_probe(F f) {
-    simplx::each_probe<G>(context_, "", f);
-  }
-};
-
-}  // namespace simplx
-
-// ---- simplx/differentiate/function.hpp
-
-/// \file simplx/differentiate/function.hpp
-/// Function<f>: a function of named inputs with its gradient, bound to Eigen objects, spans and numbers.
-///
-///     inline constexpr auto least_squares = [] {
-///       auto A = input("A", rows_of(Axis::batch, 8)), y = input("y", rows_of(Axis::batch, 1));
-///       auto w = variable("w", fixed_shape(8, 1));                       // its gradient is wanted
-///       return mean(square(A * w - y));
-///     };
-///
-///     Function<least_squares> f;
-///     f.bind<"A">(A).bind<"y">(y).set<"w">(w);       // A is row-major and read in place; w is copied
-///     double loss = f.value_and_grad();
-///     w -= 0.1 * f.gradient<"w">();
-///
-/// The compiler derives the gradient; here is only memory. Rows of an axis are those of what was bound last.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-/// What a function holds, and how it is laid out: compiled once for each number type, not for each function.
+/// Compiled once for each number type, not for each function.
 template <class S>
 class FunctionMemory {
  public:
@@ -10209,6 +9773,28 @@ class FunctionMemory {
 };
 
 }  // namespace detail
+
+}  // namespace simplx
+
+// ---- simplx/differentiate/function.hpp
+
+/// \file simplx/differentiate/function.hpp
+/// Function<f>: a function of named inputs with its gradient, bound to Eigen objects, spans and numbers.
+///
+///     inline constexpr auto least_squares = [] {
+///       auto A = input("A", rows_of(Axis::batch, 8)), y = input("y", rows_of(Axis::batch, 1));
+///       auto w = variable("w", fixed_shape(8, 1));                       // its gradient is wanted
+///       return mean(square(A * w - y));
+///     };
+///
+///     Function<least_squares> f;
+///     f.bind<"A">(A).bind<"y">(y).set<"w">(w);       // A is row-major and read in place; w is copied
+///     double loss = f.value_and_grad();
+///     w -= 0.1 * f.gradient<"w">();
+///
+/// The compiler derives the gradient; here is only memory. Rows of an axis are those of what was bound last.
+
+namespace simplx::inline SIMPLX_TARGET {
 
 template <auto const& f, class Backend_ = Cpu<double>>
 class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
@@ -10515,6 +10101,429 @@ class Directional {
   }
 
   Function<f, Cpu<Number>> function_;
+};
+
+}  // namespace simplx
+
+// ---- simplx/ops/stack.hpp
+
+/// \file simplx/ops/stack.hpp
+/// `stack`: a block applied several times in a row. Depth is a loop at run time.
+///
+///     x = stack("blocks", 6, SasP{...}, x)        parameters blocks.0.*, blocks.1.*, ...
+///
+/// Layers whose graphs are equal share one instantiation, whatever their number (core/layers.hpp). Each layer
+/// has its own parameters and its own share of the kept region; temporaries are shared by all.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"stack"> : kernel_op {
+  static constexpr bool needs_inputs = true;
+
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    if (attributes.integers[0] < 1) return {"layers", attributes.integers[0], 1};
+    return x;
+  }
+
+  template <class F>
+  using Layers = typename F::Graph::template layers_of<F::index>;
+  template <class F>
+  static constexpr bool recomputes = F::Graph::template recomputes<F::index>;
+
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows& rows) {
+    using Stack = Layers<F>;
+    Index most = 0;
+    [&]<int... k>(std::integer_sequence<int, k...>) {
+      ((most = std::max(most, detail::graph_scratch<typename Stack::template child<k>, Backend>(rows))), ...);
+    }(std::make_integer_sequence<int, Stack::distinct>{});
+    return most;
+  }
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool causal) {
+    using Stack = Layers<F>;
+    double total = 0;
+    for (int layer = 0; layer < Stack::layers; ++layer) {
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        total += detail::graph_flops<Child>(rows, causal);
+      });
+    }
+    return total;
+  }
+
+  template <class G, int node, class Backend, class S>
+  static void prepare(Backend, const S* parameters, S* packed, int part, int parts) {
+    using Stack = typename G::template layers_of<node>;
+    for (int layer = part; layer < Stack::layers; layer += parts) {
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        Execute<Child, Backend>::prepare(parameters + G::layout.parameter[node] + Stack::offsets.parameter[layer],
+                                         packed + Stack::offsets.packed[layer]);
+      });
+    }
+  }
+
+  /// The context of one layer: its share of every buffer, and the carry in and out.
+  template <class F, class S>
+  static Context<S> layer_context(const F& frame, int layer, const Columns& workspace) {
+    using Stack = Layers<F>;
+    const Context<S>& whole = frame.context;
+    Context<S> mine = whole;
+    constexpr const auto& at = Stack::offsets;
+    mine.parameters += F::Graph::layout.parameter[F::index] + at.parameter[layer];
+    mine.constants += F::Graph::layout.constant[F::index] + at.constant[layer];
+    mine.packed += F::Graph::layout.packed[F::index] + at.packed[layer];
+    if (mine.gradients) mine.gradients += F::Graph::layout.parameter[F::index] + at.parameter[layer];
+    const Columns& saved = F::Graph::layout.saved[F::index];
+    for (int i = 0; i < axis_count; ++i) {
+      if constexpr (recomputes<F>) {
+        mine.kept[i] = mine.temporary[i] + (workspace.on[i] + at.temporary.on[i]) * whole.stride[i];
+      } else {
+        mine.kept[i] += (saved.on[i] + at.kept[layer].on[i]) * whole.stride[i];
+      }
+      mine.temporary[i] += workspace.on[i] * whole.stride[i];
+    }
+    if constexpr (!recomputes<F>) {
+      mine.random.layer = detail::scramble(whole.random.layer + static_cast<std::uint64_t>(layer) + 1);
+    }
+    mine.inputs[0] = layer == 0 ? frame.template in<0>() : carry(frame, layer - 1);
+    mine.outputs[0] = layer == Stack::layers - 1 ? frame.out() : carry(frame, layer);
+    return mine;
+  }
+
+  /// What goes from layer to layer + 1.
+  template <class F>
+  static auto* carry(const F& frame, int layer) {
+    using Stack = Layers<F>;
+    constexpr int axis = static_cast<int>(F::out_shape.axis);
+    constexpr Index columns =
+        F::out_shape.is_fixed() ? round_up(F::out_shape.columns(), alignment) : F::out_shape.cols;
+    const Index layers_kept = recomputes<F> ? 0 : Stack::offsets.kept[Stack::layers].on[axis];
+    const Index at = F::Graph::layout.saved[F::index].on[axis] + layers_kept;
+    return frame.context.kept[axis] + (at + layer * columns) * frame.context.stride[axis];
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    using Stack = Layers<F>;
+    for (int layer = 0; layer < Stack::layers; ++layer) {
+      const Context<S> mine = layer_context<F, S>(frame, layer, F::Graph::layout.forward_workspace[F::index]);
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        Execute<Child, Cpu<S, path>>::forward(mine);
+      });
+    }
+  }
+
+  /// Two gradients of the carry take turns, except where a layer turns the one into the other in place.
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    using Stack = Layers<F>;
+    constexpr int axis = static_cast<int>(F::out_shape.axis);
+    constexpr const Columns& workspace = F::Graph::layout.backward_workspace[F::index];
+    const Index size = frame.rows() * F::out_shape.cols;
+    S* current = const_cast<S*>(frame.out_grad());
+    const Index kept_again = recomputes<F> ? Stack::offsets.largest_kept.on[axis] : 0;
+    const Index layer_room = Stack::offsets.temporary.on[axis] + kept_again;
+    S* other = frame.context.temporary[axis] + (workspace.on[axis] + layer_room) * frame.context.stride[axis];
+    [[maybe_unused]] S* unread = other + F::Graph::room(F::out_shape) * frame.context.stride[axis];
+    for (int layer = Stack::layers - 1; layer >= 0; --layer) {
+      Context<S> mine = layer_context<F, S>(frame, layer, workspace);
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+        if constexpr (recomputes<F>) {
+          mine.outputs[0] = unread;
+          Execute<Child, Cpu<S, path>>::forward(mine);
+        }
+        mine.output_gradients[0] = current;
+        mine.input_gradients[0] = Child::plan.in_place ? current : other;
+        Execute<Child, Cpu<S, path>>::backward(mine);
+        if (!Child::plan.in_place) std::swap(current, other);
+      });
+    }
+    if constexpr (F::template write<0> == Write::store) {
+      std::memcpy(frame.template grad<0>(), current, sizeof(S) * static_cast<std::size_t>(size));
+    } else if constexpr (F::template write<0> == Write::accumulate) {
+      S* sum = frame.template grad<0>();
+      for (Index i = 0; i < size; ++i) sum[i] += current[i];
+    }
+  }
+};
+
+namespace detail {
+
+/// A block of any type behind two function pointers.
+template <class Block>
+struct BlockOf : BlockMaker {
+  Block block;
+
+  constexpr explicit BlockOf(const Block& b) : block(b) {
+    layered = requires(Expr x) { b(0, x); };
+    make = [](const BlockMaker* self, int layer, Node* carry) {
+      const Block& block = static_cast<const BlockOf*>(self)->block;
+      const Expr x{carry};
+      if constexpr (requires { block(layer, x); }) {
+        return block(layer, x).node;
+      } else {
+        return block(x).node;
+      }
+    };
+    destroy = [](BlockMaker* self) { delete static_cast<BlockOf*>(self); };
+  }
+};
+
+/// A rule that an evaluation breaks by itself, and the line where.
+struct BlockFault {
+  Tag rule{};
+  Index line = 0;
+};
+/// What is wrong with what was evaluated twice: `forbidden` names the rule that a node of it breaks, if any, and the
+/// two evaluations share no node but what was made outside of them.
+template <class Forbidden>
+constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
+  BlockFault fault;
+  const auto complain = [&](Tag rule, const Node& node) {
+    if (fault.rule.empty()) fault = {rule, node.where.line};
+  };
+  int number = 0;
+  postorder(first, [&](Node* node) {
+    node->index = ++number;
+    if (const Tag rule = forbidden(*node); !rule.empty()) complain(rule, *node);
+  });
+  // A node of the second evaluation that is already marked was not made by it.
+  if (second->index != unvisited) complain("captured", *second);
+  int fresh = 0;
+  postorder(second, [&](Node* node) {
+    node->index = 1000000 + ++fresh;
+    for (int i = 0; i < node->argument_count; ++i) {
+      if (node->arguments[i]->index < 1000000) complain("captured", *node->arguments[i]);
+    }
+  });
+  clear_marks(second);
+  if (first->index != unvisited) clear_marks(first);
+  return fault;
+}
+
+template <class Block>
+constexpr Expr stack_of(const char* name, const Attributes& attributes, const Block& block, At x) {
+  Expr result = apply<"stack">(attributes, x);
+  if (result.node->kind == Kind::error) return result;
+  result.node->name = name;
+  auto* maker = new BlockOf<Block>(block);
+  result.node->block = maker;
+  Node* carries[2];
+  Node* values[2];
+  for (int i = 0; i < 2; ++i) {
+    carries[i] = new_carry(x.shape(), x.where);
+    values[i] = maker->make(maker, 0, carries[i]);
+  }
+  const bool forgets = is_recomputed(*result.node);
+  const auto forbidden = [forgets](const Node& node) -> Tag {
+    if ((node.kind == Kind::input || node.kind == Kind::indices) && !node.carry) return "input in a block";
+    return forgets && node.observed ? Tag("probe in recompute") : Tag();
+  };
+  const BlockFault fault = fault_of(values[0], values[1], forbidden);
+  Node* hub = new_node();
+  for (int i = 0; i < 2; ++i) use(hub, carries[i]), use(hub, values[i]);
+  if (fault.rule.empty()) {
+    release(hub);
+  } else {
+    use(result.node, hub);  // what was made outside cannot be told from what the rest of the model uses
+    broken(result.node, fault.rule, fault.line, x.where.line);
+  }
+  return result;
+}
+
+}  // namespace detail
+
+/// Applies a block `layers` times; block(x) or block(layer, x).
+///
+/// Shapes  the block returns the shape it is given
+/// Errors  does not compile if the block uses an expression made outside of it, or changes the shape
+/// Cost    `layers` times the block's kept columns, once its temporaries; compile time of the distinct layers
+template <class Block>
+constexpr Expr stack(const char* name, int layers, const Block& block, At x) {
+  return detail::stack_of(name, {.integers = {layers, 0}}, block, x);
+}
+
+/// Calls f(name, shape, value, gradient) for every probe of a graph, in stacks for each layer.
+///
+/// Values are those of the last forward, gradients (null where none flows) those of the last backward.
+template <class G, class S, class F>
+void each_probe(const Context<S>& context, const std::string& prefix, F& f) {
+  detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+    constexpr Info info = G::table.info[i];
+    const std::string name = prefix + std::string(G::flat.label[i].name.view());
+    if constexpr (info.observed) {
+      const S* gradient = nullptr;
+      if constexpr (G::fusion.wanted[i]) gradient = Address<G>::template gradient<i>(context);
+      f(name, info.shape, Address<G>::template value<i>(context), gradient);
+    } else if constexpr (info.stack && !G::template recomputes<i>) {
+      using Stack = typename G::template layers_of<i>;
+      const Frame<G, i, S> frame{context};
+      for (int layer = 0; layer < Stack::layers; ++layer) {
+        const Context<S> mine = op<"stack">::layer_context<Frame<G, i, S>, S>(frame, layer, Columns{});
+        Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+          each_probe<Child>(mine, name + "." + std::to_string(layer) + ".", f);
+        });
+      }
+    }
+  });
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/evaluation.hpp
+
+/// \file simplx/train/evaluation.hpp
+/// Evaluation: a model with its own parameters and memory, forward and backward, everything reachable by name.
+///
+///     Evaluation<model> run(tokens{128});
+///     run.indices("tokens", tokens); run.indices("labels", labels);
+///     run.forward();                       // run.output(0)
+///     run.seed(0)[...] = ...;              // gradient of the result
+///     run.backward();                      // run.gradient("blocks.0.mlp.up.weight")
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// What an evaluation holds and what is reached by name: compiled once for each number type, not for each model.
+template <class S_>
+class EvaluationMemory {
+ public:
+  using S = S_;
+
+  const TensorList& tensors() const { return tensors_; }
+  std::span<S> parameters() { return parameters_.span(); }
+  std::span<S> gradients() { return gradients_.span(); }
+  std::span<S> parameter(std::string_view name) { return slice(tensors_.parameters, parameters_, name); }
+  std::span<S> gradient(std::string_view name) { return slice(tensors_.parameters, gradients_, name); }
+  std::span<S> constants() { return constants_.span(); }
+  /// A named tensor or hyper-parameter that is not trained.
+  std::span<S> constant(std::string_view name) { return slice(tensors_.constants, constants_, name); }
+
+  std::span<S> input(std::string_view name) { return inputs_[number_of(name)].span(); }
+  std::span<S> input_gradient(std::string_view name) { return input_gradients_[number_of(name)].span(); }
+  std::span<std::int32_t> indices(std::string_view name) { return indices_[number_of(name)].span(); }
+  /// A result, and its gradient: to be filled before each backward, which uses it up.
+  std::span<S> output(int number = 0) { return result(number, context_.outputs); }
+  std::span<S> seed(int number = 0) { return result(number, context_.output_gradients); }
+  /// What dropout draws from; nothing is dropped unless its `training` is set.
+  Randomness& random() { return context_.random; }
+  /// The arena, for tests that poison it.
+  std::span<S> memory() { return arena_->memory(); }
+  /// The numbers of the graph.
+  const GraphView& graph() const { return graph_; }
+
+ protected:
+  EvaluationMemory(const GraphView& graph, TensorList tensors, Index (*scratch)(const Rows&), Rows rows,
+                   std::uint64_t seed, std::vector<Index> lengths)
+      : graph_(graph),
+        tensors_(std::move(tensors)),
+        parameters_(graph.parameters),
+        gradients_(graph.parameters),
+        constants_(graph.constants),
+        packed_(graph.packed),
+        offsets_{0} {
+    if (lengths.empty()) {
+      for (Index s = 0; s < rows.sequences; ++s) lengths.push_back(rows.tokens / rows.sequences);
+    }
+    Index longest = 0;
+    for (Index length : lengths) {
+      offsets_.push_back(offsets_.back() + length);
+      longest = std::max(longest, length);
+    }
+    rows.sequences = static_cast<Index>(lengths.size());
+    rows.longest_sequence = longest;
+    if (offsets_.back() != rows.tokens) {
+      throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
+                      std::to_string(rows.tokens),
+                  "tokens must be the sum of the lengths, a multiple of `sequences` if none are given");
+    }
+    arena_.emplace(graph, scratch(rows), rows);
+    initialise(tensors_.parameters, seed, parameters_.data());
+    initialise(tensors_.constants, seed, constants_.data());
+    context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, longest);
+    context_.parameters = parameters_.data();
+    context_.gradients = gradients_.data();
+    context_.constants = constants_.data();
+    context_.packed = packed_.data();
+    for (int i = 0; i < graph.count; ++i) {
+      if (!graph.is_input(i)) continue;
+      const bool whole_numbers = graph.info[i].kind == Kind::indices;
+      const int number = graph.input[i];
+      const Index size = size_of(i);
+      inputs_[number] = Buffer<S>(whole_numbers ? 0 : size);
+      input_gradients_[number] = Buffer<S>(whole_numbers ? 0 : size);
+      indices_[number] = Buffer<std::int32_t>(whole_numbers ? size : 0);
+      context_.inputs[number] = whole_numbers ? static_cast<const void*>(indices_[number].data())
+                                              : static_cast<const void*>(inputs_[number].data());
+      context_.input_gradients[number] = input_gradients_[number].data();
+    }
+  }
+
+  static std::span<S> slice(const std::vector<TensorInfo>& tensors, Buffer<S>& buffer, std::string_view name) {
+    for (const TensorInfo& tensor : tensors) {
+      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
+    }
+    throw Error("the model has no tensor named '" + std::string(name) + "'");
+  }
+  int number_of(std::string_view name) const {
+    const int node = graph_.input_node(name);
+    if (node < 0) throw Error("the model has no input named '" + std::string(name) + "'");
+    return graph_.input[node];
+  }
+  std::span<S> result(int number, S* const (&data)[max_outputs]) const {
+    const int node = graph_.result_node(number);
+    if (node < 0) throw Error("the model has no result number " + std::to_string(number));
+    return {data[number], static_cast<std::size_t>(size_of(node))};
+  }
+  Index size_of(int node) const {
+    const Shape& shape = graph_.info[node].shape;
+    return context_.rows_of(shape) * shape.cols;
+  }
+
+  GraphView graph_;
+  TensorList tensors_;
+  Buffer<S> parameters_, gradients_, constants_, packed_;
+  std::vector<Index> offsets_;
+  std::optional<Arena<S>> arena_;
+  Context<S> context_;
+  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
+  Buffer<std::int32_t> indices_[max_inputs];
+};
+
+}  // namespace detail
+
+template <auto const& model, class Backend_ = Cpu<double>>
+class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
+  using Memory = detail::EvaluationMemory<typename Backend_::Scalar>;
+  using Memory::context_, Memory::parameters_, Memory::gradients_, Memory::packed_;
+
+ public:
+  using Backend = Backend_;
+  using S = typename Backend::Scalar;
+  using G = GraphOf<model>;
+  using Run = Execute<G, Backend>;
+
+  /// Memory for these rows; sequences of equal length unless their lengths are given.
+  explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
+      : Memory(view_of<G>, tensors_of<model>(), detail::graph_scratch<G, Backend>, rows, seed, std::move(lengths)) {}
+
+  void forward() {
+    Run::prepare(parameters_.data(), packed_.data());
+    Run::forward(context_);
+  }
+  /// Gradients of the parameters are set, not added to.
+  void backward() {
+    std::ranges::fill(gradients_, S(0));
+    Run::backward(context_);
+  }
+
+  /// Calls f(name, shape, value, gradient) for every probe, in stacks for each layer.
+  template <class F>
+  void each_probe(F f) {
+    simplx::each_probe<G>(context_, "", f);
+  }
 };
 
 }  // namespace simplx
