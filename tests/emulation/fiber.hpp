@@ -124,8 +124,8 @@ class Fiber {
 
  private:
   using Stack = std::unique_ptr<std::byte[]>;
-  /// To a sanitizer each fiber has a stack of its own; else the allocator would ask the system for the same ones again.
-  static constexpr bool reuses_stacks = !address_sanitized && !thread_sanitized;
+  /// Else the allocator would ask the system for the same ones again. To ThreadSanitizer each fiber has its own.
+  static constexpr bool reuses_stacks = !thread_sanitized;
   static std::vector<Stack>& unused_stacks() {
     static std::vector<Stack> stacks;
     return stacks;
@@ -134,6 +134,7 @@ class Fiber {
     if (unused_stacks().empty()) return Stack(new std::byte[stack_bytes]);
     Stack stack = std::move(unused_stacks().back());
     unused_stacks().pop_back();
+    forget_frames(stack.get(), stack_bytes);
     return stack;
   }
   /// What lies at the far end of a stack, and must stay there.

@@ -6,6 +6,8 @@
 /// ThreadSanitizer takes each fiber for a thread. Switches do not order memory, only what calls release and acquire
 /// does: so a missing barrier is a race, in shared and in global memory, although one thread runs it all.
 
+#include <cstddef>
+
 #if defined(__has_feature)
 #define EMULATION_HAS_FEATURE(name) __has_feature(name)
 #else
@@ -13,6 +15,7 @@
 #endif
 #if defined(__SANITIZE_ADDRESS__) || EMULATION_HAS_FEATURE(address_sanitizer)
 #define EMULATION_ASAN 1
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(__SANITIZE_THREAD__) || EMULATION_HAS_FEATURE(thread_sanitizer)
@@ -63,6 +66,13 @@ class Ignored {
   Ignored(const Ignored&) = delete;
   Ignored& operator=(const Ignored&) = delete;
 };
+
+/// The variables that were on a stack are no more.
+inline void forget_frames([[maybe_unused]] void* stack, [[maybe_unused]] std::size_t bytes) {
+#if defined(EMULATION_ASAN)
+  __asan_unpoison_memory_region(stack, bytes);
+#endif
+}
 
 /// What the fiber did so far is seen by all that acquire the same place later.
 inline void release([[maybe_unused]] void* place) {
