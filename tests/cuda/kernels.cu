@@ -10,15 +10,15 @@ namespace simplx::inline SIMPLX_TARGET {
 template void sum<float>(cudaStream_t, const float*, Index, double*);
 
 #define SIMPLX_NORMS(cols)                                                                                             \
-  template void rms_norm<float, cols>(cudaStream_t, const float*, const float*, const float*, float*, float*, Index);  \
-  template void rms_norm<float, cols, true>(cudaStream_t, const float*, const float*, const float*, float*, float*,    \
+  template void rms_norm<float, cols>(cudaStream_t, const float*, const float*, One<float>, float*, float*, Index);    \
+  template void rms_norm<float, cols, true>(cudaStream_t, const float*, const float*, One<float>, float*, float*,      \
                                             Index);                                                                    \
-  template void rms_norm_backward<float, cols>(cudaStream_t, const float*, const float*, const float*, const float*,   \
+  template void rms_norm_backward<float, cols>(cudaStream_t, const float*, const float*, One<float>, const float*,     \
                                                const float*, float*, float*, float*, Index);                           \
   template void rms_norm_backward<float, cols, true, Write::accumulate>(cudaStream_t, const float*, const float*,      \
-                                                                        const float*, const float*, const float*,      \
+                                                                        One<float>, const float*, const float*,        \
                                                                         float*, float*, float*, Index);                \
-  template void layer_norm<float, cols>(cudaStream_t, const float*, const float*, const float*, const float*, float*,  \
+  template void layer_norm<float, cols>(cudaStream_t, const float*, const float*, const float*, One<float>, float*,    \
                                         float*, Index);                                                                \
   template void layer_norm_backward<float, cols>(cudaStream_t, const float*, const float*, const float*, const float*, \
                                                  float*, float*, float*, float*, Index);
@@ -27,13 +27,17 @@ SIMPLX_NORMS(768)
 SIMPLX_NORMS(1024)
 SIMPLX_NORMS(4096)
 
-template void cross_entropy<float, 256>(cudaStream_t, float*, const std::int32_t*, const float*, const float*, float*,
+template void cross_entropy<float, 256>(cudaStream_t, const float*, const std::int32_t*, One<float>, float*, float*,
                                         Index);
-template void cross_entropy<float, 50257, 50304>(cudaStream_t, float*, const std::int32_t*, const float*, const float*,
-                                                 float*, Index);
+template void cross_entropy<float, 50257>(cudaStream_t, const float*, const std::int32_t*, One<float>, float*, float*,
+                                          Index);
+template void cross_entropy_backward<float, 50257>(cudaStream_t, const float*, const std::int32_t*, One<float>,
+                                                   const float*, const float*, float*, Index);
 template void embedding<float, 768>(cudaStream_t, const float*, const std::int32_t*, float*, Index);
 template void embedding_backward<float, 768>(cudaStream_t, const std::int32_t*, const IndexRun*, Index, const float*,
                                              float*);
+template void positions<float, 768>(cudaStream_t, const float*, const Segments&, Index, float*);
+template void positions_backward<float, 768>(cudaStream_t, const Segments&, Index, const float*, float*);
 template void squared_norm<float>(cudaStream_t, const AdamWSegment<float>*, int, Index, const float*, double*);
 template void adamw<float>(cudaStream_t, const AdamWSegment<float>*, int, Index, const UpdateBuffers<float>&,
                            const double*, double, double*);

@@ -23,6 +23,8 @@ struct Randomness {
   Index first_sequence = 0;   ///< number of the first sequence (or row) among those of the whole step
 };
 
+class Gpu;  // cuda/gpu.cuh
+
 /// Memory of one evaluation. Offsets are constants of the graph: address = base[axis] + columns * stride[axis].
 template <class S>
 struct Context {
@@ -40,6 +42,7 @@ struct Context {
   Index longest = 0;             ///< tokens of the longest sequence
   Index past = 0;                ///< tokens of the one sequence that were evaluated before these: of a stream
   Randomness random{};
+  Gpu* gpu = nullptr;            ///< of a backend whose memory all this is
 
   const void* inputs[max_inputs]{};
   S* input_gradients[max_inputs]{};

@@ -36,9 +36,12 @@ constexpr Index graph_scratch(const Rows& rows) {
     constexpr Kind kind = G::table.info[i].kind;
     if constexpr (kind == Kind::product || kind == Kind::kernel) {
       using Scalar = typename Backend::Scalar;
-      most = std::max(most, op_of<G, i>::template scratch<Backend, Frame<G, i, Scalar>>(rows));
+      most = std::max(most, kernels_of<Backend, G, i>::template scratch<Backend, Frame<G, i, Scalar>>(rows));
     }
   });
+  if constexpr (requires { Backend::template map_scratch<G>(rows); }) {
+    most = std::max(most, Backend::template map_scratch<G>(rows));
+  }
   return round_up(most, alignment);
 }
 

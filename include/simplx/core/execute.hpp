@@ -4,8 +4,8 @@
 /// \file simplx/core/execute.hpp
 /// Running a planned graph: straight-line code, one call for each step, for any backend.
 ///
-/// A backend supplies `map_forward`, `map_backward` and `clear`; ops supply `forward(backend, frame)` and
-/// `backward(backend, frame)`, products an epilogue in addition.
+/// A backend supplies `map_forward`, `map_backward`, `clear`, `copy` and `add`; ops supply `forward(backend, frame)` and
+/// `backward(backend, frame)`, products an epilogue in addition. A backend with kernels of its own specialises `kernels`.
 
 #include <simplx/core/frame.hpp>
 
@@ -14,6 +14,13 @@ namespace simplx::inline SIMPLX_TARGET {
 /// The definition of the op of a node.
 template <class G, int node>
 using op_of = op<G::flat.label[node].op>;
+
+/// What runs an op on a backend: the op itself, unless the backend knows better (simplx/cuda).
+template <class Backend, Tag name>
+struct kernels : op<name> {};
+
+template <class Backend, class G, int node>
+using kernels_of = kernels<Backend, G::flat.label[node].op>;
 
 template <class G, class Backend>
 struct Execute {
@@ -40,7 +47,7 @@ struct Execute {
       if constexpr (G::table.info[node].looped()) {
         Backend::template map_forward<G, node>(context);
       } else {
-        op_of<G, node>::forward(Backend{}, FrameOf<node>{context});
+        kernels_of<Backend, G, node>::forward(Backend{}, FrameOf<node>{context});
       }
     });
   }
@@ -80,7 +87,7 @@ struct Execute {
   template <int node>
   static void clear(const Context<S>& context) {
     constexpr Shape shape = G::table.info[node].shape;
-    Backend::clear(Address<G>::template gradient<node>(context), context.rows_of(shape) * shape.cols);
+    Backend::clear(context, Address<G>::template gradient<node>(context), context.rows_of(shape) * shape.cols);
   }
   template <int node>
   static void op_backward(const Context<S>& context) {
@@ -88,7 +95,7 @@ struct Execute {
     detail::unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) {
       if constexpr (G::plan.argument_cleared[node][a]) clear<info.arguments[a]>(context);
     });
-    op_of<G, node>::backward(Backend{}, FrameOf<node>{context});
+    kernels_of<Backend, G, node>::backward(Backend{}, FrameOf<node>{context});
   }
   template <int root>
   static void clear_leaves(const Context<S>& context) {

@@ -313,7 +313,7 @@ constexpr int index_operand() {
 
 /// Defined in ops/term.hpp.
 template <Tag name, int count>
-constexpr Term derive(const Node* node, int argument, const Term& gradient);
+[[gnu::cold]] constexpr Term derive(const Node* node, int argument, const Term& gradient);
 
 /// Whether an op's pull-back can be written as an expression.
 template <Tag name>

@@ -46,11 +46,26 @@
 #define SIMPLX_TARGET portable
 #endif
 
-/// What kernels on a GPU use as well.
+/// What kernels on a GPU use as well. Between BEGIN and END such templates run wherever their arguments do (a rule over
+/// numbers on the device, over expressions on the host), so nvcc need not ask that each works on both.
 #if defined(__CUDACC__)
 #define SIMPLX_HD __host__ __device__
+#define SIMPLX_HD_BEGIN _Pragma("nv_diagnostic push") _Pragma("nv_diag_suppress 20011,20013,20014,20015")
+#define SIMPLX_HD_END _Pragma("nv_diagnostic pop")
 #else
 #define SIMPLX_HD
+#define SIMPLX_HD_BEGIN
+#define SIMPLX_HD_END
+#endif
+
+/// Before a short loop over an array, which then stays in registers. What nvcc passes on to the host's compiler it
+/// leaves alone: only kernels count there.
+#if defined(__CUDA_ARCH__)
+#define SIMPLX_UNROLL _Pragma("unroll")
+#elif defined(__CUDACC__)
+#define SIMPLX_UNROLL
+#else
+#define SIMPLX_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 namespace simplx::inline SIMPLX_TARGET {}

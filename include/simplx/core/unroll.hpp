@@ -9,11 +9,12 @@
 #include <type_traits>
 
 namespace simplx::inline SIMPLX_TARGET::detail {
+SIMPLX_HD_BEGIN
 
 /// Calls f(constant<begin>) ... f(constant<end - 1>), eight at a time: folds over many elements are refused, and
 /// would spell all numbers in a symbol.
 template <int begin, int end, class F>
-__attribute__((always_inline)) constexpr void unroll(F&& f) {
+SIMPLX_HD __attribute__((always_inline)) constexpr void unroll(F&& f) {
   if constexpr (begin < end) f(std::integral_constant<int, begin>{});
   if constexpr (begin + 1 < end) f(std::integral_constant<int, begin + 1>{});
   if constexpr (begin + 2 < end) f(std::integral_constant<int, begin + 2>{});
@@ -25,4 +26,5 @@ __attribute__((always_inline)) constexpr void unroll(F&& f) {
   if constexpr (begin + 8 < end) unroll<begin + 8, end>(f);
 }
 
+SIMPLX_HD_END
 }  // namespace simplx::detail

@@ -105,7 +105,7 @@ struct AttentionStep {
 #pragma GCC unroll 4
         for (int v = 0; v < 4; ++v) {
           const V weight = load<V>(weights + first + v * L);
-#pragma GCC unroll 16
+          SIMPLX_UNROLL
           for (int i = 0; i < count; ++i) sums[i] += weight * load<V>(place + i * block + v * L);
         }
       }

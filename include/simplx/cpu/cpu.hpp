@@ -36,7 +36,12 @@ struct Cpu {
 
   static constexpr bool rounds = path == Path::bfloat16;
 
-  static void clear(S* data, Index size) { std::fill_n(data, size, S(0)); }
+  static void clear(const Context<S>&, S* data, Index size) { std::fill_n(data, size, S(0)); }
+  static void copy(const Context<S>&, const S* from, Index size, S* to) { std::copy_n(from, size, to); }
+  /// to += from
+  static void add(const Context<S>&, const S* from, Index size, S* to) {
+    for (Index i = 0; i < size; ++i) to[i] += from[i];
+  }
 
   /// Evaluates a group; a product that it finishes runs first, or hands over its accumulators.
   template <class G, int root>

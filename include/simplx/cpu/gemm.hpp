@@ -67,20 +67,20 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
   using Words = Vec<W>;
   constexpr int L = lanes<S>;
   V sums[rows][vectors];
-#pragma GCC unroll 16
+  SIMPLX_UNROLL
   for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int j = 0; j < vectors; ++j) sums[i][j] = V{};
   }
   const auto step = [&]() __attribute__((always_inline)) {
     fetch();
     Words right[vectors];
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int j = 0; j < vectors; ++j) right[j] = load<Words>(b + j * L);
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int i = 0; i < rows; ++i) {
       const Words left = splat<Words>(load<W>(a + i * a_row));
-#pragma GCC unroll 16
+      SIMPLX_UNROLL
       for (int j = 0; j < vectors; ++j) sums[i][j] = multiply_add(sums[i][j], left, right[j]);
     }
     a += a_col;
@@ -90,7 +90,7 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
   if (mode == Write::accumulate && inner >= rows * vectors) {
     // The tile of c is fetched meanwhile, one line at a time: all at once would keep b waiting.
     for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 16
+      SIMPLX_UNROLL
       for (int j = 0; j < vectors; ++j) {
         __builtin_prefetch(c + i * c_row + j * L, 1);
         step();
@@ -99,9 +99,9 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
     p = rows * vectors;
   }
   for (; p < inner; ++p) step();
-#pragma GCC unroll 16
+  SIMPLX_UNROLL
   for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int j = 0; j < vectors; ++j) {
       V value = epilogue(sums[i][j], row + i, col + j * L);
       S* place = c + i * c_row + j * L;

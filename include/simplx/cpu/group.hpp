@@ -9,6 +9,7 @@
 #include <simplx/cpu/simd.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
+SIMPLX_HD_BEGIN
 
 template <class G, int root>
 struct Group {
@@ -18,14 +19,14 @@ struct Group {
   static constexpr bool reduces = G::table.info[root].kind == Kind::reduction;
   static constexpr int product = G::fusion.epilogue_of[root];
 
-  static constexpr int member(int m) { return G::fusion.members[G::fusion.member_begin[root] + m]; }
-  static constexpr int leaf(int l) { return G::fusion.leaves[G::fusion.leaf_begin[root] + l]; }
-  static constexpr int arguments(int m) { return G::table.info[member(m)].argument_count; }
+  SIMPLX_HD static constexpr int member(int m) { return G::fusion.members[G::fusion.member_begin[root] + m]; }
+  SIMPLX_HD static constexpr int leaf(int l) { return G::fusion.leaves[G::fusion.leaf_begin[root] + l]; }
+  SIMPLX_HD static constexpr int arguments(int m) { return G::table.info[member(m)].argument_count; }
   /// A value on the way that backward reads from memory.
-  static constexpr bool kept(int m) { return G::plan.kept[member(m)] && member(m) != root; }
-  static constexpr int slot(int l) { return G::fusion.leaf_begin[root] + l; }
+  SIMPLX_HD static constexpr bool kept(int m) { return G::plan.kept[member(m)] && member(m) != root; }
+  SIMPLX_HD static constexpr int slot(int l) { return G::fusion.leaf_begin[root] + l; }
   /// Whether one evaluation takes so long that the next need not begin beside it.
-  static constexpr bool costly() {
+  SIMPLX_HD static constexpr bool costly() {
     for (int m = 0; m < members; ++m) {
       if (G::table.info[member(m)].costly) return true;
     }
@@ -61,21 +62,21 @@ struct Group {
 
   /// How a leaf is spread over the group's shape.
   enum class Spread : signed char { full, row, column, one };
-  static constexpr Spread spread(int l) {
+  SIMPLX_HD static constexpr Spread spread(int l) {
     const Shape s = G::table.info[leaf(l)].shape;
     if (G::table.info[leaf(l)].kind == Kind::number) return Spread::one;  // a literal is nowhere in memory
     if (s == shape) return Spread::full;
     if (s.is_fixed() && s.rows * s.cols == 1) return Spread::one;
     return s.is_fixed() && s.rows == 1 ? Spread::row : Spread::column;
   }
-  static constexpr bool wanted(int l) { return G::fusion.wanted[leaf(l)]; }
+  SIMPLX_HD static constexpr bool wanted(int l) { return G::fusion.wanted[leaf(l)]; }
   /// The pull-back of member m to its argument a is of use.
-  static constexpr bool pulls(int m, int a) {
+  SIMPLX_HD static constexpr bool pulls(int m, int a) {
     return a < arguments(m) && G::fusion.wanted[G::table.info[member(m)].arguments[a]];
   }
-  static constexpr bool writes(int l) { return wanted(l) && G::plan.leaf_write[slot(l)] != Write::skip; }
+  SIMPLX_HD static constexpr bool writes(int l) { return wanted(l) && G::plan.leaf_write[slot(l)] != Write::skip; }
   /// Where the elements of a reduction go, and where their gradient comes from.
-  static constexpr Spread target() {
+  SIMPLX_HD static constexpr Spread target() {
     if constexpr (!reduces) {
       return Spread::full;
     } else {
@@ -87,7 +88,7 @@ struct Group {
     }
   }
   /// Rows and columns need not be told apart.
-  static constexpr bool flat() {
+  SIMPLX_HD static constexpr bool flat() {
     if (target() == Spread::row || target() == Spread::column) return false;
     for (int l = 0; l < leaves; ++l) {
       if (spread(l) == Spread::row || spread(l) == Spread::column) return false;
@@ -145,7 +146,7 @@ struct GroupValues {
   V member[Grp::members];
 
   template <int m, int a>
-  __attribute__((always_inline)) V operand() const {
+  SIMPLX_HD __attribute__((always_inline)) V operand() const {
     constexpr int where = Grp::tables.operand[m][a];
     if constexpr (where >= 0) {
       return member[where];
@@ -154,7 +155,7 @@ struct GroupValues {
     }
   }
   template <int m>
-  __attribute__((always_inline)) void evaluate() {
+  SIMPLX_HD __attribute__((always_inline)) void evaluate() {
     using Op = op_of<G, Grp::member(m)>;
     if constexpr (Grp::arguments(m) == 1) {
       member[m] = Op::f(operand<m, 0>());
@@ -207,4 +208,5 @@ __attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
   }
 }
 
+SIMPLX_HD_END
 }  // namespace simplx

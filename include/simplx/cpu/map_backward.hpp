@@ -32,7 +32,7 @@ struct Sweep {
   }
   /// Adds what member m passes on to its operands.
   template <int m>
-  __attribute__((always_inline)) void pull() {
+  SIMPLX_HD __attribute__((always_inline)) void pull() {
     static_assert(Grp::arguments(m) <= 3, "simplx: an elementwise op has at most three operands");
     if constexpr (Grp::pulls(m, 0)) add<m, 0>(pull_back<m, 0>());
     if constexpr (Grp::pulls(m, 1)) add<m, 1>(pull_back<m, 1>());
@@ -41,7 +41,7 @@ struct Sweep {
 
  private:
   template <int m, int a>
-  __attribute__((always_inline)) V pull_back() const {
+  SIMPLX_HD __attribute__((always_inline)) V pull_back() const {
     using Op = op_of<G, Grp::member(m)>;
     if constexpr (Grp::arguments(m) == 1) {
       return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>());
@@ -53,7 +53,7 @@ struct Sweep {
     }
   }
   template <int m, int a>
-  __attribute__((always_inline)) void add(V part) {
+  SIMPLX_HD __attribute__((always_inline)) void add(V part) {
     constexpr int target = Grp::tables.operand[m][a];
     V& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
     if constexpr (Grp::tables.first[m][a]) {
@@ -64,7 +64,7 @@ struct Sweep {
   }
   /// The result of member m where the pull-back to operand a reads it, and its operand b.
   template <int m, int a>
-  __attribute__((always_inline)) V result() const {
+  SIMPLX_HD __attribute__((always_inline)) V result() const {
     if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
       return at.member[m];
     } else {
@@ -72,7 +72,7 @@ struct Sweep {
     }
   }
   template <int m, int a, int b>
-  __attribute__((always_inline)) V operand() const {
+  SIMPLX_HD __attribute__((always_inline)) V operand() const {
     if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
       return at.template operand<m, b>();
     } else {

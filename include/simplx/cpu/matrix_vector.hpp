@@ -18,9 +18,9 @@ template <class S>
 __attribute__((always_inline)) inline Vec<S> lane_sums(Vec<S>* vectors) {
   constexpr int count = lanes<S>;
   constexpr auto sequence = std::make_integer_sequence<int, count>();
-#pragma GCC unroll 16
+  SIMPLX_UNROLL
   for (int half = count / 2; half > 0; half /= 2) {
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int i = 0; i < half; ++i) {
       const Vec<S> a = vectors[i], b = vectors[i + half];
       vectors[i] = interleave<0>(a, b, sequence) + interleave<count / 2>(a, b, sequence);
@@ -49,13 +49,13 @@ __attribute__((always_inline)) inline void add_columns(Index rows, const S* a, c
   Vec<S> sums[2][vectors]{};  // of even and odd rows, which need not wait for each other
   const auto add = [&](Index row, Vec<S>* to) __attribute__((always_inline)) {
     const Vec<S> factor = splat<Vec<S>>(g[row]);
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int v = 0; v < vectors; ++v) to[v] += factor * load<Vec<S>>(a + row * K + v * step);
   };
   Index row = 0;
   for (; row + 2 <= rows; row += 2) add(row, sums[0]), add(row + 1, sums[1]);
   if (row < rows) add(row, sums[0]);
-#pragma GCC unroll 16
+  SIMPLX_UNROLL
   for (int v = 0; v < vectors; ++v) store(w + v * step, Vec<S>(load<Vec<S>>(w + v * step) + (sums[0][v] + sums[1][v])));
 }
 
@@ -72,7 +72,7 @@ __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w,
   for (; row + group <= rows; row += group, a += group * stride) {
     Vec<S> sums[group];
     S rest[group];
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (Index i = 0; i < group; ++i) {
       const detail::RowProduct<K, S> product(a + i * stride, w);
       sums[i] = product.vectors;

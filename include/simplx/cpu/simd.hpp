@@ -91,7 +91,7 @@ __attribute__((always_inline)) inline V splat(S number) {
 
 /// A constant of an op's rule, as a number of the rule's type: a float, a vector, a dual number, a formula.
 template <class V>
-__attribute__((always_inline)) constexpr V literal(double number) {
+SIMPLX_HD __attribute__((always_inline)) constexpr V literal(double number) {
   if constexpr (requires { V{}[0]; }) {
     return static_cast<Lane<V>>(number) - V{};
   } else {

@@ -30,15 +30,15 @@ template <class S>
 __attribute__((always_inline)) inline void transpose_vectors(Vec<S>* rows) {
   constexpr int count = lanes<S>;
   constexpr auto sequence = std::make_integer_sequence<int, count>();
-#pragma GCC unroll 16
+  SIMPLX_UNROLL
   for (int round = 1; round < count; round *= 2) {
     Vec<S> mixed[count];
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int i = 0; i < count / 2; ++i) {
       mixed[2 * i] = interleave<0>(rows[i], rows[i + count / 2], sequence);
       mixed[2 * i + 1] = interleave<count / 2>(rows[i], rows[i + count / 2], sequence);
     }
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int i = 0; i < count; ++i) rows[i] = mixed[i];
   }
 }
@@ -58,12 +58,12 @@ void transpose_group(Index rows, S factor, const S* source, RowStride stride, S*
   for (int lane = 0; lane < group; lane += count) {
     for (int begin = 0; begin < width; begin += count) {
       V block[count];
-#pragma GCC unroll 16
+      SIMPLX_UNROLL
       for (int i = 0; i < count; ++i) {
         block[i] = lane + i < rows ? V(load<V>(source + (lane + i) * stride + begin) * factor) : V{};
       }
       detail::transpose_vectors<S>(block);
-#pragma GCC unroll 16
+      SIMPLX_UNROLL
       for (int i = 0; i < count; ++i) store(target + (begin + i) * group + lane, block[i]);
     }
   }

@@ -2,12 +2,13 @@
 #pragma once
 
 /// \file simplx/cuda/cross_entropy.cuh
-/// Cross-entropy of ops/cross_entropy.hpp and its gradient, which takes the place of the logits.
+/// Cross-entropy of ops/cross_entropy.hpp: the loss of each row, and its pull-back.
 ///
-/// A block has a row. It reads the logits once for maximum and sum together (a sum over what has been seen, scaled anew
-/// when a larger logit comes), and once more, from the cache, for the gradient. A row without a label costs a write.
+/// A block has a row. Forward reads the logits once, for maximum and sum together (a sum over what has been seen, scaled
+/// anew when a larger logit comes), and saves the logarithm of the sum, so that backward needs one pass too.
 
 #include <simplx/core/context.hpp>
+#include <simplx/cuda/number.cuh>
 #include <simplx/cuda/reduce.cuh>
 
 #include <cmath>
@@ -48,65 +49,71 @@ __device__ S block_max(S value) {
 template <int classes>
 inline constexpr int cross_entropy_threads = classes > 4096 ? 1024 : classes > 512 ? 256 : 128;
 
-template <class S, int classes, int stride, bool smooths, bool wants_gradient>
+template <class S, int classes>
 __global__ void __launch_bounds__(cross_entropy_threads<classes>)
-    cross_entropy_kernel(S* logits, const std::int32_t* labels, const S* smoothing, const S* dloss, S* loss) {
+    cross_entropy_kernel(const S* logits, const std::int32_t* labels, One<S> smoothing, S* loss, S* log_sum_exp) {
   constexpr int threads = cross_entropy_threads<classes>;
   const Index row = blockIdx.x;
-  const int label = labels[row], first = static_cast<int>(threadIdx.x);
-  S* z = logits + row * stride;
-  if (label == ignored_label) {  // the whole block
-    if (wants_gradient) {
-      for (int c = first; c < stride; c += threads) z[c] = 0;
-    }
-    if (first == 0) loss[row] = 0;
-    return;
-  }
-  const S labelled = z[label];  // read before any barrier, overwritten after them
+  const int first = static_cast<int>(threadIdx.x);
+  const S* z = logits + row * classes;
   ExpSum<S> own;
   S sums[2] = {};  // of exponentials, of logits
   for (int c = first; c < classes; c += threads) {
-    own.add(z[c]);
-    if (smooths) sums[1] += z[c];
+    const S logit = z[c];
+    own.add(logit);
+    sums[1] += logit;
   }
   const S highest = block_max<threads>(own.highest);
   sums[0] = own.sum != 0 ? own.sum * std::exp(own.highest - highest) : S(0);  // some threads have no columns
   block_sum<threads>(sums);
-  const S log_sum = highest + std::log(sums[0]);
-  const S smooth = smooths ? *smoothing : S(0);
-  if (first == 0) {
-    loss[row] = log_sum - labelled + (smooths ? smooth * (labelled - sums[1] / S(classes)) : S(0));
-  }
-  if (!wants_gradient) return;
-  const S scale = dloss[row], uniform = smooth / S(classes);
-  for (int c = first; c < stride; c += threads) {
-    const S target = (c == label ? S(1) - smooth : S(0)) + uniform;
-    z[c] = c < classes ? (std::exp(z[c] - log_sum) - target) * scale : S(0);
+  if (first != 0) return;
+  const int label = labels[row];
+  const S log_sum = highest + std::log(sums[0]), smooth = *smoothing;
+  const S gained = smooth != 0 ? smooth * (z[label < 0 ? 0 : label] - sums[1] / S(classes)) : S(0);
+  log_sum_exp[row] = log_sum;
+  loss[row] = label == ignored_label ? S(0) : log_sum - z[label] + gained;
+}
+
+template <class S, int classes, Write mode>
+__global__ void __launch_bounds__(cross_entropy_threads<classes>)
+    cross_entropy_backward_kernel(const S* logits, const std::int32_t* labels, One<S> smoothing, const S* log_sum_exp,
+                                  const S* dloss, S* dlogits) {
+  constexpr int threads = cross_entropy_threads<classes>;
+  const Index row = blockIdx.x, at = row * classes;
+  const int label = labels[row];
+  const bool labelled = label != ignored_label;
+  const S log_sum = log_sum_exp[row], scale = labelled ? dloss[row] : S(0);
+  const S uniform = *smoothing / S(classes), certain = S(1) - *smoothing;
+  for (int c = static_cast<int>(threadIdx.x); c < classes; c += threads) {
+    const S target = (c == label ? certain : S(0)) + uniform;
+    const S slope = labelled ? (std::exp(logits[at + c] - log_sum) - target) * scale : S(0);
+    dlogits[at + c] = mode == Write::accumulate ? dlogits[at + c] + slope : slope;
   }
 }
 
 }  // namespace detail
 
-/// loss = log sum exp(logits) - logits[label] of each row, 0 where the label is -100; unless dloss is null, the logits
-/// become dloss * (softmax(logits) - onehot(label)). With smoothing (null: none) as in ops/cross_entropy.hpp.
+/// loss = log sum exp(logits) - logits[label] of each row, 0 where the label is -100; with smoothing s it gains
+/// s (logits[label] - mean logits).
 ///
-/// Shapes  logits (rows, stride), of which columns from `classes` on are padding and get no gradient; labels, dloss,
-///         loss (rows); smoothing (1)
-template <class S, int classes, int stride = classes>
-void cross_entropy(cudaStream_t stream, S* logits, const std::int32_t* labels, const S* smoothing, const S* dloss,
-                   S* loss, Index rows) {
-  static_assert(stride >= classes);
-  const auto start = [&](auto kernel) {
-    launch(stream, kernel, blocks_for(rows, 1), detail::cross_entropy_threads<classes>, logits, labels, smoothing,
-           dloss, loss);
-  };
-  if (smoothing) {
-    start(dloss ? detail::cross_entropy_kernel<S, classes, stride, true, true>
-                : detail::cross_entropy_kernel<S, classes, stride, true, false>);
-  } else {
-    start(dloss ? detail::cross_entropy_kernel<S, classes, stride, false, true>
-                : detail::cross_entropy_kernel<S, classes, stride, false, false>);
-  }
+/// Shapes  logits (rows, classes); labels, loss, log_sum_exp (rows); smoothing (1)
+/// Cost    reads the logits once
+template <class S, int classes>
+void cross_entropy(cudaStream_t stream, const S* logits, const std::int32_t* labels, One<S> smoothing, S* loss,
+                   S* log_sum_exp, Index rows) {
+  launch(stream, detail::cross_entropy_kernel<S, classes>, blocks_for(rows, 1), detail::cross_entropy_threads<classes>,
+         logits, labels, smoothing, loss, log_sum_exp);
+}
+
+/// dlogits = dloss * (softmax(logits) - target), target = (1 - s) onehot(label) + s / classes.
+///
+/// Shapes  as forward; dloss (rows); dlogits as logits, stored or added to
+/// Cost    reads the logits once, writes as much
+template <class S, int classes, Write mode = Write::store>
+void cross_entropy_backward(cudaStream_t stream, const S* logits, const std::int32_t* labels, One<S> smoothing,
+                            const S* log_sum_exp, const S* dloss, S* dlogits, Index rows) {
+  launch(stream, detail::cross_entropy_backward_kernel<S, classes, mode>, blocks_for(rows, 1),
+         detail::cross_entropy_threads<classes>, logits, labels, smoothing, log_sum_exp, dloss, dlogits);
 }
 
 }  // namespace simplx

@@ -7,6 +7,7 @@
 /// One block has an index that occurs, and adds the rows that look it up in ascending order, as the CPU does: the same
 /// bits, however often an index occurs.
 
+#include <simplx/core/shape.hpp>
 #include <simplx/cuda/index_runs.hpp>
 #include <simplx/cuda/port.cuh>
 
@@ -46,6 +47,34 @@ __global__ void __launch_bounds__(embedding_threads<cols>)
   place = sum;
 }
 
+/// A block has a position of all sequences.
+template <class S, int cols>
+__global__ void __launch_bounds__(embedding_threads<cols>)
+    positions_kernel(const S* table, const Index* offsets, Index sequences, S* y) {
+  const Index position = blockIdx.x;
+  for (int c = static_cast<int>(threadIdx.x); c < cols; c += embedding_threads<cols>) {
+    const S value = table[position * cols + c];
+    for (Index s = 0; s < sequences; ++s) {
+      const Index row = offsets[s] + position;
+      if (row < offsets[s + 1]) y[row * cols + c] = value;
+    }
+  }
+}
+
+template <class S, int cols>
+__global__ void __launch_bounds__(embedding_threads<cols>)
+    positions_backward_kernel(const Index* offsets, Index sequences, const S* dy, S* dtable) {
+  const Index position = blockIdx.x;
+  for (int c = static_cast<int>(threadIdx.x); c < cols; c += embedding_threads<cols>) {
+    S sum = dtable[position * cols + c];
+    for (Index s = 0; s < sequences; ++s) {
+      const Index row = offsets[s] + position;
+      if (row < offsets[s + 1]) sum += dy[row * cols + c];
+    }
+    dtable[position * cols + c] = sum;
+  }
+}
+
 }  // namespace detail
 
 /// y_r = table[indices_r].
@@ -67,6 +96,23 @@ void embedding_backward(cudaStream_t stream, const std::int32_t* rows, const Ind
   constexpr int threads = detail::embedding_threads<cols>;
   launch(stream, detail::embedding_backward_kernel<S, cols>, dim3(blocks_for(count, 1), blocks_for(cols, threads)),
          threads, rows, runs, dy, dtable);
+}
+
+/// The row of the table for each token's position in its sequence.
+///
+/// Shapes  table (context, cols), context >= longest; sequences s has rows offsets[s] .. offsets[s + 1], on the device;
+///         y (tokens, cols)
+template <class S, int cols>
+void positions(cudaStream_t stream, const S* table, const Segments& sequences, Index longest, S* y) {
+  launch(stream, detail::positions_kernel<S, cols>, blocks_for(longest, 1), detail::embedding_threads<cols>, table,
+         sequences.offsets, sequences.count, y);
+}
+
+/// dtable[t] += the gradients at position t of all sequences, the first sequence first.
+template <class S, int cols>
+void positions_backward(cudaStream_t stream, const Segments& sequences, Index longest, const S* dy, S* dtable) {
+  launch(stream, detail::positions_backward_kernel<S, cols>, blocks_for(longest, 1), detail::embedding_threads<cols>,
+         sequences.offsets, sequences.count, dy, dtable);
 }
 
 }  // namespace simplx

@@ -8,6 +8,7 @@
 /// pull-back a block takes every so many rows and sums their part of the gradients of gain and bias; a second kernel
 /// adds the parts of all blocks.
 
+#include <simplx/cuda/number.cuh>
 #include <simplx/cuda/reduce.cuh>
 
 #include <cmath>
@@ -82,7 +83,7 @@ __device__ __forceinline__ void write(S& place, S value) {
 
 template <class S, int cols, bool epsilon_inside>
 __global__ void __launch_bounds__(RowTeam<cols>::block)
-    rms_norm_kernel(const S* x, const S* gain, const S* epsilon, S* y, S* saved, Index rows) {
+    rms_norm_kernel(const S* x, const S* gain, One<S> epsilon, S* y, S* saved, Index rows) {
   using Team = RowTeam<cols>;
   const Index row = Team::row();
   if (row >= rows) return;  // the whole team
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
 
 template <class S, int cols, bool epsilon_inside, Write dx_mode, bool gain_trained>
 __global__ void __launch_bounds__(RowTeam<cols>::block)
-    rms_norm_backward_kernel(const S* x, const S* gain, const S* epsilon, const S* saved, const S* dy, S* dx,
+    rms_norm_backward_kernel(const S* x, const S* gain, One<S> epsilon, const S* saved, const S* dy, S* dx,
                              S* gain_parts, Index rows) {
   using Team = RowTeam<cols>;
   S gain_sums[Team::count] = {};
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
 
 template <class S, int cols>
 __global__ void __launch_bounds__(RowTeam<cols>::block)
-    layer_norm_kernel(const S* x, const S* gain, const S* bias, const S* epsilon, S* y, S* saved, Index rows) {
+    layer_norm_kernel(const S* x, const S* gain, const S* bias, One<S> epsilon, S* y, S* saved, Index rows) {
   using Team = RowTeam<cols>;
   const Index row = Team::row();
   if (row >= rows) return;
@@ -187,7 +188,7 @@ constexpr int norm_parts(Index rows) {
 ///
 /// Shapes  x, y (rows, cols); gain (cols); epsilon (1); saved (rows)
 template <class S, int cols, bool epsilon_inside = false>
-void rms_norm(cudaStream_t stream, const S* x, const S* gain, const S* epsilon, S* y, S* saved, Index rows) {
+void rms_norm(cudaStream_t stream, const S* x, const S* gain, One<S> epsilon, S* y, S* saved, Index rows) {
   using Team = detail::RowTeam<cols>;
   launch(stream, detail::rms_norm_kernel<S, cols, epsilon_inside>, Team::blocks(rows), Team::block, x, gain, epsilon, y,
          saved, rows);
@@ -197,7 +198,7 @@ void rms_norm(cudaStream_t stream, const S* x, const S* gain, const S* epsilon, 
 ///
 /// Shapes  x, dy, dx (rows, cols); gain, dgain (cols); saved (rows); parts, scratch, (norm_parts<cols>(rows), cols)
 template <class S, int cols, bool epsilon_inside = false, Write dx_mode = Write::store>
-void rms_norm_backward(cudaStream_t stream, const S* x, const S* gain, const S* epsilon, const S* saved, const S* dy,
+void rms_norm_backward(cudaStream_t stream, const S* x, const S* gain, One<S> epsilon, const S* saved, const S* dy,
                        S* dx, S* dgain, S* parts, Index rows) {
   using Team = detail::RowTeam<cols>;
   const int blocks = norm_parts<cols>(rows);
@@ -212,7 +213,7 @@ void rms_norm_backward(cudaStream_t stream, const S* x, const S* gain, const S* 
 ///
 /// Shapes  x, y (rows, cols); gain, bias (cols); epsilon (1); saved (rows, 2)
 template <class S, int cols>
-void layer_norm(cudaStream_t stream, const S* x, const S* gain, const S* bias, const S* epsilon, S* y, S* saved,
+void layer_norm(cudaStream_t stream, const S* x, const S* gain, const S* bias, One<S> epsilon, S* y, S* saved,
                 Index rows) {
   using Team = detail::RowTeam<cols>;
   launch(stream, detail::layer_norm_kernel<S, cols>, Team::blocks(rows), Team::block, x, gain, bias, epsilon, y, saved,

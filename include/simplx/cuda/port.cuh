@@ -20,12 +20,9 @@
 #include <type_traits>
 
 /// A variable of the block in shared memory, not initialised: its name, then its type.
-/// SIMPLX_UNROLL before a loop over an array keeps the array in registers.
 #if defined(__CUDACC__)
-#define SIMPLX_UNROLL _Pragma("unroll")
 #define SIMPLX_SHARED(name, ...) __shared__ ::std::type_identity_t<__VA_ARGS__> name
 #else
-#define SIMPLX_UNROLL
 #define SIMPLX_SHARED(name, ...)  \
   static const char name##_key{}; \
   auto& name =                    \

@@ -66,13 +66,13 @@ inline constexpr int column_lanes = 32, column_teams = 16;  // threads of a bloc
 
 template <class S>
 __global__ void __launch_bounds__(column_lanes * column_teams)
-    add_column_sums_kernel(const S* parts, int count, int cols, S* sums) {
+    add_column_sums_kernel(const S* parts, int count, int cols, int stride, S* sums) {
   SIMPLX_SHARED(team_sums, S[column_teams][column_lanes]);
   const int lane = static_cast<int>(threadIdx.x) % column_lanes, team = static_cast<int>(threadIdx.x) / column_lanes;
   const int col = static_cast<int>(blockIdx.x) * column_lanes + lane;
   S sum = 0;
   if (col < cols) {
-    for (int part = team; part < count; part += column_teams) sum += parts[static_cast<Index>(part) * cols + col];
+    for (int part = team; part < count; part += column_teams) sum += parts[static_cast<Index>(part) * stride + col];
   }
   team_sums[team][lane] = sum;
   __syncthreads();
@@ -91,15 +91,29 @@ __global__ void __launch_bounds__(sum_threads) sum_kernel(const S* values, Index
   if (threadIdx.x == 0) *sum = own;
 }
 
+inline constexpr int add_threads = 256;
+
+template <class S>
+__global__ void __launch_bounds__(add_threads) add_kernel(const S* from, Index size, S* to) {
+  const Index i = static_cast<Index>(blockIdx.x) * add_threads + threadIdx.x;
+  if (i < size) to[i] += from[i];
+}
+
 }  // namespace detail
+
+/// to += from
+template <class S>
+void add(cudaStream_t stream, const S* from, Index size, S* to) {
+  launch(stream, detail::add_kernel<S>, blocks_for(size, detail::add_threads), detail::add_threads, from, size, to);
+}
 
 /// sums[c] += sum over p of parts[p, c].
 ///
-/// Shapes  parts (count, cols); sums (cols)
+/// Shapes  parts (count, cols), rows `stride` apart (0: cols); sums (cols)
 template <class S>
-void add_column_sums(cudaStream_t stream, const S* parts, int count, int cols, S* sums) {
+void add_column_sums(cudaStream_t stream, const S* parts, int count, int cols, S* sums, int stride = 0) {
   launch(stream, detail::add_column_sums_kernel<S>, blocks_for(cols, detail::column_lanes),
-         detail::column_lanes * detail::column_teams, parts, count, cols, sums);
+         detail::column_lanes * detail::column_teams, parts, count, cols, stride ? stride : cols, sums);
 }
 
 /// The sum of some thousand numbers, such as the losses of all rows, in double.

@@ -18,13 +18,14 @@
 #include <simplx/ops/matmul.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
+SIMPLX_HD_BEGIN
 
 template <>
 struct op<"leaky_relu"> : elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x, auto slope) { return select(literal<decltype(x)>(0) > x, slope * x, x); }
+  SIMPLX_HD static constexpr auto f(auto x, auto slope) { return select(literal<decltype(x)>(0) > x, slope * x, x); }
   template <int i>
-  static constexpr auto d(auto g, auto, auto x, auto slope) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x, auto slope) {
     const auto zero = literal<decltype(x)>(0);
     if constexpr (i == 0) {
       return select(zero > x, slope * g, g);
@@ -39,13 +40,13 @@ struct op<"gelu"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
   /// The normal distribution function, and its density for the pull-back.
-  static constexpr auto cumulative(auto x) {
+  SIMPLX_HD static constexpr auto cumulative(auto x) {
     using V = decltype(x);
     return literal<V>(0.5) * (literal<V>(1) + erf(literal<V>(0.7071067811865476) * x));
   }
-  static constexpr auto f(auto x) { return x * cumulative(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return x * cumulative(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
     using V = decltype(x);
     const V density = literal<V>(0.3989422804014327) * exp(literal<V>(-0.5) * x * x);  // 1 / sqrt(2 pi)
     return g * (cumulative(x) + x * density);
@@ -56,17 +57,17 @@ template <>
 struct op<"gelu_tanh"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto bend(auto x) {
+  SIMPLX_HD static constexpr auto bend(auto x) {
     using V = decltype(x);
     const V cubic = literal<V>(1) + literal<V>(0.044715) * x * x;
     return tanh(literal<V>(0.7978845608028654) * x * cubic);  // sqrt(2 / pi)
   }
-  static constexpr auto f(auto x) {
+  SIMPLX_HD static constexpr auto f(auto x) {
     using V = decltype(x);
     return literal<V>(0.5) * x * (literal<V>(1) + bend(x));
   }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
     using V = decltype(x);
     const V t = bend(x), one = literal<V>(1);
     const V slope = literal<V>(0.7978845608028654) * (one + literal<V>(0.134145) * x * x);
@@ -105,4 +106,5 @@ constexpr Expr swiglu(At x) {
   return detail::gated(x, [](Expr gate) { return silu(gate); });
 }
 
+SIMPLX_HD_END
 }  // namespace simplx

@@ -14,6 +14,7 @@
 #include <simplx/ops/term.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
+SIMPLX_HD_BEGIN
 
 /// Base of elementwise ops: operands of one shape, or one row, one column or one number spread over it.
 struct elementwise {
@@ -54,9 +55,9 @@ struct elementwise {
 template <>
 struct op<"add"> : elementwise {
   static constexpr unsigned char passes = 0b11;
-  static constexpr auto f(auto a, auto b) { return a + b; }
+  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a + b; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) {
     return g;
   }
 };
@@ -64,9 +65,9 @@ struct op<"add"> : elementwise {
 template <>
 struct op<"subtract"> : elementwise {
   static constexpr unsigned char passes = 0b01;
-  static constexpr auto f(auto a, auto b) { return a - b; }
+  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a - b; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) {
     if constexpr (i == 0) {
       return g;
     } else {
@@ -78,9 +79,9 @@ struct op<"subtract"> : elementwise {
 template <>
 struct op<"multiply"> : elementwise {
   static constexpr bool reads(int to, int operand) { return to != operand; }
-  static constexpr auto f(auto a, auto b) { return a * b; }
+  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a * b; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto a, auto b) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto a, auto b) {
     if constexpr (i == 0) {
       return g * b;
     } else {
@@ -93,9 +94,9 @@ template <>
 struct op<"divide"> : elementwise {
   static constexpr bool needs_output = true;
   static constexpr bool reads(int, int operand) { return operand == 1; }
-  static constexpr auto f(auto a, auto b) { return a / b; }
+  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a / b; }
   template <int i>
-  static constexpr auto d(auto g, auto y, auto, auto b) {
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto, auto b) {
     if constexpr (i == 0) {
       return g / b;
     } else {
@@ -106,9 +107,9 @@ struct op<"divide"> : elementwise {
 
 template <>
 struct op<"negate"> : elementwise {
-  static constexpr auto f(auto a) { return -a; }
+  SIMPLX_HD static constexpr auto f(auto a) { return -a; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto) {
     return -g;
   }
 };
@@ -116,9 +117,9 @@ struct op<"negate"> : elementwise {
 /// Copies: a result of the model, a value that stays readable.
 struct identity_op : elementwise {
   static constexpr unsigned char passes = 0b1;
-  static constexpr auto f(auto a) { return a; }
+  SIMPLX_HD static constexpr auto f(auto a) { return a; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto) {
     return g;
   }
 };
@@ -130,9 +131,9 @@ struct op<"probe"> : identity_op {};
 /// The first operand, spread over the shape of the second, whose values are not read.
 template <>
 struct op<"spread"> : elementwise {
-  static constexpr auto f(auto a, auto) { return a; }
+  SIMPLX_HD static constexpr auto f(auto a, auto) { return a; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) {
     if constexpr (i == 0) {
       return g;
     } else {
@@ -203,4 +204,5 @@ constexpr Expr probe(const char* name, At x) {
   return result;
 }
 
+SIMPLX_HD_END
 }  // namespace simplx

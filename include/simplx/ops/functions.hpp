@@ -12,13 +12,14 @@
 #include <simplx/ops/elementwise.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
+SIMPLX_HD_BEGIN
 
 template <>
 struct op<"relu"> : elementwise {
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto a) { return max(decltype(a){}, a); }  // in this order NaN stays NaN
+  SIMPLX_HD static constexpr auto f(auto a) { return max(decltype(a){}, a); }  // in this order NaN stays NaN
   template <int i>
-  static constexpr auto d(auto g, auto y, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) {
     return select(y > decltype(y){}, g, decltype(g){});
   }
 };
@@ -27,72 +28,72 @@ template <>
 struct op<"exp"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto x) { return exp(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return exp(x); }
   template <int>
-  static constexpr auto d(auto g, auto y, auto) { return g * y; }
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * y; }
 };
 
 template <>
 struct op<"log"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return log(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return log(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) { return g / x; }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g / x; }
 };
 
 template <>
 struct op<"log1p"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return log1p(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return log1p(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) { return g / (literal<decltype(x)>(1) + x); }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g / (literal<decltype(x)>(1) + x); }
 };
 
 template <>
 struct op<"sin"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return sin(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return sin(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) { return g * cos(x); }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g * cos(x); }
 };
 
 template <>
 struct op<"cos"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return cos(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return cos(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) { return -g * sin(x); }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return -g * sin(x); }
 };
 
 template <>
 struct op<"tanh"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto x) { return tanh(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return tanh(x); }
   template <int>
-  static constexpr auto d(auto g, auto y, auto) { return g * (literal<decltype(y)>(1) - y * y); }
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * (literal<decltype(y)>(1) - y * y); }
 };
 
 template <>
 struct op<"sigmoid"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto x) { return sigmoid(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return sigmoid(x); }
   template <int>
-  static constexpr auto d(auto g, auto y, auto) { return g * y * (literal<decltype(y)>(1) - y); }
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * y * (literal<decltype(y)>(1) - y); }
 };
 
 template <>
 struct op<"erf"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return erf(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return erf(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
     return g * literal<decltype(x)>(1.1283791670955126) * exp(-(x * x));  // 2 / sqrt(pi)
   }
 };
@@ -100,33 +101,33 @@ struct op<"erf"> : elementwise {
 template <>
 struct op<"sqrt"> : elementwise {
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto x) { return sqrt(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return sqrt(x); }
   template <int>
-  static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(0.5) * g / y; }
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(0.5) * g / y; }
 };
 
 template <>
 struct op<"rsqrt"> : elementwise {
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto x) { return literal<decltype(x)>(1) / sqrt(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return literal<decltype(x)>(1) / sqrt(x); }
   template <int>
-  static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(-0.5) * g * y * y * y; }
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(-0.5) * g * y * y * y; }
 };
 
 template <>
 struct op<"square"> : elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return x * x; }
+  SIMPLX_HD static constexpr auto f(auto x) { return x * x; }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) { return literal<decltype(x)>(2) * g * x; }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return literal<decltype(x)>(2) * g * x; }
 };
 
 template <>
 struct op<"abs"> : elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return abs(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return abs(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
     const auto zero = literal<decltype(x)>(0);
     return select(x > zero, g, select(zero > x, -g, zero));
   }
@@ -137,9 +138,9 @@ struct op<"pow"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_output = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x, auto p) { return pow(x, p); }
+  SIMPLX_HD static constexpr auto f(auto x, auto p) { return pow(x, p); }
   template <int i>
-  static constexpr auto d(auto g, auto y, auto x, auto p) {
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto x, auto p) {
     if constexpr (i == 0) {
       const auto zero = literal<decltype(x)>(0), slope = g * p * pow(x, p - literal<decltype(p)>(1));
       return select(p > zero, slope, select(zero > p, slope, zero));  // x^0 does not depend on x, at 0 neither
@@ -154,7 +155,7 @@ struct op<"pow"> : elementwise {
 template <bool larger>
 struct extreme_op : elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto a, auto b) {
+  SIMPLX_HD static constexpr auto f(auto a, auto b) {
     if constexpr (larger) {
       return max(a, b);
     } else {
@@ -162,7 +163,7 @@ struct extreme_op : elementwise {
     }
   }
   template <int i>
-  static constexpr auto d(auto g, auto, auto a, auto b) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto a, auto b) {
     const auto zero = literal<decltype(g)>(0), half = literal<decltype(g)>(0.5) * g;
     if constexpr (larger == (i == 0)) {
       return select(a > b, g, select(b > a, zero, half));
@@ -179,9 +180,11 @@ struct op<"min"> : extreme_op<false> {};
 template <>
 struct op<"clamp"> : elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x, auto low, auto high) { return select(x > high, high, select(low > x, low, x)); }
+  SIMPLX_HD static constexpr auto f(auto x, auto low, auto high) {
+    return select(x > high, high, select(low > x, low, x));
+  }
   template <int i>
-  static constexpr auto d(auto g, auto, auto x, auto low, auto high) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x, auto low, auto high) {
     const auto zero = literal<decltype(g)>(0);
     if constexpr (i == 0) {
       return select(x > high, zero, select(low > x, zero, g));
@@ -195,19 +198,21 @@ struct op<"clamp"> : elementwise {
 
 template <>
 struct op<"greater"> : elementwise {
-  static constexpr auto f(auto a, auto b) { return select(a > b, literal<decltype(a)>(1), literal<decltype(a)>(0)); }
+  SIMPLX_HD static constexpr auto f(auto a, auto b) {
+    return select(a > b, literal<decltype(a)>(1), literal<decltype(a)>(0));
+  }
   template <int>
-  static constexpr auto d(auto g, auto, auto, auto) { return literal<decltype(g)>(0); }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) { return literal<decltype(g)>(0); }
 };
 
 template <>
 struct op<"select"> : elementwise {
   static constexpr bool reads(int, int operand) { return operand == 0; }
-  static constexpr auto f(auto condition, auto yes, auto no) {
+  SIMPLX_HD static constexpr auto f(auto condition, auto yes, auto no) {
     return select(condition > literal<decltype(condition)>(0), yes, no);
   }
   template <int i>
-  static constexpr auto d(auto g, auto, auto condition, auto, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto condition, auto, auto) {
     const auto zero = literal<decltype(g)>(0);
     if constexpr (i == 0) {
       return zero;
@@ -276,4 +281,5 @@ constexpr Expr operator<(At a, At b) { return apply<"greater">({}, b, a); }
 /// `yes` where the condition is positive, `no` elsewhere: select(x > 1.0, x, square(x)).
 constexpr Expr select(At condition, At yes, At no) { return apply<"select">({}, condition, yes, no); }
 
+SIMPLX_HD_END
 }  // namespace simplx

@@ -13,7 +13,6 @@
 #include <simplx/core/random.hpp>
 #include <simplx/ops/kernel.hpp>
 
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -105,21 +104,21 @@ struct op<"stack"> : kernel_op {
     return frame.context.kept[axis] + (at + layer * columns) * frame.context.stride[axis];
   }
 
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
+  template <class Backend, class F>
+  static void forward(Backend, const F& frame) {
     using Stack = Layers<F>;
+    using S = typename Backend::Scalar;
     for (int layer = 0; layer < Stack::layers; ++layer) {
       const Context<S> mine = layer_context<F, S>(frame, layer, F::Graph::layout.forward_workspace[F::index]);
-      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        Execute<Child, Cpu<S, path>>::forward(mine);
-      });
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) { Execute<Child, Backend>::forward(mine); });
     }
   }
 
   /// Two gradients of the carry take turns, except where a layer turns the one into the other in place.
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
+  template <class Backend, class F>
+  static void backward(Backend, const F& frame) {
     using Stack = Layers<F>;
+    using S = typename Backend::Scalar;
     constexpr int axis = static_cast<int>(F::out_shape.axis);
     constexpr const Columns& workspace = F::Graph::layout.backward_workspace[F::index];
     const Index size = frame.rows() * F::out_shape.cols;
@@ -133,19 +132,18 @@ struct op<"stack"> : kernel_op {
       Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
         if constexpr (recomputes<F>) {
           mine.outputs[0] = unread;
-          Execute<Child, Cpu<S, path>>::forward(mine);
+          Execute<Child, Backend>::forward(mine);
         }
         mine.output_gradients[0] = current;
         mine.input_gradients[0] = Child::plan.in_place ? current : other;
-        Execute<Child, Cpu<S, path>>::backward(mine);
+        Execute<Child, Backend>::backward(mine);
         if (!Child::plan.in_place) std::swap(current, other);
       });
     }
     if constexpr (F::template write<0> == Write::store) {
-      std::memcpy(frame.template grad<0>(), current, sizeof(S) * static_cast<std::size_t>(size));
+      Backend::copy(frame.context, current, size, frame.template grad<0>());
     } else if constexpr (F::template write<0> == Write::accumulate) {
-      S* sum = frame.template grad<0>();
-      for (Index i = 0; i < size; ++i) sum[i] += current[i];
+      Backend::add(frame.context, current, size, frame.template grad<0>());
     }
   }
 };

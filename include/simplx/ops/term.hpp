@@ -17,7 +17,7 @@ struct Term {
   double number = 0;
 
   constexpr Term() = default;
-  constexpr Term(double value) : number(value) {}
+  SIMPLX_HD constexpr Term(double value) : number(value) {}
   constexpr explicit Term(Expr x) : node(x.node) {}
 
   constexpr bool is(double value) const { return !node && number == value; }
@@ -49,7 +49,7 @@ namespace detail {
 
 /// The pull-back of the incoming gradient to an argument, as an expression; each node carries that of its op.
 template <Tag name, int count>
-[[gnu::cold]] constexpr Term derive(const Node* node, int argument, const Term& gradient) {
+constexpr Term derive(const Node* node, int argument, const Term& gradient) {
   using Op = op<name>;
   if constexpr (requires { Op::derive(node, argument, gradient); }) {
     return Op::derive(node, argument, gradient);

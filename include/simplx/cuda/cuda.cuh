@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/cuda.cuh
+/// The GPU as a backend: the same model, plan, memory and names as on Cpu, its kernels on the stream of a Gpu.
+///
+///     Trainer<model, Cuda<>> trainer{{.batch = 64}};          // in one .cu file, compiled by nvcc
+///
+/// Elementwise groups become kernels of their own (map.cuh), products go to cuBLASLt (products.cuh), and each other op
+/// has an adapter in ops.cuh. An op of your own runs here if it has `forward(Cuda<p>, frame)` and `backward`, or if
+/// you specialise `kernels<Cuda<p>, "its_name">`.
+
+#include <simplx/cuda/gpu.cuh>
+#include <simplx/cuda/map.cuh>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// float32: exact float arithmetic; tf32: products round their operands to 10 bits of mantissa, on tensor cores, and
+/// add up in float; float64: for comparisons.
+enum class Precision : int { float32, tf32, float64 };
+
+template <Precision precision = Precision::float32>
+struct Cuda {
+  using Scalar = std::conditional_t<precision == Precision::float64, double, float>;
+  static constexpr Arithmetic arithmetic = precision == Precision::tf32 ? Arithmetic::tf32 : Arithmetic::exact;
+  using Run = Context<Scalar>;
+
+  static void clear(const Run& run, Scalar* data, Index size) {
+    if (size) check(cudaMemsetAsync(data, 0, bytes(size), run.gpu->stream()), "a buffer was not cleared");
+  }
+  static void copy(const Run& run, const Scalar* from, Index size, Scalar* to) {
+    if (!size) return;
+    check(cudaMemcpyAsync(to, from, bytes(size), cudaMemcpyDeviceToDevice, run.gpu->stream()), "a buffer was not copied");
+  }
+  /// to += from
+  static void add(const Run& run, const Scalar* from, Index size, Scalar* to) {
+    simplx::add(run.gpu->stream(), from, size, to);
+  }
+
+  /// y = a b or y += a b, either operand transposed; y (rows, cols), row by row.
+  static void multiply(const Run& run, const Product& product, const Scalar* a, const Scalar* b, Scalar* y,
+                       Write mode) {
+    run.gpu->products().multiply(run.gpu->stream(), product, a, b, y, mode, arithmetic);
+  }
+
+  template <class G>
+  static constexpr Index map_scratch(const Rows& rows) {
+    Index most = 0;
+    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+      constexpr bool root = G::table.info[i].looped() && G::fusion.group[i] == i;
+      if constexpr (root) most = std::max(most, simplx::map_scratch<G, i>(rows));
+    });
+    return most;
+  }
+
+  /// Evaluates a group; the product that it finishes comes first, where the group's value will be unless it is kept.
+  template <class G, int root>
+  static void map_forward(const Run& run) {
+    constexpr int product = G::fusion.epilogue_of[root];
+    const Scalar* value = nullptr;
+    if constexpr (product >= 0) {
+      constexpr int home = G::plan.kept[product] ? product : root;
+      Scalar* place = const_cast<Scalar*>(Address<G>::template value<home>(run));
+      kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, place);
+      value = place;
+    }
+    simplx::map_forward<G, root>(run.gpu->stream(), run, value);
+  }
+  template <class G, int root>
+  static void map_backward(const Run& run) {
+    simplx::map_backward<G, root>(run.gpu->stream(), run);
+  }
+
+ private:
+  static std::size_t bytes(Index size) { return sizeof(Scalar) * static_cast<std::size_t>(size); }
+};
+
+/// Operand k as one number, wherever it lies.
+template <int k, class F>
+One<typename F::Scalar> one(const F& frame) {
+  using G = typename F::Graph;
+  if constexpr (G::table.info[F::template argument<k>].kind == Kind::number) {
+    return One<typename F::Scalar>(G::flat.label[F::template argument<k>].attributes.reals[0]);
+  } else {
+    return frame.template in<k>();
+  }
+}
+
+}  // namespace simplx

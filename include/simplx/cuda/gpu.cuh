@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/gpu.cuh
+/// Gpu: what the kernels of a model share on a device: the stream they run on, matrix products, and which rows look up
+/// the same index. Each Trainer and each Evaluation on a GPU has one.
+
+#include <simplx/core/context.hpp>
+#include <simplx/cuda/index_runs.hpp>
+#include <simplx/cuda/memory.cuh>
+#include <simplx/cuda/products.cuh>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+class Gpu {
+ public:
+  /// The runs of an input's indices, on the device.
+  struct Runs {
+    DeviceBuffer<std::int32_t> rows;
+    DeviceBuffer<IndexRun> runs;
+    Index count = 0;  ///< of runs
+  };
+
+  cudaStream_t stream() const { return stream_; }
+  Products& products() { return products_; }
+  const Runs& runs(int input) const { return runs_[input]; }
+
+  /// Sorts the indices that an input is given, for the pull-backs of those who look them up.
+  ///
+  /// Cost    O(rows log rows) on the host and a copy; allocates when there are more rows than ever before
+  void sort(int input, std::span<const std::int32_t> indices) {
+    Runs& mine = runs_[input];
+    const IndexRuns sorted = index_runs(indices);
+    mine.count = std::ssize(sorted.runs);
+    if (mine.rows.size() < std::ssize(indices)) {
+      mine.rows = DeviceBuffer<std::int32_t>(std::ssize(indices));
+      mine.runs = DeviceBuffer<IndexRun>(std::ssize(indices));
+    }
+    mine.rows.copy_from(sorted.rows, stream());
+    mine.runs.copy_from(sorted.runs, stream());
+  }
+
+  /// Waits for all kernels.
+  void synchronize() { stream_.synchronize(); }
+
+ private:
+  Stream stream_;
+  Products products_;
+  Runs runs_[max_inputs];
+};
+
+}  // namespace simplx

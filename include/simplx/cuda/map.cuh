@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/map.cuh
+/// A fused group of elementwise ops as one kernel forward and one backward, made from the expression itself.
+///
+/// Group, GroupValues and Sweep of the CPU's loops serve here too, over Number instead of vectors; what differs is who
+/// evaluates which element. Sums over rows, columns or all elements (a reduction forward, the gradient of a gain or a
+/// bias backward) are taken by each block for its rows, and the blocks' parts are added up by a second kernel, in one
+/// order.
+
+#include <simplx/cpu/map_backward.hpp>
+#include <simplx/cuda/number.cuh>
+#include <simplx/cuda/reduce.cuh>
+
+namespace simplx::inline SIMPLX_TARGET {
+SIMPLX_HD_BEGIN
+
+namespace detail {
+
+/// The threads of a block stand along the columns of a row, and a thread has every so many columns of it.
+template <Index cols>
+struct RowBlock {
+  static constexpr int threads = cols > 128 ? 256 : 32 * ((static_cast<int>(cols) + 31) / 32);
+  static constexpr int each = (static_cast<int>(cols) + threads - 1) / threads;
+  /// Enough blocks to fill a GPU, few enough to add up their sums.
+  static constexpr unsigned blocks(Index rows) { return static_cast<unsigned>(rows < 1024 ? rows : 1024); }
+};
+
+inline constexpr int map_threads = 256, map_each = 4;
+
+/// Where a group reads, writes and sums, on the device; by value to its kernels.
+template <class G, int root, class S>
+struct MapPlaces {
+  using Grp = Group<G, root>;
+  using Spread = typename Grp::Spread;
+  static constexpr Index cols = Grp::shape.cols;
+
+  const S* leaf[Grp::leaves + 1]{};
+  S* kept[Grp::members]{};
+  S* gradient[Grp::leaves + 1]{};  ///< null where none is wanted
+  S* value = nullptr;              ///< of the group
+  const S* out_gradient = nullptr;
+  S* parts = nullptr;              ///< sums of each block
+  S scale = S(1);                  ///< of a mean
+  Index rows = 0;
+
+  /// `product` stands in for the value of the product that the group finishes.
+  MapPlaces(const Context<S>& context, const S* product)
+      : value(const_cast<S*>(Address<G>::template value<root>(context))), parts(context.scratch),
+        rows(context.rows_of(Grp::shape)) {
+    unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      constexpr int node = Grp::leaf(l);
+      if constexpr (node == Grp::product) {
+        leaf[l] = product;
+      } else if constexpr (G::table.info[node].kind != Kind::number) {
+        leaf[l] = Address<G>::template value<node>(context);
+      }
+      if constexpr (Grp::writes(l)) gradient[l] = Address<G>::template gradient<node>(context);
+    });
+    unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+      if constexpr (Grp::kept(m)) kept[m] = const_cast<S*>(Address<G>::template value<Grp::member(m)>(context));
+    });
+    if constexpr (Grp::reduces) {
+      scale = static_cast<S>(op_of<G, root>::scale(G::flat.label[root].attributes, rows, cols));
+    }
+    if constexpr (G::fusion.wanted[root]) out_gradient = Address<G>::template gradient<root>(context);
+  }
+
+  template <int l>
+  __device__ Number<S> load_leaf(Index row, Index col) const {
+    constexpr Spread spread = Grp::spread(l);
+    if constexpr (G::table.info[Grp::leaf(l)].kind == Kind::number) {
+      constexpr double number = G::flat.label[Grp::leaf(l)].attributes.reals[0];
+      return Number<S>(number);
+    } else if constexpr (spread == Spread::one) {
+      return Number<S>(*leaf[l]);
+    } else if constexpr (spread == Spread::row) {
+      return Number<S>(leaf[l][col]);
+    } else if constexpr (spread == Spread::column) {
+      return Number<S>(leaf[l][row]);
+    } else {
+      return Number<S>(leaf[l][row * cols + col]);
+    }
+  }
+
+  /// The group's value at a place; members that backward reads are stored in passing.
+  __device__ S evaluate(Index row, Index col) const {
+    GroupValues<G, root, Number<S>> at;
+    unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) { at.leaf[l] = load_leaf<l>(row, col); });
+    unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+      at.template evaluate<m>();
+      if constexpr (Grp::kept(m)) kept[m][row * cols + col] = at.member[m].value;
+    });
+    return at.member[Grp::members - 1].value;
+  }
+
+  __device__ Number<S> incoming(Index row, Index col) const {
+    constexpr Spread target = Grp::target();
+    if constexpr (target == Spread::one) {
+      return Number<S>(scale * *out_gradient);
+    } else if constexpr (target == Spread::column) {
+      return Number<S>(scale * out_gradient[row]);
+    } else if constexpr (target == Spread::row) {
+      return Number<S>(scale * out_gradient[col]);
+    } else {
+      return Number<S>(out_gradient[row * cols + col]);
+    }
+  }
+
+  /// Sweeps the group at a place and calls take<l>(adjoint) for each leaf whose gradient is wanted.
+  template <class Take>
+  __device__ void sweep(Index row, Index col, const Take& take) const {
+    Sweep<G, root, Number<S>> sweep;
+    unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      constexpr bool read = G::plan.leaf_read[Grp::slot(l)];
+      if constexpr (read) sweep.at.leaf[l] = load_leaf<l>(row, col);
+    });
+    unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+      constexpr bool again = m != sweep.last && G::plan.recomputed[Grp::member(m)];
+      if constexpr (Grp::kept(m)) {
+        sweep.at.member[m] = Number<S>(kept[m][row * cols + col]);
+      } else if constexpr (again) {
+        sweep.at.template evaluate<m>();
+      }
+    });
+    constexpr bool reads_value = G::plan.kept[root] && !Grp::reduces;
+    if constexpr (reads_value) sweep.at.member[sweep.last] = Number<S>(value[row * cols + col]);
+    sweep.adjoint[sweep.last] = incoming(row, col);
+    unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
+      sweep.template pull<Grp::members - 1 - m>();
+    });
+    unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l> index) {
+      if constexpr (Grp::writes(l)) take(index, sweep.leaf_adjoint[l].value);
+    });
+  }
+
+  template <int l>
+  __device__ void write_full(Index row, Index col, S adjoint) const {
+    constexpr Write mode = G::plan.leaf_write[Grp::slot(l)];
+    S& place = gradient[l][row * cols + col];
+    place = mode == Write::accumulate ? place + adjoint : adjoint;
+  }
+};
+
+/// Which leaves of a group have gradients that are sums, and where their parts lie.
+template <class G, int root>
+struct MapSums {
+  using Grp = Group<G, root>;
+  using Spread = typename Grp::Spread;
+  static constexpr Index cols = Grp::shape.cols;
+  SIMPLX_HD static constexpr bool sums(int l, Spread spread) { return Grp::writes(l) && Grp::spread(l) == spread; }
+  SIMPLX_HD static constexpr int count(Spread spread, int leaves = Grp::leaves) {
+    int total = 0;
+    for (int l = 0; l < leaves; ++l) total += sums(l, spread);
+    return total;
+  }
+  static constexpr int rows = count(Spread::row), columns = count(Spread::column), ones = count(Spread::one);
+  static constexpr bool any = rows + columns + ones > 0;
+  /// Elements of a block's sums: those of rows first, then single numbers.
+  static constexpr Index width = rows * cols + ones;
+  /// Where the sum of a leaf begins.
+  SIMPLX_HD static constexpr Index place(int l) {
+    if (Grp::spread(l) == Spread::row) return count(Spread::row, l) * cols;
+    return rows * cols + count(Spread::one, l);
+  }
+};
+
+template <class G, int root, class S>
+__global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S> at) {
+  constexpr Index cols = Group<G, root>::shape.cols;
+  const Index first = static_cast<Index>(blockIdx.x) * (map_threads * map_each) + threadIdx.x;
+  for (int k = 0; k < map_each; ++k) {
+    const Index i = first + k * map_threads;
+    if (i < at.rows * cols) at.value[i] = at.evaluate(i / cols, i % cols);
+  }
+}
+
+/// Backward where every gradient is as large as the group.
+template <class G, int root, class S>
+__global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, root, S> at) {
+  constexpr Index cols = Group<G, root>::shape.cols;
+  const Index first = static_cast<Index>(blockIdx.x) * (map_threads * map_each) + threadIdx.x;
+  for (int k = 0; k < map_each; ++k) {
+    const Index i = first + k * map_threads, row = i / cols, col = i % cols;
+    if (i >= at.rows * cols) return;
+    at.sweep(row, col, [&]<int l>(std::integral_constant<int, l>, S adjoint) {
+      at.template write_full<l>(row, col, adjoint);
+    });
+  }
+}
+
+/// The same with sums: a block has every so many rows. Sums along a row are complete after it; of the others each
+/// block leaves its part.
+template <class G, int root, class S>
+__global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
+    map_backward_sums_kernel(MapPlaces<G, root, S> at) {
+  using Grp = Group<G, root>;
+  using Spread = typename Grp::Spread;
+  using Sums = MapSums<G, root>;
+  constexpr Index cols = Grp::shape.cols;
+  using Block = RowBlock<cols>;
+  S down[Sums::rows + 1][Block::each] = {}, along[Sums::columns + 1] = {}, all[Sums::ones + 1] = {};
+  for (Index row = blockIdx.x; row < at.rows; row += gridDim.x) {
+    SIMPLX_UNROLL
+    for (int k = 0; k < Block::each; ++k) {
+      const Index col = static_cast<Index>(threadIdx.x) + k * Block::threads;
+      if (col >= cols) break;
+      at.sweep(row, col, [&]<int l>(std::integral_constant<int, l>, S adjoint) {
+        constexpr Spread spread = Grp::spread(l);
+        constexpr int number = Sums::count(spread, l);
+        if constexpr (spread == Spread::row) {
+          down[number][k] += adjoint;
+        } else if constexpr (spread == Spread::column) {
+          along[number] += adjoint;
+        } else if constexpr (spread == Spread::one) {
+          all[number] += adjoint;
+        } else {
+          at.template write_full<l>(row, col, adjoint);
+        }
+      });
+    }
+    if constexpr (Sums::columns > 0) {
+      block_sum<Block::threads>(along);
+      unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+        constexpr bool mine = Sums::sums(l, Spread::column);
+        if constexpr (mine) {
+          constexpr int number = Sums::count(Spread::column, l);
+          constexpr Write mode = G::plan.leaf_write[Grp::slot(l)];
+          if (threadIdx.x == 0) {
+            S& place = at.gradient[l][row];
+            place = mode == Write::accumulate ? place + along[number] : along[number];
+          }
+        }
+      });
+      for (S& sum : along) sum = 0;
+    }
+  }
+  S* mine = at.parts + static_cast<Index>(blockIdx.x) * Sums::width;
+  if constexpr (Sums::rows > 0) {
+    for (int number = 0; number < Sums::rows; ++number) {
+      SIMPLX_UNROLL
+      for (int k = 0; k < Block::each; ++k) {
+        const Index col = static_cast<Index>(threadIdx.x) + k * Block::threads;
+        if (col < cols) mine[number * cols + col] = down[number][k];
+      }
+    }
+  }
+  if constexpr (Sums::ones > 0) {
+    block_sum<Block::threads>(all);
+    if (threadIdx.x == 0) {
+      for (int number = 0; number < Sums::ones; ++number) mine[Sums::rows * cols + number] = all[number];
+    }
+  }
+}
+
+/// Forward of a reduction: a block has every so many rows; sums along a row are complete, of the others it leaves its
+/// part.
+template <class G, int root, class S>
+__global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
+    map_reduce_kernel(MapPlaces<G, root, S> at) {
+  using Grp = Group<G, root>;
+  using Spread = typename Grp::Spread;
+  constexpr Index cols = Grp::shape.cols;
+  constexpr Spread target = Grp::target();
+  using Block = RowBlock<cols>;
+  S down[Block::each] = {}, sum = 0;
+  for (Index row = blockIdx.x; row < at.rows; row += gridDim.x) {
+    SIMPLX_UNROLL
+    for (int k = 0; k < Block::each; ++k) {
+      const Index col = static_cast<Index>(threadIdx.x) + k * Block::threads;
+      if (col >= cols) break;
+      (target == Spread::row ? down[k] : sum) += at.evaluate(row, col);
+    }
+    if constexpr (target == Spread::column) {
+      sum = block_sum<Block::threads>(sum);
+      if (threadIdx.x == 0) at.value[row] = at.scale * sum;
+      sum = 0;
+    }
+  }
+  if constexpr (target == Spread::row) {
+    SIMPLX_UNROLL
+    for (int k = 0; k < Block::each; ++k) {
+      const Index col = static_cast<Index>(threadIdx.x) + k * Block::threads;
+      if (col < cols) at.parts[blockIdx.x * cols + col] = at.scale * down[k];
+    }
+  } else if constexpr (target == Spread::one) {
+    sum = block_sum<Block::threads>(sum);
+    if (threadIdx.x == 0) at.parts[blockIdx.x] = at.scale * sum;
+  }
+}
+
+}  // namespace detail
+
+/// Elements of scratch for the sums of a group's blocks, forward and backward.
+template <class G, int root>
+constexpr Index map_scratch(const Rows& rows) {
+  using Grp = Group<G, root>;
+  const Index count = Grp::shape.is_fixed() ? Grp::shape.rows : rows.count(Grp::shape.axis);
+  const Index blocks = detail::RowBlock<Grp::shape.cols>::blocks(count);
+  return blocks * std::max(detail::MapSums<G, root>::width, Grp::reduces ? Grp::shape.cols : 0);
+}
+
+/// Evaluates a group; a product that it finishes lies in `product`.
+template <class G, int root, class S>
+void map_forward(cudaStream_t stream, const Context<S>& context, const S* product) {
+  using Grp = Group<G, root>;
+  using Spread = typename Grp::Spread;
+  constexpr Index cols = Grp::shape.cols;
+  const detail::MapPlaces<G, root, S> at(context, product);
+  if constexpr (!Grp::reduces) {
+    launch(stream, detail::map_kernel<G, root, S>, blocks_for(at.rows * cols, detail::map_threads * detail::map_each),
+           detail::map_threads, at);
+  } else {
+    using Block = detail::RowBlock<cols>;
+    constexpr Spread target = Grp::target();
+    const unsigned blocks = Block::blocks(at.rows);
+    if constexpr (target != Spread::column) {
+      check(cudaMemsetAsync(at.value, 0, sizeof(S) * (target == Spread::row ? cols : 1), stream), "a sum was not cleared");
+    }
+    launch(stream, detail::map_reduce_kernel<G, root, S>, blocks, Block::threads, at);
+    if constexpr (target != Spread::column) {
+      add_column_sums(stream, at.parts, static_cast<int>(blocks), static_cast<int>(target == Spread::row ? cols : 1),
+                      at.value);
+    }
+  }
+}
+
+/// The reverse sweep of a group; the gradient of a product that it finishes is one of its leaves'.
+template <class G, int root, class S>
+void map_backward(cudaStream_t stream, const Context<S>& context) {
+  using Grp = Group<G, root>;
+  using Spread = typename Grp::Spread;
+  using Sums = detail::MapSums<G, root>;
+  constexpr Index cols = Grp::shape.cols;
+  const S* product = nullptr;
+  if constexpr (Grp::product >= 0) {
+    if constexpr (G::plan.kept[Grp::product]) product = Address<G>::template value<Grp::product>(context);
+  }
+  const detail::MapPlaces<G, root, S> at(context, product);
+  if constexpr (!Sums::any) {
+    launch(stream, detail::map_backward_kernel<G, root, S>,
+           blocks_for(at.rows * cols, detail::map_threads * detail::map_each), detail::map_threads, at);
+  } else {
+    using Block = detail::RowBlock<cols>;
+    const unsigned blocks = Block::blocks(at.rows);
+    launch(stream, detail::map_backward_sums_kernel<G, root, S>, blocks, Block::threads, at);
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      constexpr bool parts = Grp::writes(l) && (Grp::spread(l) == Spread::row || Grp::spread(l) == Spread::one);
+      if constexpr (parts) {
+        constexpr int width = Grp::spread(l) == Spread::row ? static_cast<int>(cols) : 1;
+        add_column_sums(stream, at.parts + Sums::place(l), static_cast<int>(blocks), width, at.gradient[l],
+                        static_cast<int>(Sums::width));
+      }
+    });
+  }
+}
+
+SIMPLX_HD_END
+}  // namespace simplx

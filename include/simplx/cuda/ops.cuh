@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/ops.cuh
+/// What each op of a model runs on a GPU: it hands the node's addresses and sizes to a kernel.
+
+
+#include <simplx/cuda/cross_entropy.cuh>
+#include <simplx/cuda/cuda.cuh>
+#include <simplx/cuda/embedding.cuh>
+#include <simplx/cuda/norm.cuh>
+#include <simplx/ops/attention.hpp>
+#include <simplx/ops/cross_entropy.hpp>
+#include <simplx/ops/embedding.hpp>
+#include <simplx/ops/matmul.hpp>
+#include <simplx/ops/norm.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+template <class F>
+cudaStream_t stream_of(const F& frame) {
+  return frame.context.gpu->stream();
+}
+template <int k, class F>
+inline constexpr int columns_of = static_cast<int>(F::template shape<k>.cols);
+
+}  // namespace detail
+
+template <Precision p>
+struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows&) {
+    return 0;
+  }
+  template <class F>
+  static void forward(Cuda<p>, const F& f, typename F::Scalar* out) {
+    using P = op<"matmul">::Product<F>;
+    Cuda<p>::multiply(f.context, {.rows = f.rows(), .cols = P::N, .inner = P::K, .b_transposed = P::transposed},
+                      f.template in<0>(), f.template in<1>(), out, Write::store);
+  }
+  template <class F>
+  static void forward(Cuda<p> backend, const F& f) {
+    forward(backend, f, f.out());
+  }
+  template <class F>
+  static void backward(Cuda<p>, const F& f) {
+    using P = op<"matmul">::Product<F>;
+    if constexpr (F::template write<1> != Write::skip) {
+      const auto *x = f.template in<0>(), *dy = f.out_grad();
+      Cuda<p>::multiply(f.context,
+                        {.rows = P::weight.rows, .cols = P::weight.cols, .inner = f.rows(), .a_transposed = true},
+                        P::transposed ? dy : x, P::transposed ? x : dy, f.template grad<1>(), Write::accumulate);
+    }
+    if constexpr (F::template write<0> != Write::skip) {
+      Cuda<p>::multiply(f.context, {.rows = f.rows(), .cols = P::K, .inner = P::N, .b_transposed = !P::transposed},
+                        f.out_grad(), f.template in<1>(), f.template grad<0>(), F::template write<0>);
+    }
+  }
+};
+
+template <Precision p>
+struct kernels<Cuda<p>, "rms_norm"> : op<"rms_norm"> {
+  template <class F>
+  static constexpr bool inside = F::attributes.integers[0] != 0;
+
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows& rows) {
+    const Shape x = F::out_shape;
+    return x.cols * norm_parts<static_cast<int>(x.cols)>(x.is_fixed() ? x.rows : rows.count(x.axis));
+  }
+  template <class F>
+  static void forward(Cuda<p>, const F& f) {
+    rms_norm<typename F::Scalar, detail::columns_of<0, F>, inside<F>>(
+        detail::stream_of(f), f.template in<0>(), f.template in<1>(), one<2>(f), f.out(), f.saved(), f.rows());
+  }
+  template <class F>
+  static void backward(Cuda<p>, const F& f) {
+    rms_norm_backward<typename F::Scalar, detail::columns_of<0, F>, inside<F>, F::template write<0>>(
+        detail::stream_of(f), f.template in<0>(), f.template in<1>(), one<2>(f), f.saved(), f.out_grad(),
+        f.template grad<0>(), f.template grad<1>(), f.scratch(), f.rows());
+  }
+};
+
+template <Precision p>
+struct kernels<Cuda<p>, "layer_norm"> : op<"layer_norm"> {
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows& rows) {
+    const Shape x = F::out_shape;
+    return 2 * x.cols * norm_parts<static_cast<int>(x.cols)>(x.is_fixed() ? x.rows : rows.count(x.axis));
+  }
+  template <class F>
+  static void forward(Cuda<p>, const F& f) {
+    layer_norm<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), f.template in<0>(),
+                                                             f.template in<1>(), f.template in<2>(), one<3>(f),
+                                                             f.out(), f.saved(), f.rows());
+  }
+  template <class F>
+  static void backward(Cuda<p>, const F& f) {
+    layer_norm_backward<typename F::Scalar, detail::columns_of<0, F>, F::template write<0>>(
+        detail::stream_of(f), f.template in<0>(), f.template in<1>(), f.saved(), f.out_grad(), f.template grad<0>(),
+        f.template grad<1>(), f.template grad<2>(), f.scratch(), f.rows());
+  }
+};
+
+template <Precision p>
+struct kernels<Cuda<p>, "cross_entropy"> : op<"cross_entropy"> {
+  template <class F>
+  static One<typename F::Scalar> smoothing(const F& f) {
+    if constexpr (op<"cross_entropy">::smooths<F>) {
+      return one<2>(f);
+    } else {
+      return One<typename F::Scalar>(0.0);
+    }
+  }
+  template <class F>
+  static void forward(Cuda<p>, const F& f) {
+    cross_entropy<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), f.template in<0>(),
+                                                                f.template indices<1>(), smoothing(f), f.out(),
+                                                                f.saved(), f.rows());
+  }
+  template <class F>
+  static void backward(Cuda<p>, const F& f) {
+    cross_entropy_backward<typename F::Scalar, detail::columns_of<0, F>, F::template write<0>>(
+        detail::stream_of(f), f.template in<0>(), f.template indices<1>(), smoothing(f), f.saved(), f.out_grad(),
+        f.template grad<0>(), f.rows());
+  }
+};
+
+template <Precision p>
+struct kernels<Cuda<p>, "embedding"> : op<"embedding"> {
+  template <class F>
+  static void forward(Cuda<p>, const F& f) {
+    embedding<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), f.template in<0>(),
+                                                            f.template indices<1>(), f.out(), f.rows());
+  }
+  template <class F>
+  static void backward(Cuda<p>, const F& f) {
+    if constexpr (F::template write<0> == Write::store) {  // a table that was computed for these rows
+      Cuda<p>::clear(f.context, f.template grad<0>(), f.template rows_in<0>() * F::out_shape.cols);
+    }
+    const Gpu::Runs& runs = f.context.gpu->runs(F::Graph::layout.input[F::template argument<1>]);
+    embedding_backward<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), runs.rows.data(),
+                                                                     runs.runs.data(), runs.count, f.out_grad(),
+                                                                     f.template grad<0>());
+  }
+};
+
+template <Precision p>
+struct kernels<Cuda<p>, "positions"> : op<"positions"> {
+  template <class F>
+  static void forward(Cuda<p>, const F& f) {
+    positions<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), f.template in<0>(),
+                                                            f.context.segments, f.context.longest, f.out());
+  }
+  template <class F>
+  static void backward(Cuda<p>, const F& f) {
+    positions_backward<typename F::Scalar, detail::columns_of<0, F>>(
+        detail::stream_of(f), f.context.segments, f.context.longest, f.out_grad(), f.template grad<0>());
+  }
+};
+
+}  // namespace simplx

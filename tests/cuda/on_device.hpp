@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// A model on the device against the same model on the CPU.
+
+#include "cuda/kernels.hpp"
+#include "support.hpp"
+
+#include <simplx/cuda/evaluation.cuh>
+
+namespace test {
+
+/// Runs a model forward and backward, seeded by numbers, and gives all results and gradients.
+template <auto const& model, class Backend>
+std::vector<double> all_of(Index tokens, const std::vector<Index>& lengths, const Randomness& random) {
+  Evaluation<model, Backend> run(Rows{.tokens = tokens}, 1, lengths);
+  using S = typename Backend::Scalar;
+  std::ranges::fill(run.memory(), std::numeric_limits<S>::quiet_NaN());  // whatever is read must have been written
+  fill_inputs(run);
+  run.random() = random;
+  run.forward();
+  std::vector<double> all;
+  const auto take = [&](std::span<S> values) { all.insert(all.end(), values.begin(), values.end()); };
+  const GraphView& graph = run.graph();
+  for (int i = 0; i < graph.count; ++i) {
+    if (!graph.info[i].result) continue;
+    take(run.output(graph.output[i]));
+    std::uint64_t number = 0;
+    for (S& seed : run.seed(graph.output[i])) seed = static_cast<S>(normal(5, number++));
+  }
+  run.backward();
+  take(run.gradients());
+  for (int i = 0; i < graph.count; ++i) {
+    if (graph.info[i].kind == Kind::input && graph.wanted[i]) take(run.input_gradient(graph.label[i].name.view()));
+  }
+  return all;
+}
+
+/// Results and gradients on the device have the same bits under every schedule, and are those of the CPU to rounding.
+template <auto const& model>
+void same_on_device(Index tokens, const std::vector<Index>& lengths = {}, const Randomness& random = {}) {
+  CAPTURE(tokens);
+  const auto on_cpu = all_of<model, Cpu<double, Path::reference>>(tokens, lengths, random);
+  const auto on_device =
+      same_bits([&] { return all_of<model, Cuda<Precision::float64>>(tokens, lengths, random); });
+  double worst = 0, largest = 1;
+  REQUIRE(on_cpu.size() == on_device.size());
+  for (std::size_t i = 0; i < on_cpu.size(); ++i) {
+    REQUIRE(std::isfinite(on_device[i]));
+    largest = std::max(largest, std::abs(on_cpu[i]));
+    worst = std::max(worst, std::abs(on_cpu[i] - on_device[i]));
+  }
+  CHECK(worst <= 1e-12 * largest);
+}
+
+}  // namespace test
