@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// Every kernel at the width of a GPT-2 and at a wide and an odd one, for nvcc: compiled, not run, by compile.py.
 #include <simplx/cuda/adamw.cuh>
+#include <simplx/cuda/attention_backward.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/embedding.cuh>
 #include <simplx/cuda/norm.cuh>
@@ -41,5 +42,20 @@ template void positions_backward<float, 768>(cudaStream_t, const Segments&, Inde
 template void squared_norm<float>(cudaStream_t, const AdamWSegment<float>*, int, Index, const float*, double*);
 template void adamw<float>(cudaStream_t, const AdamWSegment<float>*, int, Index, const UpdateBuffers<float>&,
                            const double*, double, double*);
+
+#define SIMPLX_ATTENTION(...)                                                                                          \
+  template void attention<AttentionSize{__VA_ARGS__}, float>(cudaStream_t, const Index*, Index, Index,                 \
+                                                             const AttentionOperands<float>&, float*, float*);         \
+  template void attention_backward<AttentionSize{__VA_ARGS__}, Write::store, Write::store, Write::store, float>(       \
+      cudaStream_t, const Index*, Index, Index, const AttentionOperands<float>&, const float*, const float*,           \
+      const AttentionGradients<float>&, float*);
+SIMPLX_ATTENTION(12, 64, 64)
+SIMPLX_ATTENTION(12, 64, 64, Mixing::skip_init)
+SIMPLX_ATTENTION(12, 64, 64, Mixing::shaped)
+SIMPLX_ATTENTION(12, 64, 64, Mixing::shaped, Mask::full)
+SIMPLX_ATTENTION(12, 64, 64, Mixing::shaped, Mask::causal, true)
+SIMPLX_ATTENTION(8, 128, 128)
+SIMPLX_ATTENTION(8, 128, 128, Mixing::skip_init)
+SIMPLX_ATTENTION(8, 128, 128, Mixing::shaped)
 
 }  // namespace simplx

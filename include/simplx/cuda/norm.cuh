@@ -75,12 +75,6 @@ __device__ void write_part(const S (&sums)[RowTeam<cols>::count], S* part) {
   }
 }
 
-template <Write mode, class S>
-__device__ __forceinline__ void write(S& place, S value) {
-  if constexpr (mode == Write::store) place = value;
-  if constexpr (mode == Write::accumulate) place += value;
-}
-
 template <class S, int cols, bool epsilon_inside>
 __global__ void __launch_bounds__(RowTeam<cols>::block)
     rms_norm_kernel(const S* x, const S* gain, One<S> epsilon, S* y, S* saved, Index rows) {

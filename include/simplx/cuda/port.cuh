@@ -54,4 +54,15 @@ void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 
 /// How many blocks of so many elements hold `count` of them.
 constexpr unsigned blocks_for(Index count, Index each) { return static_cast<unsigned>((count + each - 1) / each); }
 
+namespace detail {
+
+/// What a gradient's mode says.
+template <Write mode, class S>
+__device__ __forceinline__ void write(S& place, S value) {
+  if constexpr (mode == Write::store) place = value;
+  if constexpr (mode == Write::accumulate) place += value;
+}
+
+}  // namespace detail
+
 }  // namespace simplx

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/attention_problem.hpp"
+
+using namespace simplx;
+
+namespace {
+
+constexpr Write skip = Write::skip, set = Write::store, add = Write::accumulate;
+
+/// Both passes by kernels.
+template <AttentionSize size, Write dq, Write dk, Write dv, class S>
+test::Attention<S> computed(test::Attention<S> found) {
+  found.template forward<size>();
+  if (dq == set) found.dquery = test::unwritten<S>(found.keys());
+  if (dk == set) found.dkey = test::unwritten<S>(found.keys());
+  if (dv == set) found.dvalue = test::unwritten<S>(found.values());
+  found.template backward<size, dq, dk, dv>(found.gradients());
+  return found;
+}
+
+template <AttentionSize size, Write dq, Write dk, Write dv, class S>
+void check_backward(double roundings, const test::Attention<S>& given = test::Attention<S>(size)) {
+  const test::Attention<S> found = computed<size, dq, dk, dv>(given);
+  test::Attention<double> exact = given.wide();
+  exact.reference_backward(dq, dk, dv);
+  CHECK(test::distance(found.dquery, exact.dquery) < roundings);
+  CHECK(test::distance(found.dkey, exact.dkey) < roundings);
+  CHECK(test::distance(found.dvalue, exact.dvalue) < roundings);
+  CHECK(test::distance(found.dalpha, exact.dalpha) < roundings);
+  CHECK(test::distance(found.dbeta, exact.dbeta) < roundings);
+  CHECK(test::distance(found.dgamma, exact.dgamma) < roundings);
+}
+
+template <AttentionSize size>
+void check_schedules() {
+  test::same_bits([] { return computed<size, set, set, add>(test::Attention<float>(size, {40, 3})).results(); });
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda/attention_backward");
+
+TEST_CASE("every mixing, mask and bias gives what the reference gives") {
+  test::each_attention<2, 3, 5>([]<AttentionSize size>() {
+    check_backward<size, set, set, set, double>(64);
+    check_backward<size, add, add, add, float>(64);
+    check_schedules<size>();
+  });
+}
+
+TEST_CASE("widths of a vector, between, and of several; tiles shrink with width and type") {
+  check_backward<AttentionSize{.heads = 1, .key_width = 1, .value_width = 1}, set, set, set, float>(64);
+  check_backward<AttentionSize{2, 8, 32, Mixing::shaped}, set, set, set, float>(64);
+  check_backward<AttentionSize{1, 33, 64, Mixing::shaped, Mask::full, true}, set, set, set, float>(64);
+  check_backward<AttentionSize{1, 64, 33, Mixing::skip_init}, set, set, set, double>(64);
+  check_backward<AttentionSize{1, 64, 64, Mixing::shaped}, set, set, set, float>(64);
+  constexpr AttentionSize wide{1, 200, 130};
+  check_backward<wide, set, set, set>(64, test::Attention<float>(wide, {20, 17}));
+}
+
+TEST_CASE("gradients that are not wanted are not touched, and the others are the same") {
+  constexpr AttentionSize size{2, 3, 5, Mixing::shaped};
+  check_backward<size, set, skip, skip, float>(64);
+  check_backward<size, skip, set, skip, float>(64);
+  check_backward<size, skip, skip, set, float>(64);
+  check_backward<size, skip, skip, skip, float>(64);
+  test::Attention<float> found(size), before = found;
+  found.forward<size>();
+  found.backward<size, skip, skip, add>({.value = found.dvalue.data()});
+  CHECK(found.dvalue != before.dvalue);
+  CHECK(found.dalpha == before.dalpha);
+  CHECK(found.dgamma == before.dgamma);
+  found.backward<size, skip, skip, skip>({.gamma = found.dgamma.data()});
+  CHECK(found.dbeta == before.dbeta);
+  CHECK(found.dgamma != before.dgamma);
+}
+
+TEST_CASE("one buffer has the gradients of query, key and value") {
+  constexpr AttentionSize size{2, 9, 9, Mixing::shaped};
+  const test::Attention<float> given(size);
+  const auto shared = test::same_bits([&] {
+    test::Attention<float> found = given;
+    found.forward<size>();
+    found.backward<size, add, add, add>({found.dquery.data(), found.dquery.data(), found.dquery.data()});
+    return found.dquery;
+  });
+  test::Attention<double> exact = given.wide();
+  exact.reference_backward(set, set, set);
+  std::vector<double> sum(given.dquery.begin(), given.dquery.end());
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += exact.dquery[i] + exact.dkey[i] + exact.dvalue[i];
+  CHECK(test::distance(shared, sum) < 64);
+}
+
+TEST_CASE("nothing to attend to") {
+  constexpr AttentionSize size{2, 3, 5, Mixing::shaped};
+  check_backward<size, set, set, set>(1, test::Attention<float>(size, {}));
+  check_backward<size, set, set, set>(1, test::Attention<float>(size, {0, 0}));
+}
+
+TEST_CASE("scores of some hundred") {
+  constexpr AttentionSize size{2, 8, 8, Mixing::shaped, Mask::full};
+  test::Attention<float> given(size);
+  for (float& q : given.query) q *= 300;
+  check_backward<size, set, set, set>(4096, given);
+}
+
+TEST_SUITE_END();

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// An attention with its operands, results and gradients, computed by kernels or by the reference in double.
+
+#include "cuda/kernels.hpp"
+
+#include <simplx/cpu/attention.hpp>  // its names are the same; they must not be ambiguous
+#include <simplx/cpu/attention_reference.hpp>
+#include <simplx/cuda/attention_backward.cuh>
+
+namespace test {
+
+/// Sequences of all kinds: empty, of one token, a little less and more than a tile, of several tiles.
+inline const std::vector<Index> lengths{2, 31, 0, 33, 1, 70};
+
+template <class S>
+struct Attention {
+  AttentionSize size;
+  std::vector<Index> offsets{0};
+  Index sequences, longest, tokens;
+  std::vector<S> query, key, value, alpha, beta, gamma, slopes, dout;
+  std::vector<S> out, log_sum_exp, dquery, dkey, dvalue, dalpha, dbeta, dgamma;
+
+  explicit Attention(const AttentionSize& s, const std::vector<Index>& of = lengths)
+      : size(s), sequences(static_cast<Index>(of.size())), longest(0) {
+    for (const Index length : of) {
+      offsets.push_back(offsets.back() + length);
+      longest = std::max(longest, length);
+    }
+    tokens = offsets.back();
+    query = numbers<S>(keys(), 1), key = numbers<S>(keys(), 2), value = numbers<S>(values(), 3);
+    alpha = numbers<S>(size.heads, 4), beta = numbers<S>(size.heads, 5), gamma = numbers<S>(size.heads, 6);
+    for (int h = 0; h < size.heads; ++h) slopes.push_back(S(0.7) / S(1 << 3 * h));
+    dout = numbers<S>(values(), 7);
+    out = unwritten<S>(values()), log_sum_exp = unwritten<S>(tokens * size.heads);
+    dquery = numbers<S>(keys(), 8), dkey = numbers<S>(keys(), 9), dvalue = numbers<S>(values(), 10);
+    dalpha = numbers<S>(size.heads, 11), dbeta = numbers<S>(size.heads, 12), dgamma = numbers<S>(size.heads, 13);
+  }
+  Index keys() const { return tokens * size.heads * size.key_width; }
+  Index values() const { return tokens * size.heads * size.value_width; }
+  bool gains() const { return size.mixing != Mixing::softmax; }
+  bool centred() const { return size.mixing == Mixing::shaped; }
+
+  /// nullptr for what must not be read or written.
+  AttentionOperands<S> operands() const {
+    return {query.data(), key.data(), value.data(), gains() ? alpha.data() : nullptr, gains() ? beta.data() : nullptr,
+            centred() ? gamma.data() : nullptr, size.alibi ? slopes.data() : nullptr};
+  }
+  AttentionGradients<S> gradients() {
+    return {dquery.data(), dkey.data(), dvalue.data(), gains() ? dalpha.data() : nullptr,
+            gains() ? dbeta.data() : nullptr, centred() ? dgamma.data() : nullptr};
+  }
+  /// All that is computed.
+  std::vector<S> results() const {
+    return joined<S>({out, log_sum_exp, dquery, dkey, dvalue, dalpha, dbeta, dgamma});
+  }
+
+  /// The same in double, so that only arithmetic differs.
+  Attention<double> wide() const {
+    Attention<double> to(size, {});
+    const auto widen = [](const std::vector<S>& from, std::vector<double>& into) {
+      into.assign(from.begin(), from.end());
+    };
+    to.offsets = offsets, to.sequences = sequences, to.longest = longest, to.tokens = tokens;
+    widen(query, to.query), widen(key, to.key), widen(value, to.value), widen(alpha, to.alpha), widen(beta, to.beta);
+    widen(gamma, to.gamma), widen(slopes, to.slopes), widen(dout, to.dout), widen(out, to.out);
+    widen(log_sum_exp, to.log_sum_exp), widen(dquery, to.dquery), widen(dkey, to.dkey), widen(dvalue, to.dvalue);
+    widen(dalpha, to.dalpha), widen(dbeta, to.dbeta), widen(dgamma, to.dgamma);
+    return to;
+  }
+
+  template <AttentionSize fixed>
+  void forward() {
+    attention<fixed>(nullptr, offsets.data(), sequences, longest, operands(), out.data(), log_sum_exp.data());
+  }
+  template <AttentionSize fixed, Write dq, Write dk, Write dv>
+  void backward(const AttentionGradients<S>& to) {
+    auto scratch = unwritten<S>(attention_backward_scratch<fixed, S>(tokens, sequences, longest));
+    attention_backward<fixed, dq, dk, dv>(nullptr, offsets.data(), sequences, longest, operands(), log_sum_exp.data(),
+                                          dout.data(), to, scratch.data());
+  }
+
+  void reference_forward() {
+    auto scratch = unwritten<S>(attention_reference_scratch(longest));
+    attention_reference_forward(size, {offsets.data(), sequences}, operands(), out.data(), log_sum_exp.data(),
+                                scratch.data());
+  }
+  void reference_backward(Write dq, Write dk, Write dv) {
+    auto scratch = unwritten<S>(attention_reference_scratch(longest));
+    attention_reference_backward(size, dq, dk, dv, {offsets.data(), sequences}, operands(), dout.data(), gradients(),
+                                 scratch.data());
+  }
+};
+
+/// Calls f<size>() for every mixing, mask and bias of heads that wide.
+template <int heads, int key_width, int value_width, class F>
+void each_attention(const F& f) {
+  const auto with = [&]<Mixing mixing, Mask mask, bool alibi>() {
+    CAPTURE(static_cast<int>(mixing));
+    CAPTURE(static_cast<int>(mask));
+    CAPTURE(alibi);
+    f.template operator()<AttentionSize{heads, key_width, value_width, mixing, mask, alibi}>();
+  };
+  const auto with_mixing = [&]<Mixing mixing>() {
+    with.template operator()<mixing, Mask::causal, false>();
+    with.template operator()<mixing, Mask::full, false>();
+    with.template operator()<mixing, Mask::causal, true>();
+    with.template operator()<mixing, Mask::full, true>();
+  };
+  with_mixing.template operator()<Mixing::softmax>();
+  with_mixing.template operator()<Mixing::skip_init>();
+  with_mixing.template operator()<Mixing::shaped>();
+}
+
+}  // namespace test
