@@ -3,10 +3,12 @@
 #include <simplx/cuda/adamw.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/embedding.cuh>
+#include <simplx/cuda/memory.cuh>
 #include <simplx/cuda/norm.cuh>
 
 namespace simplx::inline SIMPLX_TARGET {
 
+template class DeviceBuffer<float>;
 template void sum<float>(cudaStream_t, const float*, Index, double*);
 
 #define SIMPLX_NORMS(cols)                                                                                             \
