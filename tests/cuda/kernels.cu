@@ -4,10 +4,12 @@
 #include <simplx/cuda/attention_backward.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/embedding.cuh>
+#include <simplx/cuda/memory.cuh>
 #include <simplx/cuda/norm.cuh>
 
 namespace simplx::inline SIMPLX_TARGET {
 
+template class DeviceBuffer<float>;
 template void sum<float>(cudaStream_t, const float*, Index, double*);
 
 #define SIMPLX_NORMS(cols)                                                                                             \

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-/// The names of CUDA that kernels use, for plain g++ and clang++: include it before headers of simplx/cuda.
+/// The names of CUDA that kernels use, and with runtime.hpp those of the host code around them, for plain g++ and
+/// clang++: include it before headers of simplx/cuda.
 ///
 /// They mean what the CUDA C++ Programming Guide says; where it leaves a value undefined (a shuffle from a lane that
 /// does not take part) this gives a poisoned one.
@@ -12,6 +13,7 @@
 #define SIMPLX_CUDA_EMULATION
 
 #include "emulation/executor.hpp"
+#include "emulation/runtime.hpp"
 
 #include <atomic>
 #include <cmath>
@@ -21,13 +23,6 @@
 #define __host__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
-
-using cudaStream_t = struct CUstream_st*;
-
-struct dim3 {
-  unsigned x, y, z;
-  constexpr dim3(unsigned nx = 1, unsigned ny = 1, unsigned nz = 1) : x(nx), y(ny), z(nz) {}
-};
 
 namespace emulation {
 
@@ -69,7 +64,6 @@ inline unsigned vote(unsigned mask, bool predicate, const Site& site) {
     return result;
   });
 }
-
 
 }  // namespace emulation
 

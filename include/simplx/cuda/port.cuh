@@ -17,6 +17,8 @@
 #include <simplx/core/error.hpp>
 #include <simplx/core/shape.hpp>
 
+#include <string>
+#include <string_view>
 #include <type_traits>
 
 /// A variable of the block in shared memory, not initialised: its name, then its type.
@@ -31,6 +33,17 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Takes the result of a call of CUDA; `what` says what has not been done if it is an error.
+///
+/// Errors  throws Error in CUDA's words
+inline void check(cudaError_t error, std::string_view what) {
+  if (error == cudaSuccess) return;
+  static_cast<void>(cudaGetLastError());  // CUDA keeps it; the next launch would be blamed
+  const bool no_device = error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice;
+  throw Error(std::string(what) + ": " + cudaGetErrorString(error),
+              no_device ? "this machine has no GPU, or a driver older than the CUDA of this program" : "");
+}
+
 /// Starts a kernel over a grid of blocks, in the order of the stream. No blocks, no launch.
 ///
 /// Errors  throws Error if the launch is refused; what goes wrong inside of the kernel shows later
@@ -39,16 +52,10 @@ void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
 #if defined(__CUDACC__)
   kernel<<<grid, block, 0, stream>>>(static_cast<Parameters>(arguments)...);
-  if (const cudaError_t error = cudaGetLastError(); error != cudaSuccess) {
-    const bool no_device = error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice;
-    throw Error("a kernel was not launched: " + std::string(cudaGetErrorString(error)),
-                no_device ? "this machine has no GPU, or a driver older than the CUDA of this program" : "");
-  }
 #else
-  static_cast<void>(stream);
-  ::emulation::run({grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
-                   [&] { kernel(static_cast<Parameters>(arguments)...); });
+  ::emulation::launch(stream, kernel, grid, block, static_cast<Parameters>(arguments)...);
 #endif
+  check(cudaGetLastError(), "a kernel was not launched");
 }
 
 /// How many blocks of so many elements hold `count` of them.
