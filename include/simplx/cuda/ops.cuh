@@ -4,7 +4,7 @@
 /// \file simplx/cuda/ops.cuh
 /// What each op of a model runs on a GPU: it hands the node's addresses and sizes to a kernel.
 
-
+#include <simplx/cuda/attention_backward.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/cuda.cuh>
 #include <simplx/cuda/embedding.cuh>
@@ -67,7 +67,7 @@ struct kernels<Cuda<p>, "rms_norm"> : op<"rms_norm"> {
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
-    const Shape x = F::out_shape;
+    constexpr Shape x = F::out_shape;
     return x.cols * norm_parts<static_cast<int>(x.cols)>(x.is_fixed() ? x.rows : rows.count(x.axis));
   }
   template <class F>
@@ -87,7 +87,7 @@ template <Precision p>
 struct kernels<Cuda<p>, "layer_norm"> : op<"layer_norm"> {
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
-    const Shape x = F::out_shape;
+    constexpr Shape x = F::out_shape;
     return 2 * x.cols * norm_parts<static_cast<int>(x.cols)>(x.is_fixed() ? x.rows : rows.count(x.axis));
   }
   template <class F>
@@ -160,5 +160,41 @@ struct kernels<Cuda<p>, "positions"> : op<"positions"> {
         detail::stream_of(f), f.context.segments, f.context.longest, f.out_grad(), f.template grad<0>());
   }
 };
+
+namespace detail {
+
+template <Precision p, Mixing mixing>
+struct attention_kernels : attention_op<mixing> {
+  using Op = attention_op<mixing>;
+
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows& rows) {
+    return attention_backward_scratch<Op::template size<F>, typename F::Scalar>(rows.tokens, rows.sequences,
+                                                                                rows.longest());
+  }
+  template <class F>
+  static void forward(Cuda<p>, const F& f) {
+    constexpr AttentionSize size = Op::template size<F>;
+    const auto& [offsets, sequences] = f.context.segments;
+    attention<size>(stream_of(f), offsets, sequences, f.context.longest, Op::operands(f), f.out(), f.saved());
+  }
+  template <class F>
+  static void backward(Cuda<p>, const F& f) {
+    constexpr AttentionSize size = Op::template size<F>;
+    const auto& [offsets, sequences] = f.context.segments;
+    attention_backward<size, F::template write<0>, F::template write<1>, F::template write<2>>(
+        stream_of(f), offsets, sequences, f.context.longest, Op::operands(f), f.saved(), f.out_grad(),
+        Op::gradients(f), f.scratch());
+  }
+};
+
+}  // namespace detail
+
+template <Precision p>
+struct kernels<Cuda<p>, "softmax_attention"> : detail::attention_kernels<p, Mixing::softmax> {};
+template <Precision p>
+struct kernels<Cuda<p>, "skip_init_attention"> : detail::attention_kernels<p, Mixing::skip_init> {};
+template <Precision p>
+struct kernels<Cuda<p>, "shaped_attention"> : detail::attention_kernels<p, Mixing::shaped> {};
 
 }  // namespace simplx
