@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /// Every kernel at the width of a GPT-2 and at a wide and an odd one, for nvcc: compiled, not run, by compile.py.
-#include <simplx/cuda/adamw.cuh>
 #include <simplx/cuda/attention_backward.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/embedding.cuh>
 #include <simplx/cuda/memory.cuh>
 #include <simplx/cuda/norm.cuh>
+#include <simplx/cuda/update.cuh>
+#include <simplx/train/adamw.hpp>
+#include <simplx/train/sgd.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -41,23 +43,9 @@ template void embedding_backward<float, 768>(cudaStream_t, const std::int32_t*, 
                                              float*);
 template void positions<float, 768>(cudaStream_t, const float*, const Segments&, Index, float*);
 template void positions_backward<float, 768>(cudaStream_t, const Segments&, Index, const float*, float*);
-template void squared_norm<float>(cudaStream_t, const AdamWSegment<float>*, int, Index, const float*, double*);
-template void adamw<float>(cudaStream_t, const AdamWSegment<float>*, int, Index, const UpdateBuffers<float>&,
-                           const double*, double, double*);
-
-#define SIMPLX_ATTENTION(...)                                                                                          \
-  template void attention<AttentionSize{__VA_ARGS__}, float>(cudaStream_t, const Index*, Index, Index,                 \
-                                                             const AttentionOperands<float>&, float*, float*);         \
-  template void attention_backward<AttentionSize{__VA_ARGS__}, Write::store, Write::store, Write::store, float>(       \
-      cudaStream_t, const Index*, Index, Index, const AttentionOperands<float>&, const float*, const float*,           \
-      const AttentionGradients<float>&, float*);
-SIMPLX_ATTENTION(12, 64, 64)
-SIMPLX_ATTENTION(12, 64, 64, Mixing::skip_init)
-SIMPLX_ATTENTION(12, 64, 64, Mixing::shaped)
-SIMPLX_ATTENTION(12, 64, 64, Mixing::shaped, Mask::full)
-SIMPLX_ATTENTION(12, 64, 64, Mixing::shaped, Mask::causal, true)
-SIMPLX_ATTENTION(8, 128, 128)
-SIMPLX_ATTENTION(8, 128, 128, Mixing::skip_init)
-SIMPLX_ATTENTION(8, 128, 128, Mixing::shaped)
-
+template void squared_norm(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const float*, double*);
+template void update(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const UpdateBuffers<float>&,
+                     const double*, double, const double*, double*);
+template void update(cudaStream_t, const UpdateSegment<SgdStep<float>>*, int, Index, const UpdateBuffers<float>&,
+                     const double*, double, const double*, double*);
 }  // namespace simplx

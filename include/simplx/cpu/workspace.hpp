@@ -10,10 +10,10 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// One allocation that holds an evaluation of at most `capacity` rows.
+/// One allocation that holds an evaluation of at most `capacity` rows, in memory of any kind.
 ///
 /// Cost    arena_bytes<model>(capacity), and the results; nothing is allocated afterwards
-template <class S>
+template <class S, class Memory = Buffer<S>>
 class Arena {
  public:
   /// `scratch` elements are for the op that runs.
@@ -73,7 +73,7 @@ class Arena {
   GraphView graph_;
   Rows capacity_;
   Index kept_, temporary_, results_;
-  Buffer<S> memory_;
+  Memory memory_;
 };
 
 /// That of a graph on a backend.

@@ -18,8 +18,8 @@ struct Number {
   S value;
 
   SIMPLX_HD constexpr Number() : value(0) {}
-  SIMPLX_HD constexpr explicit Number(double number) : value(static_cast<S>(number)) {}
-  SIMPLX_HD constexpr explicit Number(float number) : value(static_cast<S>(number)) {}
+  template <class T>
+  SIMPLX_HD constexpr explicit(!std::is_same_v<T, S>) Number(T number) : value(static_cast<S>(number)) {}
 
   SIMPLX_HD Number& operator+=(Number b) { return value += b.value, *this; }
 

@@ -21,7 +21,16 @@ namespace simplx::inline SIMPLX_TARGET {
 /// What one step multiplies with: the numbers of AdamW, bias corrections included.
 template <class S>
 struct AdamWStep {
+  static constexpr bool second_moment = true;
   S beta1, beta2, rest1, rest2, rate, root, epsilon, keep;
+
+  /// The next state of an element, or of a vector of them, here or on a GPU; g is the clipped gradient.
+  template <class V>
+  SIMPLX_HD __attribute__((always_inline)) void operator()(V& p, V g, V& m, V& v) const {
+    m = beta1 * m + rest1 * g;
+    v = beta2 * v + rest2 * (g * g);
+    p = p * keep - rate * m / (sqrt(v) * root + epsilon);
+  }
 };
 
 struct AdamW {
@@ -65,12 +74,11 @@ struct AdamW {
     const AdamWStep<S> by = at<S>(step);
     const S scale = static_cast<S>(gradient_scale);
     each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
-      const V g = load<V>(gradient + i) * scale;
-      const V m = by.beta1 * load<V>(first_moment + i) + by.rest1 * g;
-      const V v = by.beta2 * load<V>(second_moment + i) + by.rest2 * (g * g);
+      V p = load<V>(parameter + i), m = load<V>(first_moment + i), v = load<V>(second_moment + i);
+      by(p, V(load<V>(gradient + i) * scale), m, v);
+      store(parameter + i, p);
       store(first_moment + i, m);
       store(second_moment + i, v);
-      store(parameter + i, load<V>(parameter + i) * by.keep - by.rate * m / (sqrt(v) * by.root + by.epsilon));
       store(gradient + i, V{});
     });
   }

@@ -28,6 +28,7 @@
 #include <simplx/train/initialise.hpp>
 #include <simplx/train/sgd.hpp>
 #include <simplx/train/slots.hpp>
+#include <simplx/train/step_parts.hpp>
 #include <simplx/train/trained_model.hpp>
 #include <simplx/train/trainer_options.hpp>
 #include <simplx/train/trainer_state.hpp>
@@ -86,7 +87,7 @@ class Trainer {
   ///
   /// Errors  throws if parts of a step wait for their update
   TrainerState<S> state() {
-    if (pending_.sequences) throw Error("a step is half accumulated", "call update or discard before taking the state");
+    if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
     return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
             steps_, moment_steps_, options_.seed, slots()};
   }
@@ -125,10 +126,6 @@ class Trainer {
   void accumulate(const TokenBatch& part, Index labelled) {
     try {
       check(part);
-      if (pending_.sequences && labelled != pending_.announced) {
-        throw Error("a part of a step of " + std::to_string(labelled) + " labels follows one of a step of " +
-                        std::to_string(pending_.announced), to_announce);
-      }
       add_gradient(part, labelled);
     } catch (...) {
       discard();
@@ -138,8 +135,8 @@ class Trainer {
 
   /// Forgets the parts of a step that were accumulated and not used by an update; so do `step` and `gradient`.
   void discard() {
-    if (pending_.sequences) slots_.clear();
-    pending_ = {};
+    if (!parts_.empty()) slots_.clear();
+    parts_ = {};
   }
 
   /// Clips the accumulated gradient and updates the parameters. The moments begin anew when an optimiser of another
@@ -148,7 +145,7 @@ class Trainer {
   /// Errors  throws if nothing was accumulated, or not as many labelled tokens as announced; the parts are discarded
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
-    StepResult result = take_pending();
+    StepResult result = take_parts();
     const Index chunks = norm_chunks(parameters_.size());
     team_.run([&](int member) {
       for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
@@ -197,7 +194,7 @@ class Trainer {
     discard();
     check(batch);
     add_gradient(batch, labelled(batch));
-    const StepResult result = take_pending();
+    const StepResult result = take_parts();
     slots_.fold(0, parameters_.size());
     std::copy_n(slots_.folded(), parameters_.size(), gradient.begin());
     slots_.clear();
@@ -235,14 +232,6 @@ class Trainer {
   struct Range {
     Index begin, end;
   };
-  /// The parts of a step that were accumulated since the last update.
-  struct Pending {
-    Index sequences = 0, labelled = 0;
-    Index announced = 0;  ///< labelled in all parts, those to come included
-    double loss = 0;      ///< summed over them
-  };
-  static constexpr const char* to_announce =
-      "give each part the sum of labelled_tokens, or of labelled_sequences, over all parts";
   static Index labelled(const TokenBatch& batch) { return labelled_rows(batch, Model::labelled_axis()); }
   /// Rows of the loss, of one sequence.
   static Index rows(const Context<S>& context) { return context.rows[static_cast<int>(Model::labelled_axis())]; }
@@ -292,15 +281,8 @@ class Trainer {
   /// Adds the gradient of a part to the slots, for the mean over so many labelled tokens; its sequence b is number
   /// first + b of the step.
   void add_gradient(const TokenBatch& part, Index labelled) {
-    const Index slots = slots_.count(), first = pending_.sequences;
-    if (first + part.sequences() > options_.sequences_per_step) {
-      throw Error("a step of " + std::to_string(first + part.sequences()) + " sequences for a trainer made for " +
-                      std::to_string(options_.sequences_per_step),
-                  "raise TrainerOptions::sequences_per_step");
-    }
-    pending_.sequences += part.sequences();
-    pending_.labelled += this->labelled(part);
-    pending_.announced = labelled;
+    const Index slots = slots_.count(), first = parts_.sequences();
+    parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
     prepare();
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
@@ -314,23 +296,17 @@ class Trainer {
         }
       }
     });
-    for (Index b = 0; b < part.sequences(); ++b) pending_.loss += losses_[static_cast<std::size_t>(b)];
+    for (Index b = 0; b < part.sequences(); ++b) parts_.add_loss(losses_[static_cast<std::size_t>(b)]);
   }
 
   /// Ends the accumulation: what it found. The gradient stays in the slots.
-  StepResult take_pending() {
-    if (pending_.sequences == 0) throw Error("there is no gradient to update with", "call accumulate before update");
-    if (pending_.labelled != pending_.announced) {
-      const Error error("the step's parts have " + std::to_string(pending_.labelled) + " labels, not " +
-                            std::to_string(pending_.announced) + " as announced", to_announce);
-      discard();
-      throw error;
+  StepResult take_parts() {
+    try {
+      return parts_.take();
+    } catch (...) {
+      slots_.clear();
+      throw;
     }
-    StepResult result;
-    result.labelled = pending_.labelled;
-    result.loss = pending_.loss / static_cast<double>(std::max<Index>(pending_.labelled, 1));
-    pending_ = {};
-    return result;
   }
 
   void start_moments(std::string_view optimiser) {
@@ -370,7 +346,7 @@ class Trainer {
   std::vector<Sequence> workspaces_;
   std::vector<double> losses_, chunk_norms_;
   std::vector<SettingsRun> runs_;
-  Pending pending_;
+  StepParts parts_;
   std::string optimiser_;  // whose moments these are
   long steps_ = 0, moment_steps_ = 0;
 };

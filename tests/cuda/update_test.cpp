@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cuda/kernels.hpp"
 
-#include <simplx/cuda/adamw.cuh>
+#include <simplx/cuda/update.cuh>
+#include <simplx/train/adamw.hpp>
+#include <simplx/train/sgd.hpp>
 
 using namespace simplx;
 
@@ -28,24 +30,26 @@ const std::vector<SettingsRun>& runs() {
   return all;
 }
 constexpr Index size = 4560;
-constexpr AdamW optimiser{.learning_rate = 0.01, .weight_decay = 0.2};
+constexpr AdamW adamw{.learning_rate = 0.01, .weight_decay = 0.2};
+constexpr Sgd nesterov{.learning_rate = 0.1, .momentum = 0.8, .nesterov = true, .weight_decay = 0.1};
 
 /// The kernels, over any state; the norm comes last.
-template <class S>
-std::vector<S> run(State<S>& state, double limit, long step = 3) {
-  const auto segments = adamw_segments<S>(runs(), optimiser, step);
+template <class S, class Optimiser>
+std::vector<S> run(State<S>& state, const Optimiser& optimiser, double limit, double loss = 1, long step = 3) {
+  const auto segments = update_segments<S>(runs(), optimiser, step);
   const auto count = static_cast<int>(segments.size());
-  const Index chunks = adamw_chunks(segments);
+  const Index chunks = update_chunks(segments);
   auto parts = test::unwritten<double>(squared_norm_parts(chunks)), norm = test::unwritten<double>(1);
   squared_norm(nullptr, segments.data(), count, chunks, state.gradients.data(), parts.data());
-  adamw(nullptr, segments.data(), count, chunks, state.buffers(), parts.data(), limit, norm.data());
+  update(nullptr, segments.data(), count, chunks, state.buffers(), parts.data(), limit, &loss, norm.data());
   auto all = state.all();
   all.push_back(static_cast<S>(norm[0]));
   return all;
 }
 
 /// What the Trainer does on a CPU, with the same gradient.
-double on_cpu(State<double>& state, double limit, long step = 3) {
+template <class Optimiser>
+double on_cpu(State<double>& state, const Optimiser& optimiser, double limit, long step = 3) {
   long double squared = 0;
   for (const SettingsRun& run : runs()) {
     for (Index i = run.begin; i < run.end; ++i) {
@@ -62,12 +66,12 @@ double on_cpu(State<double>& state, double limit, long step = 3) {
   return norm;
 }
 
-template <class S>
-void check(double limit) {
+template <class S, class Optimiser>
+void check(const Optimiser& optimiser, double limit) {
   CAPTURE(limit);
   const auto found = test::same_bits([&] {
     State<S> state(size);
-    return run(state, limit);
+    return run(state, optimiser, limit);
   });
   const State<S> narrow(size);
   State<double> exact(size);  // from the numbers of S
@@ -76,7 +80,7 @@ void check(double limit) {
   exact.first.assign(narrow.first.begin(), narrow.first.end());
   exact.second.assign(narrow.second.begin(), narrow.second.end());
   auto expected = [&] {
-    const double norm = on_cpu(exact, limit);
+    const double norm = on_cpu(exact, optimiser, limit);
     auto all = exact.all();
     all.push_back(norm);
     return all;
@@ -93,42 +97,46 @@ void check(double limit) {
 
 }  // namespace
 
-TEST_SUITE_BEGIN("cuda/adamw");
+TEST_SUITE_BEGIN("cuda/update");
 
 TEST_CASE("parameters, moments and norm are those of a CPU") {
-  check<double>(0);
-  check<double>(1);
-  check<float>(1);
+  check<double>(adamw, 0);
+  check<double>(adamw, 1);
+  check<float>(adamw, 1);
+  check<double>(nesterov, 1);
+  check<float>(Sgd{.learning_rate = 0.1}, 0);
 }
 
 TEST_CASE("chunks cover the segments, each chunk of one segment") {
-  const auto segments = adamw_segments<float>(runs(), optimiser, 1);
+  const auto segments = update_segments<float>(runs(), adamw, 1);
   std::vector<Index> first;
   for (const auto& segment : segments) first.push_back(segment.first_chunk);
   CHECK(first == std::vector<Index>{0, 1, 4, 5});
-  CHECK(adamw_chunks(segments) == 6);
-  CHECK(adamw_chunks<float>({}) == 0);
+  CHECK(update_chunks(segments) == 6);
+  CHECK(update_chunks<AdamWStep<float>>({}) == 0);
 }
 
-TEST_CASE("a gradient that is not finite changes nothing, and is cleared") {
-  for (const float broken : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+TEST_CASE("a gradient or a loss that is not finite changes nothing") {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const auto unchanged = [](float gradient, double loss) {
     State<float> state(size);
+    state.gradients[100] = gradient;
     const State<float> before = state;
-    state.gradients[100] = broken;
-    const auto found = run(state, 1);
-    CHECK_FALSE(std::isfinite(found.back()));
-    CHECK(state.parameters == before.parameters);
-    CHECK(state.first == before.first);
-    CHECK(state.second == before.second);
-    CHECK(state.gradients == std::vector<float>(size));
-  }
+    const auto found = run(state, adamw, 1, loss);
+    CHECK(std::isfinite(found.back()) == std::isfinite(gradient));
+    CHECK(std::memcmp(state.all().data(), before.all().data(), sizeof(float) * 4 * size) == 0);
+  };
+  unchanged(infinity, 1);
+  unchanged(nan, 1);
+  unchanged(1, infinity);
+  unchanged(1, nan);
 }
 
 TEST_CASE("what is frozen may be anything") {
   State<float> state(size);
   state.gradients[4420] = std::numeric_limits<float>::quiet_NaN();
   const float parameter = state.parameters[4420];
-  CHECK(std::isfinite(run(state, 1).back()));
+  CHECK(std::isfinite(run(state, adamw, 1).back()));
   CHECK(state.parameters[4420] == parameter);
   CHECK(state.gradients[4420] == 0);
 }

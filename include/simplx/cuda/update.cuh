@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/update.cuh
+/// The step of an optimiser over the flat buffers, all tensors in one launch, and the gradient's norm before it.
+///
+///     squared_norm     parts[b] = the squares of every so many chunks               (one launch)
+///     update           norm = sqrt(sum of parts), factor = min(1, limit / norm), then each element (one launch)
+///
+/// Settings of tensors are a table of segments. The host need not know the norm in between: each block adds up the
+/// parts by itself, and if the norm or the loss is not finite, everything stays as it is. The host then reads both, and
+/// counts the step only if they are finite.
+
+#include <simplx/cuda/number.cuh>
+#include <simplx/cuda/reduce.cuh>
+#include <simplx/train/clip.hpp>
+#include <simplx/train/groups.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Elements [begin, end) of the flat buffers, whose next state `by` gives; their chunks are those from first_chunk on.
+template <class Step>
+struct UpdateSegment {
+  Index begin, end, first_chunk;
+  Step by;
+  bool frozen;  ///< the gradient is cleared, and is no part of the norm
+};
+
+/// Squares of the gradient are summed in so many parts.
+SIMPLX_HD constexpr int squared_norm_parts(Index chunks) { return static_cast<int>(chunks < 512 ? chunks : 512); }
+
+namespace detail {
+
+inline constexpr int update_threads = 256, update_each = 8, update_chunk = update_threads * update_each;
+inline constexpr unsigned update_blocks = 4096;
+
+/// Calls f(segment, begin, end) for the chunks of this block: those of its number, one grid apart.
+template <class Step, class F>
+__device__ void each_chunk(const UpdateSegment<Step>* segments, int count, Index chunks, const F& f) {
+  for (Index chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
+    int low = 0;
+    for (int high = count; high - low > 1;) {  // the last segment that begins at or before the chunk
+      const int middle = (low + high) / 2;
+      (segments[middle].first_chunk <= chunk ? low : high) = middle;
+    }
+    const UpdateSegment<Step>& segment = segments[low];
+    const Index begin = segment.begin + (chunk - segment.first_chunk) * update_chunk;
+    f(segment, begin, begin + update_chunk < segment.end ? begin + update_chunk : segment.end);
+  }
+}
+
+template <class Step, class S>
+__global__ void __launch_bounds__(update_threads)
+    squared_norm_kernel(const UpdateSegment<Step>* segments, int count, Index chunks, const S* gradients,
+                        double* parts) {
+  double total = 0;
+  each_chunk(segments, count, chunks, [&](const UpdateSegment<Step>& segment, Index begin, Index end) {
+    if (segment.frozen) return;
+    S squares = 0;
+    for (Index i = begin + threadIdx.x; i < end; i += update_threads) squares += gradients[i] * gradients[i];
+    total += static_cast<double>(squares);
+  });
+  total = block_sum<update_threads>(total);
+  if (threadIdx.x == 0) parts[blockIdx.x] = total;
+}
+
+template <class Step, class S>
+__global__ void __launch_bounds__(update_threads)
+    update_kernel(const UpdateSegment<Step>* segments, int count, Index chunks, UpdateBuffers<S> buffers,
+                  const double* parts, double limit, const double* loss, double* norm) {
+  double squared = 0;
+  for (int i = static_cast<int>(threadIdx.x); i < squared_norm_parts(chunks); i += update_threads) squared += parts[i];
+  squared = std::sqrt(block_sum<update_threads>(squared));
+  if (blockIdx.x == 0 && threadIdx.x == 0) *norm = squared;
+  if (squared - squared != 0 || *loss - *loss != 0) return;  // not finite
+  const S scale = static_cast<S>(clip_factor(squared, limit));
+  each_chunk(segments, count, chunks, [&](const UpdateSegment<Step>& segment, Index begin, Index end) {
+    const Step by = segment.by;
+    for (Index i = begin + threadIdx.x; i < end; i += update_threads) {
+      if (!segment.frozen) {
+        Number<S> p = buffers.parameters[i], m = buffers.first_moments[i], v;
+        if (Step::second_moment) v = buffers.second_moments[i];
+        by(p, Number<S>(buffers.gradients[i] * scale), m, v);
+        buffers.parameters[i] = p.value;
+        buffers.first_moments[i] = m.value;
+        if (Step::second_moment) buffers.second_moments[i] = v.value;
+      }
+      buffers.gradients[i] = 0;
+    }
+  });
+}
+
+template <class Step>
+Index chunks_of(const UpdateSegment<Step>& segment) {
+  return blocks_for(segment.end - segment.begin, update_chunk);
+}
+
+}  // namespace detail
+
+/// The table of a step, from what groups of parameters are trained with; it is copied to the device for each step.
+/// An optimiser says by `at<S>(step)` how an element goes on.
+template <class S, class Optimiser>
+auto update_segments(const std::vector<SettingsRun>& runs, const Optimiser& optimiser, long step) {
+  using Step = decltype(optimiser.template at<S>(step));
+  std::vector<UpdateSegment<Step>> segments;
+  Index chunk = 0;
+  for (const SettingsRun& run : runs) {
+    segments.push_back({run.begin, run.end, chunk, optimiser.with(run.settings).template at<S>(step),
+                        run.settings.frozen()});
+    chunk += detail::chunks_of(segments.back());
+  }
+  return segments;
+}
+
+/// The chunks of a table on the host.
+template <class Step>
+Index update_chunks(const std::vector<UpdateSegment<Step>>& segments) {
+  return segments.empty() ? 0 : segments.back().first_chunk + detail::chunks_of(segments.back());
+}
+
+/// parts = sums of squares of the gradient, without what is frozen.
+///
+/// Shapes  segments (count), on the device; parts (squared_norm_parts(chunks))
+template <class Step, class S>
+void squared_norm(cudaStream_t stream, const UpdateSegment<Step>* segments, int count, Index chunks, const S* gradients,
+                  double* parts) {
+  launch(stream, detail::squared_norm_kernel<Step, S>, static_cast<unsigned>(squared_norm_parts(chunks)),
+         detail::update_threads, segments, count, chunks, gradients, parts);
+}
+
+/// One step of all segments, the gradient clipped to `limit` (0: not), then cleared; nothing unless norm and loss are
+/// finite.
+///
+/// Shapes  segments (count), on the device; parts (squared_norm_parts(chunks)), of squared_norm; loss, norm (1)
+/// Cost    32 bytes of memory traffic for each float parameter by AdamW, 24 by Sgd
+template <class Step, class S>
+void update(cudaStream_t stream, const UpdateSegment<Step>* segments, int count, Index chunks,
+            const UpdateBuffers<S>& buffers, const double* parts, double limit, const double* loss, double* norm) {
+  const auto blocks = static_cast<unsigned>(chunks < detail::update_blocks ? chunks : detail::update_blocks);
+  launch(stream, detail::update_kernel<Step, S>, blocks, detail::update_threads, segments, count, chunks, buffers,
+         parts, limit, loss, norm);
+}
+
+}  // namespace simplx
