@@ -5,6 +5,7 @@
 #include <simplx/cuda/embedding.cuh>
 #include <simplx/cuda/memory.cuh>
 #include <simplx/cuda/norm.cuh>
+#include <simplx/cuda/products.cuh>
 #include <simplx/cuda/update.cuh>
 #include <simplx/train/adamw.hpp>
 #include <simplx/train/sgd.hpp>
@@ -12,6 +13,14 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 template class DeviceBuffer<float>;
+template void Products::multiply(cudaStream_t, ProductShape, const float*, const float*, float*,
+                                 const ProductEpilogue<float>&);
+template void Products::multiply(cudaStream_t, ProductShape, const double*, const double*, double*,
+                                 const ProductEpilogue<double>&);
+template void Products::multiply(cudaStream_t, ProductShape, const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*,
+                                 const ProductEpilogue<__nv_bfloat16>&);
+template void Products::multiply(cudaStream_t, ProductShape, const __nv_bfloat16*, const __nv_bfloat16*, float*,
+                                 const ProductEpilogue<float>&);
 template void sum<float>(cudaStream_t, const float*, Index, double*);
 
 #define SIMPLX_NORMS(cols)                                                                                             \

@@ -12,6 +12,7 @@
 #endif
 #define SIMPLX_CUDA_EMULATION
 
+#include "emulation/cublas_lt.hpp"
 #include "emulation/executor.hpp"
 #include "emulation/runtime.hpp"
 

@@ -263,6 +263,16 @@ inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaS
   }
   return emulation::enqueue(stream, [=] { std::memset(to, value, bytes); });
 }
+inline cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height,
+                                     cudaStream_t stream = nullptr) {
+  if (const cudaError_t error = emulation::usable(stream)) return emulation::returned(error);
+  if (width == 0 || height == 0) return cudaSuccess;
+  const emulation::Memory kind = emulation::device().allocations.kind_of(to, pitch * (height - 1) + width);
+  if (pitch < width || kind != emulation::Memory::device) return emulation::returned(cudaErrorInvalidValue);
+  return emulation::enqueue(stream, [=] {
+    for (std::size_t row = 0; row < height; ++row) std::memset(static_cast<std::byte*>(to) + row * pitch, value, width);
+  });
+}
 
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   if (const cudaError_t error = emulation::usable(nullptr)) return emulation::returned(error);

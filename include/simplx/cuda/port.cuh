@@ -33,6 +33,9 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+inline constexpr const char* no_device_hint =
+    "this machine has no GPU, or a driver older than the CUDA of this program";
+
 /// Takes the result of a call of CUDA; `what` says what has not been done if it is an error.
 ///
 /// Errors  throws Error in CUDA's words
@@ -40,8 +43,7 @@ inline void check(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());  // CUDA keeps it; the next launch would be blamed
   const bool no_device = error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice;
-  throw Error(std::string(what) + ": " + cudaGetErrorString(error),
-              no_device ? "this machine has no GPU, or a driver older than the CUDA of this program" : "");
+  throw Error(std::string(what) + ": " + cudaGetErrorString(error), no_device ? no_device_hint : "");
 }
 
 /// Starts a kernel over a grid of blocks, in the order of the stream. No blocks, no launch.

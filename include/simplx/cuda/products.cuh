@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/products.cuh
+/// Products of matrices by cuBLASLt, row-major, with what comes after them in the same kernel.
+///
+///     Products products;
+///     // y = x w; dx = dy w^T; dw += x^T dy; y = gelu(x w + bias), with h = x w + bias
+///     products.multiply(stream, {.rows = n, .cols = out, .inner = in}, x, w, y);
+///     products.multiply(stream, {.rows = n, .cols = in, .inner = out, .transpose_b = true}, dy, w, dx);
+///     products.multiply(stream, {.rows = in, .cols = out, .inner = n, .transpose_a = true,
+///                                .write = Write::accumulate}, x, dy, dw);
+///     products.multiply(stream, {.rows = n, .cols = out, .inner = in}, x, w, y,
+///                       {.function = Epilogue::gelu_aux_bias, .bias = bias, .aux = h, .ld_aux = out});
+///
+/// cuBLASLt is column-major: it sees each matrix transposed, and computes y^T = b^T a^T. Programs link with -lcublasLt.
+
+#include <simplx/cuda/memory.cuh>
+
+#if defined(__CUDACC__)
+#include <cublasLt.h>
+#include <cuda_bf16.h>
+#endif
+
+#include <array>
+#include <compare>
+#include <map>
+#include <memory>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// What a product becomes before it is stored, in fp32; p is op(a) op(b), and y too if that is added to.
+///
+/// Shapes  bias (cols); aux (rows, cols), its rows ld_aux elements apart, a multiple of 8; a mask has a bit for each
+///         element, in an order of cuBLASLt's own, and ld_aux / 8 bytes for each row, ld_aux a multiple of 128;
+///         sums (cols), those of a (rows): stored, never added to
+enum class Epilogue : signed char {
+  none,
+  bias,           ///< p + bias
+  relu,           ///< max(p, 0)
+  relu_bias,      ///< max(p + bias, 0)
+  relu_aux,       ///< max(p, 0); aux = the mask of what is positive
+  relu_aux_bias,  ///< max(p + bias, 0), and the mask
+  gelu,           ///< of the tanh form
+  gelu_bias,      ///< gelu(p + bias)
+  gelu_aux,       ///< gelu(p); aux = p
+  gelu_aux_bias,  ///< gelu(p + bias); aux = p + bias
+  drelu,          ///< p where the mask is set, else 0
+  drelu_sums,     ///< that; sums = its sums over rows, the gradient of a bias
+  dgelu,          ///< p times the derivative of gelu at aux
+  dgelu_sums,     ///< that; sums = its sums over rows
+  sums_of_b,      ///< p; sums = those of op(b) over its rows: with b = dy the gradient of a bias
+  sums_of_a,      ///< p; sums = those of op(a) over its columns
+};
+
+/// How the factors of a product of floats are read; sums are fp32.
+enum class Precision : signed char {
+  exact,  ///< as they are
+  tf32,   ///< with ten bits of mantissa, on tensor cores
+};
+
+/// y = op(a) op(b), or y += with Write::accumulate.
+///
+/// Shapes  op(a) (rows, inner), op(b) (inner, cols), y (rows, cols); what is transposed is stored the other way,
+///         a (inner, rows)
+struct ProductShape {
+  Index rows, cols, inner;
+  bool transpose_a = false, transpose_b = false;
+  Write write = Write::store;
+  Precision precision = Precision::exact;
+  Index ld_a = 0, ld_b = 0, ld_y = 0;  ///< elements from one row to the next as stored; 0: as many as it has
+
+  auto operator<=>(const ProductShape&) const = default;
+};
+
+/// With pointers for what the function needs.
+template <class Y>
+struct ProductEpilogue {
+  Epilogue function = Epilogue::none;
+  const Y* bias = nullptr;
+  void* aux = nullptr;  ///< Y, or bits
+  Index ld_aux = 0;
+  Y* sums = nullptr;
+};
+
+namespace detail {
+
+struct EpilogueInfo {
+  const char* name;
+  cublasLtEpilogue_t function;
+  bool bias = false, sums = false;
+  int aux_multiple = 0;  ///< of ld_aux; 0: no aux
+};
+inline EpilogueInfo info_of(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::none: break;
+    case Epilogue::bias: return {"bias", CUBLASLT_EPILOGUE_BIAS, true};
+    case Epilogue::relu: return {"relu", CUBLASLT_EPILOGUE_RELU};
+    case Epilogue::relu_bias: return {"relu_bias", CUBLASLT_EPILOGUE_RELU_BIAS, true};
+    case Epilogue::relu_aux: return {"relu_aux", CUBLASLT_EPILOGUE_RELU_AUX, false, false, 128};
+    case Epilogue::relu_aux_bias: return {"relu_aux_bias", CUBLASLT_EPILOGUE_RELU_AUX_BIAS, true, false, 128};
+    case Epilogue::gelu: return {"gelu", CUBLASLT_EPILOGUE_GELU};
+    case Epilogue::gelu_bias: return {"gelu_bias", CUBLASLT_EPILOGUE_GELU_BIAS, true};
+    case Epilogue::gelu_aux: return {"gelu_aux", CUBLASLT_EPILOGUE_GELU_AUX, false, false, 8};
+    case Epilogue::gelu_aux_bias: return {"gelu_aux_bias", CUBLASLT_EPILOGUE_GELU_AUX_BIAS, true, false, 8};
+    case Epilogue::drelu: return {"drelu", CUBLASLT_EPILOGUE_DRELU, false, false, 128};
+    case Epilogue::drelu_sums: return {"drelu_sums", CUBLASLT_EPILOGUE_DRELU_BGRAD, false, true, 128};
+    case Epilogue::dgelu: return {"dgelu", CUBLASLT_EPILOGUE_DGELU, false, false, 8};
+    case Epilogue::dgelu_sums: return {"dgelu_sums", CUBLASLT_EPILOGUE_DGELU_BGRAD, false, true, 8};
+    // b is the A of cuBLASLt.
+    case Epilogue::sums_of_b: return {"sums_of_b", CUBLASLT_EPILOGUE_BGRADA, false, true};
+    case Epilogue::sums_of_a: return {"sums_of_a", CUBLASLT_EPILOGUE_BGRADB, false, true};
+  }
+  return {"none", CUBLASLT_EPILOGUE_DEFAULT};
+}
+
+template <class S>
+inline constexpr cudaDataType_t data_type = CUDA_R_32F;
+template <>
+inline constexpr cudaDataType_t data_type<double> = CUDA_R_64F;
+template <>
+inline constexpr cudaDataType_t data_type<__nv_bfloat16> = CUDA_R_16BF;
+
+/// Objects of cuBLASLt that destroy themselves.
+template <auto destroy>
+struct Destroys {
+  template <class T>
+  void operator()(T* object) const {
+    destroy(object);
+  }
+};
+template <class Handle, auto destroy>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroys<destroy>>;
+using OwnedLayout = Owned<cublasLtMatrixLayout_t, &cublasLtMatrixLayoutDestroy>;
+
+/// All that an algorithm is chosen by.
+struct PlanKey {
+  ProductShape shape;  ///< with leading dimensions
+  cudaDataType_t in, out;
+  Epilogue epilogue;
+  Index ld_aux;
+  std::array<std::uint32_t, 5> alignments;  ///< of a, b, y, aux, and bias or sums: bytes
+
+  auto operator<=>(const PlanKey&) const = default;
+};
+struct Plan {
+  Owned<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy> what;
+  OwnedLayout a, b, y;
+  cublasLtMatmulAlgo_t algorithm;
+};
+
+/// A product with its types erased.
+struct ProductCall {
+  const void *a, *b;
+  void *y, *aux, *vector;  ///< vector: bias or sums
+};
+
+inline std::uint32_t alignment_of(const void* place) {
+  const auto address = reinterpret_cast<std::uintptr_t>(place);
+  return static_cast<std::uint32_t>(address % 256 == 0 ? 256 : address & -address);
+}
+
+}  // namespace detail
+
+/// Multiplies, with a plan for each kind of product that it has seen; for one stream at a time.
+class Products {
+ public:
+  /// Errors  throws Error if there is no GPU, or the workspace does not fit
+  explicit Products(Index workspace_bytes = Index(32) << 20) : workspace_(workspace_bytes) {
+    cublasLtHandle_t handle = nullptr;
+    if (const cublasStatus_t status = cublasLtCreate(&handle); status != CUBLAS_STATUS_SUCCESS) {
+      throw Error("cuBLASLt does not start: " + std::string(cublasLtGetStatusString(status)), no_device_hint);
+    }
+    handle_.reset(handle);
+  }
+
+  /// Shapes  of ProductShape and Epilogue; S and Y are float, double or bfloat16, or S is bfloat16 and Y float
+  /// Errors  throws Error if cuBLASLt refuses the product. Numbers of bfloat16 must lie on 16 bytes, as must each row;
+  ///         double has no epilogues
+  /// Cost    2 rows cols inner operations; the first product of its kind makes a plan, a kilobyte on the host that
+  ///         stays. All of it can be captured
+  template <class S, class Y>
+  void multiply(cudaStream_t stream, ProductShape shape, const S* a, const S* b, Y* y,
+                const ProductEpilogue<Y>& epilogue = {}) {
+    static_assert(std::is_same_v<S, Y> || (std::is_same_v<S, __nv_bfloat16> && std::is_same_v<Y, float>),
+                  "a product has the type of its factors, or of bfloat16 is float");
+    const detail::EpilogueInfo info = detail::info_of(epilogue.function);
+    if (shape.ld_a == 0) shape.ld_a = shape.transpose_a ? shape.rows : shape.inner;
+    if (shape.ld_b == 0) shape.ld_b = shape.transpose_b ? shape.inner : shape.cols;
+    if (shape.ld_y == 0) shape.ld_y = shape.cols;
+    void* const vector = info.sums ? epilogue.sums : info.bias ? const_cast<Y*>(epilogue.bias) : nullptr;
+    void* const aux = info.aux_multiple ? epilogue.aux : nullptr;
+    const detail::PlanKey key{shape, detail::data_type<S>, detail::data_type<Y>, epilogue.function,
+                              aux ? epilogue.ld_aux : 0,
+                              {detail::alignment_of(a), detail::alignment_of(b), detail::alignment_of(y),
+                               detail::alignment_of(aux), detail::alignment_of(vector)}};
+    check_arguments(key, info, vector, aux);
+    if (shape.rows == 0 || shape.cols == 0 || shape.inner == 0) {
+      multiply_nothing(stream, key, y, vector, sizeof(Y));
+    } else {
+      run(stream, key, {a, b, y, aux, vector});
+    }
+  }
+
+  /// Plans so far.
+  Index plans() const { return static_cast<Index>(plans_.size()); }
+
+ private:
+  using Status = cublasStatus_t;
+
+  void run(cudaStream_t stream, const detail::PlanKey& key, const detail::ProductCall& call) {
+    auto found = plans_.find(key);
+    if (found == plans_.end()) found = plans_.emplace(key, make_plan(key, call)).first;
+    const detail::Plan& plan = found->second;
+    point(key, *plan.what, call);
+    const bool adds = key.shape.write == Write::accumulate;
+    const float one = 1, beta = adds ? 1 : 0;
+    const double one_in_double = 1, beta_in_double = beta;
+    const bool in_double = key.in == CUDA_R_64F;
+    const auto scale = [&](const double& wide, const float& narrow) -> const void* {
+      return in_double ? static_cast<const void*>(&wide) : &narrow;
+    };
+    check(key, cublasLtMatmul(handle_.get(), plan.what.get(), scale(one_in_double, one), call.b, plan.b.get(), call.a,
+                              plan.a.get(), scale(beta_in_double, beta), call.y, plan.y.get(), call.y, plan.y.get(),
+                              &plan.algorithm, workspace_.data(), workspace_.bytes(), stream));
+  }
+
+  /// A product of no numbers: y becomes 0 or stays, sums become 0.
+  static void multiply_nothing(cudaStream_t stream, const detail::PlanKey& key, void* y, void* vector,
+                               std::size_t bytes) {
+    const ProductShape& shape = key.shape;
+    const bool empty = shape.rows == 0 || shape.cols == 0;
+    const bool sums_factor = key.epilogue == Epilogue::sums_of_a || key.epilogue == Epilogue::sums_of_b;
+    const bool plain = key.epilogue == Epilogue::none || sums_factor;
+    if (empty ? sums_factor && shape.inner != 0 : !plain) refuse(key, "without numbers it has no such epilogue");
+    const auto count = [](Index number) { return static_cast<std::size_t>(number); };
+    if (!empty && shape.write == Write::store) {
+      simplx::check(cudaMemset2DAsync(y, count(shape.ld_y) * bytes, 0, count(shape.cols) * bytes, count(shape.rows),
+                                      stream),
+                    "a product was not cleared");
+    }
+    if (vector && detail::info_of(key.epilogue).sums) {
+      const Index sums = key.epilogue == Epilogue::sums_of_a ? shape.rows : shape.cols;
+      simplx::check(cudaMemsetAsync(vector, 0, count(sums) * bytes, stream), "sums of a product were not cleared");
+    }
+  }
+
+  detail::Plan make_plan(const detail::PlanKey& key, const detail::ProductCall& call) const {
+    const ProductShape& shape = key.shape;
+    const cublasComputeType_t compute = key.in == CUDA_R_64F ? CUBLAS_COMPUTE_64F
+                                        : key.in == CUDA_R_32F && shape.precision == Precision::tf32
+                                            ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                            : CUBLAS_COMPUTE_32F;
+    detail::Plan plan;
+    cublasLtMatmulDesc_t what = nullptr;
+    check(key, cublasLtMatmulDescCreate(&what, compute, key.in == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F));
+    plan.what.reset(what);
+    // A matrix that is not transposed is so in columns already, as cuBLASLt wants y^T = b^T a^T.
+    set(key, *what, CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(key, *what, CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(key, *what, CUBLASLT_MATMUL_DESC_EPILOGUE, detail::info_of(key.epilogue).function);
+    if (call.aux) set(key, *what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(key.ld_aux));
+    point(key, *what, call);
+    plan.a = layout(key, key.in, shape.transpose_a, shape.rows, shape.inner, shape.ld_a);
+    plan.b = layout(key, key.in, shape.transpose_b, shape.inner, shape.cols, shape.ld_b);
+    plan.y = layout(key, key.out, false, shape.rows, shape.cols, shape.ld_y);
+
+    cublasLtMatmulPreference_t created = nullptr;
+    check(key, cublasLtMatmulPreferenceCreate(&created));
+    const detail::Owned<cublasLtMatmulPreference_t, &cublasLtMatmulPreferenceDestroy> wanted(created);
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+      check(key, cublasLtMatmulPreferenceSetAttribute(created, attribute, &value, sizeof value));
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_.bytes()));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignments[1]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignments[0]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignments[2]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignments[2]);
+    cublasLtMatmulHeuristicResult_t best{};
+    int count = 0;
+    check(key, cublasLtMatmulAlgoGetHeuristic(handle_.get(), what, plan.b.get(), plan.a.get(), plan.y.get(),
+                                              plan.y.get(), created, 1, &best, &count));
+    check(key, count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : best.state);
+    plan.algorithm = best.algo;
+    return plan;
+  }
+
+  /// Where the epilogue finds its numbers: of each call.
+  static void point(const detail::PlanKey& key, cublasLtMatmulDescOpaque_t& what, const detail::ProductCall& call) {
+    if (call.vector) set(key, what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.vector);
+    if (call.aux) set(key, what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.aux);
+  }
+  template <class T>
+  static void set(const detail::PlanKey& key, cublasLtMatmulDescOpaque_t& what,
+                  cublasLtMatmulDescAttributes_t attribute, const T& value) {
+    check(key, cublasLtMatmulDescSetAttribute(&what, attribute, &value, sizeof value));
+  }
+  /// Of a matrix op(x) (rows, cols).
+  static detail::OwnedLayout layout(const detail::PlanKey& key, cudaDataType_t type, bool transposed, Index rows,
+                                    Index cols, Index ld) {
+    if (transposed) std::swap(rows, cols);
+    cublasLtMatrixLayout_t created = nullptr;
+    check(key, cublasLtMatrixLayoutCreate(&created, type, static_cast<std::uint64_t>(cols),
+                                          static_cast<std::uint64_t>(rows), ld));
+    return detail::OwnedLayout(created);
+  }
+
+  static void check_arguments(const detail::PlanKey& key, const detail::EpilogueInfo& info, const void* vector,
+                              const void* aux) {
+    const ProductShape& shape = key.shape;
+    const Index width_a = shape.transpose_a ? shape.rows : shape.inner;
+    const Index width_b = shape.transpose_b ? shape.inner : shape.cols;
+    if (shape.rows < 0 || shape.cols < 0 || shape.inner < 0) refuse(key, "a size is negative");
+    if (shape.ld_a < width_a || shape.ld_b < width_b || shape.ld_y < shape.cols) refuse(key, "rows overlap");
+    if (shape.write == Write::skip) refuse(key, "it would not be written");
+    if (info.bias && !vector) refuse(key, "there is no bias");
+    if (info.sums && !vector) refuse(key, "there is no place for the sums");
+    if (info.aux_multiple && !aux) refuse(key, "there is no aux");
+    if (aux && (key.ld_aux < shape.cols || key.ld_aux % info.aux_multiple != 0)) {
+      refuse(key, "ld_aux is " + std::to_string(key.ld_aux),
+             "at least as many elements as columns, a multiple of " + std::to_string(info.aux_multiple));
+    }
+  }
+
+  static void check(const detail::PlanKey& key, Status status) {
+    if (status == CUBLAS_STATUS_SUCCESS) return;
+    const bool bfloat16 = status == CUBLAS_STATUS_NOT_SUPPORTED && key.in == CUDA_R_16BF;
+    refuse(key, cublasLtGetStatusString(status),
+           bfloat16 ? "bfloat16 wants matrices on 16 bytes, and rows of a multiple of 8 numbers" : "");
+  }
+  [[noreturn]] static void refuse(const detail::PlanKey& key, const std::string& why, const std::string& hint = {}) {
+    const ProductShape& shape = key.shape;
+    const auto matrix = [](const char* name, bool transposed, Index rows, Index cols, Index ld) {
+      return name + std::string(transposed ? "^T (" : " (") + std::to_string(rows) + ", " + std::to_string(cols) +
+             "; ld " + std::to_string(ld) + ")";
+    };
+    const auto type = [](cudaDataType_t number) {
+      return std::string(number == CUDA_R_64F ? "double" : number == CUDA_R_32F ? "float" : "bfloat16");
+    };
+    throw Error("the product " + matrix("y", false, shape.rows, shape.cols, shape.ld_y) +
+                    (shape.write == Write::accumulate ? " += " : " = ") +
+                    matrix("a", shape.transpose_a, shape.rows, shape.inner, shape.ld_a) + " " +
+                    matrix("b", shape.transpose_b, shape.inner, shape.cols, shape.ld_b) + " of " + type(key.in) +
+                    (key.in == key.out ? "" : " into " + type(key.out)) + ", epilogue " +
+                    detail::info_of(key.epilogue).name + ", was refused: " + why,
+                hint);
+  }
+
+  DeviceBuffer<std::byte> workspace_;
+  detail::Owned<cublasLtHandle_t, &cublasLtDestroy> handle_;
+  std::map<detail::PlanKey, detail::Plan> plans_;
+};
+
+}  // namespace simplx
