@@ -63,7 +63,7 @@ double gelu_slope(double x) {
 /// Largest difference allowed, in roundings of Y.
 template <class S, class Y>
 double tolerance(const ProductShape& shape) {
-  if (shape.precision == Precision::tf32) return 16384;  // 13 bits less
+  if (shape.factors == Factors::tf32) return 16384;  // 13 bits less
   return std::is_same_v<Y, __nv_bfloat16> ? 1 : 4 + static_cast<double>(shape.inner + shape.rows);
 }
 
@@ -159,8 +159,8 @@ void compare(Products& products, ProductShape shape, Epilogue function = Epilogu
 
 /// Every product that the library makes, of one kind of numbers.
 template <class S, class Y = S>
-void compare_all(Products& products, Precision precision = Precision::exact) {
-  const ProductShape shape{.rows = 5, .cols = 7, .inner = 9, .precision = precision};
+void compare_all(Products& products, Factors factors = Factors::exact) {
+  const ProductShape shape{.rows = 5, .cols = 7, .inner = 9, .factors = factors};
   for (const Write write : {Write::store, Write::accumulate}) {
     for (const bool transpose_a : {false, true}) {
       for (const bool transpose_b : {false, true}) {
@@ -197,7 +197,7 @@ TEST_CASE("cuda/products: all that the library multiplies, against double; nothi
   {
     Products products;
     compare_all<float>(products);
-    compare_all<float>(products, Precision::tf32);
+    compare_all<float>(products, Factors::tf32);
     compare_all<double>(products);
     compare_all<__nv_bfloat16>(products);
     compare_all<__nv_bfloat16, float>(products);
@@ -254,7 +254,7 @@ TEST_CASE("cuda/products: a plan serves all products of its kind") {
   CHECK(plans_after({.rows = 4, .cols = 8, .inner = 16, .transpose_a = true}) == 6);
   CHECK(plans_after({.rows = 4, .cols = 8, .inner = 16, .transpose_b = true}) == 7);
   CHECK(plans_after({.rows = 4, .cols = 8, .inner = 16, .write = Write::accumulate}) == 8);
-  CHECK(plans_after({.rows = 4, .cols = 8, .inner = 16, .precision = Precision::tf32}) == 9);
+  CHECK(plans_after({.rows = 4, .cols = 8, .inner = 16, .factors = Factors::tf32}) == 9);
   CHECK(plans_after({.rows = 4, .cols = 8, .inner = 16, .ld_a = 20}) == 10);
   CHECK(plans_after(shape, 0, {.function = Epilogue::bias, .bias = x + 3072}) == 11);
   CHECK(plans_after(shape, 0, {.function = Epilogue::bias, .bias = x + 3072 + 64}) == 11);

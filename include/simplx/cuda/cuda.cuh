@@ -22,7 +22,7 @@ enum class Precision : int { float32, tf32, float64 };
 template <Precision precision = Precision::float32>
 struct Cuda {
   using Scalar = std::conditional_t<precision == Precision::float64, double, float>;
-  static constexpr Arithmetic arithmetic = precision == Precision::tf32 ? Arithmetic::tf32 : Arithmetic::exact;
+  static constexpr Factors factors = precision == Precision::tf32 ? Factors::tf32 : Factors::exact;
   using Run = Context<Scalar>;
 
   static void clear(const Run& run, Scalar* data, Index size) {
@@ -37,10 +37,9 @@ struct Cuda {
     simplx::add(run.gpu->stream(), from, size, to);
   }
 
-  /// y = a b or y += a b, either operand transposed; y (rows, cols), row by row.
-  static void multiply(const Run& run, const Product& product, const Scalar* a, const Scalar* b, Scalar* y,
-                       Write mode) {
-    run.gpu->products().multiply(run.gpu->stream(), product, a, b, y, mode, arithmetic);
+  /// y = op(a) op(b), or y += with Write::accumulate; y (rows, cols), row by row.
+  static void multiply(const Run& run, const ProductShape& shape, const Scalar* a, const Scalar* b, Scalar* y) {
+    run.gpu->products().multiply(run.gpu->stream(), shape, a, b, y);
   }
 
   template <class G>

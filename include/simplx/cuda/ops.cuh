@@ -37,8 +37,10 @@ struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
   template <class F>
   static void forward(Cuda<p>, const F& f, typename F::Scalar* out) {
     using P = op<"matmul">::Product<F>;
-    Cuda<p>::multiply(f.context, {.rows = f.rows(), .cols = P::N, .inner = P::K, .b_transposed = P::transposed},
-                      f.template in<0>(), f.template in<1>(), out, Write::store);
+    Cuda<p>::multiply(f.context,
+                      {.rows = f.rows(), .cols = P::N, .inner = P::K, .transpose_b = P::transposed,
+                       .factors = Cuda<p>::factors},
+                      f.template in<0>(), f.template in<1>(), out);
   }
   template <class F>
   static void forward(Cuda<p> backend, const F& f) {
@@ -50,12 +52,15 @@ struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
     if constexpr (F::template write<1> != Write::skip) {
       const auto *x = f.template in<0>(), *dy = f.out_grad();
       Cuda<p>::multiply(f.context,
-                        {.rows = P::weight.rows, .cols = P::weight.cols, .inner = f.rows(), .a_transposed = true},
-                        P::transposed ? dy : x, P::transposed ? x : dy, f.template grad<1>(), Write::accumulate);
+                        {.rows = P::weight.rows, .cols = P::weight.cols, .inner = f.rows(), .transpose_a = true,
+                         .write = Write::accumulate, .factors = Cuda<p>::factors},
+                        P::transposed ? dy : x, P::transposed ? x : dy, f.template grad<1>());
     }
     if constexpr (F::template write<0> != Write::skip) {
-      Cuda<p>::multiply(f.context, {.rows = f.rows(), .cols = P::K, .inner = P::N, .b_transposed = !P::transposed},
-                        f.out_grad(), f.template in<1>(), f.template grad<0>(), F::template write<0>);
+      Cuda<p>::multiply(f.context,
+                        {.rows = f.rows(), .cols = P::K, .inner = P::N, .transpose_b = !P::transposed,
+                         .write = F::template write<0>, .factors = Cuda<p>::factors},
+                        f.out_grad(), f.template in<1>(), f.template grad<0>());
     }
   }
 };

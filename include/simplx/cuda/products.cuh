@@ -54,7 +54,7 @@ enum class Epilogue : signed char {
 };
 
 /// How the factors of a product of floats are read; sums are fp32.
-enum class Precision : signed char {
+enum class Factors : signed char {
   exact,  ///< as they are
   tf32,   ///< with ten bits of mantissa, on tensor cores
 };
@@ -67,7 +67,7 @@ struct ProductShape {
   Index rows, cols, inner;
   bool transpose_a = false, transpose_b = false;
   Write write = Write::store;
-  Precision precision = Precision::exact;
+  Factors factors = Factors::exact;
   Index ld_a = 0, ld_b = 0, ld_y = 0;  ///< elements from one row to the next as stored; 0: as many as it has
 
   auto operator<=>(const ProductShape&) const = default;
@@ -248,7 +248,7 @@ class Products {
   detail::Plan make_plan(const detail::PlanKey& key, const detail::ProductCall& call) const {
     const ProductShape& shape = key.shape;
     const cublasComputeType_t compute = key.in == CUDA_R_64F ? CUBLAS_COMPUTE_64F
-                                        : key.in == CUDA_R_32F && shape.precision == Precision::tf32
+                                        : key.in == CUDA_R_32F && shape.factors == Factors::tf32
                                             ? CUBLAS_COMPUTE_32F_FAST_TF32
                                             : CUBLAS_COMPUTE_32F;
     detail::Plan plan;
