@@ -21,7 +21,7 @@ template void Products::multiply(cudaStream_t, ProductShape, const __nv_bfloat16
                                  const ProductEpilogue<__nv_bfloat16>&);
 template void Products::multiply(cudaStream_t, ProductShape, const __nv_bfloat16*, const __nv_bfloat16*, float*,
                                  const ProductEpilogue<float>&);
-template void sum<float>(cudaStream_t, const float*, Index, double*);
+template void sum<Write::store, float>(cudaStream_t, const float*, Index, double*);
 
 #define SIMPLX_NORMS(cols)                                                                                             \
   template void rms_norm<float, cols>(cudaStream_t, const float*, const float*, One<float>, float*, float*, Index);    \

@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, size, S>::threads)
     if (own_col(0) != 0 || own_row(a) >= rows) continue;
     log_sum_exp[head.row_at(begin + own_row(a))] = highest[a] + std::log(total[a]);
   }
-  each_element<size.value_width>(product, rows, [&](int a, int row, int col, S sum) {
+  each_own<size.value_width>(product, rows, [&](int a, int row, int col, S sum) {
     const Index at = head.value_at(begin + row) + col;
     S result = sum * inverse[a];
     if constexpr (size.mixing != Mixing::softmax) result *= head.beta;

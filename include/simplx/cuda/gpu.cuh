@@ -21,7 +21,7 @@ class Gpu {
     Index count = 0;  ///< of runs
   };
 
-  cudaStream_t stream() const { return stream_; }
+  const Stream& stream() const { return stream_; }
   Products& products() { return products_; }
   const Runs& runs(int input) const { return runs_[input]; }
 

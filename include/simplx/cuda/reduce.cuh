@@ -83,12 +83,12 @@ __global__ void __launch_bounds__(column_lanes * column_teams)
 
 inline constexpr int sum_threads = 1024;
 
-template <class S>
+template <Write mode, class S>
 __global__ void __launch_bounds__(sum_threads) sum_kernel(const S* values, Index count, double* sum) {
   double own = 0;
   for (Index i = threadIdx.x; i < count; i += sum_threads) own += static_cast<double>(values[i]);
   own = block_sum<sum_threads>(own);
-  if (threadIdx.x == 0) *sum = own;
+  if (threadIdx.x == 0) *sum = mode == Write::accumulate ? *sum + own : own;
 }
 
 inline constexpr int add_threads = 256;
@@ -99,7 +99,19 @@ __global__ void __launch_bounds__(add_threads) add_kernel(const S* from, Index s
   if (i < size) to[i] += from[i];
 }
 
+template <class S>
+__global__ void __launch_bounds__(add_threads) fill_kernel(S* to, Index size, S value) {
+  const Index i = static_cast<Index>(blockIdx.x) * add_threads + threadIdx.x;
+  if (i < size) to[i] = value;
+}
+
 }  // namespace detail
+
+/// to = value
+template <class S>
+void fill(cudaStream_t stream, S* to, Index size, S value) {
+  launch(stream, detail::fill_kernel<S>, blocks_for(size, detail::add_threads), detail::add_threads, to, size, value);
+}
 
 /// to += from
 template <class S>
@@ -116,12 +128,12 @@ void add_column_sums(cudaStream_t stream, const S* parts, int count, int cols, S
          detail::column_lanes * detail::column_teams, parts, count, cols, stride ? stride : cols, sums);
 }
 
-/// The sum of some thousand numbers, such as the losses of all rows, in double.
+/// The sum of some thousand numbers, such as the losses of all rows, in double; stored or added to.
 ///
 /// Cost    one block
-template <class S>
+template <Write mode = Write::store, class S>
 void sum(cudaStream_t stream, const S* values, Index count, double* sum) {
-  launch(stream, detail::sum_kernel<S>, 1, detail::sum_threads, values, count, sum);
+  launch(stream, detail::sum_kernel<mode, S>, 1, detail::sum_threads, values, count, sum);
 }
 
 }  // namespace simplx

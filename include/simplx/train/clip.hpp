@@ -7,6 +7,7 @@
 /// Chunks make the sum independent of the number of threads: whoever sums a chunk gets the same number, and
 /// chunks are added in order.
 
+#include <simplx/core/parameters.hpp>
 #include <simplx/cpu/simd.hpp>
 
 #include <algorithm>
@@ -41,6 +42,17 @@ double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
 SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
   const double factor = limit / (norm + 1e-6);
   return limit > 0 && factor < 1 ? factor : 1;
+}
+
+/// The first tensor whose gradient is not finite; "loss" if none is.
+template <class S>
+std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradient) {
+  for (const TensorInfo& tensor : tensors) {
+    for (Index i = 0; i < tensor.size(); ++i) {
+      if (!std::isfinite(gradient[tensor.offset + i])) return tensor.name;
+    }
+  }
+  return "loss";
 }
 
 }  // namespace simplx

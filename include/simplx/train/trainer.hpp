@@ -163,7 +163,7 @@ class Trainer {
     result.gradient_norm = std::sqrt(squared);
     result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
     if (!result.finite) {
-      result.culprit = first_broken_gradient();
+      result.culprit = first_broken(tensors_.parameters, slots_.folded());
       slots_.clear();
       return result;
     }
@@ -186,11 +186,7 @@ class Trainer {
   ///
   /// Errors  throws if the gradient is not as long as parameters(), or as step does
   StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
-    if (std::ssize(gradient) != parameters_.size()) {
-      throw Error("a gradient of " + std::to_string(gradient.size()) + " elements for parameters of " +
-                      std::to_string(parameters_.size()),
-                  "make it as long as parameters(): names lie at multiples of a vector");
-    }
+    check_gradient_size(std::ssize(gradient), parameters_.size());
     discard();
     check(batch);
     add_gradient(batch, labelled(batch));
@@ -314,15 +310,6 @@ class Trainer {
     std::ranges::fill(second_moment_, S(0));
     optimiser_ = optimiser;
     moment_steps_ = 0;
-  }
-
-  std::string first_broken_gradient() const {
-    for (const TensorInfo& tensor : tensors_.parameters) {
-      for (Index i = 0; i < tensor.size(); ++i) {
-        if (!std::isfinite(slots_.folded()[tensor.offset + i])) return tensor.name;
-      }
-    }
-    return "loss";
   }
 
   /// The arena of one thread, for one sequence at a time.

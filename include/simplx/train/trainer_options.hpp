@@ -60,4 +60,12 @@ inline TrainerOptions checked(TrainerOptions options, Index longest) {
   return options;
 }
 
+/// Errors  throws Error for a gradient that is not as long as the parameters
+inline void check_gradient_size(Index gradient, Index parameters) {
+  if (gradient == parameters) return;
+  throw Error("a gradient of " + std::to_string(gradient) + " elements for parameters of " +
+                  std::to_string(parameters),
+              "make it as long as parameters(): names lie at multiples of a vector");
+}
+
 }  // namespace simplx

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/mirrored.cuh
+/// Mirrored: numbers that live on the device and can be seen on the host; copied when the other side has changed.
+
+#include <simplx/cpu/memory.hpp>
+#include <simplx/cuda/memory.cuh>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <class S>
+class Mirrored {
+ public:
+  explicit Mirrored(Index size) : host_(size), device_(size) {}
+
+  Index size() const { return host_.size(); }
+
+  /// The numbers on the host, to be read and written until `device` is called.
+  ///
+  /// Cost    a copy from the device, and waiting for it, if it has changed them
+  std::span<S> host(const Stream& stream) {
+    if (device_is_newer_) {
+      device_.copy_to(host_.span(), stream);
+      stream.synchronize();
+    }
+    device_is_newer_ = false;
+    host_may_be_newer_ = true;
+    return host_.span();
+  }
+  /// The numbers on the device, for kernels that read them.
+  ///
+  /// Cost    a copy to the device if `host` was called since
+  S* device(const Stream& stream) {
+    if (host_may_be_newer_) device_.copy_from(host_.span(), stream);
+    host_may_be_newer_ = false;
+    return device_.data();
+  }
+  /// The same for kernels that change them.
+  S* changed_device(const Stream& stream) {
+    S* data = device(stream);
+    device_is_newer_ = true;
+    return data;
+  }
+
+ private:
+  Buffer<S> host_;
+  DeviceBuffer<S> device_;
+  bool host_may_be_newer_ = true, device_is_newer_ = false;
+};
+
+}  // namespace simplx

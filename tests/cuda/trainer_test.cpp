@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/kernels.hpp"
+
+#include <simplx/blocks/tokens.hpp>
+#include <simplx/cuda/trainer.cuh>
+#include <simplx/models/decoder.hpp>
+#include <simplx/train/batches.hpp>
+
+using namespace simplx;
+
+namespace {
+
+inline constexpr Decoder model{
+    .block = sas_p, .vocab = 13, .width = 8, .heads = 2, .hidden = 16, .layers = 2, .context = 9};
+using OnDevice = Trainer<model, Cuda<Precision::float64>>;
+using OnCpu = Trainer<model, Cpu<double>>;
+
+/// Four sequences of several lengths, two labels missing.
+TokenBatch some_batch(int seed = 1) {
+  TokenBatch batch;
+  batch.offsets = {0};
+  for (const Index length : {9, 4, 1, 7}) {
+    for (Index i = 0; i < length; ++i) {
+      batch.tokens.push_back(
+          static_cast<std::int32_t>(bits(static_cast<std::uint64_t>(seed), batch.tokens.size()) % 13));
+      batch.labels.push_back((batch.tokens.back() * 5 + 3) % 13);
+    }
+    batch.offsets.push_back(batch.offsets.back() + length);
+  }
+  batch.labels[3] = batch.labels[10] = ignored_label;
+  return batch;
+}
+
+/// The sequences [first, last) of a batch.
+TokenBatch part_of(const TokenBatch& batch, std::size_t first, std::size_t last) {
+  TokenBatch part;
+  const auto begin = batch.offsets[first], end = batch.offsets[last];
+  part.tokens.assign(batch.tokens.begin() + begin, batch.tokens.begin() + end);
+  part.labels.assign(batch.labels.begin() + begin, batch.labels.begin() + end);
+  for (std::size_t i = first; i <= last; ++i) part.offsets.push_back(batch.offsets[i] - begin);
+  return part;
+}
+
+double farthest(std::span<const double> a, std::span<const double> b) {
+  REQUIRE(a.size() == b.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(a[i] - b[i]);
+    worst = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(worst, difference);
+  }
+  return worst;
+}
+
+const AdamW adamw{.learning_rate = 1e-2};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda/trainer");
+
+TEST_CASE("steps are those of the CPU: loss, norm, parameters, moments") {
+  const TrainerOptions options{.batch = 4, .seed = 3, .groups = {{.name = "embedding.*", .weight_decay = 0}}};
+  OnDevice device(options);
+  OnCpu cpu(options);
+  CHECK(farthest(device.parameters(), cpu.parameters()) == 0);
+  const auto compare_step = [&](const auto& optimiser, int seed) {
+    const StepResult mine = device.step(some_batch(seed), optimiser), its = cpu.step(some_batch(seed), optimiser);
+    CHECK(std::abs(mine.loss - its.loss) < 1e-13);
+    CHECK(std::abs(mine.gradient_norm - its.gradient_norm) < 1e-12);
+    CHECK(mine.labelled == its.labelled);
+    CHECK(farthest(device.parameters(), cpu.parameters()) < 1e-12);
+  };
+  for (int step = 0; step < 4; ++step) compare_step(adamw, step);
+  const Sgd sgd{.learning_rate = 0.1, .momentum = 0.9};
+  for (int step = 0; step < 3; ++step) compare_step(sgd, step);
+  CHECK(farthest(device.state().first_moments, cpu.state().first_moments) < 1e-12);
+  CHECK(device.steps() == 7);
+  CHECK(device.state().moment_steps == 3);
+  CHECK(std::abs(device.loss(some_batch(9)) - cpu.loss(some_batch(9))) < 1e-13);
+  const std::vector<std::int32_t> tokens{1, 5, 3};
+  CHECK(farthest(device.logits(tokens), cpu.logits(tokens)) < 1e-12);
+}
+
+TEST_CASE("a training goes on from a state of either backend") {
+  OnDevice device({.batch = 4, .seed = 3});
+  OnCpu cpu({.batch = 4, .seed = 3});
+  device.step(some_batch(1), adamw);
+  cpu.restore(device.state());
+  const StepResult on_cpu = cpu.step(some_batch(2), adamw), here = device.step(some_batch(2), adamw);
+  CHECK(std::abs(on_cpu.loss - here.loss) < 1e-13);
+  OnDevice other({.batch = 4, .seed = 3});
+  other.restore(cpu.state());
+  other.step(some_batch(3), adamw), cpu.step(some_batch(3), adamw);
+  CHECK(farthest(other.parameters(), cpu.parameters()) < 1e-12);
+  CHECK_THROWS_WITH_AS(OnDevice({.batch = 4, .seed = 4}).restore(cpu.state()), doctest::Contains("seed: 3 there, 4 here"),
+                       Error);
+}
+
+TEST_CASE("what is written into the parameters counts from the next call on") {
+  OnDevice device({.batch = 4, .seed = 3});
+  OnCpu cpu({.batch = 4, .seed = 3});
+  const double before = device.loss(some_batch());
+  device.parameter("blocks.0.mlp.up.weight")[3] += 0.5;
+  cpu.parameter("blocks.0.mlp.up.weight")[3] += 0.5;
+  CHECK(device.loss(some_batch()) != before);
+  CHECK(std::abs(device.loss(some_batch()) - cpu.loss(some_batch())) < 1e-13);
+  CHECK_THROWS_WITH_AS(device.parameter("nothing"), doctest::Contains("no parameter named 'nothing'"), Error);
+}
+
+TEST_CASE("a step in parts is the step; parts can be discarded") {
+  const TokenBatch whole = some_batch(), first = part_of(whole, 0, 2), second = part_of(whole, 2, 4);
+  const Index labelled = labelled_tokens(whole);
+  OnDevice one({.batch = 4, .seed = 3}), parts({.batch = 4, .seed = 3});
+  parts.accumulate(second, 1000);
+  CHECK_THROWS_WITH_AS(parts.state(), doctest::Contains("half accumulated"), Error);
+  CHECK_THROWS_WITH_AS(parts.update(adamw), doctest::Contains("not 1000 as announced"), Error);
+  parts.accumulate(first, labelled);
+  parts.accumulate(second, labelled);
+  const StepResult a = one.step(whole, adamw), b = parts.update(adamw);
+  CHECK(std::abs(a.loss - b.loss) < 1e-13);
+  CHECK(farthest(one.parameters(), parts.parameters()) < 1e-12);
+  std::vector<double> gradient(one.parameters().size()), other(gradient), short_one(3);
+  one.gradient(whole, gradient), parts.gradient(whole, other);
+  CHECK(farthest(gradient, other) < 1e-12);
+  CHECK_THROWS_WITH_AS(one.gradient(whole, short_one), doctest::Contains("a gradient of 3 elements"), Error);
+  OnCpu cpu({.batch = 4, .seed = 3});
+  cpu.restore(one.state());
+  cpu.gradient(whole, other);
+  CHECK(farthest(gradient, other) < 1e-12);
+}
+
+TEST_CASE("a loss that is not finite changes nothing and names the parameter") {
+  OnDevice device({.batch = 4, .seed = 3});
+  device.step(some_batch(), adamw);
+  device.parameter("blocks.1.mlp.down.weight")[0] = std::numeric_limits<double>::quiet_NaN();
+  const auto of = [](std::span<const double> values) { return std::vector<double>(values.begin(), values.end()); };
+  const auto moments = of(device.state().first_moments);
+  const StepResult result = device.step(some_batch(), adamw);
+  CHECK_FALSE(result.finite);
+  CHECK(result.culprit == "embedding.weight");
+  CHECK(of(device.state().first_moments) == moments);
+  CHECK(device.steps() == 1);
+  device.parameter("blocks.1.mlp.down.weight")[0] = 0;
+  CHECK(device.step(some_batch(), adamw).finite);
+}
+
+TEST_CASE("a float training has the same bits each time, under every schedule") {
+  test::same_bits([] {
+    Trainer<model, Cuda<>> trainer({.batch = 4, .seed = 3});
+    for (int step = 0; step < 2; ++step) trainer.step(some_batch(step), adamw);
+    return std::vector<float>(trainer.parameters().begin(), trainer.parameters().end());
+  });
+}
+
+TEST_CASE("batches are checked") {
+  OnDevice device({.batch = 2});
+  CHECK_THROWS_WITH_AS(device.step(some_batch(), adamw), doctest::Contains("a batch of 4 sequences"), Error);
+  CHECK_THROWS_WITH_AS(OnDevice({.context = 10}), doctest::Contains("the model's positions end at 9"), Error);
+  CHECK(device.bytes() > 4 * 8 * parameters<model>);
+}
+
+TEST_SUITE_END();
