@@ -80,7 +80,7 @@ void compare(Products& products, ProductShape shape, Epilogue function = Epilogu
   CAPTURE(shape.transpose_b);
   CAPTURE(std::string(info.name));
   const auto width = [&](Index cols) { return round_up(cols, multiple) + apart * multiple; };
-  const Stream stream;
+  const GpuStream stream;
   Index rows_a = shape.rows, cols_a = shape.inner, rows_b = shape.inner, cols_b = shape.cols;
   if (shape.transpose_a) std::swap(rows_a, cols_a);
   if (shape.transpose_b) std::swap(rows_b, cols_b);
@@ -233,7 +233,7 @@ TEST_CASE("cuda/products: sizes from 1 to odd ones, rows apart") {
 
 TEST_CASE("cuda/products: a plan serves all products of its kind") {
   Products products;
-  const Stream stream;
+  const GpuStream stream;
   DeviceBuffer<float> numbers(4096);
   numbers.fill_with_zero(stream);
   float* const x = numbers.data();
@@ -267,7 +267,7 @@ TEST_CASE("cuda/products: a plan serves all products of its kind") {
 
 TEST_CASE("cuda/products: a product of nothing is zero, or adds nothing") {
   Products products;
-  const Stream stream;
+  const GpuStream stream;
   std::vector<float> host(24, 3), sums(4);
   DeviceBuffer<float> y(24), x(24), of(4);
   const auto multiply = [&](const ProductShape& shape, const ProductEpilogue<float>& by = {}) {
@@ -303,7 +303,7 @@ TEST_CASE("cuda/products: a product of nothing is zero, or adds nothing") {
 
 TEST_CASE("cuda/products: what is refused says shape, types and epilogue") {
   Products products;
-  const Stream stream;
+  const GpuStream stream;
   DeviceBuffer<float> numbers(4096);
   numbers.fill_with_zero(stream);
   float* const x = numbers.data();
@@ -355,7 +355,7 @@ TEST_CASE("cuda/products: what is refused says shape, types and epilogue") {
 
 TEST_CASE("cuda/products: a product can be captured, with its plan") {
   Products products;
-  const Stream stream;
+  const GpuStream stream;
   DeviceBuffer<double> x(4), y(4);
   std::vector<double> values{1, 2, 3, 4};
   x.copy_from(values, stream);

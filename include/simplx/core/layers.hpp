@@ -93,11 +93,12 @@ constexpr Node* new_carry(Shape shape, Where where) {
   return carry;
 }
 
-/// One layer of a stack, alive until the end of this object.
-struct Layer {
-  Node* root;
-  Node* carry;
-  constexpr ~Layer() {
+/// The expressions of one layer of a stack, until they are freed.
+struct LayerNodes {
+  Node* root = nullptr;
+  Node* carry = nullptr;
+
+  constexpr void free() const {
     // carry may be unconnected to the root when the block ignores it
     Node* hub = new_node();
     use(hub, root);
@@ -106,7 +107,7 @@ struct Layer {
   }
 };
 
-constexpr Layer layer_of(const Node* stack, int layer) {
+constexpr LayerNodes make_layer(const Node* stack, int layer) {
   Node* carry = new_carry(stack->shape, stack->where);
   Node* root = new_node();
   root->kind = Kind::outputs;
@@ -124,6 +125,12 @@ constexpr Layer layer_of(const Node* stack, int layer) {
   add_output(root, value, "output");
   return {root, carry};
 }
+
+/// One layer, alive until the end of this object.
+struct Layer : LayerNodes {
+  constexpr ~Layer() { free(); }
+};
+constexpr Layer layer_of(const Node* stack, int layer) { return {make_layer(stack, layer)}; }
 
 /// A part of a function with its own pull-back, on inputs of its own; alive until the end of this object.
 struct RulePart {
@@ -273,9 +280,6 @@ struct Grouping {
 /// Evaluations are limited in length, so a long stack is grouped in several, each continuing the one before.
 inline constexpr int layers_per_evaluation = 24;
 
-/// A layer that outlives its scope; nvcc 13 cannot parse this `new` within a lambda.
-constexpr Layer* new_layer(const Node* stack, int layer) { return new Layer(layer_of(stack, layer)); }
-
 template <int layers>
 constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> groups, int begin, int end) {
   if (!stack->block->layered) {
@@ -283,13 +287,13 @@ constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> grou
     return groups;
   }
   struct Kept {
-    Layer* layer = nullptr;
-    Chain chain{};
+    LayerNodes nodes;
+    Chain chain;
   };
   Kept* kept = new Kept[layers + 1]{};
   const auto build = [&](int slot, int layer) {
-    kept[slot].layer = new_layer(stack, layer);
-    kept[slot].chain = chain_of(kept[slot].layer->root);
+    kept[slot].nodes = make_layer(stack, layer);
+    kept[slot].chain = chain_of(kept[slot].nodes.root);
   };
   for (int k = 0; k < groups.distinct; ++k) build(k, groups.representative[k]);
   for (int layer = begin; layer < end; ++layer) {
@@ -301,11 +305,11 @@ constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> grou
       same = candidate;
       groups.representative[groups.distinct++] = layer;
     } else {
-      delete kept[candidate].layer;
+      kept[candidate].nodes.free();
     }
     groups.which[layer] = same;
   }
-  for (int k = 0; k < groups.distinct; ++k) delete kept[k].layer;
+  for (int k = 0; k < groups.distinct; ++k) kept[k].nodes.free();
   delete[] kept;
   return groups;
 }

@@ -102,7 +102,7 @@ struct AttentionStep {
                              V* sums) __attribute__((always_inline)) {
       const S* place = store + c * block;
       for (Index first = 0; first < tokens; first += block, place += values * block) {
-#pragma GCC unroll 4
+        SIMPLX_UNROLL
         for (int v = 0; v < 4; ++v) {
           const V weight = load<V>(weights + first + v * L);
           SIMPLX_UNROLL

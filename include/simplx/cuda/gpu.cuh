@@ -21,7 +21,7 @@ class Gpu {
     Index count = 0;  ///< of runs
   };
 
-  const Stream& stream() const { return stream_; }
+  const GpuStream& stream() const { return stream_; }
   Products& products() { return products_; }
   const Runs& runs(int input) const { return runs_[input]; }
 
@@ -44,7 +44,7 @@ class Gpu {
   void synchronize() { stream_.synchronize(); }
 
  private:
-  Stream stream_;
+  GpuStream stream_;
   Products products_;
   Runs runs_[max_inputs];
 };

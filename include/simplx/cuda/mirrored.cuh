@@ -19,7 +19,7 @@ class Mirrored {
   /// The numbers on the host, to be read and written until `device` is called.
   ///
   /// Cost    a copy from the device, and waiting for it, if it has changed them
-  std::span<S> host(const Stream& stream) {
+  std::span<S> host(const GpuStream& stream) {
     if (device_is_newer_) {
       device_.copy_to(host_.span(), stream);
       stream.synchronize();
@@ -31,13 +31,13 @@ class Mirrored {
   /// The numbers on the device, for kernels that read them.
   ///
   /// Cost    a copy to the device if `host` was called since
-  S* device(const Stream& stream) {
+  S* device(const GpuStream& stream) {
     if (host_may_be_newer_) device_.copy_from(host_.span(), stream);
     host_may_be_newer_ = false;
     return device_.data();
   }
   /// The same for kernels that change them.
-  S* changed_device(const Stream& stream) {
+  S* changed_device(const GpuStream& stream) {
     S* data = device(stream);
     device_is_newer_ = true;
     return data;

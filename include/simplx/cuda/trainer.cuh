@@ -212,7 +212,7 @@ class Trainer<model, Cuda<precision>> {
   static Index labelled(const TokenBatch& batch) { return labelled_rows(batch, Model::labelled_axis()); }
   /// Rows of the loss.
   static Index rows(const Context<S>& context) { return context.rows[static_cast<int>(Model::labelled_axis())]; }
-  const Stream& stream() const { return gpu_.stream(); }
+  const GpuStream& stream() const { return gpu_.stream(); }
 
   Rows capacity() const {
     return {.tokens = options_.batch * options_.context, .sequences = options_.batch,
