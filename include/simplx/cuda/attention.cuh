@@ -4,17 +4,16 @@
 /// \file simplx/cuda/attention.cuh
 /// Multi-head attention of cpu/attention_size.hpp, in memory linear in the context:
 ///
-///   O = alpha V + (beta A V - gamma C V)
-///   A = softmax(Q K^T / sqrt(key_width) + mask - slope |i - j|),   C = A at Q = 0
+///   O = alpha V + (beta A V - gamma C V),   A = softmax(Q K^T / sqrt(key_width) + mask - slope |i - j|)
 ///
 /// A block has some rows of queries, its tile, and passes over tiles of keys and values. It knows the largest score and
 /// the sum of exponentials of what it has seen, and scales sum and product anew when a larger score comes (Dao et al.
-/// 2022, Algorithm 1). C V needs no scores: with lambda = exp(-slope), and 1 / Z_i a row of C,
+/// 2022, Algorithm 1). C is A at Q = 0, so C V needs no scores: with lambda = exp(-slope)
 ///
 ///   (C V)_i = (P_i + N_i) / Z_i      P_i = lambda P_{i-1} + v_i,  N_i = lambda (N_{i+1} + v_{i+1}) or 0 if causal
 ///
-/// is a pass over V of its own. Without slopes both add the rows of V in ascending order: where all scores are zero they
-/// have the same bits, and alpha = beta = gamma = 1 is the identity.
+/// is a pass over V of its own. Without slopes both add the rows of V in ascending order: where all scores are zero
+/// they have the same bits, and alpha = beta = gamma = 1 is the identity.
 
 #include <simplx/cpu/attention_size.hpp>
 #include <simplx/cuda/tile.cuh>
@@ -27,10 +26,19 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
+/// The size as a type, for kernels: of those with a parameter of class type nvcc 13 writes stubs that do not compile.
+template <int heads, int key_width, int value_width, Mixing mixing, Mask mask, bool alibi>
+struct SizeType {
+  static constexpr AttentionSize size{heads, key_width, value_width, mixing, mask, alibi};
+};
+template <AttentionSize size>
+using SizeTypeOf = SizeType<size.heads, size.key_width, size.value_width, size.mixing, size.mask, size.alibi>;
+
 /// What one block attends with: a head of a sequence. Blocks of the grid: (tiles * sequences, heads).
 template <AttentionSize size, class S>
 struct HeadOfBlock {
-  static constexpr bool causal = size.mask == Mask::causal, centred = size.mixing == Mixing::shaped;
+  static constexpr int gains = size.mixing == Mixing::softmax ? 0 : size.mixing == Mixing::skip_init ? 2 : 3;
+  static constexpr bool causal = size.mask == Mask::causal, centred = gains > 2;
   static constexpr S unseen = -std::numeric_limits<S>::infinity();  // the score of a key that is masked
   static constexpr Index key_stride = Index(size.heads) * size.key_width;
   static constexpr Index value_stride = Index(size.heads) * size.value_width;
@@ -44,7 +52,7 @@ struct HeadOfBlock {
     const Index s = blockIdx.x % sequences;
     first = offsets[s];
     rows = static_cast<int>(offsets[s + 1] - first);
-    if constexpr (size.mixing != Mixing::softmax) alpha = in.alpha[h], beta = in.beta[h];
+    if constexpr (gains > 0) alpha = in.alpha[h], beta = in.beta[h];
     if constexpr (centred) gamma = in.gamma[h];
     if constexpr (size.alibi) slope = in.slopes[h];
   }
@@ -111,9 +119,10 @@ template <template <AttentionSize, class, int, int> class Tiles, AttentionSize s
 using FittingTiles = typename decltype(fitting_tiles<Tiles, size, S>())::type;
 
 /// out = alpha V + beta A V - gamma mean, where `out` holds the mean before.
-template <AttentionSize size, class S>
-__global__ void __launch_bounds__(FittingTiles<ForwardTiles, size, S>::threads)
+template <class Sized, class S>
+__global__ void __launch_bounds__(FittingTiles<ForwardTiles, Sized::size, S>::threads)
     attention_kernel(const Index* offsets, Index sequences, AttentionOperands<S> in, S* out, S* log_sum_exp) {
+  constexpr AttentionSize size = Sized::size;
   using Head = HeadOfBlock<size, S>;
   using Tiles = FittingTiles<ForwardTiles, size, S>;
   const Head head(offsets, sequences, in);
@@ -172,9 +181,9 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, size, S>::threads)
   each_element<size.value_width>(product, rows, [&](int a, int row, int col, S sum) {
     const Index at = head.value_at(begin + row) + col;
     S result = sum * inverse[a];
-    if constexpr (size.mixing != Mixing::softmax) result *= head.beta;
+    if constexpr (Head::gains > 0) result *= head.beta;
     if constexpr (Head::centred) result -= head.gamma * out[at];
-    if constexpr (size.mixing != Mixing::softmax) result += head.alpha * in.value[at];
+    if constexpr (Head::gains > 0) result += head.alpha * in.value[at];
     out[at] = result;
   });
 }
@@ -182,9 +191,10 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, size, S>::threads)
 inline constexpr int mean_threads = 64;
 
 /// mean = C V; a thread has a column of a sequence.
-template <AttentionSize size, class S>
+template <class Sized, class S>
 __global__ void __launch_bounds__(mean_threads)
     attention_mean_kernel(const Index* offsets, const S* value, const S* slopes, S* mean) {
+  constexpr AttentionSize size = Sized::size;
   using Head = HeadOfBlock<size, S>;
   const Index col = static_cast<Index>(blockIdx.y) * mean_threads + static_cast<Index>(threadIdx.x);
   if (col >= Head::value_stride) return;
@@ -244,11 +254,11 @@ void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index
   using Tiles = detail::FittingTiles<detail::ForwardTiles, size, S>;
   if constexpr (size.mixing == Mixing::shaped) {
     constexpr Index columns = detail::HeadOfBlock<size, S>::value_stride;
-    launch(stream, detail::attention_mean_kernel<size, S>,
+    launch(stream, detail::attention_mean_kernel<detail::SizeTypeOf<size>, S>,
            dim3(blocks_for(sequences, 1), blocks_for(columns, detail::mean_threads)), detail::mean_threads, offsets,
            in.value, in.slopes, out);
   }
-  launch(stream, detail::attention_kernel<size, S>,
+  launch(stream, detail::attention_kernel<detail::SizeTypeOf<size>, S>,
          dim3(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), size.heads), Tiles::threads, offsets,
          sequences, in, out, log_sum_exp);
 }

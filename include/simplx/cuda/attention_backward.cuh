@@ -8,17 +8,14 @@
 ///   dS = beta A * (dM - D);   dQ = dS K / sqrt(key_width);   dK = dS^T Q / sqrt(key_width)
 ///
 /// Nothing of T x T is stored and nothing is added by atomics. Blocks of a first kernel have a tile of queries and pass
-/// over the keys, for D and then for dQ; blocks of a second have a tile of keys and pass over the queries, for dK and dV.
-/// Each block of the first writes a part of the gradients of the gains, and add_column_sums adds the parts.
+/// over the keys, for D and then for dQ; those of a second have a tile of keys and pass over the queries, for dK and
+/// dV. Each block of the first writes a part of the gradients of the gains, and add_column_sums adds the parts.
 
 #include <simplx/cuda/attention.cuh>
 
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
-
-template <AttentionSize size>
-inline constexpr int attention_gains = size.mixing == Mixing::softmax ? 0 : size.mixing == Mixing::skip_init ? 2 : 3;
 
 /// The tiles of a block of either kernel: its own rows, queries and dO or keys and values, and those that pass by.
 template <AttentionSize size, class S, int own_count, int other_count>
@@ -34,13 +31,14 @@ struct BackwardTiles {
 /// D and dQ for a tile of queries, and its part of the gradients of the gains.
 ///
 /// Shapes  corrections (tokens, heads); gain_parts (gains, blocks, heads)
-template <AttentionSize size, Write dq_mode, class S>
-__global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
+template <class Sized, Write dq_mode, class S>
+__global__ void __launch_bounds__(FittingTiles<BackwardTiles, Sized::size, S>::threads)
     attention_dq_kernel(const Index* offsets, Index sequences, AttentionOperands<S> in, const S* log_sum_exp,
                         const S* dout, S* dquery, S* corrections, S* gain_parts) {
+  constexpr AttentionSize size = Sized::size;
   using Head = HeadOfBlock<size, S>;
   using Tiles = FittingTiles<BackwardTiles, size, S>;
-  constexpr int gains = attention_gains<size>;
+  constexpr int gains = Head::gains;
   const Head head(offsets, sequences, in);
   const int begin = head.tile_from_last(sequences) * Tiles::own, rows = head.rows - begin;
   S gain_sums[3] = {};  // of alpha, beta, gamma
@@ -125,10 +123,11 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
 /// dK and dV for a tile of keys.
 ///
 /// Shapes  corrections (tokens, heads)
-template <AttentionSize size, Write dk_mode, Write dv_mode, class S>
-__global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
+template <class Sized, Write dk_mode, Write dv_mode, class S>
+__global__ void __launch_bounds__(FittingTiles<BackwardTiles, Sized::size, S>::threads)
     attention_dk_dv_kernel(const Index* offsets, Index sequences, AttentionOperands<S> in, const S* log_sum_exp,
                            const S* dout, const S* corrections, S* dkey, S* dvalue) {
+  constexpr AttentionSize size = Sized::size;
   using Head = HeadOfBlock<size, S>;
   using Tiles = FittingTiles<BackwardTiles, size, S>;
   constexpr int own_cols = Tiles::others / col_lanes;
@@ -166,7 +165,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
       weight = head.beta * head.weight(weight, log_sum[b], i, j);
       if constexpr (dk_mode != Write::skip) d_scores[a][b] = weight * (d_scores[a][b] - correction[b]);
       if constexpr (Head::centred) weight -= head.gamma * head.mean_weight(inverse_mean[b], i, j);
-      if constexpr (size.mixing != Mixing::softmax) weight += i == j ? head.alpha : S(0);
+      if constexpr (Head::gains > 0) weight += i == j ? head.alpha : S(0);
     });
     if constexpr (dv_mode != Write::skip) {
       each_score<Tiles::others>([&](int a, int b, int row, int col) { tiles.weights(row, col) = weights[a][b]; });
@@ -202,8 +201,8 @@ constexpr unsigned attention_backward_blocks(Index sequences, Index longest) {
 /// Elements of scratch of attention_backward: the corrections of all rows, and parts of the gradients of gains.
 template <AttentionSize size, class S>
 constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index longest) {
-  const Index parts = detail::attention_gains<size> * detail::attention_backward_blocks<size, S>(sequences, longest);
-  return (parts + tokens) * size.heads;
+  const Index blocks = detail::attention_backward_blocks<size, S>(sequences, longest);
+  return (detail::HeadOfBlock<size, S>::gains * blocks + tokens) * size.heads;
 }
 
 /// The backward pass; computes the weights anew from `log_sum_exp`.
@@ -215,7 +214,8 @@ template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class
 void attention_backward(cudaStream_t stream, const Index* offsets, Index sequences, Index longest,
                         const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
-  constexpr int gains = detail::attention_gains<size>;
+  using Sized = detail::SizeTypeOf<size>;
+  constexpr int gains = detail::HeadOfBlock<size, S>::gains;
   constexpr int threads = detail::FittingTiles<detail::BackwardTiles, size, S>::threads;
   const unsigned blocks = detail::attention_backward_blocks<size, S>(sequences, longest);
   if (blocks == 0) return;
@@ -223,11 +223,11 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
   const Index part = Index(blocks) * size.heads;
   S* const corrections = scratch + gains * part;
   if (dq_mode != Write::skip || dk_mode != Write::skip || to.alpha || to.beta || to.gamma) {
-    launch(stream, detail::attention_dq_kernel<size, dq_mode, S>, grid, threads, offsets, sequences, in, log_sum_exp,
+    launch(stream, detail::attention_dq_kernel<Sized, dq_mode, S>, grid, threads, offsets, sequences, in, log_sum_exp,
            dout, to.query, corrections, scratch);
   }
   if constexpr (dk_mode != Write::skip || dv_mode != Write::skip) {
-    launch(stream, detail::attention_dk_dv_kernel<size, dk_mode, dv_mode, S>, grid, threads, offsets, sequences, in,
+    launch(stream, detail::attention_dk_dv_kernel<Sized, dk_mode, dv_mode, S>, grid, threads, offsets, sequences, in,
            log_sum_exp, dout, corrections, to.key, to.value);
   }
   S* const gradients[] = {to.alpha, to.beta, to.gamma};
