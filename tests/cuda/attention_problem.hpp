@@ -82,11 +82,13 @@ struct Attention {
   }
 
   void reference_forward() {
+    if (tokens == 0) return;  // nothing has no address to add to
     auto scratch = unwritten<S>(attention_reference_scratch(longest));
     attention_reference_forward(size, {offsets.data(), sequences}, operands(), out.data(), log_sum_exp.data(),
                                 scratch.data());
   }
   void reference_backward(Write dq, Write dk, Write dv) {
+    if (tokens == 0) return;  // nothing has no address to add to
     auto scratch = unwritten<S>(attention_reference_scratch(longest));
     attention_reference_backward(size, dq, dk, dv, {offsets.data(), sequences}, operands(), dout.data(), gradients(),
                                  scratch.data());

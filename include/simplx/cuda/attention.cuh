@@ -4,17 +4,16 @@
 /// \file simplx/cuda/attention.cuh
 /// Multi-head attention of cpu/attention_size.hpp, in memory linear in the context:
 ///
-///   O = alpha V + (beta A V - gamma C V)
-///   A = softmax(Q K^T / sqrt(key_width) + mask - slope |i - j|),   C = A at Q = 0
+///   O = alpha V + (beta A V - gamma C V),   A = softmax(Q K^T / sqrt(key_width) + mask - slope |i - j|)
 ///
 /// A block has some rows of queries, its tile, and passes over tiles of keys and values. It knows the largest score and
 /// the sum of exponentials of what it has seen, and scales sum and product anew when a larger score comes (Dao et al.
-/// 2022, Algorithm 1). C V needs no scores: with lambda = exp(-slope), and 1 / Z_i a row of C,
+/// 2022, Algorithm 1). C is A at Q = 0, so C V needs no scores: with lambda = exp(-slope)
 ///
 ///   (C V)_i = (P_i + N_i) / Z_i      P_i = lambda P_{i-1} + v_i,  N_i = lambda (N_{i+1} + v_{i+1}) or 0 if causal
 ///
-/// is a pass over V of its own. Without slopes both add the rows of V in ascending order: where all scores are zero they
-/// have the same bits, and alpha = beta = gamma = 1 is the identity.
+/// is a pass over V of its own. Without slopes both add the rows of V in ascending order: where all scores are zero
+/// they have the same bits, and alpha = beta = gamma = 1 is the identity.
 
 #include <simplx/cpu/attention_size.hpp>
 #include <simplx/cuda/tile.cuh>
@@ -27,13 +26,21 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
+/// The size as a type, for kernels: of those with a parameter of class type nvcc 13 writes stubs that do not compile.
+template <int head_count, int width_of_keys, int width_of_values, Mixing mixing, Mask mask, bool biased>
+struct FixedSize {
+  static constexpr int heads = head_count, key_width = width_of_keys, value_width = width_of_values;
+  static constexpr int gains = mixing == Mixing::softmax ? 0 : mixing == Mixing::skip_init ? 2 : 3;
+  static constexpr bool causal = mask == Mask::causal, alibi = biased, centred = mixing == Mixing::shaped;
+  static constexpr Index key_stride = Index(heads) * key_width, value_stride = Index(heads) * value_width;
+};
+template <AttentionSize size>
+using Fixed = FixedSize<size.heads, size.key_width, size.value_width, size.mixing, size.mask, size.alibi>;
+
 /// What one block attends with: a head of a sequence. Blocks of the grid: (tiles * sequences, heads).
-template <AttentionSize size, class S>
+template <class Size, class S>
 struct HeadOfBlock {
-  static constexpr bool causal = size.mask == Mask::causal, centred = size.mixing == Mixing::shaped;
-  static constexpr S unseen = -std::numeric_limits<S>::infinity();  // the score of a key that is masked
-  static constexpr Index key_stride = Index(size.heads) * size.key_width;
-  static constexpr Index value_stride = Index(size.heads) * size.value_width;
+  static constexpr S unseen = -std::numeric_limits<S>::infinity();  ///< the score of a key that is masked
 
   Index first;        ///< token of the sequence
   int rows, h, tile;  ///< tokens of the sequence; head; number of the block within both
@@ -44,38 +51,38 @@ struct HeadOfBlock {
     const Index s = blockIdx.x % sequences;
     first = offsets[s];
     rows = static_cast<int>(offsets[s + 1] - first);
-    if constexpr (size.mixing != Mixing::softmax) alpha = in.alpha[h], beta = in.beta[h];
-    if constexpr (centred) gamma = in.gamma[h];
-    if constexpr (size.alibi) slope = in.slopes[h];
+    if constexpr (Size::gains > 0) alpha = in.alpha[h], beta = in.beta[h];
+    if constexpr (Size::centred) gamma = in.gamma[h];
+    if constexpr (Size::alibi) slope = in.slopes[h];
   }
 
   /// The number of the tile if those that see the most keys, the last, begin first.
   __device__ int tile_from_last(Index sequences) const { return static_cast<int>(gridDim.x / sequences) - 1 - tile; }
 
   /// Where a row of this head is in (tokens, heads * width) and in (tokens, heads).
-  __device__ Index key_at(int row) const { return (first + row) * key_stride + Index(h) * size.key_width; }
-  __device__ Index value_at(int row) const { return (first + row) * value_stride + Index(h) * size.value_width; }
-  __device__ Index row_at(int row) const { return (first + row) * size.heads + h; }
+  __device__ Index key_at(int row) const { return (first + row) * Size::key_stride + Index(h) * Size::key_width; }
+  __device__ Index value_at(int row) const { return (first + row) * Size::value_stride + Index(h) * Size::value_width; }
+  __device__ Index row_at(int row) const { return (first + row) * Size::heads + h; }
 
-  __device__ static S scale() { return S(1) / std::sqrt(S(size.key_width)); }
+  __device__ static S scale() { return S(1) / std::sqrt(S(Size::key_width)); }
   /// Whether query i sees key j.
-  __device__ bool sees(int i, int j) const { return j < rows && (!causal || j <= i); }
+  __device__ bool sees(int i, int j) const { return j < rows && (!Size::causal || j <= i); }
   /// Keys, from the first on, that queries before `end` see.
-  __device__ int keys_seen(int end) const { return causal && end < rows ? end : rows; }
-  __device__ S bias(int i, int j) const { return size.alibi ? -slope * S(i < j ? j - i : i - j) : S(0); }
+  __device__ int keys_seen(int end) const { return Size::causal && end < rows ? end : rows; }
+  __device__ S bias(int i, int j) const { return Size::alibi ? -slope * S(i < j ? j - i : i - j) : S(0); }
   /// A_ij, and C_ij of the row's 1 / Z_i.
   __device__ S weight(S score, S log_sum, int i, int j) const {
     return sees(i, j) ? std::exp(score + bias(i, j) - log_sum) : S(0);
   }
   __device__ S mean_weight(S inverse, int i, int j) const {
-    return sees(i, j) ? (size.alibi ? std::exp(bias(i, j)) * inverse : inverse) : S(0);
+    return sees(i, j) ? (Size::alibi ? std::exp(bias(i, j)) * inverse : inverse) : S(0);
   }
 
   /// Z_i, the sum of exp(bias) over the keys that query i sees: geometric series to both sides.
   __device__ S mean_sum(int i) const { return mean_sum(slope, i, rows); }
   __device__ static S mean_sum(S slope, int i, int rows) {
-    if (causal) return series(slope, i + 1);
-    return size.alibi ? series(slope, i + 1) + series(slope, rows - i) - 1 : S(rows);
+    if (Size::causal) return series(slope, i + 1);
+    return Size::alibi ? series(slope, i + 1) + series(slope, rows - i) - 1 : S(rows);
   }
   /// 1 + lambda + ... of so many terms.
   __device__ static S series(S slope, int terms) {
@@ -84,52 +91,51 @@ struct HeadOfBlock {
 };
 
 /// The tiles of a block of the forward pass: its own queries, and the keys and values that pass by.
-template <AttentionSize size, class S, int own_count, int other_count>
+template <class Size, class S, int own_count, int other_count>
 struct ForwardTiles {
   static constexpr int own = own_count, others = other_count, threads = 2 * own;
-  Tile<S, own, size.key_width> query;
-  Tile<S, others, size.key_width> key;
-  Tile<S, others, size.value_width> value;
+  Tile<S, own, Size::key_width> query;
+  Tile<S, others, Size::key_width> key;
+  Tile<S, others, Size::value_width> value;
   Tile<S, own, others> weights;
 };
 
 /// The largest tiles, from 64 and 32 rows on, that shared memory holds; 512 bytes of it are left to sums over blocks.
-template <template <AttentionSize, class, int, int> class Tiles, AttentionSize size, class S, int own = 64,
-          int others = 32>
+/// Own rows are given up first: with fewer others a thread reads more for each multiply-add.
+template <template <class, class, int, int> class Tiles, class Size, class S, int own = 64, int others = 32>
 constexpr auto fitting_tiles() {
-  using These = Tiles<size, S, own, others>;
+  using These = Tiles<Size, S, own, others>;
   static_assert(others >= col_lanes, "simplx: heads are too wide for the shared memory of a block");
   if constexpr (sizeof(These) <= (48 << 10) - 512 || others < col_lanes) {
     return std::type_identity<These>{};
-  } else if constexpr (2 * others == own) {
-    return fitting_tiles<Tiles, size, S, own, others / 2>();
   } else {
-    return fitting_tiles<Tiles, size, S, own / 2, others>();
+    constexpr bool fewer_own = own > others;
+    return fitting_tiles<Tiles, Size, S, fewer_own ? own / 2 : own, fewer_own ? others : others / 2>();
   }
 }
-template <template <AttentionSize, class, int, int> class Tiles, AttentionSize size, class S>
-using FittingTiles = typename decltype(fitting_tiles<Tiles, size, S>())::type;
+template <template <class, class, int, int> class Tiles, class Size, class S>
+using FittingTiles = typename decltype(fitting_tiles<Tiles, Size, S>())::type;
 
 /// out = alpha V + beta A V - gamma mean, where `out` holds the mean before.
-template <AttentionSize size, class S>
-__global__ void __launch_bounds__(FittingTiles<ForwardTiles, size, S>::threads)
+template <class Size, class S>
+__global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, S>::threads)
     attention_kernel(const Index* offsets, Index sequences, AttentionOperands<S> in, S* out, S* log_sum_exp) {
-  using Head = HeadOfBlock<size, S>;
-  using Tiles = FittingTiles<ForwardTiles, size, S>;
+  using Head = HeadOfBlock<Size, S>;
+  using Tiles = FittingTiles<ForwardTiles, Size, S>;
   const Head head(offsets, sequences, in);
   const int begin = head.tile_from_last(sequences) * Tiles::own, rows = head.rows - begin;
   if (rows <= 0) return;  // the whole block
   SIMPLX_SHARED(tiles, Tiles);
-  load_tile<Tiles::threads>(tiles.query, in.query + head.key_at(begin), Head::key_stride, rows, Head::scale());
+  load_tile<Tiles::threads>(tiles.query, in.query + head.key_at(begin), Size::key_stride, rows, Head::scale());
   S highest[own_rows], total[own_rows] = {};  // of the scores seen; of their exponentials, the own columns
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) highest[a] = Head::unseen;
-  OwnProduct<S, size.value_width> product = {};
+  OwnProduct<S, Size::value_width> product = {};
 
   const int end = head.keys_seen(begin + Tiles::own);
   for (int key = 0; key < end; key += Tiles::others) {
-    load_tile<Tiles::threads>(tiles.key, in.key + head.key_at(key), Head::key_stride, head.rows - key);
-    load_tile<Tiles::threads>(tiles.value, in.value + head.value_at(key), Head::value_stride, head.rows - key);
+    load_tile<Tiles::threads>(tiles.key, in.key + head.key_at(key), Size::key_stride, head.rows - key);
+    load_tile<Tiles::threads>(tiles.value, in.value + head.value_at(key), Size::value_stride, head.rows - key);
     __syncthreads();
     OwnScores<S, Tiles::others> scores;
     multiply_rows(tiles.query, tiles.key, scores);
@@ -169,12 +175,12 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, size, S>::threads)
     if (own_col(0) != 0 || own_row(a) >= rows) continue;
     log_sum_exp[head.row_at(begin + own_row(a))] = highest[a] + std::log(total[a]);
   }
-  each_own<size.value_width>(product, rows, [&](int a, int row, int col, S sum) {
+  each_own<Size::value_width>(product, rows, [&](int a, int row, int col, S sum) {
     const Index at = head.value_at(begin + row) + col;
     S result = sum * inverse[a];
-    if constexpr (size.mixing != Mixing::softmax) result *= head.beta;
-    if constexpr (Head::centred) result -= head.gamma * out[at];
-    if constexpr (size.mixing != Mixing::softmax) result += head.alpha * in.value[at];
+    if constexpr (Size::gains > 0) result *= head.beta;
+    if constexpr (Size::centred) result -= head.gamma * out[at];
+    if constexpr (Size::gains > 0) result += head.alpha * in.value[at];
     out[at] = result;
   });
 }
@@ -182,18 +188,18 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, size, S>::threads)
 inline constexpr int mean_threads = 64;
 
 /// mean = C V; a thread has a column of a sequence.
-template <AttentionSize size, class S>
+template <class Size, class S>
 __global__ void __launch_bounds__(mean_threads)
     attention_mean_kernel(const Index* offsets, const S* value, const S* slopes, S* mean) {
-  using Head = HeadOfBlock<size, S>;
+  using Head = HeadOfBlock<Size, S>;
   const Index col = static_cast<Index>(blockIdx.y) * mean_threads + static_cast<Index>(threadIdx.x);
-  if (col >= Head::value_stride) return;
+  if (col >= Size::value_stride) return;
   const Index first = offsets[blockIdx.x];
   const int rows = static_cast<int>(offsets[blockIdx.x + 1] - first);
-  const S slope = size.alibi ? slopes[col / size.value_width] : S(0);
+  const S slope = Size::alibi ? slopes[col / Size::value_width] : S(0);
   const S shrink = -std::expm1(-slope);  // 1 - lambda: exact where lambda, near one, has lost the slope's last digits
-  const auto shrunk = [&](S x) { return size.alibi ? x - x * shrink : x; };
-  const auto at = [&](int row) { return (first + row) * Head::value_stride + col; };
+  const auto shrunk = [&](S x) { return Size::alibi ? x - x * shrink : x; };
+  const auto at = [&](int row) { return (first + row) * Size::value_stride + col; };
   /// Calls f(i, row, v) for all rows from `begin`, up or down.
   const auto each_row = [&](int begin, int step, const auto& f) {
     constexpr int ahead = 32;  // rows whose loads are on the way while others are added
@@ -210,20 +216,20 @@ __global__ void __launch_bounds__(mean_threads)
     }
   };
   S sum = 0;
-  if constexpr (Head::causal || size.alibi) {
+  if constexpr (Size::causal || Size::alibi) {
     each_row(0, 1, [&](int i, S v) {
       sum = shrunk(sum) + v;
       mean[at(i)] = sum * (S(1) / Head::mean_sum(slope, i, rows));
     });
   }
-  if constexpr (!Head::causal && size.alibi) {
+  if constexpr (!Size::causal && Size::alibi) {
     sum = 0;
     each_row(rows - 1, -1, [&](int i, S v) {
       mean[at(i)] += sum * (S(1) / Head::mean_sum(slope, i, rows));
       sum = shrunk(sum + v);
     });
   }
-  if constexpr (!Head::causal && !size.alibi) {
+  if constexpr (!Size::causal && !Size::alibi) {
     each_row(0, 1, [&](int, S v) { sum += v; });
     const S of_all = sum * (S(1) / S(rows));
     for (int i = 0; i < rows; ++i) mean[at(i)] = of_all;
@@ -241,16 +247,15 @@ __global__ void __launch_bounds__(mean_threads)
 template <AttentionSize size, class S>
 void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index longest,
                const AttentionOperands<S>& in, S* out, S* log_sum_exp) {
-  using Tiles = detail::FittingTiles<detail::ForwardTiles, size, S>;
-  if constexpr (size.mixing == Mixing::shaped) {
-    constexpr Index columns = detail::HeadOfBlock<size, S>::value_stride;
-    launch(stream, detail::attention_mean_kernel<size, S>,
-           dim3(blocks_for(sequences, 1), blocks_for(columns, detail::mean_threads)), detail::mean_threads, offsets,
-           in.value, in.slopes, out);
+  using Size = detail::Fixed<size>;
+  using Tiles = detail::FittingTiles<detail::ForwardTiles, Size, S>;
+  if constexpr (Size::centred) {
+    const dim3 grid(blocks_for(sequences, 1), blocks_for(Size::value_stride, detail::mean_threads));
+    launch(stream, detail::attention_mean_kernel<Size, S>, grid, detail::mean_threads, offsets, in.value, in.slopes,
+           out);
   }
-  launch(stream, detail::attention_kernel<size, S>,
-         dim3(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), size.heads), Tiles::threads, offsets,
-         sequences, in, out, log_sum_exp);
+  const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);
+  launch(stream, detail::attention_kernel<Size, S>, grid, Tiles::threads, offsets, sequences, in, out, log_sum_exp);
 }
 
 }  // namespace simplx

@@ -8,8 +8,8 @@
 ///   dS = beta A * (dM - D);   dQ = dS K / sqrt(key_width);   dK = dS^T Q / sqrt(key_width)
 ///
 /// Nothing of T x T is stored and nothing is added by atomics. Blocks of a first kernel have a tile of queries and pass
-/// over the keys, for D and then for dQ; blocks of a second have a tile of keys and pass over the queries, for dK and dV.
-/// Each block of the first writes a part of the gradients of the gains, and add_column_sums adds the parts.
+/// over the keys, for D and then for dQ; those of a second have a tile of keys and pass over the queries, for dK and
+/// dV. Each block of the first writes a part of the gradients of the gains, and add_column_sums adds the parts.
 
 #include <simplx/cuda/attention.cuh>
 
@@ -17,36 +17,34 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-template <AttentionSize size>
-inline constexpr int attention_gains = size.mixing == Mixing::softmax ? 0 : size.mixing == Mixing::skip_init ? 2 : 3;
-
 /// The tiles of a block of either kernel: its own rows, queries and dO or keys and values, and those that pass by.
-template <AttentionSize size, class S, int own_count, int other_count>
+template <class Size, class S, int own_count, int other_count>
 struct BackwardTiles {
   static constexpr int own = own_count, others = other_count, threads = 2 * own;
-  Tile<S, own, size.key_width> own_keys;
-  Tile<S, own, size.value_width> own_values;
-  Tile<S, others, size.key_width> other_keys;
-  Tile<S, others, size.value_width> other_values;
+  Tile<S, own, Size::key_width> own_keys;
+  Tile<S, own, Size::value_width> own_values;
+  Tile<S, others, Size::key_width> other_keys;
+  Tile<S, others, Size::value_width> other_values;
   Tile<S, own, others> weights;
 };
 
 /// D and dQ for a tile of queries, and its part of the gradients of the gains.
 ///
 /// Shapes  corrections (tokens, heads); gain_parts (gains, blocks, heads)
-template <AttentionSize size, Write dq_mode, class S>
-__global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
+template <class Size, Write dq_mode, class S>
+__global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, S>::threads)
     attention_dq_kernel(const Index* offsets, Index sequences, AttentionOperands<S> in, const S* log_sum_exp,
                         const S* dout, S* dquery, S* corrections, S* gain_parts) {
-  using Head = HeadOfBlock<size, S>;
-  using Tiles = FittingTiles<BackwardTiles, size, S>;
-  constexpr int gains = attention_gains<size>;
+  using Head = HeadOfBlock<Size, S>;
+  using Tiles = FittingTiles<BackwardTiles, Size, S>;
+  using Scores = OwnScores<S, Tiles::others>;
+  constexpr int gains = Size::gains;
   const Head head(offsets, sequences, in);
   const int begin = head.tile_from_last(sequences) * Tiles::own, rows = head.rows - begin;
   S gain_sums[3] = {};  // of alpha, beta, gamma
   const auto write_gains = [&] {
     for (int gain = 0; gain < gains; ++gain) {
-      gain_parts[(Index(gain) * gridDim.x + blockIdx.x) * size.heads + head.h] = gain_sums[gain];
+      gain_parts[(Index(gain) * gridDim.x + blockIdx.x) * Size::heads + head.h] = gain_sums[gain];
     }
   };
   if (rows <= 0) {  // the whole block
@@ -54,26 +52,26 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
     return;
   }
   SIMPLX_SHARED(tiles, Tiles);
-  load_tile<Tiles::threads>(tiles.own_keys, in.query + head.key_at(begin), Head::key_stride, rows, Head::scale());
-  load_tile<Tiles::threads>(tiles.own_values, dout + head.value_at(begin), Head::value_stride, rows);
+  load_tile<Tiles::threads>(tiles.own_keys, in.query + head.key_at(begin), Size::key_stride, rows, Head::scale());
+  load_tile<Tiles::threads>(tiles.own_values, dout + head.value_at(begin), Size::value_stride, rows);
   S log_sum[own_rows], inverse_mean[own_rows];  // finite where no row is: dO is zero there
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) {
     const int i = begin + own_row(a);
     const bool there = i < head.rows;
     log_sum[a] = there ? log_sum_exp[head.row_at(i)] : S(0);
-    if constexpr (Head::centred) inverse_mean[a] = there ? S(1) / head.mean_sum(i) : S(0);
+    if constexpr (Size::centred) inverse_mean[a] = there ? S(1) / head.mean_sum(i) : S(0);
   }
 
   /// Passes over the keys that the tile sees; calls use(key, A, dM) with tiles of keys and values in place.
   const int end = head.keys_seen(begin + Tiles::own);
   const auto each_tile = [&](const auto& use) {
     for (int key = 0; key < end; key += Tiles::others) {
-      load_tile<Tiles::threads>(tiles.other_keys, in.key + head.key_at(key), Head::key_stride, head.rows - key);
-      load_tile<Tiles::threads>(tiles.other_values, in.value + head.value_at(key), Head::value_stride,
+      load_tile<Tiles::threads>(tiles.other_keys, in.key + head.key_at(key), Size::key_stride, head.rows - key);
+      load_tile<Tiles::threads>(tiles.other_values, in.value + head.value_at(key), Size::value_stride,
                                 head.rows - key);
       __syncthreads();
-      OwnScores<S, Tiles::others> weights, d_weights;
+      Scores weights, d_weights;
       multiply_rows(tiles.own_keys, tiles.other_keys, weights);
       multiply_rows(tiles.own_values, tiles.other_values, d_weights);
       each_score<Tiles::others>([&](int a, int b, int row, int col) {
@@ -85,7 +83,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
   };
 
   S correction[own_rows] = {}, total[own_rows] = {};
-  each_tile([&](int key, const auto& weights, const auto& d_weights) {
+  each_tile([&](int key, const Scores& weights, const Scores& d_weights) {
     each_score<Tiles::others>([&](int a, int b, int row, int col) {
       const S d_weight = d_weights[a][b];
       correction[a] += weights[a][b] * d_weight;
@@ -108,15 +106,15 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
   }
 
   if constexpr (dq_mode != Write::skip) {
-    OwnProduct<S, size.key_width> product = {};
-    each_tile([&](int, const auto& weights, const auto& d_weights) {
+    OwnProduct<S, Size::key_width> product = {};
+    each_tile([&](int, const Scores& weights, const Scores& d_weights) {
       each_score<Tiles::others>([&](int a, int b, int row, int col) {
         tiles.weights(row, col) = head.beta * weights[a][b] * (d_weights[a][b] - correction[a]);
       });
       __syncwarp();
       add_product(tiles.weights, tiles.other_keys, product);
     });
-    each_own<size.key_width>(product, rows, [&](int, int row, int col, S sum) {
+    each_own<Size::key_width>(product, rows, [&](int, int row, int col, S sum) {
       write<dq_mode>(dquery[head.key_at(begin + row) + col], sum * Head::scale());
     });
   }
@@ -125,28 +123,28 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
 /// dK and dV for a tile of keys.
 ///
 /// Shapes  corrections (tokens, heads)
-template <AttentionSize size, Write dk_mode, Write dv_mode, class S>
-__global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
+template <class Size, Write dk_mode, Write dv_mode, class S>
+__global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, S>::threads)
     attention_dk_dv_kernel(const Index* offsets, Index sequences, AttentionOperands<S> in, const S* log_sum_exp,
                            const S* dout, const S* corrections, S* dkey, S* dvalue) {
-  using Head = HeadOfBlock<size, S>;
-  using Tiles = FittingTiles<BackwardTiles, size, S>;
+  using Head = HeadOfBlock<Size, S>;
+  using Tiles = FittingTiles<BackwardTiles, Size, S>;
   constexpr int own_cols = Tiles::others / col_lanes;
   const Head head(offsets, sequences, in);
   const int begin = head.tile * Tiles::own, rows = head.rows - begin;
   if (rows <= 0) return;  // the whole block
   SIMPLX_SHARED(tiles, Tiles);
-  load_tile<Tiles::threads>(tiles.own_keys, in.key + head.key_at(begin), Head::key_stride, rows);
+  load_tile<Tiles::threads>(tiles.own_keys, in.key + head.key_at(begin), Size::key_stride, rows);
   if constexpr (dk_mode != Write::skip) {
-    load_tile<Tiles::threads>(tiles.own_values, in.value + head.value_at(begin), Head::value_stride, rows);
+    load_tile<Tiles::threads>(tiles.own_values, in.value + head.value_at(begin), Size::value_stride, rows);
   }
-  OwnProduct<S, size.key_width> dk = {};
-  OwnProduct<S, size.value_width> dv = {};
+  OwnProduct<S, Size::key_width> dk = {};
+  OwnProduct<S, Size::value_width> dv = {};
 
-  for (int query = Head::causal ? begin : 0; query < head.rows; query += Tiles::others) {
-    load_tile<Tiles::threads>(tiles.other_keys, in.query + head.key_at(query), Head::key_stride, head.rows - query,
+  for (int query = Size::causal ? begin : 0; query < head.rows; query += Tiles::others) {
+    load_tile<Tiles::threads>(tiles.other_keys, in.query + head.key_at(query), Size::key_stride, head.rows - query,
                               Head::scale());
-    load_tile<Tiles::threads>(tiles.other_values, dout + head.value_at(query), Head::value_stride, head.rows - query);
+    load_tile<Tiles::threads>(tiles.other_values, dout + head.value_at(query), Size::value_stride, head.rows - query);
     S log_sum[own_cols], inverse_mean[own_cols], correction[own_cols];
     SIMPLX_UNROLL
     for (int b = 0; b < own_cols; ++b) {
@@ -154,7 +152,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
       const bool there = i < head.rows;
       log_sum[b] = there ? log_sum_exp[head.row_at(i)] : S(0);
       if constexpr (dk_mode != Write::skip) correction[b] = there ? corrections[head.row_at(i)] : S(0);
-      if constexpr (Head::centred) inverse_mean[b] = there ? S(1) / head.mean_sum(i) : S(0);
+      if constexpr (Size::centred) inverse_mean[b] = there ? S(1) / head.mean_sum(i) : S(0);
     }
     __syncthreads();
     OwnScores<S, Tiles::others> weights, d_scores;
@@ -165,8 +163,8 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
       S& weight = weights[a][b];
       weight = head.beta * head.weight(weight, log_sum[b], i, j);
       if constexpr (dk_mode != Write::skip) d_scores[a][b] = weight * (d_scores[a][b] - correction[b]);
-      if constexpr (Head::centred) weight -= head.gamma * head.mean_weight(inverse_mean[b], i, j);
-      if constexpr (size.mixing != Mixing::softmax) weight += i == j ? head.alpha : S(0);
+      if constexpr (Size::centred) weight -= head.gamma * head.mean_weight(inverse_mean[b], i, j);
+      if constexpr (Size::gains > 0) weight += i == j ? head.alpha : S(0);
     });
     if constexpr (dv_mode != Write::skip) {
       each_score<Tiles::others>([&](int a, int b, int row, int col) { tiles.weights(row, col) = weights[a][b]; });
@@ -183,18 +181,18 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, size, S>::threads)
   }
 
   // One buffer of both gradients is as wide for the one as for the other: the same thread adds to a place, in turn.
-  each_own<size.key_width>(dk, rows, [&](int, int row, int col, S sum) {
+  each_own<Size::key_width>(dk, rows, [&](int, int row, int col, S sum) {
     if constexpr (dk_mode != Write::skip) write<dk_mode>(dkey[head.key_at(begin + row) + col], sum);
   });
-  each_own<size.value_width>(dv, rows, [&](int, int row, int col, S sum) {
+  each_own<Size::value_width>(dv, rows, [&](int, int row, int col, S sum) {
     if constexpr (dv_mode != Write::skip) write<dv_mode>(dvalue[head.value_at(begin + row) + col], sum);
   });
 }
 
 /// Blocks of either kernel for each head.
-template <AttentionSize size, class S>
+template <class Size, class S>
 constexpr unsigned attention_backward_blocks(Index sequences, Index longest) {
-  return blocks_for(longest, FittingTiles<BackwardTiles, size, S>::own) * blocks_for(sequences, 1);
+  return blocks_for(longest, FittingTiles<BackwardTiles, Size, S>::own) * blocks_for(sequences, 1);
 }
 
 }  // namespace detail
@@ -202,8 +200,9 @@ constexpr unsigned attention_backward_blocks(Index sequences, Index longest) {
 /// Elements of scratch of attention_backward: the corrections of all rows, and parts of the gradients of gains.
 template <AttentionSize size, class S>
 constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index longest) {
-  const Index parts = detail::attention_gains<size> * detail::attention_backward_blocks<size, S>(sequences, longest);
-  return (parts + tokens) * size.heads;
+  using Size = detail::Fixed<size>;
+  const Index blocks = detail::attention_backward_blocks<Size, S>(sequences, longest);
+  return (Size::gains * blocks + tokens) * Size::heads;
 }
 
 /// The backward pass; computes the weights anew from `log_sum_exp`.
@@ -215,25 +214,25 @@ template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class
 void attention_backward(cudaStream_t stream, const Index* offsets, Index sequences, Index longest,
                         const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
-  constexpr int gains = detail::attention_gains<size>;
-  constexpr int threads = detail::FittingTiles<detail::BackwardTiles, size, S>::threads;
-  const unsigned blocks = detail::attention_backward_blocks<size, S>(sequences, longest);
+  using Size = detail::Fixed<size>;
+  constexpr int threads = detail::FittingTiles<detail::BackwardTiles, Size, S>::threads;
+  const unsigned blocks = detail::attention_backward_blocks<Size, S>(sequences, longest);
   if (blocks == 0) return;
-  const dim3 grid(blocks, size.heads);
-  const Index part = Index(blocks) * size.heads;
-  S* const corrections = scratch + gains * part;
+  const dim3 grid(blocks, Size::heads);
+  const Index part = Index(blocks) * Size::heads;
+  S* const corrections = scratch + Size::gains * part;
   if (dq_mode != Write::skip || dk_mode != Write::skip || to.alpha || to.beta || to.gamma) {
-    launch(stream, detail::attention_dq_kernel<size, dq_mode, S>, grid, threads, offsets, sequences, in, log_sum_exp,
+    launch(stream, detail::attention_dq_kernel<Size, dq_mode, S>, grid, threads, offsets, sequences, in, log_sum_exp,
            dout, to.query, corrections, scratch);
   }
   if constexpr (dk_mode != Write::skip || dv_mode != Write::skip) {
-    launch(stream, detail::attention_dk_dv_kernel<size, dk_mode, dv_mode, S>, grid, threads, offsets, sequences, in,
+    launch(stream, detail::attention_dk_dv_kernel<Size, dk_mode, dv_mode, S>, grid, threads, offsets, sequences, in,
            log_sum_exp, dout, corrections, to.key, to.value);
   }
   S* const gradients[] = {to.alpha, to.beta, to.gamma};
-  for (int gain = 0; gain < gains; ++gain) {
+  for (int gain = 0; gain < Size::gains; ++gain) {
     if (gradients[gain]) {
-      add_column_sums(stream, scratch + gain * part, static_cast<int>(blocks), size.heads, gradients[gain]);
+      add_column_sums(stream, scratch + gain * part, static_cast<int>(blocks), Size::heads, gradients[gain]);
     }
   }
 }
