@@ -76,16 +76,16 @@ __global__ void __launch_bounds__(update_threads)
   const S scale = static_cast<S>(clip_factor(squared, limit));
   each_chunk(segments, count, chunks, [&](const UpdateSegment<Step>& segment, Index begin, Index end) {
     const Step by = segment.by;
+    const bool frozen = segment.frozen;
     for (Index i = begin + threadIdx.x; i < end; i += update_threads) {
-      if (!segment.frozen) {
-        Number<S> p = buffers.parameters[i], m = buffers.first_moments[i], v;
-        if (Step::second_moment) v = buffers.second_moments[i];
-        by(p, Number<S>(buffers.gradients[i] * scale), m, v);
-        buffers.parameters[i] = p.value;
-        buffers.first_moments[i] = m.value;
-        if (Step::second_moment) buffers.second_moments[i] = v.value;
-      }
+      Number<S> p = buffers.parameters[i], m = buffers.first_moments[i], v;
+      if (Step::second_moment) v = buffers.second_moments[i];
+      by(p, Number<S>(buffers.gradients[i] * scale), m, v);
       buffers.gradients[i] = 0;
+      if (frozen) continue;
+      buffers.parameters[i] = p.value;
+      buffers.first_moments[i] = m.value;
+      if (Step::second_moment) buffers.second_moments[i] = v.value;
     }
   });
 }
