@@ -48,7 +48,7 @@ Interval interval_of(const std::string& text) {
 int main(int argc, char** argv) {
   Options options;
   options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  std::string block = "sas_p", checkpoint_every = "5m";
+  std::string block = "sas_p", device = "cpu", checkpoint_every = "5m";
 
   CLI::App app{"Trains a small transformer on the bytes of text and shows what it learned.\n"
                "Ctrl-C stops it; the same command goes on where it stopped."};
@@ -64,7 +64,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1L, 1000000000L));
   app.add_option("--seed", options.seed, "Of initial values, order of the text and sample")
       ->check(fault_of_seed)->capture_default_str();
-  app.add_option("--threads", options.threads, "The result does not depend on it")
+  app.add_option("--device", device, "Where to train: cpu, or cuda in a build with -DSIMPLX_CUDA=ON")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "Of the cpu; the result does not depend on it")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--batch", options.batch, "Sequences in a step")->check(CLI::Range(1, 4096))->capture_default_str();
@@ -89,6 +92,7 @@ int main(int argc, char** argv) {
     if (std::isnan(options.learning_rate)) throw Error("--learning-rate is not a number", "give one such as 2e-3");
     options.checkpoint_every = interval_of(checkpoint_every);
     options.block = block_named(block);
+    options.device = device == "cuda" ? Device::cuda : Device::cpu;
     return train(options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "\nerror: {}\n", error.what());

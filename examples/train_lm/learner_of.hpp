@@ -14,9 +14,9 @@ namespace train_lm {
 using namespace simplx;
 
 #if defined(SIMPLX_BFLOAT16)  // a CMake option
-using Backend = Cpu<float, Path::bfloat16>;
+inline constexpr Path path = Path::bfloat16;
 #else
-using Backend = Cpu<float>;
+inline constexpr Path path = Path::fast;
 #endif
 
 template <auto const& block>
@@ -26,7 +26,7 @@ template <auto const& block>
 inline constexpr Decoder observed_model{
     .block = block, .context = context, .positions = Positions::learned, .observed = true};
 
-template <auto const& block>
+template <auto const& block, class Backend>
 class LearnerOf final : public Learner {
  public:
   explicit LearnerOf(const TrainerOptions& options) : trainer_(options) {}
@@ -51,7 +51,7 @@ class LearnerOf final : public Learner {
   void restore(const TrainerState<float>& state) override { trainer_.restore(state); }
 
   std::vector<double> gradient_norms(const TokenBatch& batch) override {
-    Evaluation<observed_model<block>, Cpu<float>> run(simplx::tokens{context});
+    Evaluation<observed_model<block>, Backend> run(simplx::tokens{context});
     std::ranges::copy(trainer_.parameters(), run.parameters().begin());
     std::ranges::copy(trainer_.constants(), run.constants().begin());
     std::vector<double> squared(static_cast<std::size_t>(model<block>.layers));
@@ -79,8 +79,14 @@ class LearnerOf final : public Learner {
 };
 
 template <auto const& block>
-std::unique_ptr<Learner> make_learner(const TrainerOptions& options) {
-  return std::make_unique<LearnerOf<block>>(options);
+std::unique_ptr<Learner> make_learner(Device device, const TrainerOptions& options) {
+  if (device == Device::cpu) return std::make_unique<LearnerOf<block, Cpu<float, path>>>(options);
+#if defined(SIMPLX_CUDA)  // a CMake option
+  return make_cuda_learner<block>(options);
+#else
+  throw Error("this program was built without CUDA",
+              "install the CUDA toolkit, and configure with -DSIMPLX_CUDA=ON");
+#endif
 }
 
 }  // namespace train_lm

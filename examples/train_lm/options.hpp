@@ -14,7 +14,7 @@ namespace train_lm {
 /// A block on offer.
 struct Block {
   const char* name;
-  std::unique_ptr<Learner> (*make)(const simplx::TrainerOptions&);
+  std::unique_ptr<Learner> (*make)(Device, const simplx::TrainerOptions&);
 };
 
 /// How often a checkpoint is due: every so many steps, or minutes.
@@ -29,6 +29,7 @@ struct Options {
   double minutes = 3;
   long steps = 0;  ///< 0: from the minutes
   std::uint64_t seed = 1;
+  Device device = Device::cpu;
   int threads = 1;
   simplx::Index batch = 2;  ///< small batches learn most from a byte, and this many keep two cores busy
   double learning_rate = 2e-3;

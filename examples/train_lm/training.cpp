@@ -67,7 +67,7 @@ class Run {
         text_(text),
         directory_(directory),
         interrupt_(interrupt),
-        learner_(options.block.make(trainer_options())),
+        learner_(options.block.make(options.device, trainer_options())),
         checkpoints_(directory / "checkpoints", options.keep),
         batch_(make_batch(options.batch, context)),
         held_out_(make_batch(Text::held_out_batch, context)) {}
@@ -113,9 +113,9 @@ class Run {
       line.seconds = seconds_ = now();
       log.write(line);
       const double left = since(begin_) / static_cast<double>(step_ - first) * static_cast<double>(steps_ - step_);
-      const std::string shown =
-          fmt::format("step {:>6}/{}  loss {:.3f}  {:>7.0f} bytes/s  {:.0f} % of peak  {} left", step_, steps_,
-                      line.loss, speed, 100 * speed * flops / (peak * 1e9), readable_seconds(left));
+      const std::string share = on_cpu() ? fmt::format("  {:.0f} % of peak", 100 * speed * flops / (peak * 1e9)) : "";
+      const std::string shown = fmt::format("step {:>6}/{}  loss {:.3f}  {:>7.0f} bytes/s{}  {} left", step_, steps_,
+                                            line.loss, speed, share, readable_seconds(left));
       if (validates) {
         progress_.say(fmt::format("{}  held out {:.3f} nats/byte", shown, *line.val_loss));
       } else {
@@ -136,6 +136,8 @@ class Run {
     return {.batch = std::max(options_.batch, Text::held_out_batch), .seed = options_.seed, .threads = options_.threads,
             .sequences_per_step = options_.batch};
   }
+  bool on_cpu() const { return options_.device == Device::cpu; }
+  const char* device() const { return on_cpu() ? "cpu" : "cuda"; }
   Index tokens_per_step() const { return options_.batch * context; }
   long warmup() const { return steps_ / 20; }
 
@@ -147,7 +149,7 @@ class Run {
     if (!steps_ && directory_.begun()) steps_ = directory_.record().value("steps", 0L);
     if (!steps_) steps_ = calibrate();
     if (!steps_) return interrupt_.exit_status();
-    const double peak = measured_peak_gflops(options_.threads);
+    const double peak = on_cpu() ? measured_peak_gflops(options_.threads) : 0;
     RunRecord record = make_record(peak);
     if (directory_.begun()) {
       check_same(record);
@@ -168,7 +170,7 @@ class Run {
   /// How many steps fit in the time beside the validations, from the speed of a few on a copy that is thrown away;
   /// 0 if a signal comes.
   long calibrate() {
-    const auto trial = options_.block.make(trainer_options());
+    const auto trial = options_.block.make(options_.device, trainer_options());
     const auto step = [&] {
       text_.training.next(batch_);
       trial->step(batch_, {});
@@ -206,6 +208,7 @@ class Run {
                      {"arena_bytes", facts.arena_bytes},
                      {"positions", "learned"},
                      {"seed", options_.seed},
+                     {"device", device()},
                      {"threads", options_.threads},
                      {"slots", learner_->slots()},
                      {"batch", options_.batch},
@@ -237,7 +240,7 @@ class Run {
   void check_same(const RunRecord& now) const {
     const RunRecord& run = directory_.record();
     const std::string table = differences(
-        run, now, {"version", "build", "threads", "bytes", "peak_gflops", "flops_per_token", "out", "text"});
+        run, now, {"version", "build", "device", "threads", "bytes", "peak_gflops", "flops_per_token", "out", "text"});
     if (table.empty()) return;
     const bool longer = run.value("steps", 0L) != steps_;
     throw Error(
@@ -251,9 +254,10 @@ class Run {
   /// Takes up the latest checkpoint, if there is one.
   void go_on() {
     const RunRecord& run = directory_.record();
-    if (run["version"] != version() || run["build"] != build_type()) {
-      fmt::print("note: another build began this run ({}, {}); it goes on, but not bit for bit\n",
-                 run["version"].get<std::string>(), run["build"].get<std::string>());
+    const std::string began_on = run.value("device", "cpu");
+    if (run["version"] != version() || run["build"] != build_type() || began_on != device()) {
+      fmt::print("note: another build or device began this run ({}, {}, {}); it goes on, but not bit for bit\n",
+                 run["version"].get<std::string>(), run["build"].get<std::string>(), began_on);
     }
     const std::optional<long> latest = checkpoints_.latest();
     if (!latest) return;
@@ -283,8 +287,9 @@ class Run {
                                    readable_bytes(static_cast<double>(learner_->bytes())),
                                    readable_bytes(static_cast<double>(facts.arena_bytes)))},
             {"FLOPs", fmt::format("{:.2f} million per token, forward and backward", facts.flops_per_token * 1e-6)},
-            {"threads",
-             fmt::format("{}, {} gradient slots, peak {:.0f} GFLOP/s", options_.threads, learner_->slots(), peak)},
+            {"device", on_cpu() ? fmt::format("cpu, {} threads, {} gradient slots, peak {:.0f} GFLOP/s", options_.threads,
+                                              learner_->slots(), peak)
+                                : "cuda"},
             {"build", build_type()},
             {"text", text_.paths[0].string() +
                          (text_.paths.size() > 1 ? fmt::format(" and {} more", text_.paths.size() - 1) : "")},

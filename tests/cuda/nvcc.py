@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""nvcc.py [--table] [ARCHITECTURE...]: nvcc takes every kernel without a warning, and none spills registers.
+"""nvcc.py [--table] [--eigen FOLDER] [ARCHITECTURE...]: nvcc takes every kernel without a warning, and none spills
+registers; a program with them says in a sentence that there is no GPU.
 
-The architectures are sm_80 and sm_90 unless given; --table prints the registers of each kernel. Exit code 77: no nvcc,
-in the PATH, in CUDA_HOME or in /usr/local/cuda.
+The architecture is sm_90 unless given (SIMPLX_EVERY_CHECK: sm_80 as well); --table prints the registers of each kernel.
+Exit code 77: no nvcc, in the PATH, in CUDA_HOME or in /usr/local/cuda.
 """
+import argparse
 import os
 import re
 import shutil
@@ -14,8 +16,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-FLAGS = ["-std=c++20", "-O3", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings", "-Xptxas", "-v",
-         "-I", os.path.join(ROOT, "include")]
+FLAGS = ["-std=c++20", "-O3", "-DEIGEN_NO_CUDA", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings",
+         "-Xptxas", "-v", "-I", os.path.join(ROOT, "include")]
 KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
                     r".*?(\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers")
 
@@ -32,29 +34,59 @@ def demangled(symbols):
     return [re.sub(r"simplx::\w+::(detail::)?", "", name) for name in done.stdout.splitlines()]
 
 
+def run(command):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+
+def compile_kernels(nvcc, flags, architecture, source, output, table):
+    """Whether all kernels of a source keep their registers; ends the program if nvcc refuses it."""
+    command = [nvcc, *flags, f"-arch={architecture}", "-c", os.path.join(HERE, source), "-o", output]
+    done = run(command)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stdout}")
+    kernels = KERNEL.findall(done.stdout)
+    if not kernels:
+        sys.exit(f"ptxas tells of no kernel:\n{done.stdout}")
+    good = True
+    for name, (_, stores, loads, registers) in zip(demangled([kernel[0] for kernel in kernels]), kernels):
+        spills = int(stores) + int(loads)
+        good = good and not spills
+        if table or spills:
+            print(f"{architecture}  {registers:>3} registers, {spills} bytes spilled  {name}")
+    print(f"{architecture} {source}: {len(kernels)} kernels, at most {max(int(k[3]) for k in kernels)} registers")
+    return good
+
+
+def check_program(nvcc, architecture, compiled, folder):
+    """Links what was compiled and runs it: a loss on a GPU, elsewhere a sentence and a hint."""
+    program = os.path.join(folder, "model")
+    linked = run([nvcc, f"-arch={architecture}", compiled, "-o", program, "-lcublasLt"])
+    if linked.returncode:
+        sys.exit(f"the program was not linked:\n{linked.stdout}")
+    done = run([program])
+    print(done.stdout.strip())
+    return done.returncode == 0 or (done.returncode == 1 and "this machine has no GPU" in done.stdout)
+
+
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("architectures", nargs="*", metavar="ARCHITECTURE")
+    parser.add_argument("--eigen", default="/usr/include/eigen3", metavar="FOLDER")
+    parser.add_argument("--table", action="store_true")
+    args = parser.parse_args()
     nvcc = find_nvcc()
     if not nvcc:
         print("skipped: there is no nvcc\n  hint: install the CUDA toolkit, or set CUDA_HOME")
         sys.exit(77)
-    table = "--table" in sys.argv[1:]
+    flags = FLAGS + ["-isystem", args.eigen]
+    every = ["sm_80", "sm_90"] if os.environ.get("SIMPLX_EVERY_CHECK") else ["sm_90"]
     good = True
-    for architecture in [argument for argument in sys.argv[1:] if argument != "--table"] or ["sm_80", "sm_90"]:
+    for architecture in args.architectures or every:
         with tempfile.TemporaryDirectory() as folder:
-            command = [nvcc, *FLAGS, f"-arch={architecture}", "-c", os.path.join(HERE, "kernels.cu"),
-                       "-o", os.path.join(folder, "kernels.o")]
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if done.returncode:
-            sys.exit(f"{' '.join(command)}\n{done.stdout}")
-        kernels = KERNEL.findall(done.stdout)
-        if not kernels:
-            sys.exit(f"ptxas tells of no kernel:\n{done.stdout}")
-        for name, (_, stores, loads, registers) in zip(demangled([kernel[0] for kernel in kernels]), kernels):
-            spills = int(stores) + int(loads)
-            good = good and not spills
-            if table or spills:
-                print(f"{architecture}  {registers:>3} registers, {spills} bytes spilled  {name}")
-        print(f"{architecture}: {len(kernels)} kernels, at most {max(int(kernel[3]) for kernel in kernels)} registers")
+            model = os.path.join(folder, "model.o")
+            for source, output in (("kernels.cu", os.path.join(folder, "kernels.o")), ("model.cu", model)):
+                good = compile_kernels(nvcc, flags, architecture, source, output, args.table) and good
+            good = check_program(nvcc, architecture, model, folder) and good
     sys.exit(0 if good else 1)
 
 

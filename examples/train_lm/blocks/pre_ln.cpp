@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: MIT
 #include "../learner_of.hpp"
 
-template std::unique_ptr<train_lm::Learner> train_lm::make_learner<simplx::pre_ln>(const simplx::TrainerOptions&);
+template std::unique_ptr<train_lm::Learner> train_lm::make_learner<simplx::pre_ln>(Device, const simplx::TrainerOptions&);

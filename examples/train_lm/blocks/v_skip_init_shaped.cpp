@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: MIT
 #include "../learner_of.hpp"
 
-template std::unique_ptr<train_lm::Learner> train_lm::make_learner<simplx::v_skip_init_shaped>(const simplx::TrainerOptions&);
+template std::unique_ptr<train_lm::Learner> train_lm::make_learner<simplx::v_skip_init_shaped>(Device, const simplx::TrainerOptions&);
