@@ -3,10 +3,12 @@
 """sanitize.py faults|kernels COMPILER: the executor with the sanitizers, which take its fibers for threads.
 
   faults    each fault of faults.hpp is found by what must find it, and a kernel without a fault is left alone
-  kernels   the tests of tests/cuda under ThreadSanitizer: no thread reads what another writes without a barrier between
+  kernels   the tests of kernels in tests/cuda under ThreadSanitizer: no thread reads what another writes without a
+            barrier between; whole models add no kernel to them
 
 Exit code 77: the compiler or its sanitizers are missing.
 """
+import concurrent.futures
 import glob
 import os
 import shutil
@@ -36,6 +38,7 @@ EXPECTED = {
     "mask_without_the_caller": {"thread": "leaves out the lane", "address": "leaves out the lane"},
     "mask_of_half_a_warp": {"thread": "at different places", "address": "at different places"},
 }
+WITHOUT_KERNELS = {"memory", "mirrored", "ops", "products", "trainer"}  # of their own
 REPORTS = ("WARNING: ", "ERROR: ", "runtime error: ")
 
 
@@ -77,7 +80,12 @@ def kernels(compiler, folder):
     program, main_file = os.path.join(folder, "kernels"), os.path.join(folder, "main.cpp")
     with open(main_file, "w", encoding="utf-8") as file:  # that of the tests has a new of its own, as the sanitizer has
         file.write("#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN\n#include <doctest/doctest.h>\n")
-    build(compiler, "thread", [main_file, *sorted(glob.glob(os.path.join(TESTS, "cuda", "*_test.cpp")))], program)
+    sources = [main_file] + sorted(source for source in glob.glob(os.path.join(TESTS, "cuda", "*_test.cpp"))
+                                   if os.path.basename(source)[:-len("_test.cpp")] not in WITHOUT_KERNELS)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = [os.path.join(folder, os.path.basename(source) + ".o") for source in sources]
+        list(pool.map(lambda pair: build(compiler, "thread", [pair[0]], pair[1], "-c"), zip(sources, objects)))
+    build(compiler, "thread", objects, program)
     status, output = run(program, "--test-case-exclude=many rows*")  # each thread is one to the sanitizer: too many
     print(output)
     return status == 0 and not any(report in output for report in REPORTS)

@@ -168,6 +168,9 @@ def main():
         refused("text that is binary", [binary, "hint:"], "--text", binary)
         refused("an interval that is none", ["--checkpoint-every", "hint:"], "--checkpoint-every", "often")
         refused("a directory that cannot be written", ["/proc/nowhere", "hint:"], "--out", "/proc/nowhere", "--text", TEXT)
+        done = run("--device", "cuda", "--steps", 3, "--text", TEXT, "--out", os.path.join(folder, "cuda"))
+        check(done.returncode == 0 or (done.returncode == 1 and "CUDA" in done.stderr and "hint:" in done.stderr),
+              "a GPU trains too, or the program says what is missing:" + done.stderr)
         refused("a loss that explodes", ["no longer finite at step", "parameter concerned is", "checkpoint", "hint:"],
                 "--steps", 60, "--learning-rate", 1e25, "--text", TEXT, "--out", os.path.join(folder, "explodes"))
         check(not os.path.exists(os.path.join(folder, "explodes", "model.safetensors")), "and leaves no model behind")

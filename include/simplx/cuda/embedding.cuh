@@ -30,6 +30,7 @@ template <class S, int cols>
 __global__ void __launch_bounds__(embedding_threads<cols>)
     embedding_backward_kernel(const std::int32_t* rows, const IndexRun* runs, const S* dy, S* dtable) {
   const IndexRun run = runs[blockIdx.x];
+  if (run.begin == run.end) return;
   const int c = static_cast<int>(blockIdx.y) * embedding_threads<cols> + static_cast<int>(threadIdx.x);
   if (c >= cols) return;
   S& place = dtable[static_cast<Index>(run.index) * cols + c];
@@ -86,7 +87,8 @@ void embedding(cudaStream_t stream, const S* table, const std::int32_t* indices,
          indices, y);
 }
 
-/// dtable[index_r] += dy_r for all rows; `rows` and `runs` are those of index_runs(indices), copied to the device.
+/// dtable[index_r] += dy_r for all rows; `rows` and `runs` are those of index_runs(indices), copied to the device, and
+/// empty runs behind them do nothing.
 ///
 /// Shapes  rows (rows); runs (count); dy (rows, cols); dtable (any, cols)
 /// Cost    reads dy once; an index that occurs n times makes n additions in a row, their loads eight at a time

@@ -45,6 +45,7 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
       values_[i] = DeviceBuffer<S>(this->inputs_[i].size());
       value_gradients_[i] = DeviceBuffer<S>(this->inputs_[i].size());
       numbers_[i] = DeviceBuffer<std::int32_t>(this->indices_[i].size());
+      gpu_.reserve(i, this->indices_[i].size());
       device_.inputs[i] = numbers_[i].size() ? static_cast<const void*>(numbers_[i].data()) : values_[i].data();
       device_.input_gradients[i] = value_gradients_[i].data();
     }

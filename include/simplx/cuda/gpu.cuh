@@ -14,30 +14,29 @@ namespace simplx::inline SIMPLX_TARGET {
 
 class Gpu {
  public:
-  /// The runs of an input's indices, on the device.
+  /// The runs of an input's indices, on the device: as many as there are rows, those behind the last one empty.
   struct Runs {
     DeviceBuffer<std::int32_t> rows;
     DeviceBuffer<IndexRun> runs;
-    Index count = 0;  ///< of runs
   };
 
   const GpuStream& stream() const { return stream_; }
   Products& products() { return products_; }
   const Runs& runs(int input) const { return runs_[input]; }
 
+  /// Room for the indices of an input.
+  void reserve(int input, Index rows) {
+    runs_[input] = {DeviceBuffer<std::int32_t>(rows), DeviceBuffer<IndexRun>(rows)};
+  }
   /// Sorts the indices that an input is given, for the pull-backs of those who look them up.
   ///
-  /// Cost    O(rows log rows) on the host and a copy; allocates when there are more rows than ever before
+  /// Errors  throws Error if there are more than `reserve` was told
+  /// Cost    O(rows log rows) on the host and a copy
   void sort(int input, std::span<const std::int32_t> indices) {
-    Runs& mine = runs_[input];
-    const IndexRuns sorted = index_runs(indices);
-    mine.count = std::ssize(sorted.runs);
-    if (mine.rows.size() < std::ssize(indices)) {
-      mine.rows = DeviceBuffer<std::int32_t>(std::ssize(indices));
-      mine.runs = DeviceBuffer<IndexRun>(std::ssize(indices));
-    }
-    mine.rows.copy_from(sorted.rows, stream());
-    mine.runs.copy_from(sorted.runs, stream());
+    IndexRuns sorted = index_runs(indices);
+    sorted.runs.resize(indices.size());
+    runs_[input].rows.copy_from(sorted.rows, stream());
+    runs_[input].runs.copy_from(sorted.runs, stream());
   }
 
   /// Waits for all kernels.

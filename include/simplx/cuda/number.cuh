@@ -19,7 +19,8 @@ struct Number {
 
   SIMPLX_HD constexpr Number() : value(0) {}
   template <class T>
-  SIMPLX_HD constexpr explicit(!std::is_same_v<T, S>) Number(T number) : value(static_cast<S>(number)) {}
+    requires std::is_arithmetic_v<T>
+  SIMPLX_HD constexpr Number(T number) : value(static_cast<S>(number)) {}
 
   SIMPLX_HD Number& operator+=(Number b) { return value += b.value, *this; }
 

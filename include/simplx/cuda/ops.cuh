@@ -147,7 +147,7 @@ struct kernels<Cuda<p>, "embedding"> : op<"embedding"> {
     }
     const Gpu::Runs& runs = f.context.gpu->runs(F::Graph::layout.input[F::template argument<1>]);
     embedding_backward<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), runs.rows.data(),
-                                                                     runs.runs.data(), runs.count, f.out_grad(),
+                                                                     runs.runs.data(), f.rows(), f.out_grad(),
                                                                      f.template grad<0>());
   }
 };

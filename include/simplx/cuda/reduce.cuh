@@ -100,16 +100,18 @@ __global__ void __launch_bounds__(add_threads) add_kernel(const S* from, Index s
 }
 
 template <class S>
-__global__ void __launch_bounds__(add_threads) fill_kernel(S* to, Index size, S value) {
+__global__ void __launch_bounds__(add_threads) fill_kernel(S* to, Index size, const S* value) {
   const Index i = static_cast<Index>(blockIdx.x) * add_threads + threadIdx.x;
-  if (i < size) to[i] = value;
+  if (i < size) to[i] = *value;
 }
 
 }  // namespace detail
 
-/// to = value
+/// to = value, everywhere.
+///
+/// Shapes  to (size); value (1)
 template <class S>
-void fill(cudaStream_t stream, S* to, Index size, S value) {
+void fill(cudaStream_t stream, S* to, Index size, const S* value) {
   launch(stream, detail::fill_kernel<S>, blocks_for(size, detail::add_threads), detail::add_threads, to, size, value);
 }
 

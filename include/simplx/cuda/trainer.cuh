@@ -9,16 +9,19 @@
 ///     trainer.step(batch, AdamW{.learning_rate = 1e-3});
 ///
 /// All sequences of a batch run at once. Parameters, moments and gradient stay on the device; a step copies tokens there
-/// and two numbers back. Sums are taken in an order of sizes alone, so a training has the same bits each time; those of a
+/// and two numbers back. From the second batch of equal sizes on, forward and backward are one graph of CUDA, started
+/// with one call (not where dropout draws from numbers of the step). Sums are taken in an order of sizes alone, so a training has the same bits each time; those of a
 /// step in parts differ by rounding from those of the step at once, and `threads` and `slots` mean nothing here.
 /// Spans are copies on the host, valid until the next call; what is written there counts from that call on.
 
 #include <simplx/cuda/mirrored.cuh>
 #include <simplx/cuda/ops.cuh>
+#include <simplx/cuda/recorded.cuh>
 #include <simplx/cuda/update.cuh>
 #include <simplx/train/trainer.hpp>
 
 #include <cmath>
+#include <optional>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -46,12 +49,14 @@ class Trainer<model, Cuda<precision>> {
         tokens_(capacity().tokens),
         labels_(capacity().count(Model::labelled_axis())),
         offsets_(options_.batch + 1),
+        scale_(1),
         totals_(2),
         evaluated_loss_(1),
         runs_(settings_runs(tensors_.parameters, options.groups)) {
     if (options.laws) tensors_.parameters = options.laws(std::move(tensors_.parameters));
     initialise(tensors_.parameters, options.seed, parameters_.host(stream()).data());
     initialise(tensors_.constants, options.seed, constants_.host(stream()).data());
+    gpu_.reserve(G::input_number("tokens"), capacity().tokens);
     clear();
   }
 
@@ -182,7 +187,8 @@ class Trainer<model, Cuda<precision>> {
   /// Mean loss over the labelled tokens (or sequences) of a batch, in nats; forward only.
   double loss(const TokenBatch& batch) {
     check(batch);
-    const Context<S> context = forward(batch, {});
+    const Context<S> context = prepare(batch, {});
+    Run::forward(context);
     sum(stream(), context.outputs[0], rows(context), evaluated_loss_.data());
     double loss = 0;
     evaluated_loss_.copy_to({&loss, 1}, stream());
@@ -194,7 +200,8 @@ class Trainer<model, Cuda<precision>> {
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
     const TokenBatch batch = unlabelled(tokens);
     check(batch);
-    const Context<S> context = forward(batch, {});
+    const Context<S> context = prepare(batch, {});
+    Run::forward(context);
     logits_.resize(static_cast<std::size_t>(rows(context) * vocab()));
     const S* place = Address<G>::template value<Model::logits_node()>(context);
     simplx::check(cudaMemcpyAsync(logits_.data(), place, sizeof(S) * logits_.size(), cudaMemcpyDeviceToHost, stream()),
@@ -235,8 +242,8 @@ class Trainer<model, Cuda<precision>> {
     return data;
   }
 
-  /// Runs a batch forward.
-  Context<S> forward(const TokenBatch& batch, const Randomness& random) {
+  /// Copies a batch to the device; what its evaluation needs.
+  Context<S> prepare(const TokenBatch& batch, const Randomness& random) {
     const Index first = batch.offsets.front(), last = batch.offsets.back(), sequences = batch.sequences();
     host_offsets_.clear();
     Index longest = 0;
@@ -261,7 +268,6 @@ class Trainer<model, Cuda<precision>> {
     context.random = random;
     context.inputs[G::input_number("tokens")] = tokens_.data();
     context.inputs[G::input_number("labels")] = labels_.data();
-    Run::forward(context);
     return context;
   }
 
@@ -270,10 +276,41 @@ class Trainer<model, Cuda<precision>> {
     const Index first = parts_.sequences();
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
-    const Context<S> context = forward(part, {.training = true, .key = key, .first_sequence = first});
-    sum<Write::accumulate>(stream(), context.outputs[0], rows(context), totals_.data());
-    fill(stream(), context.output_gradients[0], rows(context), S(1) / static_cast<S>(std::max<Index>(labelled, 1)));
-    Run::backward(context);
+    const Context<S> context = prepare(part, {.training = true, .key = key, .first_sequence = first});
+    const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
+    scale_.copy_from({&scale, 1}, stream());
+    const auto run = [&] {
+      Run::forward(context);
+      sum<Write::accumulate>(stream(), context.outputs[0], rows(context), totals_.data());
+      fill(stream(), context.output_gradients[0], rows(context), scale_.data());
+      Run::backward(context);
+    };
+    const Rows sizes{.tokens = part.offsets.back() - part.offsets.front(), .sequences = part.sequences(),
+                     .longest_sequence = context.longest};
+    if (draws<G>() || sizes.tokens != sizes_.tokens || sizes.sequences != sizes_.sequences ||
+        sizes.longest_sequence != sizes_.longest_sequence) {
+      run();  // once as it is: products choose their algorithms then
+      recorded_.reset();
+      sizes_ = sizes;
+      return;
+    }
+    if (!recorded_) recorded_.emplace(stream(), run);
+    recorded_->run(stream());
+  }
+  /// Whether a graph, or one of its stacks' layers, has dropout.
+  template <class Of>
+  static constexpr bool draws() {
+    bool any = false;
+    detail::unroll<0, Of::count>([&]<int i>(std::integral_constant<int, i>) {
+      any |= Of::flat.label[i].op == Tag("dropout");
+      if constexpr (Of::table.info[i].stack) {
+        using Stack = typename Of::template layers_of<i>;
+        for (int layer = 0; layer < Stack::layers; ++layer) {
+          Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) { any |= draws<Child>(); });
+        }
+      }
+    });
+    return any;
   }
 
   /// Ends the accumulation. The gradient stays on the device.
@@ -309,6 +346,7 @@ class Trainer<model, Cuda<precision>> {
   Arena<S, DeviceBuffer<S>> arena_;
   DeviceBuffer<std::int32_t> tokens_, labels_;
   DeviceBuffer<Index> offsets_;
+  DeviceBuffer<S> scale_;        ///< of a loss: one over the labels of the step
   DeviceBuffer<double> totals_;  ///< the loss, summed over the labels of all parts; the norm of the gradient
   DeviceBuffer<double> evaluated_loss_, norm_parts_;
   DeviceBuffer<std::byte> segments_;  ///< of an optimiser's kind
@@ -316,6 +354,8 @@ class Trainer<model, Cuda<precision>> {
   std::vector<Index> host_offsets_;
   std::vector<S> logits_;
   StepParts parts_;
+  std::optional<Recorded> recorded_;  ///< forward and backward
+  Rows sizes_{.tokens = -1};          ///< of the part that ran last
   std::string optimiser_;  // whose moments these are
   long steps_ = 0, moment_steps_ = 0;
 };

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/kernels.hpp"
+
+#include <simplx/cuda/recorded.cuh>
+#include <simplx/cuda/reduce.cuh>
+
+using namespace simplx;
+
+TEST_SUITE_BEGIN("cuda/recorded");
+
+TEST_CASE("what is recorded runs when it is told, with what memory holds then") {
+  const GpuStream stream;
+  DeviceBuffer<float> sum(3), part(3);
+  std::vector<float> host{1, 2, 3};
+  sum.fill_with_zero(stream);
+  part.copy_from(host, stream);
+  const Recorded adding(stream, [&] { add(stream, part.data(), 3, sum.data()); });
+  sum.copy_to(host, stream);
+  stream.synchronize();
+  CHECK(host == std::vector<float>{0, 0, 0});
+  adding.run(stream);
+  part.copy_from(std::vector<float>{10, 20, 30}, stream);
+  adding.run(stream);
+  adding.run(stream);
+  sum.copy_to(host, stream);
+  stream.synchronize();
+  CHECK(host == std::vector<float>{21, 42, 63});
+}
+
+TEST_CASE("what cannot be recorded is refused, and the stream goes on") {
+  const GpuStream stream;
+  CHECK_THROWS_AS(Recorded(stream, [&] { stream.synchronize(); }), Error);
+  CHECK_THROWS_AS(Recorded(stream, [] { throw Error("stop"); }), Error);
+  DeviceBuffer<float> x(2);
+  x.fill_with_zero(stream);
+  stream.synchronize();
+}
+
+TEST_SUITE_END();
