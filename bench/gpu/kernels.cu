@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+//
+// How near each kernel is to its floor, at the shapes of GPT-2 124M: 65,536 tokens, 768 columns, 12 heads of 64, contexts
+// of 1024. The floor is bytes over the measured rate of a copy, for products and attention FLOPs over the measured rate
+// of a product. Ceilings come first.
+
+#include "device.cuh"
+
+using namespace bench;
+
+namespace {
+
+constexpr Index tokens = 65536, context = 1024;
+constexpr int width = 768, hidden = 3072, heads = 12, vocab = 50257;
+
+struct Bench {
+  GpuStream stream;
+  Products products;
+  double copy_rate, product_rate;
+
+  template <class Work>
+  void time(const char* name, double bytes, double flops, const Work& work) {
+    const double ms = median_ms(stream, 1, work);
+    const double floor = std::max(bytes / copy_rate, flops / product_rate) * 1e3;
+    Row().add("kernel", name).add("us", ms * 1e3).add("floor_us", floor * 1e3).add("of_floor", floor / ms);
+  }
+};
+
+void products_of_a_layer(Bench& bench) {
+  struct Call {
+    const char* name;
+    ProductShape shape;
+  };
+  const Call calls[] = {
+      {"up", {.rows = tokens, .cols = hidden, .inner = width}},
+      {"up dx", {.rows = tokens, .cols = width, .inner = hidden, .transpose_b = true}},
+      {"up dw", {.rows = width, .cols = hidden, .inner = tokens, .transpose_a = true, .write = Write::accumulate}},
+      {"query", {.rows = tokens, .cols = width, .inner = width}}};
+  for (const Factors factors : {Factors::exact, Factors::tf32}) {
+    for (Call call : calls) {
+      call.shape.factors = factors;
+      const double rate = measured_product_rate(bench.stream, bench.products, call.shape);
+      Row().add("product", call.name).add("precision", factors == Factors::tf32 ? "tf32" : "float32")
+          .add("tflops", rate * 1e-12);
+    }
+  }
+}
+
+void rows_of_a_layer(Bench& bench) {
+  constexpr double unit = 4.0 * tokens * width;  // a tensor, in bytes
+  const auto x = some_numbers<float>(tokens * width, bench.stream), gain = some_numbers<float>(width, bench.stream);
+  DeviceBuffer<float> y(tokens * width), saved(2 * tokens), dgain(width), parts(norm_parts<width>(tokens) * 2 * width);
+  dgain.fill_with_zero(bench.stream);
+  bench.time("rms_norm", 2 * unit, 0, [&] {
+    rms_norm<float, width>(bench.stream, x.data(), gain.data(), One<float>(1e-8), y.data(), saved.data(), tokens);
+  });
+  bench.time("rms_norm backward", 3 * unit, 0, [&] {
+    rms_norm_backward<float, width>(bench.stream, x.data(), gain.data(), One<float>(1e-8), saved.data(), x.data(),
+                                    y.data(), dgain.data(), parts.data(), tokens);
+  });
+  bench.time("layer_norm", 2 * unit, 0, [&] {
+    layer_norm<float, width>(bench.stream, x.data(), gain.data(), gain.data(), One<float>(1e-5), y.data(),
+                             saved.data(), tokens);
+  });
+  bench.time("add", 3 * unit, 0, [&] { add(bench.stream, x.data(), tokens * width, y.data()); });
+}
+
+template <Mixing mixing>
+void attention_of_a_layer(Bench& bench, const char* name) {
+  constexpr AttentionSize size{.heads = heads, .key_width = width / heads, .value_width = width / heads,
+                               .mixing = mixing};
+  constexpr Index sequences = tokens / context;
+  const auto x = some_numbers<float>(tokens * width, bench.stream), gains = some_numbers<float>(heads, bench.stream);
+  std::vector<Index> offsets;
+  for (Index s = 0; s <= sequences; ++s) offsets.push_back(s * context);
+  DeviceBuffer<Index> places(std::ssize(offsets));
+  places.copy_from(offsets, bench.stream);
+  DeviceBuffer<float> out(tokens * width), log_sum_exp(tokens * heads), dq(tokens * width), dk(tokens * width),
+      dv(tokens * width), dgains(3 * heads),
+      scratch(attention_backward_scratch<size, float>(tokens, sequences, context));
+  dgains.fill_with_zero(bench.stream);
+  const AttentionOperands<float> in{x.data(), x.data(), x.data(), gains.data(), gains.data(), gains.data()};
+  const double flops = 2.0 * tokens * (context + 1) / 2 * width * 2;  // what the causal mask leaves
+  bench.time((std::string(name) + " attention").c_str(), 16.0 * tokens * width, flops, [&] {
+    attention<size>(bench.stream, places.data(), sequences, context, in, out.data(), log_sum_exp.data());
+  });
+  const AttentionGradients<float> to{dq.data(), dk.data(), dv.data(), dgains.data(), dgains.data() + heads,
+                                     dgains.data() + 2 * heads};
+  bench.time((std::string(name) + " attention backward").c_str(), 32.0 * tokens * width, 2.5 * flops, [&] {
+    attention_backward<size, Write::store, Write::store, Write::store>(
+        bench.stream, places.data(), sequences, context, in, log_sum_exp.data(), out.data(), to, scratch.data());
+  });
+}
+
+void ends_of_a_model(Bench& bench) {
+  constexpr Index rows = 8192;  // their logits are 1.6 GB
+  const auto logits = some_numbers<float>(rows * vocab, bench.stream), dloss = some_numbers<float>(rows, bench.stream);
+  DeviceBuffer<float> dlogits(rows * vocab), loss(rows), log_sum_exp(rows);
+  std::vector<std::int32_t> some;
+  for (Index i = 0; i < rows; ++i) some.push_back(static_cast<std::int32_t>(bits(1, static_cast<std::uint64_t>(i)) % vocab));
+  DeviceBuffer<std::int32_t> labels(rows);
+  labels.copy_from(some, bench.stream);
+  bench.time("cross_entropy", 4.0 * rows * vocab, 0, [&] {
+    cross_entropy<float, vocab>(bench.stream, logits.data(), labels.data(), One<float>(0.0), loss.data(),
+                                log_sum_exp.data(), rows);
+  });
+  bench.time("cross_entropy backward", 8.0 * rows * vocab, 0, [&] {
+    cross_entropy_backward<float, vocab>(bench.stream, logits.data(), labels.data(), One<float>(0.0),
+                                         log_sum_exp.data(), dloss.data(), dlogits.data(), rows);
+  });
+  constexpr Index parameters = 124'000'000;
+  DeviceBuffer<float> state(4 * parameters);
+  state.fill_with_zero(bench.stream);
+  const auto table = update_segments<float>({{0, parameters, {}}}, AdamW{}, 1);
+  DeviceBuffer<UpdateSegment<AdamWStep<float>>> segments(1);
+  segments.copy_from(table, bench.stream);
+  const Index chunks = update_chunks(table);
+  DeviceBuffer<double> parts(squared_norm_parts(chunks)), totals(2);
+  totals.fill_with_zero(bench.stream);
+  const UpdateBuffers<float> buffers{state.data(), state.data() + parameters, state.data() + 2 * parameters,
+                                     state.data() + 3 * parameters};
+  bench.time("squared_norm", 4.0 * parameters, 0, [&] {
+    squared_norm(bench.stream, segments.data(), 1, chunks, state.data() + parameters, parts.data());
+  });
+  bench.time("adamw", 32.0 * parameters, 0, [&] {
+    update(bench.stream, segments.data(), 1, chunks, buffers, parts.data(), 1.0, totals.data(), totals.data() + 1);
+  });
+}
+
+}  // namespace
+
+int main() {
+  return guarded([] {
+    Bench bench{};
+    bench.copy_rate = measured_copy_rate(bench.stream);
+    const ProductShape large{.rows = 8192, .cols = 8192, .inner = 8192};
+    bench.product_rate = measured_product_rate(bench.stream, bench.products, large);
+    ProductShape rounded = large;
+    rounded.factors = Factors::tf32;
+    Row().add("ceiling", "copy").add("tb_per_s", bench.copy_rate * 1e-12);
+    Row().add("ceiling", "product float32").add("tflops", bench.product_rate * 1e-12);
+    Row().add("ceiling", "product tf32")
+        .add("tflops", measured_product_rate(bench.stream, bench.products, rounded) * 1e-12);
+    products_of_a_layer(bench);
+    rows_of_a_layer(bench);
+    attention_of_a_layer<Mixing::softmax>(bench, "softmax");
+    attention_of_a_layer<Mixing::shaped>(bench, "shaped");
+    ends_of_a_model(bench);
+  });
+}

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""PyTorch training the models of training.cu on the same GPU, a line of JSON for each way.
+
+  bench/gpu/peers.py --shape gpt2 --block sas_p [--precision tf32]
+
+Ways: eager and torch.compile. Softmax attention is scaled_dot_product_attention; shaped attention has the authors'
+formulation, alpha I + beta A - gamma C as matrices, and "fused", which gives A V to scaled_dot_product_attention and adds
+the values and their running mean. AdamW is fused; the norm is clipped to 1.
+"""
+import argparse
+import json
+import statistics
+import sys
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+except ImportError:
+    sys.exit("error: PyTorch is not installed\n  hint: pip install torch")
+
+SHAPES = {"gpt2": dict(vocab=50257, width=768, heads=12, layers=12, context=1024, batch=16),
+          "paper": dict(vocab=50257, width=768, heads=12, layers=18, context=128, batch=128),
+          "tiny": dict(vocab=256, width=128, heads=4, layers=6, context=128, batch=8)}
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(width))
+
+    def forward(self, x):
+        return self.gain * x / (x.pow(2).mean(-1, keepdim=True).sqrt() + 1e-8)
+
+
+class Attention(nn.Module):
+    """Softmax attention, or shaped attention without value and projection (those of the first layer have a value)."""
+
+    def __init__(self, shape, shaped, first, fused):
+        super().__init__()
+        width, self.heads, self.shaped, self.fused = shape["width"], shape["heads"], shaped, fused
+        self.query_key = nn.Linear(width, 2 * width, bias=False)
+        self.value = nn.Linear(width, width, bias=False) if not shaped or first else nn.Identity()
+        self.out = nn.Identity() if shaped else nn.Linear(width, width, bias=False)
+        if shaped:
+            self.gains = nn.Parameter(torch.ones(3, self.heads, 1, 1))
+            length = shape["context"]
+            mean = torch.tril(torch.ones(length, length)) / torch.arange(1, length + 1)[:, None]
+            self.register_buffer("centre", mean, persistent=False)
+            self.register_buffer("eye", torch.eye(length), persistent=False)
+
+    def forward(self, x):
+        rows, length, width = x.shape
+        heads = lambda t: t.view(rows, length, self.heads, -1).transpose(1, 2)
+        query, key = map(heads, self.query_key(x).chunk(2, -1))
+        value = heads(self.value(x))
+        if not self.shaped:
+            mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        else:
+            alpha, beta, gamma = self.gains
+            if self.fused:
+                mean = value.cumsum(2) / torch.arange(1, length + 1, device=x.device)[:, None]
+                mixed = alpha * value - gamma * mean
+                mixed = mixed + beta * F.scaled_dot_product_attention(query, key, value, is_causal=True)
+            else:
+                scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
+                scores = scores.masked_fill(self.centre == 0, float("-inf"))
+                matrix = alpha * self.eye + beta * scores.softmax(-1) - gamma * self.centre
+                mixed = matrix.to(value.dtype) @ value
+        return self.out(mixed.transpose(1, 2).reshape(rows, length, width))
+
+
+class Block(nn.Module):
+    def __init__(self, shape, kind, first, fused):
+        super().__init__()
+        width, self.kind = shape["width"], kind
+        shaped = kind.startswith("sas")
+        self.norm1 = nn.Identity() if kind == "sas_p_norm_free" else RmsNorm(width)
+        self.norm2 = RmsNorm(width) if kind in ("pre_ln", "sas") else nn.Identity()
+        self.attention = Attention(shape, shaped, first, fused)
+        self.up, self.down = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+        if shaped:
+            self.attention_gain, self.mlp_gain = nn.Parameter(torch.ones(())), nn.Parameter(torch.tensor(0.1))
+
+    def mlp(self, x):
+        return self.down(F.relu(self.up(x)))
+
+    def forward(self, x):
+        if self.kind == "pre_ln":
+            x = x + self.attention(self.norm1(x))
+            return x + self.mlp(self.norm2(x))
+        n = self.norm1(x)
+        if self.kind == "parallel":
+            return x + self.attention(n) + self.mlp(n)
+        if self.kind == "sas":
+            a = self.attention(n)
+            return self.attention_gain * a + self.mlp_gain * self.mlp(self.norm2(a))
+        return self.attention_gain * self.attention(n) + self.mlp_gain * self.mlp(n)
+
+
+class Decoder(nn.Module):
+    def __init__(self, shape, kind, fused):
+        super().__init__()
+        self.embedding = nn.Embedding(shape["vocab"], shape["width"])
+        self.positions = nn.Parameter(torch.zeros(shape["context"], shape["width"]))
+        self.blocks = nn.Sequential(*(Block(shape, kind, i == 0, fused) for i in range(shape["layers"])))
+        self.norm = RmsNorm(shape["width"])
+        for module in self.modules():
+            if isinstance(module, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(module.weight, std=0.02)
+
+    def forward(self, tokens, labels):
+        x = self.norm(self.blocks(self.embedding(tokens) + self.positions))
+        return F.cross_entropy((x @ self.embedding.weight.T).float().flatten(0, 1), labels.flatten())
+
+
+def measure(shape, kind, precision, way, fused):
+    torch.manual_seed(1)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    model = Decoder(shape, kind, fused).cuda()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, fused=True)
+    run = torch.compile(model) if way == "compile" else model
+    tokens = torch.randint(shape["vocab"], (shape["batch"], shape["context"]), device="cuda")
+    labels = torch.randint(shape["vocab"], tokens.shape, device="cuda")
+    times = []
+    for step in range(23):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        with torch.autocast("cuda", torch.bfloat16, enabled=precision == "bfloat16"):
+            loss = run(tokens, labels)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        end.record()
+        torch.cuda.synchronize()
+        if step >= 3:
+            times.append(begin.elapsed_time(end))
+    ms = statistics.median(times)
+    return {"ms": ms, "tokens_per_s": tokens.numel() / ms * 1e3, "gb": torch.cuda.max_memory_allocated() * 1e-9,
+            "loss": loss.item()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", default="gpt2", choices=SHAPES)
+    parser.add_argument("--block", default="sas_p", choices=["pre_ln", "parallel", "sas", "sas_p", "sas_p_norm_free"])
+    parser.add_argument("--precision", default="tf32", choices=["float32", "tf32", "bfloat16"])
+    args = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("error: PyTorch sees no GPU")
+    torch.set_float32_matmul_precision("highest" if args.precision == "float32" else "high")
+    for way in ("eager", "compile"):
+        for fused in ((False, True) if args.block.startswith("sas") else (False,)):
+            row = {"peer": "torch " + torch.__version__, "way": way + (" fused" if fused else ""), "shape": args.shape,
+                   "block": args.block, "precision": args.precision}
+            try:
+                row.update(measure(SHAPES[args.shape], args.block, args.precision, way, fused))
+            except (RuntimeError, torch.cuda.OutOfMemoryError) as error:
+                row["failed"] = str(error).splitlines()[0]
+            print(json.dumps(row), flush=True)
+
+
+if __name__ == "__main__":
+    main()
