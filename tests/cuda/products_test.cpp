@@ -202,9 +202,9 @@ TEST_CASE("cuda/products: all that the library multiplies, against double; nothi
     compare_all<__nv_bfloat16>(products);
     compare_all<__nv_bfloat16, float>(products);
   }
-  for (const auto& [name, on_hardware] : emulation::proven_products) {
-    CAPTURE(name);
-    CHECK(emulation::used_products().contains(name));
+  for (const emulation::ProvenProduct& one : emulation::proven_products) {
+    CAPTURE(std::string(one.name));
+    CHECK(emulation::used_products().contains(one.name));
   }
   CHECK(emulation::live_blas_objects() == 0);
   CHECK(device().allocations.count(emulation::Memory::device) == 0);
@@ -263,6 +263,29 @@ TEST_CASE("cuda/products: a plan serves all products of its kind") {
   CHECK(plans_after(shape, 0, {.function = Epilogue::gelu_aux, .aux = x + 3072, .ld_aux = 16}) == 14);
   const Products moved = std::move(products);
   CHECK(moved.plans() == 14);
+}
+
+TEST_CASE("cuda/products: a plan takes pointers and workspace of each call") {
+  Products products;
+  const Stream stream;
+  std::vector<float> numbers(256, 1), y(128);
+  for (std::size_t i = 64; i < 128; ++i) numbers[i] = 2;
+  DeviceBuffer<float> x(256), result(128), aux(128);
+  x.copy_from(numbers, stream);
+  for (const Index half : {0, 64}) {
+    products.multiply(stream, {.rows = 1, .cols = 2, .inner = 3}, x.data() + half, x.data() + 192, result.data() + half,
+                      {.function = Epilogue::gelu_aux_bias, .bias = x.data() + half, .aux = aux.data() + half,
+                       .ld_aux = 8});
+  }
+  CHECK(products.plans() == 1);
+  aux.copy_to(y, stream);
+  stream.synchronize();
+  CHECK(y[0] == 4);
+  CHECK(y[65] == 8);
+  result.copy_to(y, stream);
+  stream.synchronize();
+  CHECK(y[1] == doctest::Approx(gelu(4)));
+  CHECK(y[64] == doctest::Approx(gelu(8)));
 }
 
 TEST_CASE("cuda/products: a product of nothing is zero, or adds nothing") {
