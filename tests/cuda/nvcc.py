@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 """nvcc.py [--table] [ARCHITECTURE...]: nvcc takes every kernel without a warning, and none spills registers.
 
+It takes prove_products.cu too, which a machine with a GPU runs.
+
 The architectures are sm_80 and sm_90 unless given; --table prints the registers of each kernel. Exit code 77: no nvcc,
 in the PATH, in CUDA_HOME or in /usr/local/cuda.
 """
@@ -32,6 +34,16 @@ def demangled(symbols):
     return [re.sub(r"simplx::\w+::(detail::)?", "", name) for name in done.stdout.splitlines()]
 
 
+def compiled(nvcc, *arguments):
+    """What nvcc says."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [nvcc, *FLAGS, *arguments, "-c", "-o", os.path.join(folder, "compiled.o")]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stdout}")
+    return done.stdout
+
+
 def main():
     nvcc = find_nvcc()
     if not nvcc:
@@ -40,21 +52,17 @@ def main():
     table = "--table" in sys.argv[1:]
     good = True
     for architecture in [argument for argument in sys.argv[1:] if argument != "--table"] or ["sm_80", "sm_90"]:
-        with tempfile.TemporaryDirectory() as folder:
-            command = [nvcc, *FLAGS, f"-arch={architecture}", "-c", os.path.join(HERE, "kernels.cu"),
-                       "-o", os.path.join(folder, "kernels.o")]
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-        if done.returncode:
-            sys.exit(f"{' '.join(command)}\n{done.stdout}")
-        kernels = KERNEL.findall(done.stdout)
+        told = compiled(nvcc, f"-arch={architecture}", os.path.join(HERE, "kernels.cu"))
+        kernels = KERNEL.findall(told)
         if not kernels:
-            sys.exit(f"ptxas tells of no kernel:\n{done.stdout}")
+            sys.exit(f"ptxas tells of no kernel:\n{told}")
         for name, (_, stores, loads, registers) in zip(demangled([kernel[0] for kernel in kernels]), kernels):
             spills = int(stores) + int(loads)
             good = good and not spills
             if table or spills:
                 print(f"{architecture}  {registers:>3} registers, {spills} bytes spilled  {name}")
         print(f"{architecture}: {len(kernels)} kernels, at most {max(int(kernel[3]) for kernel in kernels)} registers")
+    compiled(nvcc, "-I", os.path.dirname(HERE), os.path.join(HERE, "prove_products.cu"))
     sys.exit(0 if good else 1)
 
 

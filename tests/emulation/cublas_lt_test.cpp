@@ -99,8 +99,8 @@ struct Bench {
   cublasStatus_t multiply(std::size_t at_a = 0, std::size_t at_b = 4096, std::size_t at_d = 8192,
                           std::size_t bytes = 1 << 20) const {
     const float one = 1, none = 0;
-    return cublasLtMatmul(handle, desc, &one, memory + at_a, a, memory + at_b, b, &none, memory + at_d, c, memory + at_d,
-                          d, &result.algo, workspace, bytes, nullptr);
+    return cublasLtMatmul(handle, desc, &one, memory + at_a, a, memory + at_b, b, &none, memory + at_d, c,
+                          memory + at_d, d, &result.algo, workspace, bytes, nullptr);
   }
 };
 
