@@ -9,7 +9,7 @@ using namespace simplx;
 using emulation::device;
 using emulation::Memory;
 
-static_assert(!std::is_copy_constructible_v<Stream> && !std::is_copy_assignable_v<Stream>);
+static_assert(!std::is_copy_constructible_v<GpuStream> && !std::is_copy_assignable_v<GpuStream>);
 static_assert(!std::is_copy_constructible_v<DeviceBuffer<int>> && !std::is_copy_assignable_v<DeviceBuffer<int>>);
 
 namespace {
@@ -32,7 +32,7 @@ std::string said(const F& f) {
 TEST_CASE("cuda/memory: values go to the device and back, in the order of the stream") {
   const auto x = test::numbers<double>(32, 1);
   {
-    const Stream stream;
+    const GpuStream stream;
     DeviceBuffer<double> buffer(32);
     CHECK(buffer.size() == 32);
     CHECK(buffer.bytes() == 256);
@@ -58,12 +58,12 @@ TEST_CASE("cuda/memory: values go to the device and back, in the order of the st
 
 TEST_CASE("cuda/memory: buffers and streams move, and are freed once") {
   {
-    Stream first, second;
+    GpuStream first, second;
     const cudaStream_t before = first;
-    const Stream third = std::move(first);
+    const GpuStream third = std::move(first);
     CHECK(cudaStream_t(third) == before);
     CHECK(cudaStream_t(first) == nullptr);
-    second = Stream();
+    second = GpuStream();
     CHECK(device().streams.size() == 2);
 
     DeviceBuffer<float> buffer(7), other;
@@ -83,7 +83,7 @@ TEST_CASE("cuda/memory: buffers and streams move, and are freed once") {
 }
 
 TEST_CASE("cuda/memory: nothing to copy is no error, too much is") {
-  const Stream stream;
+  const GpuStream stream;
   DeviceBuffer<int> empty, buffer(4);
   std::vector<int> values(3), none;
   empty.copy_from(none, stream);
@@ -109,14 +109,14 @@ TEST_CASE("cuda/memory: what cannot be had is said with numbers and a hint") {
 
   device().present = false;
   const std::string hint = "\n  hint: this machine has no GPU, or a driver older than the CUDA of this program";
-  CHECK(said([] { Stream(); }) == "no stream was created: no CUDA-capable device is detected" + hint);
+  CHECK(said([] { GpuStream(); }) == "no stream was created: no CUDA-capable device is detected" + hint);
   CHECK(said([] { DeviceBuffer<float>(1); }) == "no memory was allocated: no CUDA-capable device is detected" + hint);
   device().present = true;
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
 TEST_CASE("cuda/memory: what a capture forbids is an error") {
-  const Stream stream;
+  const GpuStream stream;
   DeviceBuffer<float> buffer(4);
   std::vector<float> values(4);
   const auto in_capture = [&](const auto& f) {

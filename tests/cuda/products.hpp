@@ -64,7 +64,7 @@ template <class S, class Y>
 double tolerance(const ProductShape& shape) {
   const double terms = static_cast<double>(4 + shape.inner + shape.rows);
   if (std::is_same_v<S, double>) return terms * std::numeric_limits<double>::epsilon();
-  const bool tf32 = std::is_same_v<S, float> && shape.precision == Precision::tf32;
+  const bool tf32 = std::is_same_v<S, float> && shape.factors == Factors::tf32;
   return (tf32 ? 1.0 / 512 : 0) + (std::is_same_v<Y, __nv_bfloat16> ? 1.0 / 128 : 0) +
          terms * std::numeric_limits<float>::epsilon();
 }
@@ -86,7 +86,7 @@ double error_of(Products& products, ProductShape shape, Epilogue function = Epil
   const bool mask = info.aux_multiple == 128, saves = of_gelu && info.aux_multiple;
   const Index ld_aux = info.aux_multiple ? round_up(shape.cols, info.aux_multiple) + apart * info.aux_multiple : 0;
 
-  const Stream stream;
+  const GpuStream stream;
   Numbers<S> a(stream, rows_a, cols_a, shape.ld_a, 1), b(stream, rows_b, cols_b, shape.ld_b, 2);
   Numbers<Y> y(stream, shape.rows, shape.cols, shape.ld_y, 3);
   Numbers<Y> vector(stream, 1, std::max(shape.rows, shape.cols), std::max(shape.rows, shape.cols), 4);
@@ -154,7 +154,7 @@ std::string name_of(const ProductShape& shape, Epilogue function) {
   if (function == Epilogue::dgelu_sums) name = "dgelu_bgrad";
   if (function == Epilogue::sums_of_b) name = "bgrada";
   if (function == Epilogue::sums_of_a) name = "bgradb";
-  return type(detail::data_type<S>) + (shape.precision == Precision::tf32 ? " tf32" : "") + " to " +
+  return type(detail::data_type<S>) + (shape.factors == Factors::tf32 ? " tf32" : "") + " to " +
          type(detail::data_type<Y>) + ", " + (shape.transpose_b ? "T" : "N") + (shape.transpose_a ? "T" : "N") + ", " +
          name + (shape.write == Write::accumulate ? ", added" : "");
 }
@@ -197,12 +197,12 @@ void each_product_of(ProductShape sizes, const F& f) {
 }
 template <class F>
 void each_product(ProductShape sizes, const F& f) {
-  sizes.precision = Precision::exact;
+  sizes.factors = Factors::exact;
   each_product_of<double, double>(sizes, f);
   each_product_of<float, float>(sizes, f);
   each_product_of<__nv_bfloat16, __nv_bfloat16>(sizes, f);
   each_product_of<__nv_bfloat16, float>(sizes, f);
-  sizes.precision = Precision::tf32;
+  sizes.factors = Factors::tf32;
   each_product_of<float, float>(sizes, f);
 }
 

@@ -63,7 +63,7 @@ TEST_CASE("cuda/products: sizes from 1 to odd ones, rows apart") {
 
 TEST_CASE("cuda/products: a plan serves all products of its kind") {
   Products products;
-  const Stream stream;
+  const GpuStream stream;
   DeviceBuffer<float> numbers(4096);
   numbers.fill_with_zero(stream);
   float* const x = numbers.data();
@@ -88,7 +88,7 @@ TEST_CASE("cuda/products: a plan serves all products of its kind") {
   CHECK(plans_after({.rows = 4, .cols = 8, .inner = 16, .transpose_a = true}) == 8);
   CHECK(plans_after({.rows = 4, .cols = 8, .inner = 16, .transpose_b = true}) == 9);
   CHECK(plans_after({.rows = 4, .cols = 8, .inner = 16, .write = Write::accumulate}) == 10);
-  CHECK(plans_after({.rows = 4, .cols = 8, .inner = 16, .precision = Precision::tf32}) == 11);
+  CHECK(plans_after({.rows = 4, .cols = 8, .inner = 16, .factors = Factors::tf32}) == 11);
   CHECK(plans_after({.rows = 4, .cols = 8, .inner = 16, .ld_a = 20}) == 12);
   CHECK(plans_after(shape, 0, {.function = Epilogue::bias, .bias = x + 3072}) == 13);
   CHECK(plans_after(shape, 0, {.function = Epilogue::bias, .bias = x + 3072 + 64}) == 13);
@@ -101,7 +101,7 @@ TEST_CASE("cuda/products: a plan serves all products of its kind") {
 
 TEST_CASE("cuda/products: a plan takes pointers and workspace of each call") {
   Products products;
-  const Stream stream;
+  const GpuStream stream;
   std::vector<float> numbers(256, 1), y(128);
   for (std::size_t i = 64; i < 128; ++i) numbers[i] = 2;
   DeviceBuffer<float> x(256), result(128), aux(128);
@@ -124,7 +124,7 @@ TEST_CASE("cuda/products: a plan takes pointers and workspace of each call") {
 
 TEST_CASE("cuda/products: a product of nothing is zero, or adds nothing") {
   Products products;
-  const Stream stream;
+  const GpuStream stream;
   std::vector<float> host(24, 3), sums(4);
   DeviceBuffer<float> y(24), x(24), of(4);
   const auto multiply = [&](const ProductShape& shape, const ProductEpilogue<float>& by = {}) {
@@ -160,7 +160,7 @@ TEST_CASE("cuda/products: a product of nothing is zero, or adds nothing") {
 
 TEST_CASE("cuda/products: what is refused says shape, types and epilogue") {
   Products products;
-  const Stream stream;
+  const GpuStream stream;
   DeviceBuffer<float> numbers(4096);
   numbers.fill_with_zero(stream);
   float* const x = numbers.data();
@@ -212,7 +212,7 @@ TEST_CASE("cuda/products: what is refused says shape, types and epilogue") {
 
 TEST_CASE("cuda/products: a product can be captured, with its plan") {
   Products products;
-  const Stream stream;
+  const GpuStream stream;
   DeviceBuffer<double> x(4), y(4);
   std::vector<double> values{1, 2, 3, 4};
   x.copy_from(values, stream);

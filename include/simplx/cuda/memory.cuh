@@ -4,7 +4,7 @@
 /// \file simplx/cuda/memory.cuh
 /// Streams, and memory on the device, each owned by an object.
 ///
-///     const Stream stream;
+///     const GpuStream stream;
 ///     DeviceBuffer<float> x(host.size());
 ///     x.copy_from(host, stream);
 ///     ... kernels on the stream, which read x.data() ...
@@ -19,16 +19,16 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Work in order; independent of the default stream.
-class Stream {
+class GpuStream {
  public:
   /// Errors  throws Error if there is no GPU, or no driver for it
-  Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "no stream was created"); }
-  Stream(Stream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
-  Stream& operator=(Stream&& other) noexcept {
+  GpuStream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "no stream was created"); }
+  GpuStream(GpuStream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  GpuStream& operator=(GpuStream&& other) noexcept {
     std::swap(stream_, other.stream_);
     return *this;
   }
-  ~Stream() {
+  ~GpuStream() {
     if (stream_) cudaStreamDestroy(stream_);
   }
 

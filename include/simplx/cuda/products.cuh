@@ -54,7 +54,7 @@ enum class Epilogue : signed char {
 };
 
 /// How the factors of a product of floats are read; sums are fp32.
-enum class Precision : signed char {
+enum class Factors : signed char {
   exact,  ///< as they are
   tf32,   ///< with ten bits of mantissa, on tensor cores
 };
@@ -67,7 +67,7 @@ struct ProductShape {
   Index rows, cols, inner;
   bool transpose_a = false, transpose_b = false;
   Write write = Write::store;
-  Precision precision = Precision::exact;
+  Factors factors = Factors::exact;
   Index ld_a = 0, ld_b = 0, ld_y = 0;  ///< elements from one row to the next as stored; 0: as many as it has
 
   auto operator<=>(const ProductShape&) const = default;
@@ -134,16 +134,16 @@ using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroys<destroy>>;
 using OwnedLayout = Owned<cublasLtMatrixLayout_t, &cublasLtMatrixLayoutDestroy>;
 
 /// All that an algorithm is chosen by.
-struct PlanKey {
+struct ProductPlanKey {
   ProductShape shape;  ///< with leading dimensions
   cudaDataType_t in, out;
   Epilogue epilogue;
   Index ld_aux;
   std::array<std::uint32_t, 5> alignments;  ///< of a, b, y, aux, and bias or sums: bytes
 
-  auto operator<=>(const PlanKey&) const = default;
+  auto operator<=>(const ProductPlanKey&) const = default;
 };
-struct Plan {
+struct ProductPlan {
   Owned<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy> what;
   OwnedLayout a, b, y;
   cublasLtMatmulAlgo_t algorithm;
@@ -190,7 +190,7 @@ class Products {
     if (shape.ld_y == 0) shape.ld_y = shape.cols;
     void* const vector = info.sums ? epilogue.sums : info.bias ? const_cast<Y*>(epilogue.bias) : nullptr;
     void* const aux = info.aux_multiple ? epilogue.aux : nullptr;
-    const detail::PlanKey key{shape, detail::data_type<S>, detail::data_type<Y>, epilogue.function,
+    const detail::ProductPlanKey key{shape, detail::data_type<S>, detail::data_type<Y>, epilogue.function,
                               aux ? epilogue.ld_aux : 0,
                               {detail::alignment_of(a), detail::alignment_of(b), detail::alignment_of(y),
                                detail::alignment_of(aux), detail::alignment_of(vector)}};
@@ -208,10 +208,10 @@ class Products {
  private:
   using Status = cublasStatus_t;
 
-  void run(cudaStream_t stream, const detail::PlanKey& key, const detail::ProductCall& call) {
+  void run(cudaStream_t stream, const detail::ProductPlanKey& key, const detail::ProductCall& call) {
     auto found = plans_.find(key);
     if (found == plans_.end()) found = plans_.emplace(key, make_plan(key, call)).first;
-    const detail::Plan& plan = found->second;
+    const detail::ProductPlan& plan = found->second;
     point(key, *plan.what, call);
     const bool adds = key.shape.write == Write::accumulate;
     const float one = 1, beta = adds ? 1 : 0;
@@ -226,7 +226,7 @@ class Products {
   }
 
   /// A product of no numbers: y becomes 0 or stays, sums become 0.
-  static void multiply_nothing(cudaStream_t stream, const detail::PlanKey& key, void* y, void* vector,
+  static void multiply_nothing(cudaStream_t stream, const detail::ProductPlanKey& key, void* y, void* vector,
                                std::size_t bytes) {
     const ProductShape& shape = key.shape;
     const bool empty = shape.rows == 0 || shape.cols == 0;
@@ -245,13 +245,13 @@ class Products {
     }
   }
 
-  detail::Plan make_plan(const detail::PlanKey& key, const detail::ProductCall& call) const {
+  detail::ProductPlan make_plan(const detail::ProductPlanKey& key, const detail::ProductCall& call) const {
     const ProductShape& shape = key.shape;
     const cublasComputeType_t compute = key.in == CUDA_R_64F ? CUBLAS_COMPUTE_64F
-                                        : key.in == CUDA_R_32F && shape.precision == Precision::tf32
+                                        : key.in == CUDA_R_32F && shape.factors == Factors::tf32
                                             ? CUBLAS_COMPUTE_32F_FAST_TF32
                                             : CUBLAS_COMPUTE_32F;
-    detail::Plan plan;
+    detail::ProductPlan plan;
     cublasLtMatmulDesc_t what = nullptr;
     check(key, cublasLtMatmulDescCreate(&what, compute, key.in == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F));
     plan.what.reset(what);
@@ -286,17 +286,17 @@ class Products {
   }
 
   /// Where the epilogue finds its numbers: of each call.
-  static void point(const detail::PlanKey& key, cublasLtMatmulDescOpaque_t& what, const detail::ProductCall& call) {
+  static void point(const detail::ProductPlanKey& key, cublasLtMatmulDescOpaque_t& what, const detail::ProductCall& call) {
     if (call.vector) set(key, what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.vector);
     if (call.aux) set(key, what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.aux);
   }
   template <class T>
-  static void set(const detail::PlanKey& key, cublasLtMatmulDescOpaque_t& what,
+  static void set(const detail::ProductPlanKey& key, cublasLtMatmulDescOpaque_t& what,
                   cublasLtMatmulDescAttributes_t attribute, const T& value) {
     check(key, cublasLtMatmulDescSetAttribute(&what, attribute, &value, sizeof value));
   }
   /// Of a matrix op(x) (rows, cols).
-  static detail::OwnedLayout layout(const detail::PlanKey& key, cudaDataType_t type, bool transposed, Index rows,
+  static detail::OwnedLayout layout(const detail::ProductPlanKey& key, cudaDataType_t type, bool transposed, Index rows,
                                     Index cols, Index ld) {
     if (transposed) std::swap(rows, cols);
     cublasLtMatrixLayout_t created = nullptr;
@@ -305,7 +305,7 @@ class Products {
     return detail::OwnedLayout(created);
   }
 
-  static void check_arguments(const detail::PlanKey& key, const detail::EpilogueInfo& info, const void* vector,
+  static void check_arguments(const detail::ProductPlanKey& key, const detail::EpilogueInfo& info, const void* vector,
                               const void* aux) {
     const ProductShape& shape = key.shape;
     const Index width_a = shape.transpose_a ? shape.rows : shape.inner;
@@ -322,13 +322,13 @@ class Products {
     }
   }
 
-  static void check(const detail::PlanKey& key, Status status) {
+  static void check(const detail::ProductPlanKey& key, Status status) {
     if (status == CUBLAS_STATUS_SUCCESS) return;
     const bool bfloat16 = status == CUBLAS_STATUS_NOT_SUPPORTED && key.in == CUDA_R_16BF;
     refuse(key, cublasLtGetStatusString(status),
            bfloat16 ? "bfloat16 wants matrices on 16 bytes, and rows of a multiple of 8 numbers" : "");
   }
-  [[noreturn]] static void refuse(const detail::PlanKey& key, const std::string& why, const std::string& hint = {}) {
+  [[noreturn]] static void refuse(const detail::ProductPlanKey& key, const std::string& why, const std::string& hint = {}) {
     const ProductShape& shape = key.shape;
     const auto matrix = [](const char* name, bool transposed, Index rows, Index cols, Index ld) {
       return name + std::string(transposed ? "^T (" : " (") + std::to_string(rows) + ", " + std::to_string(cols) +
@@ -348,7 +348,7 @@ class Products {
 
   DeviceBuffer<std::byte> workspace_;
   detail::Owned<cublasLtHandle_t, &cublasLtDestroy> handle_;
-  std::map<detail::PlanKey, detail::Plan> plans_;
+  std::map<detail::ProductPlanKey, detail::ProductPlan> plans_;
 };
 
 }  // namespace simplx
