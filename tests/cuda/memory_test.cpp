@@ -112,6 +112,7 @@ TEST_CASE("cuda/memory: what cannot be had is said with numbers and a hint") {
   CHECK(said([] { GpuStream(); }) == "no stream was created: no CUDA-capable device is detected" + hint);
   CHECK(said([] { DeviceBuffer<float>(1); }) == "no memory was allocated: no CUDA-capable device is detected" + hint);
   device().present = true;
+  CHECK(cudaGetLastError() == cudaSuccess);
 }
 
 TEST_CASE("cuda/memory: what a capture forbids is an error") {

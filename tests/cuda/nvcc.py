@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """nvcc.py [--table] [--eigen FOLDER] [ARCHITECTURE...]: nvcc takes every kernel without a warning, and none spills
-registers; a program with them says in a sentence that there is no GPU.
+registers; a program with them says in a sentence that there is no GPU. It takes what only a GPU can run, too.
 
 The architecture is sm_90 unless given (SIMPLX_EVERY_CHECK: sm_80 as well); --table prints the registers of each kernel.
 Exit code 77: no nvcc, in the PATH, in CUDA_HOME or in /usr/local/cuda.
@@ -87,6 +87,15 @@ def main():
             for source, output in (("kernels.cu", os.path.join(folder, "kernels.o")), ("model.cu", model)):
                 good = compile_kernels(nvcc, flags, architecture, source, output, args.table) and good
             good = check_program(nvcc, architecture, model, folder) and good
+    with tempfile.TemporaryDirectory() as folder:  # programs that only a GPU runs
+        check = os.path.join(ROOT, "bench", "gpu")
+        training = ["-DSHAPE=tiny", "-DBLOCK=sas_p", "-DPRECISION=tf32", os.path.join(check, "training.cu")]
+        for source in ([os.path.join(HERE, "prove_products.cu")], [os.path.join(check, "kernels.cu")], training):
+            command = [nvcc, *flags, "-I", os.path.dirname(HERE), "-arch=sm_90", "-c", *source,
+                       "-o", os.path.join(folder, "program.o")]
+            done = run(command)
+            if done.returncode:
+                sys.exit(f"{' '.join(command)}\n{done.stdout}")
     sys.exit(0 if good else 1)
 
 

@@ -215,6 +215,7 @@ TEST_CASE("emulation/runtime: a captured graph runs as often as it is launched, 
   CHECK(cudaStreamIsCapturing(machine.stream, &status) == cudaSuccess);
   CHECK(status == cudaStreamCaptureStatusNone);
   machine.clear();
+  CHECK(machine.values() == all(0));
   CHECK(cudaStreamBeginCapture(machine.stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
   cudaStreamIsCapturing(machine.stream, &status);
   CHECK(status == cudaStreamCaptureStatusActive);

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+/// On a machine with a GPU: makes every product of the library, compares it with double, and prints the table
+/// tests/emulation/proven_products.inc with what has been seen here.
+///
+///     nvcc -std=c++20 -O2 -I include -I tests tests/cuda/prove_products.cu -lcublasLt -o prove && ./prove
+#include "cuda/products.hpp"
+
+#include <cstdio>
+#include <exception>
+
+namespace {
+
+int prove() {
+  simplx::Products products;
+  int wrong = 0;
+  std::puts(
+      "// Has it run on hardware: types, op of cuBLASLt's A and B (our b and a), epilogue, and whether C is added.");
+  test::each_product({.rows = 40, .cols = 56, .inner = 72}, [&]<class S, class Y>(const simplx::ProductShape& shape,
+                                                                                  simplx::Epilogue function) {
+    const std::string name = test::name_of<S, Y>(shape, function);
+    try {
+      const double error = test::error_of<S, Y>(products, shape, function);
+      std::printf("{\"%s\", %s},\n", name.c_str(), error < 1 ? "proven" : "not_yet");
+      if (error < 1) return;
+      std::fprintf(stderr, "%s: %g times the error it may have\n", name.c_str(), error);
+    } catch (const simplx::Error& error) {
+      std::printf("{\"%s\", not_yet},\n", name.c_str());
+      std::fprintf(stderr, "%s: %s\n", name.c_str(), error.what());
+    }
+    ++wrong;
+  });
+  return wrong;
+}
+
+}  // namespace
+
+int main() {
+  try {
+    return prove() == 0 ? 0 : 1;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}
