@@ -39,7 +39,7 @@ void products(const float* x, const float* y, int x_rows, int y_rows, float* sco
   }
   __syncwarp();
   add_product(tiles.weights, tiles.y, sums);
-  each_element<width>(sums, x_rows, [&](int, int row, int col, float sum) { product[row * width + col] += sum; });
+  each_own<width>(sums, x_rows, [&](int, int row, int col, float sum) { product[row * width + col] += sum; });
 }
 
 template <int rows, int count, int width>

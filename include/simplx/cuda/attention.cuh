@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, S>::threads)
     if (own_col(0) != 0 || own_row(a) >= rows) continue;
     log_sum_exp[head.row_at(begin + own_row(a))] = highest[a] + std::log(total[a]);
   }
-  each_element<Size::value_width>(product, rows, [&](int a, int row, int col, S sum) {
+  each_own<Size::value_width>(product, rows, [&](int a, int row, int col, S sum) {
     const Index at = head.value_at(begin + row) + col;
     S result = sum * inverse[a];
     if constexpr (Size::gains > 0) result *= head.beta;

@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, S>::threads)
       __syncwarp();
       add_product(tiles.weights, tiles.other_keys, product);
     });
-    each_element<Size::key_width>(product, rows, [&](int, int row, int col, S sum) {
+    each_own<Size::key_width>(product, rows, [&](int, int row, int col, S sum) {
       write<dq_mode>(dquery[head.key_at(begin + row) + col], sum * Head::scale());
     });
   }
@@ -181,10 +181,10 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, S>::threads)
   }
 
   // One buffer of both gradients is as wide for the one as for the other: the same thread adds to a place, in turn.
-  each_element<Size::key_width>(dk, rows, [&](int, int row, int col, S sum) {
+  each_own<Size::key_width>(dk, rows, [&](int, int row, int col, S sum) {
     if constexpr (dk_mode != Write::skip) write<dk_mode>(dkey[head.key_at(begin + row) + col], sum);
   });
-  each_element<Size::value_width>(dv, rows, [&](int, int row, int col, S sum) {
+  each_own<Size::value_width>(dv, rows, [&](int, int row, int col, S sum) {
     if constexpr (dv_mode != Write::skip) write<dv_mode>(dvalue[head.value_at(begin + row) + col], sum);
   });
 }

@@ -62,7 +62,7 @@ __device__ __forceinline__ void each_score(const F& f) {
 
 /// Calls f(a, row, col, value) for the own elements of W Y in the first `rows` rows.
 template <int width, class S, class F>
-__device__ __forceinline__ void each_element(OwnProduct<S, width>& product, int rows, const F& f) {
+__device__ __forceinline__ void each_own(OwnProduct<S, width>& product, int rows, const F& f) {
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) {
     if (own_row(a) >= rows) continue;
