@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, S>::threads)
     load_tile<Tiles::threads>(tiles.value, in.value + head.value_at(key), Size::value_stride, head.rows - key);
     __syncthreads();
     OwnScores<S, Tiles::others> scores;
-    multiply_rows(tiles.query, tiles.key, scores);
+    multiply_rows(tiles.query, tiles.key, scores);  // (own, others)
     S largest[own_rows];
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) largest[a] = highest[a];
@@ -163,8 +163,8 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, S>::threads)
       tiles.weights(row, col) = weight;
     });
     __syncwarp();  // a warp reads no weights but its own
-    add_product(tiles.weights, tiles.value, product);
-    __syncthreads();
+    add_product(tiles.weights, tiles.value, product);  // (own, value_width)
+    __syncthreads();  // before the next keys and values go there
   }
 
   S inverse[own_rows];
@@ -239,7 +239,7 @@ __global__ void __launch_bounds__(mean_threads)
 }  // namespace detail
 
 /// The forward pass; fills `out` and `log_sum_exp`. Sequence s has the tokens offsets[s] .. offsets[s + 1], at most
-/// `longest` of them.
+/// `longest` of them. Shared memory holds heads of up to 244 columns of float, and 116 of double, in both passes.
 ///
 /// Shapes  offsets (sequences + 1), on the device; out as value; log_sum_exp (tokens, heads), kept for the backward
 /// Cost    T^2 (key_width + value_width) multiply-adds per head and sequence, half of them if causal; no scratch

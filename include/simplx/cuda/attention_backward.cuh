@@ -168,9 +168,9 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, S>::threads)
     });
     if constexpr (dv_mode != Write::skip) {
       each_score<Tiles::others>([&](int a, int b, int row, int col) { tiles.weights(row, col) = weights[a][b]; });
-      __syncwarp();
+      __syncwarp();  // a warp reads no weights but its own
       add_product(tiles.weights, tiles.other_values, dv);
-      __syncwarp();
+      __syncwarp();  // before the next weights go there
     }
     if constexpr (dk_mode != Write::skip) {
       each_score<Tiles::others>([&](int a, int b, int row, int col) { tiles.weights(row, col) = d_scores[a][b]; });
