@@ -75,6 +75,17 @@ struct Cuda {
   static std::size_t bytes(Index size) { return sizeof(Scalar) * static_cast<std::size_t>(size); }
 };
 
+namespace detail {
+
+template <class F>
+cudaStream_t stream_of(const F& frame) {
+  return frame.context.gpu->stream();
+}
+template <int k, class F>
+inline constexpr int columns_of = static_cast<int>(F::template shape<k>.cols);
+
+}  // namespace detail
+
 /// Operand k as one number, wherever it lies.
 template <int k, class F>
 One<typename F::Scalar> one(const F& frame) {

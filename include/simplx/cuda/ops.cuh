@@ -2,9 +2,10 @@
 #pragma once
 
 /// \file simplx/cuda/ops.cuh
-/// What each op of a model runs on a GPU: it hands the node's addresses and sizes to a kernel.
+/// What each op of a model runs on a GPU: it hands the node's addresses and sizes to a kernel. Ops that move numbers or
+/// reduce rows have their adapters beside their kernels, in the headers that this one includes.
 
-
+#include <simplx/cuda/columns.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/cuda.cuh>
 #include <simplx/cuda/embedding.cuh>
@@ -14,19 +15,9 @@
 #include <simplx/ops/embedding.hpp>
 #include <simplx/ops/matmul.hpp>
 #include <simplx/ops/norm.hpp>
+#include <simplx/ops/stop_gradient.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-template <class F>
-cudaStream_t stream_of(const F& frame) {
-  return frame.context.gpu->stream();
-}
-template <int k, class F>
-inline constexpr int columns_of = static_cast<int>(F::template shape<k>.cols);
-
-}  // namespace detail
 
 template <Precision p>
 struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
@@ -57,6 +48,14 @@ struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
       Cuda<p>::multiply(f.context, {.rows = f.rows(), .cols = P::K, .inner = P::N, .b_transposed = !P::transposed},
                         f.out_grad(), f.template in<1>(), f.template grad<0>(), F::template write<0>);
     }
+  }
+};
+
+template <Precision p>
+struct kernels<Cuda<p>, "stop_gradient"> : op<"stop_gradient"> {
+  template <class F>
+  static void forward(Cuda<p>, const F& f) {
+    Cuda<p>::copy(f.context, f.template in<0>(), f.rows() * F::out_shape.cols, f.out());
   }
 };
 
