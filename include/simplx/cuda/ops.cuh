@@ -10,6 +10,7 @@
 #include <simplx/cuda/cuda.cuh>
 #include <simplx/cuda/embedding.cuh>
 #include <simplx/cuda/norm.cuh>
+#include <simplx/cuda/rows.cuh>
 #include <simplx/ops/attention.hpp>
 #include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/embedding.hpp>
