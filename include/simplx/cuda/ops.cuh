@@ -8,6 +8,7 @@
 #include <simplx/cuda/columns.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/cuda.cuh>
+#include <simplx/cuda/dropout.cuh>
 #include <simplx/cuda/embedding.cuh>
 #include <simplx/cuda/norm.cuh>
 #include <simplx/cuda/rows.cuh>
