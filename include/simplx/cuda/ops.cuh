@@ -10,8 +10,10 @@
 #include <simplx/cuda/cuda.cuh>
 #include <simplx/cuda/dropout.cuh>
 #include <simplx/cuda/embedding.cuh>
+#include <simplx/cuda/maximum.cuh>
 #include <simplx/cuda/norm.cuh>
 #include <simplx/cuda/rows.cuh>
+#include <simplx/cuda/softmax.cuh>
 #include <simplx/ops/attention.hpp>
 #include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/embedding.hpp>
