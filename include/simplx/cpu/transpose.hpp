@@ -16,7 +16,7 @@ namespace detail {
 template <int begin, class V, int... lane>
 __attribute__((always_inline)) inline V interleave(V a, V b, std::integer_sequence<int, lane...>) {
   constexpr int count = sizeof...(lane);
-#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector)
+#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector) && !defined(__CUDACC__)  // nvcc loses the pack
   return __builtin_shufflevector(a, b, (begin + lane / 2 + lane % 2 * count)...);
 #else
   V result{};
