@@ -10,10 +10,11 @@
 
 namespace test {
 
-/// Runs a model forward and backward, seeded by numbers, and gives all results and gradients.
+/// Runs a model forward and backward, seeded by numbers, and gives all results and gradients. Rows of Axis::batch are as
+/// many as tokens.
 template <auto const& model, class Backend>
 std::vector<double> all_of(Index tokens, const std::vector<Index>& lengths, const Randomness& random) {
-  Evaluation<model, Backend> run(Rows{.tokens = tokens}, 1, lengths);
+  Evaluation<model, Backend> run(Rows{.tokens = tokens, .batch = tokens}, 1, lengths);
   using S = typename Backend::Scalar;
   std::ranges::fill(run.memory(), std::numeric_limits<S>::quiet_NaN());  // whatever is read must have been written
   fill_inputs(run);
@@ -36,6 +37,20 @@ std::vector<double> all_of(Index tokens, const std::vector<Index>& lengths, cons
   return all;
 }
 
+/// Every number is finite and differs by no more than `tolerance` times the largest of those on the CPU.
+inline void check_close(const std::vector<double>& on_device, const std::vector<double>& on_cpu, double tolerance) {
+  REQUIRE(on_cpu.size() == on_device.size());
+  double worst = 0, largest = 1;
+  bool finite = true;
+  for (std::size_t i = 0; i < on_cpu.size(); ++i) {
+    finite = finite && std::isfinite(on_device[i]);
+    largest = std::max(largest, std::abs(on_cpu[i]));
+    worst = std::max(worst, std::abs(on_cpu[i] - on_device[i]));
+  }
+  CHECK(finite);
+  CHECK(worst <= tolerance * largest);
+}
+
 /// Results and gradients on the device have the same bits under every schedule, and are those of the CPU to rounding.
 template <auto const& model>
 void same_on_device(Index tokens, const std::vector<Index>& lengths = {}, const Randomness& random = {}) {
@@ -43,14 +58,14 @@ void same_on_device(Index tokens, const std::vector<Index>& lengths = {}, const 
   const auto on_cpu = all_of<model, Cpu<double, Path::reference>>(tokens, lengths, random);
   const auto on_device =
       same_bits([&] { return all_of<model, Cuda<Precision::float64>>(tokens, lengths, random); });
-  double worst = 0, largest = 1;
-  REQUIRE(on_cpu.size() == on_device.size());
-  for (std::size_t i = 0; i < on_cpu.size(); ++i) {
-    REQUIRE(std::isfinite(on_device[i]));
-    largest = std::max(largest, std::abs(on_cpu[i]));
-    worst = std::max(worst, std::abs(on_cpu[i] - on_device[i]));
-  }
-  CHECK(worst <= 1e-12 * largest);
+  check_close(on_device, on_cpu, 1e-12);
+}
+
+/// In float a device gives the numbers of the CPU in double, to the rounding of float.
+template <auto const& model>
+void float_on_device(Index tokens, const std::vector<Index>& lengths = {}, const Randomness& random = {}) {
+  check_close(all_of<model, Cuda<>>(tokens, lengths, random),
+              all_of<model, Cpu<double, Path::reference>>(tokens, lengths, random), 1e-5);
 }
 
 }  // namespace test

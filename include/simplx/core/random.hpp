@@ -18,7 +18,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 /// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.
-constexpr std::uint64_t scramble(std::uint64_t z) {
+SIMPLX_HD constexpr std::uint64_t scramble(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
@@ -33,12 +33,12 @@ constexpr std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
 }
 
 /// 64 random bits.
-constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter) {
+SIMPLX_HD constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter) {
   return detail::scramble(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
 }
 
 /// Uniform in (0, 1), never 0 or 1.
-constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
+SIMPLX_HD constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
   return (static_cast<double>(bits(key, counter) >> 12) + 0.5) * 0x1p-52;
 }
 

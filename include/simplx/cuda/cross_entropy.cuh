@@ -12,39 +12,10 @@
 #include <simplx/cuda/reduce.cuh>
 
 #include <cmath>
-#include <limits>
 
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
-
-/// sum exp(x - highest) of some x.
-template <class S>
-struct ExpSum {
-  static constexpr S nothing = -std::numeric_limits<S>::infinity();
-  S highest = nothing, sum = 0;
-
-  __device__ void add(S x) {
-    if (x > highest) {
-      sum = sum * std::exp(highest - x) + 1;
-      highest = x;
-    } else if (highest > nothing || x != x) {  // minus infinity alone adds nothing
-      sum += std::exp(x - highest);
-    }
-  }
-};
-
-template <int threads, class S>
-__device__ S block_max(S value) {
-  constexpr int warps = threads / warp_lanes;
-  SIMPLX_SHARED(parts, S[warps]);
-  value = warp_max(value);
-  if (threadIdx.x % warp_lanes == 0) parts[threadIdx.x / warp_lanes] = value;
-  __syncthreads();
-  value = parts[0];
-  for (int warp = 1; warp < warps; ++warp) value = parts[warp] > value ? parts[warp] : value;
-  return value;  // who calls this has a barrier before the next call
-}
 
 template <int classes>
 inline constexpr int cross_entropy_threads = classes > 4096 ? 1024 : classes > 512 ? 256 : 128;
@@ -64,7 +35,7 @@ __global__ void __launch_bounds__(cross_entropy_threads<classes>)
     sums[1] += logit;
   }
   const S highest = block_max<threads>(own.highest);
-  sums[0] = own.sum != 0 ? own.sum * std::exp(own.highest - highest) : S(0);  // some threads have no columns
+  sums[0] = own.below(highest);
   block_sum<threads>(sums);
   if (first != 0) return;
   const int label = labels[row];

@@ -38,7 +38,8 @@ struct Cuda {
   }
 
   /// y = op(a) op(b), or y += with Write::accumulate; y (rows, cols), row by row.
-  static void multiply(const Run& run, const ProductShape& shape, const Scalar* a, const Scalar* b, Scalar* y) {
+  static void multiply(const Run& run, ProductShape shape, const Scalar* a, const Scalar* b, Scalar* y) {
+    shape.factors = factors;
     run.gpu->products().multiply(run.gpu->stream(), shape, a, b, y);
   }
 
@@ -73,6 +74,17 @@ struct Cuda {
  private:
   static std::size_t bytes(Index size) { return sizeof(Scalar) * static_cast<std::size_t>(size); }
 };
+
+namespace detail {
+
+template <class F>
+cudaStream_t stream_of(const F& frame) {
+  return frame.context.gpu->stream();
+}
+template <int k, class F>
+inline constexpr int columns_of = static_cast<int>(F::template shape<k>.cols);
+
+}  // namespace detail
 
 /// Operand k as one number, wherever it lies.
 template <int k, class F>

@@ -2,31 +2,28 @@
 #pragma once
 
 /// \file simplx/cuda/ops.cuh
-/// What each op of a model runs on a GPU: it hands the node's addresses and sizes to a kernel.
+/// What each op of a model runs on a GPU: it hands the node's addresses and sizes to a kernel. Ops that move numbers or
+/// reduce rows have their adapters beside their kernels, in the headers that this one includes.
 
 #include <simplx/cuda/attention_backward.cuh>
+#include <simplx/cuda/columns.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/cuda.cuh>
+#include <simplx/cuda/dropout.cuh>
 #include <simplx/cuda/embedding.cuh>
+#include <simplx/cuda/matrices.cuh>
+#include <simplx/cuda/maximum.cuh>
 #include <simplx/cuda/norm.cuh>
+#include <simplx/cuda/rows.cuh>
+#include <simplx/cuda/softmax.cuh>
 #include <simplx/ops/attention.hpp>
 #include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/embedding.hpp>
 #include <simplx/ops/matmul.hpp>
 #include <simplx/ops/norm.hpp>
+#include <simplx/ops/stop_gradient.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-template <class F>
-cudaStream_t stream_of(const F& frame) {
-  return frame.context.gpu->stream();
-}
-template <int k, class F>
-inline constexpr int columns_of = static_cast<int>(F::template shape<k>.cols);
-
-}  // namespace detail
 
 template <Precision p>
 struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
@@ -38,8 +35,7 @@ struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
   static void forward(Cuda<p>, const F& f, typename F::Scalar* out) {
     using P = op<"matmul">::Product<F>;
     Cuda<p>::multiply(f.context,
-                      {.rows = f.rows(), .cols = P::N, .inner = P::K, .transpose_b = P::transposed,
-                       .factors = Cuda<p>::factors},
+                      {.rows = f.rows(), .cols = P::N, .inner = P::K, .transpose_b = P::transposed},
                       f.template in<0>(), f.template in<1>(), out);
   }
   template <class F>
@@ -53,15 +49,23 @@ struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
       const auto *x = f.template in<0>(), *dy = f.out_grad();
       Cuda<p>::multiply(f.context,
                         {.rows = P::weight.rows, .cols = P::weight.cols, .inner = f.rows(), .transpose_a = true,
-                         .write = Write::accumulate, .factors = Cuda<p>::factors},
+                         .write = Write::accumulate},
                         P::transposed ? dy : x, P::transposed ? x : dy, f.template grad<1>());
     }
     if constexpr (F::template write<0> != Write::skip) {
       Cuda<p>::multiply(f.context,
                         {.rows = f.rows(), .cols = P::K, .inner = P::N, .transpose_b = !P::transposed,
-                         .write = F::template write<0>, .factors = Cuda<p>::factors},
+                         .write = F::template write<0>},
                         f.out_grad(), f.template in<1>(), f.template grad<0>());
     }
+  }
+};
+
+template <Precision p>
+struct kernels<Cuda<p>, "stop_gradient"> : op<"stop_gradient"> {
+  template <class F>
+  static void forward(Cuda<p>, const F& f) {
+    Cuda<p>::copy(f.context, f.template in<0>(), f.rows() * F::out_shape.cols, f.out());
   }
 };
 

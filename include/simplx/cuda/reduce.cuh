@@ -9,6 +9,9 @@
 
 #include <simplx/cuda/port.cuh>
 
+#include <cmath>
+#include <limits>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 inline constexpr int warp_lanes = 32;
@@ -21,12 +24,16 @@ __device__ S warp_sum(S value) {
   return value;
 }
 
+/// NaN if either is.
+template <class S>
+__device__ S larger(S a, S b) {
+  return b > a || b != b ? b : a;
+}
+
+/// The largest of the lanes' values, NaN if one is.
 template <class S>
 __device__ S warp_max(S value) {
-  for (int bits = warp_lanes / 2; bits > 0; bits /= 2) {
-    const S other = __shfl_xor_sync(whole_warp, value, bits);
-    value = other > value ? other : value;
-  }
+  for (int bits = warp_lanes / 2; bits > 0; bits /= 2) value = larger(value, __shfl_xor_sync(whole_warp, value, bits));
   return value;
 }
 
@@ -58,6 +65,53 @@ __device__ S block_sum(S value) {
   S values[1] = {value};
   block_sum<threads>(values);
   return values[0];
+}
+
+/// The largest value of a block, NaN if one is.
+///
+/// Cost    two barriers
+template <int threads, class S>
+__device__ S block_max(S value) {
+  constexpr int warps = threads / warp_lanes;
+  static_assert(threads % warp_lanes == 0, "blocks have whole warps");
+  value = warp_max(value);
+  if constexpr (warps > 1) {
+    SIMPLX_SHARED(parts, S[warps]);
+    if (threadIdx.x % warp_lanes == 0) parts[threadIdx.x / warp_lanes] = value;
+    __syncthreads();
+    value = parts[0];
+    for (int warp = 1; warp < warps; ++warp) value = larger(value, parts[warp]);
+    __syncthreads();  // before the next maximum writes there
+  }
+  return value;
+}
+
+/// Less than any number: a maximum of nothing.
+template <class S>
+inline constexpr S minus_infinity = -std::numeric_limits<S>::infinity();
+
+/// sum exp(x - highest) of some x, in one pass: it is scaled anew when a larger x comes.
+template <class S>
+struct ExpSum {
+  S highest = minus_infinity<S>, sum = 0;
+
+  __device__ void add(S x) {
+    if (x > highest) {
+      sum = sum * std::exp(highest - x) + 1;
+      highest = x;
+    } else if (highest > minus_infinity<S> || x != x) {  // minus infinity alone adds nothing
+      sum += std::exp(x - highest);
+    }
+  }
+  /// What it adds to the sum of several, the highest of all being that.
+  __device__ S below(S highest_of_all) const { return sum != 0 ? sum * std::exp(highest - highest_of_all) : S(0); }
+};
+
+/// The sum over all that the threads of a block have added.
+template <int threads, class S>
+__device__ ExpSum<S> block_exp_sum(const ExpSum<S>& own) {
+  const S highest = block_max<threads>(own.highest);
+  return {highest, block_sum<threads>(own.below(highest))};
 }
 
 namespace detail {

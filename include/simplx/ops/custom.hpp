@@ -16,6 +16,14 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace detail {
+
+/// The graph of the function (0) or of its pull-back (1). Not a member of the op: nvcc cannot spell op<"custom">.
+template <class F, int part>
+using PartOf = typename F::Graph::template rule_of<F::index, part>;
+
+}  // namespace detail
+
 template <>
 struct op<"custom"> : kernel_op {
   static constexpr bool needs_inputs = true;
@@ -26,16 +34,14 @@ struct op<"custom"> : kernel_op {
     return Shape{static_cast<Axis>(attributes.integers[0]), attributes.integers[1], attributes.integers[2]};
   }
 
-  template <class F, int part>
-  using Part = typename F::Graph::template rule_of<F::index, part>;
-
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
-    return std::max(detail::graph_scratch<Part<F, 0>, Backend>(rows), detail::graph_scratch<Part<F, 1>, Backend>(rows));
+    return std::max(detail::graph_scratch<detail::PartOf<F, 0>, Backend>(rows),
+                    detail::graph_scratch<detail::PartOf<F, 1>, Backend>(rows));
   }
   template <class F>
   static constexpr double flops(const Rows& rows, bool causal) {
-    return detail::graph_flops<Part<F, 0>>(rows, causal);
+    return detail::graph_flops<detail::PartOf<F, 0>>(rows, causal);
   }
   /// The context of a part: its kept and temporary columns, one after the other, in the node's workspace.
   template <class G, class S>
@@ -47,21 +53,23 @@ struct op<"custom"> : kernel_op {
     }
     return mine;
   }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    using G = Part<F, 0>;
+  template <class Backend, class F>
+  static void forward(Backend, const F& frame) {
+    using G = detail::PartOf<F, 0>;
+    using S = typename Backend::Scalar;
     Context<S> mine = part_context<G>(frame.context, F::Graph::layout.forward_workspace[F::index]);
     detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {
       constexpr int number = G::input_number(names[k]);
       if constexpr (number >= 0) mine.inputs[number] = frame.template in<k>();
     });
     mine.outputs[0] = frame.out();
-    Execute<G, Cpu<S, path>>::forward(mine);
+    Execute<G, Backend>::forward(mine);
   }
 
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    using G = Part<F, 1>;
+  template <class Backend, class F>
+  static void backward(Backend, const F& frame) {
+    using G = detail::PartOf<F, 1>;
+    using S = typename Backend::Scalar;
     constexpr const Columns& workspace = F::Graph::layout.backward_workspace[F::index];
     Context<S> mine = part_context<G>(frame.context, workspace);
     S* room[axis_count];
@@ -77,13 +85,14 @@ struct op<"custom"> : kernel_op {
       mine.outputs[k] = room[axis];
       room[axis] += F::Graph::room(shape) * mine.stride[axis];
     });
-    Execute<G, Cpu<S, path>>::forward(mine);
+    Execute<G, Backend>::forward(mine);
     detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {
       constexpr Write mode = F::template write<k>;
       const Index size = frame.template rows_in<k>() * F::template shape<k>.cols;
-      S* to = frame.template grad<k>();
-      for (Index i = 0; mode == Write::store && i < size; ++i) to[i] = mine.outputs[k][i];
-      for (Index i = 0; mode == Write::accumulate && i < size; ++i) to[i] += mine.outputs[k][i];
+      if constexpr (mode == Write::store) Backend::copy(frame.context, mine.outputs[k], size, frame.template grad<k>());
+      if constexpr (mode == Write::accumulate) {
+        Backend::add(frame.context, mine.outputs[k], size, frame.template grad<k>());
+      }
     });
   }
 

@@ -20,6 +20,12 @@ struct op<"dropout"> : kernel_op {
     if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
     return x;
   }
+  /// The key of this node's masks in this step.
+  template <class F>
+  static std::uint64_t key(const F& frame) {
+    const Randomness& random = frame.context.random;
+    return detail::scramble(random.key ^ detail::scramble(random.layer + F::name.hash()));
+  }
   /// Calls f(element, factor) for all elements.
   template <class F, class Visit>
   static void each(const F& frame, Visit visit) {
@@ -31,10 +37,10 @@ struct op<"dropout"> : kernel_op {
       for (Index i = 0; i < frame.rows() * cols; ++i) visit(i, S(1));
       return;
     }
-    const std::uint64_t key = detail::scramble(random.key ^ detail::scramble(random.layer + F::name.hash()));
     const S kept = S(rate < 1 ? 1 / (1 - rate) : 0);
+    const std::uint64_t of_node = key(frame);
     const auto sequence = [&](Index number, Index first, Index count) {
-      const std::uint64_t mine = bits(key, static_cast<std::uint64_t>(random.first_sequence + number));
+      const std::uint64_t mine = bits(of_node, static_cast<std::uint64_t>(random.first_sequence + number));
       for (Index i = 0; i < count * cols; ++i) {
         visit(first * cols + i, uniform(mine, static_cast<std::uint64_t>(i)) < rate ? S(0) : kept);
       }
