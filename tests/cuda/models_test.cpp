@@ -2,7 +2,6 @@
 #include "cuda/on_device.hpp"
 
 #include <simplx/blocks/tokens.hpp>
-#include <simplx/models/classifier.hpp>
 #include <simplx/models/encoder.hpp>
 
 using namespace simplx;
@@ -15,7 +14,8 @@ constexpr Decoder small(const BlockConfig& block, double dropout = 0) {
 }
 constexpr Decoder sas_p_model = small(sas_p), pre_ln_dropping = small(pre_ln, 0.3);
 constexpr Decoder norm_former_model = small(norm_former_resscale);
-constexpr Encoder bert{.block = crammed_bert, .vocab = 11, .width = 8, .heads = 2, .layers = 2, .context = 9};
+constexpr Encoder bert{
+    .block = bert_sas_p, .vocab = 11, .width = 8, .heads = 2, .layers = 2, .context = 9, .masked_head = true};
 
 }  // namespace
 
