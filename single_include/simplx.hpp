@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 07f7e7bf3466d6f5
+// sha256 of the headers: 7472f5163e8b9317
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -90,11 +90,26 @@
 #define SIMPLX_TARGET portable
 #endif
 
-/// What kernels on a GPU use as well.
+/// What kernels on a GPU use as well. Between BEGIN and END such templates run wherever their arguments do (a rule over
+/// numbers on the device, over expressions on the host), so nvcc need not ask that each works on both.
 #if defined(__CUDACC__)
 #define SIMPLX_HD __host__ __device__
+#define SIMPLX_HD_BEGIN _Pragma("nv_diagnostic push") _Pragma("nv_diag_suppress 20011,20013,20014,20015")
+#define SIMPLX_HD_END _Pragma("nv_diagnostic pop")
 #else
 #define SIMPLX_HD
+#define SIMPLX_HD_BEGIN
+#define SIMPLX_HD_END
+#endif
+
+/// Before a short loop over an array, which then stays in registers. What nvcc passes on to the host's compiler it
+/// leaves alone: only kernels count there.
+#if defined(__CUDA_ARCH__)
+#define SIMPLX_UNROLL _Pragma("unroll")
+#elif defined(__CUDACC__)
+#define SIMPLX_UNROLL
+#else
+#define SIMPLX_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 namespace simplx::inline SIMPLX_TARGET {}
@@ -553,7 +568,7 @@ constexpr int index_operand() {
 
 /// Defined in ops/term.hpp.
 template <Tag name, int count>
-constexpr Term derive(const Node* node, int argument, const Term& gradient);
+[[gnu::cold]] constexpr Term derive(const Node* node, int argument, const Term& gradient);
 
 /// Whether an op's pull-back can be written as an expression.
 template <Tag name>
@@ -899,7 +914,7 @@ __attribute__((always_inline)) inline V splat(S number) {
 
 /// A constant of an op's rule, as a number of the rule's type: a float, a vector, a dual number, a formula.
 template <class V>
-__attribute__((always_inline)) constexpr V literal(double number) {
+SIMPLX_HD __attribute__((always_inline)) constexpr V literal(double number) {
   if constexpr (requires { V{}[0]; }) {
     return static_cast<Lane<V>>(number) - V{};
   } else {
@@ -1137,20 +1152,20 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
   using Words = Vec<W>;
   constexpr int L = lanes<S>;
   V sums[rows][vectors];
-#pragma GCC unroll 16
+  SIMPLX_UNROLL
   for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int j = 0; j < vectors; ++j) sums[i][j] = V{};
   }
   const auto step = [&]() __attribute__((always_inline)) {
     fetch();
     Words right[vectors];
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int j = 0; j < vectors; ++j) right[j] = load<Words>(b + j * L);
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int i = 0; i < rows; ++i) {
       const Words left = splat<Words>(load<W>(a + i * a_row));
-#pragma GCC unroll 16
+      SIMPLX_UNROLL
       for (int j = 0; j < vectors; ++j) sums[i][j] = multiply_add(sums[i][j], left, right[j]);
     }
     a += a_col;
@@ -1160,7 +1175,7 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
   if (mode == Write::accumulate && inner >= rows * vectors) {
     // The tile of c is fetched meanwhile, one line at a time: all at once would keep b waiting.
     for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 16
+      SIMPLX_UNROLL
       for (int j = 0; j < vectors; ++j) {
         __builtin_prefetch(c + i * c_row + j * L, 1);
         step();
@@ -1169,9 +1184,9 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
     p = rows * vectors;
   }
   for (; p < inner; ++p) step();
-#pragma GCC unroll 16
+  SIMPLX_UNROLL
   for (int i = 0; i < rows; ++i) {
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int j = 0; j < vectors; ++j) {
       V value = epilogue(sums[i][j], row + i, col + j * L);
       S* place = c + i * c_row + j * L;
@@ -1443,7 +1458,7 @@ namespace detail {
 template <int begin, class V, int... lane>
 __attribute__((always_inline)) inline V interleave(V a, V b, std::integer_sequence<int, lane...>) {
   constexpr int count = sizeof...(lane);
-#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector)
+#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector) && !defined(__CUDACC__)  // nvcc garbles the pack
   return __builtin_shufflevector(a, b, (begin + lane / 2 + lane % 2 * count)...);
 #else
   V result{};
@@ -1457,15 +1472,15 @@ template <class S>
 __attribute__((always_inline)) inline void transpose_vectors(Vec<S>* rows) {
   constexpr int count = lanes<S>;
   constexpr auto sequence = std::make_integer_sequence<int, count>();
-#pragma GCC unroll 16
+  SIMPLX_UNROLL
   for (int round = 1; round < count; round *= 2) {
     Vec<S> mixed[count];
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int i = 0; i < count / 2; ++i) {
       mixed[2 * i] = interleave<0>(rows[i], rows[i + count / 2], sequence);
       mixed[2 * i + 1] = interleave<count / 2>(rows[i], rows[i + count / 2], sequence);
     }
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int i = 0; i < count; ++i) rows[i] = mixed[i];
   }
 }
@@ -1485,12 +1500,12 @@ void transpose_group(Index rows, S factor, const S* source, RowStride stride, S*
   for (int lane = 0; lane < group; lane += count) {
     for (int begin = 0; begin < width; begin += count) {
       V block[count];
-#pragma GCC unroll 16
+      SIMPLX_UNROLL
       for (int i = 0; i < count; ++i) {
         block[i] = lane + i < rows ? V(load<V>(source + (lane + i) * stride + begin) * factor) : V{};
       }
       detail::transpose_vectors<S>(block);
-#pragma GCC unroll 16
+      SIMPLX_UNROLL
       for (int i = 0; i < count; ++i) store(target + (begin + i) * group + lane, block[i]);
     }
   }
@@ -1515,9 +1530,9 @@ template <class S>
 __attribute__((always_inline)) inline Vec<S> lane_sums(Vec<S>* vectors) {
   constexpr int count = lanes<S>;
   constexpr auto sequence = std::make_integer_sequence<int, count>();
-#pragma GCC unroll 16
+  SIMPLX_UNROLL
   for (int half = count / 2; half > 0; half /= 2) {
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int i = 0; i < half; ++i) {
       const Vec<S> a = vectors[i], b = vectors[i + half];
       vectors[i] = interleave<0>(a, b, sequence) + interleave<count / 2>(a, b, sequence);
@@ -1546,13 +1561,13 @@ __attribute__((always_inline)) inline void add_columns(Index rows, const S* a, c
   Vec<S> sums[2][vectors]{};  // of even and odd rows, which need not wait for each other
   const auto add = [&](Index row, Vec<S>* to) __attribute__((always_inline)) {
     const Vec<S> factor = splat<Vec<S>>(g[row]);
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (int v = 0; v < vectors; ++v) to[v] += factor * load<Vec<S>>(a + row * K + v * step);
   };
   Index row = 0;
   for (; row + 2 <= rows; row += 2) add(row, sums[0]), add(row + 1, sums[1]);
   if (row < rows) add(row, sums[0]);
-#pragma GCC unroll 16
+  SIMPLX_UNROLL
   for (int v = 0; v < vectors; ++v) store(w + v * step, Vec<S>(load<Vec<S>>(w + v * step) + (sums[0][v] + sums[1][v])));
 }
 
@@ -1569,7 +1584,7 @@ __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w,
   for (; row + group <= rows; row += group, a += group * stride) {
     Vec<S> sums[group];
     S rest[group];
-#pragma GCC unroll 16
+    SIMPLX_UNROLL
     for (Index i = 0; i < group; ++i) {
       const detail::RowProduct<K, S> product(a + i * stride, w);
       sums[i] = product.vectors;
@@ -1802,6 +1817,8 @@ struct Randomness {
   Index first_sequence = 0;   ///< number of the first sequence (or row) among those of the whole step
 };
 
+class Gpu;  // cuda/gpu.cuh
+
 /// Memory of one evaluation. Offsets are constants of the graph: address = base[axis] + columns * stride[axis].
 template <class S>
 struct Context {
@@ -1819,6 +1836,7 @@ struct Context {
   Index longest = 0;             ///< tokens of the longest sequence
   Index past = 0;                ///< tokens of the one sequence that were evaluated before these: of a stream
   Randomness random{};
+  Gpu* gpu = nullptr;            ///< of a backend whose memory all this is
 
   const void* inputs[max_inputs]{};
   S* input_gradients[max_inputs]{};
@@ -1941,11 +1959,12 @@ constexpr Node* new_carry(Shape shape, Where where) {
   return carry;
 }
 
-/// One layer of a stack, alive until the end of this object.
-struct Layer {
-  Node* root;
-  Node* carry;
-  constexpr ~Layer() {
+/// The expressions of one layer of a stack, until they are freed.
+struct LayerNodes {
+  Node* root = nullptr;
+  Node* carry = nullptr;
+
+  constexpr void free() const {
     // carry may be unconnected to the root when the block ignores it
     Node* hub = new_node();
     use(hub, root);
@@ -1954,7 +1973,7 @@ struct Layer {
   }
 };
 
-constexpr Layer layer_of(const Node* stack, int layer) {
+constexpr LayerNodes make_layer(const Node* stack, int layer) {
   Node* carry = new_carry(stack->shape, stack->where);
   Node* root = new_node();
   root->kind = Kind::outputs;
@@ -1972,6 +1991,12 @@ constexpr Layer layer_of(const Node* stack, int layer) {
   add_output(root, value, "output");
   return {root, carry};
 }
+
+/// One layer, alive until the end of this object.
+struct Layer : LayerNodes {
+  constexpr ~Layer() { free(); }
+};
+constexpr Layer layer_of(const Node* stack, int layer) { return {make_layer(stack, layer)}; }
 
 /// A part of a function with its own pull-back, on inputs of its own; alive until the end of this object.
 struct RulePart {
@@ -2121,9 +2146,6 @@ struct Grouping {
 /// Evaluations are limited in length, so a long stack is grouped in several, each continuing the one before.
 inline constexpr int layers_per_evaluation = 24;
 
-/// A layer that outlives its scope; nvcc 13 cannot parse this `new` within a lambda.
-constexpr Layer* new_layer(const Node* stack, int layer) { return new Layer(layer_of(stack, layer)); }
-
 template <int layers>
 constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> groups, int begin, int end) {
   if (!stack->block->layered) {
@@ -2131,13 +2153,13 @@ constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> grou
     return groups;
   }
   struct Kept {
-    Layer* layer = nullptr;
-    Chain chain{};
+    LayerNodes nodes;
+    Chain chain;
   };
   Kept* kept = new Kept[layers + 1]{};
   const auto build = [&](int slot, int layer) {
-    kept[slot].layer = new_layer(stack, layer);
-    kept[slot].chain = chain_of(kept[slot].layer->root);
+    kept[slot].nodes = make_layer(stack, layer);
+    kept[slot].chain = chain_of(kept[slot].nodes.root);
   };
   for (int k = 0; k < groups.distinct; ++k) build(k, groups.representative[k]);
   for (int layer = begin; layer < end; ++layer) {
@@ -2149,11 +2171,11 @@ constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> grou
       same = candidate;
       groups.representative[groups.distinct++] = layer;
     } else {
-      delete kept[candidate].layer;
+      kept[candidate].nodes.free();
     }
     groups.which[layer] = same;
   }
-  for (int k = 0; k < groups.distinct; ++k) delete kept[k].layer;
+  for (int k = 0; k < groups.distinct; ++k) kept[k].nodes.free();
   delete[] kept;
   return groups;
 }
@@ -2933,11 +2955,12 @@ constexpr ShortPath short_path(const char* file) {
 /// A loop over constants: the body is instantiated for each of them.
 
 namespace simplx::inline SIMPLX_TARGET::detail {
+SIMPLX_HD_BEGIN
 
 /// Calls f(constant<begin>) ... f(constant<end - 1>), eight at a time: folds over many elements are refused, and
 /// would spell all numbers in a symbol.
 template <int begin, int end, class F>
-__attribute__((always_inline)) constexpr void unroll(F&& f) {
+SIMPLX_HD __attribute__((always_inline)) constexpr void unroll(F&& f) {
   if constexpr (begin < end) f(std::integral_constant<int, begin>{});
   if constexpr (begin + 1 < end) f(std::integral_constant<int, begin + 1>{});
   if constexpr (begin + 2 < end) f(std::integral_constant<int, begin + 2>{});
@@ -2949,6 +2972,7 @@ __attribute__((always_inline)) constexpr void unroll(F&& f) {
   if constexpr (begin + 8 < end) unroll<begin + 8, end>(f);
 }
 
+SIMPLX_HD_END
 }  // namespace simplx::detail
 
 // ---- simplx/core/graph.hpp
@@ -3318,14 +3342,21 @@ struct Frame {
 /// \file simplx/core/execute.hpp
 /// Running a planned graph: straight-line code, one call for each step, for any backend.
 ///
-/// A backend supplies `map_forward`, `map_backward` and `clear`; ops supply `forward(backend, frame)` and
-/// `backward(backend, frame)`, products an epilogue in addition.
+/// A backend supplies `map_forward`, `map_backward`, `clear`, `copy` and `add`; ops supply `forward(backend, frame)` and
+/// `backward(backend, frame)`, products an epilogue in addition. A backend with kernels of its own specialises `kernels`.
 
 namespace simplx::inline SIMPLX_TARGET {
 
 /// The definition of the op of a node.
 template <class G, int node>
 using op_of = op<G::flat.label[node].op>;
+
+/// What runs an op on a backend: the op itself, unless the backend knows better (simplx/cuda).
+template <class Backend, Tag name>
+struct kernels : op<name> {};
+
+template <class Backend, class G, int node>
+using kernels_of = kernels<Backend, G::flat.label[node].op>;
 
 template <class G, class Backend>
 struct Execute {
@@ -3352,7 +3383,7 @@ struct Execute {
       if constexpr (G::table.info[node].looped()) {
         Backend::template map_forward<G, node>(context);
       } else {
-        op_of<G, node>::forward(Backend{}, FrameOf<node>{context});
+        kernels_of<Backend, G, node>::forward(Backend{}, FrameOf<node>{context});
       }
     });
   }
@@ -3392,7 +3423,7 @@ struct Execute {
   template <int node>
   static void clear(const Context<S>& context) {
     constexpr Shape shape = G::table.info[node].shape;
-    Backend::clear(Address<G>::template gradient<node>(context), context.rows_of(shape) * shape.cols);
+    Backend::clear(context, Address<G>::template gradient<node>(context), context.rows_of(shape) * shape.cols);
   }
   template <int node>
   static void op_backward(const Context<S>& context) {
@@ -3400,7 +3431,7 @@ struct Execute {
     detail::unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) {
       if constexpr (G::plan.argument_cleared[node][a]) clear<info.arguments[a]>(context);
     });
-    op_of<G, node>::backward(Backend{}, FrameOf<node>{context});
+    kernels_of<Backend, G, node>::backward(Backend{}, FrameOf<node>{context});
   }
   template <int root>
   static void clear_leaves(const Context<S>& context) {
@@ -3420,6 +3451,7 @@ struct Execute {
 /// intermediate value in a register.
 
 namespace simplx::inline SIMPLX_TARGET {
+SIMPLX_HD_BEGIN
 
 template <class G, int root>
 struct Group {
@@ -3429,14 +3461,14 @@ struct Group {
   static constexpr bool reduces = G::table.info[root].kind == Kind::reduction;
   static constexpr int product = G::fusion.epilogue_of[root];
 
-  static constexpr int member(int m) { return G::fusion.members[G::fusion.member_begin[root] + m]; }
-  static constexpr int leaf(int l) { return G::fusion.leaves[G::fusion.leaf_begin[root] + l]; }
-  static constexpr int arguments(int m) { return G::table.info[member(m)].argument_count; }
+  SIMPLX_HD static constexpr int member(int m) { return G::fusion.members[G::fusion.member_begin[root] + m]; }
+  SIMPLX_HD static constexpr int leaf(int l) { return G::fusion.leaves[G::fusion.leaf_begin[root] + l]; }
+  SIMPLX_HD static constexpr int arguments(int m) { return G::table.info[member(m)].argument_count; }
   /// A value on the way that backward reads from memory.
-  static constexpr bool kept(int m) { return G::plan.kept[member(m)] && member(m) != root; }
-  static constexpr int slot(int l) { return G::fusion.leaf_begin[root] + l; }
+  SIMPLX_HD static constexpr bool kept(int m) { return G::plan.kept[member(m)] && member(m) != root; }
+  SIMPLX_HD static constexpr int slot(int l) { return G::fusion.leaf_begin[root] + l; }
   /// Whether one evaluation takes so long that the next need not begin beside it.
-  static constexpr bool costly() {
+  SIMPLX_HD static constexpr bool costly() {
     for (int m = 0; m < members; ++m) {
       if (G::table.info[member(m)].costly) return true;
     }
@@ -3472,21 +3504,21 @@ struct Group {
 
   /// How a leaf is spread over the group's shape.
   enum class Spread : signed char { full, row, column, one };
-  static constexpr Spread spread(int l) {
+  SIMPLX_HD static constexpr Spread spread(int l) {
     const Shape s = G::table.info[leaf(l)].shape;
     if (G::table.info[leaf(l)].kind == Kind::number) return Spread::one;  // a literal is nowhere in memory
     if (s == shape) return Spread::full;
     if (s.is_fixed() && s.rows * s.cols == 1) return Spread::one;
     return s.is_fixed() && s.rows == 1 ? Spread::row : Spread::column;
   }
-  static constexpr bool wanted(int l) { return G::fusion.wanted[leaf(l)]; }
+  SIMPLX_HD static constexpr bool wanted(int l) { return G::fusion.wanted[leaf(l)]; }
   /// The pull-back of member m to its argument a is of use.
-  static constexpr bool pulls(int m, int a) {
+  SIMPLX_HD static constexpr bool pulls(int m, int a) {
     return a < arguments(m) && G::fusion.wanted[G::table.info[member(m)].arguments[a]];
   }
-  static constexpr bool writes(int l) { return wanted(l) && G::plan.leaf_write[slot(l)] != Write::skip; }
+  SIMPLX_HD static constexpr bool writes(int l) { return wanted(l) && G::plan.leaf_write[slot(l)] != Write::skip; }
   /// Where the elements of a reduction go, and where their gradient comes from.
-  static constexpr Spread target() {
+  SIMPLX_HD static constexpr Spread target() {
     if constexpr (!reduces) {
       return Spread::full;
     } else {
@@ -3498,7 +3530,7 @@ struct Group {
     }
   }
   /// Rows and columns need not be told apart.
-  static constexpr bool flat() {
+  SIMPLX_HD static constexpr bool flat() {
     if (target() == Spread::row || target() == Spread::column) return false;
     for (int l = 0; l < leaves; ++l) {
       if (spread(l) == Spread::row || spread(l) == Spread::column) return false;
@@ -3556,7 +3588,7 @@ struct GroupValues {
   V member[Grp::members];
 
   template <int m, int a>
-  __attribute__((always_inline)) V operand() const {
+  SIMPLX_HD __attribute__((always_inline)) V operand() const {
     constexpr int where = Grp::tables.operand[m][a];
     if constexpr (where >= 0) {
       return member[where];
@@ -3565,7 +3597,7 @@ struct GroupValues {
     }
   }
   template <int m>
-  __attribute__((always_inline)) void evaluate() {
+  SIMPLX_HD __attribute__((always_inline)) void evaluate() {
     using Op = op_of<G, Grp::member(m)>;
     if constexpr (Grp::arguments(m) == 1) {
       member[m] = Op::f(operand<m, 0>());
@@ -3618,6 +3650,7 @@ __attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
   }
 }
 
+SIMPLX_HD_END
 }  // namespace simplx
 
 // ---- simplx/cpu/map.hpp
@@ -3734,7 +3767,7 @@ struct Sweep {
   }
   /// Adds what member m passes on to its operands.
   template <int m>
-  __attribute__((always_inline)) void pull() {
+  SIMPLX_HD __attribute__((always_inline)) void pull() {
     static_assert(Grp::arguments(m) <= 3, "simplx: an elementwise op has at most three operands");
     if constexpr (Grp::pulls(m, 0)) add<m, 0>(pull_back<m, 0>());
     if constexpr (Grp::pulls(m, 1)) add<m, 1>(pull_back<m, 1>());
@@ -3743,7 +3776,7 @@ struct Sweep {
 
  private:
   template <int m, int a>
-  __attribute__((always_inline)) V pull_back() const {
+  SIMPLX_HD __attribute__((always_inline)) V pull_back() const {
     using Op = op_of<G, Grp::member(m)>;
     if constexpr (Grp::arguments(m) == 1) {
       return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>());
@@ -3755,7 +3788,7 @@ struct Sweep {
     }
   }
   template <int m, int a>
-  __attribute__((always_inline)) void add(V part) {
+  SIMPLX_HD __attribute__((always_inline)) void add(V part) {
     constexpr int target = Grp::tables.operand[m][a];
     V& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
     if constexpr (Grp::tables.first[m][a]) {
@@ -3766,7 +3799,7 @@ struct Sweep {
   }
   /// The result of member m where the pull-back to operand a reads it, and its operand b.
   template <int m, int a>
-  __attribute__((always_inline)) V result() const {
+  SIMPLX_HD __attribute__((always_inline)) V result() const {
     if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
       return at.member[m];
     } else {
@@ -3774,7 +3807,7 @@ struct Sweep {
     }
   }
   template <int m, int a, int b>
-  __attribute__((always_inline)) V operand() const {
+  SIMPLX_HD __attribute__((always_inline)) V operand() const {
     if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
       return at.template operand<m, b>();
     } else {
@@ -3977,7 +4010,12 @@ struct Cpu {
 
   static constexpr bool rounds = path == Path::bfloat16;
 
-  static void clear(S* data, Index size) { std::fill_n(data, size, S(0)); }
+  static void clear(const Context<S>&, S* data, Index size) { std::fill_n(data, size, S(0)); }
+  static void copy(const Context<S>&, const S* from, Index size, S* to) { std::copy_n(from, size, to); }
+  /// to += from
+  static void add(const Context<S>&, const S* from, Index size, S* to) {
+    for (Index i = 0; i < size; ++i) to[i] += from[i];
+  }
 
   /// Evaluates a group; a product that it finishes runs first, or hands over its accumulators.
   template <class G, int root>
@@ -4048,7 +4086,7 @@ struct Term {
   double number = 0;
 
   constexpr Term() = default;
-  constexpr Term(double value) : number(value) {}
+  SIMPLX_HD constexpr Term(double value) : number(value) {}
   constexpr explicit Term(Expr x) : node(x.node) {}
 
   constexpr bool is(double value) const { return !node && number == value; }
@@ -4080,7 +4118,7 @@ namespace detail {
 
 /// The pull-back of the incoming gradient to an argument, as an expression; each node carries that of its op.
 template <Tag name, int count>
-[[gnu::cold]] constexpr Term derive(const Node* node, int argument, const Term& gradient) {
+constexpr Term derive(const Node* node, int argument, const Term& gradient) {
   using Op = op<name>;
   if constexpr (requires { Op::derive(node, argument, gradient); }) {
     return Op::derive(node, argument, gradient);
@@ -4121,6 +4159,7 @@ template <Tag name, int count>
 /// declare that it reads is passed as zero and never kept.
 
 namespace simplx::inline SIMPLX_TARGET {
+SIMPLX_HD_BEGIN
 
 /// Base of elementwise ops: operands of one shape, or one row, one column or one number spread over it.
 struct elementwise {
@@ -4161,9 +4200,9 @@ struct elementwise {
 template <>
 struct op<"add"> : elementwise {
   static constexpr unsigned char passes = 0b11;
-  static constexpr auto f(auto a, auto b) { return a + b; }
+  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a + b; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) {
     return g;
   }
 };
@@ -4171,9 +4210,9 @@ struct op<"add"> : elementwise {
 template <>
 struct op<"subtract"> : elementwise {
   static constexpr unsigned char passes = 0b01;
-  static constexpr auto f(auto a, auto b) { return a - b; }
+  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a - b; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) {
     if constexpr (i == 0) {
       return g;
     } else {
@@ -4185,9 +4224,9 @@ struct op<"subtract"> : elementwise {
 template <>
 struct op<"multiply"> : elementwise {
   static constexpr bool reads(int to, int operand) { return to != operand; }
-  static constexpr auto f(auto a, auto b) { return a * b; }
+  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a * b; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto a, auto b) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto a, auto b) {
     if constexpr (i == 0) {
       return g * b;
     } else {
@@ -4200,9 +4239,9 @@ template <>
 struct op<"divide"> : elementwise {
   static constexpr bool needs_output = true;
   static constexpr bool reads(int, int operand) { return operand == 1; }
-  static constexpr auto f(auto a, auto b) { return a / b; }
+  SIMPLX_HD static constexpr auto f(auto a, auto b) { return a / b; }
   template <int i>
-  static constexpr auto d(auto g, auto y, auto, auto b) {
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto, auto b) {
     if constexpr (i == 0) {
       return g / b;
     } else {
@@ -4213,9 +4252,9 @@ struct op<"divide"> : elementwise {
 
 template <>
 struct op<"negate"> : elementwise {
-  static constexpr auto f(auto a) { return -a; }
+  SIMPLX_HD static constexpr auto f(auto a) { return -a; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto) {
     return -g;
   }
 };
@@ -4223,9 +4262,9 @@ struct op<"negate"> : elementwise {
 /// Copies: a result of the model, a value that stays readable.
 struct identity_op : elementwise {
   static constexpr unsigned char passes = 0b1;
-  static constexpr auto f(auto a) { return a; }
+  SIMPLX_HD static constexpr auto f(auto a) { return a; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto) {
     return g;
   }
 };
@@ -4237,9 +4276,9 @@ struct op<"probe"> : identity_op {};
 /// The first operand, spread over the shape of the second, whose values are not read.
 template <>
 struct op<"spread"> : elementwise {
-  static constexpr auto f(auto a, auto) { return a; }
+  SIMPLX_HD static constexpr auto f(auto a, auto) { return a; }
   template <int i>
-  static constexpr auto d(auto g, auto, auto, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) {
     if constexpr (i == 0) {
       return g;
     } else {
@@ -4310,6 +4349,7 @@ constexpr Expr probe(const char* name, At x) {
   return result;
 }
 
+SIMPLX_HD_END
 }  // namespace simplx
 
 // ---- simplx/ops/kernel.hpp
@@ -6978,7 +7018,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 /// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.
-constexpr std::uint64_t scramble(std::uint64_t z) {
+SIMPLX_HD constexpr std::uint64_t scramble(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
@@ -6993,12 +7033,12 @@ constexpr std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
 }
 
 /// 64 random bits.
-constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter) {
+SIMPLX_HD constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter) {
   return detail::scramble(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
 }
 
 /// Uniform in (0, 1), never 0 or 1.
-constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
+SIMPLX_HD constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
   return (static_cast<double>(bits(key, counter) >> 12) + 0.5) * 0x1p-52;
 }
 
@@ -7029,6 +7069,12 @@ struct op<"dropout"> : kernel_op {
     if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
     return x;
   }
+  /// The key of this node's masks in this step.
+  template <class F>
+  static std::uint64_t key(const F& frame) {
+    const Randomness& random = frame.context.random;
+    return detail::scramble(random.key ^ detail::scramble(random.layer + F::name.hash()));
+  }
   /// Calls f(element, factor) for all elements.
   template <class F, class Visit>
   static void each(const F& frame, Visit visit) {
@@ -7040,10 +7086,10 @@ struct op<"dropout"> : kernel_op {
       for (Index i = 0; i < frame.rows() * cols; ++i) visit(i, S(1));
       return;
     }
-    const std::uint64_t key = detail::scramble(random.key ^ detail::scramble(random.layer + F::name.hash()));
     const S kept = S(rate < 1 ? 1 / (1 - rate) : 0);
+    const std::uint64_t of_node = key(frame);
     const auto sequence = [&](Index number, Index first, Index count) {
-      const std::uint64_t mine = bits(key, static_cast<std::uint64_t>(random.first_sequence + number));
+      const std::uint64_t mine = bits(of_node, static_cast<std::uint64_t>(random.first_sequence + number));
       for (Index i = 0; i < count * cols; ++i) {
         visit(first * cols + i, uniform(mine, static_cast<std::uint64_t>(i)) < rate ? S(0) : kept);
       }
@@ -7117,13 +7163,14 @@ struct Dropout {
 /// Where a function has a kink the derivative is 0 (relu, abs) or shared (max and min of equal numbers: one half each).
 
 namespace simplx::inline SIMPLX_TARGET {
+SIMPLX_HD_BEGIN
 
 template <>
 struct op<"relu"> : elementwise {
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto a) { return max(decltype(a){}, a); }  // in this order NaN stays NaN
+  SIMPLX_HD static constexpr auto f(auto a) { return max(decltype(a){}, a); }  // in this order NaN stays NaN
   template <int i>
-  static constexpr auto d(auto g, auto y, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) {
     return select(y > decltype(y){}, g, decltype(g){});
   }
 };
@@ -7132,72 +7179,72 @@ template <>
 struct op<"exp"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto x) { return exp(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return exp(x); }
   template <int>
-  static constexpr auto d(auto g, auto y, auto) { return g * y; }
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * y; }
 };
 
 template <>
 struct op<"log"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return log(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return log(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) { return g / x; }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g / x; }
 };
 
 template <>
 struct op<"log1p"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return log1p(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return log1p(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) { return g / (literal<decltype(x)>(1) + x); }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g / (literal<decltype(x)>(1) + x); }
 };
 
 template <>
 struct op<"sin"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return sin(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return sin(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) { return g * cos(x); }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g * cos(x); }
 };
 
 template <>
 struct op<"cos"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return cos(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return cos(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) { return -g * sin(x); }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return -g * sin(x); }
 };
 
 template <>
 struct op<"tanh"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto x) { return tanh(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return tanh(x); }
   template <int>
-  static constexpr auto d(auto g, auto y, auto) { return g * (literal<decltype(y)>(1) - y * y); }
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * (literal<decltype(y)>(1) - y * y); }
 };
 
 template <>
 struct op<"sigmoid"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto x) { return sigmoid(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return sigmoid(x); }
   template <int>
-  static constexpr auto d(auto g, auto y, auto) { return g * y * (literal<decltype(y)>(1) - y); }
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * y * (literal<decltype(y)>(1) - y); }
 };
 
 template <>
 struct op<"erf"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return erf(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return erf(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
     return g * literal<decltype(x)>(1.1283791670955126) * exp(-(x * x));  // 2 / sqrt(pi)
   }
 };
@@ -7205,33 +7252,33 @@ struct op<"erf"> : elementwise {
 template <>
 struct op<"sqrt"> : elementwise {
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto x) { return sqrt(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return sqrt(x); }
   template <int>
-  static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(0.5) * g / y; }
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(0.5) * g / y; }
 };
 
 template <>
 struct op<"rsqrt"> : elementwise {
   static constexpr bool needs_output = true;
-  static constexpr auto f(auto x) { return literal<decltype(x)>(1) / sqrt(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return literal<decltype(x)>(1) / sqrt(x); }
   template <int>
-  static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(-0.5) * g * y * y * y; }
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return literal<decltype(y)>(-0.5) * g * y * y * y; }
 };
 
 template <>
 struct op<"square"> : elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return x * x; }
+  SIMPLX_HD static constexpr auto f(auto x) { return x * x; }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) { return literal<decltype(x)>(2) * g * x; }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return literal<decltype(x)>(2) * g * x; }
 };
 
 template <>
 struct op<"abs"> : elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return abs(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return abs(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
     const auto zero = literal<decltype(x)>(0);
     return select(x > zero, g, select(zero > x, -g, zero));
   }
@@ -7242,9 +7289,9 @@ struct op<"pow"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_output = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x, auto p) { return pow(x, p); }
+  SIMPLX_HD static constexpr auto f(auto x, auto p) { return pow(x, p); }
   template <int i>
-  static constexpr auto d(auto g, auto y, auto x, auto p) {
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto x, auto p) {
     if constexpr (i == 0) {
       const auto zero = literal<decltype(x)>(0), slope = g * p * pow(x, p - literal<decltype(p)>(1));
       return select(p > zero, slope, select(zero > p, slope, zero));  // x^0 does not depend on x, at 0 neither
@@ -7259,7 +7306,7 @@ struct op<"pow"> : elementwise {
 template <bool larger>
 struct extreme_op : elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto a, auto b) {
+  SIMPLX_HD static constexpr auto f(auto a, auto b) {
     if constexpr (larger) {
       return max(a, b);
     } else {
@@ -7267,7 +7314,7 @@ struct extreme_op : elementwise {
     }
   }
   template <int i>
-  static constexpr auto d(auto g, auto, auto a, auto b) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto a, auto b) {
     const auto zero = literal<decltype(g)>(0), half = literal<decltype(g)>(0.5) * g;
     if constexpr (larger == (i == 0)) {
       return select(a > b, g, select(b > a, zero, half));
@@ -7284,9 +7331,11 @@ struct op<"min"> : extreme_op<false> {};
 template <>
 struct op<"clamp"> : elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x, auto low, auto high) { return select(x > high, high, select(low > x, low, x)); }
+  SIMPLX_HD static constexpr auto f(auto x, auto low, auto high) {
+    return select(x > high, high, select(low > x, low, x));
+  }
   template <int i>
-  static constexpr auto d(auto g, auto, auto x, auto low, auto high) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x, auto low, auto high) {
     const auto zero = literal<decltype(g)>(0);
     if constexpr (i == 0) {
       return select(x > high, zero, select(low > x, zero, g));
@@ -7300,19 +7349,21 @@ struct op<"clamp"> : elementwise {
 
 template <>
 struct op<"greater"> : elementwise {
-  static constexpr auto f(auto a, auto b) { return select(a > b, literal<decltype(a)>(1), literal<decltype(a)>(0)); }
+  SIMPLX_HD static constexpr auto f(auto a, auto b) {
+    return select(a > b, literal<decltype(a)>(1), literal<decltype(a)>(0));
+  }
   template <int>
-  static constexpr auto d(auto g, auto, auto, auto) { return literal<decltype(g)>(0); }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto, auto) { return literal<decltype(g)>(0); }
 };
 
 template <>
 struct op<"select"> : elementwise {
   static constexpr bool reads(int, int operand) { return operand == 0; }
-  static constexpr auto f(auto condition, auto yes, auto no) {
+  SIMPLX_HD static constexpr auto f(auto condition, auto yes, auto no) {
     return select(condition > literal<decltype(condition)>(0), yes, no);
   }
   template <int i>
-  static constexpr auto d(auto g, auto, auto condition, auto, auto) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto condition, auto, auto) {
     const auto zero = literal<decltype(g)>(0);
     if constexpr (i == 0) {
       return zero;
@@ -7381,6 +7432,7 @@ constexpr Expr operator<(At a, At b) { return apply<"greater">({}, b, a); }
 /// `yes` where the condition is positive, `no` elsewhere: select(x > 1.0, x, square(x)).
 constexpr Expr select(At condition, At yes, At no) { return apply<"select">({}, condition, yes, no); }
 
+SIMPLX_HD_END
 }  // namespace simplx
 
 // ---- simplx/ops/activation.hpp
@@ -7398,13 +7450,14 @@ constexpr Expr select(At condition, At yes, At no) { return apply<"select">({}, 
 /// (Shazeer 2020).
 
 namespace simplx::inline SIMPLX_TARGET {
+SIMPLX_HD_BEGIN
 
 template <>
 struct op<"leaky_relu"> : elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x, auto slope) { return select(literal<decltype(x)>(0) > x, slope * x, x); }
+  SIMPLX_HD static constexpr auto f(auto x, auto slope) { return select(literal<decltype(x)>(0) > x, slope * x, x); }
   template <int i>
-  static constexpr auto d(auto g, auto, auto x, auto slope) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x, auto slope) {
     const auto zero = literal<decltype(x)>(0);
     if constexpr (i == 0) {
       return select(zero > x, slope * g, g);
@@ -7419,13 +7472,13 @@ struct op<"gelu"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
   /// The normal distribution function, and its density for the pull-back.
-  static constexpr auto cumulative(auto x) {
+  SIMPLX_HD static constexpr auto cumulative(auto x) {
     using V = decltype(x);
     return literal<V>(0.5) * (literal<V>(1) + erf(literal<V>(0.7071067811865476) * x));
   }
-  static constexpr auto f(auto x) { return x * cumulative(x); }
+  SIMPLX_HD static constexpr auto f(auto x) { return x * cumulative(x); }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
     using V = decltype(x);
     const V density = literal<V>(0.3989422804014327) * exp(literal<V>(-0.5) * x * x);  // 1 / sqrt(2 pi)
     return g * (cumulative(x) + x * density);
@@ -7436,17 +7489,17 @@ template <>
 struct op<"gelu_tanh"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  static constexpr auto bend(auto x) {
+  SIMPLX_HD static constexpr auto bend(auto x) {
     using V = decltype(x);
     const V cubic = literal<V>(1) + literal<V>(0.044715) * x * x;
     return tanh(literal<V>(0.7978845608028654) * x * cubic);  // sqrt(2 / pi)
   }
-  static constexpr auto f(auto x) {
+  SIMPLX_HD static constexpr auto f(auto x) {
     using V = decltype(x);
     return literal<V>(0.5) * x * (literal<V>(1) + bend(x));
   }
   template <int>
-  static constexpr auto d(auto g, auto, auto x) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
     using V = decltype(x);
     const V t = bend(x), one = literal<V>(1);
     const V slope = literal<V>(0.7978845608028654) * (one + literal<V>(0.134145) * x * x);
@@ -7485,6 +7538,7 @@ constexpr Expr swiglu(At x) {
   return detail::gated(x, [](Expr gate) { return silu(gate); });
 }
 
+SIMPLX_HD_END
 }  // namespace simplx
 
 // ---- simplx/nn/mlp.hpp
@@ -8543,9 +8597,12 @@ constexpr Index graph_scratch(const Rows& rows) {
     constexpr Kind kind = G::table.info[i].kind;
     if constexpr (kind == Kind::product || kind == Kind::kernel) {
       using Scalar = typename Backend::Scalar;
-      most = std::max(most, op_of<G, i>::template scratch<Backend, Frame<G, i, Scalar>>(rows));
+      most = std::max(most, kernels_of<Backend, G, i>::template scratch<Backend, Frame<G, i, Scalar>>(rows));
     }
   });
+  if constexpr (requires { Backend::template map_scratch<G>(rows); }) {
+    most = std::max(most, Backend::template map_scratch<G>(rows));
+  }
   return round_up(most, alignment);
 }
 
@@ -9339,10 +9396,10 @@ class Buffer {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// One allocation that holds an evaluation of at most `capacity` rows.
+/// One allocation that holds an evaluation of at most `capacity` rows, in memory of any kind.
 ///
 /// Cost    arena_bytes<model>(capacity), and the results; nothing is allocated afterwards
-template <class S>
+template <class S, class Memory = Buffer<S>>
 class Arena {
  public:
   /// `scratch` elements are for the op that runs.
@@ -9402,7 +9459,7 @@ class Arena {
   GraphView graph_;
   Rows capacity_;
   Index kept_, temporary_, results_;
-  Buffer<S> memory_;
+  Memory memory_;
 };
 
 /// That of a graph on a backend.
@@ -10203,21 +10260,21 @@ struct op<"stack"> : kernel_op {
     return frame.context.kept[axis] + (at + layer * columns) * frame.context.stride[axis];
   }
 
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
+  template <class Backend, class F>
+  static void forward(Backend, const F& frame) {
     using Stack = Layers<F>;
+    using S = typename Backend::Scalar;
     for (int layer = 0; layer < Stack::layers; ++layer) {
       const Context<S> mine = layer_context<F, S>(frame, layer, F::Graph::layout.forward_workspace[F::index]);
-      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        Execute<Child, Cpu<S, path>>::forward(mine);
-      });
+      Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) { Execute<Child, Backend>::forward(mine); });
     }
   }
 
   /// Two gradients of the carry take turns, except where a layer turns the one into the other in place.
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
+  template <class Backend, class F>
+  static void backward(Backend, const F& frame) {
     using Stack = Layers<F>;
+    using S = typename Backend::Scalar;
     constexpr int axis = static_cast<int>(F::out_shape.axis);
     constexpr const Columns& workspace = F::Graph::layout.backward_workspace[F::index];
     const Index size = frame.rows() * F::out_shape.cols;
@@ -10231,19 +10288,18 @@ struct op<"stack"> : kernel_op {
       Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
         if constexpr (recomputes<F>) {
           mine.outputs[0] = unread;
-          Execute<Child, Cpu<S, path>>::forward(mine);
+          Execute<Child, Backend>::forward(mine);
         }
         mine.output_gradients[0] = current;
         mine.input_gradients[0] = Child::plan.in_place ? current : other;
-        Execute<Child, Cpu<S, path>>::backward(mine);
+        Execute<Child, Backend>::backward(mine);
         if (!Child::plan.in_place) std::swap(current, other);
       });
     }
     if constexpr (F::template write<0> == Write::store) {
-      std::memcpy(frame.template grad<0>(), current, sizeof(S) * static_cast<std::size_t>(size));
+      Backend::copy(frame.context, current, size, frame.template grad<0>());
     } else if constexpr (F::template write<0> == Write::accumulate) {
-      S* sum = frame.template grad<0>();
-      for (Index i = 0; i < size; ++i) sum[i] += current[i];
+      Backend::add(frame.context, current, size, frame.template grad<0>());
     }
   }
 };
@@ -11422,10 +11478,10 @@ struct AttentionStep {
                              V* sums) __attribute__((always_inline)) {
       const S* place = store + c * block;
       for (Index first = 0; first < tokens; first += block, place += values * block) {
-#pragma GCC unroll 4
+        SIMPLX_UNROLL
         for (int v = 0; v < 4; ++v) {
           const V weight = load<V>(weights + first + v * L);
-#pragma GCC unroll 16
+          SIMPLX_UNROLL
           for (int i = 0; i < count; ++i) sums[i] += weight * load<V>(place + i * block + v * L);
         }
       }
@@ -11538,6 +11594,14 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace detail {
+
+/// The graph of the function (0) or of its pull-back (1). Not a member of the op: nvcc cannot spell op<"custom">.
+template <class F, int part>
+using PartOf = typename F::Graph::template rule_of<F::index, part>;
+
+}  // namespace detail
+
 template <>
 struct op<"custom"> : kernel_op {
   static constexpr bool needs_inputs = true;
@@ -11548,16 +11612,14 @@ struct op<"custom"> : kernel_op {
     return Shape{static_cast<Axis>(attributes.integers[0]), attributes.integers[1], attributes.integers[2]};
   }
 
-  template <class F, int part>
-  using Part = typename F::Graph::template rule_of<F::index, part>;
-
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
-    return std::max(detail::graph_scratch<Part<F, 0>, Backend>(rows), detail::graph_scratch<Part<F, 1>, Backend>(rows));
+    return std::max(detail::graph_scratch<detail::PartOf<F, 0>, Backend>(rows),
+                    detail::graph_scratch<detail::PartOf<F, 1>, Backend>(rows));
   }
   template <class F>
   static constexpr double flops(const Rows& rows, bool causal) {
-    return detail::graph_flops<Part<F, 0>>(rows, causal);
+    return detail::graph_flops<detail::PartOf<F, 0>>(rows, causal);
   }
   /// The context of a part: its kept and temporary columns, one after the other, in the node's workspace.
   template <class G, class S>
@@ -11569,21 +11631,23 @@ struct op<"custom"> : kernel_op {
     }
     return mine;
   }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    using G = Part<F, 0>;
+  template <class Backend, class F>
+  static void forward(Backend, const F& frame) {
+    using G = detail::PartOf<F, 0>;
+    using S = typename Backend::Scalar;
     Context<S> mine = part_context<G>(frame.context, F::Graph::layout.forward_workspace[F::index]);
     detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {
       constexpr int number = G::input_number(names[k]);
       if constexpr (number >= 0) mine.inputs[number] = frame.template in<k>();
     });
     mine.outputs[0] = frame.out();
-    Execute<G, Cpu<S, path>>::forward(mine);
+    Execute<G, Backend>::forward(mine);
   }
 
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    using G = Part<F, 1>;
+  template <class Backend, class F>
+  static void backward(Backend, const F& frame) {
+    using G = detail::PartOf<F, 1>;
+    using S = typename Backend::Scalar;
     constexpr const Columns& workspace = F::Graph::layout.backward_workspace[F::index];
     Context<S> mine = part_context<G>(frame.context, workspace);
     S* room[axis_count];
@@ -11599,13 +11663,14 @@ struct op<"custom"> : kernel_op {
       mine.outputs[k] = room[axis];
       room[axis] += F::Graph::room(shape) * mine.stride[axis];
     });
-    Execute<G, Cpu<S, path>>::forward(mine);
+    Execute<G, Backend>::forward(mine);
     detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {
       constexpr Write mode = F::template write<k>;
       const Index size = frame.template rows_in<k>() * F::template shape<k>.cols;
-      S* to = frame.template grad<k>();
-      for (Index i = 0; mode == Write::store && i < size; ++i) to[i] = mine.outputs[k][i];
-      for (Index i = 0; mode == Write::accumulate && i < size; ++i) to[i] += mine.outputs[k][i];
+      if constexpr (mode == Write::store) Backend::copy(frame.context, mine.outputs[k], size, frame.template grad<k>());
+      if constexpr (mode == Write::accumulate) {
+        Backend::add(frame.context, mine.outputs[k], size, frame.template grad<k>());
+      }
     });
   }
 
@@ -14454,7 +14519,16 @@ namespace simplx::inline SIMPLX_TARGET {
 /// What one step multiplies with: the numbers of AdamW, bias corrections included.
 template <class S>
 struct AdamWStep {
+  static constexpr bool second_moment = true;
   S beta1, beta2, rest1, rest2, rate, root, epsilon, keep;
+
+  /// The next state of an element, or of a vector of them, here or on a GPU; g is the clipped gradient.
+  template <class V>
+  SIMPLX_HD __attribute__((always_inline)) void operator()(V& p, V g, V& m, V& v) const {
+    m = beta1 * m + rest1 * g;
+    v = beta2 * v + rest2 * (g * g);
+    p = p * keep - rate * m / (sqrt(v) * root + epsilon);
+  }
 };
 
 struct AdamW {
@@ -14498,12 +14572,11 @@ struct AdamW {
     const AdamWStep<S> by = at<S>(step);
     const S scale = static_cast<S>(gradient_scale);
     each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
-      const V g = load<V>(gradient + i) * scale;
-      const V m = by.beta1 * load<V>(first_moment + i) + by.rest1 * g;
-      const V v = by.beta2 * load<V>(second_moment + i) + by.rest2 * (g * g);
+      V p = load<V>(parameter + i), m = load<V>(first_moment + i), v = load<V>(second_moment + i);
+      by(p, V(load<V>(gradient + i) * scale), m, v);
+      store(parameter + i, p);
       store(first_moment + i, m);
       store(second_moment + i, v);
-      store(parameter + i, load<V>(parameter + i) * by.keep - by.rate * m / (sqrt(v) * by.root + by.epsilon));
       store(gradient + i, V{});
     });
   }
@@ -14719,6 +14792,14 @@ inline TrainerOptions checked(TrainerOptions options, Index longest) {
                 "choose a shorter context, or a model with a longer one");
   }
   return options;
+}
+
+/// Errors  throws Error for a gradient that is not as long as the parameters
+inline void check_gradient_size(Index gradient, Index parameters) {
+  if (gradient == parameters) return;
+  throw Error("a gradient of " + std::to_string(gradient) + " elements for parameters of " +
+                  std::to_string(parameters),
+              "make it as long as parameters(): names lie at multiples of a vector");
 }
 
 }  // namespace simplx
@@ -15014,6 +15095,17 @@ SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
   return limit > 0 && factor < 1 ? factor : 1;
 }
 
+/// The first tensor whose gradient is not finite; "loss" if none is.
+template <class S>
+std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradient) {
+  for (const TensorInfo& tensor : tensors) {
+    for (Index i = 0; i < tensor.size(); ++i) {
+      if (!std::isfinite(gradient[tensor.offset + i])) return tensor.name;
+    }
+  }
+  return "loss";
+}
+
 }  // namespace simplx
 
 // ---- simplx/train/sgd.hpp
@@ -15028,6 +15120,22 @@ SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
 /// (a part of the gradient, and so of m, after clipping), unlike AdamW's.
 
 namespace simplx::inline SIMPLX_TARGET {
+
+/// The numbers of one step.
+template <class S>
+struct SgdStep {
+  static constexpr bool second_moment = false;
+  S rate, held, decay;
+  bool nesterov;
+
+  /// The next state of an element, or of a vector of them, here or on a GPU; g is the clipped gradient.
+  template <class V>
+  SIMPLX_HD __attribute__((always_inline)) void operator()(V& p, V g, V& m, V&) const {
+    const V d = g + decay * p;
+    m = held * m + d;
+    p = p - rate * (nesterov ? d + held * m : m);
+  }
+};
 
 struct Sgd {
   static constexpr const char* name = "sgd";
@@ -15045,21 +15153,25 @@ struct Sgd {
     return own;
   }
 
+  template <class S>
+  SgdStep<S> at(long) const {
+    return {static_cast<S>(learning_rate), static_cast<S>(momentum), static_cast<S>(weight_decay), nesterov};
+  }
+
   /// One step over [begin, end); m is the first moment and begins at zero, so that no step is special.
   ///
   /// Cost    24 bytes of memory traffic for each float parameter; an element's result does not depend on the range
   template <class S>
-  void update(long, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
+  void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
     S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
     S* __restrict first_moment = buffers.first_moments;
-    const S rate = static_cast<S>(learning_rate), held = static_cast<S>(momentum);
-    const S decay = static_cast<S>(weight_decay), scale = static_cast<S>(gradient_scale);
+    const SgdStep<S> by = at<S>(step);
+    const S scale = static_cast<S>(gradient_scale);
     each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
-      const V p = load<V>(parameter + i);
-      const V d = load<V>(gradient + i) * scale + decay * p;
-      const V m = held * load<V>(first_moment + i) + d;
+      V p = load<V>(parameter + i), m = load<V>(first_moment + i), unused{};
+      by(p, V(load<V>(gradient + i) * scale), m, unused);
+      store(parameter + i, p);
       store(first_moment + i, m);
-      store(parameter + i, p - rate * (nesterov ? d + held * m : m));
       store(gradient + i, V{});
     });
   }
@@ -15111,6 +15223,65 @@ class GradientSlots {
 
  private:
   std::vector<Buffer<S>> slots_;
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/step_parts.hpp
+
+/// \file simplx/train/step_parts.hpp
+/// StepParts: what a trainer has accumulated of a step and not yet used for an update.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+class StepParts {
+ public:
+  bool empty() const { return sequences_ == 0; }
+  /// Sequences so far: the number of the next one in the whole step.
+  Index sequences() const { return sequences_; }
+
+  /// Notes a part of so many sequences and labels; `announced` is the number of labels in all parts.
+  ///
+  /// Errors  throws Error if another number was announced before, or if the step has more than `limit` sequences
+  void add(Index sequences, Index labelled, Index announced, Index limit) {
+    if (!empty() && announced != announced_) {
+      throw Error("a part of a step of " + std::to_string(announced) + " labels follows one of a step of " +
+                      std::to_string(announced_), to_announce);
+    }
+    if (sequences_ + sequences > limit) {
+      throw Error("a step of " + std::to_string(sequences_ + sequences) + " sequences for a trainer made for " +
+                      std::to_string(limit),
+                  "raise TrainerOptions::sequences_per_step");
+    }
+    sequences_ += sequences;
+    labelled_ += labelled;
+    announced_ = announced;
+  }
+  void add_loss(double loss) { loss_ += loss; }
+
+  /// Ends the step: its mean loss.
+  ///
+  /// Errors  throws Error if there is none, or if not as many labels came as were announced; then it is forgotten
+  StepResult take() {
+    if (empty()) throw Error("there is no gradient to update with", "call accumulate before update");
+    const StepParts parts = *this;
+    *this = {};
+    if (parts.labelled_ != parts.announced_) {
+      throw Error("the step's parts have " + std::to_string(parts.labelled_) + " labels, not " +
+                      std::to_string(parts.announced_) + " as announced", to_announce);
+    }
+    StepResult result;
+    result.labelled = parts.labelled_;
+    result.loss = parts.loss_ / static_cast<double>(std::max<Index>(parts.labelled_, 1));
+    return result;
+  }
+
+ private:
+  static constexpr const char* to_announce =
+      "give each part the sum of labelled_tokens, or of labelled_sequences, over all parts";
+
+  Index sequences_ = 0, labelled_ = 0, announced_ = 0;
+  double loss_ = 0;  ///< summed over the labels
 };
 
 }  // namespace simplx
@@ -15283,7 +15454,7 @@ class Trainer {
   ///
   /// Errors  throws if parts of a step wait for their update
   TrainerState<S> state() {
-    if (pending_.sequences) throw Error("a step is half accumulated", "call update or discard before taking the state");
+    if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
     return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
             steps_, moment_steps_, options_.seed, slots()};
   }
@@ -15322,10 +15493,6 @@ class Trainer {
   void accumulate(const TokenBatch& part, Index labelled) {
     try {
       check(part);
-      if (pending_.sequences && labelled != pending_.announced) {
-        throw Error("a part of a step of " + std::to_string(labelled) + " labels follows one of a step of " +
-                        std::to_string(pending_.announced), to_announce);
-      }
       add_gradient(part, labelled);
     } catch (...) {
       discard();
@@ -15335,8 +15502,8 @@ class Trainer {
 
   /// Forgets the parts of a step that were accumulated and not used by an update; so do `step` and `gradient`.
   void discard() {
-    if (pending_.sequences) slots_.clear();
-    pending_ = {};
+    if (!parts_.empty()) slots_.clear();
+    parts_ = {};
   }
 
   /// Clips the accumulated gradient and updates the parameters. The moments begin anew when an optimiser of another
@@ -15345,7 +15512,7 @@ class Trainer {
   /// Errors  throws if nothing was accumulated, or not as many labelled tokens as announced; the parts are discarded
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
-    StepResult result = take_pending();
+    StepResult result = take_parts();
     const Index chunks = norm_chunks(parameters_.size());
     team_.run([&](int member) {
       for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
@@ -15363,7 +15530,7 @@ class Trainer {
     result.gradient_norm = std::sqrt(squared);
     result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
     if (!result.finite) {
-      result.culprit = first_broken_gradient();
+      result.culprit = first_broken(tensors_.parameters, slots_.folded());
       slots_.clear();
       return result;
     }
@@ -15386,15 +15553,11 @@ class Trainer {
   ///
   /// Errors  throws if the gradient is not as long as parameters(), or as step does
   StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
-    if (std::ssize(gradient) != parameters_.size()) {
-      throw Error("a gradient of " + std::to_string(gradient.size()) + " elements for parameters of " +
-                      std::to_string(parameters_.size()),
-                  "make it as long as parameters(): names lie at multiples of a vector");
-    }
+    check_gradient_size(std::ssize(gradient), parameters_.size());
     discard();
     check(batch);
     add_gradient(batch, labelled(batch));
-    const StepResult result = take_pending();
+    const StepResult result = take_parts();
     slots_.fold(0, parameters_.size());
     std::copy_n(slots_.folded(), parameters_.size(), gradient.begin());
     slots_.clear();
@@ -15432,14 +15595,6 @@ class Trainer {
   struct Range {
     Index begin, end;
   };
-  /// The parts of a step that were accumulated since the last update.
-  struct Pending {
-    Index sequences = 0, labelled = 0;
-    Index announced = 0;  ///< labelled in all parts, those to come included
-    double loss = 0;      ///< summed over them
-  };
-  static constexpr const char* to_announce =
-      "give each part the sum of labelled_tokens, or of labelled_sequences, over all parts";
   static Index labelled(const TokenBatch& batch) { return labelled_rows(batch, Model::labelled_axis()); }
   /// Rows of the loss, of one sequence.
   static Index rows(const Context<S>& context) { return context.rows[static_cast<int>(Model::labelled_axis())]; }
@@ -15489,15 +15644,8 @@ class Trainer {
   /// Adds the gradient of a part to the slots, for the mean over so many labelled tokens; its sequence b is number
   /// first + b of the step.
   void add_gradient(const TokenBatch& part, Index labelled) {
-    const Index slots = slots_.count(), first = pending_.sequences;
-    if (first + part.sequences() > options_.sequences_per_step) {
-      throw Error("a step of " + std::to_string(first + part.sequences()) + " sequences for a trainer made for " +
-                      std::to_string(options_.sequences_per_step),
-                  "raise TrainerOptions::sequences_per_step");
-    }
-    pending_.sequences += part.sequences();
-    pending_.labelled += this->labelled(part);
-    pending_.announced = labelled;
+    const Index slots = slots_.count(), first = parts_.sequences();
+    parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
     prepare();
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
@@ -15511,23 +15659,17 @@ class Trainer {
         }
       }
     });
-    for (Index b = 0; b < part.sequences(); ++b) pending_.loss += losses_[static_cast<std::size_t>(b)];
+    for (Index b = 0; b < part.sequences(); ++b) parts_.add_loss(losses_[static_cast<std::size_t>(b)]);
   }
 
   /// Ends the accumulation: what it found. The gradient stays in the slots.
-  StepResult take_pending() {
-    if (pending_.sequences == 0) throw Error("there is no gradient to update with", "call accumulate before update");
-    if (pending_.labelled != pending_.announced) {
-      const Error error("the step's parts have " + std::to_string(pending_.labelled) + " labels, not " +
-                            std::to_string(pending_.announced) + " as announced", to_announce);
-      discard();
-      throw error;
+  StepResult take_parts() {
+    try {
+      return parts_.take();
+    } catch (...) {
+      slots_.clear();
+      throw;
     }
-    StepResult result;
-    result.labelled = pending_.labelled;
-    result.loss = pending_.loss / static_cast<double>(std::max<Index>(pending_.labelled, 1));
-    pending_ = {};
-    return result;
   }
 
   void start_moments(std::string_view optimiser) {
@@ -15535,15 +15677,6 @@ class Trainer {
     std::ranges::fill(second_moment_, S(0));
     optimiser_ = optimiser;
     moment_steps_ = 0;
-  }
-
-  std::string first_broken_gradient() const {
-    for (const TensorInfo& tensor : tensors_.parameters) {
-      for (Index i = 0; i < tensor.size(); ++i) {
-        if (!std::isfinite(slots_.folded()[tensor.offset + i])) return tensor.name;
-      }
-    }
-    return "loss";
   }
 
   /// The arena of one thread, for one sequence at a time.
@@ -15567,7 +15700,7 @@ class Trainer {
   std::vector<Sequence> workspaces_;
   std::vector<double> losses_, chunk_norms_;
   std::vector<SettingsRun> runs_;
-  Pending pending_;
+  StepParts parts_;
   std::string optimiser_;  // whose moments these are
   long steps_ = 0, moment_steps_ = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// Whether a GPU gives what the CPU gives: results and every gradient of small models in double and float, the losses of a
-// training, and the same bits twice. A line for each comparison; status 1 if one fails.
+// Whether a GPU gives what the CPU gives: results and every gradient of small models in double and float, the losses of
+// a training, and the same bits twice. A line for each comparison; status 1 if one fails.
 
 #include "device.cuh"
 
@@ -16,7 +16,8 @@ bool all_hold = true;
 void compare(const char* what, const char* model, double error, double bound) {
   const bool holds = error <= bound;
   all_hold = all_hold && holds;
-  Row().add("check", what).add("model", model).add("error", error).add("bound", bound).add("holds", holds ? "yes" : "no");
+  Row().add("check", what).add("model", model).add("error", error).add("bound", bound)
+      .add("holds", holds ? "yes" : "no");
 }
 
 /// All results and gradients of a model over a packed batch, as double.

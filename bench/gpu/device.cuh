@@ -121,7 +121,8 @@ inline TokenBatch random_batch(Index sequences, Index context, Index vocab, std:
   batch.offsets.push_back(0);
   for (Index i = 0; i < sequences * context; ++i) {
     const auto draw = [&](std::uint64_t which) {
-      return static_cast<std::int32_t>(bits(seed + which, static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(vocab));
+      const std::uint64_t random = bits(seed + which, static_cast<std::uint64_t>(i));
+      return static_cast<std::int32_t>(random % static_cast<std::uint64_t>(vocab));
     };
     batch.tokens.push_back(draw(0));
     batch.labels.push_back(draw(1));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
-// How near each kernel is to its floor, at the shapes of GPT-2 124M: 65,536 tokens, 768 columns, 12 heads of 64, contexts
-// of 1024. The floor is bytes over the measured rate of a copy, for products and attention FLOPs over the measured rate
+// How near each kernel is to its floor, at the shapes of GPT-2 124M: 65,536 tokens, 768 columns, 12 heads of 64,
+// contexts of 1024. The floor is bytes over the measured rate of a copy, for products and attention FLOPs over the measured rate
 // of a product. Ceilings come first.
 
 #include "device.cuh"
@@ -96,10 +96,8 @@ void ends_of_a_model(Bench& bench) {
   constexpr Index rows = 8192;  // their logits are 1.6 GB
   const auto logits = some_numbers<float>(rows * vocab, bench.stream), dloss = some_numbers<float>(rows, bench.stream);
   DeviceBuffer<float> dlogits(rows * vocab), loss(rows), log_sum_exp(rows);
-  std::vector<std::int32_t> some;
-  for (Index i = 0; i < rows; ++i) some.push_back(static_cast<std::int32_t>(bits(1, static_cast<std::uint64_t>(i)) % vocab));
   DeviceBuffer<std::int32_t> labels(rows);
-  labels.copy_from(some, bench.stream);
+  labels.copy_from(random_batch(1, rows, vocab).labels, bench.stream);
   bench.time("cross_entropy", 4.0 * rows * vocab, 0, [&] {
     cross_entropy<float, vocab>(bench.stream, logits.data(), labels.data(), One<float>(0.0), loss.data(),
                                 log_sum_exp.data(), rows);

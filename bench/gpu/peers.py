@@ -5,8 +5,8 @@
   bench/gpu/peers.py --shape gpt2 --block sas_p [--precision tf32]
 
 Ways: eager and torch.compile. Softmax attention is scaled_dot_product_attention; shaped attention has the authors'
-formulation, alpha I + beta A - gamma C as matrices, and "fused", which gives A V to scaled_dot_product_attention and adds
-the values and their running mean. AdamW is fused; the norm is clipped to 1.
+formulation, alpha I + beta A - gamma C as matrices, and "fused", which gives A V to scaled_dot_product_attention and
+adds the values and their running mean. AdamW is fused; the norm is clipped to 1.
 """
 import argparse
 import json

@@ -10,8 +10,8 @@
 
 namespace test {
 
-/// Runs a model forward and backward, seeded by numbers, and gives all results and gradients. Rows of Axis::batch are as
-/// many as tokens.
+/// Runs a model forward and backward, seeded by numbers, and gives all results and gradients. Rows of Axis::batch are
+/// as many as tokens.
 template <auto const& model, class Backend>
 std::vector<double> all_of(Index tokens, const std::vector<Index>& lengths, const Randomness& random) {
   Evaluation<model, Backend> run(Rows{.tokens = tokens, .batch = tokens}, 1, lengths);

@@ -91,8 +91,8 @@ TEST_CASE("a training goes on from a state of either backend") {
   other.restore(cpu.state());
   other.step(some_batch(3), adamw), cpu.step(some_batch(3), adamw);
   CHECK(farthest(other.parameters(), cpu.parameters()) < 1e-12);
-  CHECK_THROWS_WITH_AS(OnDevice({.batch = 4, .seed = 4}).restore(cpu.state()), doctest::Contains("seed: 3 there, 4 here"),
-                       Error);
+  CHECK_THROWS_WITH_AS(OnDevice({.batch = 4, .seed = 4}).restore(cpu.state()),
+                       doctest::Contains("seed: 3 there, 4 here"), Error);
 }
 
 TEST_CASE("what is written into the parameters counts from the next call on") {

@@ -4,8 +4,9 @@
 /// \file simplx/core/execute.hpp
 /// Running a planned graph: straight-line code, one call for each step, for any backend.
 ///
-/// A backend supplies `map_forward`, `map_backward`, `clear`, `copy` and `add`; ops supply `forward(backend, frame)` and
-/// `backward(backend, frame)`, products an epilogue in addition. A backend with kernels of its own specialises `kernels`.
+/// A backend supplies `map_forward`, `map_backward`, `clear`, `copy` and `add`; ops supply `forward(backend, frame)`
+/// and `backward(backend, frame)`, products an epilogue in addition. A backend with kernels of its own specialises
+/// `kernels`.
 
 #include <simplx/core/frame.hpp>
 

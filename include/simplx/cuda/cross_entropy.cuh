@@ -4,8 +4,8 @@
 /// \file simplx/cuda/cross_entropy.cuh
 /// Cross-entropy of ops/cross_entropy.hpp: the loss of each row, and its pull-back.
 ///
-/// A block has a row. Forward reads the logits once, for maximum and sum together (a sum over what has been seen, scaled
-/// anew when a larger logit comes), and saves the logarithm of the sum, so that backward needs one pass too.
+/// A block has a row. Forward reads the logits once, for maximum and sum together (a sum over what has been seen,
+/// scaled anew when a larger logit comes), and saves the logarithm of the sum, so that backward needs one pass too.
 
 #include <simplx/core/context.hpp>
 #include <simplx/cuda/number.cuh>

@@ -30,7 +30,8 @@ struct Cuda {
   }
   static void copy(const Run& run, const Scalar* from, Index size, Scalar* to) {
     if (!size) return;
-    check(cudaMemcpyAsync(to, from, bytes(size), cudaMemcpyDeviceToDevice, run.gpu->stream()), "a buffer was not copied");
+    check(cudaMemcpyAsync(to, from, bytes(size), cudaMemcpyDeviceToDevice, run.gpu->stream()),
+          "a buffer was not copied");
   }
   /// to += from
   static void add(const Run& run, const Scalar* from, Index size, Scalar* to) {

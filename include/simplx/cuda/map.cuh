@@ -316,7 +316,8 @@ void map_forward(cudaStream_t stream, const Context<S>& context, const S* produc
     constexpr Spread target = Grp::target();
     const unsigned blocks = Block::blocks(at.rows);
     if constexpr (target != Spread::column) {
-      check(cudaMemsetAsync(at.value, 0, sizeof(S) * (target == Spread::row ? cols : 1), stream), "a sum was not cleared");
+      check(cudaMemsetAsync(at.value, 0, sizeof(S) * (target == Spread::row ? cols : 1), stream),
+            "a sum was not cleared");
     }
     launch(stream, detail::map_reduce_kernel<G, root, S>, blocks, Block::threads, at);
     if constexpr (target != Spread::column) {

@@ -286,7 +286,8 @@ class Products {
   }
 
   /// Where the epilogue finds its numbers: of each call.
-  static void point(const detail::ProductPlanKey& key, cublasLtMatmulDescOpaque_t& what, const detail::ProductCall& call) {
+  static void point(const detail::ProductPlanKey& key, cublasLtMatmulDescOpaque_t& what,
+                    const detail::ProductCall& call) {
     if (call.vector) set(key, what, CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.vector);
     if (call.aux) set(key, what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, call.aux);
   }
@@ -328,7 +329,8 @@ class Products {
     refuse(key, cublasLtGetStatusString(status),
            bfloat16 ? "bfloat16 wants matrices on 16 bytes, and rows of a multiple of 8 numbers" : "");
   }
-  [[noreturn]] static void refuse(const detail::ProductPlanKey& key, const std::string& why, const std::string& hint = {}) {
+  [[noreturn]] static void refuse(const detail::ProductPlanKey& key, const std::string& why,
+                                  const std::string& hint = {}) {
     const ProductShape& shape = key.shape;
     const auto matrix = [](const char* name, bool transposed, Index rows, Index cols, Index ld) {
       return name + std::string(transposed ? "^T (" : " (") + std::to_string(rows) + ", " + std::to_string(cols) +

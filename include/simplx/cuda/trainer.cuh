@@ -8,10 +8,11 @@
 ///     Trainer<model, Cuda<>> trainer{{.batch = 64}};
 ///     trainer.step(batch, AdamW{.learning_rate = 1e-3});
 ///
-/// All sequences of a batch run at once. Parameters, moments and gradient stay on the device; a step copies tokens there
-/// and two numbers back. From the second batch of equal sizes on, forward and backward are one graph of CUDA, started
-/// with one call (not where dropout draws from numbers of the step). Sums are taken in an order of sizes alone, so a training has the same bits each time; those of a
-/// step in parts differ by rounding from those of the step at once, and `threads` and `slots` mean nothing here.
+/// All sequences of a batch run at once. Parameters, moments and gradient stay on the device; a step copies tokens
+/// there and two numbers back. From the second batch of equal sizes on, forward and backward are one graph of CUDA,
+/// started with one call (not where dropout draws from numbers of the step). Sums are taken in an order of sizes alone,
+/// so a training has the same bits each time; those of a step in parts differ by rounding from those of the step at
+/// once, and `threads` and `slots` mean nothing here.
 /// Spans are copies on the host, valid until the next call; what is written there counts from that call on.
 
 #include <simplx/cuda/mirrored.cuh>
