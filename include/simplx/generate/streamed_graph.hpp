@@ -164,7 +164,7 @@ template <>
 struct streamed<"custom"> : by_row {
   template <class F>
   static constexpr bool possible = [] {
-    using Part = StreamedGraph<op<"custom">::Part<F, 0>>;
+    using Part = StreamedGraph<detail::PartOf<F, 0>>;
     return Part::table.possible && Part::table.all().per_token == 0 && Part::table.all().once == 0;
   }();
 };
