@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 7472f5163e8b9317
+// sha256 of the headers: fa6f1a4e1fe1d220
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3342,8 +3342,9 @@ struct Frame {
 /// \file simplx/core/execute.hpp
 /// Running a planned graph: straight-line code, one call for each step, for any backend.
 ///
-/// A backend supplies `map_forward`, `map_backward`, `clear`, `copy` and `add`; ops supply `forward(backend, frame)` and
-/// `backward(backend, frame)`, products an epilogue in addition. A backend with kernels of its own specialises `kernels`.
+/// A backend supplies `map_forward`, `map_backward`, `clear`, `copy` and `add`; ops supply `forward(backend, frame)`
+/// and `backward(backend, frame)`, products an epilogue in addition. A backend with kernels of its own specialises
+/// `kernels`.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -12758,7 +12759,7 @@ template <>
 struct streamed<"custom"> : by_row {
   template <class F>
   static constexpr bool possible = [] {
-    using Part = StreamedGraph<op<"custom">::Part<F, 0>>;
+    using Part = StreamedGraph<detail::PartOf<F, 0>>;
     return Part::table.possible && Part::table.all().per_token == 0 && Part::table.all().once == 0;
   }();
 };
