@@ -13,9 +13,9 @@
 template <>
 struct simplx::op<"mish"> : simplx::elementwise {
   static constexpr bool needs_inputs = true;  // the pull-back reads x
-  static constexpr auto f(auto x) { return x * tanh(log1p(exp(x))); }
+  SIMPLX_HD static constexpr auto f(auto x) { return x * tanh(log1p(exp(x))); }  // SIMPLX_HD: on a GPU as well
   template <int i>
-  static constexpr auto d(auto g, auto, auto x) {
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
     const auto t = tanh(log1p(exp(x)));
     return g * (t + x * sigmoid(x) * (1.0 - t * t));
   }

@@ -10,7 +10,7 @@ import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGES = ["README.md", "docs/lessons/*.md"]
-COMPILED = ["examples/**/*.cpp", "examples/**/*.hpp", "tests/**/*_test.cpp"]
+COMPILED = ["examples/**/*.cpp", "examples/**/*.hpp", "examples/*.cu", "tests/**/*_test.cpp"]
 
 
 def find(patterns):

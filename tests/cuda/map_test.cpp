@@ -6,6 +6,15 @@
 
 using namespace simplx;
 
+// An op from outside of the library; 4 and 12 are numbers of no particular type.
+template <>
+struct simplx::op<"fourth_power"> : simplx::elementwise {
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x) { return x * x * x * x; }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return 4 * g * x * x * x; }
+};
+
 namespace {
 
 constexpr Shape rows(Index cols) { return rows_of(Axis::tokens, cols); }
@@ -38,6 +47,11 @@ constexpr auto everything = [] {
   return mean(exp(x)) + sum(multiply(x, x));
 };
 
+constexpr auto own_op = [] {
+  const Expr x = variable("x", rows(7));
+  return apply<"fourth_power">({}, At(x)) + x;
+};
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda/map");
@@ -49,6 +63,8 @@ TEST_CASE("a group has the values and gradients of the CPU, whatever its operand
 }
 
 TEST_CASE("many rows: a block has several, and parts are added up") { test::same_on_device<spreads>(1100); }
+
+TEST_CASE("an elementwise op of its user's own") { test::same_on_device<own_op>(9); }
 
 TEST_CASE("sums over rows, columns and all") {
   test::same_on_device<sums>(7);

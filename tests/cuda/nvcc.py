@@ -16,6 +16,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+EXAMPLE = os.path.join(ROOT, "examples", "on_a_gpu.cu")
 FLAGS = ["-std=c++20", "-O3", "-DEIGEN_NO_CUDA", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings",
          "-Xptxas", "-v", "-I", os.path.join(ROOT, "include")]
 KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
@@ -40,7 +41,7 @@ def run(command):
 
 def compile_kernels(nvcc, flags, architecture, source, output, table):
     """Whether all kernels of a source keep their registers; ends the program if nvcc refuses it."""
-    command = [nvcc, *flags, f"-arch={architecture}", "-c", os.path.join(HERE, source), "-o", output]
+    command = [nvcc, *flags, f"-arch={architecture}", "-c", source, "-o", output]
     done = run(command)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stdout}")
@@ -53,13 +54,13 @@ def compile_kernels(nvcc, flags, architecture, source, output, table):
         good = good and not spills
         if table or spills:
             print(f"{architecture}  {registers:>3} registers, {spills} bytes spilled  {name}")
-    print(f"{architecture} {source}: {len(kernels)} kernels, at most {max(int(k[3]) for k in kernels)} registers")
+    print(f"{architecture} {os.path.basename(source)}: {len(kernels)} kernels, at most {max(int(k[3]) for k in kernels)} registers")
     return good
 
 
 def check_program(nvcc, architecture, compiled, folder):
     """Links what was compiled and runs it: a loss on a GPU, elsewhere a sentence and a hint."""
-    program = os.path.join(folder, "model")
+    program = os.path.join(folder, "on_a_gpu")
     linked = run([nvcc, f"-arch={architecture}", compiled, "-o", program, "-lcublasLt"])
     if linked.returncode:
         sys.exit(f"the program was not linked:\n{linked.stdout}")
@@ -83,10 +84,10 @@ def main():
     good = True
     for architecture in args.architectures or every:
         with tempfile.TemporaryDirectory() as folder:
-            model = os.path.join(folder, "model.o")
-            for source, output in (("kernels.cu", os.path.join(folder, "kernels.o")), ("model.cu", model)):
-                good = compile_kernels(nvcc, flags, architecture, source, output, args.table) and good
-            good = check_program(nvcc, architecture, model, folder) and good
+            compiled = os.path.join(folder, "compiled.o")  # of the last one
+            for source in (os.path.join(HERE, "kernels.cu"), os.path.join(HERE, "model.cu"), EXAMPLE):
+                good = compile_kernels(nvcc, flags, architecture, source, compiled, args.table) and good
+            good = check_program(nvcc, architecture, compiled, folder) and good
     with tempfile.TemporaryDirectory() as folder:  # programs that only a GPU runs
         check = os.path.join(ROOT, "bench", "gpu")
         training = ["-DSHAPE=tiny", "-DBLOCK=sas_p", "-DPRECISION=tf32", os.path.join(check, "training.cu")]

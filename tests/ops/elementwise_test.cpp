@@ -9,9 +9,9 @@ using namespace simplx;
 template <>
 struct simplx::op<"cube"> : simplx::elementwise {
   static constexpr bool needs_inputs = true;
-  static constexpr auto f(auto x) { return x * x * x; }
+  SIMPLX_HD static constexpr auto f(auto x) { return x * x * x; }  // SIMPLX_HD: on a GPU as well
   template <int i>
-  static constexpr auto d(auto g, auto, auto x) { return 3 * g * x * x; }
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return 3 * g * x * x; }
 };
 constexpr simplx::Expr cube(simplx::At x) { return simplx::apply<"cube">({}, x); }
 

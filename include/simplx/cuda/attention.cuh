@@ -105,7 +105,7 @@ struct ForwardTiles {
 template <template <class, class, int, int> class Tiles, class Size, class S, int own = 64, int others = 32>
 constexpr auto fitting_tiles() {
   using These = Tiles<Size, S, own, others>;
-  static_assert(others >= col_lanes, "simplx: heads are too wide for the shared memory of a block");
+  static_assert(others >= col_lanes, "heads are too wide for the shared memory of a block");
   if constexpr (sizeof(These) <= (48 << 10) - 512 || others < col_lanes) {
     return std::type_identity<These>{};
   } else {
