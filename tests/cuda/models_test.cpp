@@ -12,8 +12,7 @@ constexpr Decoder small(const BlockConfig& block, double dropout = 0) {
   return {.block = block, .vocab = 11, .width = 8, .heads = 2, .layers = 2, .context = 9,
           .positions = Positions::learned, .dropout = dropout};
 }
-constexpr Decoder sas_p_model = small(sas_p), pre_ln_dropping = small(pre_ln, 0.3);
-constexpr Decoder norm_former_model = small(norm_former_resscale);
+constexpr Decoder pre_ln_dropping = small(pre_ln, 0.3), norm_former_model = small(norm_former_resscale);
 constexpr Encoder bert{
     .block = bert_sas_p, .vocab = 11, .width = 8, .heads = 2, .layers = 2, .context = 9, .masked_head = true};
 
@@ -21,8 +20,7 @@ constexpr Encoder bert{
 
 TEST_SUITE_BEGIN("cuda/models");
 
-TEST_CASE("decoders: logits, losses and every gradient are those of the CPU") {
-  test::same_on_device<sas_p_model>(15, {9, 6});
+TEST_CASE("a decoder: logits, losses and every gradient are those of the CPU") {
   test::same_on_device<norm_former_model>(15, {4, 9, 2});
 }
 

@@ -3,7 +3,8 @@
 """nvcc.py [--table] [--eigen FOLDER] [ARCHITECTURE...]: nvcc takes every kernel without a warning, and none spills
 registers; a program with them says in a sentence that there is no GPU. It takes what only a GPU can run, too.
 
-The architecture is sm_90 unless given (SIMPLX_EVERY_CHECK: sm_80 as well); --table prints the registers of each kernel.
+The architecture is sm_90 unless given; --table prints the registers of each kernel. With SIMPLX_EVERY_CHECK sm_80 as
+well, a GPT-2, and the programs of bench/gpu.
 Exit code 77: no nvcc, in the PATH, in CUDA_HOME or in /usr/local/cuda.
 """
 import argparse
@@ -80,18 +81,21 @@ def main():
         print("skipped: there is no nvcc\n  hint: install the CUDA toolkit, or set CUDA_HOME")
         sys.exit(77)
     flags = FLAGS + ["-isystem", args.eigen]
-    every = ["sm_80", "sm_90"] if os.environ.get("SIMPLX_EVERY_CHECK") else ["sm_90"]
+    every_check = bool(os.environ.get("SIMPLX_EVERY_CHECK"))
+    every = ["sm_80", "sm_90"] if every_check else ["sm_90"]
     good = True
     for architecture in args.architectures or every:
         with tempfile.TemporaryDirectory() as folder:
             compiled = os.path.join(folder, "compiled.o")  # of the last one
-            for source in (os.path.join(HERE, "kernels.cu"), os.path.join(HERE, "model.cu"), EXAMPLE):
+            more = [os.path.join(HERE, "model.cu")] if every_check else []
+            for source in [os.path.join(HERE, "kernels.cu"), *more, EXAMPLE]:
                 good = compile_kernels(nvcc, flags, architecture, source, compiled, args.table) and good
             good = check_program(nvcc, architecture, compiled, folder) and good
     with tempfile.TemporaryDirectory() as folder:  # programs that only a GPU runs
         check = os.path.join(ROOT, "bench", "gpu")
         training = ["-DSHAPE=tiny", "-DBLOCK=sas_p", "-DPRECISION=tf32", os.path.join(check, "training.cu")]
-        for source in ([os.path.join(HERE, "prove_products.cu")], [os.path.join(check, "kernels.cu")], training):
+        more = [[os.path.join(check, "kernels.cu")], [os.path.join(check, "check.cu")], training] if every_check else []
+        for source in [[os.path.join(HERE, "prove_products.cu")], *more]:
             command = [nvcc, *flags, "-I", os.path.dirname(HERE), "-arch=sm_90", "-c", *source,
                        "-o", os.path.join(folder, "program.o")]
             done = run(command)
