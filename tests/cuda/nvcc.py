@@ -88,7 +88,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             compiled = os.path.join(folder, "compiled.o")  # of the last one
             more = [os.path.join(HERE, "model.cu")] if every_check else []
-            for source in [os.path.join(HERE, "kernels.cu"), *more, EXAMPLE]:
+            for source in [os.path.join(HERE, "kernels.cu"), os.path.join(HERE, "ops.cu"), *more, EXAMPLE]:
                 good = compile_kernels(nvcc, flags, architecture, source, compiled, args.table) and good
             good = check_program(nvcc, architecture, compiled, folder) and good
     with tempfile.TemporaryDirectory() as folder:  # programs that only a GPU runs

@@ -46,6 +46,8 @@ struct Cuda {
 
   template <class G>
   static constexpr Index map_scratch(const Rows& rows) {
+    static_assert(literals_in_reach<G>(), "on a GPU this op reads its operands from the device's memory, where a literal "
+                                          "of the code is not: give it hyper(\"name\", value) instead");
     Index most = 0;
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       constexpr bool root = G::table.info[i].looped() && G::fusion.group[i] == i;
@@ -73,6 +75,25 @@ struct Cuda {
   }
 
  private:
+  /// Whether literals are operands of none but maps, whose kernels have them as constants, and of ops that take them by
+  /// `one`: their kernels say which by `number_operand`.
+  template <class G>
+  static constexpr bool literals_in_reach() {
+    bool good = true;
+    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+      constexpr Info info = G::table.info[i];
+      if constexpr (info.kind == Kind::kernel || info.kind == Kind::product) {
+        int known = -1;
+        if constexpr (requires { kernels_of<Cuda, G, i>::number_operand; }) {
+          known = kernels_of<Cuda, G, i>::number_operand;
+        }
+        for (int a = 0; a < info.argument_count; ++a) {
+          good &= a == known || G::table.info[info.arguments[a]].kind != Kind::number;
+        }
+      }
+    });
+    return good;
+  }
   static std::size_t bytes(Index size) { return sizeof(Scalar) * static_cast<std::size_t>(size); }
 };
 
@@ -87,7 +108,7 @@ inline constexpr int columns_of = static_cast<int>(F::template shape<k>.cols);
 
 }  // namespace detail
 
-/// Operand k as one number, wherever it lies.
+/// Operand k as one number, wherever it lies; kernels that take one say so by `number_operand`.
 template <int k, class F>
 One<typename F::Scalar> one(const F& frame) {
   using G = typename F::Graph;

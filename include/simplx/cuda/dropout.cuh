@@ -35,6 +35,7 @@ struct Drop {
 
 template <Precision p>
 struct kernels<Cuda<p>, "dropout"> : op<"dropout"> {
+  static constexpr int number_operand = 1;
   template <class F>
   static void forward(Cuda<p>, const F& f) {
     run<Write::store>(f, f.template in<0>(), f.out());

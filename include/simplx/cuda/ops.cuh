@@ -71,6 +71,7 @@ struct kernels<Cuda<p>, "stop_gradient"> : op<"stop_gradient"> {
 
 template <Precision p>
 struct kernels<Cuda<p>, "rms_norm"> : op<"rms_norm"> {
+  static constexpr int number_operand = 2;
   template <class F>
   static constexpr bool inside = F::attributes.integers[0] != 0;
 
@@ -94,6 +95,7 @@ struct kernels<Cuda<p>, "rms_norm"> : op<"rms_norm"> {
 
 template <Precision p>
 struct kernels<Cuda<p>, "layer_norm"> : op<"layer_norm"> {
+  static constexpr int number_operand = 3;
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     constexpr Shape x = F::out_shape;
@@ -115,6 +117,7 @@ struct kernels<Cuda<p>, "layer_norm"> : op<"layer_norm"> {
 
 template <Precision p>
 struct kernels<Cuda<p>, "cross_entropy"> : op<"cross_entropy"> {
+  static constexpr int number_operand = 2;
   template <class F>
   static One<typename F::Scalar> smoothing(const F& f) {
     if constexpr (op<"cross_entropy">::smooths<F>) {
@@ -160,8 +163,9 @@ template <Precision p>
 struct kernels<Cuda<p>, "positions"> : op<"positions"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    positions<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), f.template in<0>(),
-                                                            f.context.segments, f.context.longest, f.out());
+    constexpr int cols = detail::columns_of<0, F>;
+    positions<typename F::Scalar, cols>(detail::stream_of(f), f.template in<0>() + f.context.past * cols,
+                                        f.context.segments, f.context.longest, f.out());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {

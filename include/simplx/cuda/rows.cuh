@@ -217,6 +217,7 @@ struct kernels<Cuda<p>, "first_of_sequence"> : op<"first_of_sequence"> {
 /// Cost    one power, sine and cosine in double for each pair of a head, whatever the number of heads
 template <Precision p>
 struct kernels<Cuda<p>, "rotary"> : op<"rotary"> {
+  static constexpr int number_operand = 1;
   template <class Backend, class F>
   static constexpr Index scratch(const Rows&) {
     return 0;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+/// A model of the ops that decoders do without, for nvcc: compiled, not run, by nvcc.py.
+#include <simplx/cuda/evaluation.cuh>
+#include <simplx/ops/activation.hpp>
+#include <simplx/ops/custom.hpp>
+
+using namespace simplx;
+
+struct Moves {
+  constexpr Expr operator()(Expr x) const {
+    const Expr heads = log_softmax(slice_columns(x, 0, 12)), up = x * weight("w", 768, 384, normal(0.02));
+    return x + dropout("drop", shift(x, 1), 0.1) * repeat_columns(heads, 64) + concatenate(gelu(up), up);
+  }
+};
+struct Results {
+  Expr sequences, tokens, weights;
+};
+inline constexpr auto moves = [] {
+  constexpr auto wave =
+      with_pull_back([](Expr h) { return sin(h); }, [](Expr dy, Expr, Expr h) { return dy * cos(h); });
+  const Expr x = stack("blocks", 2, Moves{}, variable("x", rows_of(Axis::tokens, 768)));
+  const Expr q = rotary(wave(x), 12, hyper("base", 10000)), k = softmax(cumulative_sum(x));
+  const Expr w = slice_rows(transpose(weight("w", 768, 20, normal(1))), 2, 9);
+  return Results{first_of_sequence(q * stop_gradient(k)) * maximum(q),
+                 log_sum_exp(q, Over::columns) * maximum(k, Over::columns) + batched_matmul(q, k, 1, 768, 1),
+                 multiply(transpose(q) * k, maximum(w, Over::rows))};
+};
+template class simplx::Evaluation<moves, Cuda<>>;
