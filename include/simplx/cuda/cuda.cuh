@@ -10,6 +10,7 @@
 /// has an adapter in ops.cuh. An op of your own runs here if it has `forward(Cuda<p>, frame)` and `backward`, or if
 /// you specialise `kernels<Cuda<p>, "its_name">`.
 
+#include <simplx/cuda/finished_product.cuh>
 #include <simplx/cuda/gpu.cuh>
 #include <simplx/cuda/map.cuh>
 
@@ -39,9 +40,10 @@ struct Cuda {
   }
 
   /// y = op(a) op(b), or y += with Write::accumulate; y (rows, cols), row by row.
-  static void multiply(const Run& run, ProductShape shape, const Scalar* a, const Scalar* b, Scalar* y) {
+  static void multiply(const Run& run, ProductShape shape, const Scalar* a, const Scalar* b, Scalar* y,
+                       const ProductEpilogue<Scalar>& epilogue = {}) {
     shape.factors = factors;
-    run.gpu->products().multiply(run.gpu->stream(), shape, a, b, y);
+    run.gpu->products().multiply(run.gpu->stream(), shape, a, b, y, epilogue);
   }
 
   template <class G>
@@ -60,8 +62,17 @@ struct Cuda {
   template <class G, int root>
   static void map_forward(const Run& run) {
     constexpr int product = G::fusion.epilogue_of[root];
+    using Finished = FinishedProduct<G, root>;
     const Scalar* value = nullptr;
-    if constexpr (product >= 0) {
+    // Of doubles cuBLASLt promises the plain product alone.
+    if constexpr (Finished::epilogue != Epilogue::none && precision != Precision::float64) {
+      ProductEpilogue<Scalar> epilogue{.function = Finished::epilogue};
+      if constexpr (Finished::bias >= 0) {
+        epilogue.bias = Address<G>::template value<Group<G, root>::leaf(Finished::bias)>(run);
+      }
+      Scalar* place = const_cast<Scalar*>(Address<G>::template value<root>(run));
+      return kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, place, epilogue);
+    } else if constexpr (product >= 0) {
       constexpr int home = G::plan.kept[product] ? product : root;
       Scalar* place = const_cast<Scalar*>(Address<G>::template value<home>(run));
       kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, place);

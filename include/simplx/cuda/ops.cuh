@@ -32,11 +32,12 @@ struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
     return 0;
   }
   template <class F>
-  static void forward(Cuda<p>, const F& f, typename F::Scalar* out) {
+  static void forward(Cuda<p>, const F& f, typename F::Scalar* out,
+                      const ProductEpilogue<typename F::Scalar>& epilogue = {}) {
     using P = op<"matmul">::Product<F>;
     Cuda<p>::multiply(f.context,
                       {.rows = f.rows(), .cols = P::N, .inner = P::K, .transpose_b = P::transposed},
-                      f.template in<0>(), f.template in<1>(), out);
+                      f.template in<0>(), f.template in<1>(), out, epilogue);
   }
   template <class F>
   static void forward(Cuda<p> backend, const F& f) {
