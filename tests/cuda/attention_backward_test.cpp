@@ -5,7 +5,7 @@ using namespace simplx;
 
 namespace {
 
-constexpr Write skip = Write::skip, set = Write::store, add = Write::accumulate;
+constexpr Write skip = Write::skip, set = Write::store, more = Write::accumulate;
 
 /// Both passes by kernels.
 template <AttentionSize size, Write dq, Write dk, Write dv, class S>
@@ -33,7 +33,7 @@ void check_backward(double roundings, const test::Attention<S>& given = test::At
 
 template <AttentionSize size>
 void check_schedules() {
-  test::same_bits([] { return computed<size, set, set, add>(test::Attention<float>(size, {40, 3})).results(); });
+  test::same_bits([] { return computed<size, set, set, more>(test::Attention<float>(size, {40, 3})).results(); });
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ TEST_SUITE_BEGIN("cuda/attention_backward");
 TEST_CASE("every mixing, mask and bias gives what the reference gives") {
   test::each_attention<2, 3, 5>([]<AttentionSize size>() {
     check_backward<size, set, set, set, double>(64);
-    check_backward<size, add, add, add, float>(64);
+    check_backward<size, more, more, more, float>(64);
     check_schedules<size>();
   });
 }
@@ -66,7 +66,7 @@ TEST_CASE("gradients that are not wanted are not touched, and the others are the
   check_backward<size, skip, skip, skip, float>(64);
   test::Attention<float> found(size), before = found;
   found.forward<size>();
-  found.backward<size, skip, skip, add>({.value = found.dvalue.data()});
+  found.backward<size, skip, skip, more>({.value = found.dvalue.data()});
   CHECK(found.dvalue != before.dvalue);
   CHECK(found.dalpha == before.dalpha);
   CHECK(found.dgamma == before.dgamma);
@@ -81,7 +81,7 @@ TEST_CASE("one buffer has the gradients of query, key and value") {
   const auto shared = test::same_bits([&] {
     test::Attention<float> found = given;
     found.forward<size>();
-    found.backward<size, add, add, add>({found.dquery.data(), found.dquery.data(), found.dquery.data()});
+    found.backward<size, more, more, more>({found.dquery.data(), found.dquery.data(), found.dquery.data()});
     return found.dquery;
   });
   test::Attention<double> exact = given.wide();

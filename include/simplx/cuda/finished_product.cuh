@@ -26,11 +26,12 @@ struct FinishedProduct {
 
  public:
   static constexpr Epilogue epilogue = [] {
-    if (Grp::reduces || Grp::product < 0) return Epilogue::none;
-    if (G::plan.kept[Grp::product] || !(G::flat.label[Grp::product].op == Tag("matmul"))) return Epilogue::none;
-    if (Grp::members == 1 && is(0, "relu")) return Epilogue::relu;
-    if (Grp::members == 1 && adds_row()) return Epilogue::bias;
-    if (Grp::members == 2 && adds_row() && !Grp::kept(0) && is(1, "relu")) return Epilogue::relu_bias;
+    if constexpr (!Grp::reduces && Grp::product >= 0) {
+      if (G::plan.kept[Grp::product] || !(G::flat.label[Grp::product].op == Tag("matmul"))) return Epilogue::none;
+      if (Grp::members == 1 && is(0, "relu")) return Epilogue::relu;
+      if (Grp::members == 1 && adds_row()) return Epilogue::bias;
+      if (Grp::members == 2 && adds_row() && !Grp::kept(0) && is(1, "relu")) return Epilogue::relu_bias;
+    }
     return Epilogue::none;
   }();
   /// The leaf that is added to all rows, or -1.
