@@ -16,7 +16,9 @@ constexpr int width = 768, hidden = 3072, heads = 12, vocab = 50257;
 struct Bench {
   GpuStream stream;
   Products products;
-  double copy_rate, product_rate;
+  double copy_rate = 0, product_rate = 0;
+
+  Bench() {}
 
   template <class Work>
   void time(const char* name, double bytes, double flops, const Work& work) {
@@ -129,7 +131,7 @@ void ends_of_a_model(Bench& bench) {
 
 int main() {
   return guarded([] {
-    Bench bench{};
+    Bench bench;
     bench.copy_rate = measured_copy_rate(bench.stream);
     const ProductShape large{.rows = 8192, .cols = 8192, .inner = 8192};
     bench.product_rate = measured_product_rate(bench.stream, bench.products, large);

@@ -15,8 +15,8 @@ struct Shape {
   Index context, batch;
 };
 /// GPT-2 124M; the decoder of He & Hofmann (18 layers, contexts of 128); a model as small as those for the CPU.
-inline constexpr Shape gpt2{50257, 768, 12, 12, 1024, 16}, paper{50257, 768, 12, 18, 128, 128},
-                       tiny{256, 128, 4, 6, 128, 8};
+[[maybe_unused]] constexpr Shape gpt2{50257, 768, 12, 12, 1024, 16}, paper{50257, 768, 12, 18, 128, 128},
+                                 tiny{256, 128, 4, 6, 128, 8};
 
 inline constexpr Shape shape = SHAPE;
 inline constexpr Decoder model{.block = simplx::BLOCK, .vocab = shape.vocab, .width = shape.width,
