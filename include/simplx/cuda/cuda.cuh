@@ -6,6 +6,8 @@
 ///
 ///     Trainer<model, Cuda<>> trainer{{.batch = 64}};          // in one .cu file, compiled by nvcc
 ///
+/// What runs on Cpu stays in .cpp files: its kernels are made of vectors, which nvcc does not take.
+///
 /// Elementwise groups become kernels of their own (map.cuh), products go to cuBLASLt (products.cuh), and each other op
 /// has an adapter in ops.cuh. An op of your own runs here if it has `forward(Cuda<p>, frame)` and `backward`, or if
 /// you specialise `kernels<Cuda<p>, "its_name">`.

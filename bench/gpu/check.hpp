@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file bench/gpu/check.hpp
+/// The models of check.cu, and what is computed of them: on a GPU by check.cu, on the CPU by check_on_cpu.cpp, because
+/// nvcc has no vectors.
+
+#include <simplx/blocks/tokens.hpp>
+#include <simplx/core/random.hpp>
+#include <simplx/models/decoder.hpp>
+#include <simplx/train/evaluation.hpp>
+#include <simplx/train/trainer.hpp>
+
+#include <vector>
+
+namespace bench {
+
+using namespace simplx;
+
+constexpr Decoder around(const BlockConfig& block) {
+  return {.block = block, .vocab = 61, .width = 64, .heads = 4, .layers = 3, .context = 64,
+          .positions = Positions::learned};
+}
+inline constexpr Decoder pre_ln_model = around(pre_ln), parallel_model = around(parallel), sas_model = around(sas),
+                         sas_p_model = around(sas_p), norm_free_model = around(sas_p_norm_free),
+                         skip_init_model = around(v_skip_init_shaped);
+
+inline constexpr int steps = 60;
+
+/// All results and gradients of a model over a packed batch, as double.
+template <class Run>
+std::vector<double> all_of(Run run) {
+  using S = typename Run::S;
+  const auto fill = [&](std::span<std::int32_t> to, std::uint64_t seed) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<std::int32_t>(bits(seed, i) % 61);
+  };
+  fill(run.indices("tokens"), 1), fill(run.indices("labels"), 2);
+  for (S& parameter : run.parameters()) parameter *= S(3);  // so that attention prefers something
+  run.forward();
+  std::vector<double> all(run.output().begin(), run.output().end());
+  std::ranges::fill(run.seed(), S(1));
+  run.backward();
+  all.insert(all.end(), run.gradients().begin(), run.gradients().end());
+  return all;
+}
+inline const std::vector<Index> lengths{64, 1, 61, 64};
+
+/// The losses of a training, and the parameters after it.
+template <class AnyTrainer>
+std::vector<double> losses_of(AnyTrainer trainer) {
+  std::vector<double> all;
+  for (int step = 0; step < steps; ++step) {
+    TokenBatch batch;
+    batch.offsets.push_back(0);
+    for (Index i = 0; i < 4 * 64; ++i) {
+      const auto draw = [&](std::uint64_t which) {
+        return static_cast<std::int32_t>(bits(static_cast<std::uint64_t>(step % 8) + which, i) % 61);
+      };
+      batch.tokens.push_back(draw(0)), batch.labels.push_back(draw(100));
+      if ((i + 1) % 64 == 0) batch.offsets.push_back(i + 1);
+    }
+    all.push_back(trainer.step(batch, AdamW{.learning_rate = 1e-3}).loss);
+  }
+  for (const auto parameter : trainer.parameters()) all.push_back(static_cast<double>(parameter));
+  return all;
+}
+inline const TrainerOptions options{.batch = 4, .seed = 1};
+
+/// On the CPU: in double by the reference path, and of a training in float.
+template <auto const& model>
+std::vector<double> exact_on_cpu();
+template <auto const& model>
+std::vector<double> losses_on_cpu();
+
+}  // namespace bench

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+#include "check.hpp"
+
+namespace bench {
+
+template <auto const& model>
+std::vector<double> exact_on_cpu() {
+  return all_of(Evaluation<model, Cpu<double, Path::reference>>(Rows{.tokens = 190}, 1, lengths));
+}
+template <auto const& model>
+std::vector<double> losses_on_cpu() {
+  return losses_of(Trainer<model>(options));
+}
+
+#define CHECKED(model)                               \
+  template std::vector<double> exact_on_cpu<model>(); \
+  template std::vector<double> losses_on_cpu<model>();
+CHECKED(pre_ln_model)
+CHECKED(parallel_model)
+CHECKED(sas_model)
+CHECKED(sas_p_model)
+CHECKED(norm_free_model)
+CHECKED(skip_init_model)
+
+}  // namespace bench
