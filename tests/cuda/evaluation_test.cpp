@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/kernels.hpp"
+
+#include <simplx/cuda/evaluation.cuh>
+#include <simplx/ops/reduce.hpp>
+
+using namespace simplx;
+
+namespace {
+
+inline constexpr auto model = [] {
+  const Expr x = variable("x", rows_of(Axis::batch, 3));
+  return sum(probe("seen", multiply(x, vector("gain", 3))) * hyper("scale", 2.0));
+};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda/evaluation");
+
+TEST_CASE("inputs, parameters, constants, results, gradients and probes are reached by name, on the host") {
+  Evaluation<model, Cuda<>> run(Rows{.batch = 2});
+  const auto take = [](std::span<float> values) { return std::vector<float>(values.begin(), values.end()); };
+  std::ranges::copy(std::vector<float>{1, 2, 3, 4, 5, 6}, run.input("x").begin());
+  run.forward();
+  CHECK(run.output()[0] == 2 * 21);
+  run.seed()[0] = 1;
+  run.backward();
+  CHECK(take(run.gradient("gain")) == std::vector<float>{10, 14, 18});
+  CHECK(take(run.input_gradient("x")) == std::vector<float>(6, 2));
+  int probes = 0;
+  run.each_probe([&](const std::string& name, const Shape&, const float* value, const float* gradient) {
+    CHECK(name == "seen");
+    CHECK(value[5] == 6);
+    CHECK(gradient[0] == 2);
+    ++probes;
+  });
+  CHECK(probes == 1);
+  run.constant("scale")[0] = 3;
+  run.parameter("gain")[0] = 10;
+  run.forward();
+  CHECK(run.output()[0] == 3 * (10 * 5 + 16));
+  CHECK_THROWS_WITH_AS(run.input("y"), doctest::Contains("no input named 'y'"), Error);
+}
+
+TEST_SUITE_END();

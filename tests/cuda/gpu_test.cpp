@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/kernels.hpp"
+
+#include <simplx/cuda/gpu.cuh>
+
+using namespace simplx;
+
+TEST_SUITE_BEGIN("cuda/gpu");
+
+TEST_CASE("the indices of an input are sorted into runs; those behind the last one are empty") {
+  Gpu gpu;
+  gpu.reserve(2, 5);
+  const std::vector<std::int32_t> indices{7, 3, 7, 7};
+  gpu.sort(2, indices);
+  std::vector<std::int32_t> rows(4);
+  std::vector<IndexRun> runs(4);
+  gpu.runs(2).rows.copy_to(rows, gpu.stream());
+  gpu.runs(2).runs.copy_to(runs, gpu.stream());
+  gpu.synchronize();
+  CHECK(rows == std::vector<std::int32_t>{1, 0, 2, 3});
+  const auto is = [&](std::size_t i, std::int32_t index, std::int32_t begin, std::int32_t end) {
+    CHECK(runs[i].index == index);
+    CHECK(runs[i].begin == begin);
+    CHECK(runs[i].end == end);
+  };
+  is(0, 7, 1, 4), is(1, 3, 0, 1), is(2, 0, 0, 0), is(3, 0, 0, 0);
+  CHECK_THROWS_AS(gpu.sort(2, std::vector<std::int32_t>(6)), Error);  // more than there is room for
+}
+
+TEST_SUITE_END();

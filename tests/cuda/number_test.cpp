@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#include "cuda/kernels.hpp"
+
+#include <simplx/cuda/number.cuh>
+
+using namespace simplx;
+
+TEST_SUITE_BEGIN("cuda/number");
+
+TEST_CASE("a number computes as its type does") {
+  const Number<double> x = 0.75, y = -2.5;
+  const auto is = [](Number<double> found, double exact) { CHECK(found.value == exact); };
+  is(x + y, -1.75), is(x - y, 3.25), is(x * y, -1.875), is(y / x, -2.5 / 0.75), is(-x, -0.75);
+  is(Number<double>{}, 0), is(4 * x, 3), is(x - 1.0f, -0.25);
+  is(select(x > y, x, y), 0.75), is(max(x, y), 0.75), is(min(x, y), -2.5), is(abs(y), 2.5);
+  is(exp(x), std::exp(0.75)), is(log(x), std::log(0.75)), is(log1p(x), std::log1p(0.75)), is(erf(x), std::erf(0.75));
+  is(sin(x), std::sin(0.75)), is(cos(x), std::cos(0.75)), is(tanh(x), std::tanh(0.75)), is(sqrt(x), std::sqrt(0.75));
+  is(pow(x, y), std::pow(0.75, -2.5)), is(sigmoid(y), 1 / (1 + std::exp(2.5)));
+  Number<double> sum = x;
+  sum += y;
+  is(sum, -1.75);
+}
+
+TEST_CASE("maxima and minima with NaN are the second operand, as on the CPU") {
+  const Number<float> nan = std::numeric_limits<float>::quiet_NaN(), one = 1;
+  CHECK(max(nan, one).value == 1);
+  CHECK(std::isnan(max(one, nan).value));
+  CHECK(std::isnan(min(one, nan).value));
+}
+
+TEST_CASE("one number, in memory or a literal") {
+  const float place = 3;
+  CHECK(*One<float>(&place) == 3);
+  CHECK(*One<float>(0.5) == 0.5f);
+  CHECK(*One<float>() == 0);
+}
+
+TEST_SUITE_END();
