@@ -123,7 +123,8 @@ void ends_of_a_model(Bench& bench) {
     squared_norm(bench.stream, segments.data(), 1, chunks, state.data() + parameters, parts.data());
   });
   bench.time("adamw", 32.0 * parameters, 0, [&] {
-    update(bench.stream, segments.data(), 1, chunks, buffers, parts.data(), 1.0, totals.data(), totals.data() + 1);
+    update(bench.stream, segments.data(), 1, chunks, buffers, parts.data(), 1.0, false, totals.data(),
+           totals.data() + 1);
   });
 }
 

@@ -54,7 +54,7 @@ template void positions<float, 768>(cudaStream_t, const float*, const Segments&,
 template void positions_backward<float, 768>(cudaStream_t, const Segments&, Index, const float*, float*);
 template void squared_norm(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const float*, double*);
 template void update(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const UpdateBuffers<float>&,
-                     const double*, double, const double*, double*);
+                     const double*, double, bool, const double*, double*);
 template void update(cudaStream_t, const UpdateSegment<SgdStep<float>>*, int, Index, const UpdateBuffers<float>&,
-                     const double*, double, const double*, double*);
+                     const double*, double, bool, const double*, double*);
 }  // namespace simplx

@@ -138,6 +138,9 @@ TEST_CASE("a loss that is not finite changes nothing and names the parameter") {
   CHECK_FALSE(result.finite);
   CHECK(result.culprit == "embedding.weight");
   CHECK(of(device.state().first_moments) == moments);
+  CHECK_FALSE(device.step(some_batch(), Sgd{}).finite);  // moments begin anew with its first update
+  CHECK(of(device.state().first_moments) == moments);
+  CHECK(device.state().optimiser == "adamw");
   CHECK(device.steps() == 1);
   device.parameter("blocks.1.mlp.down.weight")[0] = 0;
   CHECK(device.step(some_batch(), adamw).finite);

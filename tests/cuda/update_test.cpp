@@ -35,13 +35,15 @@ constexpr Sgd nesterov{.learning_rate = 0.1, .momentum = 0.8, .nesterov = true, 
 
 /// The kernels, over any state; the norm comes last.
 template <class S, class Optimiser>
-std::vector<S> run(State<S>& state, const Optimiser& optimiser, double limit, double loss = 1, long step = 3) {
+std::vector<S> run(State<S>& state, const Optimiser& optimiser, double limit, double loss = 1, bool begins = false,
+                   long step = 3) {
   const auto segments = update_segments<S>(runs(), optimiser, step);
   const auto count = static_cast<int>(segments.size());
   const Index chunks = update_chunks(segments);
   auto parts = test::unwritten<double>(squared_norm_parts(chunks)), norm = test::unwritten<double>(1);
   squared_norm(nullptr, segments.data(), count, chunks, state.gradients.data(), parts.data());
-  update(nullptr, segments.data(), count, chunks, state.buffers(), parts.data(), limit, &loss, norm.data());
+  update(nullptr, segments.data(), count, chunks, state.buffers(), parts.data(), limit, begins, &loss,
+         norm.data());
   auto all = state.all();
   all.push_back(static_cast<S>(norm[0]));
   return all;
@@ -130,6 +132,15 @@ TEST_CASE("a gradient or a loss that is not finite changes nothing") {
   unchanged(nan, 1);
   unchanged(1, infinity);
   unchanged(1, nan);
+}
+
+TEST_CASE("an optimiser that begins finds moments of zero, and leaves none of another's") {
+  const auto begins = [](const auto& optimiser) {
+    State<double> state(size), zero(size);
+    zero.first.assign(size, 0), zero.second.assign(size, 0);
+    CHECK(run(state, optimiser, 1, 1, true) == run(zero, optimiser, 1));
+  };
+  begins(adamw), begins(nesterov);
 }
 
 TEST_CASE("what is frozen may be anything") {

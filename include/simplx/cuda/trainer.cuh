@@ -142,8 +142,8 @@ class Trainer<model, Cuda<precision>> {
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
     StepResult result = take_parts();
-    const bool other_moments = optimiser_ != Optimiser::name;
-    const auto segments = update_segments<S>(runs_, optimiser, other_moments ? 1 : moment_steps_ + 1);
+    const bool begins = optimiser_ != Optimiser::name;
+    const auto segments = update_segments<S>(runs_, optimiser, begins ? 1 : moment_steps_ + 1);
     const Index chunks = update_chunks(segments), parts = squared_norm_parts(chunks);
     const auto bytes = std::as_bytes(std::span(segments));
     if (norm_parts_.size() < parts) norm_parts_ = DeviceBuffer<double>(parts);
@@ -153,9 +153,8 @@ class Trainer<model, Cuda<precision>> {
     const auto count = static_cast<int>(segments.size());
     squared_norm(stream(), table, count, chunks, gradient_.data(), norm_parts_.data());
     const UpdateBuffers<S> buffers{parameters_.changed_device(stream()), gradient_.data(),
-                                   other_moments ? cleared(first_moment_) : first_moment_.changed_device(stream()),
-                                   other_moments ? cleared(second_moment_) : second_moment_.changed_device(stream())};
-    simplx::update(stream(), table, count, chunks, buffers, norm_parts_.data(), options_.clip, totals_.data(),
+                                   first_moment_.changed_device(stream()), second_moment_.changed_device(stream())};
+    simplx::update(stream(), table, count, chunks, buffers, norm_parts_.data(), options_.clip, begins, totals_.data(),
                    totals_.data() + 1);
     read_totals(result);
     if (!result.finite) {
@@ -164,7 +163,7 @@ class Trainer<model, Cuda<precision>> {
       return result;
     }
     optimiser_ = Optimiser::name;
-    moment_steps_ = other_moments ? 1 : moment_steps_ + 1;
+    moment_steps_ = begins ? 1 : moment_steps_ + 1;
     ++steps_;
     clear_loss();
     return result;
@@ -236,12 +235,6 @@ class Trainer<model, Cuda<precision>> {
     clear_loss();
   }
   void clear_loss() { totals_.fill_with_zero(stream()); }
-  S* cleared(Mirrored<S>& moments) {
-    S* data = moments.changed_device(stream());
-    simplx::check(cudaMemsetAsync(data, 0, sizeof(S) * static_cast<std::size_t>(moments.size()), stream()),
-                  "moments were not cleared");
-    return data;
-  }
 
   /// Copies a batch to the device; what its evaluation needs.
   Context<S> prepare(const TokenBatch& batch, const Randomness& random) {

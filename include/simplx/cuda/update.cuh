@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(update_threads)
 template <class Step, class S>
 __global__ void __launch_bounds__(update_threads)
     update_kernel(const UpdateSegment<Step>* segments, int count, Index chunks, UpdateBuffers<S> buffers,
-                  const double* parts, double limit, const double* loss, double* norm) {
+                  const double* parts, double limit, bool begins, const double* loss, double* norm) {
   double squared = 0;
   for (int i = static_cast<int>(threadIdx.x); i < squared_norm_parts(chunks); i += update_threads) squared += parts[i];
   squared = std::sqrt(block_sum<update_threads>(squared));
@@ -78,14 +78,16 @@ __global__ void __launch_bounds__(update_threads)
     const Step by = segment.by;
     const bool frozen = segment.frozen;
     for (Index i = begin + threadIdx.x; i < end; i += update_threads) {
-      Number<S> p = buffers.parameters[i], m = buffers.first_moments[i], v;
-      if (Step::second_moment) v = buffers.second_moments[i];
-      by(p, Number<S>(buffers.gradients[i] * scale), m, v);
+      Number<S> p = buffers.parameters[i], m, v;
+      if (!begins) m = buffers.first_moments[i];
+      if (Step::second_moment && !begins) v = buffers.second_moments[i];
+      if (!frozen) {
+        by(p, Number<S>(buffers.gradients[i] * scale), m, v);
+        buffers.parameters[i] = p.value;
+      }
       buffers.gradients[i] = 0;
-      if (frozen) continue;
-      buffers.parameters[i] = p.value;
       buffers.first_moments[i] = m.value;
-      if (Step::second_moment) buffers.second_moments[i] = v.value;
+      if (Step::second_moment || begins) buffers.second_moments[i] = v.value;
     }
   });
 }
@@ -129,16 +131,17 @@ void squared_norm(cudaStream_t stream, const UpdateSegment<Step>* segments, int 
 }
 
 /// One step of all segments, the gradient clipped to `limit` (0: not), then cleared; nothing unless norm and loss are
-/// finite.
+/// finite. Where an optimiser `begins`, all moments count as zero, whatever another one has left there.
 ///
 /// Shapes  segments (count), on the device; parts (squared_norm_parts(chunks)), of squared_norm; loss, norm (1)
 /// Cost    32 bytes of memory traffic for each float parameter by AdamW, 24 by Sgd
 template <class Step, class S>
 void update(cudaStream_t stream, const UpdateSegment<Step>* segments, int count, Index chunks,
-            const UpdateBuffers<S>& buffers, const double* parts, double limit, const double* loss, double* norm) {
+            const UpdateBuffers<S>& buffers, const double* parts, double limit, bool begins, const double* loss,
+            double* norm) {
   const auto blocks = static_cast<unsigned>(chunks < detail::update_blocks ? chunks : detail::update_blocks);
   launch(stream, detail::update_kernel<Step, S>, blocks, detail::update_threads, segments, count, chunks, buffers,
-         parts, limit, loss, norm);
+         parts, limit, begins, loss, norm);
 }
 
 }  // namespace simplx
