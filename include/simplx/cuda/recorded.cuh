@@ -22,6 +22,7 @@ class Recorded {
       work();
     } catch (...) {
       static_cast<void>(cudaStreamEndCapture(stream, &graph));
+      static_cast<void>(cudaGetLastError());  // CUDA keeps that the capture failed; the next launch would be blamed
       if (graph) cudaGraphDestroy(graph);
       throw;
     }
