@@ -8,11 +8,13 @@ set(package_dir ${CMAKE_INSTALL_DATADIR}/cmake/simplx)
 install(TARGETS simplx EXPORT simplx-targets FILE_SET HEADERS)
 install(EXPORT simplx-targets NAMESPACE simplx:: DESTINATION ${package_dir})
 export(EXPORT simplx-targets NAMESPACE simplx::)
-configure_file(cmake/simplx-variants.cmake simplx-variants.cmake COPYONLY)
+foreach(helper simplx-variants simplx-cuda)
+  configure_file(cmake/${helper}.cmake ${helper}.cmake COPYONLY)
+endforeach()
 configure_package_config_file(cmake/simplx-config.cmake.in simplx-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(simplx-config-version.cmake COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES ${PROJECT_BINARY_DIR}/simplx-config.cmake ${PROJECT_BINARY_DIR}/simplx-config-version.cmake
-        cmake/simplx-variants.cmake DESTINATION ${package_dir})
+        cmake/simplx-variants.cmake cmake/simplx-cuda.cmake DESTINATION ${package_dir})
 
 # Where the headers lie as seen from the module, so that an installation can be moved.
 file(RELATIVE_PATH include_dir ${CMAKE_INSTALL_FULL_DATADIR}/pkgconfig ${CMAKE_INSTALL_FULL_INCLUDEDIR})

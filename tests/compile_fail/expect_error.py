@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""expect_error.py COMPILER SOURCE: what must not compile, and what the compiler has to say.
+"""expect_error.py COMPILER SOURCE [FOLDER]: what must not compile, and what the compiler has to say.
+expect_error.py COMPILER --precompile FOLDER: the library, precompiled for the sources above; half of their time is to
+read it.
 
 The source lists regular expressions, one a line: `// expect: REGEX`, or `// expect-gcc:` and `// expect-clang:`.
 It must be rejected, and all of them must match the first diagnostic: from the first line with "error:" (and the
@@ -26,10 +28,26 @@ def is_clang(compiler):
     return "clang" in os.path.basename(compiler)
 
 
-def compile_source(compiler, source, *flags):
-    command = [compiler, "-std=c++20", "-fsyntax-only", "-I", os.path.join(ROOT, "include"),
-               "-isystem", "/usr/include/eigen3", source, *flags]
+def start(compiler, *flags):
+    command = [compiler, "-std=c++20", "-I", os.path.join(ROOT, "include"), "-isystem", "/usr/include/eigen3", *flags]
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "LC_ALL": "C"})
+
+
+def precompile(compiler, folder):
+    os.makedirs(folder, exist_ok=True)
+    header = os.path.join(folder, "library.hpp")
+    with open(header, "w", encoding="utf-8") as file:
+        file.write("#include <simplx/simplx.hpp>\n")
+    done = start(compiler, "-x", "c++-header", header, "-o", header + ".gch")
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+
+
+def precompiled(source, folder):
+    """Flags that put the library before a source, unless that has flags or headers of its own."""
+    if not folder or re.search(r'^// flags:|^#include "', read(source), re.M):
+        return []
+    return ["-include", os.path.join(folder, "library.hpp"), "-Winvalid-pch"]
 
 
 def is_error(line):
@@ -37,10 +55,10 @@ def is_error(line):
     return "error:" in line and "non-constant condition" not in line
 
 
-def first_diagnostic(compiler, source):
+def first_diagnostic(compiler, source, folder=None):
     """The lines up to the second error of the broken source; nothing if it compiles."""
     flags = sum((line.split() for line in re.findall(r"^// flags: (.*)$", read(source), re.M)), [])
-    broken = compile_source(compiler, source, *flags)
+    broken = start(compiler, "-fsyntax-only", *precompiled(source, folder), source, *flags)
     if broken.returncode == 0:
         return []
     lines = broken.stderr.splitlines()
@@ -69,15 +87,17 @@ def section(source):
 
 
 def main():
-    compiler, source = sys.argv[1:]
+    compiler, source, folder = (*sys.argv[1:], None)[:3]
+    if source == "--precompile":
+        return precompile(compiler, folder)
     expected = re.findall(rf"^// expect(?:-{'clang' if is_clang(compiler) else 'gcc'})?: (.*)$", read(source), re.M)
     if not expected:
         sys.exit(f"{source} expects nothing")
-    lines = first_diagnostic(compiler, source)
+    lines = first_diagnostic(compiler, source, folder)
     if not lines:
         sys.exit(f"{source} compiles, but must not")
     if not is_clang(compiler) or "SIMPLX_EVERY_CHECK" in os.environ:
-        fixed = compile_source(compiler, source, "-DFIXED")
+        fixed = start(compiler, "-fsyntax-only", *precompiled(source, folder), source, "-DFIXED")
         if fixed.returncode != 0:
             sys.exit(f"{source} fails for another reason; with -DFIXED:\n{fixed.stderr}")
     first = "\n".join(lines)

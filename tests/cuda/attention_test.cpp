@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "emulation/cuda.hpp"
+
+#include <simplx/cuda/attention.cuh>
+
 #include "cuda/attention_problem.hpp"
 
 using namespace simplx;

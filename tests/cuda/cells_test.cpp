@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "cuda/kernels.hpp"
+#include "emulation/cuda.hpp"
 
 #include <simplx/cuda/cells.cuh>
+
+#include "cuda/kernels.hpp"
 
 using namespace simplx;
 

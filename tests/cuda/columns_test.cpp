@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "emulation/cuda.hpp"
+
+#include <simplx/cuda/columns.cuh>
+
 #include "cuda/on_device.hpp"
 
 #include <simplx/ops/columns.hpp>

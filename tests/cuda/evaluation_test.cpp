@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "cuda/kernels.hpp"
+#include "emulation/cuda.hpp"
 
 #include <simplx/cuda/evaluation.cuh>
+
+#include "cuda/kernels.hpp"
+
 #include <simplx/ops/reduce.hpp>
 
 using namespace simplx;

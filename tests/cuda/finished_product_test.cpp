@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "cuda/on_device.hpp"
+#include "emulation/cuda.hpp"
 
 #include <simplx/cuda/finished_product.cuh>
+
+#include "cuda/on_device.hpp"
+
 #include <simplx/ops/activation.hpp>
 
 using namespace simplx;

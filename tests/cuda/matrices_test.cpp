@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "emulation/cuda.hpp"
+
+#include <simplx/cuda/matrices.cuh>
+
 #include "cuda/on_device.hpp"
 
 #include <simplx/ops/batched_matmul.hpp>

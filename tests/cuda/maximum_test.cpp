@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "cuda/on_device.hpp"
+#include "emulation/cuda.hpp"
 
 #include <simplx/cuda/maximum.cuh>
+
+#include "cuda/on_device.hpp"
+
 #include <simplx/ops/custom.hpp>
 
 using namespace simplx;

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: MIT
+#include "emulation/cuda.hpp"
+
+#include <simplx/cuda/products.cuh>
+
 #include "cuda/kernels.hpp"
 #include "cuda/products.hpp"
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "cuda/kernels.hpp"
+#include "emulation/cuda.hpp"
 
 #include <simplx/cuda/recorded.cuh>
+
+#include "cuda/kernels.hpp"
+
 #include <simplx/cuda/reduce.cuh>
 
 using namespace simplx;

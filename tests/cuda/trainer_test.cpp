@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
+#include "emulation/cuda.hpp"
+
+#include <simplx/cuda/trainer.cuh>
+
 #include "cuda/kernels.hpp"
 
 #include <simplx/blocks/tokens.hpp>
-#include <simplx/cuda/trainer.cuh>
 #include <simplx/models/decoder.hpp>
 #include <simplx/train/batches.hpp>
 

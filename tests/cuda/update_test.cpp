@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "cuda/kernels.hpp"
+#include "emulation/cuda.hpp"
 
 #include <simplx/cuda/update.cuh>
+
+#include "cuda/kernels.hpp"
+
 #include <simplx/train/adamw.hpp>
 #include <simplx/train/sgd.hpp>
 

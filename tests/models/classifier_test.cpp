@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <simplx/models/classifier.hpp>
 #include <simplx/models/crammed_bert.hpp>
 #include <simplx/models/norm_former.hpp>
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <simplx/models/code_parrot.hpp>
 #include <simplx/core/parameters.hpp>
 #include <simplx/models/published.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include <simplx/core/counts.hpp>
 #include <simplx/models/gpt3.hpp>
+#include <simplx/core/counts.hpp>
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <simplx/report/diagram.hpp>
+
 #include "report/drawings.hpp"
 
 using namespace test;

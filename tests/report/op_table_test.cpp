@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <simplx/report/op_table.hpp>
+
 #include "report/drawings.hpp"
 
 using namespace test;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "report/drawings.hpp"
-
 #include <simplx/report/picture_svg.hpp>
+
+#include "report/drawings.hpp"
 
 #include <cstdio>
 #include <cstdlib>

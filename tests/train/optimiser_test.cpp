@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include <simplx/train/adamw.hpp>
 #include <simplx/train/optimiser.hpp>
+#include <simplx/train/adamw.hpp>
 #include <simplx/train/sgd.hpp>
 
 #include <doctest/doctest.h>
