@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: fa6f1a4e1fe1d220
+// sha256 of the headers: 8b0646e120c832a0
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1172,16 +1172,22 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
     b += b_row;
   };
   Index p = 0;
-  if (mode == Write::accumulate && inner >= rows * vectors) {
-    // The tile of c is fetched meanwhile, one line at a time: all at once would keep b waiting.
-    for (int i = 0; i < rows; ++i) {
-      SIMPLX_UNROLL
-      for (int j = 0; j < vectors; ++j) {
-        __builtin_prefetch(c + i * c_row + j * L, 1);
-        step();
+  if constexpr (mode == Write::accumulate && vector_bytes == 64) {
+    if (inner >= rows * vectors) {
+      // The tile of c is fetched meanwhile, one line at a time: all at once would keep b waiting.
+      for (int i = 0; i < rows; ++i) {
+        SIMPLX_UNROLL
+        for (int j = 0; j < vectors; ++j) {
+          __builtin_prefetch(c + i * c_row + j * L, 1);
+          step();
+        }
       }
+      p = rows * vectors;
     }
-    p = rows * vectors;
+  } else if constexpr (mode == Write::accumulate) {
+    // Narrow tiles are done before their own lines come: those of the next one below are fetched.
+    SIMPLX_UNROLL
+    for (int i = 0; i < rows; ++i) __builtin_prefetch(c + (rows + i) * c_row, 1);
   }
   for (; p < inner; ++p) step();
   SIMPLX_UNROLL
@@ -1321,26 +1327,79 @@ __attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* 
   }
 }
 
-/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds rows * 64 words.
+/// Rows that a gradient takes at once: more of x would fall out of the cache before the next tile needs it.
+inline constexpr Index gradient_rows = 256;
+/// Columns of x that it copies at once, in the order of its tiles. The wide tiles of AVX-512 read x so seldom that they
+/// take it as it lies.
+inline constexpr Index gradient_columns = vector_bytes == 64 ? 0 : 34 * tile_rows;
+
+/// Words of scratch that gemm_gradient needs for c of type S.
+template <class S>
+constexpr Index gradient_scratch(Index rows) {
+  return std::min(rows, gradient_rows) * (panel_width<S> + gradient_columns);
+}
+
+namespace detail {
+
+/// The first columns of x (rows, K), tile after tile, each (rows, tile_rows).
+template <Index K, class W>
+void copy_tiles(Index rows, Index columns, const W* x, W* tiles) {
+  constexpr Index together = 8 * tile_rows;  // of a row, which is a page of its own where K is large
+  for (Index begin = 0; begin < columns; begin += together) {
+    const Index end = std::min(columns, begin + together);
+    for (Index p = 0; p < rows; ++p) {
+      for (Index i = begin; i < end; i += tile_rows) {
+        std::memcpy(tiles + i * rows + p * tile_rows, x + p * K + i, tile_rows * sizeof(W));
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds gradient_scratch<S>(rows) words.
 ///
-/// Cost    2 rows K N FLOPs, and one pass over dy; dw is read and written once for every 256 rows, since more
-///         rows of x than that fall out of the cache before the next tile needs them
+/// Cost    2 rows K N FLOPs, and one pass over x and dy, over dy one for each gradient_columns of x; dw is read and
+///         written once for every gradient_rows
 template <Index K, Index N, class W, class S>
 __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch) {
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide, most = 256, line = 64 / sizeof(W);
-  const Index blocks = (rows + most - 1) / most;
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, line = 64 / sizeof(W);
+  const Index blocks = (rows + gradient_rows - 1) / gradient_rows;
   for (Index block = 0; block < blocks; ++block) {
     const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
     const W* left = x + begin * K;
     const W* right = dy + begin * N;
-    // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
-    const auto next_line = [&](Index i) { return FetchAhead{left + i + line, Static<K>{}}; };
-    for (Index col = 0; col < whole; col += wide) {
+    const auto copy_panel = [&](Index col) {
       for (Index p = 0; p < count; ++p) std::memcpy(scratch + p * wide, right + p * N + col, wide * sizeof(W));
-      panel<tile_rows, tile_vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
-                                                        Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col,
-                                                        next_line);
+    };
+    if constexpr (gradient_columns == 0) {
+      // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
+      const auto next_line = [&](Index i) { return FetchAhead{left + i + line, Static<K>{}}; };
+      for (Index col = 0; col < whole; col += wide) {
+        copy_panel(col);
+        panel<tile_rows, tile_vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
+                                                          Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col,
+                                                          next_line);
+      }
+    } else if constexpr (whole > 0) {
+      W* const tiles = scratch + count * wide;
+      for (Index first = 0; first < K; first += gradient_columns) {
+        const Index columns = std::min(K - first, gradient_columns), tiled = columns - columns % tile_rows;
+        detail::copy_tiles<K>(count, tiled, left + first, tiles);
+        for (Index col = 0; col < whole; col += wide) {
+          copy_panel(col);
+          S* const to = dw + first * N + col;
+          for (Index i = 0; i < tiled; i += tile_rows) {
+            detail::tile<tile_rows, tile_vectors, Write::accumulate>(count, tiles + i * count, Static<1>{},
+                                                                     Static<tile_rows>{}, scratch, Static<wide>{},
+                                                                     to + i * N, Static<N>{}, NoEpilogue{}, i, col);
+          }
+          detail::row_tail<detail::half_below(tile_rows), tile_vectors, Write::accumulate>(
+              columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
+              to + tiled * N, Static<N>{}, NoEpilogue{}, tiled, col);
+        }
+      }
     }
     if constexpr (whole < N) {
       for (Index col = whole; col < N; col += lanes<S>) {
@@ -1422,7 +1481,7 @@ void gemm_bfloat16(Index rows, const float* a, const Pair* packed, float* c, con
 
 /// Pairs of scratch that gemm_gradient_bfloat16 needs.
 constexpr Index gradient_pairs(Index rows, Index K, Index N) {
-  return (rows + 1) / 2 * (K + N + panel_width<float>);
+  return (rows + 1) / 2 * (K + N) + gradient_scratch<float>((rows + 1) / 2);
 }
 
 /// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded.
@@ -4537,7 +4596,7 @@ struct op<"matmul"> : kernel_op {
                                                         : rows.count(F::template shape<0>.axis);
     if (P::template rounds<Backend>) return gradient_pairs(count, P::K, P::N);
     const bool panels = Backend::vectorises(P::N) && Backend::vectorises(P::K);
-    return std::max(panels ? round_up(count, alignment) * 64 : 0, P::prepared ? 0 : P::size);
+    return std::max(panels ? gradient_scratch<typename Backend::Scalar>(round_up(count, alignment)) : 0, P::prepared ? 0 : P::size);
   }
   template <class F>
   static constexpr double flops(const Rows& rows, bool) {

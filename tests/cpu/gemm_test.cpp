@@ -96,7 +96,7 @@ void check_gradient(Index rows) {
   CAPTURE(N);
   const auto x = numbers<S>(rows * K + 1, 4), dy = numbers<S>(rows * N + 1, 5), before = numbers<S>(K * N + 1, 6);
   auto dw = before;
-  std::vector<S> scratch(static_cast<std::size_t>(rows * 64 + 1), S(77));
+  std::vector<S> scratch(static_cast<std::size_t>(gradient_scratch<S>(rows) + 1), S(77));
   gemm_gradient<K, N>(rows, x.data() + 1, dy.data() + 1, dw.data() + 1, scratch.data());
   const auto expected = product(K, rows, N, x.data() + 1, 1, K, dy.data() + 1);
   Index wrong = 0;
@@ -140,6 +140,7 @@ TEST_CASE_TEMPLATE("weight gradients equal the triple loop, in one block of rows
     check_gradient<1, L, S>(rows);
     check_gradient<13, 3 * L, S>(rows);
     check_gradient<20, 9 * L, S>(rows);
+    check_gradient<2 * 34 * tile_rows + 11, 4 * L, S>(rows);  // x is copied in three parts
   }
 }
 

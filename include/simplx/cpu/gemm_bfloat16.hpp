@@ -54,7 +54,7 @@ void gemm_bfloat16(Index rows, const float* a, const Pair* packed, float* c, con
 
 /// Pairs of scratch that gemm_gradient_bfloat16 needs.
 constexpr Index gradient_pairs(Index rows, Index K, Index N) {
-  return (rows + 1) / 2 * (K + N + panel_width<float>);
+  return (rows + 1) / 2 * (K + N) + gradient_scratch<float>((rows + 1) / 2);
 }
 
 /// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded.
