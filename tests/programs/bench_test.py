@@ -90,7 +90,7 @@ def check_programs(compiler, folder):
 
 
 def check_records(folder):
-    """A row takes the place of the one of its command; files keep what they are given."""
+    """A row takes the place of the one of its command and machine; files keep what they are given."""
     record = sys.modules["record"]
     kept, record.RESULTS = record.RESULTS, folder
     record.save("q", "bench/a", [{"x": 1}])
@@ -100,6 +100,11 @@ def check_records(folder):
         ("bench/a", [{"x": 4}]), ("bench/b", [{"x": 2}, {"x": 3}])]
     assert [r["x"] for r in record.results_of("q")] == [4, 2, 3] and record.rows_of("q")[1]["fit"] == {"p": 1}
     assert record.rows_of("nothing") == []
+    machine, record.machine = record.machine, lambda: "another machine"
+    record.save("q", "bench/a", [{"x": 5}])
+    record.machine = machine
+    record.save("q", "bench/a", [{"x": 6}])
+    assert [r["x"] for r in record.results_of("q")] == [6, 2, 3, 5]
     record.RESULTS = kept
 
 
