@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 8b0646e120c832a0
+// sha256 of the headers: 7abd9088ce9f8de3
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1330,8 +1330,8 @@ __attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* 
 /// Rows that a gradient takes at once: more of x would fall out of the cache before the next tile needs it.
 inline constexpr Index gradient_rows = 256;
 /// Columns of x that it copies at once, in the order of its tiles. The wide tiles of AVX-512 read x so seldom that they
-/// take it as it lies.
-inline constexpr Index gradient_columns = vector_bytes == 64 ? 0 : 34 * tile_rows;
+/// take it as it lies. With the panel no more than the scratch of attention with heads of 16.
+inline constexpr Index gradient_columns = vector_bytes == 64 ? 0 : 29 * tile_rows;
 
 /// Words of scratch that gemm_gradient needs for c of type S.
 template <class S>

@@ -245,8 +245,8 @@ __attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* 
 /// Rows that a gradient takes at once: more of x would fall out of the cache before the next tile needs it.
 inline constexpr Index gradient_rows = 256;
 /// Columns of x that it copies at once, in the order of its tiles. The wide tiles of AVX-512 read x so seldom that they
-/// take it as it lies.
-inline constexpr Index gradient_columns = vector_bytes == 64 ? 0 : 34 * tile_rows;
+/// take it as it lies. With the panel no more than the scratch of attention with heads of 16.
+inline constexpr Index gradient_columns = vector_bytes == 64 ? 0 : 29 * tile_rows;
 
 /// Words of scratch that gemm_gradient needs for c of type S.
 template <class S>
