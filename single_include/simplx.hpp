@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 7abd9088ce9f8de3
+// sha256 of the headers: f82beb713a0ead7d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -4596,7 +4596,8 @@ struct op<"matmul"> : kernel_op {
                                                         : rows.count(F::template shape<0>.axis);
     if (P::template rounds<Backend>) return gradient_pairs(count, P::K, P::N);
     const bool panels = Backend::vectorises(P::N) && Backend::vectorises(P::K);
-    return std::max(panels ? gradient_scratch<typename Backend::Scalar>(round_up(count, alignment)) : 0, P::prepared ? 0 : P::size);
+    return std::max(panels ? gradient_scratch<typename Backend::Scalar>(round_up(count, alignment)) : 0,
+                    P::prepared ? 0 : P::size);
   }
   template <class F>
   static constexpr double flops(const Rows& rows, bool) {

@@ -64,7 +64,8 @@ struct op<"matmul"> : kernel_op {
                                                         : rows.count(F::template shape<0>.axis);
     if (P::template rounds<Backend>) return gradient_pairs(count, P::K, P::N);
     const bool panels = Backend::vectorises(P::N) && Backend::vectorises(P::K);
-    return std::max(panels ? gradient_scratch<typename Backend::Scalar>(round_up(count, alignment)) : 0, P::prepared ? 0 : P::size);
+    return std::max(panels ? gradient_scratch<typename Backend::Scalar>(round_up(count, alignment)) : 0,
+                    P::prepared ? 0 : P::size);
   }
   template <class F>
   static constexpr double flops(const Rows& rows, bool) {
