@@ -10,7 +10,7 @@ inline constexpr Decoder model{.block = sas_p, .vocab = 8, .width = 64, .heads =
 
 int main() {
   try {
-    Trainer<model, Cuda<>> trainer{{.batch = 1}};  // Cuda<Precision::tf32>: products on tensor cores
+    Trainer<model, Cuda<>> trainer{{.batch = 1}};  // Cuda<Precision::bfloat16>: on tensor cores
     const TokenBatch counting{{0, 1, 2, 3, 4, 5, 6, 7}, {1, 2, 3, 4, 5, 6, 7, 0}, {0, 8}};
     for (int step = 0; step <= 100; ++step) {
       const StepResult result = trainer.step(counting, AdamW{.learning_rate = 1e-3});

@@ -43,12 +43,17 @@ void check_model(const char* name) {
   compare("double", name, farthest(exact, here<model, Precision::float64>()), 1e-10);
   compare("float", name, farthest(exact, here<model, Precision::float32>()), 2e-4);
   compare("tf32", name, farthest(exact, here<model, Precision::tf32>()), 2e-2);
+  compare("bfloat16", name, farthest(exact, here<model, Precision::bfloat16>()), 1e-1);
   const auto losses = losses_of(Trainer<model, Cuda<>>(options)), again = losses_of(Trainer<model, Cuda<>>(options));
   compare("the same bits twice", name, losses == again ? 0 : 1, 0);
   const auto on_cpu = losses_on_cpu<model>();
   double worst = 0;
   for (std::size_t i = 0; i < steps; ++i) worst = std::max(worst, std::abs(losses[i] - on_cpu[i]));
   compare("losses of 60 steps against the CPU", name, worst, 5e-3);
+  const auto rounded = losses_of(Trainer<model, Cuda<Precision::bfloat16>>(options));
+  worst = 0;
+  for (std::size_t i = 0; i < steps; ++i) worst = std::max(worst, std::abs(rounded[i] - on_cpu[i]));
+  compare("losses of 60 steps in bfloat16 against the CPU", name, worst, 5e-2);
 }
 
 }  // namespace

@@ -38,6 +38,12 @@ void products_of_a_layer(Bench& bench) {
       {"up dx", {.rows = tokens, .cols = width, .inner = hidden, .transpose_b = true}},
       {"up dw", {.rows = width, .cols = hidden, .inner = tokens, .transpose_a = true, .write = Write::accumulate}},
       {"query", {.rows = tokens, .cols = width, .inner = width}}};
+  const auto x = some_numbers<float>(tokens * hidden, bench.stream);
+  DeviceBuffer<float> copy(rounded_scratch(tokens, hidden));
+  bench.time("rounding to bfloat16", 6.0 * tokens * hidden, 0, [&] {
+    float* place = copy.data();
+    round_to_bfloat16<hidden>(bench.stream, x.data(), tokens, place);
+  });
   for (const Factors factors : {Factors::exact, Factors::tf32}) {
     for (Call call : calls) {
       call.shape.factors = factors;
@@ -67,7 +73,7 @@ void rows_of_a_layer(Bench& bench) {
   bench.time("add", 3 * unit, 0, [&] { add(bench.stream, x.data(), tokens * width, y.data()); });
 }
 
-template <Mixing mixing>
+template <Mixing mixing, class Cores>
 void attention_of_a_layer(Bench& bench, const char* name) {
   constexpr AttentionSize size{.heads = heads, .key_width = width / heads, .value_width = width / heads,
                                .mixing = mixing};
@@ -79,17 +85,17 @@ void attention_of_a_layer(Bench& bench, const char* name) {
   places.copy_from(offsets, bench.stream);
   DeviceBuffer<float> out(tokens * width), log_sum_exp(tokens * heads), dq(tokens * width), dk(tokens * width),
       dv(tokens * width), dgains(3 * heads),
-      scratch(attention_backward_scratch<size, float>(tokens, sequences, context));
+      scratch(attention_backward_scratch<size, Cores>(tokens, sequences, context));
   dgains.fill_with_zero(bench.stream);
   const AttentionOperands<float> in{x.data(), x.data(), x.data(), gains.data(), gains.data(), gains.data()};
   const double flops = 2.0 * tokens * (context + 1) / 2 * width * 2;  // what the causal mask leaves
   bench.time((std::string(name) + " attention").c_str(), 16.0 * tokens * width, flops, [&] {
-    attention<size>(bench.stream, places.data(), sequences, context, in, out.data(), log_sum_exp.data());
+    attention<size, Cores>(bench.stream, places.data(), sequences, context, in, out.data(), log_sum_exp.data());
   });
   const AttentionGradients<float> to{dq.data(), dk.data(), dv.data(), dgains.data(), dgains.data() + heads,
                                      dgains.data() + 2 * heads};
   bench.time((std::string(name) + " attention backward").c_str(), 32.0 * tokens * width, 2.5 * flops, [&] {
-    attention_backward<size, Write::store, Write::store, Write::store>(
+    attention_backward<size, Cores, Write::store, Write::store, Write::store>(
         bench.stream, places.data(), sequences, context, in, log_sum_exp.data(), out.data(), to, scratch.data());
   });
 }
@@ -144,8 +150,10 @@ int main() {
         .add("tflops", measured_product_rate(bench.stream, bench.products, rounded) * 1e-12);
     products_of_a_layer(bench);
     rows_of_a_layer(bench);
-    attention_of_a_layer<Mixing::softmax>(bench, "softmax");
-    attention_of_a_layer<Mixing::shaped>(bench, "shaped");
+    attention_of_a_layer<Mixing::softmax, detail::CudaCores<float>>(bench, "softmax");
+    attention_of_a_layer<Mixing::shaped, detail::CudaCores<float>>(bench, "shaped");
+    attention_of_a_layer<Mixing::softmax, detail::TensorCores>(bench, "softmax bfloat16");
+    attention_of_a_layer<Mixing::shaped, detail::TensorCores>(bench, "shaped bfloat16");
     ends_of_a_model(bench);
   });
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Tokens a second and memory of a training; shape, block and precision are constants of the program:
-// -DSHAPE=gpt2 -DBLOCK=sas_p -DPRECISION=tf32.
+// -DSHAPE=gpt2 -DBLOCK=sas_p -DPRECISION=bfloat16.
 
 #include "device.cuh"
 

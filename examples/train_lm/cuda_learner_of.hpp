@@ -10,5 +10,7 @@
 
 template <auto const& block>
 std::unique_ptr<train_lm::Learner> train_lm::make_cuda_learner(const simplx::TrainerOptions& options) {
-  return std::make_unique<LearnerOf<block, simplx::Cuda<>>>(options);
+  using namespace simplx;
+  constexpr Precision precision = path == Path::bfloat16 ? Precision::bfloat16 : Precision::float32;
+  return std::make_unique<LearnerOf<block, Cuda<precision>>>(options);
 }

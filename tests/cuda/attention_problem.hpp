@@ -72,15 +72,15 @@ struct Attention {
     return to;
   }
 
-  template <AttentionSize fixed>
+  template <AttentionSize fixed, class Cores = detail::CudaCores<S>>
   void forward() {
-    attention<fixed>(nullptr, offsets.data(), sequences, longest, operands(), out.data(), log_sum_exp.data());
+    attention<fixed, Cores>(nullptr, offsets.data(), sequences, longest, operands(), out.data(), log_sum_exp.data());
   }
-  template <AttentionSize fixed, Write dq, Write dk, Write dv>
+  template <AttentionSize fixed, Write dq, Write dk, Write dv, class Cores = detail::CudaCores<S>>
   void backward(const AttentionGradients<S>& to) {
-    auto scratch = unwritten<S>(attention_backward_scratch<fixed, S>(tokens, sequences, longest));
-    attention_backward<fixed, dq, dk, dv>(nullptr, offsets.data(), sequences, longest, operands(), log_sum_exp.data(),
-                                          dout.data(), to, scratch.data());
+    auto scratch = unwritten<S>(attention_backward_scratch<fixed, Cores>(tokens, sequences, longest));
+    attention_backward<fixed, Cores, dq, dk, dv>(nullptr, offsets.data(), sequences, longest, operands(),
+                                                 log_sum_exp.data(), dout.data(), to, scratch.data());
   }
 
   void reference_forward() {

@@ -9,6 +9,7 @@ using namespace simplx;
 
 static_assert(std::is_same_v<Cuda<>::Scalar, float> && std::is_same_v<Cuda<Precision::float64>::Scalar, double>);
 static_assert(Cuda<>::factors == Factors::exact && Cuda<Precision::tf32>::factors == Factors::tf32);
+static_assert(std::is_same_v<Cuda<Precision::bfloat16>::Scalar, float>);
 
 TEST_SUITE_BEGIN("cuda/cuda");
 

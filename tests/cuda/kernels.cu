@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 /// Every kernel at the width of a GPT-2 and at a wide and an odd one, for nvcc: compiled, not run, by compile.py.
 #include <simplx/cuda/attention_backward.cuh>
+#include <simplx/cuda/bfloat16.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/embedding.cuh>
 #include <simplx/cuda/memory.cuh>
 #include <simplx/cuda/norm.cuh>
 #include <simplx/cuda/products.cuh>
+#include <simplx/cuda/tensor_cores.cuh>
 #include <simplx/cuda/update.cuh>
 #include <simplx/train/adamw.hpp>
 #include <simplx/train/sgd.hpp>
@@ -52,6 +54,21 @@ template void embedding_backward<float, 768>(cudaStream_t, const std::int32_t*, 
                                              float*);
 template void positions<float, 768>(cudaStream_t, const float*, const Segments&, Index, float*);
 template void positions_backward<float, 768>(cudaStream_t, const Segments&, Index, const float*, float*);
+template Rounded round_to_bfloat16<768>(cudaStream_t, const float*, Index, float*&);
+template Rounded round_to_bfloat16<77>(cudaStream_t, const float*, Index, float*&);
+
+#define SIMPLX_ATTENTION(cores, ...)                                                                                  \
+  template void attention<__VA_ARGS__, cores>(cudaStream_t, const Index*, Index, Index,                               \
+                                              const AttentionOperands<float>&, float*, float*);                       \
+  template void attention_backward<__VA_ARGS__, cores, Write::store, Write::store, Write::store>(                     \
+      cudaStream_t, const Index*, Index, Index, const AttentionOperands<float>&, const float*, const float*,          \
+      const AttentionGradients<float>&, float*);
+SIMPLX_ATTENTION(detail::CudaCores<float>, AttentionSize{12, 64, 64, Mixing::shaped})
+SIMPLX_ATTENTION(detail::TensorCores, AttentionSize{12, 64, 64, Mixing::softmax})
+SIMPLX_ATTENTION(detail::TensorCores, AttentionSize{12, 64, 64, Mixing::shaped})
+SIMPLX_ATTENTION(detail::TensorCores, AttentionSize{12, 64, 64, Mixing::shaped, Mask::full, true})
+SIMPLX_ATTENTION(detail::TensorCores, AttentionSize{8, 128, 128, Mixing::shaped})
+SIMPLX_ATTENTION(detail::TensorCores, AttentionSize{3, 77, 77, Mixing::skip_init})
 template void squared_norm(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const float*, double*);
 template void update(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const UpdateBuffers<float>&,
                      const double*, double, bool, const double*, double*);

@@ -93,7 +93,7 @@ def main():
             good = check_program(nvcc, architecture, compiled, folder) and good
     with tempfile.TemporaryDirectory() as folder:  # programs that only a GPU runs
         check = os.path.join(ROOT, "bench", "gpu")
-        training = ["-DSHAPE=tiny", "-DBLOCK=sas_p", "-DPRECISION=tf32", os.path.join(check, "training.cu")]
+        training = ["-DSHAPE=tiny", "-DBLOCK=sas_p", "-DPRECISION=bfloat16", os.path.join(check, "training.cu")]
         more = [[os.path.join(check, "kernels.cu")], [os.path.join(check, "check.cu")], training] if every_check else []
         for source in [[os.path.join(HERE, "prove_products.cu")], *more]:
             command = [nvcc, *flags, "-I", os.path.dirname(HERE), "-arch=sm_90", "-c", *source,

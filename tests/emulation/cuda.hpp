@@ -15,6 +15,7 @@
 #include "emulation/cublas_lt.hpp"
 #include "emulation/executor.hpp"
 #include "emulation/runtime.hpp"
+#include "emulation/tensor_cores.hpp"
 
 #include <atomic>
 #include <cmath>

@@ -12,8 +12,11 @@
 ///
 ///   (C V)_i = (P_i + N_i) / Z_i      P_i = lambda P_{i-1} + v_i,  N_i = lambda (N_{i+1} + v_{i+1}) or 0 if causal
 ///
-/// is a pass over V of its own. Without slopes both add the rows of V in ascending order: where all scores are zero
-/// they have the same bits, and alpha = beta = gamma = 1 is the identity.
+/// is a pass over V of its own. (Tensor cores rather multiply V by the weights of C in the pass of A.) Without slopes
+/// both add the rows of V in the same order: where all scores are zero they have the same bits, and
+/// alpha = beta = gamma = 1 is the identity.
+///
+/// Cores, of tile.cuh or tensor_cores.cuh, have the products, and know which elements of them a thread has.
 
 #include <simplx/cpu/attention_size.hpp>
 #include <simplx/cuda/tile.cuh>
@@ -91,98 +94,109 @@ struct HeadOfBlock {
 };
 
 /// The tiles of a block of the forward pass: its own queries, and the keys and values that pass by.
-template <class Size, class S, int own_count, int other_count>
+template <class Size, class Cores, int own_count, int other_count>
 struct ForwardTiles {
   static constexpr int own = own_count, others = other_count, threads = 2 * own;
-  Tile<S, own, Size::key_width> query;
-  Tile<S, others, Size::key_width> key;
-  Tile<S, others, Size::value_width> value;
-  Tile<S, own, others> weights;
+  typename Cores::template Tile<own, Size::key_width> query;
+  typename Cores::template Tile<others, Size::key_width> key;
+  typename Cores::template Tile<others, Size::value_width> value;
+  typename Cores::template Weights<own, others> weights;
 };
 
-/// The largest tiles, from 64 and 32 rows on, that shared memory holds; 512 bytes of it are left to sums over blocks.
+/// The largest tiles, from 64 rows on, that shared memory holds; 512 bytes of it are left to sums over blocks.
 /// Own rows are given up first: with fewer others a thread reads more for each multiply-add.
-template <template <class, class, int, int> class Tiles, class Size, class S, int own = 64, int others = 32>
+template <template <class, class, int, int> class Tiles, class Size, class Cores, int own = 64,
+          int others = Cores::most_others>
 constexpr auto fitting_tiles() {
-  using These = Tiles<Size, S, own, others>;
-  static_assert(others >= col_lanes, "heads are too wide for the shared memory of a block");
-  if constexpr (sizeof(These) <= (48 << 10) - 512 || others < col_lanes) {
+  using These = Tiles<Size, Cores, own, others>;
+  static_assert(others >= Cores::least_others, "heads are too wide for the shared memory of a block");
+  if constexpr (sizeof(These) <= (48 << 10) - 512 || others < Cores::least_others) {
     return std::type_identity<These>{};
   } else {
-    constexpr bool fewer_own = own > others;
-    return fitting_tiles<Tiles, Size, S, fewer_own ? own / 2 : own, fewer_own ? others : others / 2>();
+    constexpr bool fewer_own = own > others && own > 16;  // a warp has 16
+    return fitting_tiles<Tiles, Size, Cores, fewer_own ? own / 2 : own, fewer_own ? others : others / 2>();
   }
 }
-template <template <class, class, int, int> class Tiles, class Size, class S>
-using FittingTiles = typename decltype(fitting_tiles<Tiles, Size, S>())::type;
+template <template <class, class, int, int> class Tiles, class Size, class Cores>
+using FittingTiles = typename decltype(fitting_tiles<Tiles, Size, Cores>())::type;
 
-/// out = alpha V + beta A V - gamma mean, where `out` holds the mean before.
-template <class Size, class S>
-__global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, S>::threads)
+/// out = alpha V + beta A V - gamma mean; `out` holds the mean before unless the cores take it beside.
+template <class Size, class Cores, class S>
+__global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threads)
     attention_kernel(const Index* offsets, Index sequences, AttentionOperands<S> in, S* out, S* log_sum_exp) {
   using Head = HeadOfBlock<Size, S>;
-  using Tiles = FittingTiles<ForwardTiles, Size, S>;
+  using Tiles = FittingTiles<ForwardTiles, Size, Cores>;
+  constexpr int own_rows = Cores::own_rows, others = Tiles::others, threads = Tiles::threads;
+  constexpr bool means = Size::centred && Cores::means_beside;
   const Head head(offsets, sequences, in);
   const int begin = head.tile_from_last(sequences) * Tiles::own, rows = head.rows - begin;
   if (rows <= 0) return;  // the whole block
   SIMPLX_SHARED(tiles, Tiles);
-  load_tile<Tiles::threads>(tiles.query, in.query + head.key_at(begin), Size::key_stride, rows, Head::scale());
+  Cores::template load<threads>(tiles.query, in.query + head.key_at(begin), Size::key_stride, rows, Head::scale());
   S highest[own_rows], total[own_rows] = {};  // of the scores seen; of their exponentials, the own columns
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) highest[a] = Head::unseen;
-  OwnProduct<S, Size::value_width> product = {};
+  typename Cores::template Product<Size::value_width> product = {};
+  typename Cores::template Product<means ? Size::value_width : 1> mean = {};
 
   const int end = head.keys_seen(begin + Tiles::own);
-  for (int key = 0; key < end; key += Tiles::others) {
-    load_tile<Tiles::threads>(tiles.key, in.key + head.key_at(key), Size::key_stride, head.rows - key);
-    load_tile<Tiles::threads>(tiles.value, in.value + head.value_at(key), Size::value_stride, head.rows - key);
+  for (int key = 0; key < end; key += others) {
+    Cores::template load<threads>(tiles.key, in.key + head.key_at(key), Size::key_stride, head.rows - key);
+    Cores::template load<threads>(tiles.value, in.value + head.value_at(key), Size::value_stride, head.rows - key);
     __syncthreads();
-    OwnScores<S, Tiles::others> scores;
-    multiply_rows(tiles.query, tiles.key, scores);  // (own, others)
+    typename Cores::template Scores<others> scores;
+    Cores::multiply_rows(tiles.query, tiles.key, scores);  // (own, others)
     S largest[own_rows];
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) largest[a] = highest[a];
-    each_score<Tiles::others>([&](int a, int b, int row, int col) {
+    Cores::template each_score<others>([&](int a, int b, int row, int col) {
       const int i = begin + row, j = key + col;
       scores[a][b] = head.sees(i, j) ? scores[a][b] + head.bias(i, j) : Head::unseen;
       largest[a] = scores[a][b] > largest[a] ? scores[a][b] : largest[a];
     });
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) {
-      largest[a] = row_max(largest[a]);  // finite: each row sees key 0, which is in the first tile
+      largest[a] = Cores::row_max(largest[a]);  // finite: each row sees key 0, which is in the first tile
       const S shrink = std::exp(highest[a] - largest[a]);
       highest[a] = largest[a];
       total[a] *= shrink;
-      for (Four<S>& four : product[a]) {
-        for (S& sum : four.of) sum *= shrink;
-      }
+      Cores::template scale_row<Size::value_width>(product, a, shrink);
     }
-    each_score<Tiles::others>([&](int a, int b, int row, int col) {
-      const S weight = std::exp(scores[a][b] - highest[a]);
-      total[a] += weight;
-      tiles.weights(row, col) = weight;
+    Cores::template each_score<others>([&](int a, int b, int, int) {
+      scores[a][b] = std::exp(scores[a][b] - highest[a]);
+      total[a] += scores[a][b];
     });
-    __syncwarp();  // a warp reads no weights but its own
-    add_product(tiles.weights, tiles.value, product);  // (own, value_width)
+    Cores::add_product(scores, tiles.weights, tiles.value, product);  // (own, value_width)
+    if constexpr (means) {
+      Cores::template each_score<others>(
+          [&](int a, int b, int row, int col) { scores[a][b] = head.mean_weight(S(1), begin + row, key + col); });
+      Cores::add_product(scores, tiles.weights, tiles.value, mean);
+    }
     __syncthreads();  // before the next keys and values go there
   }
 
-  S inverse[own_rows];
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) {
-    total[a] = row_sum(total[a]);
-    inverse[a] = S(1) / total[a];
-    if (own_col(0) != 0 || own_row(a) >= rows) continue;
-    log_sum_exp[head.row_at(begin + own_row(a))] = highest[a] + std::log(total[a]);
+    const int i = begin + Cores::own_row(a);
+    total[a] = Cores::row_sum(total[a]);
+    Cores::template scale_row<Size::value_width>(product, a, S(1) / total[a]);
+    if constexpr (means) {
+      Cores::template scale_row<Size::value_width>(mean, a, i < head.rows ? S(1) / head.mean_sum(i) : S(0));
+    }
+    if (Cores::own_col(0) == 0 && i < head.rows) log_sum_exp[head.row_at(i)] = highest[a] + std::log(total[a]);
   }
-  each_own<Size::value_width>(product, rows, [&](int a, int row, int col, S sum) {
+  const auto finish = [&]([[maybe_unused]] int a, [[maybe_unused]] int c, int row, int col, S sum) {
     const Index at = head.value_at(begin + row) + col;
-    S result = sum * inverse[a];
-    if constexpr (Size::gains > 0) result *= head.beta;
-    if constexpr (Size::centred) result -= head.gamma * out[at];
-    if constexpr (Size::gains > 0) result += head.alpha * in.value[at];
-    out[at] = result;
-  });
+    if constexpr (Size::gains > 0) sum *= head.beta;
+    if constexpr (means) {
+      sum -= head.gamma * mean[a][c];
+    } else if constexpr (Size::centred) {
+      sum -= head.gamma * out[at];
+    }
+    if constexpr (Size::gains > 0) sum += head.alpha * in.value[at];
+    out[at] = sum;
+  };
+  Cores::template each_own<Size::value_width>(product, rows, finish);
 }
 
 inline constexpr int mean_threads = 64;
@@ -239,23 +253,25 @@ __global__ void __launch_bounds__(mean_threads)
 }  // namespace detail
 
 /// The forward pass; fills `out` and `log_sum_exp`. Sequence s has the tokens offsets[s] .. offsets[s + 1], at most
-/// `longest` of them. Shared memory holds heads of up to 244 columns of float, and 116 of double, in both passes.
+/// `longest` of them. Shared memory holds heads of up to 244 columns of float, 116 of double, and 368 of bfloat16, in
+/// both passes.
 ///
 /// Shapes  offsets (sequences + 1), on the device; out as value; log_sum_exp (tokens, heads), kept for the backward
 /// Cost    T^2 (key_width + value_width) multiply-adds per head and sequence, half of them if causal; no scratch
 /// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Dao et al. 2022, Algorithm 1
-template <AttentionSize size, class S>
+template <AttentionSize size, class Cores, class S>
 void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index longest,
                const AttentionOperands<S>& in, S* out, S* log_sum_exp) {
   using Size = detail::Fixed<size>;
-  using Tiles = detail::FittingTiles<detail::ForwardTiles, Size, S>;
-  if constexpr (Size::centred) {
+  using Tiles = detail::FittingTiles<detail::ForwardTiles, Size, Cores>;
+  if constexpr (Size::centred && !Cores::means_beside) {
     const dim3 grid(blocks_for(sequences, 1), blocks_for(Size::value_stride, detail::mean_threads));
     launch(stream, detail::attention_mean_kernel<Size, S>, grid, detail::mean_threads, offsets, in.value, in.slopes,
            out);
   }
   const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);
-  launch(stream, detail::attention_kernel<Size, S>, grid, Tiles::threads, offsets, sequences, in, out, log_sum_exp);
+  launch(stream, detail::attention_kernel<Size, Cores, S>, grid, Tiles::threads, offsets, sequences, in, out,
+         log_sum_exp);
 }
 
 }  // namespace simplx

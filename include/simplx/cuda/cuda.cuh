@@ -19,13 +19,15 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 /// float32: exact float arithmetic; tf32: products round their operands to 10 bits of mantissa, on tensor cores, and
-/// add up in float; float64: for comparisons.
-enum class Precision : int { float32, tf32, float64 };
+/// add up in float; bfloat16: those with weights, and of attention, to 7 bits, others as in tf32; float64: for
+/// comparisons. All but float64 have parameters, activations and gradients of float: their states can be exchanged.
+enum class Precision : int { float32, tf32, bfloat16, float64 };
 
 template <Precision precision = Precision::float32>
 struct Cuda {
   using Scalar = std::conditional_t<precision == Precision::float64, double, float>;
-  static constexpr Factors factors = precision == Precision::tf32 ? Factors::tf32 : Factors::exact;
+  static constexpr bool rounds = precision == Precision::tf32 || precision == Precision::bfloat16;
+  static constexpr Factors factors = rounds ? Factors::tf32 : Factors::exact;
   using Run = Context<Scalar>;
 
   static void clear(const Run& run, Scalar* data, Index size) {

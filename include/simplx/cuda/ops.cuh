@@ -6,6 +6,7 @@
 /// reduce rows have their adapters beside their kernels, in the headers that this one includes.
 
 #include <simplx/cuda/attention_backward.cuh>
+#include <simplx/cuda/bfloat16.cuh>
 #include <simplx/cuda/columns.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/cuda.cuh>
@@ -16,6 +17,7 @@
 #include <simplx/cuda/norm.cuh>
 #include <simplx/cuda/rows.cuh>
 #include <simplx/cuda/softmax.cuh>
+#include <simplx/cuda/tensor_cores.cuh>
 #include <simplx/ops/attention.hpp>
 #include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/embedding.hpp>
@@ -180,23 +182,24 @@ namespace detail {
 template <Precision p, Mixing mixing>
 struct attention_kernels : attention_op<mixing> {
   using Op = attention_op<mixing>;
+  template <class F>
+  using Cores = std::conditional_t<p == Precision::bfloat16, TensorCores, CudaCores<typename F::Scalar>>;
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
-    return attention_backward_scratch<Op::template size<F>, typename F::Scalar>(rows.tokens, rows.sequences,
-                                                                                rows.longest());
+    return attention_backward_scratch<Op::template size<F>, Cores<F>>(rows.tokens, rows.sequences, rows.longest());
   }
   template <class F>
   static void forward(Cuda<p>, const F& f) {
     constexpr AttentionSize size = Op::template size<F>;
     const auto& [offsets, sequences] = f.context.segments;
-    attention<size>(stream_of(f), offsets, sequences, f.context.longest, Op::operands(f), f.out(), f.saved());
+    attention<size, Cores<F>>(stream_of(f), offsets, sequences, f.context.longest, Op::operands(f), f.out(), f.saved());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
     constexpr AttentionSize size = Op::template size<F>;
     const auto& [offsets, sequences] = f.context.segments;
-    attention_backward<size, F::template write<0>, F::template write<1>, F::template write<2>>(
+    attention_backward<size, Cores<F>, F::template write<0>, F::template write<1>, F::template write<2>>(
         stream_of(f), offsets, sequences, f.context.longest, Op::operands(f), f.saved(), f.out_grad(),
         Op::gradients(f), f.scratch());
   }

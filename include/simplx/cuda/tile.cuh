@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/cuda/tile.cuh
-/// Matrices in shared memory and the two products that attention is made of: X Y^T, of rows, and W Y.
+/// Matrices in shared memory and the two products that attention is made of, X Y^T, of rows, and W Y, by CUDA cores:
+/// exact arithmetic in S. tensor_cores.cuh has the same names for products of bfloat16.
 ///
 /// Of a product with r rows, 2 r threads have a part each, which stays in registers: four rows, and every eighth of
 /// the columns, n of them; of W Y every eighth four of columns. So a thread reads n + 4 fours of X and Y for each 16 n
@@ -24,126 +25,150 @@ struct alignas(16) Four {
 template <int cols>
 inline constexpr int fours = (cols + 3) / 4;
 
-/// A matrix in shared memory; columns are padded to fours, and fours to an odd number: eight rows below one another
-/// begin in different banks.
-template <class S, int rows, int cols>
-struct Tile {
-  Four<S> at[rows][fours<cols> | 1];
-
-  __device__ S& operator()(int row, int col) { return at[row][col / 4].of[col % 4]; }
-};
-
-/// The part of a thread: rows own_row(0 .. own_rows - 1); columns, or fours of them, own_col(0), own_col(1), ...
-inline constexpr int own_rows = 4, col_lanes = 8, row_lanes = warp_lanes / col_lanes;
-
-__device__ inline int own_row(int a) {
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % warp_lanes;
-  return thread / warp_lanes * (own_rows * row_lanes) + a * row_lanes + lane / 16 * 2 + lane % 2;
-}
-__device__ inline int own_col(int b) { return b * col_lanes + static_cast<int>(threadIdx.x) / 2 % col_lanes; }
-
-/// The own part of X Y^T, (rows, cols), and of W Y, (rows, width).
-template <class S, int cols>
-using OwnScores = S[own_rows][cols / col_lanes];
-template <int width>
-inline constexpr int own_fours = (fours<width> + col_lanes - 1) / col_lanes;
-template <class S, int width>
-using OwnProduct = Four<S>[own_rows][own_fours<width>];
-
-/// Calls f(a, b, row, col) for the own elements of X Y^T.
-template <int cols, class F>
-__device__ __forceinline__ void each_score(const F& f) {
-  SIMPLX_UNROLL
-  for (int a = 0; a < own_rows; ++a) {
-    SIMPLX_UNROLL
-    for (int b = 0; b < cols / col_lanes; ++b) f(a, b, own_row(a), own_col(b));
+/// Combines a row's values in so many neighbouring pairs, fours or eights of lanes; the same bits in each of them.
+template <int lanes, class T, class F>
+__device__ T over_lanes(T value, int nearest, const F& combine) {
+  for (int bits = nearest * lanes / 2; bits >= nearest; bits /= 2) {
+    value = combine(value, __shfl_xor_sync(whole_warp, value, bits));
   }
+  return value;
 }
 
-/// Calls f(a, row, col, value) for the own elements of W Y in the first `rows` rows.
-template <int width, class S, class F>
-__device__ __forceinline__ void each_own(OwnProduct<S, width>& product, int rows, const F& f) {
-  SIMPLX_UNROLL
-  for (int a = 0; a < own_rows; ++a) {
-    if (own_row(a) >= rows) continue;
+template <class S>
+struct CudaCores {
+  /// A matrix in shared memory; columns are padded to fours, and fours to an odd number: eight rows below one another
+  /// begin in different banks.
+  template <int rows, int cols>
+  struct Tile {
+    Four<S> at[rows][fours<cols> | 1];
+
+    __device__ S& operator()(int row, int col) { return at[row][col / 4].of[col % 4]; }
+  };
+  /// Where W goes on its way into W Y.
+  template <int rows, int cols>
+  using Weights = Tile<rows, cols>;
+
+  /// Rows of a tile that is passed over, at most and at least.
+  static constexpr int most_others = 32, least_others = 8;
+  /// Whether sums over V of weights one are better taken beside those of attention, by the same instructions.
+  static constexpr bool means_beside = false;
+
+  /// The part of a thread: rows own_row(0 .. own_rows - 1); columns, or fours of them, own_col(0), own_col(1), ...
+  static constexpr int own_rows = 4, col_lanes = 8, row_lanes = warp_lanes / col_lanes;
+  template <int cols>
+  static constexpr int own_cols = cols / col_lanes;
+  template <int width>
+  static constexpr int own_fours = (fours<width> + col_lanes - 1) / col_lanes;
+
+  __device__ static int own_row(int a) {
+    const int thread = static_cast<int>(threadIdx.x), lane = thread % warp_lanes;
+    return thread / warp_lanes * (own_rows * row_lanes) + a * row_lanes + lane / 16 * 2 + lane % 2;
+  }
+  __device__ static int own_col(int b) { return b * col_lanes + static_cast<int>(threadIdx.x) / 2 % col_lanes; }
+
+  /// The own part of X Y^T, (rows, cols), and of W Y, (rows, width).
+  template <int cols>
+  using Scores = S[own_rows][own_cols<cols>];
+  template <int width>
+  using Product = Four<S>[own_rows][own_fours<width>];
+
+  /// Calls f(a, b, row, col) for the own elements of X Y^T.
+  template <int cols, class F>
+  __device__ __forceinline__ static void each_score(const F& f) {
     SIMPLX_UNROLL
-    for (int c = 0; c < own_fours<width>; ++c) {
+    for (int a = 0; a < own_rows; ++a) {
       SIMPLX_UNROLL
-      for (int e = 0; e < 4; ++e) {
-        const int col = 4 * own_col(c) + e;
-        if (col < width) f(a, own_row(a), col, product[a][c].of[e]);
-      }
+      for (int b = 0; b < own_cols<cols>; ++b) f(a, b, own_row(a), own_col(b));
     }
   }
-}
 
-/// The sum of the parts that col_lanes lanes have of a row, the same bits in each of them; the largest of the parts.
-template <class S>
-__device__ S row_sum(S value) {
-  for (int bits = col_lanes; bits > 1; bits /= 2) value += __shfl_xor_sync(whole_warp, value, bits);
-  return value;
-}
-template <class S>
-__device__ S row_max(S value) {
-  for (int bits = col_lanes; bits > 1; bits /= 2) {
-    const S other = __shfl_xor_sync(whole_warp, value, bits);
-    value = other > value ? other : value;
-  }
-  return value;
-}
-
-/// tile = factor * matrix; beyond the rows that there are, and in the padding, zero.
-template <int threads, class S, int rows, int cols>
-__device__ void load_tile(Tile<S, rows, cols>& tile, const S* matrix, Index stride, int rows_there, S factor = S(1)) {
-  constexpr int padded = 4 * fours<cols>;
-  SIMPLX_UNROLL
-  for (int i = static_cast<int>(threadIdx.x); i < rows * padded; i += threads) {
-    const int row = i / padded, col = i % padded;
-    tile(row, col) = row < rows_there && col < cols ? matrix[row * stride + col] * factor : S(0);
-  }
-}
-
-/// sums = X Y^T.
-template <class S, int rows, int cols, int width>
-__device__ void multiply_rows(const Tile<S, rows, width>& x, const Tile<S, cols, width>& y,
-                              OwnScores<S, cols>& sums) {
-  constexpr int own_cols = cols / col_lanes;
-  each_score<cols>([&](int a, int b, int, int) { sums[a][b] = 0; });
-  for (int k = 0; k < fours<width>; ++k) {
-    Four<S> of_x[own_rows], of_y[own_cols];
+  /// Calls f(a, c, row, col, value) for the own elements of W Y in the first `rows` rows; c counts those of a row.
+  template <int width, class F>
+  __device__ __forceinline__ static void each_own(const Product<width>& product, int rows, const F& f) {
     SIMPLX_UNROLL
-    for (int a = 0; a < own_rows; ++a) of_x[a] = x.at[own_row(a)][k];
-    SIMPLX_UNROLL
-    for (int b = 0; b < own_cols; ++b) of_y[b] = y.at[own_col(b)][k];
-    SIMPLX_UNROLL
-    for (int e = 0; e < 4; ++e) {
-      each_score<cols>([&](int a, int b, int, int) { sums[a][b] += of_x[a].of[e] * of_y[b].of[e]; });
-    }
-  }
-}
-
-/// sums += W Y, in ascending order of the rows of Y.
-template <class S, int rows, int count, int width>
-__device__ void add_product(const Tile<S, rows, count>& w, const Tile<S, count, width>& y, OwnProduct<S, width>& sums) {
-  for (int k = 0; k < count; k += 4) {
-    Four<S> of_w[own_rows];
-    SIMPLX_UNROLL
-    for (int a = 0; a < own_rows; ++a) of_w[a] = w.at[own_row(a)][k / 4];
-    SIMPLX_UNROLL
-    for (int e = 0; e < 4; ++e) {
+    for (int a = 0; a < own_rows; ++a) {
+      if (own_row(a) >= rows) continue;
       SIMPLX_UNROLL
       for (int c = 0; c < own_fours<width>; ++c) {
-        if (fours<width> % col_lanes != 0 && own_col(c) >= fours<width>) continue;
-        const Four<S> of_y = y.at[k + e][own_col(c)];
         SIMPLX_UNROLL
-        for (int a = 0; a < own_rows; ++a) {
-          SIMPLX_UNROLL
-          for (int f = 0; f < 4; ++f) sums[a][c].of[f] += of_w[a].of[e] * of_y.of[f];
+        for (int e = 0; e < 4; ++e) {
+          const int col = 4 * own_col(c) + e;
+          if (col < width) f(a, 4 * c + e, own_row(a), col, product[a][c].of[e]);
         }
       }
     }
   }
-}
+
+  template <int width>
+  __device__ __forceinline__ static void scale_row(Product<width>& product, int a, S factor) {
+    for (Four<S>& four : product[a]) {
+      for (S& sum : four.of) sum *= factor;
+    }
+  }
+
+  /// The sum of the parts that lanes have of a row; the largest of the parts.
+  __device__ static S row_sum(S part) {
+    return over_lanes<col_lanes>(part, 2, [](S x, S y) { return x + y; });
+  }
+  __device__ static S row_max(S part) {
+    return over_lanes<col_lanes>(part, 2, [](S x, S y) { return y > x ? y : x; });
+  }
+
+  /// tile = factor * matrix; beyond the rows that there are, and in the padding, zero.
+  template <int threads, int rows, int cols>
+  __device__ static void load(Tile<rows, cols>& tile, const S* matrix, Index stride, int rows_there, S factor = S(1)) {
+    constexpr int padded = 4 * fours<cols>;
+    SIMPLX_UNROLL
+    for (int i = static_cast<int>(threadIdx.x); i < rows * padded; i += threads) {
+      const int row = i / padded, col = i % padded;
+      tile(row, col) = row < rows_there && col < cols ? matrix[row * stride + col] * factor : S(0);
+    }
+  }
+
+  /// sums = X Y^T.
+  template <int rows, int cols, int width>
+  __device__ static void multiply_rows(const Tile<rows, width>& x, const Tile<cols, width>& y, Scores<cols>& sums) {
+    each_score<cols>([&](int a, int b, int, int) { sums[a][b] = 0; });
+    for (int k = 0; k < fours<width>; ++k) {
+      Four<S> of_x[own_rows], of_y[own_cols<cols>];
+      SIMPLX_UNROLL
+      for (int a = 0; a < own_rows; ++a) of_x[a] = x.at[own_row(a)][k];
+      SIMPLX_UNROLL
+      for (int b = 0; b < own_cols<cols>; ++b) of_y[b] = y.at[own_col(b)][k];
+      SIMPLX_UNROLL
+      for (int e = 0; e < 4; ++e) {
+        each_score<cols>([&](int a, int b, int, int) { sums[a][b] += of_x[a].of[e] * of_y[b].of[e]; });
+      }
+    }
+  }
+
+  /// sums += W Y, in ascending order of the rows of Y.
+  template <int rows, int count, int width>
+  __device__ static void add_product(const Scores<count>& own, Weights<rows, count>& w, const Tile<count, width>& y,
+                                     Product<width>& sums) {
+    __syncwarp();  // a warp reads no weights but its own, and has read the last ones
+    each_score<count>([&](int a, int b, int row, int col) { w(row, col) = own[a][b]; });
+    __syncwarp();
+    for (int k = 0; k < count; k += 4) {
+      Four<S> of_w[own_rows];
+      SIMPLX_UNROLL
+      for (int a = 0; a < own_rows; ++a) of_w[a] = w.at[own_row(a)][k / 4];
+      SIMPLX_UNROLL
+      for (int e = 0; e < 4; ++e) {
+        SIMPLX_UNROLL
+        for (int c = 0; c < own_fours<width>; ++c) {
+          if (fours<width> % col_lanes != 0 && own_col(c) >= fours<width>) continue;
+          const Four<S> of_y = y.at[k + e][own_col(c)];
+          SIMPLX_UNROLL
+          for (int a = 0; a < own_rows; ++a) {
+            SIMPLX_UNROLL
+            for (int f = 0; f < 4; ++f) sums[a][c].of[f] += of_w[a].of[e] * of_y.of[f];
+          }
+        }
+      }
+    }
+  }
+};
 
 }  // namespace detail
 

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/bfloat16.cuh
+/// Products x W of Cuda<Precision::bfloat16>: both factors are rounded on their way to the tensor cores, which add up
+/// in float. Parameters, what is kept for backward, and gradients stay float.
+
+#include <simplx/cuda/cuda.cuh>
+#include <simplx/ops/matmul.hpp>
+
+#include <cstring>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A copy in the scratch memory of an op; rows begin on 16 bytes, and their padding is zero.
+struct Rounded {
+  const __nv_bfloat16* data;
+  Index stride;
+};
+constexpr Index rounded_stride(Index cols) { return round_up(cols, 8); }
+/// Floats that the copy takes the place of.
+constexpr Index rounded_scratch(Index rows, Index cols) { return round_up(rows * rounded_stride(cols) / 2, alignment); }
+
+namespace detail {
+
+inline constexpr int rounding_threads = 256;
+
+/// A thread has eight neighbours of a row.
+template <Index cols>
+__global__ void __launch_bounds__(rounding_threads)
+    round_kernel(const float* from, Index rows, __nv_bfloat16* to) {
+  constexpr Index eights = (cols + 7) / 8;
+  struct alignas(16) Eight {
+    __nv_bfloat162 pairs[4];
+  };
+  struct alignas(16) Four {
+    float of[4];
+  };
+  const Index i = static_cast<Index>(blockIdx.x) * rounding_threads + static_cast<Index>(threadIdx.x);
+  if (i >= rows * eights) return;
+  const Index row = i / eights, col = i % eights * 8;
+  float numbers[8];
+  const float* const place = from + row * cols + col;
+  if (cols % 8 == 0 && reinterpret_cast<std::uintptr_t>(from) % sizeof(Four) == 0) {
+    std::memcpy(numbers, __builtin_assume_aligned(place, sizeof(Four)), sizeof numbers);
+  } else {
+    SIMPLX_UNROLL
+    for (int k = 0; k < 8; ++k) numbers[k] = col + k < cols ? place[k] : 0.0f;
+  }
+  Eight rounded;
+  SIMPLX_UNROLL
+  for (int k = 0; k < 4; ++k) rounded.pairs[k] = __floats2bfloat162_rn(numbers[2 * k], numbers[2 * k + 1]);
+  std::memcpy(static_cast<void*>(__builtin_assume_aligned(to + 8 * i, sizeof rounded)), &rounded, sizeof rounded);
+}
+
+}  // namespace detail
+
+/// Rounds a matrix (rows, cols), row by row, into rounded_scratch(rows, cols) floats of scratch, which is moved on.
+///
+/// Cost    reads 4 bytes and writes 2 for each number
+template <Index cols>
+Rounded round_to_bfloat16(cudaStream_t stream, const float* from, Index rows, float*& scratch) {
+  auto* const to = reinterpret_cast<__nv_bfloat16*>(scratch);
+  scratch += rounded_scratch(rows, cols);
+  const Index eights = rows * rounded_stride(cols) / 8;
+  launch(stream, detail::round_kernel<cols>, blocks_for(eights, detail::rounding_threads), detail::rounding_threads,
+         from, rows, to);
+  return {to, rounded_stride(cols)};
+}
+
+template <>
+struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
+  using Backend = Cuda<Precision::bfloat16>;
+
+  template <class, class F>
+  static constexpr Index scratch(const Rows& rows) {
+    using P = Product<F>;
+    constexpr Shape x = F::template shape<0>, w = P::weight;
+    const Index count = x.is_fixed() ? x.rows : rows.count(x.axis);
+    return rounded_scratch(count, P::K) + rounded_scratch(w.rows, w.cols) + rounded_scratch(count, P::N);
+  }
+  template <class F>
+  static void forward(Backend, const F& f, float* out, const ProductEpilogue<float>& epilogue = {}) {
+    using P = Product<F>;
+    float* scratch = f.scratch();
+    const Rounded x = rounded<0>(f, scratch), w = rounded<1>(f, scratch);
+    multiply(f, {.rows = f.rows(), .cols = P::N, .inner = P::K, .transpose_b = P::transposed}, x, w, out, epilogue);
+  }
+  template <class F>
+  static void forward(Backend backend, const F& f) {
+    forward(backend, f, f.out());
+  }
+  template <class F>
+  static void backward(Backend, const F& f) {
+    using P = Product<F>;
+    float* scratch = f.scratch();
+    const Rounded dy = round_to_bfloat16<P::N>(detail::stream_of(f), f.out_grad(), f.rows(), scratch);
+    if constexpr (F::template write<1> != Write::skip) {
+      const Rounded x = rounded<0>(f, scratch);
+      multiply(f, {.rows = P::weight.rows, .cols = P::weight.cols, .inner = f.rows(), .transpose_a = true,
+                   .write = Write::accumulate},
+               P::transposed ? dy : x, P::transposed ? x : dy, f.template grad<1>());
+    }
+    if constexpr (F::template write<0> != Write::skip) {
+      const Rounded w = rounded<1>(f, scratch);
+      multiply(f, {.rows = f.rows(), .cols = P::K, .inner = P::N, .transpose_b = !P::transposed,
+                   .write = F::template write<0>},
+               dy, w, f.template grad<0>());
+    }
+  }
+
+ private:
+  template <int k, class F>
+  static Rounded rounded(const F& f, float*& scratch) {
+    return round_to_bfloat16<F::template shape<k>.cols>(detail::stream_of(f), f.template in<k>(),
+                                                        f.template rows_in<k>(), scratch);
+  }
+  template <class F>
+  static void multiply(const F& f, ProductShape shape, const Rounded& a, const Rounded& b, float* y,
+                       const ProductEpilogue<float>& epilogue = {}) {
+    shape.ld_a = a.stride, shape.ld_b = b.stride;
+    f.context.gpu->products().multiply(detail::stream_of(f), shape, a.data, b.data, y, epilogue);
+  }
+};
+
+}  // namespace simplx

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/tensor_cores.cuh
+/// The products of tile.cuh by tensor cores: matrices are rounded to bfloat16, sums are float. From sm_80 on.
+///
+/// A warp has 16 rows of a product. Of matrices (16, 16) and (16, 8) its instruction adds a product (16, 8), of which a
+/// lane has two neighbours of a row, and two of the row eight below. Where two such products are side by side, a lane
+/// has what it must hold of them as the left factor of the next instruction: X Y^T becomes the W of W Y in registers.
+/// Source: PTX ISA, "Matrix Fragments for mma.m16n8k16" and "ldmatrix".
+
+#include <simplx/cuda/products.cuh>
+#include <simplx/cuda/tile.cuh>
+
+#include <cstring>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// Two neighbours, the first one in the lower half: a register of a fragment.
+using Pair = std::uint32_t;
+
+__device__ __forceinline__ Pair pair_of(float first, float second) {
+  const __nv_bfloat162 rounded = __floats2bfloat162_rn(first, second);
+  Pair bits;
+  std::memcpy(&bits, &rounded, sizeof bits);
+  return bits;
+}
+
+/// What a lane holds of four matrices (8, 8) in shared memory; lane 8 m + r gives the address of row r of matrix m, of
+/// 16 bytes. Lane l gets the neighbours 2 (l % 4) and the next of row l / 4; if transposed, of column l / 4.
+template <bool transposed>
+__device__ __forceinline__ void load_matrices(Pair (&to)[4], const __nv_bfloat16* row) {
+#if defined(__CUDACC__)
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  if constexpr (transposed) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address)
+                 : "memory");
+  }
+#else
+  ::emulation::load_matrices(to, row, transposed);
+#endif
+}
+
+/// sums += a b of matrices (16, 16) and (16, 8). Of lane l, with r = l / 4 and c = 2 (l % 4), a pair a[i] begins at
+/// row r + 8 (i % 2) and column c + 8 (i / 2); b[i] at row c + 8 i of column r, downwards; a sum i is of row
+/// r + 8 (i / 2) and column c + i % 2.
+__device__ __forceinline__ void multiply_add(float& sum0, float& sum1, float& sum2, float& sum3, const Pair (&a)[4],
+                                             Pair b0, Pair b1) {
+#if defined(__CUDACC__)
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sum0), "+f"(sum1), "+f"(sum2), "+f"(sum3)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  ::emulation::multiply_add(sum0, sum1, sum2, sum3, a, b0, b1);
+#endif
+}
+
+struct TensorCores {
+  template <int width>
+  static constexpr int padded = (width + 15) / 16 * 16;
+
+  /// A matrix in shared memory; rows are padded to an odd number of sixteen bytes: eight below one another are in
+  /// different banks.
+  template <int rows, int cols>
+  struct Tile {
+    alignas(16) __nv_bfloat16 at[rows][padded<cols> + 8];
+  };
+  /// W stays in registers.
+  template <int rows, int cols>
+  struct Weights {};
+
+  static constexpr int most_others = 64, least_others = 16;
+  static constexpr bool means_beside = true;
+
+  static constexpr int own_rows = 2, col_lanes = 4;
+  template <int cols>
+  static constexpr int own_cols = padded<cols> / col_lanes;
+
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % warp_lanes; }
+  /// The first row of the warp.
+  __device__ static int warp_row() { return static_cast<int>(threadIdx.x) / warp_lanes * 16; }
+  __device__ static int own_row(int a) { return warp_row() + lane() / 4 + 8 * a; }
+  __device__ static int own_col(int b) { return b / 2 * 8 + lane() % 4 * 2 + b % 2; }
+
+  template <int cols>
+  using Scores = float[own_rows][own_cols<cols>];
+  template <int width>
+  using Product = Scores<width>;
+
+  template <int cols, class F>
+  __device__ __forceinline__ static void each_score(const F& f) {
+    SIMPLX_UNROLL
+    for (int a = 0; a < own_rows; ++a) {
+      SIMPLX_UNROLL
+      for (int b = 0; b < own_cols<cols>; ++b) f(a, b, own_row(a), own_col(b));
+    }
+  }
+  template <int width, class F>
+  __device__ __forceinline__ static void each_own(const Product<width>& product, int rows, const F& f) {
+    each_score<width>([&](int a, int c, int row, int col) {
+      if (row < rows && col < width) f(a, c, row, col, product[a][c]);
+    });
+  }
+  template <int width>
+  __device__ __forceinline__ static void scale_row(Product<width>& product, int a, float factor) {
+    for (float& sum : product[a]) sum *= factor;
+  }
+
+  __device__ static float row_sum(float part) {
+    return over_lanes<col_lanes>(part, 1, [](float x, float y) { return x + y; });
+  }
+  __device__ static float row_max(float part) {
+    return over_lanes<col_lanes>(part, 1, [](float x, float y) { return y > x ? y : x; });
+  }
+
+  template <int threads, int rows, int cols>
+  __device__ static void load(Tile<rows, cols>& tile, const float* matrix, Index stride, int rows_there,
+                              float factor = 1) {
+    constexpr int pairs = padded<cols> / 2;
+    SIMPLX_UNROLL
+    for (int i = static_cast<int>(threadIdx.x); i < rows * pairs; i += threads) {
+      const int row = i / pairs, col = i % pairs * 2;
+      const float* const place = matrix + row * stride + col;
+      const bool there = row < rows_there;
+      const float first = there && col < cols ? place[0] * factor : 0.0f;
+      const float second = there && col + 1 < cols ? place[1] * factor : 0.0f;
+      const Pair both = pair_of(first, second);
+      std::memcpy(static_cast<void*>(&tile.at[row][col]), &both, sizeof both);
+    }
+  }
+
+  template <int rows, int cols, int width>
+  __device__ static void multiply_rows(const Tile<rows, width>& x, const Tile<cols, width>& y, Scores<cols>& sums) {
+    static_assert(cols % 16 == 0);
+    each_score<cols>([&](int a, int b, int, int) { sums[a][b] = 0; });
+    SIMPLX_UNROLL
+    for (int k = 0; k < padded<width>; k += 16) {
+      Pair of_x[4];
+      load_matrices<false>(of_x, &x.at[warp_row() + lane() % 16][k + lane() / 16 * 8]);
+      SIMPLX_UNROLL
+      for (int col = 0; col < cols; col += 16) {
+        Pair of_y[4];  // of columns col, and from col + 8 on
+        load_matrices<false>(of_y, &y.at[col + lane() / 16 * 8 + lane() % 8][k + lane() / 8 % 2 * 8]);
+        add_both(sums, col, of_x, of_y);
+      }
+    }
+  }
+
+  template <int rows, int count, int width>
+  __device__ static void add_product(const Scores<count>& w, Weights<rows, count>&, const Tile<count, width>& y,
+                                     Product<width>& sums) {
+    SIMPLX_UNROLL
+    for (int k = 0; k < count; k += 16) {
+      const int b = k / col_lanes;
+      const Pair of_w[4] = {pair_of(w[0][b], w[0][b + 1]), pair_of(w[1][b], w[1][b + 1]),
+                            pair_of(w[0][b + 2], w[0][b + 3]), pair_of(w[1][b + 2], w[1][b + 3])};
+      SIMPLX_UNROLL
+      for (int col = 0; col < padded<width>; col += 16) {
+        Pair of_y[4];
+        load_matrices<true>(of_y, &y.at[k + lane() % 16][col + lane() / 16 * 8]);
+        add_both(sums, col, of_w, of_y);
+      }
+    }
+  }
+
+ private:
+  /// Adds products to the sums of 16 columns, eight and eight.
+  template <int count>
+  __device__ __forceinline__ static void add_both(float (&sums)[own_rows][count], int col, const Pair (&a)[4],
+                                                  const Pair (&b)[4]) {
+    SIMPLX_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int at = col / col_lanes + 2 * half;
+      multiply_add(sums[0][at], sums[0][at + 1], sums[1][at], sums[1][at + 1], a, b[2 * half], b[2 * half + 1]);
+    }
+  }
+};
+
+}  // namespace detail
+
+}  // namespace simplx

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include "emulation/cuda.hpp"
+
+#include <simplx/cuda/attention_backward.cuh>
+#include <simplx/cuda/tensor_cores.cuh>
+
+#include "cuda/attention_problem.hpp"
+
+using namespace simplx;
+
+using Cores = detail::TensorCores;
+
+namespace {
+
+constexpr Write skip = Write::skip, set = Write::store, more = Write::accumulate;
+
+/// 2^-9, half of the last digit of a bfloat16, in units of that of a float.
+constexpr double rounding_of_bfloat16 = 1 << 14;
+
+template <AttentionSize size, Write dq, Write dk, Write dv>
+test::Attention<float> computed(test::Attention<float> found) {
+  found.forward<size, Cores>();
+  if (dq == set) found.dquery = test::unwritten<float>(found.keys());
+  if (dk == set) found.dkey = test::unwritten<float>(found.keys());
+  if (dv == set) found.dvalue = test::unwritten<float>(found.values());
+  found.backward<size, dq, dk, dv, Cores>(found.gradients());
+  return found;
+}
+
+/// Both passes are the reference's in double, but for so many roundings of scores, weights and factors.
+template <AttentionSize size, Write dq = set, Write dk = set, Write dv = set>
+void check(double roundings, const test::Attention<float>& given = test::Attention<float>(size)) {
+  const test::Attention<float> found = computed<size, dq, dk, dv>(given);
+  test::Attention<double> exact = given.wide();
+  exact.reference_forward();
+  exact.reference_backward(dq, dk, dv);
+  roundings *= rounding_of_bfloat16;
+  CHECK(test::distance(found.out, exact.out) < roundings);
+  CHECK(test::distance(found.log_sum_exp, exact.log_sum_exp) < roundings);
+  CHECK(test::distance(found.dquery, exact.dquery) < roundings);
+  CHECK(test::distance(found.dkey, exact.dkey) < roundings);
+  CHECK(test::distance(found.dvalue, exact.dvalue) < roundings);
+  CHECK(test::distance(found.dalpha, exact.dalpha) < roundings);
+  CHECK(test::distance(found.dbeta, exact.dbeta) < roundings);
+  CHECK(test::distance(found.dgamma, exact.dgamma) < roundings);
+}
+
+template <AttentionSize size>
+void check_schedules() {
+  test::same_bits([] { return computed<size, set, set, set>(test::Attention<float>(size, {40, 3})).results(); });
+}
+
+/// Queries of zero and gains of one.
+template <AttentionSize size>
+void check_identity() {
+  test::Attention<float> found(size);
+  for (auto* ones : {&found.alpha, &found.beta, &found.gamma}) std::fill(ones->begin(), ones->end(), 1.0f);
+  std::fill(found.query.begin(), found.query.end(), 0.0f);
+  found.forward<size, Cores>();
+  CHECK(found.out == found.value);
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda/attention_bfloat16");
+
+TEST_CASE("mixings, masks and biases give what the reference gives, and the same bits under every schedule") {
+  const auto with = []<Mixing mixing, Mask mask, bool alibi>() {
+    constexpr AttentionSize size{2, 3, 5, mixing, mask, alibi};
+    check<size>(8);
+    check_schedules<size>();
+  };
+  with.operator()<Mixing::softmax, Mask::causal, true>();
+  with.operator()<Mixing::skip_init, Mask::full, false>();
+  with.operator()<Mixing::shaped, Mask::causal, false>();
+  with.operator()<Mixing::shaped, Mask::full, true>();
+}
+
+TEST_CASE("widths of an instruction, between, and of several; tiles shrink with width") {
+  check<AttentionSize{.heads = 1, .key_width = 1, .value_width = 1}>(8);
+  check<AttentionSize{2, 8, 32, Mixing::shaped}>(8);
+  check<AttentionSize{1, 33, 64, Mixing::shaped, Mask::full, true}>(8);
+  check<AttentionSize{1, 64, 64, Mixing::shaped}>(8);
+  constexpr AttentionSize wide{1, 200, 130};
+  check<wide>(8, test::Attention<float>(wide, {20, 17}));
+}
+
+TEST_CASE("gradients are added to what is there, those that are not wanted are not touched") {
+  check<AttentionSize{2, 3, 5, Mixing::shaped}, more, more, more>(8);
+  check<AttentionSize{2, 3, 5, Mixing::skip_init}, set, skip, skip>(8);
+  check<AttentionSize{2, 3, 5, Mixing::skip_init}, skip, skip, more>(8);
+}
+
+TEST_CASE("the identity at initialisation, bit for bit") {
+  check_identity<AttentionSize{2, 3, 5, Mixing::shaped, Mask::causal}>();
+  check_identity<AttentionSize{2, 3, 5, Mixing::shaped, Mask::full}>();
+  check_identity<AttentionSize{1, 64, 64, Mixing::shaped, Mask::causal}>();
+}
+
+TEST_CASE("nothing to attend to") {
+  constexpr AttentionSize size{2, 3, 5, Mixing::shaped};
+  check<size>(1, test::Attention<float>(size, {}));
+  check<size>(1, test::Attention<float>(size, {0, 0}));
+}
+
+TEST_SUITE_END();
