@@ -40,6 +40,13 @@ double rounded(double value, int digits = 4) {
   return std::isfinite(value) ? std::strtod(fmt::format("{:.{}g}", value, digits).c_str(), nullptr) : value;
 }
 
+/// Of the times of steps: what else the machine did for a while does not count.
+double median(std::vector<double>& times) {
+  const auto middle = times.begin() + std::ssize(times) / 2;
+  std::ranges::nth_element(times, middle);
+  return *middle;
+}
+
 std::string machine() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -313,8 +320,9 @@ std::optional<Json> train(const Model& model, const Task& task, Setup& setup) {
   Explosion explosion;
   const HeldOut looked_at = held_out_tokens(model, settings);
   const auto begin = Clock::now();
-  double trained = 0, window_loss = 0;  // seconds without validations
-  long window_steps = 0, done = 0;
+  std::vector<double> times;  // of steps, in milliseconds, without validations
+  double window_loss = 0;
+  long window_steps = 0;
   record["log"] = Json::array();
   const auto due = [&](long step, int times) {
     return step * times / settings.steps != (step - 1) * times / settings.steps;
@@ -327,7 +335,7 @@ std::optional<Json> train(const Model& model, const Task& task, Setup& setup) {
     const auto step_begin = Clock::now();
     const double rate = rate_at(settings, step - 1);
     const StepResult result = learner->step(training.next(), optimiser_of(settings, rate));
-    trained += since(step_begin), ++done;
+    times.push_back(1e3 * since(step_begin));
     window_loss += result.loss, ++window_steps;
     if (ramp ? explosion.after(result.loss) || !result.finite : !result.finite) {
       record[ramp ? "explodes_at" : "diverged_at"] = ramp ? Json(rounded(rate, 6)) : Json(step);
@@ -339,7 +347,7 @@ std::optional<Json> train(const Model& model, const Task& task, Setup& setup) {
     if (!ramp) {
       loss = mean_loss(*learner, held_out, model.facts, settings.batch, last ? looked_at.last : looked_at.each);
     }
-    record["log"].push_back({step, rounded(trained), rounded(window_loss / static_cast<double>(window_steps), 5),
+    record["log"].push_back({step, nullptr, rounded(window_loss / static_cast<double>(window_steps), 5),
                              ramp ? Json() : Json(rounded(loss, 5))});
     window_loss = 0, window_steps = 0;
     if (!ramp && due(step, looks)) layers.look(step, held_out.spread(0, 1));
@@ -353,7 +361,9 @@ std::optional<Json> train(const Model& model, const Task& task, Setup& setup) {
     record["loss"] = diverged ? Json() : Json(rounded(loss, 6));
     record["layers"] = layers.json();
   }
-  record["milliseconds"] = rounded(1e3 * trained / static_cast<double>(done));
+  const double milliseconds = median(times);
+  for (Json& line : record["log"]) line[1] = rounded(1e-3 * milliseconds * line[0].get<double>());
+  record["milliseconds"] = rounded(milliseconds);
   record["seconds"] = rounded(since(begin));
   return record;
 }
@@ -386,10 +396,8 @@ std::optional<std::vector<Json>> take_turns(const std::vector<Task>& tasks, Setu
   }
   std::vector<Json> records;
   for (std::size_t i = 0; i < runners.size(); ++i) {
-    auto& times = runners[i].milliseconds;
-    std::ranges::nth_element(times, times.begin() + std::ssize(times) / 2);
     Json record = begun_record(*find_model(tasks[i].model), tasks[i], *runners[i].learner, setup);
-    record["milliseconds"] = rounded(times[times.size() / 2]);
+    record["milliseconds"] = rounded(median(runners[i].milliseconds));
     record["seconds"] = rounded(since(begin) / static_cast<double>(tasks.size()));
     records.push_back(std::move(record));
   }

@@ -19,6 +19,7 @@
 /// Cores, of tile.cuh or tensor_cores.cuh, have the products, and know which elements of them a thread has.
 
 #include <simplx/cpu/attention_size.hpp>
+#include <simplx/cuda/halves.cuh>
 #include <simplx/cuda/tile.cuh>
 
 #include <cmath>
@@ -26,6 +27,15 @@
 #include <type_traits>
 
 namespace simplx::inline SIMPLX_TARGET {
+
+/// AttentionOperands where query, key and value are of several types.
+template <class Query, class Key, class Value, class S>
+struct MixedOperands {
+  const Query* query;
+  const Key* key;
+  const Value* value;
+  const S *alpha = nullptr, *beta = nullptr, *gamma = nullptr, *slopes = nullptr;
+};
 
 namespace detail {
 
@@ -49,7 +59,8 @@ struct HeadOfBlock {
   int rows, h, tile;  ///< tokens of the sequence; head; number of the block within both
   S alpha = 0, beta = 1, gamma = 0, slope = 0;
 
-  __device__ HeadOfBlock(const Index* offsets, Index sequences, const AttentionOperands<S>& in)
+  template <class Operands>
+  __device__ HeadOfBlock(const Index* offsets, Index sequences, const Operands& in)
       : h(static_cast<int>(blockIdx.y)), tile(static_cast<int>(blockIdx.x / sequences)) {
     const Index s = blockIdx.x % sequences;
     first = offsets[s];
@@ -121,9 +132,9 @@ template <template <class, class, int, int> class Tiles, class Size, class Cores
 using FittingTiles = typename decltype(fitting_tiles<Tiles, Size, Cores>())::type;
 
 /// out = alpha V + beta A V - gamma mean; `out` holds the mean before unless the cores take it beside.
-template <class Size, class Cores, class S>
+template <class Size, class Cores, class Operands, class Out, class S>
 __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threads)
-    attention_kernel(const Index* offsets, Index sequences, AttentionOperands<S> in, S* out, S* log_sum_exp) {
+    attention_kernel(const Index* offsets, Index sequences, Operands in, Out* out, S* log_sum_exp) {
   using Head = HeadOfBlock<Size, S>;
   using Tiles = FittingTiles<ForwardTiles, Size, Cores>;
   constexpr int own_rows = Cores::own_rows, others = Tiles::others, threads = Tiles::threads;
@@ -132,7 +143,7 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
   const int begin = head.tile_from_last(sequences) * Tiles::own, rows = head.rows - begin;
   if (rows <= 0) return;  // the whole block
   SIMPLX_SHARED(tiles, Tiles);
-  Cores::template load<threads>(tiles.query, in.query + head.key_at(begin), Size::key_stride, rows, Head::scale());
+  Cores::template load<threads>(tiles.query, in.query, head.key_at(begin), Size::key_stride, rows, Head::scale());
   S highest[own_rows], total[own_rows] = {};  // of the scores seen; of their exponentials, the own columns
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) highest[a] = Head::unseen;
@@ -141,8 +152,8 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
 
   const int end = head.keys_seen(begin + Tiles::own);
   for (int key = 0; key < end; key += others) {
-    Cores::template load<threads>(tiles.key, in.key + head.key_at(key), Size::key_stride, head.rows - key);
-    Cores::template load<threads>(tiles.value, in.value + head.value_at(key), Size::value_stride, head.rows - key);
+    Cores::template load<threads>(tiles.key, in.key, head.key_at(key), Size::key_stride, head.rows - key);
+    Cores::template load<threads>(tiles.value, in.value, head.value_at(key), Size::value_stride, head.rows - key);
     __syncthreads();
     typename Cores::template Scores<others> scores;
     Cores::multiply_rows(tiles.query, tiles.key, scores);  // (own, others)
@@ -193,8 +204,8 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
     } else if constexpr (Size::centred) {
       sum -= head.gamma * out[at];
     }
-    if constexpr (Size::gains > 0) sum += head.alpha * in.value[at];
-    out[at] = sum;
+    if constexpr (Size::gains > 0) sum += head.alpha * wide(in.value[at]);
+    assign(out[at], sum);
   };
   Cores::template each_own<Size::value_width>(product, rows, finish);
 }
@@ -256,12 +267,13 @@ __global__ void __launch_bounds__(mean_threads)
 /// `longest` of them. Shared memory holds heads of up to 244 columns of float, 116 of double, and 368 of bfloat16, in
 /// both passes.
 ///
-/// Shapes  offsets (sequences + 1), on the device; out as value; log_sum_exp (tokens, heads), kept for the backward
+/// Shapes  offsets (sequences + 1), on the device; out as value; log_sum_exp (tokens, heads), kept for the backward.
+///         By tensor cores query, key, value and out may be of bfloat16; buffers begin on 16 bytes
 /// Cost    T^2 (key_width + value_width) multiply-adds per head and sequence, half of them if causal; no scratch
 /// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Dao et al. 2022, Algorithm 1
-template <AttentionSize size, class Cores, class S>
-void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index longest,
-               const AttentionOperands<S>& in, S* out, S* log_sum_exp) {
+template <AttentionSize size, class Cores, class Operands, class Out, class S>
+void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index longest, const Operands& in, Out* out,
+               S* log_sum_exp) {
   using Size = detail::Fixed<size>;
   using Tiles = detail::FittingTiles<detail::ForwardTiles, Size, Cores>;
   if constexpr (Size::centred && !Cores::means_beside) {
@@ -270,8 +282,8 @@ void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index
            out);
   }
   const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);
-  launch(stream, detail::attention_kernel<Size, Cores, S>, grid, Tiles::threads, offsets, sequences, in, out,
-         log_sum_exp);
+  launch(stream, detail::attention_kernel<Size, Cores, Operands, Out, S>, grid, Tiles::threads, offsets, sequences, in,
+         out, log_sum_exp);
 }
 
 }  // namespace simplx

@@ -31,9 +31,9 @@ struct BackwardTiles {
 /// D and dQ for a tile of queries, and its part of the gradients of the gains.
 ///
 /// Shapes  corrections (tokens, heads); gain_parts (gains, blocks, heads)
-template <class Size, class Cores, Write dq_mode, class S>
+template <class Size, class Cores, Write dq_mode, class Operands, class S>
 __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads)
-    attention_dq_kernel(const Index* offsets, Index sequences, AttentionOperands<S> in, const S* log_sum_exp,
+    attention_dq_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp,
                         const S* dout, S* dquery, S* corrections, S* gain_parts) {
   using Head = HeadOfBlock<Size, S>;
   using Tiles = FittingTiles<BackwardTiles, Size, Cores>;
@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
     return;
   }
   SIMPLX_SHARED(tiles, Tiles);
-  Cores::template load<threads>(tiles.own_keys, in.query + head.key_at(begin), Size::key_stride, rows, Head::scale());
-  Cores::template load<threads>(tiles.own_values, dout + head.value_at(begin), Size::value_stride, rows);
+  Cores::template load<threads>(tiles.own_keys, in.query, head.key_at(begin), Size::key_stride, rows, Head::scale());
+  Cores::template load<threads>(tiles.own_values, dout, head.value_at(begin), Size::value_stride, rows);
   S log_sum[own_rows], inverse_mean[own_rows];  // finite where no row is: dO is zero there
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) {
@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
   const auto each_tile = [&](const auto& use) {
     for (int key = 0; key < end; key += others) {
       const int left = head.rows - key;
-      Cores::template load<threads>(tiles.other_keys, in.key + head.key_at(key), Size::key_stride, left);
-      Cores::template load<threads>(tiles.other_values, in.value + head.value_at(key), Size::value_stride, left);
+      Cores::template load<threads>(tiles.other_keys, in.key, head.key_at(key), Size::key_stride, left);
+      Cores::template load<threads>(tiles.other_values, in.value, head.value_at(key), Size::value_stride, left);
       __syncthreads();
       Scores weights, d_weights;
       Cores::multiply_rows(tiles.own_keys, tiles.other_keys, weights);
@@ -122,9 +122,9 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
 /// dK and dV for a tile of keys.
 ///
 /// Shapes  corrections (tokens, heads)
-template <class Size, class Cores, Write dk_mode, Write dv_mode, class S>
+template <class Size, class Cores, Write dk_mode, Write dv_mode, class Operands, class S>
 __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads)
-    attention_dk_dv_kernel(const Index* offsets, Index sequences, AttentionOperands<S> in, const S* log_sum_exp,
+    attention_dk_dv_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp,
                            const S* dout, const S* corrections, S* dkey, S* dvalue) {
   using Head = HeadOfBlock<Size, S>;
   using Tiles = FittingTiles<BackwardTiles, Size, Cores>;
@@ -133,18 +133,18 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
   const int begin = head.tile * Tiles::own, rows = head.rows - begin;
   if (rows <= 0) return;  // the whole block
   SIMPLX_SHARED(tiles, Tiles);
-  Cores::template load<threads>(tiles.own_keys, in.key + head.key_at(begin), Size::key_stride, rows);
+  Cores::template load<threads>(tiles.own_keys, in.key, head.key_at(begin), Size::key_stride, rows);
   if constexpr (dk_mode != Write::skip) {
-    Cores::template load<threads>(tiles.own_values, in.value + head.value_at(begin), Size::value_stride, rows);
+    Cores::template load<threads>(tiles.own_values, in.value, head.value_at(begin), Size::value_stride, rows);
   }
   typename Cores::template Product<Size::key_width> dk = {};
   typename Cores::template Product<Size::value_width> dv = {};
 
   for (int query = Size::causal ? begin : 0; query < head.rows; query += others) {
     const int left = head.rows - query;
-    Cores::template load<threads>(tiles.other_keys, in.query + head.key_at(query), Size::key_stride, left,
+    Cores::template load<threads>(tiles.other_keys, in.query, head.key_at(query), Size::key_stride, left,
                                   Head::scale());
-    Cores::template load<threads>(tiles.other_values, dout + head.value_at(query), Size::value_stride, left);
+    Cores::template load<threads>(tiles.other_values, dout, head.value_at(query), Size::value_stride, left);
     S log_sum[own_cols], inverse_mean[own_cols], correction[own_cols];
     SIMPLX_UNROLL
     for (int b = 0; b < own_cols; ++b) {
@@ -202,10 +202,10 @@ constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index 
 /// Shapes  log_sum_exp and offsets as in attention; dout as out; scratch (attention_backward_scratch<size, Cores>(...))
 /// Cost    T^2 (5 key_width + 4 value_width) multiply-adds per head and sequence, half of them if causal
 /// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Dao et al. 2022, Section 3.1
-template <AttentionSize size, class Cores, Write dq_mode, Write dk_mode, Write dv_mode, class S>
+template <AttentionSize size, class Cores, Write dq_mode, Write dk_mode, Write dv_mode, class Operands, class S>
 void attention_backward(cudaStream_t stream, const Index* offsets, Index sequences, Index longest,
-                        const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
-                        const AttentionGradients<S>& to, S* scratch) {
+                        const Operands& in, const S* log_sum_exp, const S* dout, const AttentionGradients<S>& to,
+                        S* scratch) {
   using Size = detail::Fixed<size>;
   constexpr int threads = detail::FittingTiles<detail::BackwardTiles, Size, Cores>::threads;
   const unsigned blocks = detail::attention_backward_blocks<Size, Cores>(sequences, longest);
@@ -214,12 +214,12 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
   const Index part = Index(blocks) * Size::heads;
   S* const corrections = scratch + Size::gains * part;
   if (dq_mode != Write::skip || dk_mode != Write::skip || to.alpha || to.beta || to.gamma) {
-    launch(stream, detail::attention_dq_kernel<Size, Cores, dq_mode, S>, grid, threads, offsets, sequences, in,
+    launch(stream, detail::attention_dq_kernel<Size, Cores, dq_mode, Operands, S>, grid, threads, offsets, sequences, in,
            log_sum_exp, dout, to.query, corrections, scratch);
   }
   if constexpr (dk_mode != Write::skip || dv_mode != Write::skip) {
-    launch(stream, detail::attention_dk_dv_kernel<Size, Cores, dk_mode, dv_mode, S>, grid, threads, offsets, sequences,
-           in, log_sum_exp, dout, corrections, to.key, to.value);
+    launch(stream, detail::attention_dk_dv_kernel<Size, Cores, dk_mode, dv_mode, Operands, S>, grid, threads, offsets,
+           sequences, in, log_sum_exp, dout, corrections, to.key, to.value);
   }
   S* const gradients[] = {to.alpha, to.beta, to.gamma};
   for (int gain = 0; gain < Size::gains; ++gain) {

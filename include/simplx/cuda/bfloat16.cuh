@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file simplx/cuda/bfloat16.cuh
-/// Products x W of Cuda<Precision::bfloat16>: both factors are rounded on their way to the tensor cores, which add up
-/// in float. Parameters, what is kept for backward, and gradients stay float.
+/// Products x W of Cuda<Precision::bfloat16>: both factors are rounded on their way to the tensor cores, unless they
+/// are stored so (halves.cuh); sums are float. Parameters and gradients stay float.
 
 #include <simplx/cuda/cuda.cuh>
 #include <simplx/ops/matmul.hpp>
@@ -77,10 +77,13 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
     using P = Product<F>;
     constexpr Shape x = F::template shape<0>, w = P::weight;
     const Index count = x.is_fixed() ? x.rows : rows.count(x.axis);
-    return rounded_scratch(count, P::K) + rounded_scratch(w.rows, w.cols) + rounded_scratch(count, P::N);
+    const bool stored_so = is_half<Backend, typename F::Graph, F::template argument<0>>;
+    return (stored_so ? 0 : rounded_scratch(count, P::K)) + rounded_scratch(w.rows, w.cols) +
+           rounded_scratch(count, P::N);
   }
-  template <class F>
-  static void forward(Backend, const F& f, float* out, const ProductEpilogue<float>& epilogue = {}) {
+  /// Into floats or numbers of bfloat16.
+  template <class F, class Y>
+  static void forward(Backend, const F& f, Y* out, const ProductEpilogue<Y>& epilogue = {}) {
     using P = Product<F>;
     float* scratch = f.scratch();
     const Rounded x = rounded<0>(f, scratch), w = rounded<1>(f, scratch);
@@ -88,7 +91,7 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
   }
   template <class F>
   static void forward(Backend backend, const F& f) {
-    forward(backend, f, f.out());
+    forward(backend, f, place_of<Backend>(f));
   }
   template <class F>
   static void backward(Backend, const F& f) {
@@ -110,14 +113,20 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
   }
 
  private:
+  /// An operand as it is, if it is stored so.
   template <int k, class F>
   static Rounded rounded(const F& f, float*& scratch) {
-    return round_to_bfloat16<F::template shape<k>.cols>(detail::stream_of(f), f.template in<k>(),
-                                                        f.template rows_in<k>(), scratch);
+    constexpr Index cols = F::template shape<k>.cols;
+    const auto* const value = value_of<Backend, k>(f);
+    if constexpr (is_half<Backend, typename F::Graph, F::template argument<k>>) {
+      return {value, cols};
+    } else {
+      return round_to_bfloat16<cols>(detail::stream_of(f), value, f.template rows_in<k>(), scratch);
+    }
   }
-  template <class F>
-  static void multiply(const F& f, ProductShape shape, const Rounded& a, const Rounded& b, float* y,
-                       const ProductEpilogue<float>& epilogue = {}) {
+  template <class F, class Y>
+  static void multiply(const F& f, ProductShape shape, const Rounded& a, const Rounded& b, Y* y,
+                       const ProductEpilogue<Y>& epilogue = {}) {
     shape.ld_a = a.stride, shape.ld_b = b.stride;
     f.context.gpu->products().multiply(detail::stream_of(f), shape, a.data, b.data, y, epilogue);
   }

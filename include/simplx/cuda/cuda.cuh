@@ -28,6 +28,7 @@ struct Cuda {
   using Scalar = std::conditional_t<precision == Precision::float64, double, float>;
   static constexpr bool rounds = precision == Precision::tf32 || precision == Precision::bfloat16;
   static constexpr Factors factors = rounds ? Factors::tf32 : Factors::exact;
+  static constexpr bool halves = precision == Precision::bfloat16;  ///< are stored as such; see halves.cuh
   using Run = Context<Scalar>;
 
   static void clear(const Run& run, Scalar* data, Index size) {
@@ -66,27 +67,31 @@ struct Cuda {
   template <class G, int root>
   static void map_forward(const Run& run) {
     constexpr int product = G::fusion.epilogue_of[root];
+    constexpr bool half = is_half<Cuda, G, root>;
     using Finished = FinishedProduct<G, root>;
     const Scalar* value = nullptr;
-    // Of doubles cuBLASLt promises the plain product alone.
-    if constexpr (Finished::epilogue != Epilogue::none && precision != Precision::float64) {
-      ProductEpilogue<Scalar> epilogue{.function = Finished::epilogue};
+    // Of doubles cuBLASLt promises the plain product alone; biases have the type of the result.
+    constexpr bool finishes = precision != Precision::float64 && !(half && Finished::bias >= 0);
+    if constexpr (Finished::epilogue != Epilogue::none && finishes) {
+      ProductEpilogue<Stored<half, Scalar>> epilogue{.function = Finished::epilogue};
       if constexpr (Finished::bias >= 0) {
         epilogue.bias = Address<G>::template value<Group<G, root>::leaf(Finished::bias)>(run);
       }
       Scalar* place = const_cast<Scalar*>(Address<G>::template value<root>(run));
-      return kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, place, epilogue);
+      return kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, stored<half>(place),
+                                                   epilogue);
     } else if constexpr (product >= 0) {
       constexpr int home = G::plan.kept[product] ? product : root;
       Scalar* place = const_cast<Scalar*>(Address<G>::template value<home>(run));
-      kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, place);
+      constexpr bool half_product = half && !G::plan.kept[product];
+      kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, stored<half_product>(place));
       value = place;
     }
-    simplx::map_forward<G, root>(run.gpu->stream(), run, value);
+    simplx::map_forward<G, root, half>(run.gpu->stream(), run, value);
   }
   template <class G, int root>
   static void map_backward(const Run& run) {
-    simplx::map_backward<G, root>(run.gpu->stream(), run);
+    simplx::map_backward<G, root, is_half<Cuda, G, root>>(run.gpu->stream(), run);
   }
 
  private:
@@ -111,6 +116,16 @@ struct Cuda {
   }
   static std::size_t bytes(Index size) { return sizeof(Scalar) * static_cast<std::size_t>(size); }
 };
+
+/// The value of argument k, and the place of the node's own, as a backend stores them.
+template <class Backend, int k, class F>
+const auto* value_of(const F& frame) {
+  return stored<is_half<Backend, typename F::Graph, F::template argument<k>>>(frame.template in<k>());
+}
+template <class Backend, class F>
+auto* place_of(const F& frame) {
+  return stored<is_half<Backend, typename F::Graph, F::index>>(frame.out());
+}
 
 namespace detail {
 

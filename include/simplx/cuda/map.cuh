@@ -10,6 +10,7 @@
 /// order.
 
 #include <simplx/cpu/map_backward.hpp>
+#include <simplx/cuda/halves.cuh>
 #include <simplx/cuda/number.cuh>
 #include <simplx/cuda/reduce.cuh>
 
@@ -29,8 +30,9 @@ struct RowBlock {
 
 inline constexpr int map_threads = 256, map_each = 4;
 
-/// Where a group reads, writes and sums, on the device; by value to its kernels.
-template <class G, int root, class S>
+/// Where a group reads, writes and sums, on the device; by value to its kernels. Half: its value, and the product that
+/// lies in the same place before, are stored as bfloat16.
+template <class G, int root, class S, bool half>
 struct MapPlaces {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
@@ -80,7 +82,8 @@ struct MapPlaces {
     } else if constexpr (spread == Spread::column) {
       return Number<S>(leaf[l][row]);
     } else {
-      return Number<S>(leaf[l][row * cols + col]);
+      constexpr bool half_product = half && Grp::leaf(l) == Grp::product && !G::plan.kept[Grp::leaf(l)];
+      return Number<S>(wide(stored<half_product>(leaf[l])[row * cols + col]));
     }
   }
 
@@ -125,7 +128,9 @@ struct MapPlaces {
       }
     });
     constexpr bool reads_value = G::plan.kept[root] && !Grp::reduces;
-    if constexpr (reads_value) sweep.at.member[sweep.last] = Number<S>(value[row * cols + col]);
+    if constexpr (reads_value) {
+      sweep.at.member[sweep.last] = Number<S>(wide(stored<half>(value)[row * cols + col]));
+    }
     sweep.adjoint[sweep.last] = incoming(row, col);
     unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
       sweep.template pull<Grp::members - 1 - m>();
@@ -166,19 +171,19 @@ struct MapSums {
   }
 };
 
-template <class G, int root, class S>
-__global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S> at) {
+template <class G, int root, class S, bool half>
+__global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S, half> at) {
   constexpr Index cols = Group<G, root>::shape.cols;
   const Index first = static_cast<Index>(blockIdx.x) * (map_threads * map_each) + threadIdx.x;
   for (int k = 0; k < map_each; ++k) {
     const Index i = first + k * map_threads;
-    if (i < at.rows * cols) at.value[i] = at.evaluate(i / cols, i % cols);
+    if (i < at.rows * cols) assign(stored<half>(at.value)[i], at.evaluate(i / cols, i % cols));
   }
 }
 
 /// Backward where every gradient is as large as the group.
-template <class G, int root, class S>
-__global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, root, S> at) {
+template <class G, int root, class S, bool half>
+__global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, root, S, half> at) {
   constexpr Index cols = Group<G, root>::shape.cols;
   const Index first = static_cast<Index>(blockIdx.x) * (map_threads * map_each) + threadIdx.x;
   for (int k = 0; k < map_each; ++k) {
@@ -192,9 +197,9 @@ __global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, 
 
 /// The same with sums: a block has every so many rows. Sums along a row are complete after it; of the others each
 /// block leaves its part.
-template <class G, int root, class S>
+template <class G, int root, class S, bool half>
 __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
-    map_backward_sums_kernel(MapPlaces<G, root, S> at) {
+    map_backward_sums_kernel(MapPlaces<G, root, S, half> at) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   using Sums = MapSums<G, root>;
@@ -258,7 +263,7 @@ __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
 /// part.
 template <class G, int root, class S>
 __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
-    map_reduce_kernel(MapPlaces<G, root, S> at) {
+    map_reduce_kernel(MapPlaces<G, root, S, false> at) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
@@ -302,14 +307,14 @@ constexpr Index map_scratch(const Rows& rows) {
 }
 
 /// Evaluates a group; a product that it finishes lies in `product`.
-template <class G, int root, class S>
+template <class G, int root, bool half, class S>
 void map_forward(cudaStream_t stream, const Context<S>& context, const S* product) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
-  const detail::MapPlaces<G, root, S> at(context, product);
+  const detail::MapPlaces<G, root, S, half> at(context, product);
   if constexpr (!Grp::reduces) {
-    launch(stream, detail::map_kernel<G, root, S>, blocks_for(at.rows * cols, detail::map_threads * detail::map_each),
+    launch(stream, detail::map_kernel<G, root, S, half>, blocks_for(at.rows * cols, detail::map_threads * detail::map_each),
            detail::map_threads, at);
   } else {
     using Block = detail::RowBlock<cols>;
@@ -328,7 +333,7 @@ void map_forward(cudaStream_t stream, const Context<S>& context, const S* produc
 }
 
 /// The reverse sweep of a group; the gradient of a product that it finishes is one of its leaves'.
-template <class G, int root, class S>
+template <class G, int root, bool half, class S>
 void map_backward(cudaStream_t stream, const Context<S>& context) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
@@ -338,14 +343,14 @@ void map_backward(cudaStream_t stream, const Context<S>& context) {
   if constexpr (Grp::product >= 0) {
     if constexpr (G::plan.kept[Grp::product]) product = Address<G>::template value<Grp::product>(context);
   }
-  const detail::MapPlaces<G, root, S> at(context, product);
+  const detail::MapPlaces<G, root, S, half> at(context, product);
   if constexpr (!Sums::any) {
-    launch(stream, detail::map_backward_kernel<G, root, S>,
+    launch(stream, detail::map_backward_kernel<G, root, S, half>,
            blocks_for(at.rows * cols, detail::map_threads * detail::map_each), detail::map_threads, at);
   } else {
     using Block = detail::RowBlock<cols>;
     const unsigned blocks = Block::blocks(at.rows);
-    launch(stream, detail::map_backward_sums_kernel<G, root, S>, blocks, Block::threads, at);
+    launch(stream, detail::map_backward_sums_kernel<G, root, S, half>, blocks, Block::threads, at);
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
       constexpr bool parts = Grp::writes(l) && (Grp::spread(l) == Spread::row || Grp::spread(l) == Spread::one);
       if constexpr (parts) {

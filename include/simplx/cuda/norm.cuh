@@ -8,6 +8,7 @@
 /// pull-back a block takes every so many rows and sums their part of the gradients of gain and bias; a second kernel
 /// adds the parts of all blocks.
 
+#include <simplx/cuda/halves.cuh>
 #include <simplx/cuda/number.cuh>
 #include <simplx/cuda/reduce.cuh>
 
@@ -75,9 +76,9 @@ __device__ void write_part(const S (&sums)[RowTeam<cols>::count], S* part) {
   }
 }
 
-template <class S, int cols, bool epsilon_inside>
+template <class S, int cols, bool epsilon_inside, class Y>
 __global__ void __launch_bounds__(RowTeam<cols>::block)
-    rms_norm_kernel(const S* x, const S* gain, One<S> epsilon, S* y, S* saved, Index rows) {
+    rms_norm_kernel(const S* x, const S* gain, One<S> epsilon, Y* y, S* saved, Index rows) {
   using Team = RowTeam<cols>;
   const Index row = Team::row();
   if (row >= rows) return;  // the whole team
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
   const S mean_square = Team::sum(squares) / S(cols);
   const S r = std::sqrt(epsilon_inside ? mean_square + *epsilon : mean_square);
   const S q = S(1) / (epsilon_inside ? r : r + *epsilon);
-  Team::each([&](int i, int col) { y[row * cols + col] = own[i] * q * gain[col]; });
+  Team::each([&](int i, int col) { assign(y[row * cols + col], own[i] * q * gain[col]); });
   if (threadIdx.x % Team::threads == 0) saved[row] = r;
 }
 
@@ -116,9 +117,9 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
   if constexpr (gain_trained) write_part<cols>(gain_sums, gain_parts + static_cast<Index>(blockIdx.x) * cols);
 }
 
-template <class S, int cols>
+template <class S, int cols, class Y>
 __global__ void __launch_bounds__(RowTeam<cols>::block)
-    layer_norm_kernel(const S* x, const S* gain, const S* bias, One<S> epsilon, S* y, S* saved, Index rows) {
+    layer_norm_kernel(const S* x, const S* gain, const S* bias, One<S> epsilon, Y* y, S* saved, Index rows) {
   using Team = RowTeam<cols>;
   const Index row = Team::row();
   if (row >= rows) return;
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
   const S mean = Team::sum(total) / S(cols);
   Team::each([&](int i, int) { squares += (own[i] - mean) * (own[i] - mean); });
   const S s = S(1) / std::sqrt(Team::sum(squares) / S(cols) + *epsilon);
-  Team::each([&](int i, int col) { y[row * cols + col] = (own[i] - mean) * s * gain[col] + bias[col]; });
+  Team::each([&](int i, int col) { assign(y[row * cols + col], (own[i] - mean) * s * gain[col] + bias[col]); });
   if (threadIdx.x % Team::threads == 0) {
     saved[2 * row] = mean;
     saved[2 * row + 1] = s;
@@ -180,11 +181,11 @@ constexpr int norm_parts(Index rows) {
 
 /// y = gain * x / (r + epsilon), r = sqrt(mean x^2), which is saved; with epsilon inside of the root y = gain * x / r.
 ///
-/// Shapes  x, y (rows, cols); gain (cols); epsilon (1); saved (rows)
-template <class S, int cols, bool epsilon_inside = false>
-void rms_norm(cudaStream_t stream, const S* x, const S* gain, One<S> epsilon, S* y, S* saved, Index rows) {
+/// Shapes  x, y (rows, cols), y of S or bfloat16; gain (cols); epsilon (1); saved (rows)
+template <class S, int cols, bool epsilon_inside = false, class Y>
+void rms_norm(cudaStream_t stream, const S* x, const S* gain, One<S> epsilon, Y* y, S* saved, Index rows) {
   using Team = detail::RowTeam<cols>;
-  launch(stream, detail::rms_norm_kernel<S, cols, epsilon_inside>, Team::blocks(rows), Team::block, x, gain, epsilon, y,
+  launch(stream, detail::rms_norm_kernel<S, cols, epsilon_inside, Y>, Team::blocks(rows), Team::block, x, gain, epsilon, y,
          saved, rows);
 }
 
@@ -205,12 +206,12 @@ void rms_norm_backward(cudaStream_t stream, const S* x, const S* gain, One<S> ep
 
 /// y = gain * (x - mean) * s + bias, s = 1 / sqrt(variance + epsilon); mean and s are saved.
 ///
-/// Shapes  x, y (rows, cols); gain, bias (cols); epsilon (1); saved (rows, 2)
-template <class S, int cols>
-void layer_norm(cudaStream_t stream, const S* x, const S* gain, const S* bias, One<S> epsilon, S* y, S* saved,
+/// Shapes  x, y (rows, cols), y of S or bfloat16; gain, bias (cols); epsilon (1); saved (rows, 2)
+template <class S, int cols, class Y>
+void layer_norm(cudaStream_t stream, const S* x, const S* gain, const S* bias, One<S> epsilon, Y* y, S* saved,
                 Index rows) {
   using Team = detail::RowTeam<cols>;
-  launch(stream, detail::layer_norm_kernel<S, cols>, Team::blocks(rows), Team::block, x, gain, bias, epsilon, y, saved,
+  launch(stream, detail::layer_norm_kernel<S, cols, Y>, Team::blocks(rows), Team::block, x, gain, bias, epsilon, y, saved,
          rows);
 }
 

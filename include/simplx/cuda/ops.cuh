@@ -86,7 +86,8 @@ struct kernels<Cuda<p>, "rms_norm"> : op<"rms_norm"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
     rms_norm<typename F::Scalar, detail::columns_of<0, F>, inside<F>>(
-        detail::stream_of(f), f.template in<0>(), f.template in<1>(), one<2>(f), f.out(), f.saved(), f.rows());
+        detail::stream_of(f), f.template in<0>(), f.template in<1>(), one<2>(f), place_of<Cuda<p>>(f), f.saved(),
+        f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
@@ -108,7 +109,7 @@ struct kernels<Cuda<p>, "layer_norm"> : op<"layer_norm"> {
   static void forward(Cuda<p>, const F& f) {
     layer_norm<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), f.template in<0>(),
                                                              f.template in<1>(), f.template in<2>(), one<3>(f),
-                                                             f.out(), f.saved(), f.rows());
+                                                             place_of<Cuda<p>>(f), f.saved(), f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
@@ -185,6 +186,18 @@ struct attention_kernels : attention_op<mixing> {
   template <class F>
   using Cores = std::conditional_t<p == Precision::bfloat16, TensorCores, CudaCores<typename F::Scalar>>;
 
+  /// As the backend stores them.
+  template <class F>
+  static auto operands(const F& f) {
+    const auto in = Op::operands(f);
+    const auto mixed = [&](auto* query, auto* key, auto* value) {
+      using Mixed = MixedOperands<std::remove_cvref_t<decltype(*query)>, std::remove_cvref_t<decltype(*key)>,
+                                  std::remove_cvref_t<decltype(*value)>, typename F::Scalar>;
+      return Mixed{query, key, value, in.alpha, in.beta, in.gamma, in.slopes};
+    };
+    return mixed(value_of<Cuda<p>, 0>(f), value_of<Cuda<p>, 1>(f), value_of<Cuda<p>, 2>(f));
+  }
+
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     return attention_backward_scratch<Op::template size<F>, Cores<F>>(rows.tokens, rows.sequences, rows.longest());
@@ -193,14 +206,15 @@ struct attention_kernels : attention_op<mixing> {
   static void forward(Cuda<p>, const F& f) {
     constexpr AttentionSize size = Op::template size<F>;
     const auto& [offsets, sequences] = f.context.segments;
-    attention<size, Cores<F>>(stream_of(f), offsets, sequences, f.context.longest, Op::operands(f), f.out(), f.saved());
+    attention<size, Cores<F>>(stream_of(f), offsets, sequences, f.context.longest, operands(f), place_of<Cuda<p>>(f),
+                              f.saved());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
     constexpr AttentionSize size = Op::template size<F>;
     const auto& [offsets, sequences] = f.context.segments;
     attention_backward<size, Cores<F>, F::template write<0>, F::template write<1>, F::template write<2>>(
-        stream_of(f), offsets, sequences, f.context.longest, Op::operands(f), f.saved(), f.out_grad(),
+        stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), f.out_grad(),
         Op::gradients(f), f.scratch());
   }
 };

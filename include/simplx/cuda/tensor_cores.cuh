@@ -9,7 +9,7 @@
 /// has what it must hold of them as the left factor of the next instruction: X Y^T becomes the W of W Y in registers.
 /// Source: PTX ISA, "Matrix Fragments for mma.m16n8k16" and "ldmatrix".
 
-#include <simplx/cuda/products.cuh>
+#include <simplx/cuda/halves.cuh>
 #include <simplx/cuda/tile.cuh>
 
 #include <cstring>
@@ -123,19 +123,36 @@ struct TensorCores {
     return over_lanes<col_lanes>(part, 1, [](float x, float y) { return y > x ? y : x; });
   }
 
-  template <int threads, int rows, int cols>
-  __device__ static void load(Tile<rows, cols>& tile, const float* matrix, Index stride, int rows_there,
+  /// Of numbers of float or bfloat16; buffers, and rows of a multiple of eight columns, begin on 16 bytes.
+  template <int threads, int rows, int cols, class T>
+  __device__ static void load(Tile<rows, cols>& tile, const T* buffer, Index first, Index stride, int rows_there,
                               float factor = 1) {
-    constexpr int pairs = padded<cols> / 2;
+    constexpr int each = cols % 8 == 0 ? 8 : 2, parts = padded<cols> / each;
+    struct alignas(16) Together {
+      T of[each];
+    };
     SIMPLX_UNROLL
-    for (int i = static_cast<int>(threadIdx.x); i < rows * pairs; i += threads) {
-      const int row = i / pairs, col = i % pairs * 2;
-      const float* const place = matrix + row * stride + col;
+    for (int i = static_cast<int>(threadIdx.x); i < rows * parts; i += threads) {
+      const int row = i / parts, col = i % parts * each;
+      const T* const place = buffer + first + row * stride + col;
       const bool there = row < rows_there;
-      const float first = there && col < cols ? place[0] * factor : 0.0f;
-      const float second = there && col + 1 < cols ? place[1] * factor : 0.0f;
-      const Pair both = pair_of(first, second);
-      std::memcpy(static_cast<void*>(&tile.at[row][col]), &both, sizeof both);
+      Together numbers;
+      if constexpr (each == 8) {
+        if (there && col < cols) {
+          std::memcpy(static_cast<void*>(&numbers), __builtin_assume_aligned(place, 16), sizeof numbers);
+        } else {
+          std::memset(static_cast<void*>(&numbers), 0, sizeof numbers);
+        }
+      } else {
+        SIMPLX_UNROLL
+        for (int k = 0; k < each; ++k) numbers.of[k] = there && col + k < cols ? place[k] : T(0.0f);
+      }
+      Pair pairs[each / 2];
+      SIMPLX_UNROLL
+      for (int k = 0; k < each; k += 2) {
+        pairs[k / 2] = pair_of(wide(numbers.of[k]) * factor, wide(numbers.of[k + 1]) * factor);
+      }
+      std::memcpy(static_cast<void*>(&tile.at[row][col]), pairs, sizeof pairs);
     }
   }
 

@@ -114,14 +114,16 @@ struct CudaCores {
     return over_lanes<col_lanes>(part, 2, [](S x, S y) { return y > x ? y : x; });
   }
 
-  /// tile = factor * matrix; beyond the rows that there are, and in the padding, zero.
+  /// tile = factor * matrix, which begins at an element of a buffer; beyond the rows that there are, and in the
+  /// padding, zero.
   template <int threads, int rows, int cols>
-  __device__ static void load(Tile<rows, cols>& tile, const S* matrix, Index stride, int rows_there, S factor = S(1)) {
+  __device__ static void load(Tile<rows, cols>& tile, const S* buffer, Index first, Index stride, int rows_there,
+                              S factor = S(1)) {
     constexpr int padded = 4 * fours<cols>;
     SIMPLX_UNROLL
     for (int i = static_cast<int>(threadIdx.x); i < rows * padded; i += threads) {
       const int row = i / padded, col = i % padded;
-      tile(row, col) = row < rows_there && col < cols ? matrix[row * stride + col] * factor : S(0);
+      tile(row, col) = row < rows_there && col < cols ? buffer[first + row * stride + col] * factor : S(0);
     }
   }
 
