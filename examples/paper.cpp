@@ -134,6 +134,7 @@ void print_seen(const Experiment& experiment, const Results& results, long steps
     const char* const words[] = {"open", "holds", "DOES NOT HOLD"};
     fmt::print("  {:<13}  {} ({})\n", words[static_cast<int>(verdict.is)], verdict.sentence, verdict.seen);
   }
+  if (!experiment.reading.empty()) fmt::print("\n  reading    {}\n", experiment.reading);
 }
 
 int list(const Options& options) {

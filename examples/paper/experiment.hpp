@@ -83,6 +83,7 @@ struct Experiment {
   std::string title;
   std::string claim;           ///< of the paper
   std::string miniature = {};  ///< where this differs from the paper, beside size and text
+  std::string reading = {};    ///< what to think of what was seen, above all where it is not the paper's
   std::vector<Arm> arms = {};
   const Quantity* measured = nullptr;
   std::vector<Ordering> expected = {};

@@ -131,10 +131,10 @@ Chart chart_of(const Drawing& drawing, const Experiment& experiment, const std::
 std::string verdict_table(const std::vector<Verdict>& verdicts) {
   std::vector<std::vector<std::string>> rows;
   for (const Verdict& verdict : verdicts) {
-    const char* const words[] = {"open", "yes", "no"};
+    const char* const words[] = {"open", "seen", "not seen"};
     rows.push_back({verdict.sentence, words[static_cast<int>(verdict.is)], verdict.seen});
   }
-  return scrolling_table({"the paper's ordering", "holds", "seen"}, rows, "Whether the orderings hold", "words");
+  return scrolling_table({"the paper's ordering", "here", "numbers"}, rows, "Whether the orderings hold", "words");
 }
 
 std::string source_of(const Experiment& experiment) {
@@ -163,8 +163,24 @@ std::string section_of(const Experiment& experiment, const std::vector<ArmSeen>&
                      words("The miniature.", setting_of(experiment, steps) +
                                                  (experiment.miniature.empty() ? "" : " " + experiment.miniature)) +
                      (seen ? scrolling_table(head, table, experiment.title) + verdict_table(verdicts) +
+                                 (experiment.reading.empty() ? "" : words("The reading.", experiment.reading)) +
                                  (drawings.empty() ? "" : element("div", {{"class", "charts"}}, drawings))
                            : element("p", {}, "Not run yet.")));
+}
+
+/// What is on neither list of claims, seen or not.
+std::string untestable() {
+  return section(
+      "Not testable at this size", "",
+      scrolling_table({"what", "why"},
+                      {{"Simplifying Transformer Blocks, Table 2, and the scores of Table 1: GLUE",
+                        "fine-tuning needs an encoder that was trained for a day, and data that is not here"},
+                       {"NormFormer, Table 3: GLUE", "the same"},
+                       {"NormFormer, the zero-shot tasks of Table 2", "they need models of 125M parameters and more"},
+                       {"NormFormer at equal days of V100s, models up to 2.7B parameters",
+                        "curves by time stand in for the days; `plan` has the models' sizes and costs"},
+                       {"Simplifying Transformer Blocks, hours of an A5000", "speed is a ratio of steps, on a CPU"}},
+                      "What is not tested", "words"));
 }
 
 }  // namespace
@@ -195,7 +211,8 @@ std::string page_of(const Results& results, long steps) {
   return html_page(
       "Two papers in miniature",
       element("header", {}, element("h1", {}, "Two papers in miniature") + element("p", {}, xml_escaped(lead))) +
-          scrolling_table({"name", "shows", "title", "orderings"}, rows, "All experiments", "words") + sections,
+          scrolling_table({"name", "shows", "title", "orderings"}, rows, "All experiments", "words") + sections +
+          untestable(),
       fmt::format("simplx, paper report. Machines: {}.", fmt::join(machines, ", ")));
 }
 

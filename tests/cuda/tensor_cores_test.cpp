@@ -45,7 +45,9 @@ TEST_CASE("fragments are laid out as PTX says") {
   for (int i = 0; i < 256; ++i) numbers.push_back(static_cast<float>(i % 8 + 8 * (i / 8 % 8) - 10 * (i / 64)));
   std::vector<float> loaded(256), transposed(256), sums(128);
   launch(nullptr, registers, 1, 32, numbers.data(), loaded.data(), transposed.data(), sums.data());
-  const auto of = [&](int m, int row, int col) { return float(numbers[static_cast<std::size_t>(64 * m + 8 * row + col)]); };
+  const auto of = [&](int m, int row, int col) {
+    return float(numbers[static_cast<std::size_t>(64 * m + 8 * row + col)]);
+  };
   for (int lane = 0; lane < 32; ++lane) {
     CAPTURE(lane);
     const int slow = lane / 4, fast = lane % 4 * 2;

@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
       sum -= head.gamma * out[at];
     }
     if constexpr (Size::gains > 0) sum += head.alpha * wide(in.value[at]);
-    assign(out[at], sum);
+    set_rounded(out[at], sum);
   };
   Cores::template each_own<Size::value_width>(product, rows, finish);
 }

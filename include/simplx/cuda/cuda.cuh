@@ -20,7 +20,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 /// float32: exact float arithmetic; tf32: products round their operands to 10 bits of mantissa, on tensor cores, and
 /// add up in float; bfloat16: those with weights, and of attention, to 7 bits, others as in tf32; float64: for
-/// comparisons. All but float64 have parameters, activations and gradients of float: their states can be exchanged.
+/// comparisons. All but float64 have parameters and gradients of float: their states can be exchanged.
 enum class Precision : int { float32, tf32, bfloat16, float64 };
 
 template <Precision precision = Precision::float32>
@@ -53,8 +53,8 @@ struct Cuda {
 
   template <class G>
   static constexpr Index map_scratch(const Rows& rows) {
-    static_assert(literals_in_reach<G>(), "on a GPU this op reads its operands from the device's memory, where a literal "
-                                          "of the code is not: give it hyper(\"name\", value) instead");
+    static_assert(literals_in_reach<G>(), "on a GPU this op reads its operands from the device's memory, where a "
+                                          "literal of the code is not: give it hyper(\"name\", value) instead");
     Index most = 0;
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       constexpr bool root = G::table.info[i].looped() && G::fusion.group[i] == i;

@@ -69,10 +69,10 @@ SIMPLX_HD auto* stored(S* place) {
 
 /// to = value, rounded to nearest if that is a bfloat16.
 template <class S>
-__device__ __forceinline__ void assign(S& to, S value) {
+__device__ __forceinline__ void set_rounded(S& to, S value) {
   to = value;
 }
-__device__ __forceinline__ void assign(__nv_bfloat16& to, float value) { to = __float2bfloat16(value); }
+__device__ __forceinline__ void set_rounded(__nv_bfloat16& to, float value) { to = __float2bfloat16(value); }
 
 __device__ __forceinline__ float wide(float value) { return value; }
 __device__ __forceinline__ double wide(double value) { return value; }

@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S, 
   const Index first = static_cast<Index>(blockIdx.x) * (map_threads * map_each) + threadIdx.x;
   for (int k = 0; k < map_each; ++k) {
     const Index i = first + k * map_threads;
-    if (i < at.rows * cols) assign(stored<half>(at.value)[i], at.evaluate(i / cols, i % cols));
+    if (i < at.rows * cols) set_rounded(stored<half>(at.value)[i], at.evaluate(i / cols, i % cols));
   }
 }
 
@@ -314,8 +314,8 @@ void map_forward(cudaStream_t stream, const Context<S>& context, const S* produc
   constexpr Index cols = Grp::shape.cols;
   const detail::MapPlaces<G, root, S, half> at(context, product);
   if constexpr (!Grp::reduces) {
-    launch(stream, detail::map_kernel<G, root, S, half>, blocks_for(at.rows * cols, detail::map_threads * detail::map_each),
-           detail::map_threads, at);
+    const unsigned blocks = blocks_for(at.rows * cols, detail::map_threads * detail::map_each);
+    launch(stream, detail::map_kernel<G, root, S, half>, blocks, detail::map_threads, at);
   } else {
     using Block = detail::RowBlock<cols>;
     constexpr Spread target = Grp::target();

@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
   const S mean_square = Team::sum(squares) / S(cols);
   const S r = std::sqrt(epsilon_inside ? mean_square + *epsilon : mean_square);
   const S q = S(1) / (epsilon_inside ? r : r + *epsilon);
-  Team::each([&](int i, int col) { assign(y[row * cols + col], own[i] * q * gain[col]); });
+  Team::each([&](int i, int col) { set_rounded(y[row * cols + col], own[i] * q * gain[col]); });
   if (threadIdx.x % Team::threads == 0) saved[row] = r;
 }
 
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
   const S mean = Team::sum(total) / S(cols);
   Team::each([&](int i, int) { squares += (own[i] - mean) * (own[i] - mean); });
   const S s = S(1) / std::sqrt(Team::sum(squares) / S(cols) + *epsilon);
-  Team::each([&](int i, int col) { assign(y[row * cols + col], (own[i] - mean) * s * gain[col] + bias[col]); });
+  Team::each([&](int i, int col) { set_rounded(y[row * cols + col], (own[i] - mean) * s * gain[col] + bias[col]); });
   if (threadIdx.x % Team::threads == 0) {
     saved[2 * row] = mean;
     saved[2 * row + 1] = s;
@@ -185,8 +185,8 @@ constexpr int norm_parts(Index rows) {
 template <class S, int cols, bool epsilon_inside = false, class Y>
 void rms_norm(cudaStream_t stream, const S* x, const S* gain, One<S> epsilon, Y* y, S* saved, Index rows) {
   using Team = detail::RowTeam<cols>;
-  launch(stream, detail::rms_norm_kernel<S, cols, epsilon_inside, Y>, Team::blocks(rows), Team::block, x, gain, epsilon, y,
-         saved, rows);
+  launch(stream, detail::rms_norm_kernel<S, cols, epsilon_inside, Y>, Team::blocks(rows), Team::block, x, gain, epsilon,
+         y, saved, rows);
 }
 
 /// The pull-back of rms_norm; dgain, unless null, is added to.
@@ -211,8 +211,8 @@ template <class S, int cols, class Y>
 void layer_norm(cudaStream_t stream, const S* x, const S* gain, const S* bias, One<S> epsilon, Y* y, S* saved,
                 Index rows) {
   using Team = detail::RowTeam<cols>;
-  launch(stream, detail::layer_norm_kernel<S, cols, Y>, Team::blocks(rows), Team::block, x, gain, bias, epsilon, y, saved,
-         rows);
+  launch(stream, detail::layer_norm_kernel<S, cols, Y>, Team::blocks(rows), Team::block, x, gain, bias, epsilon, y,
+         saved, rows);
 }
 
 /// The pull-back of layer_norm; dgain and dbias, both or neither null, are added to.

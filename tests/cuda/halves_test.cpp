@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "emulation/cuda.hpp"
+
+#include <simplx/cuda/halves.cuh>
+
+#include "cuda/on_device.hpp"
+
+#include <simplx/ops/activation.hpp>
+#include <simplx/ops/attention.hpp>
+#include <simplx/ops/norm.hpp>
+
+using namespace simplx;
+
+namespace {
+
+struct Results {
+  Expr residual, read_by_a_result;
+};
+/// What is stored in bfloat16: the norm, which attention and products read; query and key; attention's result; the four
+/// groups before a product, of which cuBLASLt finishes one. What is not: inputs, a product that an elementwise op or a
+/// result reads, one that backward reads again, the residual stream, rows of 12 numbers.
+constexpr auto mixed = [] {
+  const Expr x = variable("x", rows_of(Axis::tokens, 16));
+  const auto w = [](const char* name, Index to = 16, Index from = 16) { return weight(name, from, to, normal(0.3)); };
+  const Expr n = rms_norm(x, vector("gain", 16, normal(1)), hyper("epsilon", 1e-6)), b = vector("b", 16, normal(1));
+  const Expr attended = softmax_attention(n * w("query"), n * w("key"), n, {.count = 2});
+  const Expr told = sin(x * w("told"));
+  const Expr narrow = n * w("in", 12) * w("out", 16, 12);
+  return Results{attended * w("projection") + relu(n * w("up")) * w("down") + (n * w("biased") + b) * w("c") +
+                     relu(b + n * w("both")) * w("d") + gelu(n * w("kept")) * w("e") + narrow,
+                 told + told * w("also")};
+};
+using G = GraphOf<mixed>;
+
+constexpr int halves_of(std::string_view op) {
+  int count = 0;
+  for (int i = 0; i < G::count; ++i) {
+    count += detail::halves<G>[static_cast<std::size_t>(i)] && G::flat.label[i].op.view() == op;
+  }
+  return count;
+}
+constexpr int all_halves() {
+  int count = 0;
+  for (const bool half : detail::halves<G>) count += half;
+  return count;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda/halves");
+
+TEST_CASE("values are stored in bfloat16 where nobody but products and attention reads them") {
+  static_assert(halves_of("rms_norm") == 1 && halves_of("softmax_attention") == 1 && halves_of("matmul") == 2);
+  static_assert(halves_of("relu") == 2 && halves_of("add") == 1 && halves_of("gelu") == 1 && all_halves() == 8);
+  static_assert(!is_half<Cuda<>, G, 0>);
+}
+
+TEST_CASE("results and gradients are those of the CPU, to the rounding of bfloat16, under every schedule") {
+  const std::vector<Index> lengths{4, 7};
+  const auto exact = test::all_of<mixed, Cpu<double, Path::reference>>(11, lengths, {});
+  const auto found =
+      test::same_bits([&] { return test::all_of<mixed, Cuda<Precision::bfloat16>>(11, lengths, {}); });
+  test::check_close(found, exact, 0.03);
+}
+
+TEST_SUITE_END();
