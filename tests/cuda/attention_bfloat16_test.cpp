@@ -12,6 +12,7 @@ using Cores = detail::TensorCores;
 
 namespace {
 
+constexpr bool sanitized = emulation::address_sanitized || emulation::thread_sanitized;
 constexpr Write skip = Write::skip, set = Write::store, more = Write::accumulate;
 
 /// 2^-9, half of the last digit of a bfloat16, in units of that of a float.
@@ -40,9 +41,10 @@ void check(double roundings, const test::Attention<float>& given = test::Attenti
   CHECK(test::distance(found.dquery, exact.dquery) < roundings);
   CHECK(test::distance(found.dkey, exact.dkey) < roundings);
   CHECK(test::distance(found.dvalue, exact.dvalue) < roundings);
-  CHECK(test::distance(found.dalpha, exact.dalpha) < roundings);
-  CHECK(test::distance(found.dbeta, exact.dbeta) < roundings);
-  CHECK(test::distance(found.dgamma, exact.dgamma) < roundings);
+  const double terms = std::sqrt(double(given.tokens * size.value_width));  // random ones, which may cancel
+  CHECK(test::distance(found.dalpha, exact.dalpha, terms) < roundings);
+  CHECK(test::distance(found.dbeta, exact.dbeta, terms) < roundings);
+  CHECK(test::distance(found.dgamma, exact.dgamma, terms) < roundings);
 }
 
 template <AttentionSize size>
@@ -70,19 +72,23 @@ TEST_CASE("mixings, masks and biases give what the reference gives, and the same
     check<size>(8);
     check_schedules<size>();
   };
-  with.operator()<Mixing::softmax, Mask::causal, true>();
-  with.operator()<Mixing::skip_init, Mask::full, false>();
-  with.operator()<Mixing::shaped, Mask::causal, false>();
   with.operator()<Mixing::shaped, Mask::full, true>();
+  if constexpr (!sanitized) {  // which takes long to compile
+    with.operator()<Mixing::softmax, Mask::causal, true>();
+    with.operator()<Mixing::skip_init, Mask::full, false>();
+    with.operator()<Mixing::shaped, Mask::causal, false>();
+  }
 }
 
 TEST_CASE("widths of an instruction, between, and of several; tiles shrink with width") {
-  check<AttentionSize{.heads = 1, .key_width = 1, .value_width = 1}>(8);
-  check<AttentionSize{2, 8, 32, Mixing::shaped}>(8);
-  check<AttentionSize{1, 33, 64, Mixing::shaped, Mask::full, true}>(8);
   check<AttentionSize{1, 64, 64, Mixing::shaped}>(8);
-  constexpr AttentionSize wide{1, 200, 130};
-  check<wide>(8, test::Attention<float>(wide, {20, 17}));
+  if constexpr (!sanitized) {
+    check<AttentionSize{.heads = 1, .key_width = 1, .value_width = 1}>(8);
+    check<AttentionSize{2, 8, 32, Mixing::shaped}>(8);
+    check<AttentionSize{1, 33, 64, Mixing::shaped, Mask::full, true}>(8);
+    constexpr AttentionSize wide{1, 200, 130};
+    check<wide>(8, test::Attention<float>(wide, {20, 17}));
+  }
 }
 
 TEST_CASE("gradients are added to what is there, those that are not wanted are not touched") {
@@ -93,7 +99,6 @@ TEST_CASE("gradients are added to what is there, those that are not wanted are n
 
 TEST_CASE("the identity at initialisation, bit for bit") {
   check_identity<AttentionSize{2, 3, 5, Mixing::shaped, Mask::causal}>();
-  check_identity<AttentionSize{2, 3, 5, Mixing::shaped, Mask::full}>();
   check_identity<AttentionSize{1, 64, 64, Mixing::shaped, Mask::causal}>();
 }
 

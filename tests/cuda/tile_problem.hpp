@@ -23,8 +23,8 @@ void products_of_tiles(const float* x, const float* y, int x_rows, int y_rows, f
   using All = Tiles<Cores, rows, count, width>;
   constexpr int own_rows = Cores::own_rows;
   SIMPLX_SHARED(tiles, All);
-  Cores::template load<2 * rows>(tiles.x, x, width, x_rows, 0.5f);
-  Cores::template load<2 * rows>(tiles.y, y, width, y_rows);
+  Cores::template load<2 * rows>(tiles.x, x, 0, width, x_rows, 0.5f);
+  Cores::template load<2 * rows>(tiles.y, y, 0, width, y_rows);
   __syncthreads();
   typename Cores::template Scores<count> own;
   typename Cores::template Product<width> sums = {};
