@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Every kernel at the width of a GPT-2 and at a wide and an odd one, for nvcc: compiled, not run, by compile.py.
+/// Every kernel at the width of a GPT-2 and at a wide and an odd one, for nvcc: compiled, not run, by nvcc.py.
 #include <simplx/cuda/attention_backward.cuh>
 #include <simplx/cuda/bfloat16.cuh>
 #include <simplx/cuda/cross_entropy.cuh>

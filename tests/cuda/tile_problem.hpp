@@ -16,14 +16,14 @@ struct Tiles {
   typename Cores::template Weights<rows, count> weights;
 };
 
-/// scores = X Y^T, product += X Y^T Y and the largest and the sum of each row of scores, of x_rows and y_rows rows.
+/// scores = X Y^T, product += X Y^T Y, and the largest and the sum of each row of scores, of x_rows and y_rows rows.
 template <class Cores, int rows, int count, int width>
 void products_of_tiles(const float* x, const float* y, int x_rows, int y_rows, float* scores, float* product,
                        float* ends) {
   using All = Tiles<Cores, rows, count, width>;
   constexpr int own_rows = Cores::own_rows;
   SIMPLX_SHARED(tiles, All);
-  Cores::template load<2 * rows>(tiles.x, x, 0, width, x_rows, 0.5f);
+  Cores::template load<2 * rows>(tiles.x, x, 0, width, x_rows);
   Cores::template load<2 * rows>(tiles.y, y, 0, width, y_rows);
   __syncthreads();
   typename Cores::template Scores<count> own;
@@ -57,7 +57,7 @@ void check_products(int x_rows, int y_rows, double roundings) {
     for (int j = 0; j < y_rows; ++j) {
       double& score = scores[static_cast<std::size_t>(i * count + j)];
       for (int c = 0; c < width; ++c) {
-        score += 0.5 * double(x[static_cast<std::size_t>(i * width + c)]) *
+        score += double(x[static_cast<std::size_t>(i * width + c)]) *
                  double(y[static_cast<std::size_t>(j * width + c)]);
       }
       const auto row = static_cast<std::size_t>(2 * i);

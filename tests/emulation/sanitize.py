@@ -43,7 +43,7 @@ EXPECTED = {
 }
 WITHOUT_KERNELS = {"cuda", "evaluation", "finished_product", "gpu", "memory", "mirrored", "models", "ops", "products",
                    "recorded", "trainer"}
-WHOLE_GRAPHS = {"bfloat16", "columns", "dropout", "halves", "map", "matrices", "maximum", "rows", "softmax"}
+WHOLE_GRAPHS = {"bfloat16", "columns", "dropout", "bfloat16_values", "map", "matrices", "maximum", "rows", "softmax"}
 REPORTS = ("WARNING: ", "ERROR: ", "runtime error: ")
 
 

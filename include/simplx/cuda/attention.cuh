@@ -19,7 +19,7 @@
 /// Cores, of tile.cuh or tensor_cores.cuh, have the products, and know which elements of them a thread has.
 
 #include <simplx/cpu/attention_size.hpp>
-#include <simplx/cuda/halves.cuh>
+#include <simplx/cuda/bfloat16_values.cuh>
 #include <simplx/cuda/tile.cuh>
 
 #include <cmath>
@@ -84,12 +84,17 @@ struct HeadOfBlock {
   /// Keys, from the first on, that queries before `end` see.
   __device__ int keys_seen(int end) const { return Size::causal && end < rows ? end : rows; }
   __device__ S bias(int i, int j) const { return Size::alibi ? -slope * S(i < j ? j - i : i - j) : S(0); }
-  /// A_ij, and C_ij of the row's 1 / Z_i.
-  __device__ S weight(S score, S log_sum, int i, int j) const {
-    return sees(i, j) ? std::exp(score + bias(i, j) - log_sum) : S(0);
+  /// The score of query i and key j from the product of their rows. Without branches, so that the lanes of a warp stay
+  /// together for the next product.
+  __device__ S score(S product, int i, int j) const {
+    const S seen = product * scale() + bias(i, j);
+    return sees(i, j) ? seen : unseen;
   }
+  /// A_ij, and C_ij of the row's 1 / Z_i.
+  __device__ S weight(S product, S log_sum, int i, int j) const { return std::exp(score(product, i, j) - log_sum); }
   __device__ S mean_weight(S inverse, int i, int j) const {
-    return sees(i, j) ? (Size::alibi ? std::exp(bias(i, j)) * inverse : inverse) : S(0);
+    const S seen = Size::alibi ? std::exp(bias(i, j)) * inverse : inverse;
+    return sees(i, j) ? seen : S(0);
   }
 
   /// Z_i, the sum of exp(bias) over the keys that query i sees: geometric series to both sides.
@@ -143,7 +148,7 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
   const int begin = head.tile_from_last(sequences) * Tiles::own, rows = head.rows - begin;
   if (rows <= 0) return;  // the whole block
   SIMPLX_SHARED(tiles, Tiles);
-  Cores::template load<threads>(tiles.query, in.query, head.key_at(begin), Size::key_stride, rows, Head::scale());
+  Cores::template load<threads>(tiles.query, in.query, head.key_at(begin), Size::key_stride, rows);
   S highest[own_rows], total[own_rows] = {};  // of the scores seen; of their exponentials, the own columns
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) highest[a] = Head::unseen;
@@ -162,7 +167,7 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
     for (int a = 0; a < own_rows; ++a) largest[a] = highest[a];
     Cores::template each_score<others>([&](int a, int b, int row, int col) {
       const int i = begin + row, j = key + col;
-      scores[a][b] = head.sees(i, j) ? scores[a][b] + head.bias(i, j) : Head::unseen;
+      scores[a][b] = head.score(scores[a][b], i, j);
       largest[a] = scores[a][b] > largest[a] ? scores[a][b] : largest[a];
     });
     SIMPLX_UNROLL
@@ -205,7 +210,7 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
       sum -= head.gamma * out[at];
     }
     if constexpr (Size::gains > 0) sum += head.alpha * wide(in.value[at]);
-    set_rounded(out[at], sum);
+    store_as(out[at], sum);
   };
   Cores::template each_own<Size::value_width>(product, rows, finish);
 }
@@ -269,7 +274,8 @@ __global__ void __launch_bounds__(mean_threads)
 ///
 /// Shapes  offsets (sequences + 1), on the device; out as value; log_sum_exp (tokens, heads), kept for the backward.
 ///         By tensor cores query, key, value and out may be of bfloat16; buffers begin on 16 bytes
-/// Cost    T^2 (key_width + value_width) multiply-adds per head and sequence, half of them if causal; no scratch
+/// Cost    T^2 (key_width + value_width) multiply-adds per head and sequence, half of them if causal; no scratch. Of
+///         shaped attention tensor cores do T^2 value_width more
 /// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Dao et al. 2022, Algorithm 1
 template <AttentionSize size, class Cores, class Operands, class Out, class S>
 void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index longest, const Operands& in, Out* out,

@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
     return;
   }
   SIMPLX_SHARED(tiles, Tiles);
-  Cores::template load<threads>(tiles.own_keys, in.query, head.key_at(begin), Size::key_stride, rows, Head::scale());
+  Cores::template load<threads>(tiles.own_keys, in.query, head.key_at(begin), Size::key_stride, rows);
   Cores::template load<threads>(tiles.own_values, dout, head.value_at(begin), Size::value_stride, rows);
   S log_sum[own_rows], inverse_mean[own_rows];  // finite where no row is: dO is zero there
   SIMPLX_UNROLL
@@ -142,8 +142,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
 
   for (int query = Size::causal ? begin : 0; query < head.rows; query += others) {
     const int left = head.rows - query;
-    Cores::template load<threads>(tiles.other_keys, in.query, head.key_at(query), Size::key_stride, left,
-                                  Head::scale());
+    Cores::template load<threads>(tiles.other_keys, in.query, head.key_at(query), Size::key_stride, left);
     Cores::template load<threads>(tiles.other_values, dout, head.value_at(query), Size::value_stride, left);
     S log_sum[own_cols], inverse_mean[own_cols], correction[own_cols];
     SIMPLX_UNROLL
@@ -172,7 +171,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
 
   // One buffer of both gradients is as wide for the one as for the other: the same thread adds to a place, in turn.
   Cores::template each_own<Size::key_width>(dk, rows, [&](int, int, int row, int col, S sum) {
-    if constexpr (dk_mode != Write::skip) write<dk_mode>(dkey[head.key_at(begin + row) + col], sum);
+    if constexpr (dk_mode != Write::skip) write<dk_mode>(dkey[head.key_at(begin + row) + col], sum * Head::scale());
   });
   Cores::template each_own<Size::value_width>(dv, rows, [&](int, int, int row, int col, S sum) {
     const Index at = head.value_at(begin + row) + col;

@@ -3,7 +3,7 @@
 
 /// \file simplx/cuda/bfloat16.cuh
 /// Products x W of Cuda<Precision::bfloat16>: both factors are rounded on their way to the tensor cores, unless they
-/// are stored so (halves.cuh); sums are float. Parameters and gradients stay float.
+/// are stored so (bfloat16_values.cuh); sums are float. Parameters and gradients stay float.
 
 #include <simplx/cuda/cuda.cuh>
 #include <simplx/ops/matmul.hpp>
@@ -12,13 +12,14 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A copy in the scratch memory of an op; rows begin on 16 bytes, and their padding is zero.
+/// A matrix of bfloat16, whose rows begin on 16 bytes: a value that is stored so, or a copy in the scratch memory of an
+/// op, its padding zero.
 struct Rounded {
   const __nv_bfloat16* data;
   Index stride;
 };
 constexpr Index rounded_stride(Index cols) { return round_up(cols, 8); }
-/// Floats that the copy takes the place of.
+/// Floats that a copy takes the place of.
 constexpr Index rounded_scratch(Index rows, Index cols) { return round_up(rows * rounded_stride(cols) / 2, alignment); }
 
 namespace detail {
@@ -33,16 +34,13 @@ __global__ void __launch_bounds__(rounding_threads)
   struct alignas(16) Eight {
     __nv_bfloat162 pairs[4];
   };
-  struct alignas(16) Four {
-    float of[4];
-  };
   const Index i = static_cast<Index>(blockIdx.x) * rounding_threads + static_cast<Index>(threadIdx.x);
   if (i >= rows * eights) return;
   const Index row = i / eights, col = i % eights * 8;
   float numbers[8];
   const float* const place = from + row * cols + col;
-  if (cols % 8 == 0 && reinterpret_cast<std::uintptr_t>(from) % sizeof(Four) == 0) {
-    std::memcpy(numbers, __builtin_assume_aligned(place, sizeof(Four)), sizeof numbers);
+  if (cols % 8 == 0 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0) {
+    std::memcpy(numbers, __builtin_assume_aligned(place, 16), sizeof numbers);
   } else {
     SIMPLX_UNROLL
     for (int k = 0; k < 8; ++k) numbers[k] = col + k < cols ? place[k] : 0.0f;
@@ -77,16 +75,22 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
     using P = Product<F>;
     constexpr Shape x = F::template shape<0>, w = P::weight;
     const Index count = x.is_fixed() ? x.rows : rows.count(x.axis);
-    const bool stored_so = is_half<Backend, typename F::Graph, F::template argument<0>>;
+    const bool stored_so = stores_bfloat16<Backend, typename F::Graph, F::template argument<0>>;
     return (stored_so ? 0 : rounded_scratch(count, P::K)) + rounded_scratch(w.rows, w.cols) +
-           rounded_scratch(count, P::N);
+           std::max(rounded_scratch(count, P::N), rounded_scratch(1, P::N));  // of dY, of a bias
   }
-  /// Into floats or numbers of bfloat16.
+  /// Into numbers of float or bfloat16; a bias has the type of the result.
   template <class F, class Y>
-  static void forward(Backend, const F& f, Y* out, const ProductEpilogue<Y>& epilogue = {}) {
+  static void forward(Backend, const F& f, Y* out, Epilogue function = Epilogue::none, const float* bias = nullptr) {
     using P = Product<F>;
     float* scratch = f.scratch();
     const Rounded x = rounded<0>(f, scratch), w = rounded<1>(f, scratch);
+    ProductEpilogue<Y> epilogue{.function = function};
+    if constexpr (std::is_same_v<Y, float>) {
+      epilogue.bias = bias;
+    } else if (bias) {
+      epilogue.bias = round_to_bfloat16<P::N>(detail::stream_of(f), bias, 1, scratch).data;
+    }
     multiply(f, {.rows = f.rows(), .cols = P::N, .inner = P::K, .transpose_b = P::transposed}, x, w, out, epilogue);
   }
   template <class F>
@@ -118,7 +122,7 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
   static Rounded rounded(const F& f, float*& scratch) {
     constexpr Index cols = F::template shape<k>.cols;
     const auto* const value = value_of<Backend, k>(f);
-    if constexpr (is_half<Backend, typename F::Graph, F::template argument<k>>) {
+    if constexpr (stores_bfloat16<Backend, typename F::Graph, F::template argument<k>>) {
       return {value, cols};
     } else {
       return round_to_bfloat16<cols>(detail::stream_of(f), value, f.template rows_in<k>(), scratch);

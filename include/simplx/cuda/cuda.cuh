@@ -28,7 +28,7 @@ struct Cuda {
   using Scalar = std::conditional_t<precision == Precision::float64, double, float>;
   static constexpr bool rounds = precision == Precision::tf32 || precision == Precision::bfloat16;
   static constexpr Factors factors = rounds ? Factors::tf32 : Factors::exact;
-  static constexpr bool halves = precision == Precision::bfloat16;  ///< are stored as such; see halves.cuh
+  static constexpr bool rounds_values = precision == Precision::bfloat16;  ///< some, see bfloat16_values.cuh
   using Run = Context<Scalar>;
 
   static void clear(const Run& run, Scalar* data, Index size) {
@@ -67,31 +67,30 @@ struct Cuda {
   template <class G, int root>
   static void map_forward(const Run& run) {
     constexpr int product = G::fusion.epilogue_of[root];
-    constexpr bool half = is_half<Cuda, G, root>;
+    constexpr bool rounded = stores_bfloat16<Cuda, G, root>;
     using Finished = FinishedProduct<G, root>;
     const Scalar* value = nullptr;
-    // Of doubles cuBLASLt promises the plain product alone; biases have the type of the result.
-    constexpr bool finishes = precision != Precision::float64 && !(half && Finished::bias >= 0);
-    if constexpr (Finished::epilogue != Epilogue::none && finishes) {
-      ProductEpilogue<Stored<half, Scalar>> epilogue{.function = Finished::epilogue};
+    // Of doubles cuBLASLt promises the plain product alone.
+    if constexpr (Finished::epilogue != Epilogue::none && precision != Precision::float64) {
+      const Scalar* bias = nullptr;
       if constexpr (Finished::bias >= 0) {
-        epilogue.bias = Address<G>::template value<Group<G, root>::leaf(Finished::bias)>(run);
+        bias = Address<G>::template value<Group<G, root>::leaf(Finished::bias)>(run);
       }
       Scalar* place = const_cast<Scalar*>(Address<G>::template value<root>(run));
-      return kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, stored<half>(place),
-                                                   epilogue);
+      return kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, stored<rounded>(place),
+                                                   Finished::epilogue, bias);
     } else if constexpr (product >= 0) {
       constexpr int home = G::plan.kept[product] ? product : root;
       Scalar* place = const_cast<Scalar*>(Address<G>::template value<home>(run));
-      constexpr bool half_product = half && !G::plan.kept[product];
-      kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, stored<half_product>(place));
+      constexpr bool rounded_product = rounded && !G::plan.kept[product];
+      kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, stored<rounded_product>(place));
       value = place;
     }
-    simplx::map_forward<G, root, half>(run.gpu->stream(), run, value);
+    simplx::map_forward<G, root, rounded>(run.gpu->stream(), run, value);
   }
   template <class G, int root>
   static void map_backward(const Run& run) {
-    simplx::map_backward<G, root, is_half<Cuda, G, root>>(run.gpu->stream(), run);
+    simplx::map_backward<G, root, stores_bfloat16<Cuda, G, root>>(run.gpu->stream(), run);
   }
 
  private:
@@ -120,11 +119,11 @@ struct Cuda {
 /// The value of argument k, and the place of the node's own, as a backend stores them.
 template <class Backend, int k, class F>
 const auto* value_of(const F& frame) {
-  return stored<is_half<Backend, typename F::Graph, F::template argument<k>>>(frame.template in<k>());
+  return stored<stores_bfloat16<Backend, typename F::Graph, F::template argument<k>>>(frame.template in<k>());
 }
 template <class Backend, class F>
 auto* place_of(const F& frame) {
-  return stored<is_half<Backend, typename F::Graph, F::index>>(frame.out());
+  return stored<stores_bfloat16<Backend, typename F::Graph, F::index>>(frame.out());
 }
 
 namespace detail {

@@ -10,7 +10,7 @@
 /// order.
 
 #include <simplx/cpu/map_backward.hpp>
-#include <simplx/cuda/halves.cuh>
+#include <simplx/cuda/bfloat16_values.cuh>
 #include <simplx/cuda/number.cuh>
 #include <simplx/cuda/reduce.cuh>
 
@@ -32,7 +32,7 @@ inline constexpr int map_threads = 256, map_each = 4;
 
 /// Where a group reads, writes and sums, on the device; by value to its kernels. Half: its value, and the product that
 /// lies in the same place before, are stored as bfloat16.
-template <class G, int root, class S, bool half>
+template <class G, int root, class S, bool rounded>
 struct MapPlaces {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
@@ -82,8 +82,8 @@ struct MapPlaces {
     } else if constexpr (spread == Spread::column) {
       return Number<S>(leaf[l][row]);
     } else {
-      constexpr bool half_product = half && Grp::leaf(l) == Grp::product && !G::plan.kept[Grp::leaf(l)];
-      return Number<S>(wide(stored<half_product>(leaf[l])[row * cols + col]));
+      constexpr bool rounded_product = rounded && Grp::leaf(l) == Grp::product && !G::plan.kept[Grp::leaf(l)];
+      return Number<S>(wide(stored<rounded_product>(leaf[l])[row * cols + col]));
     }
   }
 
@@ -129,7 +129,7 @@ struct MapPlaces {
     });
     constexpr bool reads_value = G::plan.kept[root] && !Grp::reduces;
     if constexpr (reads_value) {
-      sweep.at.member[sweep.last] = Number<S>(wide(stored<half>(value)[row * cols + col]));
+      sweep.at.member[sweep.last] = Number<S>(wide(stored<rounded>(value)[row * cols + col]));
     }
     sweep.adjoint[sweep.last] = incoming(row, col);
     unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
@@ -171,19 +171,19 @@ struct MapSums {
   }
 };
 
-template <class G, int root, class S, bool half>
-__global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S, half> at) {
+template <class G, int root, class S, bool rounded>
+__global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S, rounded> at) {
   constexpr Index cols = Group<G, root>::shape.cols;
   const Index first = static_cast<Index>(blockIdx.x) * (map_threads * map_each) + threadIdx.x;
   for (int k = 0; k < map_each; ++k) {
     const Index i = first + k * map_threads;
-    if (i < at.rows * cols) set_rounded(stored<half>(at.value)[i], at.evaluate(i / cols, i % cols));
+    if (i < at.rows * cols) store_as(stored<rounded>(at.value)[i], at.evaluate(i / cols, i % cols));
   }
 }
 
 /// Backward where every gradient is as large as the group.
-template <class G, int root, class S, bool half>
-__global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, root, S, half> at) {
+template <class G, int root, class S, bool rounded>
+__global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, root, S, rounded> at) {
   constexpr Index cols = Group<G, root>::shape.cols;
   const Index first = static_cast<Index>(blockIdx.x) * (map_threads * map_each) + threadIdx.x;
   for (int k = 0; k < map_each; ++k) {
@@ -197,9 +197,9 @@ __global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, 
 
 /// The same with sums: a block has every so many rows. Sums along a row are complete after it; of the others each
 /// block leaves its part.
-template <class G, int root, class S, bool half>
+template <class G, int root, class S, bool rounded>
 __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
-    map_backward_sums_kernel(MapPlaces<G, root, S, half> at) {
+    map_backward_sums_kernel(MapPlaces<G, root, S, rounded> at) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   using Sums = MapSums<G, root>;
@@ -307,15 +307,15 @@ constexpr Index map_scratch(const Rows& rows) {
 }
 
 /// Evaluates a group; a product that it finishes lies in `product`.
-template <class G, int root, bool half, class S>
+template <class G, int root, bool rounded, class S>
 void map_forward(cudaStream_t stream, const Context<S>& context, const S* product) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
-  const detail::MapPlaces<G, root, S, half> at(context, product);
+  const detail::MapPlaces<G, root, S, rounded> at(context, product);
   if constexpr (!Grp::reduces) {
     const unsigned blocks = blocks_for(at.rows * cols, detail::map_threads * detail::map_each);
-    launch(stream, detail::map_kernel<G, root, S, half>, blocks, detail::map_threads, at);
+    launch(stream, detail::map_kernel<G, root, S, rounded>, blocks, detail::map_threads, at);
   } else {
     using Block = detail::RowBlock<cols>;
     constexpr Spread target = Grp::target();
@@ -333,7 +333,7 @@ void map_forward(cudaStream_t stream, const Context<S>& context, const S* produc
 }
 
 /// The reverse sweep of a group; the gradient of a product that it finishes is one of its leaves'.
-template <class G, int root, bool half, class S>
+template <class G, int root, bool rounded, class S>
 void map_backward(cudaStream_t stream, const Context<S>& context) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
@@ -343,14 +343,14 @@ void map_backward(cudaStream_t stream, const Context<S>& context) {
   if constexpr (Grp::product >= 0) {
     if constexpr (G::plan.kept[Grp::product]) product = Address<G>::template value<Grp::product>(context);
   }
-  const detail::MapPlaces<G, root, S, half> at(context, product);
+  const detail::MapPlaces<G, root, S, rounded> at(context, product);
   if constexpr (!Sums::any) {
-    launch(stream, detail::map_backward_kernel<G, root, S, half>,
+    launch(stream, detail::map_backward_kernel<G, root, S, rounded>,
            blocks_for(at.rows * cols, detail::map_threads * detail::map_each), detail::map_threads, at);
   } else {
     using Block = detail::RowBlock<cols>;
     const unsigned blocks = Block::blocks(at.rows);
-    launch(stream, detail::map_backward_sums_kernel<G, root, S, half>, blocks, Block::threads, at);
+    launch(stream, detail::map_backward_sums_kernel<G, root, S, rounded>, blocks, Block::threads, at);
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
       constexpr bool parts = Grp::writes(l) && (Grp::spread(l) == Spread::row || Grp::spread(l) == Spread::one);
       if constexpr (parts) {

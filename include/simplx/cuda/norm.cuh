@@ -8,7 +8,7 @@
 /// pull-back a block takes every so many rows and sums their part of the gradients of gain and bias; a second kernel
 /// adds the parts of all blocks.
 
-#include <simplx/cuda/halves.cuh>
+#include <simplx/cuda/bfloat16_values.cuh>
 #include <simplx/cuda/number.cuh>
 #include <simplx/cuda/reduce.cuh>
 
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
   const S mean_square = Team::sum(squares) / S(cols);
   const S r = std::sqrt(epsilon_inside ? mean_square + *epsilon : mean_square);
   const S q = S(1) / (epsilon_inside ? r : r + *epsilon);
-  Team::each([&](int i, int col) { set_rounded(y[row * cols + col], own[i] * q * gain[col]); });
+  Team::each([&](int i, int col) { store_as(y[row * cols + col], own[i] * q * gain[col]); });
   if (threadIdx.x % Team::threads == 0) saved[row] = r;
 }
 
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
   const S mean = Team::sum(total) / S(cols);
   Team::each([&](int i, int) { squares += (own[i] - mean) * (own[i] - mean); });
   const S s = S(1) / std::sqrt(Team::sum(squares) / S(cols) + *epsilon);
-  Team::each([&](int i, int col) { set_rounded(y[row * cols + col], (own[i] - mean) * s * gain[col] + bias[col]); });
+  Team::each([&](int i, int col) { store_as(y[row * cols + col], (own[i] - mean) * s * gain[col] + bias[col]); });
   if (threadIdx.x % Team::threads == 0) {
     saved[2 * row] = mean;
     saved[2 * row + 1] = s;

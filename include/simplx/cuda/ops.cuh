@@ -33,13 +33,12 @@ struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
   static constexpr Index scratch(const Rows&) {
     return 0;
   }
-  template <class F>
-  static void forward(Cuda<p>, const F& f, typename F::Scalar* out,
-                      const ProductEpilogue<typename F::Scalar>& epilogue = {}) {
+  template <class F, class S = typename F::Scalar>
+  static void forward(Cuda<p>, const F& f, S* out, Epilogue epilogue = Epilogue::none, const S* bias = nullptr) {
     using P = op<"matmul">::Product<F>;
     Cuda<p>::multiply(f.context,
                       {.rows = f.rows(), .cols = P::N, .inner = P::K, .transpose_b = P::transposed},
-                      f.template in<0>(), f.template in<1>(), out, epilogue);
+                      f.template in<0>(), f.template in<1>(), out, {.function = epilogue, .bias = bias});
   }
   template <class F>
   static void forward(Cuda<p> backend, const F& f) {

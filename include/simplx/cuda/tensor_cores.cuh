@@ -9,7 +9,7 @@
 /// has what it must hold of them as the left factor of the next instruction: X Y^T becomes the W of W Y in registers.
 /// Source: PTX ISA, "Matrix Fragments for mma.m16n8k16" and "ldmatrix".
 
-#include <simplx/cuda/halves.cuh>
+#include <simplx/cuda/bfloat16_values.cuh>
 #include <simplx/cuda/tile.cuh>
 
 #include <cstring>
@@ -56,10 +56,10 @@ __device__ __forceinline__ void load_matrices(Pair (&to)[4], const __nv_bfloat16
 __device__ __forceinline__ void multiply_add(float& sum0, float& sum1, float& sum2, float& sum3, const Pair (&a)[4],
                                              Pair b0, Pair b1) {
 #if defined(__CUDACC__)
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(sum0), "+f"(sum1), "+f"(sum2), "+f"(sum3)
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+               "{%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(sum0), "+f"(sum1), "+f"(sum2), "+f"(sum3)
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #else
   ::emulation::multiply_add(sum0, sum1, sum2, sum3, a, b0, b1);
 #endif
@@ -123,34 +123,35 @@ struct TensorCores {
     return over_lanes<col_lanes>(part, 1, [](float x, float y) { return y > x ? y : x; });
   }
 
-  /// Of numbers of float or bfloat16; buffers, and rows of a multiple of eight columns, begin on 16 bytes.
+  /// A tile of a matrix of float or bfloat16 that begins at an element of a buffer; beyond the rows that there are, and
+  /// in the padding, zero. Buffers, and rows of a multiple of eight columns, begin on 16 bytes.
   template <int threads, int rows, int cols, class T>
-  __device__ static void load(Tile<rows, cols>& tile, const T* buffer, Index first, Index stride, int rows_there,
-                              float factor = 1) {
+  __device__ static void load(Tile<rows, cols>& tile, const T* buffer, Index first, Index stride, int rows_there) {
     constexpr int each = cols % 8 == 0 ? 8 : 2, parts = padded<cols> / each;
-    struct alignas(16) Together {
-      T of[each];
+    struct alignas(16) Sixteen {
+      Pair of[4];
     };
     SIMPLX_UNROLL
     for (int i = static_cast<int>(threadIdx.x); i < rows * parts; i += threads) {
       const int row = i / parts, col = i % parts * each;
       const T* const place = buffer + first + row * stride + col;
       const bool there = row < rows_there;
-      Together numbers;
-      if constexpr (each == 8) {
-        if (there && col < cols) {
-          std::memcpy(static_cast<void*>(&numbers), __builtin_assume_aligned(place, 16), sizeof numbers);
-        } else {
-          std::memset(static_cast<void*>(&numbers), 0, sizeof numbers);
-        }
-      } else {
-        SIMPLX_UNROLL
-        for (int k = 0; k < each; ++k) numbers.of[k] = there && col + k < cols ? place[k] : T(0.0f);
-      }
       Pair pairs[each / 2];
-      SIMPLX_UNROLL
-      for (int k = 0; k < each; k += 2) {
-        pairs[k / 2] = pair_of(wide(numbers.of[k]) * factor, wide(numbers.of[k + 1]) * factor);
+      if constexpr (each == 8) {
+        constexpr int count = each * sizeof(T) / sizeof(Sixteen);
+        Sixteen loaded[count] = {};  // one request each
+        if (there && col < cols) {
+          SIMPLX_UNROLL
+          for (int k = 0; k < count; ++k) loaded[k] = reinterpret_cast<const Sixteen*>(place)[k];
+        }
+        T numbers[each];
+        std::memcpy(static_cast<void*>(numbers), loaded, sizeof numbers);
+        round_pairs(numbers, pairs);
+      } else {
+        T numbers[each];
+        SIMPLX_UNROLL
+        for (int k = 0; k < each; ++k) numbers[k] = there && col + k < cols ? place[k] : T(0.0f);
+        round_pairs(numbers, pairs);
       }
       std::memcpy(static_cast<void*>(&tile.at[row][col]), pairs, sizeof pairs);
     }
@@ -159,6 +160,7 @@ struct TensorCores {
   template <int rows, int cols, int width>
   __device__ static void multiply_rows(const Tile<rows, width>& x, const Tile<cols, width>& y, Scores<cols>& sums) {
     static_assert(cols % 16 == 0);
+    __syncwarp();  // all lanes of a warp execute its instructions together
     each_score<cols>([&](int a, int b, int, int) { sums[a][b] = 0; });
     SIMPLX_UNROLL
     for (int k = 0; k < padded<width>; k += 16) {
@@ -176,6 +178,7 @@ struct TensorCores {
   template <int rows, int count, int width>
   __device__ static void add_product(const Scores<count>& w, Weights<rows, count>&, const Tile<count, width>& y,
                                      Product<width>& sums) {
+    __syncwarp();
     SIMPLX_UNROLL
     for (int k = 0; k < count; k += 16) {
       const int b = k / col_lanes;
@@ -191,10 +194,23 @@ struct TensorCores {
   }
 
  private:
+  template <int each>
+  __device__ static void round_pairs(const float (&numbers)[each], Pair (&pairs)[each / 2]) {
+    SIMPLX_UNROLL
+    for (int k = 0; k < each; k += 2) pairs[k / 2] = pair_of(numbers[k], numbers[k + 1]);
+  }
+  template <int each>
+  __device__ static void round_pairs(const __nv_bfloat16 (&numbers)[each], Pair (&pairs)[each / 2]) {
+    std::memcpy(pairs, static_cast<const void*>(numbers), sizeof pairs);
+  }
+
   /// Adds products to the sums of 16 columns, eight and eight.
   template <int count>
   __device__ __forceinline__ static void add_both(float (&sums)[own_rows][count], int col, const Pair (&a)[4],
                                                   const Pair (&b)[4]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    static_assert(count < 0, "tensor cores multiply bfloat16 from sm_80 on; compile with -arch=sm_80 or a later one");
+#endif
     SIMPLX_UNROLL
     for (int half = 0; half < 2; ++half) {
       const int at = col / col_lanes + 2 * half;

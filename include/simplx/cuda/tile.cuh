@@ -25,10 +25,10 @@ struct alignas(16) Four {
 template <int cols>
 inline constexpr int fours = (cols + 3) / 4;
 
-/// Combines a row's values in so many neighbouring pairs, fours or eights of lanes; the same bits in each of them.
+/// Combines the values of so many lanes that are `apart` from each other; the same bits in each of them.
 template <int lanes, class T, class F>
-__device__ T over_lanes(T value, int nearest, const F& combine) {
-  for (int bits = nearest * lanes / 2; bits >= nearest; bits /= 2) {
+__device__ T over_lanes(T value, int apart, const F& combine) {
+  for (int bits = apart * lanes / 2; bits >= apart; bits /= 2) {
     value = combine(value, __shfl_xor_sync(whole_warp, value, bits));
   }
   return value;
@@ -114,16 +114,14 @@ struct CudaCores {
     return over_lanes<col_lanes>(part, 2, [](S x, S y) { return y > x ? y : x; });
   }
 
-  /// tile = factor * matrix, which begins at an element of a buffer; beyond the rows that there are, and in the
-  /// padding, zero.
+  /// A tile of a matrix that begins at an element of a buffer; beyond the rows that there are, and in the padding, zero.
   template <int threads, int rows, int cols>
-  __device__ static void load(Tile<rows, cols>& tile, const S* buffer, Index first, Index stride, int rows_there,
-                              S factor = S(1)) {
+  __device__ static void load(Tile<rows, cols>& tile, const S* buffer, Index first, Index stride, int rows_there) {
     constexpr int padded = 4 * fours<cols>;
     SIMPLX_UNROLL
     for (int i = static_cast<int>(threadIdx.x); i < rows * padded; i += threads) {
       const int row = i / padded, col = i % padded;
-      tile(row, col) = row < rows_there && col < cols ? buffer[first + row * stride + col] * factor : S(0);
+      tile(row, col) = row < rows_there && col < cols ? buffer[first + row * stride + col] : S(0);
     }
   }
 

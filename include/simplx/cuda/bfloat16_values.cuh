@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/bfloat16_values.cuh
+/// Which values Cuda<Precision::bfloat16> stores as bfloat16: those that nobody reads but products with weights and
+/// attention, most of which would round them anyway. It is known at compile time, and halves the traffic of these
+/// values, not their room. Logits, what elementwise ops read, what their pull-backs read of them, and every gradient
+/// are float; so is a residual stream. Blocks without one (SAS-P) pass the signal itself through these values.
+
+#include <simplx/core/graph.hpp>
+#include <simplx/cuda/products.cuh>
+
+#include <array>
+#include <type_traits>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+constexpr bool is_attention(Tag op) {
+  return op == Tag("softmax_attention") || op == Tag("skip_init_attention") || op == Tag("shaped_attention");
+}
+
+/// Whether the kernels of a node can store its value so. Of a map's own value its pull-back may compute a small
+/// difference, as 1 - y^2; that of ReLU asks for the sign alone.
+template <class G>
+constexpr bool can_store_bfloat16(int node) {
+  const Info& info = G::table.info[node];
+  const Tag op = G::flat.label[node].op;
+  if (info.shape.is_fixed() || info.shape.cols % 8 != 0) return false;  // rows on 16 bytes
+  if (info.result || info.observed) return false;
+  if (info.kind == Kind::map) return G::fusion.group[node] == node && (!info.reads_output || op == Tag("relu"));
+  return op == Tag("matmul") || op == Tag("rms_norm") || op == Tag("layer_norm") || is_attention(op);
+}
+
+/// For each node whether its value is stored as bfloat16.
+template <class G>
+constexpr auto bfloat16_values_of() {
+  std::array<bool, G::count> stored{}, read{};
+  for (int i = 0; i < G::count; ++i) stored[static_cast<std::size_t>(i)] = can_store_bfloat16<G>(i);
+  for (int reader = 0; reader < G::count; ++reader) {
+    const Info& info = G::table.info[reader];
+    const Tag op = G::flat.label[reader].op;
+    for (int a = 0; a < info.argument_count; ++a) {
+      const auto node = static_cast<std::size_t>(info.arguments[a]);
+      const bool takes_it = op == Tag("matmul") ? a == 0 : is_attention(op) && a < 3;
+      stored[node] = stored[node] && takes_it;
+      read[node] = true;
+    }
+  }
+  for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = stored[i] && read[i];
+  return stored;
+}
+template <class G>
+inline constexpr auto bfloat16_values = bfloat16_values_of<G>();
+
+}  // namespace detail
+
+/// Whether a backend stores the value of a node as bfloat16.
+template <class Backend, class G, int node>
+inline constexpr bool stores_bfloat16 =
+    Backend::rounds_values && detail::bfloat16_values<G>[static_cast<std::size_t>(node)];
+
+/// What a value of S lies in memory as.
+template <bool rounded, class S>
+using Stored = std::conditional_t<rounded, __nv_bfloat16, S>;
+
+/// A place whose numbers are stored so.
+template <bool rounded, class S>
+SIMPLX_HD auto* stored(S* place) {
+  using To = std::conditional_t<std::is_const_v<S>, const Stored<rounded, std::remove_const_t<S>>, Stored<rounded, S>>;
+  return reinterpret_cast<To*>(place);
+}
+
+/// to = value, as it is or rounded to nearest.
+template <class S>
+__device__ __forceinline__ void store_as(S& to, S value) {
+  to = value;
+}
+__device__ __forceinline__ void store_as(__nv_bfloat16& to, float value) { to = __float2bfloat16(value); }
+
+__device__ __forceinline__ float wide(float value) { return value; }
+__device__ __forceinline__ double wide(double value) { return value; }
+__device__ __forceinline__ float wide(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+}  // namespace simplx
