@@ -105,10 +105,11 @@ DeviceBuffer<S> some_numbers(Index size, const GpuStream& stream) {
 }
 
 /// FLOPs a second of a product.
-inline double measured_product_rate(const GpuStream& stream, Products& products, const ProductShape& shape) {
-  const auto a = some_numbers<float>(shape.rows * shape.inner, stream);
-  const auto b = some_numbers<float>(shape.inner * shape.cols, stream);
-  DeviceBuffer<float> y(shape.rows * shape.cols);
+template <class S = float, class Y = float>
+double measured_product_rate(const GpuStream& stream, Products& products, const ProductShape& shape) {
+  const auto a = some_numbers<S>(shape.rows * shape.inner, stream);
+  const auto b = some_numbers<S>(shape.inner * shape.cols, stream);
+  DeviceBuffer<Y> y(shape.rows * shape.cols);
   y.fill_with_zero(stream);
   const double ms = median_ms(stream, 1, [&] { products.multiply(stream, shape, a.data(), b.data(), y.data()); });
   return 2.0 * static_cast<double>(shape.rows) * static_cast<double>(shape.cols) * static_cast<double>(shape.inner) /

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // How near each kernel is to its floor, at the shapes of GPT-2 124M: 65,536 tokens, 768 columns, 12 heads of 64,
-// contexts of 1024. The floor is bytes over the measured rate of a copy, for products and attention FLOPs over the measured rate
-// of a product. Ceilings come first.
+// contexts of 1024. The floor is bytes over the measured rate of a copy, for products and attention FLOPs over the
+// measured rate of a product of the same numbers. Ceilings come first.
 
 #include "device.cuh"
 
@@ -21,9 +21,9 @@ struct Bench {
   Bench() {}
 
   template <class Work>
-  void time(const char* name, double bytes, double flops, const Work& work) {
+  void time(const char* name, double bytes, double flops, const Work& work, double rate = 0) {
     const double ms = median_ms(stream, 1, work);
-    const double floor = std::max(bytes / copy_rate, flops / product_rate) * 1e3;
+    const double floor = std::max(bytes / copy_rate, flops / (rate != 0 ? rate : product_rate)) * 1e3;
     Row().add("kernel", name).add("us", ms * 1e3).add("floor_us", floor * 1e3).add("of_floor", floor / ms);
   }
 };
@@ -52,6 +52,12 @@ void products_of_a_layer(Bench& bench) {
           .add("tflops", rate * 1e-12);
     }
   }
+  for (const Call& call : calls) {  // the results of the first kind are floats, those that nobody else reads are not
+    const double wide = measured_product_rate<__nv_bfloat16>(bench.stream, bench.products, call.shape);
+    Row().add("product", call.name).add("precision", "bfloat16 to float32").add("tflops", wide * 1e-12);
+    const double rate = measured_product_rate<__nv_bfloat16, __nv_bfloat16>(bench.stream, bench.products, call.shape);
+    Row().add("product", call.name).add("precision", "bfloat16").add("tflops", rate * 1e-12);
+  }
 }
 
 void rows_of_a_layer(Bench& bench) {
@@ -73,31 +79,34 @@ void rows_of_a_layer(Bench& bench) {
   bench.time("add", 3 * unit, 0, [&] { add(bench.stream, x.data(), tokens * width, y.data()); });
 }
 
-template <Mixing mixing, class Cores>
-void attention_of_a_layer(Bench& bench, const char* name) {
+/// T: what query, key, value and the result are stored as; rate: of products of that kind.
+template <Mixing mixing, class Cores, class T>
+void attention_of_a_layer(Bench& bench, const char* name, double rate) {
   constexpr AttentionSize size{.heads = heads, .key_width = width / heads, .value_width = width / heads,
                                .mixing = mixing};
   constexpr Index sequences = tokens / context;
-  const auto x = some_numbers<float>(tokens * width, bench.stream), gains = some_numbers<float>(heads, bench.stream);
+  const auto dout = some_numbers<float>(tokens * width, bench.stream), gains = some_numbers<float>(heads, bench.stream);
+  const auto x = some_numbers<T>(tokens * width, bench.stream);
+  DeviceBuffer<T> out(tokens * width);
   std::vector<Index> offsets;
   for (Index s = 0; s <= sequences; ++s) offsets.push_back(s * context);
   DeviceBuffer<Index> places(std::ssize(offsets));
   places.copy_from(offsets, bench.stream);
-  DeviceBuffer<float> out(tokens * width), log_sum_exp(tokens * heads), dq(tokens * width), dk(tokens * width),
-      dv(tokens * width), dgains(3 * heads),
-      scratch(attention_backward_scratch<size, Cores>(tokens, sequences, context));
+  DeviceBuffer<float> log_sum_exp(tokens * heads), dq(tokens * width), dk(tokens * width), dv(tokens * width),
+      dgains(3 * heads), scratch(attention_backward_scratch<size, Cores>(tokens, sequences, context));
   dgains.fill_with_zero(bench.stream);
-  const AttentionOperands<float> in{x.data(), x.data(), x.data(), gains.data(), gains.data(), gains.data()};
+  const MixedOperands<T, T, T, float> in{x.data(), x.data(), x.data(), gains.data(), gains.data(), gains.data()};
   const double flops = 2.0 * tokens * (context + 1) / 2 * width * 2;  // what the causal mask leaves
-  bench.time((std::string(name) + " attention").c_str(), 16.0 * tokens * width, flops, [&] {
+  const double unit = 1.0 * tokens * width, bytes = sizeof(T);
+  bench.time((std::string(name) + " attention").c_str(), 4 * bytes * unit, flops, [&] {
     attention<size, Cores>(bench.stream, places.data(), sequences, context, in, out.data(), log_sum_exp.data());
-  });
+  }, rate);
   const AttentionGradients<float> to{dq.data(), dk.data(), dv.data(), dgains.data(), dgains.data() + heads,
                                      dgains.data() + 2 * heads};
-  bench.time((std::string(name) + " attention backward").c_str(), 32.0 * tokens * width, 2.5 * flops, [&] {
+  bench.time((std::string(name) + " attention backward").c_str(), (3 * bytes + 16) * unit, 2.5 * flops, [&] {
     attention_backward<size, Cores, Write::store, Write::store, Write::store>(
-        bench.stream, places.data(), sequences, context, in, log_sum_exp.data(), out.data(), to, scratch.data());
-  });
+        bench.stream, places.data(), sequences, context, in, log_sum_exp.data(), dout.data(), to, scratch.data());
+  }, rate);
 }
 
 void ends_of_a_model(Bench& bench) {
@@ -148,12 +157,15 @@ int main() {
     Row().add("ceiling", "product float32").add("tflops", bench.product_rate * 1e-12);
     Row().add("ceiling", "product tf32")
         .add("tflops", measured_product_rate(bench.stream, bench.products, rounded) * 1e-12);
+    const double rate = measured_product_rate<__nv_bfloat16>(bench.stream, bench.products, large);
+    Row().add("ceiling", "product bfloat16").add("tflops", rate * 1e-12);
     products_of_a_layer(bench);
     rows_of_a_layer(bench);
-    attention_of_a_layer<Mixing::softmax, detail::CudaCores<float>>(bench, "softmax");
-    attention_of_a_layer<Mixing::shaped, detail::CudaCores<float>>(bench, "shaped");
-    attention_of_a_layer<Mixing::softmax, detail::TensorCores>(bench, "softmax bfloat16");
-    attention_of_a_layer<Mixing::shaped, detail::TensorCores>(bench, "shaped bfloat16");
+    using Exact = detail::CudaCores<float>;
+    attention_of_a_layer<Mixing::softmax, Exact, float>(bench, "softmax", bench.product_rate);
+    attention_of_a_layer<Mixing::shaped, Exact, float>(bench, "shaped", bench.product_rate);
+    attention_of_a_layer<Mixing::softmax, detail::TensorCores, __nv_bfloat16>(bench, "softmax bfloat16", rate);
+    attention_of_a_layer<Mixing::shaped, detail::TensorCores, __nv_bfloat16>(bench, "shaped bfloat16", rate);
     ends_of_a_model(bench);
   });
 }

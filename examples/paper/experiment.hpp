@@ -19,7 +19,7 @@ struct Quantity {
   const char* unit;
   int digits;
   double (*of)(const Json& run);
-  bool is_time = false;  ///< shown as a speed as well: that of the first arm is 1
+  bool is_time = false;  ///< the least over the seeds counts; shown as a speed as well: that of the first arm is 1
 };
 
 /// A model with its settings: a line of a figure, a row of a table, a point of a sweep.

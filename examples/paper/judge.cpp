@@ -36,6 +36,11 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+/// What a quantity is over the seeds: the mean, of a time the least, to which noise has added least.
+double over_seeds(const Quantity& quantity, const std::vector<double>& values) {
+  return quantity.is_time ? std::ranges::min(values) : mean(values);
+}
+
 std::string sentence_of(const Ordering& o, const Quantity& quantity) {
   switch (o.relation) {
     case Ordering::Relation::below:
@@ -121,7 +126,7 @@ std::vector<Verdict> judge(const Experiment& experiment, const std::vector<ArmSe
     if (lefts.empty()) {
       verdict.seen = left.seeds.empty() || right.seeds.empty() ? "not run yet" : "nothing to read off";
     } else {
-      const double x = mean(lefts), y = mean(rights);
+      const double x = over_seeds(quantity, lefts), y = over_seeds(quantity, rights);
       verdict.is = holds(ordering, x, y) ? Verdict::Is::holds : Verdict::Is::fails;
       verdict.seen = shown(x, quantity.digits);
       if (!ordering.right.empty()) verdict.seen += fmt::format(" and {}", shown(y, quantity.digits));
@@ -171,9 +176,14 @@ std::vector<std::vector<std::string>> table_of(const Experiment& experiment, con
     if (tried) row.push_back(seen.seeds.empty() ? "–" : fmt::format("{:g}", seen.seeds[0].rate));
     for (const Quantity* quantity : quantities) {
       const std::vector<double> values = seen.values(*quantity), first = arms[0].values(*quantity);
-      row.push_back(shown(values, quantity->digits));
-      if (!quantity->is_time) continue;
-      row.push_back(values.empty() || first.empty() ? "–" : fmt::format("{:.2f}", mean(first) / mean(values)));
+      if (!quantity->is_time) {
+        row.push_back(shown(values, quantity->digits));
+        continue;
+      }
+      const double time = values.empty() ? untold : over_seeds(*quantity, values);
+      row.push_back(shown(time, quantity->digits));
+      const bool told = !values.empty() && !first.empty();
+      row.push_back(told ? fmt::format("{:.2f}", over_seeds(*quantity, first) / time) : "–");
     }
     if (published) row.push_back(seen.arm->published);
   }

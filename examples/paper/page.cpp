@@ -155,7 +155,7 @@ std::string section_of(const Experiment& experiment, const std::vector<ArmSeen>&
     }
   }
   const auto words = [](const char* what, const std::string& text) {
-    return element("p", {}, element("b", {}, what) + " " + xml_escaped(text));
+    return element("p", {{"style", "margin-top: 1rem"}}, element("b", {}, what) + " " + xml_escaped(text));
   };
   return section(fmt::format("{}: {}", experiment.name, experiment.title),
                  fmt::format("{}, {}", source_of(experiment), experiment.shows),
@@ -204,7 +204,7 @@ std::string page_of(const Results& results, long steps) {
   std::string lead = fmt::format(
       "The experiments of two papers with models a thousandth of their size, on the text of Python's standard library: "
       "what each paper says, what {} runs of {:.0f} minutes together showed, and where that is something else. An "
-      "ordering is judged by the means over the seeds; of one seed it is an indication.",
+      "ordering is judged by the means over the seeds, of times by the least; of one seed it is an indication.",
       results.size(), seconds / 60);
   if (results.other_texts()) lead += fmt::format(" {} runs on other texts are left out.", results.other_texts());
   if (results.broken_lines()) lead += fmt::format(" {} lines are no finished runs.", results.broken_lines());

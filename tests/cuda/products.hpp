@@ -74,12 +74,15 @@ double tolerance(const ProductShape& shape) {
 template <class S, class Y>
 double error_of(Products& products, ProductShape shape, Epilogue function = Epilogue::none, Index apart = 0) {
   const detail::EpilogueInfo info = detail::info_of(function);
-  const Index multiple = std::is_same_v<S, __nv_bfloat16> ? 8 : 1;
-  const auto width = [&](Index cols) { return round_up(cols, multiple) + apart * multiple; };
+  const auto width = [&]<class T>(std::type_identity<T>, Index cols) {
+    const Index multiple = std::is_same_v<T, __nv_bfloat16> ? 8 : 1;
+    return round_up(cols, multiple) + apart * multiple;
+  };
   Index rows_a = shape.rows, cols_a = shape.inner, rows_b = shape.inner, cols_b = shape.cols;
   if (shape.transpose_a) std::swap(rows_a, cols_a);
   if (shape.transpose_b) std::swap(rows_b, cols_b);
-  shape.ld_a = width(cols_a), shape.ld_b = width(cols_b), shape.ld_y = width(shape.cols);
+  shape.ld_a = width(std::type_identity<S>{}, cols_a), shape.ld_b = width(std::type_identity<S>{}, cols_b);
+  shape.ld_y = width(std::type_identity<Y>{}, shape.cols);
   const bool drelu = function == Epilogue::drelu || function == Epilogue::drelu_sums;
   const bool dgelu = function == Epilogue::dgelu || function == Epilogue::dgelu_sums;
   const bool relu = info.function & CUBLASLT_EPILOGUE_RELU, of_gelu = info.function & CUBLASLT_EPILOGUE_GELU;

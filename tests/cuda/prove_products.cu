@@ -18,8 +18,11 @@ int prove() {
   test::each_product({.rows = 40, .cols = 56, .inner = 72}, [&]<class S, class Y>(const simplx::ProductShape& shape,
                                                                                   simplx::Epilogue function) {
     const std::string name = test::name_of<S, Y>(shape, function);
+    simplx::ProductShape odd = shape;  // a vocabulary, and so many tokens, are multiples of nothing
+    odd.rows = 37, odd.cols = 57, odd.inner = 41;
     try {
-      const double error = test::error_of<S, Y>(products, shape, function);
+      const double error =
+          std::max(test::error_of<S, Y>(products, shape, function), test::error_of<S, Y>(products, odd, function));
       std::printf("{\"%s\", %s},\n", name.c_str(), error < 1 ? "proven" : "not_yet");
       if (error < 1) return;
       std::fprintf(stderr, "%s: %g times the error it may have\n", name.c_str(), error);

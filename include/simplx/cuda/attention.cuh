@@ -113,21 +113,27 @@ struct HeadOfBlock {
 template <class Size, class Cores, int own_count, int other_count>
 struct ForwardTiles {
   static constexpr int own = own_count, others = other_count, threads = 2 * own;
+  static constexpr bool means = Size::centred && Cores::means_beside;
+  /// Numbers that the threads of a row hold.
+  static constexpr int held = others + Size::value_width * (means ? 2 : 1);
   typename Cores::template Tile<own, Size::key_width> query;
   typename Cores::template Tile<others, Size::key_width> key;
   typename Cores::template Tile<others, Size::value_width> value;
   typename Cores::template Weights<own, others> weights;
 };
 
-/// The largest tiles, from 64 rows on, that shared memory holds; 512 bytes of it are left to sums over blocks.
+/// The largest tiles, from 64 rows on, that shared memory and registers hold; 512 bytes are left to sums over blocks.
 /// Own rows are given up first: with fewer others a thread reads more for each multiply-add.
 template <template <class, class, int, int> class Tiles, class Size, class Cores, int own = 64,
           int others = Cores::most_others>
 constexpr auto fitting_tiles() {
   using These = Tiles<Size, Cores, own, others>;
   static_assert(others >= Cores::least_others, "heads are too wide for the shared memory of a block");
-  if constexpr (sizeof(These) <= (48 << 10) - 512 || others < Cores::least_others) {
+  constexpr bool crowded = These::held > Cores::most_held && others > Cores::least_others;
+  if constexpr (others < Cores::least_others || (sizeof(These) <= (48 << 10) - 512 && !crowded)) {
     return std::type_identity<These>{};
+  } else if constexpr (crowded) {
+    return fitting_tiles<Tiles, Size, Cores, own, others / 2>();
   } else {
     constexpr bool fewer_own = own > others && own > 16;  // a warp has 16
     return fitting_tiles<Tiles, Size, Cores, fewer_own ? own / 2 : own, fewer_own ? others : others / 2>();
@@ -136,14 +142,17 @@ constexpr auto fitting_tiles() {
 template <template <class, class, int, int> class Tiles, class Size, class Cores>
 using FittingTiles = typename decltype(fitting_tiles<Tiles, Size, Cores>())::type;
 
+/// Blocks of a multiprocessor at once; to make room for more ptxas would rather spill.
+inline constexpr int attention_blocks = 2;
+
 /// out = alpha V + beta A V - gamma mean; `out` holds the mean before unless the cores take it beside.
 template <class Size, class Cores, class Operands, class Out, class S>
-__global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threads)
+__global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threads, attention_blocks)
     attention_kernel(const Index* offsets, Index sequences, Operands in, Out* out, S* log_sum_exp) {
   using Head = HeadOfBlock<Size, S>;
   using Tiles = FittingTiles<ForwardTiles, Size, Cores>;
   constexpr int own_rows = Cores::own_rows, others = Tiles::others, threads = Tiles::threads;
-  constexpr bool means = Size::centred && Cores::means_beside;
+  constexpr bool means = Tiles::means;
   const Head head(offsets, sequences, in);
   const int begin = head.tile_from_last(sequences) * Tiles::own, rows = head.rows - begin;
   if (rows <= 0) return;  // the whole block

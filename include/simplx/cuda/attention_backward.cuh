@@ -21,6 +21,7 @@ namespace detail {
 template <class Size, class Cores, int own_count, int other_count>
 struct BackwardTiles {
   static constexpr int own = own_count, others = other_count, threads = 2 * own;
+  static constexpr int held = 2 * others + Size::key_width + Size::value_width;
   typename Cores::template Tile<own, Size::key_width> own_keys;
   typename Cores::template Tile<own, Size::value_width> own_values;
   typename Cores::template Tile<others, Size::key_width> other_keys;
@@ -32,7 +33,7 @@ struct BackwardTiles {
 ///
 /// Shapes  corrections (tokens, heads); gain_parts (gains, blocks, heads)
 template <class Size, class Cores, Write dq_mode, class Operands, class S>
-__global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads)
+__global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads, attention_blocks)
     attention_dq_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp,
                         const S* dout, S* dquery, S* corrections, S* gain_parts) {
   using Head = HeadOfBlock<Size, S>;
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
 ///
 /// Shapes  corrections (tokens, heads)
 template <class Size, class Cores, Write dk_mode, Write dv_mode, class Operands, class S>
-__global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads)
+__global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads, attention_blocks)
     attention_dk_dv_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp,
                            const S* dout, const S* corrections, S* dkey, S* dvalue) {
   using Head = HeadOfBlock<Size, S>;

@@ -79,7 +79,7 @@ struct TensorCores {
   template <int rows, int cols>
   struct Weights {};
 
-  static constexpr int most_others = 64, least_others = 16;
+  static constexpr int most_others = 64, least_others = 16, most_held = 200;
   static constexpr bool means_beside = true;
 
   static constexpr int own_rows = 2, col_lanes = 4;

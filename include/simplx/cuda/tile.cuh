@@ -50,6 +50,8 @@ struct CudaCores {
 
   /// Rows of a tile that is passed over, at most and at least.
   static constexpr int most_others = 32, least_others = 8;
+  /// Numbers that the threads of a row can hold in registers; more of them have been seen to spill.
+  static constexpr int most_held = 1 << 20;
   /// Whether sums over V of weights one are better taken beside those of attention, by the same instructions.
   static constexpr bool means_beside = false;
 
@@ -114,7 +116,7 @@ struct CudaCores {
     return over_lanes<col_lanes>(part, 2, [](S x, S y) { return y > x ? y : x; });
   }
 
-  /// A tile of a matrix that begins at an element of a buffer; beyond the rows that there are, and in the padding, zero.
+  /// A tile of a matrix that begins at an element of a buffer; zero beyond the rows that there are and in the padding.
   template <int threads, int rows, int cols>
   __device__ static void load(Tile<rows, cols>& tile, const S* buffer, Index first, Index stride, int rows_there) {
     constexpr int padded = 4 * fours<cols>;
