@@ -95,7 +95,7 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
   }
   template <class F>
   static void forward(Backend backend, const F& f) {
-    forward(backend, f, place_of<Backend>(f));
+    forward(backend, f, detail::place_of<Backend>(f));
   }
   template <class F>
   static void backward(Backend, const F& f) {
@@ -121,7 +121,7 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
   template <int k, class F>
   static Rounded rounded(const F& f, float*& scratch) {
     constexpr Index cols = F::template shape<k>.cols;
-    const auto* const value = value_of<Backend, k>(f);
+    const auto* const value = detail::value_of<Backend, k>(f);
     if constexpr (stores_bfloat16<Backend, typename F::Graph, F::template argument<k>>) {
       return {value, cols};
     } else {

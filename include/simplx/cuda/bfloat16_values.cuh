@@ -61,6 +61,8 @@ template <class Backend, class G, int node>
 inline constexpr bool stores_bfloat16 =
     Backend::rounds_values && detail::bfloat16_values<G>[static_cast<std::size_t>(node)];
 
+namespace detail {
+
 /// What a value of S lies in memory as.
 template <bool rounded, class S>
 using Stored = std::conditional_t<rounded, __nv_bfloat16, S>;
@@ -82,5 +84,7 @@ __device__ __forceinline__ void store_as(__nv_bfloat16& to, float value) { to = 
 __device__ __forceinline__ float wide(float value) { return value; }
 __device__ __forceinline__ double wide(double value) { return value; }
 __device__ __forceinline__ float wide(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+}  // namespace detail
 
 }  // namespace simplx

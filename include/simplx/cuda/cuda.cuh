@@ -76,14 +76,15 @@ struct Cuda {
       if constexpr (Finished::bias >= 0) {
         bias = Address<G>::template value<Group<G, root>::leaf(Finished::bias)>(run);
       }
-      Scalar* place = const_cast<Scalar*>(Address<G>::template value<root>(run));
-      return kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, stored<rounded>(place),
-                                                   Finished::epilogue, bias);
+      auto* place = detail::stored<rounded>(const_cast<Scalar*>(Address<G>::template value<root>(run)));
+      return kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, place, Finished::epilogue,
+                                                   bias);
     } else if constexpr (product >= 0) {
       constexpr int home = G::plan.kept[product] ? product : root;
       Scalar* place = const_cast<Scalar*>(Address<G>::template value<home>(run));
       constexpr bool rounded_product = rounded && !G::plan.kept[product];
-      kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, stored<rounded_product>(place));
+      kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run},
+                                            detail::stored<rounded_product>(place));
       value = place;
     }
     simplx::map_forward<G, root, rounded>(run.gpu->stream(), run, value);
@@ -116,6 +117,8 @@ struct Cuda {
   static std::size_t bytes(Index size) { return sizeof(Scalar) * static_cast<std::size_t>(size); }
 };
 
+namespace detail {
+
 /// The value of argument k, and the place of the node's own, as a backend stores them.
 template <class Backend, int k, class F>
 const auto* value_of(const F& frame) {
@@ -125,8 +128,6 @@ template <class Backend, class F>
 auto* place_of(const F& frame) {
   return stored<stores_bfloat16<Backend, typename F::Graph, F::index>>(frame.out());
 }
-
-namespace detail {
 
 template <class F>
 cudaStream_t stream_of(const F& frame) {

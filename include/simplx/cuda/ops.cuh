@@ -85,8 +85,8 @@ struct kernels<Cuda<p>, "rms_norm"> : op<"rms_norm"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
     rms_norm<typename F::Scalar, detail::columns_of<0, F>, inside<F>>(
-        detail::stream_of(f), f.template in<0>(), f.template in<1>(), one<2>(f), place_of<Cuda<p>>(f), f.saved(),
-        f.rows());
+        detail::stream_of(f), f.template in<0>(), f.template in<1>(), one<2>(f), detail::place_of<Cuda<p>>(f),
+        f.saved(), f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
@@ -108,7 +108,7 @@ struct kernels<Cuda<p>, "layer_norm"> : op<"layer_norm"> {
   static void forward(Cuda<p>, const F& f) {
     layer_norm<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), f.template in<0>(),
                                                              f.template in<1>(), f.template in<2>(), one<3>(f),
-                                                             place_of<Cuda<p>>(f), f.saved(), f.rows());
+                                                             detail::place_of<Cuda<p>>(f), f.saved(), f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
