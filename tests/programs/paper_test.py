@@ -67,6 +67,8 @@ def main():
         runs = lines_of(results)
         check(len(runs) == 7 and all(one["loss"] > 0 and len(one["log"]) == 3 for one in runs.values()),
               "each finished run is a line with its loss and its curve")
+        check(all(abs(line[1] - 1e-3 * one["milliseconds"] * line[0]) <= 2e-3 * line[1]
+                  for one in runs.values() for line in one["log"]), "curves by time have the time of one step")
         check(all(word in done.stdout for word in ("claim ", "miniature ", "3 steps of 16 sequences", "one seed")),
               "the paper's claim, the setting and what was seen are told")
         check(done.stdout.count("below") >= 6 and ("holds" in done.stdout or "DOES NOT HOLD" in done.stdout),

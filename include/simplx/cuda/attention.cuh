@@ -39,7 +39,8 @@ struct MixedOperands {
 
 namespace detail {
 
-/// The size as a type, for kernels: of those with a parameter of class type nvcc 13 writes stubs that do not compile.
+/// The size as a type, for kernels: for those with a parameter of class type nvcc 13 writes host code that does not
+/// compile.
 template <int head_count, int width_of_keys, int width_of_values, Mixing mixing, Mask mask, bool biased>
 struct FixedSize {
   static constexpr int heads = head_count, key_width = width_of_keys, value_width = width_of_values;

@@ -30,8 +30,8 @@ struct RowBlock {
 
 inline constexpr int map_threads = 256, map_each = 4;
 
-/// Where a group reads, writes and sums, on the device; by value to its kernels. Half: its value, and the product that
-/// lies in the same place before, are stored as bfloat16.
+/// Where a group reads, writes and sums, on the device; by value to its kernels. Rounded: its value, and the product
+/// that lies in the same place before, are stored as bfloat16.
 template <class G, int root, class S, bool rounded>
 struct MapPlaces {
   using Grp = Group<G, root>;
