@@ -68,4 +68,13 @@
 #define SIMPLX_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/// Before a loop whose body is as long as it should be.
+#if defined(__clang__)
+#define SIMPLX_ROLLED _Pragma("unroll 1")
+#elif defined(__CUDACC__)
+#define SIMPLX_ROLLED
+#else
+#define SIMPLX_ROLLED _Pragma("GCC unroll 1")
+#endif
+
 namespace simplx::inline SIMPLX_TARGET {}

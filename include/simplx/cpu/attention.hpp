@@ -57,6 +57,8 @@ struct AttentionHead {
   static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
   static constexpr Static<heads * key_width> key_stride{};
   static constexpr Static<heads * value_width> value_stride{};
+  static constexpr Static<key_width> near_key{};  ///< the strides of rows that are gathered
+  static constexpr Static<value_width> near_value{};
   static constexpr Static<query_group> group{};
   static constexpr Static<block_stride> block{};
   static constexpr Static<1> one{};
@@ -99,8 +101,20 @@ struct AttentionHead {
     return score;
   }
 
-  /// Scores (keys, query_group) become exp(score - maximum), in place; both statistics are per query.
-  void exponentiate(Index first, Index keys, S* scores, S* maximum, S* total) const {
+  /// The head's part of `count` rows, one behind the other: apart by the width of all heads, most often a power of two,
+  /// they would share a few sets of the cache.
+  template <int width>
+  static const S* gather(const S* source, Index count, S* target) {
+    if constexpr (heads == 1) return source;
+    for (Index i = 0; i < count; ++i) {
+      std::memcpy(target + i * width, source + i * heads * width, width * sizeof(S));
+    }
+    return target;
+  }
+
+  /// Scores (keys, query_group) become exp(score - maximum), in place; for each query the logarithm of the sum of
+  /// exp(score), and the factor that makes the numbers here weights, times beta.
+  void exponentiate(Index first, Index keys, S* scores, S* log_sum_exp, S* normalise) const {
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S* column = scores + lane;
       V largest = splat<V>(std::numeric_limits<S>::lowest());
@@ -113,8 +127,8 @@ struct AttentionHead {
         store(column + key * query_group, weight);
         sum_of_lane += weight;
       });
-      store(maximum + lane, largest);
-      store(total + lane, sum_of_lane);
+      store(log_sum_exp + lane, V(largest + log(sum_of_lane)));
+      store(normalise + lane, V(beta / sum_of_lane));
     }
   }
 
@@ -146,14 +160,15 @@ struct AttentionHead {
     return sum(total);
   }
 
-  /// Adds weights * source over one block of queries, first .. last, to target: weights (keys, query_block),
-  /// source and target (rows, width). The first block to meet a key writes in the mode that is asked for.
-  template <int width, Write mode, class RowStride>
-  void scatter_block(Index first, Index last, const S* weights, const S* source, RowStride stride, S* target) const {
+  /// Adds weights * source over one block of queries, first .. last, to target: weights (keys, query_block), source
+  /// (last - first, width), target (rows, width). The first block to meet a key writes in the mode that is asked for.
+  template <int width, Write mode>
+  void scatter_block(Index first, Index last, const S* weights, const S* source, S* target) const {
+    constexpr Static<width> near{};
+    constexpr Static<heads * width> stride{};
     if constexpr (full) {
       const auto write = [&]<Write how>(std::integral_constant<Write, how>) {
-        gemm_strided<width, how>(rows, last - first, weights, block, one, source + first * stride, stride, target,
-                                 stride);
+        gemm_strided<width, how>(rows, last - first, weights, block, one, source, near, target, stride);
       };
       if (first == 0) {
         write(std::integral_constant<Write, mode>{});
@@ -161,12 +176,11 @@ struct AttentionHead {
         write(std::integral_constant<Write, Write::accumulate>{});
       }
     } else {
-      gemm_strided<width, Write::accumulate>(first, last - first, weights, block, one, source + first * stride, stride,
-                                             target, stride);
+      gemm_strided<width, Write::accumulate>(first, last - first, weights, block, one, source, near, target, stride);
       for (Index key = first; key < last; key += query_group) {
         gemm_strided<width, mode>(std::min<Index>(query_group, last - key), last - key,
-                                  weights + key * block_stride + (key - first), block, one, source + key * stride,
-                                  stride, target + key * stride, stride);
+                                  weights + key * block_stride + (key - first), block, one,
+                                  source + (key - first) * near, near, target + key * stride, stride);
       }
     }
   }
@@ -209,26 +223,30 @@ struct AttentionHead {
     S* query = scratch;                                          // (key_width, query_group)
     S* weights = scratch + key_width * query_group;              // (keys, query_group)
     S* z = weights + round_up(rows, query_group) * query_group;  // (rows)
+    S* room = z + round_up(rows, query_group);
+    const S* key = gather<key_width>(k, rows, room);
+    const S* value = gather<value_width>(v, rows, room + rows * key_width);
     V before[vectors]{};
     if constexpr (centred) fill_row_sums(z);
     for (Index first = 0; first < rows; first += query_group) {
       const Index queries = std::min<Index>(query_group, rows - first), keys = full ? rows : first + queries;
-      S maximum[query_group], total[query_group];
+      S log_sum[query_group], normalise[query_group];
       transpose_group<key_width, query_group>(queries, scale, q + first * key_stride, key_stride, query);
-      gemm_strided<query_group, Write::store>(keys, key_width, k, key_stride, one, query, group, weights, group);
-      exponentiate(first, keys, weights, maximum, total);
-      gemm_strided<value_width, Write::store>(queries, keys, weights, one, group, v, value_stride,
+      gemm_strided<query_group, Write::store>(keys, key_width, key, near_key, one, query, group, weights, group);
+      exponentiate(first, keys, weights, log_sum, normalise);
+      gemm_strided<value_width, Write::store>(queries, keys, weights, one, group, value, near_value,
                                               out + first * value_stride, value_stride);
       for (Index i = 0; i < queries; ++i) {
         const Index row = first + i;
-        log_sum_exp[row * heads] = maximum[i] + std::log(total[i]);
-        const S normalise = beta / total[i], mean = centred ? gamma / row_sum(z, row) : 0;
+        log_sum_exp[row * heads] = log_sum[i];
+        const S mean = centred ? gamma / row_sum(z, row) : 0;
         for (int n = 0; n < vectors; ++n) {
           const Index at = row * value_stride + n * lanes<S>;
-          V result = load<V>(out + at) * normalise;
-          if constexpr (gains) result += alpha * load<V>(v + at);
+          const V own = load<V>(value + row * near_value + n * lanes<S>);
+          V result = load<V>(out + at) * normalise[i];
+          if constexpr (gains) result += alpha * own;
           if constexpr (centred) {
-            before[n] = shrunk(before[n]) + load<V>(v + at);
+            before[n] = shrunk(before[n]) + own;
             result -= mean * before[n];
           }
           store(out + at, result);
@@ -250,29 +268,38 @@ struct AttentionHead {
     S* d_output = query + key_width * query_group;                       // (value_width, query_group)
     S* weights = d_output + value_width * query_group;                   // (keys, query_block)
     S* d_scores = weights + round_up(rows, query_group) * block_stride;  // (keys, query_block)
+    S* room = d_scores + round_up(rows, query_group) * block_stride;
+    const S* key = gather<key_width>(k, rows, room);
+    const S* value = gather<value_width>(v, rows, room + rows * key_width);
+    S* room_of_block = room + rows * (key_width + value_width);
     S beta_sum = 0;
     for (Index begin = 0; begin < rows; begin += query_block) {
-      const Index end = std::min<Index>(rows, begin + query_block);
+      const Index end = std::min<Index>(rows, begin + query_block), count = end - begin;
+      const S* queries_of_block = gather<key_width>(q + begin * key_stride, count, room_of_block);
+      const S* d_output_of_block =
+          gather<value_width>(dout + begin * value_stride, count, room_of_block + count * key_width);
       for (Index first = begin; first < end; first += query_group) {
         const Index queries = std::min<Index>(query_group, end - first), keys = full ? rows : first + queries;
-        S *p = weights + (first - begin), *g = d_scores + (first - begin);
+        const Index in_block = first - begin;
+        S *p = weights + in_block, *g = d_scores + in_block;
         S log_sum[query_group]{};
         for (Index i = 0; i < queries; ++i) log_sum[i] = log_sum_exp[(first + i) * heads];
-        transpose_group<key_width, query_group>(queries, scale, q + first * key_stride, key_stride, query);
-        transpose_group<value_width, query_group>(queries, S(1), dout + first * value_stride, value_stride, d_output);
-        gemm_strided<query_group, Write::store>(keys, key_width, k, key_stride, one, query, group, p, block);
-        gemm_strided<query_group, Write::store>(keys, value_width, v, value_stride, one, d_output, group, g, block);
+        transpose_group<key_width, query_group>(queries, scale, queries_of_block + in_block * near_key, near_key, query);
+        transpose_group<value_width, query_group>(queries, S(1), d_output_of_block + in_block * near_value, near_value,
+                                                  d_output);
+        gemm_strided<query_group, Write::store>(keys, key_width, key, near_key, one, query, group, p, block);
+        gemm_strided<query_group, Write::store>(keys, value_width, value, near_value, one, d_output, group, g, block);
         beta_sum += softmax_backward(first, keys, log_sum, p, g);
         if constexpr (dq_mode != Write::skip) {
-          gemm_strided<key_width, dq_mode>(queries, keys, g, one, block, k, key_stride, dq + first * key_stride,
+          gemm_strided<key_width, dq_mode>(queries, keys, g, one, block, key, near_key, dq + first * key_stride,
                                            key_stride);
         }
       }
       if constexpr (dk_mode != Write::skip) {
-        scatter_block<key_width, dk_mode>(begin, end, d_scores, q, key_stride, dk);
+        scatter_block<key_width, dk_mode>(begin, end, d_scores, queries_of_block, dk);
       }
       if constexpr (dv_mode != Write::skip) {
-        scatter_block<value_width, dv_mode>(begin, end, weights, dout, value_stride, dv);
+        scatter_block<value_width, dv_mode>(begin, end, weights, d_output_of_block, dv);
       }
     }
     if (dbeta) *dbeta += beta_sum;
@@ -315,15 +342,11 @@ constexpr void check_attention_widths() {
 
 }  // namespace detail
 
-/// Scratch elements for each row of the longest sequence (rounded up to 16); serves forward and backward.
-constexpr Index attention_scratch_columns(int key_width, int value_width) {
-  // The two transposed groups of queries are (width, 16), at most `width` columns of 16 rows.
-  return key_width + value_width + 2 * detail::block_stride;
-}
-
-/// Scratch elements for sequences of at most `longest` tokens.
+/// Scratch elements for sequences of at most `longest` tokens; serves forward and backward.
 constexpr Index attention_scratch(int key_width, int value_width, Index longest) {
-  return attention_scratch_columns(key_width, value_width) * round_up(longest, detail::query_group);
+  const Index rows = round_up(longest, detail::query_group), block = std::min<Index>(rows, detail::query_block);
+  // Keys and values of one head, its queries and gradients of a block, and of a group, transposed; weights and scores.
+  return (key_width + value_width) * (rows + block + detail::query_group) + 2 * detail::block_stride * rows;
 }
 
 /// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.

@@ -63,6 +63,16 @@ __attribute__((always_inline)) inline Vec<Pair> pairs_along(Vec<float> front, Ve
 /// sum + left * right: of one number in each lane, or of two, whose products are added to the same sum.
 template <class V>
 __attribute__((always_inline)) inline V multiply_add(V sum, V left, V right) {
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__FMA__)
+  // Left alone, g++ moves sums between registers and, where 16 are all that there is, to the stack and back.
+  if constexpr (vector_bytes == 32 && std::is_same_v<V, Vec<float>>) {
+    asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(left), "x"(right));
+    return sum;
+  } else if constexpr (vector_bytes == 32 && std::is_same_v<V, Vec<double>>) {
+    asm("vfmadd231pd %2, %1, %0" : "+x"(sum) : "x"(left), "x"(right));
+    return sum;
+  }
+#endif
   return sum + left * right;
 }
 __attribute__((always_inline)) inline Vec<float> multiply_add(Vec<float> sum, Vec<Pair> left, Vec<Pair> right) {

@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -34,7 +35,7 @@ struct NoFetch {
   constexpr void operator()() const {}
 };
 
-/// One place of memory at each step of the inner dimension, into the second-level cache.
+/// One place of memory at each turn of the inner loop, into the second-level cache.
 template <class S, class Step>
 struct FetchAhead {
   const S* place;
@@ -51,6 +52,10 @@ FetchAhead(const S*, Step) -> FetchAhead<S, Step>;
 // 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
 inline constexpr int tile_rows = 6;
 inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
+// Steps of the inner dimension in one turn of the loop. With AVX2 a step of a full tile is 12 multiply-adds and 8 loads,
+// 6 cycles; what counts the steps would be as much again as such a core starts in one cycle, or in two when another
+// thread has half of the core.
+inline constexpr int tile_steps = vector_bytes == 32 ? 4 : 1;
 
 template <class S>
 inline constexpr Index panel_width = tile_vectors * lanes<S>;
@@ -72,20 +77,25 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
     SIMPLX_UNROLL
     for (int j = 0; j < vectors; ++j) sums[i][j] = V{};
   }
-  const auto step = [&]() __attribute__((always_inline)) {
-    fetch();
+  const auto step = [&](auto ahead) __attribute__((always_inline)) {
     Words right[vectors];
     SIMPLX_UNROLL
-    for (int j = 0; j < vectors; ++j) right[j] = load<Words>(b + j * L);
+    for (int j = 0; j < vectors; ++j) right[j] = load<Words>(b + ahead * b_row + j * L);
     SIMPLX_UNROLL
     for (int i = 0; i < rows; ++i) {
-      const Words left = splat<Words>(load<W>(a + i * a_row));
+      const Words left = splat<Words>(load<W>(a + i * a_row + ahead * a_col));
       SIMPLX_UNROLL
       for (int j = 0; j < vectors; ++j) sums[i][j] = multiply_add(sums[i][j], left, right[j]);
     }
-    a += a_col;
-    b += b_row;
   };
+  const auto turn = [&]<int... ahead>(std::integer_sequence<int, ahead...>) __attribute__((always_inline)) {
+    constexpr Index steps = sizeof...(ahead);
+    fetch();
+    (step(Static<ahead>{}), ...);
+    a += steps * a_col;
+    b += steps * b_row;
+  };
+  using Once = std::integer_sequence<int, 0>;
   Index p = 0;
   if constexpr (mode == Write::accumulate && vector_bytes == 64) {
     if (inner >= rows * vectors) {
@@ -94,7 +104,7 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
         SIMPLX_UNROLL
         for (int j = 0; j < vectors; ++j) {
           __builtin_prefetch(c + i * c_row + j * L, 1);
-          step();
+          turn(Once{});
         }
       }
       p = rows * vectors;
@@ -104,7 +114,11 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
     SIMPLX_UNROLL
     for (int i = 0; i < rows; ++i) __builtin_prefetch(c + (rows + i) * c_row, 1);
   }
-  for (; p < inner; ++p) step();
+  if constexpr (tile_steps > 1) {
+    SIMPLX_ROLLED
+    for (; p + tile_steps <= inner; p += tile_steps) turn(std::make_integer_sequence<int, tile_steps>{});
+  }
+  for (; p < inner; ++p) turn(Once{});
   SIMPLX_UNROLL
   for (int i = 0; i < rows; ++i) {
     SIMPLX_UNROLL
@@ -145,6 +159,7 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
                                                  const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
                                                  Index col, const FetchOf& fetch) {
   Index i = 0;
+  SIMPLX_ROLLED
   for (; i + rows_per_tile <= rows; i += rows_per_tile) {
     detail::tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
                                                epilogue, i, col, fetch(i));
@@ -227,12 +242,13 @@ template <Index K, Index N, Write mode, class W, class S, class Epilogue>
 __attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
   constexpr Index wide = panel_width<S>, whole = N / wide * wide;
-  const Index share = wide * tile_rows / std::max<Index>(rows, 1) + 1;  // of the next panel, for each step of this one
+  // Of the next panel, for each turn of this one.
+  const Index share = wide * tile_rows * tile_steps / std::max<Index>(rows, 1) + 1;
   for (Index col = 0; col < whole; col += wide) {
     const W* next = packed + (col + wide) * K;
     panel<tile_rows, tile_vectors, mode>(
         rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{}, c + col, Static<N>{}, epilogue, col,
-        [&](Index i) { return FetchAhead{next + i / tile_rows * K * share, share}; });
+        [&](Index i) { return FetchAhead{next + i / tile_rows * (K / tile_steps) * share, share}; });
   }
   if constexpr (whole < N) {
     for (Index col = whole; col < N; col += lanes<S>) {
@@ -325,19 +341,30 @@ __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy
   }
 }
 
+namespace detail {
+
+/// A function of its own: amid others g++ runs out of registers for the tile.
+template <int rows_per_tile, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
+__attribute__((noinline)) void strided_panel(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, const S* b,
+                                             BRow b_row, S* c, CRow c_row) {
+  panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0);
+}
+
+}  // namespace detail
+
 /// c (rows, N) (=|+=) a (rows, inner) * b (inner, N) with any strides; rows and inner are known at run time.
 template <Index N, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
-__attribute__((always_inline)) inline void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col,
-                                                        const S* b, BRow b_row, S* c, CRow c_row) {
+void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, const S* b, BRow b_row, S* c,
+                  CRow c_row) {
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
   constexpr int L = lanes<S>;
   constexpr Index pairs = N / (2 * L) * (2 * L);
   constexpr int rows_of_two = vector_bytes == 64 ? 8 : 6;  // 8 x 2 accumulators spill the 16 registers of AVX2
   for (Index col = 0; col < pairs; col += 2 * L) {
-    panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row, NoEpilogue{}, col);
+    detail::strided_panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row);
   }
   if constexpr (pairs < N) {
-    panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row, NoEpilogue{}, pairs);
+    detail::strided_panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row);
   }
 }
 
