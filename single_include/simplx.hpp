@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: f82beb713a0ead7d
+// sha256 of the headers: fb80cd35350da09e
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -110,6 +110,15 @@
 #define SIMPLX_UNROLL
 #else
 #define SIMPLX_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/// Before a loop whose body is as long as it should be.
+#if defined(__clang__)
+#define SIMPLX_ROLLED _Pragma("unroll 1")
+#elif defined(__CUDACC__)
+#define SIMPLX_ROLLED
+#else
+#define SIMPLX_ROLLED _Pragma("GCC unroll 1")
 #endif
 
 namespace simplx::inline SIMPLX_TARGET {}
@@ -1051,6 +1060,16 @@ __attribute__((always_inline)) inline Vec<Pair> pairs_along(Vec<float> front, Ve
 /// sum + left * right: of one number in each lane, or of two, whose products are added to the same sum.
 template <class V>
 __attribute__((always_inline)) inline V multiply_add(V sum, V left, V right) {
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__FMA__)
+  // Left alone, g++ moves sums between registers and, where 16 are all that there is, to the stack and back.
+  if constexpr (vector_bytes == 32 && std::is_same_v<V, Vec<float>>) {
+    asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(left), "x"(right));
+    return sum;
+  } else if constexpr (vector_bytes == 32 && std::is_same_v<V, Vec<double>>) {
+    asm("vfmadd231pd %2, %1, %0" : "+x"(sum) : "x"(left), "x"(right));
+    return sum;
+  }
+#endif
   return sum + left * right;
 }
 __attribute__((always_inline)) inline Vec<float> multiply_add(Vec<float> sum, Vec<Pair> left, Vec<Pair> right) {
@@ -1119,7 +1138,7 @@ struct NoFetch {
   constexpr void operator()() const {}
 };
 
-/// One place of memory at each step of the inner dimension, into the second-level cache.
+/// One place of memory at each turn of the inner loop, into the second-level cache.
 template <class S, class Step>
 struct FetchAhead {
   const S* place;
@@ -1136,6 +1155,10 @@ FetchAhead(const S*, Step) -> FetchAhead<S, Step>;
 // 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
 inline constexpr int tile_rows = 6;
 inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
+// Steps of the inner dimension in one turn of the loop. With AVX2 the 12 multiply-adds of a step take 6 cycles, and its
+// 20 instructions with 5 that count, fetch and jump more than the 3 in a cycle that are left where another thread has
+// half of the core. AVX-512 does twice as much in an instruction.
+inline constexpr int tile_steps = vector_bytes == 32 ? 4 : 1;
 
 template <class S>
 inline constexpr Index panel_width = tile_vectors * lanes<S>;
@@ -1157,20 +1180,25 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
     SIMPLX_UNROLL
     for (int j = 0; j < vectors; ++j) sums[i][j] = V{};
   }
-  const auto step = [&]() __attribute__((always_inline)) {
-    fetch();
+  const auto step = [&](auto ahead) __attribute__((always_inline)) {
     Words right[vectors];
     SIMPLX_UNROLL
-    for (int j = 0; j < vectors; ++j) right[j] = load<Words>(b + j * L);
+    for (int j = 0; j < vectors; ++j) right[j] = load<Words>(b + ahead * b_row + j * L);
     SIMPLX_UNROLL
     for (int i = 0; i < rows; ++i) {
-      const Words left = splat<Words>(load<W>(a + i * a_row));
+      const Words left = splat<Words>(load<W>(a + i * a_row + ahead * a_col));
       SIMPLX_UNROLL
       for (int j = 0; j < vectors; ++j) sums[i][j] = multiply_add(sums[i][j], left, right[j]);
     }
-    a += a_col;
-    b += b_row;
   };
+  const auto turn = [&]<int... ahead>(std::integer_sequence<int, ahead...>) __attribute__((always_inline)) {
+    constexpr Index steps = sizeof...(ahead);
+    fetch();
+    (step(Static<ahead>{}), ...);
+    a += steps * a_col;
+    b += steps * b_row;
+  };
+  using Once = std::integer_sequence<int, 0>;
   Index p = 0;
   if constexpr (mode == Write::accumulate && vector_bytes == 64) {
     if (inner >= rows * vectors) {
@@ -1179,7 +1207,7 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
         SIMPLX_UNROLL
         for (int j = 0; j < vectors; ++j) {
           __builtin_prefetch(c + i * c_row + j * L, 1);
-          step();
+          turn(Once{});
         }
       }
       p = rows * vectors;
@@ -1189,7 +1217,11 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
     SIMPLX_UNROLL
     for (int i = 0; i < rows; ++i) __builtin_prefetch(c + (rows + i) * c_row, 1);
   }
-  for (; p < inner; ++p) step();
+  if constexpr (tile_steps > 1) {
+    SIMPLX_ROLLED
+    for (; p + tile_steps <= inner; p += tile_steps) turn(std::make_integer_sequence<int, tile_steps>{});
+  }
+  for (; p < inner; ++p) turn(Once{});
   SIMPLX_UNROLL
   for (int i = 0; i < rows; ++i) {
     SIMPLX_UNROLL
@@ -1230,6 +1262,7 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
                                                  const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
                                                  Index col, const FetchOf& fetch) {
   Index i = 0;
+  SIMPLX_ROLLED
   for (; i + rows_per_tile <= rows; i += rows_per_tile) {
     detail::tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
                                                epilogue, i, col, fetch(i));
@@ -1264,11 +1297,18 @@ __attribute__((always_inline)) inline void each_panel(const F& f) {
 
 namespace detail {
 
+/// `width` numbers, whole vectors of them; memcpy takes half a vector at a time.
+template <Index width, class S>
+__attribute__((always_inline)) inline void copy_vectors(const S* from, S* to) {
+  SIMPLX_UNROLL
+  for (Index j = 0; j < width; j += lanes<S>) store(to + j, load<Vec<S>>(from + j));
+}
+
 // Panels of any depth K share these loops: compilers would unroll each depth for itself.
 
 template <Index width, class S>
 __attribute__((noinline)) void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
-  for (Index p = 0; p < K; ++p) std::memcpy(packed + p * width, matrix + p * stride, width * sizeof(S));
+  for (Index p = 0; p < K; ++p) copy_vectors<width>(matrix + p * stride, packed + p * width);
 }
 /// In blocks that fit the first-level cache.
 template <Index width, class S>
@@ -1312,12 +1352,13 @@ template <Index K, Index N, Write mode, class W, class S, class Epilogue>
 __attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
   constexpr Index wide = panel_width<S>, whole = N / wide * wide;
-  const Index share = wide * tile_rows / std::max<Index>(rows, 1) + 1;  // of the next panel, for each step of this one
+  // Of the next panel, for each turn of this one.
+  const Index share = wide * tile_rows * tile_steps / std::max<Index>(rows, 1) + 1;
   for (Index col = 0; col < whole; col += wide) {
     const W* next = packed + (col + wide) * K;
     panel<tile_rows, tile_vectors, mode>(
         rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{}, c + col, Static<N>{}, epilogue, col,
-        [&](Index i) { return FetchAhead{next + i / tile_rows * K * share, share}; });
+        [&](Index i) { return FetchAhead{next + i / tile_rows * (K / tile_steps) * share, share}; });
   }
   if constexpr (whole < N) {
     for (Index col = whole; col < N; col += lanes<S>) {
@@ -1344,14 +1385,24 @@ namespace detail {
 /// The first columns of x (rows, K), tile after tile, each (rows, tile_rows).
 template <Index K, class W>
 void copy_tiles(Index rows, Index columns, const W* x, W* tiles) {
-  constexpr Index together = 8 * tile_rows;  // of a row, which is a page of its own where K is large
-  for (Index begin = 0; begin < columns; begin += together) {
-    const Index end = std::min(columns, begin + together);
+  constexpr Index together = 8;  // of a row, which is a page of its own where K is large
+  const auto copy = [&](Index p, Index i) __attribute__((always_inline)) {
+    std::memcpy(tiles + i * rows + p * tile_rows, x + p * K + i, tile_rows * sizeof(W));
+  };
+  Index begin = 0;
+  for (; begin + together * tile_rows <= columns; begin += together * tile_rows) {
     for (Index p = 0; p < rows; ++p) {
-      for (Index i = begin; i < end; i += tile_rows) {
-        std::memcpy(tiles + i * rows + p * tile_rows, x + p * K + i, tile_rows * sizeof(W));
+      constexpr Index taken = together * tile_rows, line = 64 / sizeof(W);
+      SIMPLX_UNROLL
+      for (Index ahead = 0; ahead < taken; ahead += line) {
+        __builtin_prefetch(x + p * K + begin + taken + ahead, 0, 2);  // the next ones, too far apart for the hardware
       }
+      SIMPLX_UNROLL
+      for (Index tile = 0; tile < together; ++tile) copy(p, begin + tile * tile_rows);
     }
+  }
+  for (Index p = 0; p < rows; ++p) {
+    for (Index i = begin; i < columns; i += tile_rows) copy(p, i);
   }
 }
 
@@ -1370,9 +1421,7 @@ __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy
     const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
     const W* left = x + begin * K;
     const W* right = dy + begin * N;
-    const auto copy_panel = [&](Index col) {
-      for (Index p = 0; p < count; ++p) std::memcpy(scratch + p * wide, right + p * N + col, wide * sizeof(W));
-    };
+    const auto copy_panel = [&](Index col) { detail::pack_panel<wide>(count, right + col, N, scratch); };
     if constexpr (gradient_columns == 0) {
       // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
       const auto next_line = [&](Index i) { return FetchAhead{left + i + line, Static<K>{}}; };
@@ -1391,9 +1440,11 @@ __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy
           copy_panel(col);
           S* const to = dw + first * N + col;
           for (Index i = 0; i < tiled; i += tile_rows) {
-            detail::tile<tile_rows, tile_vectors, Write::accumulate>(count, tiles + i * count, Static<1>{},
-                                                                     Static<tile_rows>{}, scratch, Static<wide>{},
-                                                                     to + i * N, Static<N>{}, NoEpilogue{}, i, col);
+            // The first tiles fetch the next panel, a row in each turn.
+            const Index turns = count / tile_steps, row = std::min(i / tile_rows * turns, count - turns);
+            detail::tile<tile_rows, tile_vectors, Write::accumulate>(
+                count, tiles + i * count, Static<1>{}, Static<tile_rows>{}, scratch, Static<wide>{}, to + i * N,
+                Static<N>{}, NoEpilogue{}, i, col, FetchAhead{right + row * N + col + wide, Static<N>{}});
           }
           detail::row_tail<detail::half_below(tile_rows), tile_vectors, Write::accumulate>(
               columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
@@ -1410,19 +1461,30 @@ __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy
   }
 }
 
+namespace detail {
+
+/// A function of its own: amid others g++ runs out of registers for the tile.
+template <int rows_per_tile, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
+__attribute__((noinline)) void strided_panel(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, const S* b,
+                                             BRow b_row, S* c, CRow c_row) {
+  panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0);
+}
+
+}  // namespace detail
+
 /// c (rows, N) (=|+=) a (rows, inner) * b (inner, N) with any strides; rows and inner are known at run time.
 template <Index N, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
-__attribute__((always_inline)) inline void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col,
-                                                        const S* b, BRow b_row, S* c, CRow c_row) {
+void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, const S* b, BRow b_row, S* c,
+                  CRow c_row) {
   static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
   constexpr int L = lanes<S>;
   constexpr Index pairs = N / (2 * L) * (2 * L);
   constexpr int rows_of_two = vector_bytes == 64 ? 8 : 6;  // 8 x 2 accumulators spill the 16 registers of AVX2
   for (Index col = 0; col < pairs; col += 2 * L) {
-    panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row, NoEpilogue{}, col);
+    detail::strided_panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row);
   }
   if constexpr (pairs < N) {
-    panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row, NoEpilogue{}, pairs);
+    detail::strided_panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row);
   }
 }
 
@@ -5611,6 +5673,8 @@ struct AttentionHead {
   static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
   static constexpr Static<heads * key_width> key_stride{};
   static constexpr Static<heads * value_width> value_stride{};
+  static constexpr Static<key_width> near_key{};  ///< the strides of rows that are gathered
+  static constexpr Static<value_width> near_value{};
   static constexpr Static<query_group> group{};
   static constexpr Static<block_stride> block{};
   static constexpr Static<1> one{};
@@ -5653,8 +5717,20 @@ struct AttentionHead {
     return score;
   }
 
-  /// Scores (keys, query_group) become exp(score - maximum), in place; both statistics are per query.
-  void exponentiate(Index first, Index keys, S* scores, S* maximum, S* total) const {
+  /// The head's part of `count` rows, one behind the other: apart by the width of all heads, most often a power of two,
+  /// they would share a few sets of the cache.
+  template <int width>
+  static const S* gather(const S* source, Index count, S* target) {
+    if constexpr (heads == 1) return source;
+    for (Index i = 0; i < count; ++i) {
+      std::memcpy(target + i * width, source + i * heads * width, width * sizeof(S));
+    }
+    return target;
+  }
+
+  /// Scores (keys, query_group) become exp(score - maximum), in place; for each query the logarithm of the sum of
+  /// exp(score), and the factor that makes the numbers here weights, times beta.
+  void exponentiate(Index first, Index keys, S* scores, S* log_sum_exp, S* normalise) const {
     for (int lane = 0; lane < query_group; lane += lanes<S>) {
       S* column = scores + lane;
       V largest = splat<V>(std::numeric_limits<S>::lowest());
@@ -5667,8 +5743,8 @@ struct AttentionHead {
         store(column + key * query_group, weight);
         sum_of_lane += weight;
       });
-      store(maximum + lane, largest);
-      store(total + lane, sum_of_lane);
+      store(log_sum_exp + lane, V(largest + log(sum_of_lane)));
+      store(normalise + lane, V(beta / sum_of_lane));
     }
   }
 
@@ -5700,14 +5776,15 @@ struct AttentionHead {
     return sum(total);
   }
 
-  /// Adds weights * source over one block of queries, first .. last, to target: weights (keys, query_block),
-  /// source and target (rows, width). The first block to meet a key writes in the mode that is asked for.
-  template <int width, Write mode, class RowStride>
-  void scatter_block(Index first, Index last, const S* weights, const S* source, RowStride stride, S* target) const {
+  /// Adds weights * source over one block of queries, first .. last, to target: weights (keys, query_block), source
+  /// (last - first, width), target (rows, width). The first block to meet a key writes in the mode that is asked for.
+  template <int width, Write mode>
+  void scatter_block(Index first, Index last, const S* weights, const S* source, S* target) const {
+    constexpr Static<width> near{};
+    constexpr Static<heads * width> stride{};
     if constexpr (full) {
       const auto write = [&]<Write how>(std::integral_constant<Write, how>) {
-        gemm_strided<width, how>(rows, last - first, weights, block, one, source + first * stride, stride, target,
-                                 stride);
+        gemm_strided<width, how>(rows, last - first, weights, block, one, source, near, target, stride);
       };
       if (first == 0) {
         write(std::integral_constant<Write, mode>{});
@@ -5715,12 +5792,11 @@ struct AttentionHead {
         write(std::integral_constant<Write, Write::accumulate>{});
       }
     } else {
-      gemm_strided<width, Write::accumulate>(first, last - first, weights, block, one, source + first * stride, stride,
-                                             target, stride);
+      gemm_strided<width, Write::accumulate>(first, last - first, weights, block, one, source, near, target, stride);
       for (Index key = first; key < last; key += query_group) {
         gemm_strided<width, mode>(std::min<Index>(query_group, last - key), last - key,
-                                  weights + key * block_stride + (key - first), block, one, source + key * stride,
-                                  stride, target + key * stride, stride);
+                                  weights + key * block_stride + (key - first), block, one,
+                                  source + (key - first) * near, near, target + key * stride, stride);
       }
     }
   }
@@ -5763,26 +5839,30 @@ struct AttentionHead {
     S* query = scratch;                                          // (key_width, query_group)
     S* weights = scratch + key_width * query_group;              // (keys, query_group)
     S* z = weights + round_up(rows, query_group) * query_group;  // (rows)
+    S* room = z + round_up(rows, query_group);
+    const S* key = gather<key_width>(k, rows, room);
+    const S* value = gather<value_width>(v, rows, room + rows * key_width);
     V before[vectors]{};
     if constexpr (centred) fill_row_sums(z);
     for (Index first = 0; first < rows; first += query_group) {
       const Index queries = std::min<Index>(query_group, rows - first), keys = full ? rows : first + queries;
-      S maximum[query_group], total[query_group];
+      S log_sum[query_group], normalise[query_group];
       transpose_group<key_width, query_group>(queries, scale, q + first * key_stride, key_stride, query);
-      gemm_strided<query_group, Write::store>(keys, key_width, k, key_stride, one, query, group, weights, group);
-      exponentiate(first, keys, weights, maximum, total);
-      gemm_strided<value_width, Write::store>(queries, keys, weights, one, group, v, value_stride,
+      gemm_strided<query_group, Write::store>(keys, key_width, key, near_key, one, query, group, weights, group);
+      exponentiate(first, keys, weights, log_sum, normalise);
+      gemm_strided<value_width, Write::store>(queries, keys, weights, one, group, value, near_value,
                                               out + first * value_stride, value_stride);
       for (Index i = 0; i < queries; ++i) {
         const Index row = first + i;
-        log_sum_exp[row * heads] = maximum[i] + std::log(total[i]);
-        const S normalise = beta / total[i], mean = centred ? gamma / row_sum(z, row) : 0;
+        log_sum_exp[row * heads] = log_sum[i];
+        const S mean = centred ? gamma / row_sum(z, row) : 0;
         for (int n = 0; n < vectors; ++n) {
           const Index at = row * value_stride + n * lanes<S>;
-          V result = load<V>(out + at) * normalise;
-          if constexpr (gains) result += alpha * load<V>(v + at);
+          const V own = load<V>(value + row * near_value + n * lanes<S>);
+          V result = load<V>(out + at) * normalise[i];
+          if constexpr (gains) result += alpha * own;
           if constexpr (centred) {
-            before[n] = shrunk(before[n]) + load<V>(v + at);
+            before[n] = shrunk(before[n]) + own;
             result -= mean * before[n];
           }
           store(out + at, result);
@@ -5790,8 +5870,8 @@ struct AttentionHead {
       }
     }
     if constexpr (centred && full) {
-      const auto value = [&](Index, Index at) { return load<V>(v + at); };
-      decaying_sums<false>(rows - 1, -1, value, [&](Index row, Index at, V after) {
+      const auto own = [&](Index, Index at) { return load<V>(v + at); };
+      decaying_sums<false>(rows - 1, -1, own, [&](Index row, Index at, V after) {
         store(out + at, V(load<V>(out + at) - gamma / row_sum(z, row) * after));
       });
     }
@@ -5804,29 +5884,36 @@ struct AttentionHead {
     S* d_output = query + key_width * query_group;                       // (value_width, query_group)
     S* weights = d_output + value_width * query_group;                   // (keys, query_block)
     S* d_scores = weights + round_up(rows, query_group) * block_stride;  // (keys, query_block)
+    S* room = d_scores + round_up(rows, query_group) * block_stride;
+    const S* key = gather<key_width>(k, rows, room);
+    const S* value = gather<value_width>(v, rows, room + rows * key_width);
+    S* rest = room + rows * (key_width + value_width);
     S beta_sum = 0;
     for (Index begin = 0; begin < rows; begin += query_block) {
-      const Index end = std::min<Index>(rows, begin + query_block);
+      const Index end = std::min<Index>(rows, begin + query_block), count = end - begin;
+      const S* q_block = gather<key_width>(q + begin * key_stride, count, rest);
+      const S* d_block = gather<value_width>(dout + begin * value_stride, count, rest + count * key_width);
       for (Index first = begin; first < end; first += query_group) {
         const Index queries = std::min<Index>(query_group, end - first), keys = full ? rows : first + queries;
-        S *p = weights + (first - begin), *g = d_scores + (first - begin);
+        const Index in_block = first - begin;
+        S *p = weights + in_block, *g = d_scores + in_block;
         S log_sum[query_group]{};
         for (Index i = 0; i < queries; ++i) log_sum[i] = log_sum_exp[(first + i) * heads];
-        transpose_group<key_width, query_group>(queries, scale, q + first * key_stride, key_stride, query);
-        transpose_group<value_width, query_group>(queries, S(1), dout + first * value_stride, value_stride, d_output);
-        gemm_strided<query_group, Write::store>(keys, key_width, k, key_stride, one, query, group, p, block);
-        gemm_strided<query_group, Write::store>(keys, value_width, v, value_stride, one, d_output, group, g, block);
+        transpose_group<key_width, query_group>(queries, scale, q_block + in_block * near_key, near_key, query);
+        transpose_group<value_width, query_group>(queries, S(1), d_block + in_block * near_value, near_value, d_output);
+        gemm_strided<query_group, Write::store>(keys, key_width, key, near_key, one, query, group, p, block);
+        gemm_strided<query_group, Write::store>(keys, value_width, value, near_value, one, d_output, group, g, block);
         beta_sum += softmax_backward(first, keys, log_sum, p, g);
         if constexpr (dq_mode != Write::skip) {
-          gemm_strided<key_width, dq_mode>(queries, keys, g, one, block, k, key_stride, dq + first * key_stride,
+          gemm_strided<key_width, dq_mode>(queries, keys, g, one, block, key, near_key, dq + first * key_stride,
                                            key_stride);
         }
       }
       if constexpr (dk_mode != Write::skip) {
-        scatter_block<key_width, dk_mode>(begin, end, d_scores, q, key_stride, dk);
+        scatter_block<key_width, dk_mode>(begin, end, d_scores, q_block, dk);
       }
       if constexpr (dv_mode != Write::skip) {
-        scatter_block<value_width, dv_mode>(begin, end, weights, dout, value_stride, dv);
+        scatter_block<value_width, dv_mode>(begin, end, weights, d_block, dv);
       }
     }
     if (dbeta) *dbeta += beta_sum;
@@ -5869,15 +5956,11 @@ constexpr void check_attention_widths() {
 
 }  // namespace detail
 
-/// Scratch elements for each row of the longest sequence (rounded up to 16); serves forward and backward.
-constexpr Index attention_scratch_columns(int key_width, int value_width) {
-  // The two transposed groups of queries are (width, 16), at most `width` columns of 16 rows.
-  return key_width + value_width + 2 * detail::block_stride;
-}
-
-/// Scratch elements for sequences of at most `longest` tokens.
+/// Scratch elements for sequences of at most `longest` tokens; serves forward and backward.
 constexpr Index attention_scratch(int key_width, int value_width, Index longest) {
-  return attention_scratch_columns(key_width, value_width) * round_up(longest, detail::query_group);
+  const Index rows = round_up(longest, detail::query_group), block = std::min<Index>(rows, detail::query_block);
+  // Keys and values of one head, its queries and gradients of a block, and of a group, transposed; weights and scores.
+  return (key_width + value_width) * (rows + block + detail::query_group) + 2 * detail::block_stride * rows;
 }
 
 /// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.

@@ -254,8 +254,8 @@ struct AttentionHead {
       }
     }
     if constexpr (centred && full) {
-      const auto value = [&](Index, Index at) { return load<V>(v + at); };
-      decaying_sums<false>(rows - 1, -1, value, [&](Index row, Index at, V after) {
+      const auto own = [&](Index, Index at) { return load<V>(v + at); };
+      decaying_sums<false>(rows - 1, -1, own, [&](Index row, Index at, V after) {
         store(out + at, V(load<V>(out + at) - gamma / row_sum(z, row) * after));
       });
     }
@@ -271,22 +271,20 @@ struct AttentionHead {
     S* room = d_scores + round_up(rows, query_group) * block_stride;
     const S* key = gather<key_width>(k, rows, room);
     const S* value = gather<value_width>(v, rows, room + rows * key_width);
-    S* room_of_block = room + rows * (key_width + value_width);
+    S* rest = room + rows * (key_width + value_width);
     S beta_sum = 0;
     for (Index begin = 0; begin < rows; begin += query_block) {
       const Index end = std::min<Index>(rows, begin + query_block), count = end - begin;
-      const S* queries_of_block = gather<key_width>(q + begin * key_stride, count, room_of_block);
-      const S* d_output_of_block =
-          gather<value_width>(dout + begin * value_stride, count, room_of_block + count * key_width);
+      const S* q_block = gather<key_width>(q + begin * key_stride, count, rest);
+      const S* d_block = gather<value_width>(dout + begin * value_stride, count, rest + count * key_width);
       for (Index first = begin; first < end; first += query_group) {
         const Index queries = std::min<Index>(query_group, end - first), keys = full ? rows : first + queries;
         const Index in_block = first - begin;
         S *p = weights + in_block, *g = d_scores + in_block;
         S log_sum[query_group]{};
         for (Index i = 0; i < queries; ++i) log_sum[i] = log_sum_exp[(first + i) * heads];
-        transpose_group<key_width, query_group>(queries, scale, queries_of_block + in_block * near_key, near_key, query);
-        transpose_group<value_width, query_group>(queries, S(1), d_output_of_block + in_block * near_value, near_value,
-                                                  d_output);
+        transpose_group<key_width, query_group>(queries, scale, q_block + in_block * near_key, near_key, query);
+        transpose_group<value_width, query_group>(queries, S(1), d_block + in_block * near_value, near_value, d_output);
         gemm_strided<query_group, Write::store>(keys, key_width, key, near_key, one, query, group, p, block);
         gemm_strided<query_group, Write::store>(keys, value_width, value, near_value, one, d_output, group, g, block);
         beta_sum += softmax_backward(first, keys, log_sum, p, g);
@@ -296,10 +294,10 @@ struct AttentionHead {
         }
       }
       if constexpr (dk_mode != Write::skip) {
-        scatter_block<key_width, dk_mode>(begin, end, d_scores, queries_of_block, dk);
+        scatter_block<key_width, dk_mode>(begin, end, d_scores, q_block, dk);
       }
       if constexpr (dv_mode != Write::skip) {
-        scatter_block<value_width, dv_mode>(begin, end, weights, d_output_of_block, dv);
+        scatter_block<value_width, dv_mode>(begin, end, weights, d_block, dv);
       }
     }
     if (dbeta) *dbeta += beta_sum;

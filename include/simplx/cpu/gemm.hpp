@@ -52,9 +52,9 @@ FetchAhead(const S*, Step) -> FetchAhead<S, Step>;
 // 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
 inline constexpr int tile_rows = 6;
 inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
-// Steps of the inner dimension in one turn of the loop. With AVX2 a step of a full tile is 12 multiply-adds and 8 loads,
-// 6 cycles; what counts the steps would be as much again as such a core starts in one cycle, or in two when another
-// thread has half of the core.
+// Steps of the inner dimension in one turn of the loop. With AVX2 the 12 multiply-adds of a step take 6 cycles, and its
+// 20 instructions with 5 that count, fetch and jump more than the 3 in a cycle that are left where another thread has
+// half of the core. AVX-512 does twice as much in an instruction.
 inline constexpr int tile_steps = vector_bytes == 32 ? 4 : 1;
 
 template <class S>
@@ -194,11 +194,18 @@ __attribute__((always_inline)) inline void each_panel(const F& f) {
 
 namespace detail {
 
+/// `width` numbers, whole vectors of them; memcpy takes half a vector at a time.
+template <Index width, class S>
+__attribute__((always_inline)) inline void copy_vectors(const S* from, S* to) {
+  SIMPLX_UNROLL
+  for (Index j = 0; j < width; j += lanes<S>) store(to + j, load<Vec<S>>(from + j));
+}
+
 // Panels of any depth K share these loops: compilers would unroll each depth for itself.
 
 template <Index width, class S>
 __attribute__((noinline)) void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
-  for (Index p = 0; p < K; ++p) std::memcpy(packed + p * width, matrix + p * stride, width * sizeof(S));
+  for (Index p = 0; p < K; ++p) copy_vectors<width>(matrix + p * stride, packed + p * width);
 }
 /// In blocks that fit the first-level cache.
 template <Index width, class S>
@@ -275,14 +282,24 @@ namespace detail {
 /// The first columns of x (rows, K), tile after tile, each (rows, tile_rows).
 template <Index K, class W>
 void copy_tiles(Index rows, Index columns, const W* x, W* tiles) {
-  constexpr Index together = 8 * tile_rows;  // of a row, which is a page of its own where K is large
-  for (Index begin = 0; begin < columns; begin += together) {
-    const Index end = std::min(columns, begin + together);
+  constexpr Index together = 8;  // of a row, which is a page of its own where K is large
+  const auto copy = [&](Index p, Index i) __attribute__((always_inline)) {
+    std::memcpy(tiles + i * rows + p * tile_rows, x + p * K + i, tile_rows * sizeof(W));
+  };
+  Index begin = 0;
+  for (; begin + together * tile_rows <= columns; begin += together * tile_rows) {
     for (Index p = 0; p < rows; ++p) {
-      for (Index i = begin; i < end; i += tile_rows) {
-        std::memcpy(tiles + i * rows + p * tile_rows, x + p * K + i, tile_rows * sizeof(W));
+      constexpr Index taken = together * tile_rows, line = 64 / sizeof(W);
+      SIMPLX_UNROLL
+      for (Index ahead = 0; ahead < taken; ahead += line) {
+        __builtin_prefetch(x + p * K + begin + taken + ahead, 0, 2);  // the next ones, too far apart for the hardware
       }
+      SIMPLX_UNROLL
+      for (Index tile = 0; tile < together; ++tile) copy(p, begin + tile * tile_rows);
     }
+  }
+  for (Index p = 0; p < rows; ++p) {
+    for (Index i = begin; i < columns; i += tile_rows) copy(p, i);
   }
 }
 
@@ -301,9 +318,7 @@ __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy
     const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
     const W* left = x + begin * K;
     const W* right = dy + begin * N;
-    const auto copy_panel = [&](Index col) {
-      for (Index p = 0; p < count; ++p) std::memcpy(scratch + p * wide, right + p * N + col, wide * sizeof(W));
-    };
+    const auto copy_panel = [&](Index col) { detail::pack_panel<wide>(count, right + col, N, scratch); };
     if constexpr (gradient_columns == 0) {
       // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
       const auto next_line = [&](Index i) { return FetchAhead{left + i + line, Static<K>{}}; };
@@ -322,9 +337,11 @@ __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy
           copy_panel(col);
           S* const to = dw + first * N + col;
           for (Index i = 0; i < tiled; i += tile_rows) {
-            detail::tile<tile_rows, tile_vectors, Write::accumulate>(count, tiles + i * count, Static<1>{},
-                                                                     Static<tile_rows>{}, scratch, Static<wide>{},
-                                                                     to + i * N, Static<N>{}, NoEpilogue{}, i, col);
+            // The first tiles fetch the next panel, a row in each turn.
+            const Index turns = count / tile_steps, row = std::min(i / tile_rows * turns, count - turns);
+            detail::tile<tile_rows, tile_vectors, Write::accumulate>(
+                count, tiles + i * count, Static<1>{}, Static<tile_rows>{}, scratch, Static<wide>{}, to + i * N,
+                Static<N>{}, NoEpilogue{}, i, col, FetchAhead{right + row * N + col + wide, Static<N>{}});
           }
           detail::row_tail<detail::half_below(tile_rows), tile_vectors, Write::accumulate>(
               columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
