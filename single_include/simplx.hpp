@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: fb80cd35350da09e
+// sha256 of the headers: 3b213cc2225e49ac
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1109,6 +1109,112 @@ inline void pair_rows(Index count, const float* first, const float* second, Pair
 
 }  // namespace simplx
 
+// ---- simplx/cpu/panels.hpp
+
+/// \file simplx/cpu/panels.hpp
+/// Matrices in the order in which products read them: panel after panel, each as wide as a tile of accumulators.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A stride or size that the compiler knows.
+template <Index value>
+using Static = std::integral_constant<Index, value>;
+
+// 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
+inline constexpr int tile_rows = 6;
+inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
+
+template <class S>
+inline constexpr Index panel_width = tile_vectors * lanes<S>;
+
+/// Elements of a packed (K, N) matrix.
+template <Index K, Index N, class S>
+inline constexpr Index packed_size = K * round_up(N, lanes<S>);
+
+/// The columns of N that are in whole vectors.
+template <Index N, class S>
+inline constexpr Index whole_vectors = N / lanes<S> * lanes<S>;
+
+/// Calls f(Static<width>, col) for every panel of N columns: wide ones, and narrow ones at the end.
+template <Index N, class S, class F>
+__attribute__((always_inline)) inline void each_panel(const F& f) {
+  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide;
+  for (Index col = 0; col < whole; col += wide) f(Static<wide>{}, col);
+  for (Index col = whole; col < N; col += lanes<S>) f(Static<lanes<S>>{}, col);
+}
+
+namespace detail {
+
+/// `width` numbers, whole vectors of them; memcpy takes half a vector at a time.
+template <Index width, class S>
+__attribute__((always_inline)) inline void copy_vectors(const S* from, S* to) {
+  SIMPLX_UNROLL
+  for (Index j = 0; j < width; j += lanes<S>) store(to + j, load<Vec<S>>(from + j));
+}
+
+// Panels of any depth K share these loops: compilers would unroll each depth for itself.
+
+template <Index width, class S>
+__attribute__((noinline)) void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
+  for (Index p = 0; p < K; ++p) copy_vectors<width>(matrix + p * stride, packed + p * width);
+}
+/// Fewer columns than a vector has lanes, and zeros behind them.
+template <Index width, class S>
+__attribute__((noinline)) void pack_last_panel(Index K, const S* matrix, Index stride, S* packed) {
+  for (Index p = 0; p < K; ++p) {
+    S row[lanes<S>]{};
+    std::memcpy(row, matrix + p * stride, width * sizeof(S));
+    std::memcpy(packed + p * lanes<S>, row, sizeof row);
+  }
+}
+/// In blocks that fit the first-level cache.
+template <Index width, class S>
+__attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed) {
+  constexpr Index block = 16;
+  for (Index begin = 0; begin < K; begin += block) {
+    const Index end = begin + block < K ? begin + block : K;
+    for (Index q = 0; q < width; ++q) {
+      for (Index p = begin; p < end; ++p) packed[p * width + q] = matrix[q * K + p];
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end, the last one
+/// with zeros where N is no multiple of the vector.
+///
+/// Cost    one pass
+template <Index K, Index N, class S>
+void pack(const S* matrix, S* packed) {
+  constexpr Index whole = whole_vectors<N, S>;
+  each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
+    detail::pack_panel<width>(K, matrix + col, N, packed + col * K);
+  });
+  if constexpr (whole < N) detail::pack_last_panel<N - whole>(K, matrix + whole, N, packed + whole * K);
+}
+
+/// Packs the transpose (K, N) of an (N, K) matrix.
+///
+/// Cost    one pass
+template <Index K, Index N, class S>
+void pack_transposed(const S* matrix, S* packed) {
+  constexpr Index whole = whole_vectors<N, S>;
+  each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
+    detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K);
+  });
+  if constexpr (whole < N) {
+    constexpr Index left = N - whole;
+    for (Index p = 0; p < K; ++p) {
+      S* const row = packed + whole * K + p * lanes<S>;
+      for (Index q = 0; q < lanes<S>; ++q) row[q] = q < left ? matrix[(whole + q) * K + p] : S(0);
+    }
+  }
+}
+
+}  // namespace simplx
+
 // ---- simplx/cpu/gemm.hpp
 
 /// \file simplx/cpu/gemm.hpp
@@ -1120,10 +1226,6 @@ inline void pair_rows(Index count, const float* first, const float* second, Pair
 /// run-time strides the same code runs at half of it.
 
 namespace simplx::inline SIMPLX_TARGET {
-
-/// A stride or size that the compiler knows.
-template <Index value>
-using Static = std::integral_constant<Index, value>;
 
 /// The epilogue that changes nothing.
 struct NoEpilogue {
@@ -1152,16 +1254,10 @@ struct FetchAhead {
 template <class S, class Step>
 FetchAhead(const S*, Step) -> FetchAhead<S, Step>;
 
-// 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
-inline constexpr int tile_rows = 6;
-inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
 // Steps of the inner dimension in one turn of the loop. With AVX2 the 12 multiply-adds of a step take 6 cycles, and its
 // 20 instructions with 5 that count, fetch and jump more than the 3 in a cycle that are left where another thread has
 // half of the core. AVX-512 does twice as much in an instruction.
 inline constexpr int tile_steps = vector_bytes == 32 ? 4 : 1;
-
-template <class S>
-inline constexpr Index panel_width = tile_vectors * lanes<S>;
 
 namespace detail {
 
@@ -1282,67 +1378,31 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
                                       [](Index) { return NoFetch{}; });
 }
 
-/// Elements of a packed (K, N) matrix.
-template <Index K, Index N, class S>
-inline constexpr Index packed_size = K * N;
-
-/// Calls f(Static<width>, col) for every panel of N columns: wide ones, and narrow ones at the end.
-template <Index N, class S, class F>
-__attribute__((always_inline)) inline void each_panel(const F& f) {
-  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide;
-  for (Index col = 0; col < whole; col += wide) f(Static<wide>{}, col);
-  for (Index col = whole; col < N; col += lanes<S>) f(Static<lanes<S>>{}, col);
-}
-
 namespace detail {
 
-/// `width` numbers, whole vectors of them; memcpy takes half a vector at a time.
-template <Index width, class S>
-__attribute__((always_inline)) inline void copy_vectors(const S* from, S* to) {
-  SIMPLX_UNROLL
-  for (Index j = 0; j < width; j += lanes<S>) store(to + j, load<Vec<S>>(from + j));
-}
-
-// Panels of any depth K share these loops: compilers would unroll each depth for itself.
-
-template <Index width, class S>
-__attribute__((noinline)) void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
-  for (Index p = 0; p < K; ++p) copy_vectors<width>(matrix + p * stride, packed + p * width);
-}
-/// In blocks that fit the first-level cache.
-template <Index width, class S>
-__attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed) {
-  constexpr Index block = 16;
-  for (Index begin = 0; begin < K; begin += block) {
-    const Index end = begin + block < K ? begin + block : K;
-    for (Index q = 0; q < width; ++q) {
-      for (Index p = begin; p < end; ++p) packed[p * width + q] = matrix[q * K + p];
+/// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give is
+/// stored number by number.
+template <Index width, Write mode, class W, class S, class ARow, class ACol, class CRow, class Epilogue>
+void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, const W* b, S* c, CRow c_row,
+                const Epilogue& epilogue, Index col) {
+  constexpr Index L = lanes<S>, together = 8;
+  for (Index begin = 0; begin < rows; begin += together) {
+    const Index count = std::min(together, rows - begin);
+    S block[together * L];
+    panel<together, 1, Write::store>(count, inner, a + begin * a_row, a_row, a_col, b, Static<L>{}, block, Static<L>{},
+                                     NoEpilogue{}, 0);
+    for (Index i = 0; i < count; ++i) {
+      for (Index j = 0; j < width; ++j) {
+        S value = epilogue(block[i * L + j], begin + i, col + j);
+        S& place = c[(begin + i) * c_row + j];
+        if constexpr (mode == Write::accumulate) value += place;
+        place = value;
+      }
     }
   }
 }
 
 }  // namespace detail
-
-/// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end.
-///
-/// Cost    one pass
-template <Index K, Index N, class S>
-void pack(const S* matrix, S* packed) {
-  each_panel<N, S>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_panel<width>(K, matrix + col, N, packed + col * K);
-  });
-}
-
-/// Packs the transpose (K, N) of an (N, K) matrix.
-///
-/// Cost    one pass
-template <Index K, Index N, class S>
-void pack_transposed(const S* matrix, S* packed) {
-  each_panel<N, S>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K);
-  });
-}
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
 /// b are numbers of c's type, or pairs (bfloat16.hpp).
@@ -1350,8 +1410,7 @@ void pack_transposed(const S* matrix, S* packed) {
 /// Cost    2 rows K N FLOPs
 template <Index K, Index N, Write mode, class W, class S, class Epilogue>
 __attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
-  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide;
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
   // Of the next panel, for each turn of this one.
   const Index share = wide * tile_rows * tile_steps / std::max<Index>(rows, 1) + 1;
   for (Index col = 0; col < whole; col += wide) {
@@ -1360,11 +1419,15 @@ __attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* 
         rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{}, c + col, Static<N>{}, epilogue, col,
         [&](Index i) { return FetchAhead{next + i / tile_rows * (K / tile_steps) * share, share}; });
   }
-  if constexpr (whole < N) {
-    for (Index col = whole; col < N; col += lanes<S>) {
+  if constexpr (whole < vectors) {
+    for (Index col = whole; col < vectors; col += lanes<S>) {
       panel<8, 1, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<lanes<S>>{}, c + col,
                         Static<N>{}, epilogue, col);
     }
+  }
+  if constexpr (vectors < N) {
+    detail::last_panel<N - vectors, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + vectors * K, c + vectors,
+                                          Static<N>{}, epilogue, vectors);
   }
 }
 
@@ -1414,8 +1477,8 @@ void copy_tiles(Index rows, Index columns, const W* x, W* tiles) {
 ///         written once for every gradient_rows
 template <Index K, Index N, class W, class S>
 __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch) {
-  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide, line = 64 / sizeof(W);
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
+  constexpr Index line = 64 / sizeof(W);
   const Index blocks = (rows + gradient_rows - 1) / gradient_rows;
   for (Index block = 0; block < blocks; ++block) {
     const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
@@ -1452,11 +1515,16 @@ __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy
         }
       }
     }
-    if constexpr (whole < N) {
-      for (Index col = whole; col < N; col += lanes<S>) {
+    if constexpr (whole < vectors) {
+      for (Index col = whole; col < vectors; col += lanes<S>) {
         panel<8, 1, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
                                        Static<N>{}, NoEpilogue{}, col);
       }
+    }
+    if constexpr (vectors < N) {
+      detail::pack_last_panel<N - vectors>(count, right + vectors, N, scratch);
+      detail::last_panel<N - vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
+                                                         dw + vectors, Static<N>{}, NoEpilogue{}, vectors);
     }
   }
 }
@@ -4109,7 +4177,8 @@ struct MapBackward {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector.
+/// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector, but for products with
+/// parameters.
 /// reference: Eigen everywhere, for every width; what tests compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
 /// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16).
@@ -4630,7 +4699,13 @@ struct op<"matmul"> : kernel_op {
     if (argument == 0) return Term(apply<"matmul">({.integers = {!turned}}, dy, w));
     return Term(turned ? apply<"contract">({}, dy, x) : apply<"contract">({}, x, dy));
   }
-  static constexpr Index packed(const Attributes&, Shape, Shape w) { return 2 * round_up(w.rows * w.cols, alignment); }
+  /// Room for a (rows, cols) matrix in panels, of vectors of any width; with one column it is no such product.
+  static constexpr Index panels(Index rows, Index cols) {
+    return round_up(cols == 1 ? rows : rows * round_up(cols, alignment), alignment);
+  }
+  static constexpr Index packed(const Attributes&, Shape, Shape w) {
+    return panels(w.rows, w.cols) + panels(w.cols, w.rows);
+  }
 
   /// What a product of the graph is, as constants.
   template <class F>
@@ -4638,8 +4713,15 @@ struct op<"matmul"> : kernel_op {
     static constexpr bool transposed = op::transposed(F::attributes);
     static constexpr Shape weight = F::template shape<1>;
     static constexpr Index K = F::template shape<0>.cols, N = F::out_shape.cols;
-    static constexpr Index size = round_up(K * N, alignment);
+    static constexpr Index size = panels(K, N);  ///< of W; those of W^T lie behind it
     static constexpr bool prepared = F::Graph::table.info[F::template argument<1>].kind == Kind::parameter;
+    /// Whether panels of that width are what the product is computed from. A matrix that is packed anew for each
+    /// product must be worth it.
+    template <class Backend>
+    static constexpr bool by_panels(Index width) {
+      const bool any_width = prepared && Backend::vectorises(0);
+      return Backend::vectorises(width) || (any_width && width > lanes<typename Backend::Scalar>);
+    }
     /// Whether the operands are rounded to pairs of bfloat16.
     template <class Backend>
     static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
@@ -4649,7 +4731,7 @@ struct op<"matmul"> : kernel_op {
   template <class Backend, class F>
   static constexpr bool of_vector = Backend::vectorises(0) && F::out_shape.cols == 1;
   template <class Backend, class F>
-  static constexpr bool takes_epilogue = Backend::vectorises(Product<F>::N);
+  static constexpr bool takes_epilogue = Product<F>::template by_panels<Backend>(Product<F>::N);
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
@@ -4657,8 +4739,8 @@ struct op<"matmul"> : kernel_op {
     const Index count = F::template shape<0>.is_fixed() ? F::template shape<0>.rows
                                                         : rows.count(F::template shape<0>.axis);
     if (P::template rounds<Backend>) return gradient_pairs(count, P::K, P::N);
-    const bool panels = Backend::vectorises(P::N) && Backend::vectorises(P::K);
-    return std::max(panels ? gradient_scratch<typename Backend::Scalar>(round_up(count, alignment)) : 0,
+    const bool gradient = P::template by_panels<Backend>(P::N) && P::template by_panels<Backend>(P::K);
+    return std::max(gradient ? gradient_scratch<typename Backend::Scalar>(round_up(count, alignment)) : 0,
                     P::prepared ? 0 : P::size);
   }
   template <class F>
@@ -4706,10 +4788,11 @@ struct op<"matmul"> : kernel_op {
   static void prepare(Cpu<S, path> backend, const S* parameters, S* packed) {
     using F = Frame<G, node, S>;
     using P = Product<F>;
+    using B = Cpu<S, path>;
     if constexpr (P::prepared) {
       const S* weight = parameters + G::layout.parameter[F::template argument<1>];
-      if constexpr (backend.vectorises(P::N)) pack_forward<P>(backend, weight, packed);
-      if constexpr (backend.vectorises(P::K) && G::fusion.wanted[F::template argument<0>]) {
+      if constexpr (P::template by_panels<B>(P::N)) pack_forward<P>(backend, weight, packed);
+      if constexpr (P::template by_panels<B>(P::K) && G::fusion.wanted[F::template argument<0>]) {
         pack_backward<P>(backend, weight, packed + P::size);
       }
     }
@@ -4758,6 +4841,7 @@ struct op<"matmul"> : kernel_op {
   template <class S, Path path, class F>
   static void backward(Cpu<S, path> backend, const F& frame) {
     using P = Product<F>;
+    using B = Cpu<S, path>;
     const S* dy = frame.out_grad();
     if constexpr (F::template write<1> != Write::skip) {
       const S* x = frame.template in<0>();
@@ -4768,7 +4852,7 @@ struct op<"matmul"> : kernel_op {
         } else {
           gemm_gradient_bfloat16<P::K, P::N>(frame.rows(), x, dy, dw, pairs(frame.scratch()));
         }
-      } else if constexpr (backend.vectorises(P::N) && backend.vectorises(P::K)) {
+      } else if constexpr (P::template by_panels<B>(P::N) && P::template by_panels<B>(P::K)) {
         if constexpr (P::transposed) {  // W is (N, K): dW += dY^T X
           gemm_gradient<P::N, P::K>(frame.rows(), dy, x, dw, frame.scratch());
         } else {
@@ -4791,7 +4875,7 @@ struct op<"matmul"> : kernel_op {
       if constexpr (P::template rounds<Cpu<S, path>>) {
         gemm_bfloat16<P::N, P::K, F::template write<0>>(frame.rows(), dy, pairs(frame.packed() + P::size), dx,
                                                         NoEpilogue{}, pairs(frame.scratch()));
-      } else if constexpr (backend.vectorises(P::K)) {
+      } else if constexpr (P::template by_panels<B>(P::K)) {
         const S* panels = frame.packed() + P::size;
         if constexpr (!P::prepared) {
           pack_backward<P>(backend, frame.template in<1>(), frame.scratch());

@@ -13,7 +13,8 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector.
+/// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector, but for products with
+/// parameters.
 /// reference: Eigen everywhere, for every width; what tests compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
 /// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16).

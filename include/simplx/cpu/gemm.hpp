@@ -10,6 +10,7 @@
 /// run-time strides the same code runs at half of it.
 
 #include <simplx/cpu/bfloat16.hpp>
+#include <simplx/cpu/panels.hpp>
 #include <simplx/cpu/simd.hpp>
 
 #include <algorithm>
@@ -17,10 +18,6 @@
 #include <utility>
 
 namespace simplx::inline SIMPLX_TARGET {
-
-/// A stride or size that the compiler knows.
-template <Index value>
-using Static = std::integral_constant<Index, value>;
 
 /// The epilogue that changes nothing.
 struct NoEpilogue {
@@ -49,16 +46,10 @@ struct FetchAhead {
 template <class S, class Step>
 FetchAhead(const S*, Step) -> FetchAhead<S, Step>;
 
-// 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
-inline constexpr int tile_rows = 6;
-inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
 // Steps of the inner dimension in one turn of the loop. With AVX2 the 12 multiply-adds of a step take 6 cycles, and its
 // 20 instructions with 5 that count, fetch and jump more than the 3 in a cycle that are left where another thread has
 // half of the core. AVX-512 does twice as much in an instruction.
 inline constexpr int tile_steps = vector_bytes == 32 ? 4 : 1;
-
-template <class S>
-inline constexpr Index panel_width = tile_vectors * lanes<S>;
 
 namespace detail {
 
@@ -179,67 +170,31 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
                                       [](Index) { return NoFetch{}; });
 }
 
-/// Elements of a packed (K, N) matrix.
-template <Index K, Index N, class S>
-inline constexpr Index packed_size = K * N;
-
-/// Calls f(Static<width>, col) for every panel of N columns: wide ones, and narrow ones at the end.
-template <Index N, class S, class F>
-__attribute__((always_inline)) inline void each_panel(const F& f) {
-  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide;
-  for (Index col = 0; col < whole; col += wide) f(Static<wide>{}, col);
-  for (Index col = whole; col < N; col += lanes<S>) f(Static<lanes<S>>{}, col);
-}
-
 namespace detail {
 
-/// `width` numbers, whole vectors of them; memcpy takes half a vector at a time.
-template <Index width, class S>
-__attribute__((always_inline)) inline void copy_vectors(const S* from, S* to) {
-  SIMPLX_UNROLL
-  for (Index j = 0; j < width; j += lanes<S>) store(to + j, load<Vec<S>>(from + j));
-}
-
-// Panels of any depth K share these loops: compilers would unroll each depth for itself.
-
-template <Index width, class S>
-__attribute__((noinline)) void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
-  for (Index p = 0; p < K; ++p) copy_vectors<width>(matrix + p * stride, packed + p * width);
-}
-/// In blocks that fit the first-level cache.
-template <Index width, class S>
-__attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed) {
-  constexpr Index block = 16;
-  for (Index begin = 0; begin < K; begin += block) {
-    const Index end = begin + block < K ? begin + block : K;
-    for (Index q = 0; q < width; ++q) {
-      for (Index p = begin; p < end; ++p) packed[p * width + q] = matrix[q * K + p];
+/// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give is
+/// stored number by number.
+template <Index width, Write mode, class W, class S, class ARow, class ACol, class CRow, class Epilogue>
+void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, const W* b, S* c, CRow c_row,
+                const Epilogue& epilogue, Index col) {
+  constexpr Index L = lanes<S>, together = 8;
+  for (Index begin = 0; begin < rows; begin += together) {
+    const Index count = std::min(together, rows - begin);
+    S block[together * L];
+    panel<together, 1, Write::store>(count, inner, a + begin * a_row, a_row, a_col, b, Static<L>{}, block, Static<L>{},
+                                     NoEpilogue{}, 0);
+    for (Index i = 0; i < count; ++i) {
+      for (Index j = 0; j < width; ++j) {
+        S value = epilogue(block[i * L + j], begin + i, col + j);
+        S& place = c[(begin + i) * c_row + j];
+        if constexpr (mode == Write::accumulate) value += place;
+        place = value;
+      }
     }
   }
 }
 
 }  // namespace detail
-
-/// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end.
-///
-/// Cost    one pass
-template <Index K, Index N, class S>
-void pack(const S* matrix, S* packed) {
-  each_panel<N, S>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_panel<width>(K, matrix + col, N, packed + col * K);
-  });
-}
-
-/// Packs the transpose (K, N) of an (N, K) matrix.
-///
-/// Cost    one pass
-template <Index K, Index N, class S>
-void pack_transposed(const S* matrix, S* packed) {
-  each_panel<N, S>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K);
-  });
-}
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
 /// b are numbers of c's type, or pairs (bfloat16.hpp).
@@ -247,8 +202,7 @@ void pack_transposed(const S* matrix, S* packed) {
 /// Cost    2 rows K N FLOPs
 template <Index K, Index N, Write mode, class W, class S, class Epilogue>
 __attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
-  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide;
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
   // Of the next panel, for each turn of this one.
   const Index share = wide * tile_rows * tile_steps / std::max<Index>(rows, 1) + 1;
   for (Index col = 0; col < whole; col += wide) {
@@ -257,11 +211,15 @@ __attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* 
         rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{}, c + col, Static<N>{}, epilogue, col,
         [&](Index i) { return FetchAhead{next + i / tile_rows * (K / tile_steps) * share, share}; });
   }
-  if constexpr (whole < N) {
-    for (Index col = whole; col < N; col += lanes<S>) {
+  if constexpr (whole < vectors) {
+    for (Index col = whole; col < vectors; col += lanes<S>) {
       panel<8, 1, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<lanes<S>>{}, c + col,
                         Static<N>{}, epilogue, col);
     }
+  }
+  if constexpr (vectors < N) {
+    detail::last_panel<N - vectors, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + vectors * K, c + vectors,
+                                          Static<N>{}, epilogue, vectors);
   }
 }
 
@@ -311,8 +269,8 @@ void copy_tiles(Index rows, Index columns, const W* x, W* tiles) {
 ///         written once for every gradient_rows
 template <Index K, Index N, class W, class S>
 __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch) {
-  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide, line = 64 / sizeof(W);
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
+  constexpr Index line = 64 / sizeof(W);
   const Index blocks = (rows + gradient_rows - 1) / gradient_rows;
   for (Index block = 0; block < blocks; ++block) {
     const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
@@ -349,11 +307,16 @@ __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy
         }
       }
     }
-    if constexpr (whole < N) {
-      for (Index col = whole; col < N; col += lanes<S>) {
+    if constexpr (whole < vectors) {
+      for (Index col = whole; col < vectors; col += lanes<S>) {
         panel<8, 1, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
                                        Static<N>{}, NoEpilogue{}, col);
       }
+    }
+    if constexpr (vectors < N) {
+      detail::pack_last_panel<N - vectors>(count, right + vectors, N, scratch);
+      detail::last_panel<N - vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
+                                                         dw + vectors, Static<N>{}, NoEpilogue{}, vectors);
     }
   }
 }

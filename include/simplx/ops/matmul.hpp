@@ -36,7 +36,13 @@ struct op<"matmul"> : kernel_op {
     if (argument == 0) return Term(apply<"matmul">({.integers = {!turned}}, dy, w));
     return Term(turned ? apply<"contract">({}, dy, x) : apply<"contract">({}, x, dy));
   }
-  static constexpr Index packed(const Attributes&, Shape, Shape w) { return 2 * round_up(w.rows * w.cols, alignment); }
+  /// Room for a (rows, cols) matrix in panels, of vectors of any width; with one column it is no such product.
+  static constexpr Index panels(Index rows, Index cols) {
+    return round_up(cols == 1 ? rows : rows * round_up(cols, alignment), alignment);
+  }
+  static constexpr Index packed(const Attributes&, Shape, Shape w) {
+    return panels(w.rows, w.cols) + panels(w.cols, w.rows);
+  }
 
   /// What a product of the graph is, as constants.
   template <class F>
@@ -44,8 +50,15 @@ struct op<"matmul"> : kernel_op {
     static constexpr bool transposed = op::transposed(F::attributes);
     static constexpr Shape weight = F::template shape<1>;
     static constexpr Index K = F::template shape<0>.cols, N = F::out_shape.cols;
-    static constexpr Index size = round_up(K * N, alignment);
+    static constexpr Index size = panels(K, N);  ///< of W; those of W^T lie behind it
     static constexpr bool prepared = F::Graph::table.info[F::template argument<1>].kind == Kind::parameter;
+    /// Whether panels of that width are what the product is computed from. A matrix that is packed anew for each
+    /// product must be worth it.
+    template <class Backend>
+    static constexpr bool by_panels(Index width) {
+      const bool any_width = prepared && Backend::vectorises(0);
+      return Backend::vectorises(width) || (any_width && width > lanes<typename Backend::Scalar>);
+    }
     /// Whether the operands are rounded to pairs of bfloat16.
     template <class Backend>
     static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
@@ -55,7 +68,7 @@ struct op<"matmul"> : kernel_op {
   template <class Backend, class F>
   static constexpr bool of_vector = Backend::vectorises(0) && F::out_shape.cols == 1;
   template <class Backend, class F>
-  static constexpr bool takes_epilogue = Backend::vectorises(Product<F>::N);
+  static constexpr bool takes_epilogue = Product<F>::template by_panels<Backend>(Product<F>::N);
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
@@ -63,8 +76,8 @@ struct op<"matmul"> : kernel_op {
     const Index count = F::template shape<0>.is_fixed() ? F::template shape<0>.rows
                                                         : rows.count(F::template shape<0>.axis);
     if (P::template rounds<Backend>) return gradient_pairs(count, P::K, P::N);
-    const bool panels = Backend::vectorises(P::N) && Backend::vectorises(P::K);
-    return std::max(panels ? gradient_scratch<typename Backend::Scalar>(round_up(count, alignment)) : 0,
+    const bool gradient = P::template by_panels<Backend>(P::N) && P::template by_panels<Backend>(P::K);
+    return std::max(gradient ? gradient_scratch<typename Backend::Scalar>(round_up(count, alignment)) : 0,
                     P::prepared ? 0 : P::size);
   }
   template <class F>
@@ -112,10 +125,11 @@ struct op<"matmul"> : kernel_op {
   static void prepare(Cpu<S, path> backend, const S* parameters, S* packed) {
     using F = Frame<G, node, S>;
     using P = Product<F>;
+    using B = Cpu<S, path>;
     if constexpr (P::prepared) {
       const S* weight = parameters + G::layout.parameter[F::template argument<1>];
-      if constexpr (backend.vectorises(P::N)) pack_forward<P>(backend, weight, packed);
-      if constexpr (backend.vectorises(P::K) && G::fusion.wanted[F::template argument<0>]) {
+      if constexpr (P::template by_panels<B>(P::N)) pack_forward<P>(backend, weight, packed);
+      if constexpr (P::template by_panels<B>(P::K) && G::fusion.wanted[F::template argument<0>]) {
         pack_backward<P>(backend, weight, packed + P::size);
       }
     }
@@ -164,6 +178,7 @@ struct op<"matmul"> : kernel_op {
   template <class S, Path path, class F>
   static void backward(Cpu<S, path> backend, const F& frame) {
     using P = Product<F>;
+    using B = Cpu<S, path>;
     const S* dy = frame.out_grad();
     if constexpr (F::template write<1> != Write::skip) {
       const S* x = frame.template in<0>();
@@ -174,7 +189,7 @@ struct op<"matmul"> : kernel_op {
         } else {
           gemm_gradient_bfloat16<P::K, P::N>(frame.rows(), x, dy, dw, pairs(frame.scratch()));
         }
-      } else if constexpr (backend.vectorises(P::N) && backend.vectorises(P::K)) {
+      } else if constexpr (P::template by_panels<B>(P::N) && P::template by_panels<B>(P::K)) {
         if constexpr (P::transposed) {  // W is (N, K): dW += dY^T X
           gemm_gradient<P::N, P::K>(frame.rows(), dy, x, dw, frame.scratch());
         } else {
@@ -197,7 +212,7 @@ struct op<"matmul"> : kernel_op {
       if constexpr (P::template rounds<Cpu<S, path>>) {
         gemm_bfloat16<P::N, P::K, F::template write<0>>(frame.rows(), dy, pairs(frame.packed() + P::size), dx,
                                                         NoEpilogue{}, pairs(frame.scratch()));
-      } else if constexpr (backend.vectorises(P::K)) {
+      } else if constexpr (P::template by_panels<B>(P::K)) {
         const S* panels = frame.packed() + P::size;
         if constexpr (!P::prepared) {
           pack_backward<P>(backend, frame.template in<1>(), frame.scratch());

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/panels.hpp
+/// Matrices in the order in which products read them: panel after panel, each as wide as a tile of accumulators.
+
+#include <simplx/cpu/simd.hpp>
+
+#include <type_traits>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A stride or size that the compiler knows.
+template <Index value>
+using Static = std::integral_constant<Index, value>;
+
+// 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
+inline constexpr int tile_rows = 6;
+inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
+
+template <class S>
+inline constexpr Index panel_width = tile_vectors * lanes<S>;
+
+/// Elements of a packed (K, N) matrix.
+template <Index K, Index N, class S>
+inline constexpr Index packed_size = K * round_up(N, lanes<S>);
+
+/// The columns of N that are in whole vectors.
+template <Index N, class S>
+inline constexpr Index whole_vectors = N / lanes<S> * lanes<S>;
+
+/// Calls f(Static<width>, col) for every panel of N columns: wide ones, and narrow ones at the end.
+template <Index N, class S, class F>
+__attribute__((always_inline)) inline void each_panel(const F& f) {
+  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide;
+  for (Index col = 0; col < whole; col += wide) f(Static<wide>{}, col);
+  for (Index col = whole; col < N; col += lanes<S>) f(Static<lanes<S>>{}, col);
+}
+
+namespace detail {
+
+/// `width` numbers, whole vectors of them; memcpy takes half a vector at a time.
+template <Index width, class S>
+__attribute__((always_inline)) inline void copy_vectors(const S* from, S* to) {
+  SIMPLX_UNROLL
+  for (Index j = 0; j < width; j += lanes<S>) store(to + j, load<Vec<S>>(from + j));
+}
+
+// Panels of any depth K share these loops: compilers would unroll each depth for itself.
+
+template <Index width, class S>
+__attribute__((noinline)) void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
+  for (Index p = 0; p < K; ++p) copy_vectors<width>(matrix + p * stride, packed + p * width);
+}
+/// Fewer columns than a vector has lanes, and zeros behind them.
+template <Index width, class S>
+__attribute__((noinline)) void pack_last_panel(Index K, const S* matrix, Index stride, S* packed) {
+  for (Index p = 0; p < K; ++p) {
+    S row[lanes<S>]{};
+    std::memcpy(row, matrix + p * stride, width * sizeof(S));
+    std::memcpy(packed + p * lanes<S>, row, sizeof row);
+  }
+}
+/// In blocks that fit the first-level cache.
+template <Index width, class S>
+__attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed) {
+  constexpr Index block = 16;
+  for (Index begin = 0; begin < K; begin += block) {
+    const Index end = begin + block < K ? begin + block : K;
+    for (Index q = 0; q < width; ++q) {
+      for (Index p = begin; p < end; ++p) packed[p * width + q] = matrix[q * K + p];
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end, the last one
+/// with zeros where N is no multiple of the vector.
+///
+/// Cost    one pass
+template <Index K, Index N, class S>
+void pack(const S* matrix, S* packed) {
+  constexpr Index whole = whole_vectors<N, S>;
+  each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
+    detail::pack_panel<width>(K, matrix + col, N, packed + col * K);
+  });
+  if constexpr (whole < N) detail::pack_last_panel<N - whole>(K, matrix + whole, N, packed + whole * K);
+}
+
+/// Packs the transpose (K, N) of an (N, K) matrix.
+///
+/// Cost    one pass
+template <Index K, Index N, class S>
+void pack_transposed(const S* matrix, S* packed) {
+  constexpr Index whole = whole_vectors<N, S>;
+  each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
+    detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K);
+  });
+  if constexpr (whole < N) {
+    constexpr Index left = N - whole;
+    for (Index p = 0; p < K; ++p) {
+      S* const row = packed + whole * K + p * lanes<S>;
+      for (Index q = 0; q < lanes<S>; ++q) row[q] = q < left ? matrix[(whole + q) * K + p] : S(0);
+    }
+  }
+}
+
+}  // namespace simplx
