@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/differentiate/function.hpp>
 
+#include <simplx/nn/norm.hpp>
+#include <simplx/ops/activation.hpp>
+#include <simplx/ops/attention.hpp>
 #include <simplx/ops/columns.hpp>
 #include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/matmul.hpp>
@@ -37,6 +40,14 @@ inline constexpr auto of_sequences = [] {  // one number for each sequence, from
   return first_of_sequence(cumulative_sum(x)) + bias;
 };
 inline constexpr auto only_sequences = [] { return sum(input("x", rows_of(Axis::sequences, 1))); };
+
+inline constexpr auto of_vectors = [] {  // widths that the vector kernels take
+  auto x = input("x", rows_of(Axis::tokens, 64));
+  auto n = RmsNorm{}(x);
+  auto h = relu(n * weight("up", 64, 96)) * weight("down", 96, 64);
+  auto attended = softmax_attention(n, x, x, {.count = 2, .mask = Mask::causal});
+  return sum(square(h + attended + softmax(x) + x));
+};
 
 struct Both {
   Expr value, norms;
@@ -135,6 +146,24 @@ TEST_CASE("parts of a larger matrix are copied by set and refused by bind") {
   CHECK_THROWS_WITH_AS(f.bind<"y">(rows.col(1)), doctest::Contains("part of a larger matrix"), Error);
   f.set<"A">(rows.leftCols(3)).bind<"y">(large.col(1)).set<"w">(w);
   CHECK(f.value() == doctest::Approx((large.leftCols(3) * w - large.col(1)).squaredNorm()));
+}
+
+TEST_CASE_TEMPLATE("memory that begins on no vector is read in place, with the same bits", S, float, double) {
+  using Rows = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Rows x = Rows::Random(37, 64);
+  std::vector<S> memory(static_cast<std::size_t>(x.size()) + 16);
+  Function<of_vectors, Cpu<S>> f(1), g(1);
+  f.template bind<"x">(x);
+  const S value = f.value_and_grad();
+  for (std::size_t behind = 1; behind < 16; behind += 2) {
+    Eigen::Map<Rows> moved(memory.data() + behind, x.rows(), x.cols());
+    moved = x;
+    g.template bind<"x">(moved);
+    CHECK(g.value_and_grad() == value);
+    CHECK(g.template gradient<"up">() == f.template gradient<"up">());
+    CHECK(g.template gradient<"down">() == f.template gradient<"down">());
+    CHECK(g.template gradient<"gain">() == f.template gradient<"gain">());
+  }
 }
 
 TEST_CASE("sequences can be given before and after a run, and have rows of their own") {
