@@ -9,7 +9,7 @@
 // that the mask leaves: two in the forward, five in the backward, which computes the weights again and so never keeps
 // them. "of_peak" is the share of the peak of multiply-adds measured just before the row: exponentials are in the time
 // and not in the FLOPs. "bytes_per_token" is all that an evaluation takes beside its inputs and their gradients: where
-// it is the same for each context, memory is linear.
+// it does not rise with the context, memory is linear (a block of queries' scratch makes short contexts dearer).
 
 #include "measure.hpp"
 

@@ -62,7 +62,8 @@ def check_programs(compiler, folder):
     assert all(row["difference"] < 1e-5 for row in products), products
     attention = rows(build("attention"), "--only", "4x1", "--rounds", "1")
     assert [row["tokens"] for row in attention] == [128, 128, 1024, 1024]
-    assert len({row["bytes_per_token"] for row in attention}) == 1, "the memory of attention is not linear"
+    short, long = ({row["bytes_per_token"] for row in attention if row["tokens"] == tokens} for tokens in (128, 1024))
+    assert max(long) <= min(short) < 1.5 * max(long), "the memory of attention is not linear: %s, %s" % (short, long)
     memory, = rows(build("memory"))
     assert memory["allocations_per_step"] == 0, memory
     parts = ("parameters_mb", "moments_mb", "slots_mb", "packed_mb", "constants_mb", "arenas_mb")
