@@ -8,7 +8,7 @@
 // Method: three steps, then ten that are counted: calls of operator new by any thread, and page faults of the process.
 // "resident_mb" is the most that the process has had in RAM, libraries and the batch included; "least_mb" is what no
 // trainer goes without: parameters, a gradient and two moments; "of_least" is its share of what was resident. A packed
-// copy of a weight is what kernels read; a slot is a copy of the gradient; an arena is a thread's.
+// copy of a weight is what kernels read; the gradient has a second sum of what is used twice; an arena is a thread's.
 
 #include "model.hpp"
 
@@ -38,7 +38,7 @@ int main(int count, char** arguments) {
     const Index sequences = bench::config.batch;
     const double before = bench::peak_resident_bytes();
     const int threads = static_cast<int>(flags.number("--threads"));
-    Trainer trainer{{.batch = sequences, .seed = 1, .threads = threads, .slots = threads}};
+    Trainer trainer{{.batch = sequences, .seed = 1, .threads = threads}};
     const TokenBatch batch = bench::random_batch(sequences, bench::context, bench::config.vocab);
     for (int i = 0; i < 3; ++i) trainer.step(batch, {});
     constexpr int counted_steps = 10;
@@ -49,7 +49,8 @@ int main(int count, char** arguments) {
 
     const auto megabytes = [](Index elements) { return 1e-6 * static_cast<double>(elements) * sizeof(float); };
     constexpr auto& layout = Trainer::G::layout;
-    const double parameters = megabytes(layout.parameters), slots = trainer.slots() * parameters;
+    const double parameters = megabytes(layout.parameters);
+    const double gradient = parameters + megabytes(layout.further_elements);
     const double packed = megabytes(layout.packed_elements), constants = megabytes(layout.constants);
     const double total = 1e-6 * static_cast<double>(trainer.bytes()), resident = 1e-6 * bench::peak_resident_bytes();
     bench::Rows(flags).add({{"config", bench::config_name},
@@ -60,11 +61,10 @@ int main(int count, char** arguments) {
                             {"trainer_mb", total},
                             {"parameters_mb", parameters},
                             {"moments_mb", 2 * parameters},
-                            {"slots", static_cast<double>(trainer.slots())},
-                            {"slots_mb", slots},
+                            {"gradient_mb", gradient},
                             {"packed_mb", packed},
                             {"constants_mb", constants},
-                            {"arenas_mb", total - 3 * parameters - slots - packed - constants},
+                            {"arenas_mb", total - 3 * parameters - gradient - packed - constants},
                             {"least_mb", 4 * parameters},
                             {"of_least", 4 * parameters / resident},
                             {"allocations_per_step", calls_per_step},

@@ -5,7 +5,6 @@
 //
 //     step-tiny-sas_p [--threads 1] [--json | --serve]
 //
-// Two copies of the gradient, so that one and two threads give the same bits.
 // Method: the same batch of random tokens again and again, wall clock; bench/compare lets it take turns with a rival.
 // FLOPs are those that the causal mask leaves, backward counts twice the forward; "of_peak" is their share of the peak
 // of multiply-adds, measured in this process on as many threads.
@@ -18,7 +17,7 @@ int main(int count, char** arguments) {
     const bench::Flags flags(count, arguments, {{"--threads", "1"}, {"--serve", "no"}});
     const Index sequences = bench::config.batch;
     const int threads = static_cast<int>(flags.number("--threads"));
-    Trainer<bench::model, bench::Backend> trainer{{.batch = sequences, .seed = 1, .threads = threads, .slots = 2}};
+    Trainer<bench::model, bench::Backend> trainer{{.batch = sequences, .seed = 1, .threads = threads}};
     const TokenBatch batch = bench::random_batch(sequences, bench::context, bench::config.vocab);
     const double flops = 3 * causal_flops<bench::model>(tokens{bench::context}) * static_cast<double>(sequences);
     bench::measure_step(flags, flops, [&] { trainer.step(batch, {}); });

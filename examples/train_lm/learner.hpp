@@ -40,7 +40,6 @@ class Learner {
   virtual const simplx::TensorList& tensors() const = 0;
   virtual std::span<float> constants() = 0;
   virtual simplx::Index bytes() const = 0;
-  virtual int slots() const = 0;
 
   virtual simplx::StepResult step(const simplx::TokenBatch& batch, const simplx::AdamW& optimiser) = 0;
   virtual double loss(const simplx::TokenBatch& batch) = 0;

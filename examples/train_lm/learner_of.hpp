@@ -41,7 +41,6 @@ class LearnerOf final : public Learner {
   const TensorList& tensors() const override { return trainer_.tensors(); }
   std::span<float> constants() override { return trainer_.constants(); }
   Index bytes() const override { return trainer_.bytes(); }
-  int slots() const override { return trainer_.slots(); }
 
   StepResult step(const TokenBatch& batch, const AdamW& optimiser) override { return trainer_.step(batch, optimiser); }
   double loss(const TokenBatch& batch) override { return trainer_.loss(batch); }

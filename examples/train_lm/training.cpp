@@ -210,7 +210,6 @@ class Run {
                      {"seed", options_.seed},
                      {"device", device()},
                      {"threads", options_.threads},
-                     {"slots", learner_->slots()},
                      {"batch", options_.batch},
                      {"steps", steps_},
                      {"minutes", options_.steps ? RunRecord(nullptr) : RunRecord(options_.minutes)},
@@ -287,9 +286,7 @@ class Run {
                                    readable_bytes(static_cast<double>(learner_->bytes())),
                                    readable_bytes(static_cast<double>(facts.arena_bytes)))},
             {"FLOPs", fmt::format("{:.2f} million per token, forward and backward", facts.flops_per_token * 1e-6)},
-            {"device", on_cpu() ? fmt::format("cpu, {} threads, {} gradient slots, peak {:.0f} GFLOP/s", options_.threads,
-                                              learner_->slots(), peak)
-                                : "cuda"},
+            {"device", on_cpu() ? fmt::format("cpu, {} threads, peak {:.0f} GFLOP/s", options_.threads, peak) : "cuda"},
             {"build", build_type()},
             {"text", text_.paths[0].string() +
                          (text_.paths.size() > 1 ? fmt::format(" and {} more", text_.paths.size() - 1) : "")},

@@ -130,6 +130,19 @@ TEST_CASE_TEMPLATE("weight gradients equal the triple loop, in one block of rows
     check_gradient<5, L - 1, S>(rows);
     check_gradient<2 * 29 * tile_rows + 11, 5 * L - 1, S>(rows);
   }
+  for (const Index rows : {3, 257}) check_gradient<2 * rows_in_turn + 9, 3 * L + 1, S>(rows);  // in three turns
+}
+
+TEST_CASE("a large weight gradient lets who comes behind begin before it is done") {
+  constexpr Index K = 2 * rows_in_turn + 9, N = 24;
+  const auto x = numbers<float>(K, 4), dy = numbers<float>(N, 5);
+  std::vector<float> dw(static_cast<std::size_t>(K * N)), scratch(static_cast<std::size_t>(gradient_scratch<float>(1)));
+  Turns turns(2);
+  turns.start();
+  Turn second(turns, 1);
+  Turn first(turns, 0);
+  gemm_gradient<K, N>(1, x.data(), dy.data(), dw.data(), scratch.data(), &first);
+  for (int addition = 0; addition < 3; ++addition) second.begin(), second.end();  // would wait for ever for a fourth
 }
 
 TEST_CASE_TEMPLATE("panels take any tile and hand the epilogue their rows and columns", S, float, double) {

@@ -66,7 +66,7 @@ def check_programs(compiler, folder):
     assert max(long) <= min(short) < 1.5 * max(long), "the memory of attention is not linear: %s, %s" % (short, long)
     memory, = rows(build("memory"))
     assert memory["allocations_per_step"] == 0, memory
-    parts = ("parameters_mb", "moments_mb", "slots_mb", "packed_mb", "constants_mb", "arenas_mb")
+    parts = ("parameters_mb", "moments_mb", "gradient_mb", "packed_mb", "constants_mb", "arenas_mb")
     assert abs(sum(memory[part] for part in parts) - memory["trainer_mb"]) < 1e-3 < memory["arenas_mb"], memory
     short, long = (rows(program, "--at", at)[0] for program in [build("growth")] for at in ("128", "256"))
     assert long["gflop"] > 1.9 * short["gflop"] and long["arena_mb"] < 2.1 * short["arena_mb"], (short, long)

@@ -33,7 +33,7 @@ def options(block, layers, steps, seed, batch=2, context=128, **others):
     parameters = 16384 * (2 + 11 * layers)
     return {"version": "0.1.0", "block": block, "parameters": parameters, "vocab": 256, "width": 128, "heads": 4,
             "layers": layers, "context": context, "bytes": 20 * parameters, "arena_bytes": 3000000,
-            "positions": "learned", "seed": seed, "threads": 2, "slots": 2, "batch": batch, "steps": steps,
+            "positions": "learned", "seed": seed, "threads": 2, "batch": batch, "steps": steps,
             "minutes": None, "learning_rate": 2e-3, "warmup": steps // 20, "optimiser": "adamw", "weight_decay": 0.1,
             "beta1": 0.9, "beta2": 0.95, "epsilon": 1e-8, "clip": 1.0, "build": "Release, vectors of 64 bytes",
             "peak_gflops": 230.5, "flops_per_token": 6.9e6, "out": "runs/x", "text": ["/usr/lib/python3.11"],

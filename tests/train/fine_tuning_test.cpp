@@ -64,7 +64,7 @@ double accuracy(auto& trainer, const TokenBatch& batch) {
 TEST_SUITE_BEGIN("train/fine_tuning");
 
 TEST_CASE("loss and gradient of a batch are the means over its sequences, of equal weight whatever their length") {
-  Trainer<model, Cpu<double>> trainer({.batch = 8, .seed = 2, .slots = 3});
+  Trainer<model, Cpu<double>> trainer({.batch = 8, .seed = 2});
   TokenBatch batch = pairs(8, 5);
   batch.labels[3] = ignored_label;
   std::vector<double> whole(trainer.parameters().size()), sum(whole.size()), one(whole.size());

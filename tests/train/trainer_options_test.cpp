@@ -18,7 +18,6 @@ TEST_CASE("what is not given follows from the batch and the model") {
 
 TEST_CASE("counts below their least value, and a context that the model does not have, are refused with the numbers") {
   CHECK_THROWS_WITH_AS(checked({.batch = 0}, 128), doctest::Contains("batch is 0"), Error);
-  CHECK_THROWS_WITH_AS(checked({.slots = 0}, 128), doctest::Contains("slots is 0"), Error);
   CHECK_THROWS_WITH_AS(checked({.sequences_per_step = -1}, 128), doctest::Contains("sequences_per_step is -1"), Error);
   CHECK_THROWS_WITH_AS(checked({.context = 129}, 128),
                        doctest::Contains("context is 129, the model's positions end at 128"), Error);

@@ -72,11 +72,10 @@ TEST_CASE("a state goes on bit for bit, wherever it is taken and on any number o
 }
 
 TEST_CASE("a state of another training is refused with all that differs, and changes nothing") {
-  Trainer<model> trainer(options(1)), other({.batch = 3, .seed = 6, .slots = 2});
+  Trainer<model> trainer(options(1)), other({.batch = 3, .seed = 6});
   steps(trainer, 0, 2);
   const std::vector<float> before(trainer.parameters().begin(), trainer.parameters().end());
-  CHECK_THROWS_WITH_AS(trainer.restore(other.state()),
-                       doctest::Contains("seed: 6 there, 5 here\n  gradient slots: 2 there, 3 here"), Error);
+  CHECK_THROWS_WITH_AS(trainer.restore(other.state()), doctest::Contains("seed: 6 there, 5 here"), Error);
   auto state = trainer.state();
   state.moment_steps = 3;
   CHECK_THROWS_WITH_AS(trainer.restore(state), doctest::Contains("3 of 2 is impossible"), Error);

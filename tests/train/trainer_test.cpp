@@ -98,7 +98,7 @@ TEST_CASE("the same bits for 1, 2 and 4 threads") {
   }
 }
 
-TEST_CASE("the gradient of a batch is that of its packed evaluation, however many slots add it up") {
+TEST_CASE("the gradient of a batch is that of its packed evaluation, however many threads add it up") {
   const TokenBatch batch = some_batch();
   Evaluation<model> whole(Rows{.tokens = 78}, 3, {24, 24, 5, 24, 1});
   std::ranges::copy(batch.tokens, whole.indices("tokens").begin());
@@ -108,8 +108,8 @@ TEST_CASE("the gradient of a batch is that of its packed evaluation, however man
   whole.backward();
   double loss = 0;
   for (const double row : whole.output()) loss += row / 76;
-  for (const int slots : {1, 2, 5}) {
-    Trainer<model, Cpu<double>> trainer({.batch = 5, .seed = 3, .slots = slots});
+  for (const int threads : {1, 2, 5, 7}) {
+    Trainer<model, Cpu<double>> trainer({.batch = 5, .seed = 3, .threads = threads});
     std::vector<double> gradient(trainer.parameters().size());
     CHECK_THROWS_AS(trainer.gradient(batch, std::span(gradient).first(gradient.size() - 1)), Error);
     const StepResult result = trainer.gradient(batch, gradient);
@@ -208,10 +208,9 @@ TEST_CASE("what does not fit is refused with a sentence") {
   CHECK_THROWS_WITH_AS(Trainer<model>({.context = 25}), doctest::Contains("the model's positions end at 24"), Error);
 }
 
-TEST_CASE("gradient slots are bounded in bytes, and one always exists") {
-  CHECK(Trainer<model>({.batch = 8, .slots = 4}).slots() == 4);
-  CHECK(Trainer<model>({.batch = 2, .slots = 4}).slots() == 2);
-  CHECK(Trainer<model>({.batch = 8, .slots = 4, .slot_bytes = 1}).slots() == 1);
+TEST_CASE("a further thread takes an arena, and no copy of the gradient") {
+  const Index one = Trainer<model>({.batch = 8}).bytes(), two = Trainer<model>({.batch = 8, .threads = 2}).bytes();
+  CHECK(two - one == arena_bytes<model>(tokens{24}) + 2 * 32 * 4);  // and the rows of the results
 }
 
 TEST_CASE("a step touches no new memory") {

@@ -23,7 +23,8 @@ struct Randomness {
   Index first_sequence = 0;   ///< number of the first sequence (or row) among those of the whole step
 };
 
-class Gpu;  // cuda/gpu.cuh
+class Gpu;   // cuda/gpu.cuh
+class Turn;  // core/turn.hpp
 
 /// Memory of one evaluation. Offsets are constants of the graph: address = base[axis] + columns * stride[axis].
 template <class S>
@@ -32,6 +33,8 @@ struct Context {
   const S* packed = nullptr;     ///< what kernels prepared from the parameters
   const S* constants = nullptr;
   S* gradients = nullptr;        ///< of the parameters; backward adds to them
+  S* further_gradients = nullptr;  ///< what further uses of a parameter add to; null: `gradients`, too
+  Turn* turn = nullptr;          ///< among the threads that share these gradients; null: alone
   S* kept[axis_count]{};
   S* temporary[axis_count]{};
   S* scratch = nullptr;          ///< of the op that runs, nothing survives in it

@@ -6,6 +6,7 @@
 
 #include <simplx/core/context.hpp>
 #include <simplx/core/graph.hpp>
+#include <simplx/core/turn.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -37,12 +38,17 @@ struct Address {
     }
   }
 
-  template <int i, class S>
+  /// Of a parameter: that of its use of that number.
+  template <int i, int use = 0, class S>
   static S* gradient(const Context<S>& context) {
     constexpr int home = G::plan.shares[i];
     constexpr Info info = G::table.info[home];
     constexpr int axis = static_cast<int>(info.shape.axis);
     if constexpr (info.kind == Kind::parameter) {
+      if constexpr (use > 0) {
+        S* const further = context.further_gradients;
+        if (further) return further + G::layout.further[home] + (use - 1) * info.parameters;
+      }
       return context.gradients + G::layout.parameter[home];
     } else if constexpr (info.kind == Kind::input) {
       return context.input_gradients[G::layout.input[home]];
@@ -98,8 +104,13 @@ struct Frame {
     if constexpr (write<k> == Write::skip) {
       return nullptr;
     } else {
-      return Address<G>::template gradient<argument<k>>(context);
+      return Address<G>::template gradient<argument<k>, G::plan.argument_use[node][k]>(context);
     }
+  }
+  /// Whose additions to the gradient of argument k are counted (core/turn.hpp).
+  template <int k>
+  Turn* turn() const {
+    return G::table.info[argument<k>].kind == Kind::parameter ? context.turn : nullptr;
   }
   /// The columns that forward saved for backward.
   S* saved() const {

@@ -103,7 +103,7 @@ struct LayersOf {
   using child = Graph<LayerSource<Source, node, grouping.representative[k]>>;
 
   struct Offsets {
-    Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{};
+    Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{}, further[layers + 1]{};
     Columns kept[layers + 1]{};
     Columns temporary{}, largest_kept{};  ///< the largest over the distinct graphs
     Index trained = 0;
@@ -117,6 +117,7 @@ struct LayersOf {
         at.parameter[layer + 1] = at.parameter[layer] + layout.parameters;
         at.constant[layer + 1] = at.constant[layer] + layout.constants;
         at.packed[layer + 1] = at.packed[layer] + layout.packed_elements;
+        at.further[layer + 1] = at.further[layer] + layout.further_elements;
         at.kept[layer + 1] = at.kept[layer];
         at.kept[layer + 1] += layout.kept;
         at.temporary.raise_to(layout.temporary);
@@ -188,6 +189,7 @@ struct Graph {
     info.trained = Layers::offsets.trained;
     info.constants = Layers::offsets.constant[last];
     info.packed = Layers::offsets.packed[last];
+    info.further = Layers::offsets.further[last];
     info.workspace = Layers::offsets.temporary;
     if constexpr (recomputes<node>) {
       info.workspace += Layers::offsets.largest_kept;

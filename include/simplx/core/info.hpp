@@ -53,6 +53,7 @@ struct Info {
   Index trained = 0;       ///< the same without padding: what a person counts
   Index constants = 0;     ///< elements in the buffer of constants
   Index packed = 0;        ///< elements prepared from the parameters
+  Index further = 0;       ///< of a stack: elements of gradients of further uses of its parameters
 
   constexpr bool executes() const { return looped() || kind == Kind::product || kind == Kind::kernel; }
   /// Evaluated element by element, in a group with its neighbours.

@@ -20,10 +20,11 @@ struct Layout {
   Columns forward_workspace[capacity]{}; ///< temporary columns of a stack
   Columns backward_workspace[capacity]{};
   Index parameter[capacity]{}, constant[capacity]{}, packed[capacity]{};  ///< elements
+  Index further[capacity]{};             ///< elements; gradients of a parameter's uses behind the first
   int input[capacity]{}, output[capacity]{};                             ///< numbers, in order
 
   Columns kept{}, temporary{};
-  Index parameters = 0, trained = 0, constants = 0, packed_elements = 0;
+  Index parameters = 0, trained = 0, constants = 0, packed_elements = 0, further_elements = 0;
   int inputs = 0, outputs = 0;
 };
 
@@ -153,10 +154,13 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     layout.parameter[i] = layout.parameters;
     layout.constant[i] = layout.constants;
     layout.packed[i] = layout.packed_elements;
+    layout.further[i] = layout.further_elements;
     layout.parameters += node.parameters;
     layout.trained += node.trained;
     layout.constants += node.constants;
     layout.packed_elements += node.packed;
+    const bool used_again = node.kind == Kind::parameter && plan.uses[i] > 1;
+    layout.further_elements += used_again ? (plan.uses[i] - 1) * node.parameters : node.further;
     layout.input[i] = layout.inputs;
     layout.inputs += node.kind == Kind::input || node.kind == Kind::indices;
     layout.output[i] = layout.outputs;

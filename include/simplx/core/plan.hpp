@@ -9,6 +9,9 @@
 /// A gradient that flows unchanged through a sum *is* the incoming one, and an elementwise pull-back may
 /// overwrite what it reads, as long as nobody else still needs that memory.
 ///
+/// A parameter that several steps use, such as a table that is both embedding and head, has a sum for each of them:
+/// only so can the sums over sequences have one order while threads work on several (core/turn.hpp).
+///
 /// Times of the backward pass: the step of node e is `2 * (steps - 1 - step_of[e])`, for a product that the
 /// step's group finishes one later. Everything here is an ordinary loop, near-linear in the number of nodes,
 /// and also runs at run time, where tests plan random graphs by the million.
@@ -29,6 +32,8 @@ struct Plan {
   bool leaf_cleared[capacity * 3]{};               ///< its gradient is set to zero before the step
   Write argument_write[capacity][max_arguments]{}; ///< of products and kernels
   bool argument_cleared[capacity][max_arguments]{};
+  int uses[capacity]{};             ///< of a parameter: the steps that add to its gradient
+  int leaf_use[capacity * 3]{}, argument_use[capacity][max_arguments]{};  ///< of these, the number of this one
   int shares[capacity]{};           ///< the node in whose gradient buffer this one's gradient lies
   bool idle[capacity]{};            ///< of a group's root: its pull-back writes nothing
   bool in_place = false;            ///< of a block: the carry's gradient ends where the output's was
@@ -98,7 +103,7 @@ constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int 
   if (fusion.epilogue_of[root] >= 0) reads_of(fusion.epilogue_of[root], keep, keep);
 }
 
-/// Notes a write to a node's gradient; true for the first.
+/// Notes a step's write to a node's gradient; true for the first.
 template <int capacity>
 constexpr bool note_write(int node, int time, Plan<capacity>& plan) {
   const bool first = plan.first_write[node] == never;
@@ -108,6 +113,7 @@ constexpr bool note_write(int node, int time, Plan<capacity>& plan) {
     plan.second_write[node] = time;
   }
   plan.last_write[node] = time;
+  ++plan.uses[node];
   return first;
 }
 
@@ -123,6 +129,7 @@ constexpr void plan_arguments(const Info* info, const Fusion<capacity>& fusion, 
     for (int b = 0; b < a; ++b) seen |= op.arguments[b] == argument;
     const bool first = !seen && note_write(argument, time, plan);
     const bool stores = first && !repeated && !info[argument].shape.is_fixed();
+    plan.argument_use[node][a] = plan.uses[argument] - 1;
     plan.argument_write[node][a] = stores ? Write::store : Write::accumulate;
     plan.argument_cleared[node][a] = first && !stores && info[argument].kind != Kind::parameter;
   }
@@ -138,6 +145,7 @@ constexpr void plan_leaves(const Info* info, const Fusion<capacity>& fusion, int
     if (!fusion.wanted[leaf]) continue;
     const bool first = note_write(leaf, time, plan) && info[leaf].kind != Kind::parameter;
     const bool reduced = info[leaf].shape.is_fixed() && !(info[leaf].shape == shape);
+    plan.leaf_use[l] = plan.uses[leaf] - 1;
     plan.leaf_write[l] = first && !reduced ? Write::store : Write::accumulate;
     plan.leaf_cleared[l] = first && reduced;
   }

@@ -9,6 +9,7 @@
 /// applied to the accumulators before they are stored. Static strides are what makes it reach the peak: with
 /// run-time strides the same code runs at half of it.
 
+#include <simplx/core/turn.hpp>
 #include <simplx/cpu/bfloat16.hpp>
 #include <simplx/cpu/panels.hpp>
 #include <simplx/cpu/simd.hpp>
@@ -229,6 +230,9 @@ inline constexpr Index gradient_rows = 256;
 /// take it as it lies. With the panel no more than the scratch of attention with heads of 16.
 inline constexpr Index gradient_columns = vector_bytes == 64 ? 0 : 29 * tile_rows;
 
+/// Rows of a gradient that it adds to in one turn.
+inline constexpr Index rows_in_turn = 24 * 29 * tile_rows;
+
 /// Words of scratch that gemm_gradient needs for c of type S.
 template <class S>
 constexpr Index gradient_scratch(Index rows) {
@@ -261,47 +265,44 @@ void copy_tiles(Index rows, Index columns, const W* x, W* tiles) {
   }
 }
 
-}  // namespace detail
-
-/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds gradient_scratch<S>(rows) words.
-///
-/// Cost    2 rows K N FLOPs, and one pass over x and dy, over dy one for each gradient_columns of x; dw is read and
-///         written once for every gradient_rows
+/// Rows [from, from + span) of dw, as in gemm_gradient.
 template <Index K, Index N, class W, class S>
-__attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch) {
+__attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W* dy, S* dw, W* scratch, Index from,
+                                                 Index span) {
   constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
   constexpr Index line = 64 / sizeof(W);
   const Index blocks = (rows + gradient_rows - 1) / gradient_rows;
+  dw += from * N;
   for (Index block = 0; block < blocks; ++block) {
     const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
-    const W* left = x + begin * K;
+    const W* left = x + begin * K + from;
     const W* right = dy + begin * N;
-    const auto copy_panel = [&](Index col) { detail::pack_panel<wide>(count, right + col, N, scratch); };
+    const auto copy_panel = [&](Index col) { pack_panel<wide>(count, right + col, N, scratch); };
     if constexpr (gradient_columns == 0) {
       // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
       const auto next_line = [&](Index i) { return FetchAhead{left + i + line, Static<K>{}}; };
       for (Index col = 0; col < whole; col += wide) {
         copy_panel(col);
-        panel<tile_rows, tile_vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
+        panel<tile_rows, tile_vectors, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, scratch,
                                                           Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col,
                                                           next_line);
       }
     } else if constexpr (whole > 0) {
       W* const tiles = scratch + count * wide;
-      for (Index first = 0; first < K; first += gradient_columns) {
-        const Index columns = std::min(K - first, gradient_columns), tiled = columns - columns % tile_rows;
-        detail::copy_tiles<K>(count, tiled, left + first, tiles);
+      for (Index first = 0; first < span; first += gradient_columns) {
+        const Index columns = std::min(span - first, gradient_columns), tiled = columns - columns % tile_rows;
+        copy_tiles<K>(count, tiled, left + first, tiles);
         for (Index col = 0; col < whole; col += wide) {
           copy_panel(col);
           S* const to = dw + first * N + col;
           for (Index i = 0; i < tiled; i += tile_rows) {
             // The first tiles fetch the next panel, a row in each turn.
             const Index turns = count / tile_steps, row = std::min(i / tile_rows * turns, count - turns);
-            detail::tile<tile_rows, tile_vectors, Write::accumulate>(
+            tile<tile_rows, tile_vectors, Write::accumulate>(
                 count, tiles + i * count, Static<1>{}, Static<tile_rows>{}, scratch, Static<wide>{}, to + i * N,
                 Static<N>{}, NoEpilogue{}, i, col, FetchAhead{right + row * N + col + wide, Static<N>{}});
           }
-          detail::row_tail<detail::half_below(tile_rows), tile_vectors, Write::accumulate>(
+          row_tail<half_below(tile_rows), tile_vectors, Write::accumulate>(
               columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
               to + tiled * N, Static<N>{}, NoEpilogue{}, tiled, col);
         }
@@ -309,15 +310,30 @@ __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy
     }
     if constexpr (whole < vectors) {
       for (Index col = whole; col < vectors; col += lanes<S>) {
-        panel<8, 1, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
+        panel<8, 1, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
                                        Static<N>{}, NoEpilogue{}, col);
       }
     }
     if constexpr (vectors < N) {
-      detail::pack_last_panel<N - vectors>(count, right + vectors, N, scratch);
-      detail::last_panel<N - vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
-                                                         dw + vectors, Static<N>{}, NoEpilogue{}, vectors);
+      pack_last_panel<N - vectors>(count, right + vectors, N, scratch);
+      last_panel<N - vectors, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, scratch, dw + vectors,
+                                                 Static<N>{}, NoEpilogue{}, vectors);
     }
+  }
+}
+
+}  // namespace detail
+
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds gradient_scratch<S>(rows) words. Takes a turn for
+/// every rows_in_turn rows of dw, so that who comes next need not wait for all of a large one.
+///
+/// Cost    2 rows K N FLOPs, and one pass over x and dy, over dy one for each gradient_columns of x; dw is read and
+///         written once for every gradient_rows
+template <Index K, Index N, class W, class S>
+void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, Turn* turn = nullptr) {
+  for (Index from = 0; from < K; from += rows_in_turn) {
+    const Addition addition(turn);
+    detail::add_gradient_rows<K, N>(rows, x, dy, dw, scratch, from, std::min(K - from, rows_in_turn));
   }
 }
 

@@ -57,11 +57,12 @@ constexpr Index gradient_pairs(Index rows, Index K, Index N) {
   return (rows + 1) / 2 * (K + N) + gradient_scratch<float>((rows + 1) / 2);
 }
 
-/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded.
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded. Turns as in gemm_gradient.
 ///
 /// Cost    2 rows K N FLOPs, and one pass over x and dy
 template <Index K, Index N>
-void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Pair* scratch) {
+void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Pair* scratch,
+                            Turn* turn = nullptr) {
   static_assert(K % lanes<float> == 0 && N % lanes<float> == 0);
   const Index pairs = (rows + 1) / 2;
   const auto pair_up = [&]<Index width>(Static<width>, const float* matrix, Pair* to) {
@@ -72,7 +73,7 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
   Pair *left = scratch, *right = left + pairs * K;
   pair_up(Static<K>{}, x, left);
   pair_up(Static<N>{}, dy, right);
-  gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N);
+  gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N, turn);
 }
 
 }  // namespace simplx

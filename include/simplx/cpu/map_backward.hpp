@@ -124,7 +124,9 @@ struct MapBackward {
       scale = static_cast<S>(op_of<G, root>::scale(G::flat.label[root].attributes, rows, cols));
     }
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
-      if constexpr (Grp::writes(l)) gradient[l] = Address<G>::template gradient<Grp::leaf(l)>(context);
+      if constexpr (Grp::writes(l)) {
+        gradient[l] = Address<G>::template gradient<Grp::leaf(l), G::plan.leaf_use[Grp::slot(l)]>(context);
+      }
     });
   }
 

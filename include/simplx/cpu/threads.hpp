@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <simplx/core/error.hpp>
+#include <simplx/core/turn.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -62,19 +63,6 @@ class Team {
   }
 
  private:
-  /// Spins for a while, since the next call usually follows at once, then sleeps.
-  static int wait_for_change(std::atomic<int>& value, int old) {
-    for (int spin = 0; spin < 4000; ++spin) {
-      const int now = value.load(std::memory_order_acquire);
-      if (now != old) return now;
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
-    }
-    value.wait(old, std::memory_order_acquire);
-    return value.load(std::memory_order_acquire);
-  }
-
   struct Shared {
     std::atomic<int> round{0}, running{0};
     void* function = nullptr;

@@ -12,7 +12,7 @@
 /// there and two numbers back. From the second batch of equal sizes on, forward and backward are one graph of CUDA,
 /// started with one call (not where dropout draws from numbers of the step). Sums are taken in an order of sizes alone,
 /// so a training has the same bits each time; those of a step in parts differ by rounding from those of the step at
-/// once, and `threads` and `slots` mean nothing here.
+/// once, and `threads` means nothing here.
 /// Spans are copies on the host, valid until the next call; what is written there counts from that call on.
 
 #include <simplx/cuda/mirrored.cuh>
@@ -76,7 +76,6 @@ class Trainer<model, Cuda<precision>> {
     const Index elements = 4 * parameters_.size() + constants_.size() + arena_.size();
     return elements * static_cast<Index>(sizeof(S)) + (tokens_.size() + labels_.size()) * 4;
   }
-  int slots() const { return static_cast<int>(std::min<Index>(options_.slots, options_.sequences_per_step)); }
   long steps() const { return steps_; }
 
   /// What continues this training; its buffers are views of this trainer's copies on the host.
@@ -85,11 +84,11 @@ class Trainer<model, Cuda<precision>> {
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
     return {parameters(), first_moment_.host(stream()), second_moment_.host(stream()), optimiser_,
-            steps_, moment_steps_, options_.seed, slots()};
+            steps_, moment_steps_, options_.seed};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
-  /// Errors  throws if the state is of other sizes, another seed or number of slots; then nothing has changed
+  /// Errors  throws if the state is of other sizes or another seed; then nothing has changed
   void restore(const TrainerState<S>& state) {
     discard();
     const TrainerState<S> own = this->state();

@@ -56,7 +56,6 @@ void save_training(const std::filesystem::path& directory, const std::vector<Ten
   position["steps"] = std::to_string(state.steps);
   position["moment_steps"] = std::to_string(state.moment_steps);
   position["seed"] = std::to_string(state.seed);
-  position["slots"] = std::to_string(state.slots);
   std::vector<S> moments(state.first_moments.begin(), state.first_moments.end());
   moments.insert(moments.end(), state.second_moments.begin(), state.second_moments.end());
   save_checkpoint<S>(directory / "model.safetensors", tensors, state.parameters, model);
@@ -86,8 +85,7 @@ Metadata load_training(const std::filesystem::path& directory, Trainer& trainer)
                    .optimiser = saved["optimiser"],
                    .steps = detail::number_in<long>(saved, "steps", path),
                    .moment_steps = detail::number_in<long>(saved, "moment_steps", path),
-                   .seed = detail::number_in<std::uint64_t>(saved, "seed", path),
-                   .slots = detail::number_in<int>(saved, "slots", path)});
+                   .seed = detail::number_in<std::uint64_t>(saved, "seed", path)});
   return saved;
 }
 

@@ -18,6 +18,8 @@ struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;
   static constexpr bool needs_output = false;
+  /// Its backward takes the frame's turns itself, to hold them no longer than it adds.
+  static constexpr bool adds_by_itself = false;
   /// Columns that forward saves for backward, on the axis of the result.
   static constexpr Index saved(const Attributes&, auto...) { return 0; }
   /// Elements that `prepare` makes from the parameters once for each step.

@@ -20,6 +20,7 @@ namespace simplx::inline SIMPLX_TARGET {
 template <>
 struct op<"matmul"> : kernel_op {
   static constexpr Kind kind = Kind::product;
+  static constexpr bool adds_by_itself = true;
   /// dX reads W, dW reads X.
   static constexpr bool reads(int to, int operand) { return to != operand; }
   static constexpr bool transposed(const Attributes& attributes) { return attributes.integers[0] != 0; }
@@ -183,23 +184,26 @@ struct op<"matmul"> : kernel_op {
     if constexpr (F::template write<1> != Write::skip) {
       const S* x = frame.template in<0>();
       S* dw = frame.template grad<1>();
+      Turn* const turn = frame.template turn<1>();
       if constexpr (P::template rounds<Cpu<S, path>>) {
         if constexpr (P::transposed) {
-          gemm_gradient_bfloat16<P::N, P::K>(frame.rows(), dy, x, dw, pairs(frame.scratch()));
+          gemm_gradient_bfloat16<P::N, P::K>(frame.rows(), dy, x, dw, pairs(frame.scratch()), turn);
         } else {
-          gemm_gradient_bfloat16<P::K, P::N>(frame.rows(), x, dy, dw, pairs(frame.scratch()));
+          gemm_gradient_bfloat16<P::K, P::N>(frame.rows(), x, dy, dw, pairs(frame.scratch()), turn);
         }
       } else if constexpr (P::template by_panels<B>(P::N) && P::template by_panels<B>(P::K)) {
         if constexpr (P::transposed) {  // W is (N, K): dW += dY^T X
-          gemm_gradient<P::N, P::K>(frame.rows(), dy, x, dw, frame.scratch());
+          gemm_gradient<P::N, P::K>(frame.rows(), dy, x, dw, frame.scratch(), turn);
         } else {
-          gemm_gradient<P::K, P::N>(frame.rows(), x, dy, dw, frame.scratch());
+          gemm_gradient<P::K, P::N>(frame.rows(), x, dy, dw, frame.scratch(), turn);
         }
       } else if constexpr (of_vector<Cpu<S, path>, F>) {
+        const Addition addition(turn);
         add_transposed_matrix_vector<P::K>(frame.rows(), x, dy, dw);
       } else {
         const ConstMatrixMap<S> xs(x, frame.rows(), P::K), dys(dy, frame.rows(), P::N);
         MatrixMap<S> dws(dw, P::weight.rows, P::weight.cols);
+        const Addition addition(turn);
         if constexpr (P::transposed) {
           dws.noalias() += dys.transpose() * xs;
         } else {

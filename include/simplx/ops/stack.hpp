@@ -21,6 +21,7 @@ namespace simplx::inline SIMPLX_TARGET {
 template <>
 struct op<"stack"> : kernel_op {
   static constexpr bool needs_inputs = true;
+  static constexpr bool adds_by_itself = true;
 
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
     if (attributes.integers[0] < 1) return {"layers", attributes.integers[0], 1};
@@ -75,6 +76,7 @@ struct op<"stack"> : kernel_op {
     mine.constants += F::Graph::layout.constant[F::index] + at.constant[layer];
     mine.packed += F::Graph::layout.packed[F::index] + at.packed[layer];
     if (mine.gradients) mine.gradients += F::Graph::layout.parameter[F::index] + at.parameter[layer];
+    if (mine.further_gradients) mine.further_gradients += F::Graph::layout.further[F::index] + at.further[layer];
     const Columns& saved = F::Graph::layout.saved[F::index];
     for (int i = 0; i < axis_count; ++i) {
       if constexpr (recomputes<F>) {
@@ -140,6 +142,7 @@ struct op<"stack"> : kernel_op {
         if (!Child::plan.in_place) std::swap(current, other);
       });
     }
+    const Addition addition(frame.template turn<0>());
     if constexpr (F::template write<0> == Write::store) {
       Backend::copy(frame.context, current, size, frame.template grad<0>());
     } else if constexpr (F::template write<0> == Write::accumulate) {

@@ -4,8 +4,8 @@
 /// \file simplx/train/trainer.hpp
 /// Trainer: parameters, gradients, moments and memory of a language model; one call for each optimiser step.
 ///
-/// Data parallel over sequences, with the same bits for any number of threads: the sequences of a step are dealt to
-/// a fixed number of gradient slots (slots.hpp), and the norm is summed over fixed chunks. Sequences run one at a
+/// Data parallel over sequences, with the same bits for any number of threads: the sequences of a step take turns in
+/// adding to one gradient (core/turn.hpp), and the norm is summed over fixed chunks. A thread runs one sequence at a
 /// time, so that a whole forward and backward stays in cache. A step allocates nothing and waits for all threads
 /// four times.
 ///
@@ -25,9 +25,9 @@
 #include <simplx/train/adamw.hpp>
 #include <simplx/train/batch.hpp>
 #include <simplx/train/clip.hpp>
+#include <simplx/train/gradient_sums.hpp>
 #include <simplx/train/initialise.hpp>
 #include <simplx/train/sgd.hpp>
-#include <simplx/train/slots.hpp>
 #include <simplx/train/step_parts.hpp>
 #include <simplx/train/trained_model.hpp>
 #include <simplx/train/trainer_options.hpp>
@@ -59,7 +59,7 @@ class Trainer {
         packed_(G::layout.packed_elements),
         first_moment_(G::layout.parameters),
         second_moment_(G::layout.parameters),
-        slots_(slot_count(options_), G::layout.parameters),
+        turns_(options.batch),
         losses_(static_cast<std::size_t>(options.batch)),
         chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))),
         runs_(settings_runs(tensors_.parameters, options.groups)) {
@@ -76,11 +76,10 @@ class Trainer {
   std::span<S> parameter(std::string_view name) { return slice(name, parameters_); }
   /// Bytes of all buffers.
   Index bytes() const {
-    Index elements = 3 * parameters_.size() + constants_.size() + packed_.size() + slots_.size();
+    Index elements = 3 * parameters_.size() + gradient_.size() + constants_.size() + packed_.size();
     for (const auto& workspace : workspaces_) elements += workspace.size();
     return elements * static_cast<Index>(sizeof(S));
   }
-  int slots() const { return static_cast<int>(slots_.count()); }
   long steps() const { return steps_; }
 
   /// What continues this training bit for bit, on any number of threads; its buffers are views of this trainer's.
@@ -89,11 +88,11 @@ class Trainer {
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
     return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
-            steps_, moment_steps_, options_.seed, slots()};
+            steps_, moment_steps_, options_.seed};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
-  /// Errors  throws if the state is of other sizes, another seed or number of slots; then nothing has changed
+  /// Errors  throws if the state is of other sizes or another seed; then nothing has changed
   void restore(const TrainerState<S>& state) {
     discard();
     check_same_training(state, this->state());
@@ -122,7 +121,7 @@ class Trainer {
   /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
   ///
   /// Errors  throws if the part or the step does not fit; then the step's parts so far are discarded
-  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than slots leave threads idle
+  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than threads leave threads idle
   void accumulate(const TokenBatch& part, Index labelled) {
     try {
       check(part);
@@ -135,7 +134,7 @@ class Trainer {
 
   /// Forgets the parts of a step that were accumulated and not used by an update; so do `step` and `gradient`.
   void discard() {
-    if (!parts_.empty()) slots_.clear();
+    if (!parts_.empty()) gradient_.clear();
     parts_ = {};
   }
 
@@ -150,12 +149,12 @@ class Trainer {
     team_.run([&](int member) {
       for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
         const auto [begin, end] = chunk_range(chunk);
-        slots_.fold(begin, end);
+        gradient_.fold(begin, end);
+        S* const gradient = gradient_.folded().data();
         each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
-          if (settings.frozen()) std::fill(slots_.folded() + from, slots_.folded() + to, S(0));
+          if (settings.frozen()) std::fill(gradient + from, gradient + to, S(0));
         });
-        chunk_norms_[static_cast<std::size_t>(chunk)] =
-            chunk_squared_norm(slots_.folded(), parameters_.size(), chunk);
+        chunk_norms_[static_cast<std::size_t>(chunk)] = chunk_squared_norm(gradient, parameters_.size(), chunk);
       }
     });
     double squared = 0;
@@ -163,14 +162,15 @@ class Trainer {
     result.gradient_norm = std::sqrt(squared);
     result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
     if (!result.finite) {
-      result.culprit = first_broken(tensors_.parameters, slots_.folded());
-      slots_.clear();
+      result.culprit = first_broken(tensors_.parameters, gradient_.folded().data());
+      gradient_.clear();
       return result;
     }
     if (optimiser_ != Optimiser::name) start_moments(Optimiser::name);
     ++steps_, ++moment_steps_;
     const double factor = clip_factor(result.gradient_norm, options_.clip);
-    const UpdateBuffers<S> buffers{parameters_.data(), slots_.folded(), first_moment_.data(), second_moment_.data()};
+    const UpdateBuffers<S> buffers{parameters_.data(), gradient_.folded().data(), first_moment_.data(),
+                                   second_moment_.data()};
     team_.run([&](int member) {
       for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
         const auto [begin, end] = chunk_range(chunk);
@@ -191,9 +191,9 @@ class Trainer {
     check(batch);
     add_gradient(batch, labelled(batch));
     const StepResult result = take_parts();
-    slots_.fold(0, parameters_.size());
-    std::copy_n(slots_.folded(), parameters_.size(), gradient.begin());
-    slots_.clear();
+    gradient_.fold(0, parameters_.size());
+    std::ranges::copy(gradient_.folded(), gradient.begin());
+    gradient_.clear();
     return result;
   }
 
@@ -232,11 +232,6 @@ class Trainer {
   /// Rows of the loss, of one sequence.
   static Index rows(const Context<S>& context) { return context.rows[static_cast<int>(Model::labelled_axis())]; }
 
-  static Index slot_count(const TrainerOptions& options) {
-    const Index copy = G::layout.parameters * static_cast<Index>(sizeof(S));
-    return std::min<Index>({options.slots, options.sequences_per_step, std::max<Index>(1, options.slot_bytes / copy)});
-  }
-
   Range chunk_range(Index chunk) const {
     return {chunk * norm_chunk, std::min((chunk + 1) * norm_chunk, parameters_.size())};
   }
@@ -274,33 +269,34 @@ class Trainer {
     return context;
   }
 
-  /// Adds the gradient of a part to the slots, for the mean over so many labelled tokens; its sequence b is number
-  /// first + b of the step.
+  /// Adds the gradient of a part, for the mean over so many labelled tokens; its sequence b is number first + b of the
+  /// step.
   void add_gradient(const TokenBatch& part, Index labelled) {
-    const Index slots = slots_.count(), first = parts_.sequences();
+    const Index first = parts_.sequences();
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
     prepare();
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
+    turns_.start();
     team_.run([&](int member) {
-      for (Index begin = member; begin < slots; begin += team_.size()) {  // these share a slot
-        for (Index b = begin; b < part.sequences(); b += slots) {
-          Context<S> context = forward(part, b, member, {.training = true, .key = key, .first_sequence = first + b});
-          context.gradients = slots_.of(first + b);
-          std::fill_n(context.output_gradients[0], rows(context), scale);
-          Run::backward(context);
-        }
+      for (Index b = turns_.deal(); b < part.sequences(); b = turns_.deal()) {
+        Turn turn(turns_, b);
+        Context<S> context = forward(part, b, member, {.training = true, .key = key, .first_sequence = first + b});
+        gradient_.give_to(context);
+        context.turn = &turn;
+        std::fill_n(context.output_gradients[0], rows(context), scale);
+        Run::backward(context);
       }
     });
     for (Index b = 0; b < part.sequences(); ++b) parts_.add_loss(losses_[static_cast<std::size_t>(b)]);
   }
 
-  /// Ends the accumulation: what it found. The gradient stays in the slots.
+  /// Ends the accumulation: what it found. The gradient stays where it is.
   StepResult take_parts() {
     try {
       return parts_.take();
     } catch (...) {
-      slots_.clear();
+      gradient_.clear();
       throw;
     }
   }
@@ -329,7 +325,8 @@ class Trainer {
   Team team_;
   TensorList tensors_;
   Buffer<S> parameters_, constants_, packed_, first_moment_, second_moment_;
-  GradientSlots<S> slots_;
+  GradientSums<G, S> gradient_;
+  Turns turns_;
   std::vector<Sequence> workspaces_;
   std::vector<double> losses_, chunk_norms_;
   std::vector<SettingsRun> runs_;

@@ -21,11 +21,9 @@ struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
   Index context = 0;       ///< tokens of a sequence at most; the model's own limit unless given
   std::uint64_t seed = 0;  ///< of the initial values
-  int threads = 1;
-  int slots = 4;           ///< gradient copies; part of the result's bits, bounds the useful threads
-  Index slot_bytes = Index(1) << 30;  ///< all gradient copies together take at most that much (one always exists)
+  int threads = 1;         ///< not part of the result's bits; sequences of a call bound the useful ones
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
-  Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given; bounds the slots
+  Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given
   std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
   InitialLaws laws = nullptr;  ///< of the initial values, such as as_in_fairseq; the model's unless given
 };
@@ -48,7 +46,6 @@ inline TrainerOptions checked(TrainerOptions options, Index longest) {
     throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
   };
   at_least(1, "batch", options.batch);
-  at_least(1, "slots", options.slots);
   at_least(0, "sequences_per_step", options.sequences_per_step);
   if (!options.sequences_per_step) options.sequences_per_step = options.batch;
   if (!options.context) options.context = longest;

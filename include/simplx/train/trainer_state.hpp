@@ -25,7 +25,6 @@ struct TrainerState {
   long steps = 0;           ///< taken in all: what dropout draws from
   long moment_steps = 0;    ///< of these, taken by that optimiser: its bias correction
   std::uint64_t seed = 0;   ///< of dropout
-  int slots = 1;            ///< gradient copies: the order in which sequences are summed
 };
 
 /// Refuses what a trainer cannot go on from bit for bit.
@@ -42,7 +41,6 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
   compare("elements of the first moments", saved.first_moments.size(), own.first_moments.size());
   compare("elements of the second moments", saved.second_moments.size(), own.second_moments.size());
   compare("seed", saved.seed, own.seed);
-  compare("gradient slots", static_cast<std::uint64_t>(saved.slots), static_cast<std::uint64_t>(own.slots));
   if (saved.steps < 0 || saved.moment_steps < 0 || saved.moment_steps > saved.steps) {
     faults += "\n  steps: " + std::to_string(saved.moment_steps) + " of " + std::to_string(saved.steps) +
               " is impossible";
