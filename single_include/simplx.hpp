@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 3b213cc2225e49ac
+// sha256 of the headers: 1ce305822db8bfbd
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -838,6 +838,113 @@ constexpr Module at_layer(const Module& module, int layer) {
 
 }  // namespace simplx
 
+// ---- simplx/core/turn.hpp
+
+/// \file simplx/core/turn.hpp
+/// Turns: threads that share one gradient, each sequence adding to it behind the one before.
+///
+/// Backward is the same straight-line code for every sequence, so its additions to the gradients of parameters can be
+/// counted. A sequence makes its k-th addition once the sequence before it has made that one: every sum has the order
+/// of the sequences for any number of threads, and threads follow each other through the layers an addition apart.
+///
+///     Turns turns(batch);                          // once
+///     turns.start();                               // before each pass, then on every thread:
+///     for (Index n = turns.deal(); n < sequences; n = turns.deal()) {
+///       Turn turn(turns, n);
+///       context.turn = &turn;                      // backward waits where it has to
+///     }
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Waits until a number is no longer `old`, and returns it: spins for a while, since that is usually soon, then sleeps.
+/// Who changes the number has to notify.
+inline int wait_for_change(std::atomic<int>& value, int old) {
+  for (int spin = 0; spin < 4000; ++spin) {
+    const int now = value.load(std::memory_order_acquire);
+    if (now != old) return now;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  value.wait(old, std::memory_order_acquire);
+  return value.load(std::memory_order_acquire);
+}
+
+/// The additions that each sequence of a pass has made so far.
+class Turns {
+ public:
+  /// Room for so many sequences.
+  explicit Turns(Index sequences) : made_(static_cast<std::size_t>(sequences)) {}
+
+  /// Before a pass; no thread may be in one.
+  void start() {
+    dealt_.store(0, std::memory_order_relaxed);
+    for (Made& made : made_) made.additions.store(0, std::memory_order_relaxed);
+  }
+  /// The next sequence that no thread has been given. A thread must see through what it was dealt.
+  Index deal() { return dealt_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  friend class Turn;
+  struct alignas(64) Made {  // a cache line each: the next sequence keeps looking at it
+    std::atomic<int> additions{0};
+  };
+  std::vector<Made> made_;
+  std::atomic<Index> dealt_{0};
+};
+
+/// One sequence's part in it; ends behind the sequence before, also by an exception.
+class Turn {
+ public:
+  Turn(Turns& turns, Index sequence)
+      : own_(turns.made_[static_cast<std::size_t>(sequence)].additions),
+        before_(sequence > 0 ? &turns.made_[static_cast<std::size_t>(sequence - 1)].additions : nullptr) {}
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    wait_for(all);
+    tell(all);
+  }
+
+  /// Waits until the next addition is this sequence's to make, and says that it is made.
+  void begin() { wait_for(made_ + 1); }
+  void end() { tell(++made_); }
+
+ private:
+  static constexpr int all = std::numeric_limits<int>::max();
+
+  void wait_for(int additions) {
+    if (!before_) return;
+    for (int seen = before_->load(std::memory_order_acquire); seen < additions;) seen = wait_for_change(*before_, seen);
+  }
+  void tell(int additions) {
+    own_.store(additions, std::memory_order_release);
+    own_.notify_one();
+  }
+
+  std::atomic<int>& own_;
+  std::atomic<int>* before_;
+  int made_ = 0;
+};
+
+/// One addition, for as long as this object lives; nothing without a turn.
+class Addition {
+ public:
+  explicit Addition(Turn* turn) : turn_(turn) {
+    if (turn_) turn_->begin();
+  }
+  Addition(const Addition&) = delete;
+  Addition& operator=(const Addition&) = delete;
+  ~Addition() {
+    if (turn_) turn_->end();
+  }
+
+ private:
+  Turn* turn_;
+};
+
+}  // namespace simplx
+
 // ---- simplx/cpu/simd.hpp
 
 /// \file simplx/cpu/simd.hpp
@@ -1437,6 +1544,9 @@ inline constexpr Index gradient_rows = 256;
 /// take it as it lies. With the panel no more than the scratch of attention with heads of 16.
 inline constexpr Index gradient_columns = vector_bytes == 64 ? 0 : 29 * tile_rows;
 
+/// Rows of a gradient that it adds to in one turn.
+inline constexpr Index rows_in_turn = 24 * 29 * tile_rows;
+
 /// Words of scratch that gemm_gradient needs for c of type S.
 template <class S>
 constexpr Index gradient_scratch(Index rows) {
@@ -1469,47 +1579,44 @@ void copy_tiles(Index rows, Index columns, const W* x, W* tiles) {
   }
 }
 
-}  // namespace detail
-
-/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds gradient_scratch<S>(rows) words.
-///
-/// Cost    2 rows K N FLOPs, and one pass over x and dy, over dy one for each gradient_columns of x; dw is read and
-///         written once for every gradient_rows
+/// Rows [from, from + span) of dw, as in gemm_gradient.
 template <Index K, Index N, class W, class S>
-__attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch) {
+__attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W* dy, S* dw, W* scratch, Index from,
+                                                 Index span) {
   constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
   constexpr Index line = 64 / sizeof(W);
   const Index blocks = (rows + gradient_rows - 1) / gradient_rows;
+  dw += from * N;
   for (Index block = 0; block < blocks; ++block) {
     const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
-    const W* left = x + begin * K;
+    const W* left = x + begin * K + from;
     const W* right = dy + begin * N;
-    const auto copy_panel = [&](Index col) { detail::pack_panel<wide>(count, right + col, N, scratch); };
+    const auto copy_panel = [&](Index col) { pack_panel<wide>(count, right + col, N, scratch); };
     if constexpr (gradient_columns == 0) {
       // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
       const auto next_line = [&](Index i) { return FetchAhead{left + i + line, Static<K>{}}; };
       for (Index col = 0; col < whole; col += wide) {
         copy_panel(col);
-        panel<tile_rows, tile_vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
+        panel<tile_rows, tile_vectors, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, scratch,
                                                           Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col,
                                                           next_line);
       }
     } else if constexpr (whole > 0) {
       W* const tiles = scratch + count * wide;
-      for (Index first = 0; first < K; first += gradient_columns) {
-        const Index columns = std::min(K - first, gradient_columns), tiled = columns - columns % tile_rows;
-        detail::copy_tiles<K>(count, tiled, left + first, tiles);
+      for (Index first = 0; first < span; first += gradient_columns) {
+        const Index columns = std::min(span - first, gradient_columns), tiled = columns - columns % tile_rows;
+        copy_tiles<K>(count, tiled, left + first, tiles);
         for (Index col = 0; col < whole; col += wide) {
           copy_panel(col);
           S* const to = dw + first * N + col;
           for (Index i = 0; i < tiled; i += tile_rows) {
             // The first tiles fetch the next panel, a row in each turn.
             const Index turns = count / tile_steps, row = std::min(i / tile_rows * turns, count - turns);
-            detail::tile<tile_rows, tile_vectors, Write::accumulate>(
+            tile<tile_rows, tile_vectors, Write::accumulate>(
                 count, tiles + i * count, Static<1>{}, Static<tile_rows>{}, scratch, Static<wide>{}, to + i * N,
                 Static<N>{}, NoEpilogue{}, i, col, FetchAhead{right + row * N + col + wide, Static<N>{}});
           }
-          detail::row_tail<detail::half_below(tile_rows), tile_vectors, Write::accumulate>(
+          row_tail<half_below(tile_rows), tile_vectors, Write::accumulate>(
               columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
               to + tiled * N, Static<N>{}, NoEpilogue{}, tiled, col);
         }
@@ -1517,15 +1624,30 @@ __attribute__((noinline)) void gemm_gradient(Index rows, const W* x, const W* dy
     }
     if constexpr (whole < vectors) {
       for (Index col = whole; col < vectors; col += lanes<S>) {
-        panel<8, 1, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
+        panel<8, 1, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
                                        Static<N>{}, NoEpilogue{}, col);
       }
     }
     if constexpr (vectors < N) {
-      detail::pack_last_panel<N - vectors>(count, right + vectors, N, scratch);
-      detail::last_panel<N - vectors, Write::accumulate>(K, count, left, Static<1>{}, Static<K>{}, scratch,
-                                                         dw + vectors, Static<N>{}, NoEpilogue{}, vectors);
+      pack_last_panel<N - vectors>(count, right + vectors, N, scratch);
+      last_panel<N - vectors, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, scratch, dw + vectors,
+                                                 Static<N>{}, NoEpilogue{}, vectors);
     }
+  }
+}
+
+}  // namespace detail
+
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds gradient_scratch<S>(rows) words. Takes a turn for
+/// every rows_in_turn rows of dw, so that who comes next need not wait for all of a large one.
+///
+/// Cost    2 rows K N FLOPs, and one pass over x and dy, over dy one for each gradient_columns of x; dw is read and
+///         written once for every gradient_rows
+template <Index K, Index N, class W, class S>
+void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, Turn* turn = nullptr) {
+  for (Index from = 0; from < K; from += rows_in_turn) {
+    const Addition addition(turn);
+    detail::add_gradient_rows<K, N>(rows, x, dy, dw, scratch, from, std::min(K - from, rows_in_turn));
   }
 }
 
@@ -1614,11 +1736,12 @@ constexpr Index gradient_pairs(Index rows, Index K, Index N) {
   return (rows + 1) / 2 * (K + N) + gradient_scratch<float>((rows + 1) / 2);
 }
 
-/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded.
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded. Turns as in gemm_gradient.
 ///
 /// Cost    2 rows K N FLOPs, and one pass over x and dy
 template <Index K, Index N>
-void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Pair* scratch) {
+void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Pair* scratch,
+                            Turn* turn = nullptr) {
   static_assert(K % lanes<float> == 0 && N % lanes<float> == 0);
   const Index pairs = (rows + 1) / 2;
   const auto pair_up = [&]<Index width>(Static<width>, const float* matrix, Pair* to) {
@@ -1629,7 +1752,7 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
   Pair *left = scratch, *right = left + pairs * K;
   pair_up(Static<K>{}, x, left);
   pair_up(Static<N>{}, dy, right);
-  gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N);
+  gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N, turn);
 }
 
 }  // namespace simplx
@@ -1862,6 +1985,7 @@ struct Info {
   Index trained = 0;       ///< the same without padding: what a person counts
   Index constants = 0;     ///< elements in the buffer of constants
   Index packed = 0;        ///< elements prepared from the parameters
+  Index further = 0;       ///< of a stack: elements of gradients of further uses of its parameters
 
   constexpr bool executes() const { return looped() || kind == Kind::product || kind == Kind::kernel; }
   /// Evaluated element by element, in a group with its neighbours.
@@ -2006,7 +2130,8 @@ struct Randomness {
   Index first_sequence = 0;   ///< number of the first sequence (or row) among those of the whole step
 };
 
-class Gpu;  // cuda/gpu.cuh
+class Gpu;   // cuda/gpu.cuh
+class Turn;  // core/turn.hpp
 
 /// Memory of one evaluation. Offsets are constants of the graph: address = base[axis] + columns * stride[axis].
 template <class S>
@@ -2015,6 +2140,8 @@ struct Context {
   const S* packed = nullptr;     ///< what kernels prepared from the parameters
   const S* constants = nullptr;
   S* gradients = nullptr;        ///< of the parameters; backward adds to them
+  S* further_gradients = nullptr;  ///< what further uses of a parameter add to; null: `gradients`, too
+  Turn* turn = nullptr;          ///< among the threads that share these gradients; null: alone
   S* kept[axis_count]{};
   S* temporary[axis_count]{};
   S* scratch = nullptr;          ///< of the op that runs, nothing survives in it
@@ -2513,6 +2640,9 @@ constexpr Fusion<capacity> fuse(const Info* info, int count) {
 /// A gradient that flows unchanged through a sum *is* the incoming one, and an elementwise pull-back may
 /// overwrite what it reads, as long as nobody else still needs that memory.
 ///
+/// A parameter that several steps use, such as a table that is both embedding and head, has a sum for each of them:
+/// only so can the sums over sequences have one order while threads work on several (core/turn.hpp).
+///
 /// Times of the backward pass: the step of node e is `2 * (steps - 1 - step_of[e])`, for a product that the
 /// step's group finishes one later. Everything here is an ordinary loop, near-linear in the number of nodes,
 /// and also runs at run time, where tests plan random graphs by the million.
@@ -2531,6 +2661,8 @@ struct Plan {
   bool leaf_cleared[capacity * 3]{};               ///< its gradient is set to zero before the step
   Write argument_write[capacity][max_arguments]{}; ///< of products and kernels
   bool argument_cleared[capacity][max_arguments]{};
+  int uses[capacity]{};             ///< of a parameter: the steps that add to its gradient
+  int leaf_use[capacity * 3]{}, argument_use[capacity][max_arguments]{};  ///< of these, the number of this one
   int shares[capacity]{};           ///< the node in whose gradient buffer this one's gradient lies
   bool idle[capacity]{};            ///< of a group's root: its pull-back writes nothing
   bool in_place = false;            ///< of a block: the carry's gradient ends where the output's was
@@ -2600,7 +2732,7 @@ constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int 
   if (fusion.epilogue_of[root] >= 0) reads_of(fusion.epilogue_of[root], keep, keep);
 }
 
-/// Notes a write to a node's gradient; true for the first.
+/// Notes a step's write to a node's gradient; true for the first.
 template <int capacity>
 constexpr bool note_write(int node, int time, Plan<capacity>& plan) {
   const bool first = plan.first_write[node] == never;
@@ -2610,6 +2742,7 @@ constexpr bool note_write(int node, int time, Plan<capacity>& plan) {
     plan.second_write[node] = time;
   }
   plan.last_write[node] = time;
+  ++plan.uses[node];
   return first;
 }
 
@@ -2625,6 +2758,7 @@ constexpr void plan_arguments(const Info* info, const Fusion<capacity>& fusion, 
     for (int b = 0; b < a; ++b) seen |= op.arguments[b] == argument;
     const bool first = !seen && note_write(argument, time, plan);
     const bool stores = first && !repeated && !info[argument].shape.is_fixed();
+    plan.argument_use[node][a] = plan.uses[argument] - 1;
     plan.argument_write[node][a] = stores ? Write::store : Write::accumulate;
     plan.argument_cleared[node][a] = first && !stores && info[argument].kind != Kind::parameter;
   }
@@ -2640,6 +2774,7 @@ constexpr void plan_leaves(const Info* info, const Fusion<capacity>& fusion, int
     if (!fusion.wanted[leaf]) continue;
     const bool first = note_write(leaf, time, plan) && info[leaf].kind != Kind::parameter;
     const bool reduced = info[leaf].shape.is_fixed() && !(info[leaf].shape == shape);
+    plan.leaf_use[l] = plan.uses[leaf] - 1;
     plan.leaf_write[l] = first && !reduced ? Write::store : Write::accumulate;
     plan.leaf_cleared[l] = first && reduced;
   }
@@ -2777,10 +2912,11 @@ struct Layout {
   Columns forward_workspace[capacity]{}; ///< temporary columns of a stack
   Columns backward_workspace[capacity]{};
   Index parameter[capacity]{}, constant[capacity]{}, packed[capacity]{};  ///< elements
+  Index further[capacity]{};             ///< elements; gradients of a parameter's uses behind the first
   int input[capacity]{}, output[capacity]{};                             ///< numbers, in order
 
   Columns kept{}, temporary{};
-  Index parameters = 0, trained = 0, constants = 0, packed_elements = 0;
+  Index parameters = 0, trained = 0, constants = 0, packed_elements = 0, further_elements = 0;
   int inputs = 0, outputs = 0;
 };
 
@@ -2910,10 +3046,13 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     layout.parameter[i] = layout.parameters;
     layout.constant[i] = layout.constants;
     layout.packed[i] = layout.packed_elements;
+    layout.further[i] = layout.further_elements;
     layout.parameters += node.parameters;
     layout.trained += node.trained;
     layout.constants += node.constants;
     layout.packed_elements += node.packed;
+    const bool used_again = node.kind == Kind::parameter && plan.uses[i] > 1;
+    layout.further_elements += used_again ? (plan.uses[i] - 1) * node.parameters : node.further;
     layout.input[i] = layout.inputs;
     layout.inputs += node.kind == Kind::input || node.kind == Kind::indices;
     layout.output[i] = layout.outputs;
@@ -3261,7 +3400,7 @@ struct LayersOf {
   using child = Graph<LayerSource<Source, node, grouping.representative[k]>>;
 
   struct Offsets {
-    Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{};
+    Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{}, further[layers + 1]{};
     Columns kept[layers + 1]{};
     Columns temporary{}, largest_kept{};  ///< the largest over the distinct graphs
     Index trained = 0;
@@ -3275,6 +3414,7 @@ struct LayersOf {
         at.parameter[layer + 1] = at.parameter[layer] + layout.parameters;
         at.constant[layer + 1] = at.constant[layer] + layout.constants;
         at.packed[layer + 1] = at.packed[layer] + layout.packed_elements;
+        at.further[layer + 1] = at.further[layer] + layout.further_elements;
         at.kept[layer + 1] = at.kept[layer];
         at.kept[layer + 1] += layout.kept;
         at.temporary.raise_to(layout.temporary);
@@ -3346,6 +3486,7 @@ struct Graph {
     info.trained = Layers::offsets.trained;
     info.constants = Layers::offsets.constant[last];
     info.packed = Layers::offsets.packed[last];
+    info.further = Layers::offsets.further[last];
     info.workspace = Layers::offsets.temporary;
     if constexpr (recomputes<node>) {
       info.workspace += Layers::offsets.largest_kept;
@@ -3451,12 +3592,17 @@ struct Address {
     }
   }
 
-  template <int i, class S>
+  /// Of a parameter: that of its use of that number.
+  template <int i, int use = 0, class S>
   static S* gradient(const Context<S>& context) {
     constexpr int home = G::plan.shares[i];
     constexpr Info info = G::table.info[home];
     constexpr int axis = static_cast<int>(info.shape.axis);
     if constexpr (info.kind == Kind::parameter) {
+      if constexpr (use > 0) {
+        S* const further = context.further_gradients;
+        if (further) return further + G::layout.further[home] + (use - 1) * info.parameters;
+      }
       return context.gradients + G::layout.parameter[home];
     } else if constexpr (info.kind == Kind::input) {
       return context.input_gradients[G::layout.input[home]];
@@ -3512,8 +3658,13 @@ struct Frame {
     if constexpr (write<k> == Write::skip) {
       return nullptr;
     } else {
-      return Address<G>::template gradient<argument<k>>(context);
+      return Address<G>::template gradient<argument<k>, G::plan.argument_use[node][k]>(context);
     }
+  }
+  /// Whose additions to the gradient of argument k are counted (core/turn.hpp).
+  template <int k>
+  Turn* turn() const {
+    return G::table.info[argument<k>].kind == Kind::parameter ? context.turn : nullptr;
   }
   /// The columns that forward saved for backward.
   S* saved() const {
@@ -3584,7 +3735,10 @@ struct Execute {
       if constexpr (G::fusion.wanted[node]) {
         if constexpr (G::table.info[node].looped()) {
           clear_leaves<node>(context);
-          if constexpr (!G::plan.idle[node]) Backend::template map_backward<G, node>(context);
+          if constexpr (!G::plan.idle[node]) {
+            const Addition addition(adds<node>() ? context.turn : nullptr);
+            Backend::template map_backward<G, node>(context);
+          }
           constexpr int product = G::fusion.epilogue_of[node];
           if constexpr (product >= 0) {
             if constexpr (G::fusion.wanted[product]) op_backward<product>(context);
@@ -3621,7 +3775,19 @@ struct Execute {
     detail::unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) {
       if constexpr (G::plan.argument_cleared[node][a]) clear<info.arguments[a]>(context);
     });
+    const Addition addition(adds<node>() && !op_of<G, node>::adds_by_itself ? context.turn : nullptr);
     kernels_of<Backend, G, node>::backward(Backend{}, FrameOf<node>{context});
+  }
+  /// Whether a step adds to the gradient of a parameter.
+  template <int node>
+  static constexpr bool adds() {
+    const auto trains = [](int i) { return G::fusion.wanted[i] && G::table.info[i].kind == Kind::parameter; };
+    constexpr Info info = G::table.info[node];
+    if (info.looped()) {
+      const int* const leaves = G::fusion.leaves;
+      return std::any_of(leaves + G::fusion.leaf_begin[node], leaves + G::fusion.leaf_end[node], trains);
+    }
+    return std::any_of(info.arguments, info.arguments + info.argument_count, trains);
   }
   template <int root>
   static void clear_leaves(const Context<S>& context) {
@@ -4049,7 +4215,9 @@ struct MapBackward {
       scale = static_cast<S>(op_of<G, root>::scale(G::flat.label[root].attributes, rows, cols));
     }
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
-      if constexpr (Grp::writes(l)) gradient[l] = Address<G>::template gradient<Grp::leaf(l)>(context);
+      if constexpr (Grp::writes(l)) {
+        gradient[l] = Address<G>::template gradient<Grp::leaf(l), G::plan.leaf_use[Grp::slot(l)]>(context);
+      }
     });
   }
 
@@ -4559,6 +4727,8 @@ struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;
   static constexpr bool needs_output = false;
+  /// Its backward takes the frame's turns itself, to hold them no longer than it adds.
+  static constexpr bool adds_by_itself = false;
   /// Columns that forward saves for backward, on the axis of the result.
   static constexpr Index saved(const Attributes&, auto...) { return 0; }
   /// Elements that `prepare` makes from the parameters once for each step.
@@ -4683,6 +4853,7 @@ namespace simplx::inline SIMPLX_TARGET {
 template <>
 struct op<"matmul"> : kernel_op {
   static constexpr Kind kind = Kind::product;
+  static constexpr bool adds_by_itself = true;
   /// dX reads W, dW reads X.
   static constexpr bool reads(int to, int operand) { return to != operand; }
   static constexpr bool transposed(const Attributes& attributes) { return attributes.integers[0] != 0; }
@@ -4846,23 +5017,26 @@ struct op<"matmul"> : kernel_op {
     if constexpr (F::template write<1> != Write::skip) {
       const S* x = frame.template in<0>();
       S* dw = frame.template grad<1>();
+      Turn* const turn = frame.template turn<1>();
       if constexpr (P::template rounds<Cpu<S, path>>) {
         if constexpr (P::transposed) {
-          gemm_gradient_bfloat16<P::N, P::K>(frame.rows(), dy, x, dw, pairs(frame.scratch()));
+          gemm_gradient_bfloat16<P::N, P::K>(frame.rows(), dy, x, dw, pairs(frame.scratch()), turn);
         } else {
-          gemm_gradient_bfloat16<P::K, P::N>(frame.rows(), x, dy, dw, pairs(frame.scratch()));
+          gemm_gradient_bfloat16<P::K, P::N>(frame.rows(), x, dy, dw, pairs(frame.scratch()), turn);
         }
       } else if constexpr (P::template by_panels<B>(P::N) && P::template by_panels<B>(P::K)) {
         if constexpr (P::transposed) {  // W is (N, K): dW += dY^T X
-          gemm_gradient<P::N, P::K>(frame.rows(), dy, x, dw, frame.scratch());
+          gemm_gradient<P::N, P::K>(frame.rows(), dy, x, dw, frame.scratch(), turn);
         } else {
-          gemm_gradient<P::K, P::N>(frame.rows(), x, dy, dw, frame.scratch());
+          gemm_gradient<P::K, P::N>(frame.rows(), x, dy, dw, frame.scratch(), turn);
         }
       } else if constexpr (of_vector<Cpu<S, path>, F>) {
+        const Addition addition(turn);
         add_transposed_matrix_vector<P::K>(frame.rows(), x, dy, dw);
       } else {
         const ConstMatrixMap<S> xs(x, frame.rows(), P::K), dys(dy, frame.rows(), P::N);
         MatrixMap<S> dws(dw, P::weight.rows, P::weight.cols);
+        const Addition addition(turn);
         if constexpr (P::transposed) {
           dws.noalias() += dys.transpose() * xs;
         } else {
@@ -10405,6 +10579,7 @@ namespace simplx::inline SIMPLX_TARGET {
 template <>
 struct op<"stack"> : kernel_op {
   static constexpr bool needs_inputs = true;
+  static constexpr bool adds_by_itself = true;
 
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
     if (attributes.integers[0] < 1) return {"layers", attributes.integers[0], 1};
@@ -10459,6 +10634,7 @@ struct op<"stack"> : kernel_op {
     mine.constants += F::Graph::layout.constant[F::index] + at.constant[layer];
     mine.packed += F::Graph::layout.packed[F::index] + at.packed[layer];
     if (mine.gradients) mine.gradients += F::Graph::layout.parameter[F::index] + at.parameter[layer];
+    if (mine.further_gradients) mine.further_gradients += F::Graph::layout.further[F::index] + at.further[layer];
     const Columns& saved = F::Graph::layout.saved[F::index];
     for (int i = 0; i < axis_count; ++i) {
       if constexpr (recomputes<F>) {
@@ -10524,6 +10700,7 @@ struct op<"stack"> : kernel_op {
         if (!Child::plan.in_place) std::swap(current, other);
       });
     }
+    const Addition addition(frame.template turn<0>());
     if constexpr (F::template write<0> == Write::store) {
       Backend::copy(frame.context, current, size, frame.template grad<0>());
     } else if constexpr (F::template write<0> == Write::accumulate) {
@@ -14983,11 +15160,9 @@ struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
   Index context = 0;       ///< tokens of a sequence at most; the model's own limit unless given
   std::uint64_t seed = 0;  ///< of the initial values
-  int threads = 1;
-  int slots = 4;           ///< gradient copies; part of the result's bits, bounds the useful threads
-  Index slot_bytes = Index(1) << 30;  ///< all gradient copies together take at most that much (one always exists)
+  int threads = 1;         ///< not part of the result's bits; sequences of a call bound the useful ones
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
-  Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given; bounds the slots
+  Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given
   std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
   InitialLaws laws = nullptr;  ///< of the initial values, such as as_in_fairseq; the model's unless given
 };
@@ -15010,7 +15185,6 @@ inline TrainerOptions checked(TrainerOptions options, Index longest) {
     throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
   };
   at_least(1, "batch", options.batch);
-  at_least(1, "slots", options.slots);
   at_least(0, "sequences_per_step", options.sequences_per_step);
   if (!options.sequences_per_step) options.sequences_per_step = options.batch;
   if (!options.context) options.context = longest;
@@ -15242,19 +15416,6 @@ class Team {
   }
 
  private:
-  /// Spins for a while, since the next call usually follows at once, then sleeps.
-  static int wait_for_change(std::atomic<int>& value, int old) {
-    for (int spin = 0; spin < 4000; ++spin) {
-      const int now = value.load(std::memory_order_acquire);
-      if (now != old) return now;
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
-    }
-    value.wait(old, std::memory_order_acquire);
-    return value.load(std::memory_order_acquire);
-  }
-
   struct Shared {
     std::atomic<int> round{0}, running{0};
     void* function = nullptr;
@@ -15336,6 +15497,84 @@ std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradie
 
 }  // namespace simplx
 
+// ---- simplx/train/gradient_sums.hpp
+
+/// \file simplx/train/gradient_sums.hpp
+/// The gradient of a model's parameters while sequences add to it: one copy, whatever the number of threads.
+///
+/// A parameter that several steps of the model use has a sum for each use (core/plan.hpp): that of the first lies in
+/// the layout of the parameters, the further ones behind it, until `fold` adds them up.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A further sum of a parameter's gradient, in elements of the two buffers.
+struct FurtherUse {
+  Index parameter, sum, size;
+};
+
+namespace detail {
+
+template <class G>
+void list_further_uses(Index parameters, Index sums, std::vector<FurtherUse>& uses) {
+  unroll<0, G::layout.further_elements ? G::count : 0>([&]<int i>(std::integral_constant<int, i>) {
+    constexpr Info info = G::table.info[i];
+    const Index parameter = parameters + G::layout.parameter[i], sum = sums + G::layout.further[i];
+    if constexpr (info.stack) {
+      using Layers = typename G::template layers_of<i>;
+      for (int layer = 0; layer < Layers::layers; ++layer) {
+        Layers::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+          list_further_uses<Child>(parameter + Layers::offsets.parameter[layer], sum + Layers::offsets.further[layer],
+                                   uses);
+        });
+      }
+    } else if constexpr (info.kind == Kind::parameter) {
+      for (int use = 1; use < G::plan.uses[i]; ++use) {
+        uses.push_back({parameter, sum + (use - 1) * info.parameters, info.parameters});
+      }
+    }
+  });
+}
+
+}  // namespace detail
+
+/// Cost    the parameters, and once more those that several steps use, for each use behind the first
+template <class G, class S>
+class GradientSums {
+ public:
+  GradientSums() : first_(G::layout.parameters), further_(G::layout.further_elements) {
+    detail::list_further_uses<G>(0, 0, uses_);
+  }
+
+  /// Where the backward pass of a sequence adds its gradient.
+  void give_to(Context<S>& context) {
+    context.gradients = first_.data();
+    context.further_gradients = further_.data();
+  }
+
+  /// Adds up elements [begin, end), in the layout of the parameters: then they are the gradient.
+  void fold(Index begin, Index end) {
+    for (const FurtherUse& use : uses_) {
+      const Index from = std::max(begin, use.parameter), to = std::min(end, use.parameter + use.size);
+      for (Index i = from; i < to; ++i) first_[i] += std::exchange(further_[use.sum + i - use.parameter], S(0));
+    }
+  }
+
+  /// What the first uses added: after fold the gradient.
+  std::span<S> folded() { return first_.span(); }
+  Index size() const { return first_.size() + further_.size(); }
+
+  void clear() {
+    std::ranges::fill(first_, S(0));
+    std::ranges::fill(further_, S(0));
+  }
+
+ private:
+  Buffer<S> first_, further_;
+  std::vector<FurtherUse> uses_;
+};
+
+}  // namespace simplx
+
 // ---- simplx/train/sgd.hpp
 
 /// \file simplx/train/sgd.hpp
@@ -15403,54 +15642,6 @@ struct Sgd {
       store(gradient + i, V{});
     });
   }
-};
-
-}  // namespace simplx
-
-// ---- simplx/train/slots.hpp
-
-/// \file simplx/train/slots.hpp
-/// Gradient slots: a fixed number of copies of the gradient, so that a sum over sequences has one order.
-///
-/// Sequence n of a step is added to slot n modulo their number, each slot adds its sequences in order, and slots are
-/// added in order: the bits depend neither on the threads nor on where a step is cut into parts.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-template <class S>
-class GradientSlots {
- public:
-  GradientSlots(Index count, Index elements) {
-    for (Index s = 0; s < count; ++s) slots_.emplace_back(elements);
-  }
-
-  Index count() const { return static_cast<Index>(slots_.size()); }
-  Index size() const { return count() * slots_[0].size(); }
-
-  /// The slot of a step's sequence. Sequences of one slot must not run at once.
-  S* of(Index sequence) { return slots_[static_cast<std::size_t>(sequence % count())].data(); }
-
-  /// Adds elements [begin, end) of all slots to the first one and clears them in the others.
-  void fold(Index begin, Index end) {
-    for (std::size_t s = 1; s < slots_.size(); ++s) {
-      S *from = slots_[s].data(), *to = slots_[0].data();
-      for (Index i = begin; i < end; ++i) {
-        to[i] += from[i];
-        from[i] = 0;
-      }
-    }
-  }
-
-  /// The first slot: after fold the gradient.
-  S* folded() { return slots_[0].data(); }
-  const S* folded() const { return slots_[0].data(); }
-
-  void clear() {
-    for (Buffer<S>& slot : slots_) std::ranges::fill(slot, S(0));
-  }
-
- private:
-  std::vector<Buffer<S>> slots_;
 };
 
 }  // namespace simplx
@@ -15584,7 +15775,6 @@ struct TrainerState {
   long steps = 0;           ///< taken in all: what dropout draws from
   long moment_steps = 0;    ///< of these, taken by that optimiser: its bias correction
   std::uint64_t seed = 0;   ///< of dropout
-  int slots = 1;            ///< gradient copies: the order in which sequences are summed
 };
 
 /// Refuses what a trainer cannot go on from bit for bit.
@@ -15601,7 +15791,6 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
   compare("elements of the first moments", saved.first_moments.size(), own.first_moments.size());
   compare("elements of the second moments", saved.second_moments.size(), own.second_moments.size());
   compare("seed", saved.seed, own.seed);
-  compare("gradient slots", static_cast<std::uint64_t>(saved.slots), static_cast<std::uint64_t>(own.slots));
   if (saved.steps < 0 || saved.moment_steps < 0 || saved.moment_steps > saved.steps) {
     faults += "\n  steps: " + std::to_string(saved.moment_steps) + " of " + std::to_string(saved.steps) +
               " is impossible";
@@ -15618,8 +15807,8 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
 /// \file simplx/train/trainer.hpp
 /// Trainer: parameters, gradients, moments and memory of a language model; one call for each optimiser step.
 ///
-/// Data parallel over sequences, with the same bits for any number of threads: the sequences of a step are dealt to
-/// a fixed number of gradient slots (slots.hpp), and the norm is summed over fixed chunks. Sequences run one at a
+/// Data parallel over sequences, with the same bits for any number of threads: the sequences of a step take turns in
+/// adding to one gradient (core/turn.hpp), and the norm is summed over fixed chunks. A thread runs one sequence at a
 /// time, so that a whole forward and backward stays in cache. A step allocates nothing and waits for all threads
 /// four times.
 ///
@@ -15654,7 +15843,7 @@ class Trainer {
         packed_(G::layout.packed_elements),
         first_moment_(G::layout.parameters),
         second_moment_(G::layout.parameters),
-        slots_(slot_count(options_), G::layout.parameters),
+        turns_(options.batch),
         losses_(static_cast<std::size_t>(options.batch)),
         chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))),
         runs_(settings_runs(tensors_.parameters, options.groups)) {
@@ -15671,11 +15860,10 @@ class Trainer {
   std::span<S> parameter(std::string_view name) { return slice(name, parameters_); }
   /// Bytes of all buffers.
   Index bytes() const {
-    Index elements = 3 * parameters_.size() + constants_.size() + packed_.size() + slots_.size();
+    Index elements = 3 * parameters_.size() + gradient_.size() + constants_.size() + packed_.size();
     for (const auto& workspace : workspaces_) elements += workspace.size();
     return elements * static_cast<Index>(sizeof(S));
   }
-  int slots() const { return static_cast<int>(slots_.count()); }
   long steps() const { return steps_; }
 
   /// What continues this training bit for bit, on any number of threads; its buffers are views of this trainer's.
@@ -15684,11 +15872,11 @@ class Trainer {
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
     return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
-            steps_, moment_steps_, options_.seed, slots()};
+            steps_, moment_steps_, options_.seed};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
-  /// Errors  throws if the state is of other sizes, another seed or number of slots; then nothing has changed
+  /// Errors  throws if the state is of other sizes or another seed; then nothing has changed
   void restore(const TrainerState<S>& state) {
     discard();
     check_same_training(state, this->state());
@@ -15717,7 +15905,7 @@ class Trainer {
   /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
   ///
   /// Errors  throws if the part or the step does not fit; then the step's parts so far are discarded
-  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than slots leave threads idle
+  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than threads leave threads idle
   void accumulate(const TokenBatch& part, Index labelled) {
     try {
       check(part);
@@ -15730,7 +15918,7 @@ class Trainer {
 
   /// Forgets the parts of a step that were accumulated and not used by an update; so do `step` and `gradient`.
   void discard() {
-    if (!parts_.empty()) slots_.clear();
+    if (!parts_.empty()) gradient_.clear();
     parts_ = {};
   }
 
@@ -15745,12 +15933,12 @@ class Trainer {
     team_.run([&](int member) {
       for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
         const auto [begin, end] = chunk_range(chunk);
-        slots_.fold(begin, end);
+        gradient_.fold(begin, end);
+        S* const gradient = gradient_.folded().data();
         each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
-          if (settings.frozen()) std::fill(slots_.folded() + from, slots_.folded() + to, S(0));
+          if (settings.frozen()) std::fill(gradient + from, gradient + to, S(0));
         });
-        chunk_norms_[static_cast<std::size_t>(chunk)] =
-            chunk_squared_norm(slots_.folded(), parameters_.size(), chunk);
+        chunk_norms_[static_cast<std::size_t>(chunk)] = chunk_squared_norm(gradient, parameters_.size(), chunk);
       }
     });
     double squared = 0;
@@ -15758,14 +15946,15 @@ class Trainer {
     result.gradient_norm = std::sqrt(squared);
     result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
     if (!result.finite) {
-      result.culprit = first_broken(tensors_.parameters, slots_.folded());
-      slots_.clear();
+      result.culprit = first_broken(tensors_.parameters, gradient_.folded().data());
+      gradient_.clear();
       return result;
     }
     if (optimiser_ != Optimiser::name) start_moments(Optimiser::name);
     ++steps_, ++moment_steps_;
     const double factor = clip_factor(result.gradient_norm, options_.clip);
-    const UpdateBuffers<S> buffers{parameters_.data(), slots_.folded(), first_moment_.data(), second_moment_.data()};
+    const UpdateBuffers<S> buffers{parameters_.data(), gradient_.folded().data(), first_moment_.data(),
+                                   second_moment_.data()};
     team_.run([&](int member) {
       for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
         const auto [begin, end] = chunk_range(chunk);
@@ -15786,9 +15975,9 @@ class Trainer {
     check(batch);
     add_gradient(batch, labelled(batch));
     const StepResult result = take_parts();
-    slots_.fold(0, parameters_.size());
-    std::copy_n(slots_.folded(), parameters_.size(), gradient.begin());
-    slots_.clear();
+    gradient_.fold(0, parameters_.size());
+    std::ranges::copy(gradient_.folded(), gradient.begin());
+    gradient_.clear();
     return result;
   }
 
@@ -15827,11 +16016,6 @@ class Trainer {
   /// Rows of the loss, of one sequence.
   static Index rows(const Context<S>& context) { return context.rows[static_cast<int>(Model::labelled_axis())]; }
 
-  static Index slot_count(const TrainerOptions& options) {
-    const Index copy = G::layout.parameters * static_cast<Index>(sizeof(S));
-    return std::min<Index>({options.slots, options.sequences_per_step, std::max<Index>(1, options.slot_bytes / copy)});
-  }
-
   Range chunk_range(Index chunk) const {
     return {chunk * norm_chunk, std::min((chunk + 1) * norm_chunk, parameters_.size())};
   }
@@ -15869,33 +16053,34 @@ class Trainer {
     return context;
   }
 
-  /// Adds the gradient of a part to the slots, for the mean over so many labelled tokens; its sequence b is number
-  /// first + b of the step.
+  /// Adds the gradient of a part, for the mean over so many labelled tokens; its sequence b is number first + b of the
+  /// step.
   void add_gradient(const TokenBatch& part, Index labelled) {
-    const Index slots = slots_.count(), first = parts_.sequences();
+    const Index first = parts_.sequences();
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
     prepare();
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
+    turns_.start();
     team_.run([&](int member) {
-      for (Index begin = member; begin < slots; begin += team_.size()) {  // these share a slot
-        for (Index b = begin; b < part.sequences(); b += slots) {
-          Context<S> context = forward(part, b, member, {.training = true, .key = key, .first_sequence = first + b});
-          context.gradients = slots_.of(first + b);
-          std::fill_n(context.output_gradients[0], rows(context), scale);
-          Run::backward(context);
-        }
+      for (Index b = turns_.deal(); b < part.sequences(); b = turns_.deal()) {
+        Turn turn(turns_, b);
+        Context<S> context = forward(part, b, member, {.training = true, .key = key, .first_sequence = first + b});
+        gradient_.give_to(context);
+        context.turn = &turn;
+        std::fill_n(context.output_gradients[0], rows(context), scale);
+        Run::backward(context);
       }
     });
     for (Index b = 0; b < part.sequences(); ++b) parts_.add_loss(losses_[static_cast<std::size_t>(b)]);
   }
 
-  /// Ends the accumulation: what it found. The gradient stays in the slots.
+  /// Ends the accumulation: what it found. The gradient stays where it is.
   StepResult take_parts() {
     try {
       return parts_.take();
     } catch (...) {
-      slots_.clear();
+      gradient_.clear();
       throw;
     }
   }
@@ -15924,7 +16109,8 @@ class Trainer {
   Team team_;
   TensorList tensors_;
   Buffer<S> parameters_, constants_, packed_, first_moment_, second_moment_;
-  GradientSlots<S> slots_;
+  GradientSums<G, S> gradient_;
+  Turns turns_;
   std::vector<Sequence> workspaces_;
   std::vector<double> losses_, chunk_norms_;
   std::vector<SettingsRun> runs_;
