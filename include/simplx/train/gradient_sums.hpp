@@ -7,6 +7,7 @@
 /// A parameter that several steps of the model use has a sum for each use (core/plan.hpp): that of the first lies in
 /// the layout of the parameters, the further ones behind it, until `fold` adds them up.
 
+#include <simplx/core/context.hpp>
 #include <simplx/core/graph.hpp>
 #include <simplx/cpu/memory.hpp>
 
