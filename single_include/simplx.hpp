@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 1ce305822db8bfbd
+// sha256 of the headers: 864a7cdf9519521b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -13378,6 +13378,73 @@ struct SequenceHead {
 
 }  // namespace simplx
 
+// ---- simplx/ops/recompute.hpp
+
+/// \file simplx/ops/recompute.hpp
+/// Memory for time: a module of which nothing is kept, because backward evaluates it again.
+///
+///     x = stack("blocks", 48, recompute(Block{...}), x);       // keeps what goes from block to block, nothing else
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A module that is evaluated twice; names, values and gradients are those of the module.
+template <class Module>
+struct Recomputed {
+  Module module;
+
+  constexpr Expr operator()(At x) const {
+    return detail::stack_of("", {.integers = {1, 1}}, module, x);
+  }
+  constexpr Expr operator()(int layer, At x) const
+    requires requires(const Module& block, Expr y) { block(layer, y); }
+  {
+    const auto at_layer = [block = module, layer](Expr y) { return block(layer, y); };
+    return detail::stack_of("", {.integers = {1, 1}}, at_layer, x);
+  }
+};
+
+/// A block of a stack whose first layers are evaluated twice.
+template <class Block>
+struct RecomputedFirst {
+  int layers;
+  Block block;
+
+  constexpr Expr operator()(int layer, Expr x) const {
+    if (layer < layers) return again(layer, x);
+    if constexpr (requires(Expr y) { block(layer, y); }) {
+      return block(layer, x);
+    } else {
+      return block(x);
+    }
+  }
+
+ private:
+  constexpr Expr again(int layer, Expr x) const {
+    const Recomputed<Block> recomputed{block};
+    if constexpr (requires(Expr y) { block(layer, y); }) {
+      return recomputed(layer, x);
+    } else {
+      return recomputed(x);
+    }
+  }
+};
+
+/// Shapes  the module returns the shape it is given
+/// Errors  as stack; does not compile if the module contains a probe: rule "probe in recompute"
+/// Cost    its forward once more; keeps x and nothing of what the module computes
+template <class Module>
+constexpr Recomputed<Module> recompute(const Module& module) {
+  return {module};
+}
+
+/// The same in the first layers of a stack only: stack("blocks", 48, recompute_first(30, Block{...}), x).
+template <class Block>
+constexpr RecomputedFirst<Block> recompute_first(int layers, const Block& block) {
+  return {layers, block};
+}
+
+}  // namespace simplx
+
 // ---- simplx/models/tied_model.hpp
 
 /// \file simplx/models/tied_model.hpp
@@ -13403,6 +13470,7 @@ struct ModelSizes {
   Index position_rows = 0;        ///< of the table of positions, where that is longer than `context`
   bool scaled_embedding = false;  ///< E[token] times sqrt(d): "Attention Is All You Need", Sec. 3.4
   double dropout = 0;             ///< of what the first block is given
+  int recomputed = 0;             ///< layers that backward evaluates again (models/within.hpp)
 };
 
 /// A block whose input, and the gradient that arrives there, stay readable.
@@ -13456,8 +13524,13 @@ constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embeddi
   x = detail::with_positions(sizes, x);
   x = named("embedding_norm", embedding_norm)(x);
   x = named("embedding_dropout", Dropout{sizes.dropout})(x);
-  x = sizes.observed ? stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x)
-                     : stack("blocks", sizes.layers, block, x);
+  if (sizes.observed) {
+    x = stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x);
+  } else if (sizes.recomputed) {
+    x = stack("blocks", sizes.layers, recompute_first(sizes.recomputed, block), x);
+  } else {
+    x = stack("blocks", sizes.layers, block, x);
+  }
   return head(named("final_norm", final_norm)(x), table);
 }
 
@@ -13604,13 +13677,16 @@ struct EncoderOf {
   Positions positions = Positions::scaled_sinusoidal;
   bool observed = false;  ///< as in ModelSizes
   double norm_epsilon = 1e-12;
+  int recomputed = 0;  ///< as in ModelSizes
 
   constexpr Expr logits() const { return logits_by(TiedHead{}); }
   /// Of a head of your own: head(x, E) of what leaves the last norm.
   template <class Head>
   constexpr Expr logits_by(const Head& head) const {
     const LayerNorm norm{norm_epsilon};
-    return tied_logits({vocab, width, layers, context, positions, observed}, norm, block, norm, head);
+    return tied_logits({.vocab = vocab, .width = width, .layers = layers, .context = context, .positions = positions,
+                        .observed = observed, .recomputed = recomputed},
+                       norm, block, norm, head);
   }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };
@@ -13629,6 +13705,7 @@ struct Encoder {
   bool embedding_norm = true;  ///< of E[token] + s P[position]
   bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
   double dropout = 0;          ///< in training: of the embedding, and of each branch before it is added to its skip
+  int recomputed = 0;          ///< as in ModelSizes
 
   /// Of a head of your own: head(x, E) of what leaves the last norm. In front of its callers: clang 14 evaluates them
   /// as soon as it has read them.
@@ -13636,7 +13713,8 @@ struct Encoder {
   constexpr Expr logits_by(const Head& head) const {
     const Positions place = block.alibi ? Positions::none : positions;
     const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows, false, dropout},
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, false, dropout,
+                        recomputed},
                        norm.where(embedding_norm), ConfiguredBlock{block, heads, hidden, Mask::full, dropout},
                        norm.where(block.norm_position == NormPosition::before), head);
   }
@@ -13704,9 +13782,12 @@ struct DecoderOf {
   Positions positions = Positions::sinusoidal;
   bool observed = false;  ///< as in ModelSizes
   FinalNorm final_norm{};
+  int recomputed = 0;  ///< as in ModelSizes
 
   constexpr Expr logits() const {
-    return tied_logits({vocab, width, layers, context, positions, observed}, Identity{}, block, final_norm);
+    return tied_logits({.vocab = vocab, .width = width, .layers = layers, .context = context, .positions = positions,
+                        .observed = observed, .recomputed = recomputed},
+                       Identity{}, block, final_norm);
   }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };
@@ -13725,10 +13806,12 @@ struct Decoder {
   bool scaled_embedding = false;  ///< as in ModelSizes
   std::optional<Norm> last_norm = {};  ///< behind the blocks; of their kind unless given
   double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
+  int recomputed = 0;  ///< as in ModelSizes
 
   constexpr Expr logits() const {
     const Positions place = block.alibi ? Positions::none : positions;
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout},
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout,
+                        recomputed},
                        Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, final_norm());
   }
   /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
@@ -14007,6 +14090,77 @@ constexpr std::optional<Index> parameters_published() {
 
 }  // namespace simplx
 
+// ---- simplx/models/within.hpp
+
+/// \file simplx/models/within.hpp
+/// A model that fits into so many bytes: as many of its first layers as that takes are evaluated again in backward.
+///
+///     constexpr Decoder large{.block = sas_p, .width = 768, .heads = 12, .layers = 12, .context = 1024};
+///     constexpr auto& model = within<large, 400'000'000, tokens{1024}>;
+///     static_assert(model.recomputed == 4);
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The model with that number of recomputed layers. A model of your own has members `layers` and `recomputed`, and
+/// stack("...", layers, recompute_first(recomputed, block), x).
+template <auto const& model, int recomputed_layers>
+inline constexpr auto with_recomputed = [] {
+  auto copy = model;
+  copy.recomputed = recomputed_layers;
+  return copy;
+}();
+
+namespace detail {
+
+/// The fewest layers that have to be recomputed, from a first guess on: bytes fall from layer to layer, if not evenly.
+template <auto const& model, Index bytes, Rows rows, class Backend, int guess>
+constexpr int settle_recomputed() {
+  constexpr auto fits = []<int layers>(std::integral_constant<int, layers>) {
+    return arena_bytes_on<with_recomputed<model, layers>, Backend>(rows) <= bytes;
+  };
+  if constexpr (guess < model.layers && !fits(std::integral_constant<int, guess>{})) {
+    return settle_recomputed<model, bytes, rows, Backend, guess + 1>();
+  } else if constexpr (guess > 1) {
+    if constexpr (fits(std::integral_constant<int, guess - 1>{})) {
+      return settle_recomputed<model, bytes, rows, Backend, guess - 1>();
+    } else {
+      return guess;
+    }
+  } else {
+    return guess;
+  }
+}
+
+template <auto const& model, Index bytes, Rows rows, class Backend>
+constexpr int fewest_recomputed() {
+  constexpr Index none = arena_bytes_on<with_recomputed<model, 0>, Backend>(rows);
+  if constexpr (none <= bytes) {
+    return 0;
+  } else {
+    constexpr int layers = model.layers;
+    constexpr Index one = arena_bytes_on<with_recomputed<model, 1>, Backend>(rows);
+    constexpr Index all = arena_bytes_on<with_recomputed<model, layers>, Backend>(rows);
+    static_assert(all <= bytes,
+                  "simplx: the model does not fit into these bytes even if every layer is recomputed; allow more, or "
+                  "give it fewer rows");
+    constexpr Index guess = one <= bytes ? 1 : 1 + (layers - 1) * (one - bytes) / std::max<Index>(one - all, 1);
+    return settle_recomputed<model, bytes, rows, Backend, static_cast<int>(std::clamp<Index>(guess, 1, layers))>();
+  }
+}
+
+}  // namespace detail
+
+/// The model with as few recomputed layers as keep an evaluation of these rows within so many bytes (arena_bytes);
+/// parameters, names, values and gradients stay what they are.
+///
+/// Errors  does not compile if the model does not fit with all its layers recomputed
+/// Cost    the forward of the recomputed layers once more; to the compiler, three or four plans of the model
+template <auto const& model, Index bytes, Rows rows, class Backend = Cpu<float, Path{}>>
+inline constexpr auto within =
+    with_recomputed<model, detail::fewest_recomputed<model, bytes, rows, Backend>()>;
+
+}  // namespace simplx
+
 // ---- simplx/ops/grad.hpp
 
 /// \file simplx/ops/grad.hpp
@@ -14090,41 +14244,6 @@ constexpr Expr grad(Expr y, Expr x) {
   }
   if (obstacle) return refuse("grad", At(x, obstacle->where.file, obstacle->where.line), obstacle->where.line);
   return result.node && result.node->shape == x.shape() ? Expr{result.node} : spread(result.operand(), x);
-}
-
-}  // namespace simplx
-
-// ---- simplx/ops/recompute.hpp
-
-/// \file simplx/ops/recompute.hpp
-/// Memory for time: a module of which nothing is kept, because backward evaluates it again.
-///
-///     x = stack("blocks", 48, recompute(Block{...}), x);       // keeps what goes from block to block, nothing else
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// A module that is evaluated twice; names, values and gradients are those of the module.
-template <class Module>
-struct Recomputed {
-  Module module;
-
-  constexpr Expr operator()(At x) const {
-    return detail::stack_of("", {.integers = {1, 1}}, module, x);
-  }
-  constexpr Expr operator()(int layer, At x) const
-    requires requires(const Module& block, Expr y) { block(layer, y); }
-  {
-    const auto at_layer = [block = module, layer](Expr y) { return block(layer, y); };
-    return detail::stack_of("", {.integers = {1, 1}}, at_layer, x);
-  }
-};
-
-/// Shapes  the module returns the shape it is given
-/// Errors  as stack; does not compile if the module contains a probe: rule "probe in recompute"
-/// Cost    its forward once more; keeps x and nothing of what the module computes
-template <class Module>
-constexpr Recomputed<Module> recompute(const Module& module) {
-  return {module};
 }
 
 }  // namespace simplx

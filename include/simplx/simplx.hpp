@@ -39,6 +39,7 @@
 #include <simplx/models/model_of.hpp>
 #include <simplx/models/norm_former.hpp>
 #include <simplx/models/published.hpp>
+#include <simplx/models/within.hpp>
 #include <simplx/ops/activation.hpp>
 #include <simplx/ops/batched_matmul.hpp>
 #include <simplx/ops/custom.hpp>

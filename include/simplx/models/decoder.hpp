@@ -30,9 +30,12 @@ struct DecoderOf {
   Positions positions = Positions::sinusoidal;
   bool observed = false;  ///< as in ModelSizes
   FinalNorm final_norm{};
+  int recomputed = 0;  ///< as in ModelSizes
 
   constexpr Expr logits() const {
-    return tied_logits({vocab, width, layers, context, positions, observed}, Identity{}, block, final_norm);
+    return tied_logits({.vocab = vocab, .width = width, .layers = layers, .context = context, .positions = positions,
+                        .observed = observed, .recomputed = recomputed},
+                       Identity{}, block, final_norm);
   }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };
@@ -51,10 +54,12 @@ struct Decoder {
   bool scaled_embedding = false;  ///< as in ModelSizes
   std::optional<Norm> last_norm = {};  ///< behind the blocks; of their kind unless given
   double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
+  int recomputed = 0;  ///< as in ModelSizes
 
   constexpr Expr logits() const {
     const Positions place = block.alibi ? Positions::none : positions;
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout},
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout,
+                        recomputed},
                        Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, final_norm());
   }
   /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.

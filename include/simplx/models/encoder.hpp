@@ -28,13 +28,16 @@ struct EncoderOf {
   Positions positions = Positions::scaled_sinusoidal;
   bool observed = false;  ///< as in ModelSizes
   double norm_epsilon = 1e-12;
+  int recomputed = 0;  ///< as in ModelSizes
 
   constexpr Expr logits() const { return logits_by(TiedHead{}); }
   /// Of a head of your own: head(x, E) of what leaves the last norm.
   template <class Head>
   constexpr Expr logits_by(const Head& head) const {
     const LayerNorm norm{norm_epsilon};
-    return tied_logits({vocab, width, layers, context, positions, observed}, norm, block, norm, head);
+    return tied_logits({.vocab = vocab, .width = width, .layers = layers, .context = context, .positions = positions,
+                        .observed = observed, .recomputed = recomputed},
+                       norm, block, norm, head);
   }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };
@@ -53,6 +56,7 @@ struct Encoder {
   bool embedding_norm = true;  ///< of E[token] + s P[position]
   bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
   double dropout = 0;          ///< in training: of the embedding, and of each branch before it is added to its skip
+  int recomputed = 0;          ///< as in ModelSizes
 
   /// Of a head of your own: head(x, E) of what leaves the last norm. In front of its callers: clang 14 evaluates them
   /// as soon as it has read them.
@@ -60,7 +64,8 @@ struct Encoder {
   constexpr Expr logits_by(const Head& head) const {
     const Positions place = block.alibi ? Positions::none : positions;
     const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows, false, dropout},
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, false, dropout,
+                        recomputed},
                        norm.where(embedding_norm), ConfiguredBlock{block, heads, hidden, Mask::full, dropout},
                        norm.where(block.norm_position == NormPosition::before), head);
   }

@@ -13,7 +13,7 @@
 #include <simplx/nn/linear.hpp>
 #include <simplx/nn/norm.hpp>
 #include <simplx/ops/embedding.hpp>
-#include <simplx/ops/stack.hpp>
+#include <simplx/ops/recompute.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -30,6 +30,7 @@ struct ModelSizes {
   Index position_rows = 0;        ///< of the table of positions, where that is longer than `context`
   bool scaled_embedding = false;  ///< E[token] times sqrt(d): "Attention Is All You Need", Sec. 3.4
   double dropout = 0;             ///< of what the first block is given
+  int recomputed = 0;             ///< layers that backward evaluates again (models/within.hpp)
 };
 
 /// A block whose input, and the gradient that arrives there, stay readable.
@@ -83,8 +84,13 @@ constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embeddi
   x = detail::with_positions(sizes, x);
   x = named("embedding_norm", embedding_norm)(x);
   x = named("embedding_dropout", Dropout{sizes.dropout})(x);
-  x = sizes.observed ? stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x)
-                     : stack("blocks", sizes.layers, block, x);
+  if (sizes.observed) {
+    x = stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x);
+  } else if (sizes.recomputed) {
+    x = stack("blocks", sizes.layers, recompute_first(sizes.recomputed, block), x);
+  } else {
+    x = stack("blocks", sizes.layers, block, x);
+  }
   return head(named("final_norm", final_norm)(x), table);
 }
 

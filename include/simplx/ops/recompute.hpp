@@ -26,12 +26,44 @@ struct Recomputed {
   }
 };
 
+/// A block of a stack whose first layers are evaluated twice.
+template <class Block>
+struct RecomputedFirst {
+  int layers;
+  Block block;
+
+  constexpr Expr operator()(int layer, Expr x) const {
+    if (layer < layers) return again(layer, x);
+    if constexpr (requires(Expr y) { block(layer, y); }) {
+      return block(layer, x);
+    } else {
+      return block(x);
+    }
+  }
+
+ private:
+  constexpr Expr again(int layer, Expr x) const {
+    const Recomputed<Block> recomputed{block};
+    if constexpr (requires(Expr y) { block(layer, y); }) {
+      return recomputed(layer, x);
+    } else {
+      return recomputed(x);
+    }
+  }
+};
+
 /// Shapes  the module returns the shape it is given
 /// Errors  as stack; does not compile if the module contains a probe: rule "probe in recompute"
 /// Cost    its forward once more; keeps x and nothing of what the module computes
 template <class Module>
 constexpr Recomputed<Module> recompute(const Module& module) {
   return {module};
+}
+
+/// The same in the first layers of a stack only: stack("blocks", 48, recompute_first(30, Block{...}), x).
+template <class Block>
+constexpr RecomputedFirst<Block> recompute_first(int layers, const Block& block) {
+  return {layers, block};
 }
 
 }  // namespace simplx
