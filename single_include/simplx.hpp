@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: ff84d3edf2387ca5
+// sha256 of the headers: a8b50ce39e56709d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -2661,7 +2661,8 @@ struct Plan {
   bool leaf_cleared[capacity * 3]{};               ///< its gradient is set to zero before the step
   Write argument_write[capacity][max_arguments]{}; ///< of products and kernels
   bool argument_cleared[capacity][max_arguments]{};
-  int uses[capacity]{};             ///< of a parameter: the steps that add to its gradient
+  bool adds[capacity]{};            ///< the step adds to the gradient of a parameter
+  int uses[capacity]{};             ///< of a parameter: the steps that do
   int leaf_use[capacity * 3]{}, argument_use[capacity][max_arguments]{};  ///< of these, the number of this one
   int shares[capacity]{};           ///< the node in whose gradient buffer this one's gradient lies
   bool idle[capacity]{};            ///< of a group's root: its pull-back writes nothing
@@ -2759,6 +2760,7 @@ constexpr void plan_arguments(const Info* info, const Fusion<capacity>& fusion, 
     const bool first = !seen && note_write(argument, time, plan);
     const bool stores = first && !repeated && !info[argument].shape.is_fixed();
     plan.argument_use[node][a] = plan.uses[argument] - 1;
+    plan.adds[node] |= info[argument].kind == Kind::parameter;
     plan.argument_write[node][a] = stores ? Write::store : Write::accumulate;
     plan.argument_cleared[node][a] = first && !stores && info[argument].kind != Kind::parameter;
   }
@@ -2775,6 +2777,7 @@ constexpr void plan_leaves(const Info* info, const Fusion<capacity>& fusion, int
     const bool first = note_write(leaf, time, plan) && info[leaf].kind != Kind::parameter;
     const bool reduced = info[leaf].shape.is_fixed() && !(info[leaf].shape == shape);
     plan.leaf_use[l] = plan.uses[leaf] - 1;
+    plan.adds[root] |= info[leaf].kind == Kind::parameter;
     plan.leaf_write[l] = first && !reduced ? Write::store : Write::accumulate;
     plan.leaf_cleared[l] = first && reduced;
   }
@@ -3736,7 +3739,7 @@ struct Execute {
         if constexpr (G::table.info[node].looped()) {
           clear_leaves<node>(context);
           if constexpr (!G::plan.idle[node]) {
-            const Addition addition(adds<node>() ? context.turn : nullptr);
+            const Addition addition(G::plan.adds[node] ? context.turn : nullptr);
             Backend::template map_backward<G, node>(context);
           }
           constexpr int product = G::fusion.epilogue_of[node];
@@ -3775,19 +3778,8 @@ struct Execute {
     detail::unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) {
       if constexpr (G::plan.argument_cleared[node][a]) clear<info.arguments[a]>(context);
     });
-    const Addition addition(adds<node>() && !op_of<G, node>::adds_by_itself ? context.turn : nullptr);
+    const Addition addition(G::plan.adds[node] && !op_of<G, node>::adds_by_itself ? context.turn : nullptr);
     kernels_of<Backend, G, node>::backward(Backend{}, FrameOf<node>{context});
-  }
-  /// Whether a step adds to the gradient of a parameter.
-  template <int node>
-  static constexpr bool adds() {
-    const auto trains = [](int i) { return G::fusion.wanted[i] && G::table.info[i].kind == Kind::parameter; };
-    constexpr Info info = G::table.info[node];
-    if (info.looped()) {
-      const int* const leaves = G::fusion.leaves;
-      return std::any_of(leaves + G::fusion.leaf_begin[node], leaves + G::fusion.leaf_end[node], trains);
-    }
-    return std::any_of(info.arguments, info.arguments + info.argument_count, trains);
   }
   template <int root>
   static void clear_leaves(const Context<S>& context) {

@@ -60,7 +60,7 @@ struct Execute {
         if constexpr (G::table.info[node].looped()) {
           clear_leaves<node>(context);
           if constexpr (!G::plan.idle[node]) {
-            const Addition addition(adds<node>() ? context.turn : nullptr);
+            const Addition addition(G::plan.adds[node] ? context.turn : nullptr);
             Backend::template map_backward<G, node>(context);
           }
           constexpr int product = G::fusion.epilogue_of[node];
@@ -99,19 +99,8 @@ struct Execute {
     detail::unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) {
       if constexpr (G::plan.argument_cleared[node][a]) clear<info.arguments[a]>(context);
     });
-    const Addition addition(adds<node>() && !op_of<G, node>::adds_by_itself ? context.turn : nullptr);
+    const Addition addition(G::plan.adds[node] && !op_of<G, node>::adds_by_itself ? context.turn : nullptr);
     kernels_of<Backend, G, node>::backward(Backend{}, FrameOf<node>{context});
-  }
-  /// Whether a step adds to the gradient of a parameter.
-  template <int node>
-  static constexpr bool adds() {
-    const auto trains = [](int i) { return G::fusion.wanted[i] && G::table.info[i].kind == Kind::parameter; };
-    constexpr Info info = G::table.info[node];
-    if (info.looped()) {
-      const int* const leaves = G::fusion.leaves;
-      return std::any_of(leaves + G::fusion.leaf_begin[node], leaves + G::fusion.leaf_end[node], trains);
-    }
-    return std::any_of(info.arguments, info.arguments + info.argument_count, trains);
   }
   template <int root>
   static void clear_leaves(const Context<S>& context) {

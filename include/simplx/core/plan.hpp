@@ -32,7 +32,8 @@ struct Plan {
   bool leaf_cleared[capacity * 3]{};               ///< its gradient is set to zero before the step
   Write argument_write[capacity][max_arguments]{}; ///< of products and kernels
   bool argument_cleared[capacity][max_arguments]{};
-  int uses[capacity]{};             ///< of a parameter: the steps that add to its gradient
+  bool adds[capacity]{};            ///< the step adds to the gradient of a parameter
+  int uses[capacity]{};             ///< of a parameter: the steps that do
   int leaf_use[capacity * 3]{}, argument_use[capacity][max_arguments]{};  ///< of these, the number of this one
   int shares[capacity]{};           ///< the node in whose gradient buffer this one's gradient lies
   bool idle[capacity]{};            ///< of a group's root: its pull-back writes nothing
@@ -130,6 +131,7 @@ constexpr void plan_arguments(const Info* info, const Fusion<capacity>& fusion, 
     const bool first = !seen && note_write(argument, time, plan);
     const bool stores = first && !repeated && !info[argument].shape.is_fixed();
     plan.argument_use[node][a] = plan.uses[argument] - 1;
+    plan.adds[node] |= info[argument].kind == Kind::parameter;
     plan.argument_write[node][a] = stores ? Write::store : Write::accumulate;
     plan.argument_cleared[node][a] = first && !stores && info[argument].kind != Kind::parameter;
   }
@@ -146,6 +148,7 @@ constexpr void plan_leaves(const Info* info, const Fusion<capacity>& fusion, int
     const bool first = note_write(leaf, time, plan) && info[leaf].kind != Kind::parameter;
     const bool reduced = info[leaf].shape.is_fixed() && !(info[leaf].shape == shape);
     plan.leaf_use[l] = plan.uses[leaf] - 1;
+    plan.adds[root] |= info[leaf].kind == Kind::parameter;
     plan.leaf_write[l] = first && !reduced ? Write::store : Write::accumulate;
     plan.leaf_cleared[l] = first && reduced;
   }
