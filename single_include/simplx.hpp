@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a8b50ce39e56709d
+// sha256 of the headers: 2ec2731271028c8b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -10703,6 +10703,16 @@ struct op<"stack"> : kernel_op {
 
 namespace detail {
 
+/// What a block makes of x in a layer, whether it asks for the layer's number or not.
+template <class Block>
+constexpr Expr at_layer(const Block& block, int layer, Expr x) {
+  if constexpr (requires { block(layer, x); }) {
+    return block(layer, x);
+  } else {
+    return block(x);
+  }
+}
+
 /// A block of any type behind two function pointers.
 template <class Block>
 struct BlockOf : BlockMaker {
@@ -10711,13 +10721,7 @@ struct BlockOf : BlockMaker {
   constexpr explicit BlockOf(const Block& b) : block(b) {
     layered = requires(Expr x) { b(0, x); };
     make = [](const BlockMaker* self, int layer, Node* carry) {
-      const Block& block = static_cast<const BlockOf*>(self)->block;
-      const Expr x{carry};
-      if constexpr (requires { block(layer, x); }) {
-        return block(layer, x).node;
-      } else {
-        return block(x).node;
-      }
+      return at_layer(static_cast<const BlockOf*>(self)->block, layer, Expr{carry}).node;
     };
     destroy = [](BlockMaker* self) { delete static_cast<BlockOf*>(self); };
   }
@@ -13402,22 +13406,8 @@ struct RecomputedFirst {
   Block block;
 
   constexpr Expr operator()(int layer, Expr x) const {
-    if (layer < layers) return again(layer, x);
-    if constexpr (requires(Expr y) { block(layer, y); }) {
-      return block(layer, x);
-    } else {
-      return block(x);
-    }
-  }
-
- private:
-  constexpr Expr again(int layer, Expr x) const {
-    const Recomputed<Block> recomputed{block};
-    if constexpr (requires(Expr y) { block(layer, y); }) {
-      return recomputed(layer, x);
-    } else {
-      return recomputed(x);
-    }
+    if (layer < layers) return detail::at_layer(Recomputed<Block>{block}, layer, x);
+    return detail::at_layer(block, layer, x);
   }
 };
 
@@ -13465,15 +13455,19 @@ struct ModelSizes {
   int recomputed = 0;             ///< layers that backward evaluates again (models/within.hpp)
 };
 
-/// A block whose input, and the gradient that arrives there, stay readable.
+/// A block whose input, and the gradient that arrives there, stay readable if `observed`.
 template <class Block>
 struct ObservedBlock {
   Block block;
+  bool observed = true;
 
-  constexpr Expr operator()(Expr x) const requires requires { block(x); } { return block(probe("input", x)); }
+  constexpr Expr operator()(Expr x) const requires requires { block(x); } { return block(input(x)); }
   constexpr Expr operator()(int layer, Expr x) const requires requires { block(layer, x); } {
-    return block(layer, probe("input", x));
+    return block(layer, input(x));
   }
+
+ private:
+  constexpr Expr input(Expr x) const { return observed ? probe("input", x) : x; }
 };
 
 namespace detail {
@@ -13516,13 +13510,9 @@ constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embeddi
   x = detail::with_positions(sizes, x);
   x = named("embedding_norm", embedding_norm)(x);
   x = named("embedding_dropout", Dropout{sizes.dropout})(x);
-  if (sizes.observed) {
-    x = stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x);
-  } else if (sizes.recomputed) {
-    x = stack("blocks", sizes.layers, recompute_first(sizes.recomputed, block), x);
-  } else {
-    x = stack("blocks", sizes.layers, block, x);
-  }
+  const ObservedBlock<Block> layer{block, sizes.observed};
+  x = sizes.recomputed ? stack("blocks", sizes.layers, recompute_first(sizes.recomputed, layer), x)
+                       : stack("blocks", sizes.layers, layer, x);
   return head(named("final_norm", final_norm)(x), table);
 }
 

@@ -77,6 +77,18 @@ struct Unread {
 };
 inline constexpr Unread<false> unread{};
 inline constexpr Unread<true> unread_again{};
+
+/// The first layers of a stack, whose block asks for their number or does not.
+template <int layers>
+struct First {
+  constexpr Expr operator()() const {
+    Expr x = variable("x", rows_of(Axis::tokens, 8));
+    x = stack("blocks", 4, recompute_first(layers, Layered{}), x);
+    return stack("equal", 3, recompute_first(layers, Net{}), x);
+  }
+};
+inline constexpr First<0> no_layer{};
+inline constexpr First<2> two_layers{};
 }  // namespace
 
 TEST_SUITE_BEGIN("ops/recompute");
@@ -110,6 +122,13 @@ TEST_CASE("derivatives of every order") {
   CHECK(report.worst < 1e-6);
   CHECK(report.jvp < 1e-12);
   CHECK(report.hvp < 1e-5);
+}
+
+TEST_CASE("the first layers of a stack alone: the same bits, and the others keep what they kept") {
+  CHECK(results<no_layer>(false) == results<two_layers>(false));
+  constexpr auto kept_columns = [](const auto& layout) { return layout.kept.on[static_cast<int>(Axis::tokens)]; };
+  constexpr Index none = kept_columns(GraphOf<no_layer>::layout), two = kept_columns(GraphOf<two_layers>::layout);
+  static_assert(two < none && two > none / 4);
 }
 
 TEST_CASE("dropout draws the same mask twice") {

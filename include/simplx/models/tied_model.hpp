@@ -33,15 +33,19 @@ struct ModelSizes {
   int recomputed = 0;             ///< layers that backward evaluates again (models/within.hpp)
 };
 
-/// A block whose input, and the gradient that arrives there, stay readable.
+/// A block whose input, and the gradient that arrives there, stay readable if `observed`.
 template <class Block>
 struct ObservedBlock {
   Block block;
+  bool observed = true;
 
-  constexpr Expr operator()(Expr x) const requires requires { block(x); } { return block(probe("input", x)); }
+  constexpr Expr operator()(Expr x) const requires requires { block(x); } { return block(input(x)); }
   constexpr Expr operator()(int layer, Expr x) const requires requires { block(layer, x); } {
-    return block(layer, probe("input", x));
+    return block(layer, input(x));
   }
+
+ private:
+  constexpr Expr input(Expr x) const { return observed ? probe("input", x) : x; }
 };
 
 namespace detail {
@@ -84,13 +88,9 @@ constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embeddi
   x = detail::with_positions(sizes, x);
   x = named("embedding_norm", embedding_norm)(x);
   x = named("embedding_dropout", Dropout{sizes.dropout})(x);
-  if (sizes.observed) {
-    x = stack("blocks", sizes.layers, ObservedBlock<Block>{block}, x);
-  } else if (sizes.recomputed) {
-    x = stack("blocks", sizes.layers, recompute_first(sizes.recomputed, block), x);
-  } else {
-    x = stack("blocks", sizes.layers, block, x);
-  }
+  const ObservedBlock<Block> layer{block, sizes.observed};
+  x = sizes.recomputed ? stack("blocks", sizes.layers, recompute_first(sizes.recomputed, layer), x)
+                       : stack("blocks", sizes.layers, layer, x);
   return head(named("final_norm", final_norm)(x), table);
 }
 

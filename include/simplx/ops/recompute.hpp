@@ -33,22 +33,8 @@ struct RecomputedFirst {
   Block block;
 
   constexpr Expr operator()(int layer, Expr x) const {
-    if (layer < layers) return again(layer, x);
-    if constexpr (requires(Expr y) { block(layer, y); }) {
-      return block(layer, x);
-    } else {
-      return block(x);
-    }
-  }
-
- private:
-  constexpr Expr again(int layer, Expr x) const {
-    const Recomputed<Block> recomputed{block};
-    if constexpr (requires(Expr y) { block(layer, y); }) {
-      return recomputed(layer, x);
-    } else {
-      return recomputed(x);
-    }
+    if (layer < layers) return detail::at_layer(Recomputed<Block>{block}, layer, x);
+    return detail::at_layer(block, layer, x);
   }
 };
 

@@ -153,6 +153,16 @@ struct op<"stack"> : kernel_op {
 
 namespace detail {
 
+/// What a block makes of x in a layer, whether it asks for the layer's number or not.
+template <class Block>
+constexpr Expr at_layer(const Block& block, int layer, Expr x) {
+  if constexpr (requires { block(layer, x); }) {
+    return block(layer, x);
+  } else {
+    return block(x);
+  }
+}
+
 /// A block of any type behind two function pointers.
 template <class Block>
 struct BlockOf : BlockMaker {
@@ -161,13 +171,7 @@ struct BlockOf : BlockMaker {
   constexpr explicit BlockOf(const Block& b) : block(b) {
     layered = requires(Expr x) { b(0, x); };
     make = [](const BlockMaker* self, int layer, Node* carry) {
-      const Block& block = static_cast<const BlockOf*>(self)->block;
-      const Expr x{carry};
-      if constexpr (requires { block(layer, x); }) {
-        return block(layer, x).node;
-      } else {
-        return block(x).node;
-      }
+      return at_layer(static_cast<const BlockOf*>(self)->block, layer, Expr{carry}).node;
     };
     destroy = [](BlockMaker* self) { delete static_cast<BlockOf*>(self); };
   }
