@@ -40,6 +40,10 @@ CONFIGS = {
 PLAIN_VARIANTS = ("softmax", "sdpa")
 SHAPED_VARIANTS = ("kept", "matrix", "factored", "sdpa")
 
+# What makes libraries take kernels for a lesser processor than this one.
+CPU_CHOICES = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "MKL_DEBUG_CPU_TYPE",
+               "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
+
 # sgemm of oneDNN, which comes with Debian's torch, under the name that torch calls (column-major).
 ONEDNN_BLAS = """
 typedef long dim;
@@ -95,6 +99,8 @@ def set_environment(args):
     if os.environ.get("TORCH_BLOCKS_STARTED"):
         return
     env = dict(os.environ, TORCH_BLOCKS_STARTED="1")
+    for name in CPU_CHOICES:  # some machines have one set, for an older processor than they are
+        env.pop(name, None)
     # glibc: serve large blocks from the heap and never give memory back between steps.
     env.update(MALLOC_MMAP_THRESHOLD_=str(1 << 30), MALLOC_TRIM_THRESHOLD_=str(1 << 34))
     env.update(MALLOC_TOP_PAD_=str(1 << 26))
