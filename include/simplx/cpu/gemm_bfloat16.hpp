@@ -22,23 +22,35 @@ void pack_pairs(const float* matrix, Pair* packed) {
   });
 }
 
+namespace detail {
+
+template <Index width>
+__attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float* matrix, Pair* packed) {
+  constexpr Index L = lanes<float>;
+  const auto words = [&](Index row, Index p) __attribute__((always_inline)) {
+    const float* place = matrix + row * K + 2 * p;
+    __builtin_prefetch(place + transposed_ahead<float>, 0, 2);
+    __builtin_prefetch(place + transposed_ahead<float> + L, 0, 2);
+    return pairs_along(load<Vec<float>>(place), load<Vec<float>>(place + L));
+  };
+  const Index whole = transpose_squares<width>(K / 2, words, packed);
+  for (Index q = 0; q < width; ++q) {
+    Pair pairs[L];
+    pair_columns(K - 2 * whole, matrix + q * K + 2 * whole, pairs);
+    for (Index p = whole; p < K / 2; ++p) packed[p * width + q] = pairs[p - whole];
+  }
+}
+
+}  // namespace detail
+
 /// Packs the transpose (K, N) of an (N, K) matrix.
 ///
-/// Cost    one pass, in blocks that fit the first-level cache
+/// Cost    one pass
 template <Index K, Index N>
 void pack_transposed_pairs(const float* matrix, Pair* packed) {
   static_assert(K % 2 == 0 && N % lanes<float> == 0);
-  constexpr Index block = lanes<float>;  // pairs
   each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
-    for (Index begin = 0; begin < K / 2; begin += block) {
-      const Index count = std::min(block, K / 2 - begin);
-      for (Index q = 0; q < width; ++q) {
-        Pair pairs[block];
-        pair_columns(2 * count, matrix + (col + q) * K + 2 * begin, pairs);
-        for (Index p = 0; p < count; ++p) packed[(begin + p) * width + q] = pairs[p];
-      }
-    }
-    packed += K / 2 * width;
+    detail::pack_transposed_pairs_panel<width>(K, matrix + col * K, packed + col * (K / 2));
   });
 }
 

@@ -5,6 +5,7 @@
 /// Matrices in the order in which products read them: panel after panel, each as wide as a tile of accumulators.
 
 #include <simplx/cpu/simd.hpp>
+#include <simplx/cpu/transpose.hpp>
 
 #include <type_traits>
 
@@ -62,15 +63,37 @@ __attribute__((noinline)) void pack_last_panel(Index K, const S* matrix, Index s
     std::memcpy(packed + p * lanes<S>, row, sizeof row);
   }
 }
-/// In blocks that fit the first-level cache.
+/// The transpose of `width` rows of K words in squares of vectors; words(row, p) are a vector of words from word p of a
+/// row on. Returns how many words of the rows that are: what is left of K are less than a vector.
+template <Index width, class W, class Words>
+__attribute__((always_inline)) inline Index transpose_squares(Index K, const Words& words, W* packed) {
+  constexpr Index L = lanes<W>;
+  const Index whole = K / L * L;
+  for (Index q = 0; q < width; q += L) {
+    for (Index p = 0; p < whole; p += L) {
+      Vec<W> square[L];
+      SIMPLX_UNROLL
+      for (int i = 0; i < L; ++i) square[i] = words(q + i, p);
+      transpose_vectors<W>(square);
+      SIMPLX_UNROLL
+      for (int i = 0; i < L; ++i) store(packed + (p + i) * width + q, square[i]);
+    }
+  }
+  return whole;
+}
+/// How far ahead of what is transposed numbers are fetched: rows are too many for the hardware to do it.
+template <class S>
+inline constexpr Index transposed_ahead = 256 / sizeof(S);
+
 template <Index width, class S>
 __attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed) {
-  constexpr Index block = 16;
-  for (Index begin = 0; begin < K; begin += block) {
-    const Index end = begin + block < K ? begin + block : K;
-    for (Index q = 0; q < width; ++q) {
-      for (Index p = begin; p < end; ++p) packed[p * width + q] = matrix[q * K + p];
-    }
+  const auto words = [&](Index row, Index p) __attribute__((always_inline)) {
+    const S* place = matrix + row * K + p;
+    __builtin_prefetch(place + transposed_ahead<S>, 0, 2);
+    return load<Vec<S>>(place);
+  };
+  for (Index p = transpose_squares<width>(K, words, packed); p < K; ++p) {
+    for (Index q = 0; q < width; ++q) packed[p * width + q] = matrix[q * K + p];
   }
 }
 
