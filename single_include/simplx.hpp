@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 2ec2731271028c8b
+// sha256 of the headers: 2d25a05076ff5616
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1216,6 +1216,74 @@ inline void pair_rows(Index count, const float* first, const float* second, Pair
 
 }  // namespace simplx
 
+// ---- simplx/cpu/transpose.hpp
+
+/// \file simplx/cpu/transpose.hpp
+/// Transposing a group of rows, so that each row becomes a lane: square blocks of vectors, in log2(lanes) rounds.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// The lanes of a and b alternately, from lane `begin` on.
+template <int begin, class V, int... lane>
+__attribute__((always_inline)) inline V interleave(V a, V b, std::integer_sequence<int, lane...>) {
+  constexpr int count = sizeof...(lane);
+#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector) && !defined(__CUDACC__)  // nvcc garbles the pack
+  return __builtin_shufflevector(a, b, (begin + lane / 2 + lane % 2 * count)...);
+#else
+  V result{};
+  for (int i = 0; i < count; ++i) result[i] = i % 2 ? b[begin + i / 2] : a[begin + i / 2];
+  return result;
+#endif
+}
+
+/// Transposes lanes<S> vectors: each round interleaves the first half of them with the second.
+template <class S>
+__attribute__((always_inline)) inline void transpose_vectors(Vec<S>* rows) {
+  constexpr int count = lanes<S>;
+  constexpr auto sequence = std::make_integer_sequence<int, count>();
+  SIMPLX_UNROLL
+  for (int round = 1; round < count; round *= 2) {
+    Vec<S> mixed[count];
+    SIMPLX_UNROLL
+    for (int i = 0; i < count / 2; ++i) {
+      mixed[2 * i] = interleave<0>(rows[i], rows[i + count / 2], sequence);
+      mixed[2 * i + 1] = interleave<count / 2>(rows[i], rows[i + count / 2], sequence);
+    }
+    SIMPLX_UNROLL
+    for (int i = 0; i < count; ++i) rows[i] = mixed[i];
+  }
+}
+
+}  // namespace detail
+
+/// target(e, i) = factor * source(i, e).
+///
+/// Shapes  source (rows, width), rows <= group -> target (width, group), zero in the columns beyond `rows`
+/// Errors  needs a width and a group that are multiples of lanes<S>
+template <int width, int group, class S, class RowStride>
+void transpose_group(Index rows, S factor, const S* source, RowStride stride, S* target) {
+  static_assert(width % lanes<S> == 0 && group % lanes<S> == 0,
+                "simplx: rows are transposed in whole vectors: width and group must be multiples of lanes<S>");
+  using V = Vec<S>;
+  constexpr int count = lanes<S>;
+  for (int lane = 0; lane < group; lane += count) {
+    for (int begin = 0; begin < width; begin += count) {
+      V block[count];
+      SIMPLX_UNROLL
+      for (int i = 0; i < count; ++i) {
+        block[i] = lane + i < rows ? V(load<V>(source + (lane + i) * stride + begin) * factor) : V{};
+      }
+      detail::transpose_vectors<S>(block);
+      SIMPLX_UNROLL
+      for (int i = 0; i < count; ++i) store(target + (begin + i) * group + lane, block[i]);
+    }
+  }
+}
+
+}  // namespace simplx
+
 // ---- simplx/cpu/panels.hpp
 
 /// \file simplx/cpu/panels.hpp
@@ -1275,15 +1343,37 @@ __attribute__((noinline)) void pack_last_panel(Index K, const S* matrix, Index s
     std::memcpy(packed + p * lanes<S>, row, sizeof row);
   }
 }
-/// In blocks that fit the first-level cache.
+/// The transpose of `width` rows of K words in squares of vectors; words(row, p) are a vector of words from word p of a
+/// row on. Returns how many words of the rows that are: what is left of K are less than a vector.
+template <Index width, class W, class Words>
+__attribute__((always_inline)) inline Index transpose_squares(Index K, const Words& words, W* packed) {
+  constexpr Index L = lanes<W>;
+  const Index whole = K / L * L;
+  for (Index q = 0; q < width; q += L) {
+    for (Index p = 0; p < whole; p += L) {
+      Vec<W> square[L];
+      SIMPLX_UNROLL
+      for (int i = 0; i < L; ++i) square[i] = words(q + i, p);
+      transpose_vectors<W>(square);
+      SIMPLX_UNROLL
+      for (int i = 0; i < L; ++i) store(packed + (p + i) * width + q, square[i]);
+    }
+  }
+  return whole;
+}
+/// How far ahead of what is transposed numbers are fetched: rows are too many for the hardware to do it.
+template <class S>
+inline constexpr Index transposed_ahead = 256 / sizeof(S);
+
 template <Index width, class S>
 __attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed) {
-  constexpr Index block = 16;
-  for (Index begin = 0; begin < K; begin += block) {
-    const Index end = begin + block < K ? begin + block : K;
-    for (Index q = 0; q < width; ++q) {
-      for (Index p = begin; p < end; ++p) packed[p * width + q] = matrix[q * K + p];
-    }
+  const auto words = [&](Index row, Index p) __attribute__((always_inline)) {
+    const S* place = matrix + row * K + p;
+    __builtin_prefetch(place + transposed_ahead<S>, 0, 2);
+    return load<Vec<S>>(place);
+  };
+  for (Index p = transpose_squares<width>(K, words, packed); p < K; ++p) {
+    for (Index q = 0; q < width; ++q) packed[p * width + q] = matrix[q * K + p];
   }
 }
 
@@ -1701,23 +1791,35 @@ void pack_pairs(const float* matrix, Pair* packed) {
   });
 }
 
+namespace detail {
+
+template <Index width>
+__attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float* matrix, Pair* packed) {
+  constexpr Index L = lanes<float>;
+  const auto words = [&](Index row, Index p) __attribute__((always_inline)) {
+    const float* place = matrix + row * K + 2 * p;
+    __builtin_prefetch(place + transposed_ahead<float>, 0, 2);
+    __builtin_prefetch(place + transposed_ahead<float> + L, 0, 2);
+    return pairs_along(load<Vec<float>>(place), load<Vec<float>>(place + L));
+  };
+  const Index whole = transpose_squares<width>(K / 2, words, packed);
+  for (Index q = 0; q < width; ++q) {
+    Pair pairs[L];
+    pair_columns(K - 2 * whole, matrix + q * K + 2 * whole, pairs);
+    for (Index p = whole; p < K / 2; ++p) packed[p * width + q] = pairs[p - whole];
+  }
+}
+
+}  // namespace detail
+
 /// Packs the transpose (K, N) of an (N, K) matrix.
 ///
-/// Cost    one pass, in blocks that fit the first-level cache
+/// Cost    one pass
 template <Index K, Index N>
 void pack_transposed_pairs(const float* matrix, Pair* packed) {
   static_assert(K % 2 == 0 && N % lanes<float> == 0);
-  constexpr Index block = lanes<float>;  // pairs
   each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
-    for (Index begin = 0; begin < K / 2; begin += block) {
-      const Index count = std::min(block, K / 2 - begin);
-      for (Index q = 0; q < width; ++q) {
-        Pair pairs[block];
-        pair_columns(2 * count, matrix + (col + q) * K + 2 * begin, pairs);
-        for (Index p = 0; p < count; ++p) packed[(begin + p) * width + q] = pairs[p];
-      }
-    }
-    packed += K / 2 * width;
+    detail::pack_transposed_pairs_panel<width>(K, matrix + col * K, packed + col * (K / 2));
   });
 }
 
@@ -1753,74 +1855,6 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
   pair_up(Static<K>{}, x, left);
   pair_up(Static<N>{}, dy, right);
   gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N, turn);
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/transpose.hpp
-
-/// \file simplx/cpu/transpose.hpp
-/// Transposing a group of rows, so that each row becomes a lane: square blocks of vectors, in log2(lanes) rounds.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-/// The lanes of a and b alternately, from lane `begin` on.
-template <int begin, class V, int... lane>
-__attribute__((always_inline)) inline V interleave(V a, V b, std::integer_sequence<int, lane...>) {
-  constexpr int count = sizeof...(lane);
-#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector) && !defined(__CUDACC__)  // nvcc garbles the pack
-  return __builtin_shufflevector(a, b, (begin + lane / 2 + lane % 2 * count)...);
-#else
-  V result{};
-  for (int i = 0; i < count; ++i) result[i] = i % 2 ? b[begin + i / 2] : a[begin + i / 2];
-  return result;
-#endif
-}
-
-/// Transposes lanes<S> vectors: each round interleaves the first half of them with the second.
-template <class S>
-__attribute__((always_inline)) inline void transpose_vectors(Vec<S>* rows) {
-  constexpr int count = lanes<S>;
-  constexpr auto sequence = std::make_integer_sequence<int, count>();
-  SIMPLX_UNROLL
-  for (int round = 1; round < count; round *= 2) {
-    Vec<S> mixed[count];
-    SIMPLX_UNROLL
-    for (int i = 0; i < count / 2; ++i) {
-      mixed[2 * i] = interleave<0>(rows[i], rows[i + count / 2], sequence);
-      mixed[2 * i + 1] = interleave<count / 2>(rows[i], rows[i + count / 2], sequence);
-    }
-    SIMPLX_UNROLL
-    for (int i = 0; i < count; ++i) rows[i] = mixed[i];
-  }
-}
-
-}  // namespace detail
-
-/// target(e, i) = factor * source(i, e).
-///
-/// Shapes  source (rows, width), rows <= group -> target (width, group), zero in the columns beyond `rows`
-/// Errors  needs a width and a group that are multiples of lanes<S>
-template <int width, int group, class S, class RowStride>
-void transpose_group(Index rows, S factor, const S* source, RowStride stride, S* target) {
-  static_assert(width % lanes<S> == 0 && group % lanes<S> == 0,
-                "simplx: rows are transposed in whole vectors: width and group must be multiples of lanes<S>");
-  using V = Vec<S>;
-  constexpr int count = lanes<S>;
-  for (int lane = 0; lane < group; lane += count) {
-    for (int begin = 0; begin < width; begin += count) {
-      V block[count];
-      SIMPLX_UNROLL
-      for (int i = 0; i < count; ++i) {
-        block[i] = lane + i < rows ? V(load<V>(source + (lane + i) * stride + begin) * factor) : V{};
-      }
-      detail::transpose_vectors<S>(block);
-      SIMPLX_UNROLL
-      for (int i = 0; i < count; ++i) store(target + (begin + i) * group + lane, block[i]);
-    }
-  }
 }
 
 }  // namespace simplx
