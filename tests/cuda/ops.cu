@@ -13,7 +13,7 @@ struct Moves {
   }
 };
 struct Results {
-  Expr sequences, tokens, weights;
+  Expr sequences, tokens, weights, loss;
 };
 inline constexpr auto moves = [] {
   constexpr auto wave =
@@ -23,6 +23,8 @@ inline constexpr auto moves = [] {
   const Expr w = slice_rows(transpose(weight("w", 768, 20, normal(1))), 2, 9);
   return Results{first_of_sequence(q * stop_gradient(k)) * maximum(q),
                  log_sum_exp(q, Over::columns) * maximum(k, Over::columns) + batched_matmul(q, k, 1, 768, 1),
-                 multiply(transpose(q) * k, maximum(w, Over::rows))};
+                 multiply(transpose(q) * k, maximum(w, Over::rows)),
+                 linear_cross_entropy(x, weight("table", 50257, 768, normal(0.02)), indices("labels", Axis::tokens),
+                                      vector("bias", 50257, zeros))};
 };
 template class simplx::Evaluation<moves, Cuda<>>;

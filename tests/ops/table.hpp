@@ -10,6 +10,7 @@
 #include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/custom.hpp>
 #include <simplx/ops/dropout.hpp>
+#include <simplx/ops/linear_cross_entropy.hpp>
 #include <simplx/ops/recompute.hpp>
 #include <simplx/ops/repeat.hpp>
 #include <simplx/ops/rotary.hpp>
@@ -174,7 +175,8 @@ struct Sequences {
                                       {"softmax_attention", "`softmax_attention(q, k, v, heads)`"},
                                       {"skip_init_attention", "`skip_init_attention(q, k, v, alpha, beta, heads)`"},
                                       {"shaped_attention", "`shaped_attention(q, k, v, alpha, beta, gamma, heads)`"},
-                                      {"cross_entropy", "`cross_entropy(logits, labels)`"}};
+                                      {"cross_entropy", "`cross_entropy(logits, labels)`"},
+                                      {"linear_cross_entropy", "`linear_cross_entropy(x, table, labels)`"}};
   struct Results {
     Expr first, soft, skipping, shaped;
   };
@@ -185,8 +187,11 @@ struct Sequences {
     constexpr Heads heads{.count = 2};
     const auto gain = [](const char* name) { return vector(name, 2); };
     auto turned = rotary(q, C % 2 == 0 ? 2 : 1, hyper("base", 10000));  // heads of even width
-    return {first_of_sequence(q * cross_entropy(q, indices("labels", Axis::tokens))),
-            softmax_attention(turned, x, q, heads), skip_init_attention(q, x, x, gain("a"), gain("b"), heads),
+    auto labels = indices("labels", Axis::tokens);
+    return {first_of_sequence(q * cross_entropy(q, labels)),
+            softmax_attention(turned, x, q, heads) *
+                linear_cross_entropy(x, weight("classes", 6, D, normal(1)), labels, 4),
+            skip_init_attention(q, x, x, gain("a"), gain("b"), heads),
             shaped_attention(x, q, q, gain("c"), gain("d"), gain("e"), heads)};
   }
 };

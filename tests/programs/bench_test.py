@@ -64,6 +64,9 @@ def check_programs(compiler, folder):
     assert [row["tokens"] for row in attention] == [128, 128, 1024, 1024]
     short, long = ({row["bytes_per_token"] for row in attention if row["tokens"] == tokens} for tokens in (128, 1024))
     assert max(long) <= min(short) < 1.5 * max(long), "the memory of attention is not linear: %s, %s" % (short, long)
+    losses = rows(build("loss"), "--rounds", "1")
+    assert [row["labelled"] for row in losses] == [1, 0.25, 1, 0.25]
+    assert all(row["tiled_arena_mb"] < row["held_arena_mb"] for row in losses), losses
     memory, = rows(build("memory"))
     assert memory["allocations_per_step"] == 0, memory
     parts = ("parameters_mb", "moments_mb", "gradient_mb", "packed_mb", "constants_mb", "arenas_mb")

@@ -12,6 +12,7 @@
 #include <simplx/cuda/cuda.cuh>
 #include <simplx/cuda/dropout.cuh>
 #include <simplx/cuda/embedding.cuh>
+#include <simplx/cuda/linear_cross_entropy.cuh>
 #include <simplx/cuda/matrices.cuh>
 #include <simplx/cuda/maximum.cuh>
 #include <simplx/cuda/norm.cuh>

@@ -25,7 +25,7 @@ struct ClassifierOf {
   Body encoder;  ///< its own head is not used
   SequenceHead head{};
 
-  constexpr Expr logits() const { return encoder.logits_by(head); }
+  constexpr Expr logits() const { return encoder.ending_with(head); }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::sequences)); }
 };
 using Classifier = ClassifierOf<Encoder>;

@@ -31,13 +31,20 @@ struct DecoderOf {
   bool observed = false;  ///< as in ModelSizes
   FinalNorm final_norm{};
   int recomputed = 0;  ///< as in ModelSizes
+  bool tiled_loss = false;  ///< training never holds all logits (ops/linear_cross_entropy.hpp)
 
-  constexpr Expr logits() const {
+  /// The model with a head of your own: head(x, E) of what leaves the last norm. In front of its callers: clang 14
+  /// evaluates them as soon as it has read them.
+  template <class Head>
+  constexpr Expr ending_with(const Head& head) const {
     return tied_logits({.vocab = vocab, .width = width, .layers = layers, .context = context, .positions = positions,
                         .observed = observed, .recomputed = recomputed},
-                       Identity{}, block, final_norm);
+                       Identity{}, block, final_norm, head);
   }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+  constexpr Expr logits() const { return ending_with(TiedHead{}); }
+  constexpr Expr operator()() const {
+    return tiled_loss ? ending_with(TiledLoss{}) : cross_entropy(logits(), indices("labels", Axis::tokens));
+  }
 };
 
 /// The same with a block from its token.
@@ -55,13 +62,8 @@ struct Decoder {
   std::optional<Norm> last_norm = {};  ///< behind the blocks; of their kind unless given
   double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
   int recomputed = 0;  ///< as in ModelSizes
+  bool tiled_loss = false;  ///< as in DecoderOf
 
-  constexpr Expr logits() const {
-    const Positions place = block.alibi ? Positions::none : positions;
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout,
-                        recomputed},
-                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, final_norm());
-  }
   /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
   constexpr detail::ConfiguredNorm final_norm() const {
     if (last_norm) return {*last_norm, block.norm_epsilon};
@@ -69,7 +71,18 @@ struct Decoder {
     if (block.norm == Norm::none) return {Norm::rms_norm, RmsNorm{}.epsilon};
     return {block.norm, block.norm_epsilon};
   }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+  /// As in DecoderOf.
+  template <class Head>
+  constexpr Expr ending_with(const Head& head) const {
+    const Positions place = block.alibi ? Positions::none : positions;
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout,
+                        recomputed},
+                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, final_norm(), head);
+  }
+  constexpr Expr logits() const { return ending_with(TiedHead{}); }
+  constexpr Expr operator()() const {
+    return tiled_loss ? ending_with(TiledLoss{}) : cross_entropy(logits(), indices("labels", Axis::tokens));
+  }
 };
 
 }  // namespace simplx

@@ -29,17 +29,20 @@ struct EncoderOf {
   bool observed = false;  ///< as in ModelSizes
   double norm_epsilon = 1e-12;
   int recomputed = 0;  ///< as in ModelSizes
+  bool tiled_loss = false;  ///< as in DecoderOf; of rows without a label nothing is computed then
 
-  constexpr Expr logits() const { return logits_by(TiedHead{}); }
-  /// Of a head of your own: head(x, E) of what leaves the last norm.
+  /// The model with a head of your own: head(x, E) of what leaves the last norm.
   template <class Head>
-  constexpr Expr logits_by(const Head& head) const {
+  constexpr Expr ending_with(const Head& head) const {
     const LayerNorm norm{norm_epsilon};
     return tied_logits({.vocab = vocab, .width = width, .layers = layers, .context = context, .positions = positions,
                         .observed = observed, .recomputed = recomputed},
                        norm, block, norm, head);
   }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+  constexpr Expr logits() const { return ending_with(TiedHead{}); }
+  constexpr Expr operator()() const {
+    return tiled_loss ? ending_with(TiledLoss{}) : cross_entropy(logits(), indices("labels", Axis::tokens));
+  }
 };
 
 /// The same with a block from its token, whose epsilon is that of all norms.
@@ -57,11 +60,11 @@ struct Encoder {
   bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
   double dropout = 0;          ///< in training: of the embedding, and of each branch before it is added to its skip
   int recomputed = 0;          ///< as in ModelSizes
+  bool tiled_loss = false;     ///< as in EncoderOf
 
-  /// Of a head of your own: head(x, E) of what leaves the last norm. In front of its callers: clang 14 evaluates them
-  /// as soon as it has read them.
+  /// As in EncoderOf.
   template <class Head>
-  constexpr Expr logits_by(const Head& head) const {
+  constexpr Expr ending_with(const Head& head) const {
     const Positions place = block.alibi ? Positions::none : positions;
     const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
     return tied_logits({vocab, width, layers, context, place, observed, position_rows, false, dropout,
@@ -70,9 +73,12 @@ struct Encoder {
                        norm.where(block.norm_position == NormPosition::before), head);
   }
   constexpr Expr logits() const {
-    return masked_head ? logits_by(MaskedTokenHead{block.norm_epsilon}) : logits_by(TiedHead{});
+    return masked_head ? ending_with(MaskedTokenHead{block.norm_epsilon}) : ending_with(TiedHead{});
   }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+  constexpr Expr operator()() const {
+    if (!tiled_loss) return cross_entropy(logits(), indices("labels", Axis::tokens));
+    return masked_head ? ending_with(TiledMaskedTokenLoss{{block.norm_epsilon}}) : ending_with(TiledLoss{});
+  }
 };
 
 }  // namespace simplx

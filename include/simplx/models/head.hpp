@@ -2,12 +2,13 @@
 #pragma once
 
 /// \file simplx/models/head.hpp
-/// What makes logits of a model's last x and its table of embeddings E.
+/// What makes logits, or a loss, of a model's last x and its table of embeddings E.
 
 #include <simplx/nn/dropout.hpp>
 #include <simplx/nn/linear.hpp>
 #include <simplx/nn/norm.hpp>
 #include <simplx/ops/activation.hpp>
+#include <simplx/ops/linear_cross_entropy.hpp>
 #include <simplx/ops/rows.hpp>
 #include <simplx/ops/transpose.hpp>
 
@@ -20,6 +21,15 @@ struct TiedHead {
   constexpr Expr operator()(Expr x, Expr table) const { return x * transpose(table); }
 };
 
+/// The loss of x E^T in place of the logits, which are never held all together (ops/linear_cross_entropy.hpp).
+///
+/// Shapes  x (tokens, d), table (V, d), labels (tokens) -> (tokens, 1)
+struct TiledLoss {
+  constexpr Expr operator()(Expr x, Expr table) const {
+    return linear_cross_entropy(x, table, indices("labels", Axis::tokens));
+  }
+};
+
 /// logits = LayerNorm(gelu(x W + b)) E^T + c: the head of a masked language model. Parameters head.dense.weight and
 /// .bias, head.norm.gain and .bias, head.bias.
 ///
@@ -28,10 +38,23 @@ struct TiedHead {
 struct MaskedTokenHead {
   double norm_epsilon = 1e-5;
 
-  constexpr Expr operator()(Expr x, Expr table) const {
+  constexpr Expr operator()(Expr x, Expr table) const { return inner(x) * transpose(table) + bias(table); }
+
+  /// What meets the table, and c.
+  constexpr Expr inner(Expr x) const {
     x = gelu(named("head.dense", Linear{.bias = true})(x));
-    x = named("head.norm", LayerNorm{norm_epsilon})(x);
-    return x * transpose(table) + vector("head.bias", table.shape().rows, zeros);
+    return named("head.norm", LayerNorm{norm_epsilon})(x);
+  }
+  static constexpr Expr bias(Expr table) { return vector("head.bias", table.shape().rows, zeros); }
+};
+
+/// The loss of those logits, as TiledLoss.
+struct TiledMaskedTokenLoss {
+  MaskedTokenHead head;
+
+  constexpr Expr operator()(Expr x, Expr table) const {
+    x = head.inner(x);
+    return linear_cross_entropy(x, table, indices("labels", Axis::tokens), head.bias(table));
   }
 };
 

@@ -73,9 +73,9 @@ constexpr Expr with_positions(const ModelSizes& sizes, Expr x) {
 
 }  // namespace detail
 
-/// Logits of a model whose block is any module, between two norms; `head` makes them of the last x and the table.
+/// A model whose block is any module, between two norms; `head` makes its logits of the last x and the table.
 ///
-/// Shapes  inputs "tokens" -> (tokens, vocab)
+/// Shapes  inputs "tokens" -> (tokens, vocab), or what the head makes of them
 template <class Block, class EmbeddingNorm, class FinalNorm, class Head = TiedHead>
 constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embedding_norm, const Block& block,
                            const FinalNorm& final_norm, const Head& head = {}) {

@@ -19,11 +19,19 @@ struct TrainedModel {
     }
     return -1;
   }
+  /// Whether the loss computes its logits in tiles and holds none of them.
+  static constexpr bool tiled() { return find_op("linear_cross_entropy") >= 0; }
   static constexpr int loss_node() {
-    static_assert(find_op("cross_entropy") >= 0, "simplx: Trainer needs a model that ends with cross_entropy(...)");
-    return find_op("cross_entropy");
+    static_assert(tiled() || find_op("cross_entropy") >= 0,
+                  "simplx: Trainer needs a model that ends with cross_entropy(...) or linear_cross_entropy(...)");
+    return find_op(tiled() ? "linear_cross_entropy" : "cross_entropy");
   }
-  static constexpr int logits_node() { return G::table.info[loss_node()].arguments[0]; }
+  static constexpr int logits_node() {
+    static_assert(!tiled(),
+                  "simplx: a loss in tiles holds no logits: take them from Inference<logits_of<model>>, or train a model "
+                  "with tiled_loss = false");
+    return G::table.info[loss_node()].arguments[0];
+  }
   /// What has a label: tokens or sequences.
   static constexpr Axis labelled_axis() {
     constexpr Axis axis = G::table.info[loss_node()].shape.axis;
@@ -32,7 +40,13 @@ struct TrainedModel {
     return axis;
   }
   /// Columns of the logits.
-  static constexpr Index classes() { return G::table.info[logits_node()].shape.cols; }
+  static constexpr Index classes() {
+    if constexpr (tiled()) {
+      return G::table.info[G::table.info[loss_node()].arguments[0]].shape.rows;  // of the table
+    } else {
+      return G::table.info[logits_node()].shape.cols;
+    }
+  }
   /// Rows of the table that tokens are looked up in.
   static constexpr Index tokens_known() {
     constexpr int lookup = find_op("embedding");

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/linear_product.hpp
+/// The products of a layer with the weights W, each by the fastest kernel for its sizes and path:
+///
+///     Y = X W,   dX = dY W^T,   dW += X^T dY
+///
+/// Weights that are parameters are packed into panels once for each step, W and W^T, so that all three run at the speed
+/// of the plain one; others are packed anew for each product, where that pays.
+
+#include <simplx/cpu/cpu.hpp>
+#include <simplx/cpu/gemm.hpp>
+#include <simplx/cpu/gemm_bfloat16.hpp>
+#include <simplx/cpu/matrix_vector.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Elements of a (rows, cols) matrix in panels, of vectors of any width; with one column it is never in panels.
+constexpr Index room_in_panels(Index rows, Index cols) {
+  return round_up(cols == 1 ? rows : rows * round_up(cols, alignment), alignment);
+}
+
+/// W is (K, N) in the equations, and lies as (N, K) in memory if `transposed`; `prepared` if it is packed beforehand.
+///
+/// Shapes  X (rows, K), Y (rows, N)
+template <class Backend, Index K, Index N, bool transposed, bool prepared>
+struct LinearProduct {
+  using S = typename Backend::Scalar;
+  static constexpr Index outputs = N;
+
+  /// Whether panels of that width are what a product is computed from.
+  static constexpr bool by_panels(Index width) {
+    const bool any_width = prepared && Backend::vectorises(0);
+    return Backend::vectorises(width) || (any_width && width > lanes<S>);
+  }
+  /// Whether the operands are rounded to pairs of bfloat16.
+  static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
+  /// A matrix and a vector, which lies in memory the same way whether transposed or not.
+  static constexpr bool of_vector = Backend::vectorises(0) && N == 1;
+  static constexpr bool takes_epilogue = by_panels(N);
+
+  /// Elements of W in panels; those of W^T lie behind it.
+  static constexpr Index size = room_in_panels(K, N);
+  static constexpr Index packed = size + room_in_panels(N, K);
+  /// Elements of scratch that each of the products needs.
+  static constexpr Index scratch(Index rows) {
+    if (rounds) return gradient_pairs(rows, K, N);
+    const bool gradient = by_panels(N) && by_panels(K);
+    return std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment)) : 0, prepared ? 0 : size);
+  }
+
+  /// W for Y = X W.
+  static void pack_forward(const S* weight, S* packed) {
+    if constexpr (rounds) {
+      if constexpr (transposed) {
+        pack_transposed_pairs<K, N>(weight, pairs(packed));
+      } else {
+        pack_pairs<K, N>(weight, pairs(packed));
+      }
+    } else if constexpr (transposed) {
+      pack_transposed<K, N>(weight, packed);
+    } else {
+      pack<K, N>(weight, packed);
+    }
+  }
+  /// W^T for dX = dY W^T.
+  static void pack_backward(const S* weight, S* packed) {
+    if constexpr (rounds) {
+      if constexpr (transposed) {
+        pack_pairs<N, K>(weight, pairs(packed));
+      } else {
+        pack_transposed_pairs<N, K>(weight, pairs(packed));
+      }
+    } else if constexpr (transposed) {
+      pack<N, K>(weight, packed);
+    } else {
+      pack_transposed<N, K>(weight, packed);
+    }
+  }
+  /// One behind the other; W^T only if dX is wanted.
+  template <bool wants_input_gradient>
+  static void prepare(const S* weight, S* packed) {
+    if constexpr (by_panels(N)) pack_forward(weight, packed);
+    if constexpr (by_panels(K) && wants_input_gradient) pack_backward(weight, packed + size);
+  }
+
+  /// Y = epilogue(X W); needs takes_epilogue.
+  template <class Epilogue>
+  static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y,
+                      const Epilogue& epilogue) {
+    if constexpr (rounds) {
+      gemm_bfloat16<K, N, Write::store>(rows, x, pairs(packed), y, epilogue, pairs(scratch));
+    } else {
+      if constexpr (!prepared) {
+        pack_forward(weight, scratch);
+        packed = scratch;
+      }
+      gemm<K, N, Write::store>(rows, x, packed, y, epilogue);
+    }
+  }
+  /// Y = X W
+  static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y) {
+    if constexpr (takes_epilogue) {
+      forward(rows, x, weight, packed, scratch, y, NoEpilogue{});
+    } else if constexpr (of_vector) {
+      matrix_vector<K>(rows, x, weight, y);
+    } else {
+      const ConstMatrixMap<S> xs(x, rows, K);
+      const auto w = weights(weight);
+      MatrixMap<S> ys(y, rows, N);
+      if constexpr (transposed) {
+        ys.noalias() = xs * w.transpose();
+      } else {
+        ys.noalias() = xs * w;
+      }
+    }
+  }
+
+  /// dX (=|+=) dY W^T
+  template <Write mode>
+  static void input_gradient(Index rows, const S* dy, const S* weight, const S* packed, S* scratch, S* dx) {
+    if constexpr (rounds) {
+      gemm_bfloat16<N, K, mode>(rows, dy, pairs(packed + size), dx, NoEpilogue{}, pairs(scratch));
+    } else if constexpr (by_panels(K)) {
+      const S* panels = packed + size;
+      if constexpr (!prepared) {
+        pack_backward(weight, scratch);
+        panels = scratch;
+      }
+      gemm<N, K, mode>(rows, dy, panels, dx, NoEpilogue{});
+    } else {
+      const auto w = weights(weight);
+      const ConstMatrixMap<S> dys(dy, rows, N);
+      MatrixMap<S> dxs(dx, rows, K);
+      if constexpr (mode == Write::store) dxs.setZero();
+      if constexpr (transposed) {
+        dxs.noalias() += dys * w;
+      } else {
+        dxs.noalias() += dys * w.transpose();
+      }
+    }
+  }
+
+  /// dW += X^T dY, in the order of W in memory; takes turns as gemm_gradient does, or one.
+  static void add_weight_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch, Turn* turn) {
+    if constexpr (rounds) {
+      if constexpr (transposed) {
+        gemm_gradient_bfloat16<N, K>(rows, dy, x, dw, pairs(scratch), turn);
+      } else {
+        gemm_gradient_bfloat16<K, N>(rows, x, dy, dw, pairs(scratch), turn);
+      }
+    } else if constexpr (by_panels(N) && by_panels(K)) {
+      if constexpr (transposed) {  // W is (N, K): dW += dY^T X
+        gemm_gradient<N, K>(rows, dy, x, dw, scratch, turn);
+      } else {
+        gemm_gradient<K, N>(rows, x, dy, dw, scratch, turn);
+      }
+    } else if constexpr (of_vector) {
+      const Addition addition(turn);
+      add_transposed_matrix_vector<K>(rows, x, dy, dw);
+    } else {
+      const ConstMatrixMap<S> xs(x, rows, K), dys(dy, rows, N);
+      MatrixMap<S> dws(dw, transposed ? N : K, transposed ? K : N);
+      const Addition addition(turn);
+      if constexpr (transposed) {
+        dws.noalias() += dys.transpose() * xs;
+      } else {
+        dws.noalias() += xs.transpose() * dys;
+      }
+    }
+  }
+
+ private:
+  static ConstMatrixMap<S> weights(const S* weight) {
+    return ConstMatrixMap<S>(weight, transposed ? N : K, transposed ? K : N);
+  }
+  /// Memory of floats that holds pairs of bfloat16.
+  static Pair* pairs(float* memory) { return reinterpret_cast<Pair*>(memory); }
+  static const Pair* pairs(const float* memory) { return reinterpret_cast<const Pair*>(memory); }
+};
+
+}  // namespace simplx

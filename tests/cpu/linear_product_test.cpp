@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/cpu/linear_product.hpp>
+
+#include <doctest/doctest.h>
+
+#include <vector>
+
+using namespace simplx;
+
+namespace {
+
+/// Small whole numbers, which bfloat16 holds too: sums in any order are exact.
+template <class S>
+std::vector<S> numbers(Index count, int seed) {
+  std::vector<S> values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<S>((static_cast<int>(i) * 7 + seed * 13) % 17 - 8);
+  }
+  return values;
+}
+
+/// All three products against sums by hand.
+template <class Backend, Index K, Index N, bool transposed, bool prepared>
+void check(Index rows) {
+  using Product = LinearProduct<Backend, K, N, transposed, prepared>;
+  using S = typename Backend::Scalar;
+  CAPTURE(K);
+  CAPTURE(N);
+  CAPTURE(rows);
+  CAPTURE(transposed);
+  const auto x = numbers<S>(rows * K, 1), weight = numbers<S>(K * N, 2), dy = numbers<S>(rows * N, 3);
+  const auto before_dx = numbers<S>(rows * K, 4), before_dw = numbers<S>(K * N, 5);
+  std::vector<S> packed(Product::packed), scratch(static_cast<std::size_t>(Product::scratch(rows)));
+  std::vector<S> y(dy.size()), dx = before_dx, stored_dx(x.size(), S(99)), dw = before_dw;
+  if constexpr (prepared) Product::template prepare<true>(weight.data(), packed.data());
+  Product::forward(rows, x.data(), weight.data(), packed.data(), scratch.data(), y.data());
+  Product::template input_gradient<Write::accumulate>(rows, dy.data(), weight.data(), packed.data(), scratch.data(),
+                                                      dx.data());
+  Product::template input_gradient<Write::store>(rows, dy.data(), weight.data(), packed.data(), scratch.data(),
+                                                 stored_dx.data());
+  Product::add_weight_gradient(rows, x.data(), dy.data(), dw.data(), scratch.data(), nullptr);
+
+  const auto at = [](const auto& values, Index i) { return values[static_cast<std::size_t>(i)]; };
+  const auto place = [](Index k, Index n) { return transposed ? n * K + k : k * N + n; };
+  Index wrong = 0;
+  for (Index i = 0; i < rows; ++i) {
+    for (Index n = 0; n < N; ++n) {
+      S sum = 0;
+      for (Index k = 0; k < K; ++k) sum += at(x, i * K + k) * at(weight, place(k, n));
+      wrong += at(y, i * N + n) != sum;
+    }
+    for (Index k = 0; k < K; ++k) {
+      S sum = 0;
+      for (Index n = 0; n < N; ++n) sum += at(dy, i * N + n) * at(weight, place(k, n));
+      wrong += at(dx, i * K + k) != at(before_dx, i * K + k) + sum;
+      wrong += at(stored_dx, i * K + k) != sum;
+    }
+  }
+  for (Index k = 0; k < K; ++k) {
+    for (Index n = 0; n < N; ++n) {
+      S sum = at(before_dw, place(k, n));
+      for (Index i = 0; i < rows; ++i) sum += at(x, i * K + k) * at(dy, i * N + n);
+      wrong += at(dw, place(k, n)) != sum;
+    }
+  }
+  CHECK(wrong == 0);
+}
+
+template <class Backend, Index K, Index N>
+void check_all(Index rows) {
+  check<Backend, K, N, false, true>(rows), check<Backend, K, N, true, true>(rows);
+  check<Backend, K, N, false, false>(rows), check<Backend, K, N, true, false>(rows);
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cpu/linear_product");
+
+TEST_CASE_TEMPLATE("the three products of a layer, for widths that are and are not whole vectors", Backend, Cpu<float>,
+                   Cpu<double>, Cpu<double, Path::reference>, Cpu<float, Path::bfloat16>) {
+  check_all<Backend, 32, 64>(13);
+  check_all<Backend, 16, 48>(1);
+  check_all<Backend, 37, 21>(9);
+  check_all<Backend, 3, 5>(4);
+  check_all<Backend, 64, 3>(7);
+  check_all<Backend, 24, 1>(8);
+  check_all<Backend, 1, 24>(8);
+}
+
+TEST_CASE("no row adds nothing") { check_all<Cpu<float>, 32, 48>(0); }
+
+TEST_SUITE_END();

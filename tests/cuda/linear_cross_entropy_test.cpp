@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "emulation/cuda.hpp"
+
+#include <simplx/cuda/ops.cuh>
+
+#include "cuda/on_device.hpp"
+
+using namespace simplx;
+
+namespace {
+
+/// Labels are below five: they are in different tiles where a tile is less than that.
+template <Index classes, Index tile, bool has_bias>
+struct Tiled {
+  constexpr Expr operator()(Expr x) const {
+    const Expr table = weight("table", classes, width(x), normal(1)), labels = indices("labels", Axis::tokens);
+    if (!has_bias) return linear_cross_entropy(x, table, labels, tile);
+    return linear_cross_entropy(x, table, labels, vector("bias", classes, normal(1)), tile);
+  }
+};
+/// A table that is computed, and x with another reader.
+struct Computed {
+  struct Results {
+    Expr loss, x;
+  };
+  constexpr Results operator()(Expr x) const {
+    const Expr table = tanh(weight("table", 7, width(x), normal(1)));
+    return {linear_cross_entropy(x, table, indices("labels", Axis::tokens), 3), x * 2.0};
+  }
+};
+template <Index classes, Index tile, bool has_bias = false>
+inline constexpr test::OnTokens<Tiled<classes, tile, has_bias>> tiled{6};
+inline constexpr test::OnTokens<Computed> computed{6};
+inline constexpr test::OnTokens<Tiled<5, 2, false>> of_one_column{1};
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda/linear_cross_entropy");
+
+TEST_CASE("losses and gradients of tiles of any width are those of the CPU") {
+  test::same_on_device<tiled<6, 2>>(9);
+  test::same_on_device<tiled<7, 3>>(9);
+  test::same_on_device<tiled<5, 512>>(9);
+  test::same_on_device<tiled<300, 128, true>>(5);
+  test::same_on_device<tiled<7, 3, true>>(9);
+  test::same_on_device<computed>(9);
+  test::float_on_device<tiled<7, 3, true>>(9);
+}
+
+TEST_CASE("huge logits stay finite, and what has no likelihood at all adds nothing") {
+  Evaluation<of_one_column, Cuda<Precision::float64>> run(Rows{.tokens = 2}, 1);
+  std::ranges::fill(run.parameter("table"), 0.0);
+  run.parameter("table")[3] = 1.0;
+  std::ranges::copy(std::array{1e4, -1e4}, run.input("x").begin());
+  std::ranges::copy(std::array{3, 0}, run.indices("labels").begin());
+  run.forward();
+  CHECK(run.output()[0] == 0);
+  CHECK(run.output()[1] == doctest::Approx(std::log(4)));
+  run.parameter("table")[0] = run.parameter("table")[1] = -std::numeric_limits<double>::infinity();  // a whole tile
+  std::ranges::copy(std::array{1.0, 1.0}, run.input("x").begin());
+  std::ranges::copy(std::array{3, 2}, run.indices("labels").begin());
+  run.forward();
+  CHECK(run.output()[0] == doctest::Approx(std::log(1 + 2 / std::exp(1.0))));
+}
+
+TEST_SUITE_END();
