@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 2d25a05076ff5616
+// sha256 of the headers: 42a159520238fc5c
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -833,1135 +833,6 @@ constexpr Module at_layer(const Module& module, int layer) {
     return module.at(layer);
   } else {
     return module;
-  }
-}
-
-}  // namespace simplx
-
-// ---- simplx/core/turn.hpp
-
-/// \file simplx/core/turn.hpp
-/// Turns: threads that share one gradient, each sequence adding to it behind the one before.
-///
-/// Backward is the same straight-line code for every sequence, so its additions to the gradients of parameters can be
-/// counted. A sequence makes its k-th addition once the sequence before it has made that one: every sum has the order
-/// of the sequences for any number of threads, and threads follow each other through the layers an addition apart.
-///
-///     Turns turns(batch);                          // once
-///     turns.start();                               // before each pass, then on every thread:
-///     for (Index n = turns.deal(); n < sequences; n = turns.deal()) {
-///       Turn turn(turns, n);
-///       context.turn = &turn;                      // backward waits where it has to
-///     }
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Waits until a number is no longer `old`, and returns it: spins for a while, since that is usually soon, then sleeps.
-/// Who changes the number has to notify.
-inline int wait_for_change(std::atomic<int>& value, int old) {
-  for (int spin = 0; spin < 4000; ++spin) {
-    const int now = value.load(std::memory_order_acquire);
-    if (now != old) return now;
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
-  value.wait(old, std::memory_order_acquire);
-  return value.load(std::memory_order_acquire);
-}
-
-/// The additions that each sequence of a pass has made so far.
-class Turns {
- public:
-  /// Room for so many sequences.
-  explicit Turns(Index sequences) : made_(static_cast<std::size_t>(sequences)) {}
-
-  /// Before a pass; no thread may be in one.
-  void start() {
-    dealt_.store(0, std::memory_order_relaxed);
-    for (Made& made : made_) made.additions.store(0, std::memory_order_relaxed);
-  }
-  /// The next sequence that no thread has been given. A thread must see through what it was dealt.
-  Index deal() { return dealt_.fetch_add(1, std::memory_order_relaxed); }
-
- private:
-  friend class Turn;
-  struct alignas(64) Made {  // a cache line each: the next sequence keeps looking at it
-    std::atomic<int> additions{0};
-  };
-  std::vector<Made> made_;
-  std::atomic<Index> dealt_{0};
-};
-
-/// One sequence's part in it; ends behind the sequence before, also by an exception.
-class Turn {
- public:
-  Turn(Turns& turns, Index sequence)
-      : own_(turns.made_[static_cast<std::size_t>(sequence)].additions),
-        before_(sequence > 0 ? &turns.made_[static_cast<std::size_t>(sequence - 1)].additions : nullptr) {}
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
-  ~Turn() {
-    wait_for(all);
-    tell(all);
-  }
-
-  /// Waits until the next addition is this sequence's to make, and says that it is made.
-  void begin() { wait_for(made_ + 1); }
-  void end() { tell(++made_); }
-
- private:
-  static constexpr int all = std::numeric_limits<int>::max();
-
-  void wait_for(int additions) {
-    if (!before_) return;
-    for (int seen = before_->load(std::memory_order_acquire); seen < additions;) seen = wait_for_change(*before_, seen);
-  }
-  void tell(int additions) {
-    own_.store(additions, std::memory_order_release);
-    own_.notify_one();
-  }
-
-  std::atomic<int>& own_;
-  std::atomic<int>* before_;
-  int made_ = 0;
-};
-
-/// One addition, for as long as this object lives; nothing without a turn.
-class Addition {
- public:
-  explicit Addition(Turn* turn) : turn_(turn) {
-    if (turn_) turn_->begin();
-  }
-  Addition(const Addition&) = delete;
-  Addition& operator=(const Addition&) = delete;
-  ~Addition() {
-    if (turn_) turn_->end();
-  }
-
- private:
-  Turn* turn_;
-};
-
-}  // namespace simplx
-
-// ---- simplx/cpu/simd.hpp
-
-/// \file simplx/cpu/simd.hpp
-/// Vectors of the build's instruction set, by the portable vector extensions of g++ and clang.
-///
-/// Everything here also takes a plain float or double as a vector of one lane, so that an elementwise rule
-/// written once runs over vectors and over the elements that are left at the end of a row.
-///
-/// What the library needs of the compiler: IEEE arithmetic. With -ffast-math (or -Ofast) infinities and NaNs
-/// are assumed away, masks and stopping on a broken loss no longer work, and training goes wrong silently.
-
-#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
-#error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
-#endif
-
-namespace simplx::inline SIMPLX_TARGET {
-
-#if defined(__AVX512F__)
-inline constexpr int vector_bytes = 64;
-#elif defined(__AVX2__)
-inline constexpr int vector_bytes = 32;
-#else
-inline constexpr int vector_bytes = 16;
-#endif
-
-/// Elements of a vector; numbers that are not built in (dual.hpp) go one by one.
-template <class S>
-inline constexpr int lanes = std::is_arithmetic_v<S> ? vector_bytes / static_cast<int>(sizeof(S)) : 1;
-
-namespace detail {
-template <class S>
-struct VecOf {
-  using type = S;
-};
-template <class S>
-  requires std::is_arithmetic_v<S>
-struct VecOf<S> {
-  typedef S type __attribute__((vector_size(vector_bytes)));
-};
-}  // namespace detail
-
-template <class S>
-using Vec = typename detail::VecOf<S>::type;
-
-namespace detail {
-template <class V, bool single = std::is_arithmetic_v<V>>
-struct LaneOf {
-  using type = V;
-};
-template <class V>
-  requires requires(V& v) { v[0]; }
-struct LaneOf<V, false> {
-  using type = std::remove_cvref_t<decltype(std::declval<V&>()[0])>;
-};
-}  // namespace detail
-
-/// The element type of a vector, or the type itself.
-template <class V>
-using Lane = typename detail::LaneOf<V>::type;
-
-/// Reads sizeof(V) bytes, aligned or not.
-template <class V, class S>
-__attribute__((always_inline)) inline V load(const S* place) {
-  V value;
-  std::memcpy(&value, place, sizeof value);
-  return value;
-}
-
-template <class V, class S>
-__attribute__((always_inline)) inline void store(S* place, V value) {
-  std::memcpy(place, &value, sizeof value);
-}
-
-/// The same number in every lane.
-template <class V, class S>
-__attribute__((always_inline)) inline V splat(S number) {
-  if constexpr (std::is_same_v<V, Lane<V>>) {
-    return static_cast<V>(number);
-  } else {
-    return static_cast<Lane<V>>(number) - V{};  // + would turn -0 into 0 and cost an addition
-  }
-}
-
-/// A constant of an op's rule, as a number of the rule's type: a float, a vector, a dual number, a formula.
-template <class V>
-SIMPLX_HD __attribute__((always_inline)) constexpr V literal(double number) {
-  if constexpr (requires { V{}[0]; }) {
-    return static_cast<Lane<V>>(number) - V{};
-  } else {
-    return static_cast<V>(number);
-  }
-}
-
-/// Lane by lane, `yes` where the condition holds.
-template <class Condition, class V>
-  requires requires(Condition c, V v) { c ? v : v; }
-__attribute__((always_inline)) inline V select(Condition condition, V yes, V no) {
-  return condition ? yes : no;
-}
-
-namespace detail {
-/// Makes g++ forget that a vector is a constant: else it compares with zero and masks instead of taking the maximum.
-template <class V>
-__attribute__((always_inline)) inline void hide_constant([[maybe_unused]] V& v) {
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__CUDACC__)
-  if constexpr (!std::is_arithmetic_v<V>) asm("" : "+v"(v));
-#endif
-}
-}  // namespace detail
-
-/// The larger one, lane by lane, in one instruction; `b` if either is NaN.
-template <class V>
-  requires std::is_arithmetic_v<Lane<V>>
-__attribute__((always_inline)) inline V max(V a, V b) {
-  detail::hide_constant(a), detail::hide_constant(b);
-  return a > b ? a : b;
-}
-
-/// The smaller one, lane by lane, in one instruction; `b` if either is NaN.
-template <class V>
-  requires std::is_arithmetic_v<Lane<V>>
-__attribute__((always_inline)) inline V min(V a, V b) {
-  detail::hide_constant(a), detail::hide_constant(b);
-  return a < b ? a : b;
-}
-
-/// The sum of all lanes, pairwise.
-template <class V>
-  requires std::is_arithmetic_v<Lane<V>>
-__attribute__((always_inline)) inline Lane<V> sum(V v) {
-  if constexpr (std::is_arithmetic_v<V>) {
-    return v;
-  } else {
-    constexpr int count = sizeof(V) / sizeof(Lane<V>);
-    Lane<V> part[count];
-    std::memcpy(part, &v, sizeof v);
-    for (int half = count / 2; half > 0; half /= 2) {
-      for (int i = 0; i < half; ++i) part[i] += part[i + half];
-    }
-    return part[0];
-  }
-}
-
-/// The largest lane.
-template <class V>
-  requires std::is_arithmetic_v<Lane<V>>
-__attribute__((always_inline)) inline Lane<V> largest(V v) {
-  if constexpr (std::is_arithmetic_v<V>) {
-    return v;
-  } else {
-    constexpr int count = sizeof(V) / sizeof(Lane<V>);
-    Lane<V> part[count];
-    std::memcpy(part, &v, sizeof v);
-    for (int half = count / 2; half > 0; half /= 2) {
-      for (int i = 0; i < half; ++i) part[i] = part[i] > part[i + half] ? part[i] : part[i + half];
-    }
-    return part[0];
-  }
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/bfloat16.hpp
-
-/// \file simplx/cpu/bfloat16.hpp
-/// Pairs of bfloat16, the upper halves of floats, and the sum of their products: half the bytes of float and, where the
-/// CPU multiplies pairs (AVX-512 BF16), twice the speed.
-///
-/// A word of 32 bits holds two neighbours of the inner dimension of a product, the first one in its lower half. Other
-/// CPUs compute the same from words that are taken apart, at the speed of float.
-
-#if defined(__AVX512BF16__)
-#include <immintrin.h>
-#endif
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Two numbers of a product's inner dimension.
-using Pair = std::int32_t;
-
-namespace detail {
-
-/// Rounds to the nearest bfloat16, ties to even; it is left in the upper half. NaN stays NaN.
-inline Vec<std::uint32_t> rounded(Vec<float> x) {
-  using Bits = Vec<std::uint32_t>;
-  Bits bits = load<Bits>(&x);
-  const auto is_nan = x != x;
-  bits += 0x7fff + ((bits >> 16) & 1);
-  return (is_nan ? Bits{} + 0x7fc00000u : bits) & 0xffff0000u;
-}
-
-}  // namespace detail
-
-/// (first[i], second[i]) for each lane.
-__attribute__((always_inline)) inline Vec<Pair> pairs_of(Vec<float> first, Vec<float> second) {
-#if defined(__AVX512BF16__)
-  typedef std::uint16_t Halves __attribute__((vector_size(32)));
-  const auto words = [](Vec<float> x) {
-    return __builtin_convertvector((Halves)_mm512_cvtneps_pbh((__m512)x), Vec<std::uint32_t>);
-  };
-  return (Vec<Pair>)(words(first) | words(second) << 16);
-#else
-  return (Vec<Pair>)(detail::rounded(first) >> 16 | detail::rounded(second));
-#endif
-}
-
-/// (x[0], x[1]), (x[2], x[3]), ... of two vectors, one behind the other.
-__attribute__((always_inline)) inline Vec<Pair> pairs_along(Vec<float> front, Vec<float> back) {
-#if defined(__AVX512BF16__)
-  return (Vec<Pair>)_mm512_cvtne2ps_pbh((__m512)back, (__m512)front);
-#else
-  constexpr int L = lanes<float>;
-  float numbers[2 * L], even[L], odd[L];
-  store(numbers, front), store(numbers + L, back);
-  for (int i = 0; i < L; ++i) even[i] = numbers[2 * i], odd[i] = numbers[2 * i + 1];
-  return pairs_of(load<Vec<float>>(even), load<Vec<float>>(odd));
-#endif
-}
-
-/// sum + left * right: of one number in each lane, or of two, whose products are added to the same sum.
-template <class V>
-__attribute__((always_inline)) inline V multiply_add(V sum, V left, V right) {
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__FMA__)
-  // Left alone, g++ moves sums between registers and, where 16 are all that there is, to the stack and back.
-  if constexpr (vector_bytes == 32 && std::is_same_v<V, Vec<float>>) {
-    asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(left), "x"(right));
-    return sum;
-  } else if constexpr (vector_bytes == 32 && std::is_same_v<V, Vec<double>>) {
-    asm("vfmadd231pd %2, %1, %0" : "+x"(sum) : "x"(left), "x"(right));
-    return sum;
-  }
-#endif
-  return sum + left * right;
-}
-__attribute__((always_inline)) inline Vec<float> multiply_add(Vec<float> sum, Vec<Pair> left, Vec<Pair> right) {
-#if defined(__AVX512BF16__)
-  return (Vec<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)left, (__m512bh)right);
-#else
-  using Bits = Vec<std::uint32_t>;
-  const auto first = [](Vec<Pair> pairs) { return (Vec<float>)((Bits)pairs << 16); };
-  const auto second = [](Vec<Pair> pairs) { return (Vec<float>)((Bits)pairs & 0xffff0000u); };
-  sum += first(left) * first(right);
-  return sum + second(left) * second(right);
-#endif
-}
-
-/// Pairs neighbours of a row: `count` even numbers become count / 2 pairs.
-inline void pair_columns(Index count, const float* row, Pair* pairs) {
-  constexpr Index step = 2 * lanes<float>;
-  Index i = 0;
-  for (; i + step <= count; i += step) {
-    store(pairs + i / 2, pairs_along(load<Vec<float>>(row + i), load<Vec<float>>(row + i + lanes<float>)));
-  }
-  if (i == count) return;
-  float rest[step]{};
-  Pair words[step / 2];
-  std::memcpy(rest, row + i, static_cast<std::size_t>(count - i) * sizeof(float));
-  store(words, pairs_along(load<Vec<float>>(rest), load<Vec<float>>(rest + lanes<float>)));
-  std::memcpy(pairs + i / 2, words, static_cast<std::size_t>(count - i) / 2 * sizeof(Pair));
-}
-
-/// Pairs each number of a row with the one below it; `second` is nullptr behind the last row, which pairs with zeros.
-inline void pair_rows(Index count, const float* first, const float* second, Pair* pairs) {
-  for (Index i = 0; i < count; i += lanes<float>) {
-    const Vec<float> below = second ? load<Vec<float>>(second + i) : Vec<float>{};
-    store(pairs + i, pairs_of(load<Vec<float>>(first + i), below));
-  }
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/transpose.hpp
-
-/// \file simplx/cpu/transpose.hpp
-/// Transposing a group of rows, so that each row becomes a lane: square blocks of vectors, in log2(lanes) rounds.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-/// The lanes of a and b alternately, from lane `begin` on.
-template <int begin, class V, int... lane>
-__attribute__((always_inline)) inline V interleave(V a, V b, std::integer_sequence<int, lane...>) {
-  constexpr int count = sizeof...(lane);
-#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector) && !defined(__CUDACC__)  // nvcc garbles the pack
-  return __builtin_shufflevector(a, b, (begin + lane / 2 + lane % 2 * count)...);
-#else
-  V result{};
-  for (int i = 0; i < count; ++i) result[i] = i % 2 ? b[begin + i / 2] : a[begin + i / 2];
-  return result;
-#endif
-}
-
-/// Transposes lanes<S> vectors: each round interleaves the first half of them with the second.
-template <class S>
-__attribute__((always_inline)) inline void transpose_vectors(Vec<S>* rows) {
-  constexpr int count = lanes<S>;
-  constexpr auto sequence = std::make_integer_sequence<int, count>();
-  SIMPLX_UNROLL
-  for (int round = 1; round < count; round *= 2) {
-    Vec<S> mixed[count];
-    SIMPLX_UNROLL
-    for (int i = 0; i < count / 2; ++i) {
-      mixed[2 * i] = interleave<0>(rows[i], rows[i + count / 2], sequence);
-      mixed[2 * i + 1] = interleave<count / 2>(rows[i], rows[i + count / 2], sequence);
-    }
-    SIMPLX_UNROLL
-    for (int i = 0; i < count; ++i) rows[i] = mixed[i];
-  }
-}
-
-}  // namespace detail
-
-/// target(e, i) = factor * source(i, e).
-///
-/// Shapes  source (rows, width), rows <= group -> target (width, group), zero in the columns beyond `rows`
-/// Errors  needs a width and a group that are multiples of lanes<S>
-template <int width, int group, class S, class RowStride>
-void transpose_group(Index rows, S factor, const S* source, RowStride stride, S* target) {
-  static_assert(width % lanes<S> == 0 && group % lanes<S> == 0,
-                "simplx: rows are transposed in whole vectors: width and group must be multiples of lanes<S>");
-  using V = Vec<S>;
-  constexpr int count = lanes<S>;
-  for (int lane = 0; lane < group; lane += count) {
-    for (int begin = 0; begin < width; begin += count) {
-      V block[count];
-      SIMPLX_UNROLL
-      for (int i = 0; i < count; ++i) {
-        block[i] = lane + i < rows ? V(load<V>(source + (lane + i) * stride + begin) * factor) : V{};
-      }
-      detail::transpose_vectors<S>(block);
-      SIMPLX_UNROLL
-      for (int i = 0; i < count; ++i) store(target + (begin + i) * group + lane, block[i]);
-    }
-  }
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/panels.hpp
-
-/// \file simplx/cpu/panels.hpp
-/// Matrices in the order in which products read them: panel after panel, each as wide as a tile of accumulators.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// A stride or size that the compiler knows.
-template <Index value>
-using Static = std::integral_constant<Index, value>;
-
-// 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
-inline constexpr int tile_rows = 6;
-inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
-
-template <class S>
-inline constexpr Index panel_width = tile_vectors * lanes<S>;
-
-/// Elements of a packed (K, N) matrix.
-template <Index K, Index N, class S>
-inline constexpr Index packed_size = K * round_up(N, lanes<S>);
-
-/// The columns of N that are in whole vectors.
-template <Index N, class S>
-inline constexpr Index whole_vectors = N / lanes<S> * lanes<S>;
-
-/// Calls f(Static<width>, col) for every panel of N columns: wide ones, and narrow ones at the end.
-template <Index N, class S, class F>
-__attribute__((always_inline)) inline void each_panel(const F& f) {
-  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide;
-  for (Index col = 0; col < whole; col += wide) f(Static<wide>{}, col);
-  for (Index col = whole; col < N; col += lanes<S>) f(Static<lanes<S>>{}, col);
-}
-
-namespace detail {
-
-/// `width` numbers, whole vectors of them; memcpy takes half a vector at a time.
-template <Index width, class S>
-__attribute__((always_inline)) inline void copy_vectors(const S* from, S* to) {
-  SIMPLX_UNROLL
-  for (Index j = 0; j < width; j += lanes<S>) store(to + j, load<Vec<S>>(from + j));
-}
-
-// Panels of any depth K share these loops: compilers would unroll each depth for itself.
-
-template <Index width, class S>
-__attribute__((noinline)) void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
-  for (Index p = 0; p < K; ++p) copy_vectors<width>(matrix + p * stride, packed + p * width);
-}
-/// Fewer columns than a vector has lanes, and zeros behind them.
-template <Index width, class S>
-__attribute__((noinline)) void pack_last_panel(Index K, const S* matrix, Index stride, S* packed) {
-  for (Index p = 0; p < K; ++p) {
-    S row[lanes<S>]{};
-    std::memcpy(row, matrix + p * stride, width * sizeof(S));
-    std::memcpy(packed + p * lanes<S>, row, sizeof row);
-  }
-}
-/// The transpose of `width` rows of K words in squares of vectors; words(row, p) are a vector of words from word p of a
-/// row on. Returns how many words of the rows that are: what is left of K are less than a vector.
-template <Index width, class W, class Words>
-__attribute__((always_inline)) inline Index transpose_squares(Index K, const Words& words, W* packed) {
-  constexpr Index L = lanes<W>;
-  const Index whole = K / L * L;
-  for (Index q = 0; q < width; q += L) {
-    for (Index p = 0; p < whole; p += L) {
-      Vec<W> square[L];
-      SIMPLX_UNROLL
-      for (int i = 0; i < L; ++i) square[i] = words(q + i, p);
-      transpose_vectors<W>(square);
-      SIMPLX_UNROLL
-      for (int i = 0; i < L; ++i) store(packed + (p + i) * width + q, square[i]);
-    }
-  }
-  return whole;
-}
-/// How far ahead of what is transposed numbers are fetched: rows are too many for the hardware to do it.
-template <class S>
-inline constexpr Index transposed_ahead = 256 / sizeof(S);
-
-template <Index width, class S>
-__attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed) {
-  const auto words = [&](Index row, Index p) __attribute__((always_inline)) {
-    const S* place = matrix + row * K + p;
-    __builtin_prefetch(place + transposed_ahead<S>, 0, 2);
-    return load<Vec<S>>(place);
-  };
-  for (Index p = transpose_squares<width>(K, words, packed); p < K; ++p) {
-    for (Index q = 0; q < width; ++q) packed[p * width + q] = matrix[q * K + p];
-  }
-}
-
-}  // namespace detail
-
-/// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end, the last one
-/// with zeros where N is no multiple of the vector.
-///
-/// Cost    one pass
-template <Index K, Index N, class S>
-void pack(const S* matrix, S* packed) {
-  constexpr Index whole = whole_vectors<N, S>;
-  each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_panel<width>(K, matrix + col, N, packed + col * K);
-  });
-  if constexpr (whole < N) detail::pack_last_panel<N - whole>(K, matrix + whole, N, packed + whole * K);
-}
-
-/// Packs the transpose (K, N) of an (N, K) matrix.
-///
-/// Cost    one pass
-template <Index K, Index N, class S>
-void pack_transposed(const S* matrix, S* packed) {
-  constexpr Index whole = whole_vectors<N, S>;
-  each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K);
-  });
-  if constexpr (whole < N) {
-    constexpr Index left = N - whole;
-    for (Index p = 0; p < K; ++p) {
-      S* const row = packed + whole * K + p * lanes<S>;
-      for (Index q = 0; q < lanes<S>; ++q) row[q] = q < left ? matrix[(whole + q) * K + p] : S(0);
-    }
-  }
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/gemm.hpp
-
-/// \file simplx/cpu/gemm.hpp
-/// Matrix products on one core: one register-tiled kernel with strides known at compile time.
-///
-/// A tile of `tile_rows` x `tile_vectors` accumulators stays in registers over the whole inner dimension;
-/// weights are packed into panels as wide as the tile, so that the kernel reads them in order. The epilogue is
-/// applied to the accumulators before they are stored. Static strides are what makes it reach the peak: with
-/// run-time strides the same code runs at half of it.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// The epilogue that changes nothing.
-struct NoEpilogue {
-  template <class V>
-  __attribute__((always_inline)) V operator()(V accumulator, Index, Index) const {
-    return accumulator;
-  }
-};
-
-/// What a product fetches while it multiplies: nothing.
-struct NoFetch {
-  constexpr void operator()() const {}
-};
-
-/// One place of memory at each turn of the inner loop, into the second-level cache.
-template <class S, class Step>
-struct FetchAhead {
-  const S* place;
-  Step step;
-
-  __attribute__((always_inline)) void operator()() {
-    __builtin_prefetch(place, 0, 2);
-    place += step;
-  }
-};
-template <class S, class Step>
-FetchAhead(const S*, Step) -> FetchAhead<S, Step>;
-
-// Steps of the inner dimension in one turn of the loop. With AVX2 the 12 multiply-adds of a step take 6 cycles, and its
-// 20 instructions with 5 that count, fetch and jump more than the 3 in a cycle that are left where another thread has
-// half of the core. AVX-512 does twice as much in an instruction.
-inline constexpr int tile_steps = vector_bytes == 32 ? 4 : 1;
-
-namespace detail {
-
-/// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors.
-template <int rows, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow, class CRow,
-          class Epilogue, class Fetch = NoFetch>
-__attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_row, ACol a_col, const W* b,
-                                                BRow b_row, S* c, CRow c_row, const Epilogue& epilogue, Index row,
-                                                Index col, Fetch fetch = {}) {
-  using V = Vec<S>;
-  using Words = Vec<W>;
-  constexpr int L = lanes<S>;
-  V sums[rows][vectors];
-  SIMPLX_UNROLL
-  for (int i = 0; i < rows; ++i) {
-    SIMPLX_UNROLL
-    for (int j = 0; j < vectors; ++j) sums[i][j] = V{};
-  }
-  const auto step = [&](auto ahead) __attribute__((always_inline)) {
-    Words right[vectors];
-    SIMPLX_UNROLL
-    for (int j = 0; j < vectors; ++j) right[j] = load<Words>(b + ahead * b_row + j * L);
-    SIMPLX_UNROLL
-    for (int i = 0; i < rows; ++i) {
-      const Words left = splat<Words>(load<W>(a + i * a_row + ahead * a_col));
-      SIMPLX_UNROLL
-      for (int j = 0; j < vectors; ++j) sums[i][j] = multiply_add(sums[i][j], left, right[j]);
-    }
-  };
-  const auto turn = [&]<int... ahead>(std::integer_sequence<int, ahead...>) __attribute__((always_inline)) {
-    constexpr Index steps = sizeof...(ahead);
-    fetch();
-    (step(Static<ahead>{}), ...);
-    a += steps * a_col;
-    b += steps * b_row;
-  };
-  using Once = std::integer_sequence<int, 0>;
-  Index p = 0;
-  if constexpr (mode == Write::accumulate && vector_bytes == 64) {
-    if (inner >= rows * vectors) {
-      // The tile of c is fetched meanwhile, one line at a time: all at once would keep b waiting.
-      for (int i = 0; i < rows; ++i) {
-        SIMPLX_UNROLL
-        for (int j = 0; j < vectors; ++j) {
-          __builtin_prefetch(c + i * c_row + j * L, 1);
-          turn(Once{});
-        }
-      }
-      p = rows * vectors;
-    }
-  } else if constexpr (mode == Write::accumulate) {
-    // Narrow tiles are done before their own lines come: those of the next one below are fetched.
-    SIMPLX_UNROLL
-    for (int i = 0; i < rows; ++i) __builtin_prefetch(c + (rows + i) * c_row, 1);
-  }
-  if constexpr (tile_steps > 1) {
-    SIMPLX_ROLLED
-    for (; p + tile_steps <= inner; p += tile_steps) turn(std::make_integer_sequence<int, tile_steps>{});
-  }
-  for (; p < inner; ++p) turn(Once{});
-  SIMPLX_UNROLL
-  for (int i = 0; i < rows; ++i) {
-    SIMPLX_UNROLL
-    for (int j = 0; j < vectors; ++j) {
-      V value = epilogue(sums[i][j], row + i, col + j * L);
-      S* place = c + i * c_row + j * L;
-      if constexpr (mode == Write::accumulate) value += load<V>(place);
-      store(place, value);
-    }
-  }
-}
-
-/// What is left below the last full tile, by halves: 4, 2, 1 rows.
-template <int rows, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow, class CRow,
-          class Epilogue>
-__attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, ARow a_row, ACol a_col,
-                                                    const W* b, BRow b_row, S* c, CRow c_row,
-                                                    const Epilogue& epilogue, Index row, Index col) {
-  if constexpr (rows > 0) {
-    if (left & rows) {
-      tile<rows, vectors, mode>(inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, row, col);
-      a += rows * a_row;
-      c += rows * c_row;
-      row += rows;
-    }
-    row_tail<rows / 2, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, row, col);
-  }
-}
-
-constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows > 2 ? 2 : 1; }
-
-}  // namespace detail
-
-/// All rows of one panel of columns: c (rows, vectors * lanes) at `col`; fetch(i) is what the tile of row i fetches.
-template <int rows_per_tile, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow,
-          class CRow, class Epilogue, class FetchOf>
-__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col,
-                                                 const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
-                                                 Index col, const FetchOf& fetch) {
-  Index i = 0;
-  SIMPLX_ROLLED
-  for (; i + rows_per_tile <= rows; i += rows_per_tile) {
-    detail::tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
-                                               epilogue, i, col, fetch(i));
-  }
-  if (i < rows) {
-    detail::row_tail<detail::half_below(rows_per_tile), vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col,
-                                                                       b, b_row, c + i * c_row, c_row, epilogue, i,
-                                                                       col);
-  }
-}
-template <int rows_per_tile, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow,
-          class CRow, class Epilogue>
-__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col,
-                                                 const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
-                                                 Index col) {
-  panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
-                                      [](Index) { return NoFetch{}; });
-}
-
-namespace detail {
-
-/// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give is
-/// stored number by number.
-template <Index width, Write mode, class W, class S, class ARow, class ACol, class CRow, class Epilogue>
-void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, const W* b, S* c, CRow c_row,
-                const Epilogue& epilogue, Index col) {
-  constexpr Index L = lanes<S>, together = 8;
-  for (Index begin = 0; begin < rows; begin += together) {
-    const Index count = std::min(together, rows - begin);
-    S block[together * L];
-    panel<together, 1, Write::store>(count, inner, a + begin * a_row, a_row, a_col, b, Static<L>{}, block, Static<L>{},
-                                     NoEpilogue{}, 0);
-    for (Index i = 0; i < count; ++i) {
-      for (Index j = 0; j < width; ++j) {
-        S value = epilogue(block[i * L + j], begin + i, col + j);
-        S& place = c[(begin + i) * c_row + j];
-        if constexpr (mode == Write::accumulate) value += place;
-        place = value;
-      }
-    }
-  }
-}
-
-}  // namespace detail
-
-/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
-/// b are numbers of c's type, or pairs (bfloat16.hpp).
-///
-/// Cost    2 rows K N FLOPs
-template <Index K, Index N, Write mode, class W, class S, class Epilogue>
-__attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
-  // Of the next panel, for each turn of this one.
-  const Index share = wide * tile_rows * tile_steps / std::max<Index>(rows, 1) + 1;
-  for (Index col = 0; col < whole; col += wide) {
-    const W* next = packed + (col + wide) * K;
-    panel<tile_rows, tile_vectors, mode>(
-        rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{}, c + col, Static<N>{}, epilogue, col,
-        [&](Index i) { return FetchAhead{next + i / tile_rows * (K / tile_steps) * share, share}; });
-  }
-  if constexpr (whole < vectors) {
-    for (Index col = whole; col < vectors; col += lanes<S>) {
-      panel<8, 1, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<lanes<S>>{}, c + col,
-                        Static<N>{}, epilogue, col);
-    }
-  }
-  if constexpr (vectors < N) {
-    detail::last_panel<N - vectors, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + vectors * K, c + vectors,
-                                          Static<N>{}, epilogue, vectors);
-  }
-}
-
-/// Rows that a gradient takes at once: more of x would fall out of the cache before the next tile needs it.
-inline constexpr Index gradient_rows = 256;
-/// Columns of x that it copies at once, in the order of its tiles. The wide tiles of AVX-512 read x so seldom that they
-/// take it as it lies. With the panel no more than the scratch of attention with heads of 16.
-inline constexpr Index gradient_columns = vector_bytes == 64 ? 0 : 29 * tile_rows;
-
-/// Rows of a gradient that it adds to in one turn.
-inline constexpr Index rows_in_turn = 24 * 29 * tile_rows;
-
-/// Words of scratch that gemm_gradient needs for c of type S.
-template <class S>
-constexpr Index gradient_scratch(Index rows) {
-  return std::min(rows, gradient_rows) * (panel_width<S> + gradient_columns);
-}
-
-namespace detail {
-
-/// The first columns of x (rows, K), tile after tile, each (rows, tile_rows).
-template <Index K, class W>
-void copy_tiles(Index rows, Index columns, const W* x, W* tiles) {
-  constexpr Index together = 8;  // of a row, which is a page of its own where K is large
-  const auto copy = [&](Index p, Index i) __attribute__((always_inline)) {
-    std::memcpy(tiles + i * rows + p * tile_rows, x + p * K + i, tile_rows * sizeof(W));
-  };
-  Index begin = 0;
-  for (; begin + together * tile_rows <= columns; begin += together * tile_rows) {
-    for (Index p = 0; p < rows; ++p) {
-      constexpr Index taken = together * tile_rows, line = 64 / sizeof(W);
-      SIMPLX_UNROLL
-      for (Index ahead = 0; ahead < taken; ahead += line) {
-        __builtin_prefetch(x + p * K + begin + taken + ahead, 0, 2);  // the next ones, too far apart for the hardware
-      }
-      SIMPLX_UNROLL
-      for (Index tile = 0; tile < together; ++tile) copy(p, begin + tile * tile_rows);
-    }
-  }
-  for (Index p = 0; p < rows; ++p) {
-    for (Index i = begin; i < columns; i += tile_rows) copy(p, i);
-  }
-}
-
-/// Rows [from, from + span) of dw, as in gemm_gradient.
-template <Index K, Index N, class W, class S>
-__attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W* dy, S* dw, W* scratch, Index from,
-                                                 Index span) {
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
-  constexpr Index line = 64 / sizeof(W);
-  const Index blocks = (rows + gradient_rows - 1) / gradient_rows;
-  dw += from * N;
-  for (Index block = 0; block < blocks; ++block) {
-    const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
-    const W* left = x + begin * K + from;
-    const W* right = dy + begin * N;
-    const auto copy_panel = [&](Index col) { pack_panel<wide>(count, right + col, N, scratch); };
-    if constexpr (gradient_columns == 0) {
-      // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
-      const auto next_line = [&](Index i) { return FetchAhead{left + i + line, Static<K>{}}; };
-      for (Index col = 0; col < whole; col += wide) {
-        copy_panel(col);
-        panel<tile_rows, tile_vectors, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, scratch,
-                                                          Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col,
-                                                          next_line);
-      }
-    } else if constexpr (whole > 0) {
-      W* const tiles = scratch + count * wide;
-      for (Index first = 0; first < span; first += gradient_columns) {
-        const Index columns = std::min(span - first, gradient_columns), tiled = columns - columns % tile_rows;
-        copy_tiles<K>(count, tiled, left + first, tiles);
-        for (Index col = 0; col < whole; col += wide) {
-          copy_panel(col);
-          S* const to = dw + first * N + col;
-          for (Index i = 0; i < tiled; i += tile_rows) {
-            // The first tiles fetch the next panel, a row in each turn.
-            const Index turns = count / tile_steps, row = std::min(i / tile_rows * turns, count - turns);
-            tile<tile_rows, tile_vectors, Write::accumulate>(
-                count, tiles + i * count, Static<1>{}, Static<tile_rows>{}, scratch, Static<wide>{}, to + i * N,
-                Static<N>{}, NoEpilogue{}, i, col, FetchAhead{right + row * N + col + wide, Static<N>{}});
-          }
-          row_tail<half_below(tile_rows), tile_vectors, Write::accumulate>(
-              columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
-              to + tiled * N, Static<N>{}, NoEpilogue{}, tiled, col);
-        }
-      }
-    }
-    if constexpr (whole < vectors) {
-      for (Index col = whole; col < vectors; col += lanes<S>) {
-        panel<8, 1, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
-                                       Static<N>{}, NoEpilogue{}, col);
-      }
-    }
-    if constexpr (vectors < N) {
-      pack_last_panel<N - vectors>(count, right + vectors, N, scratch);
-      last_panel<N - vectors, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, scratch, dw + vectors,
-                                                 Static<N>{}, NoEpilogue{}, vectors);
-    }
-  }
-}
-
-}  // namespace detail
-
-/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds gradient_scratch<S>(rows) words. Takes a turn for
-/// every rows_in_turn rows of dw, so that who comes next need not wait for all of a large one.
-///
-/// Cost    2 rows K N FLOPs, and one pass over x and dy, over dy one for each gradient_columns of x; dw is read and
-///         written once for every gradient_rows
-template <Index K, Index N, class W, class S>
-void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, Turn* turn = nullptr) {
-  for (Index from = 0; from < K; from += rows_in_turn) {
-    const Addition addition(turn);
-    detail::add_gradient_rows<K, N>(rows, x, dy, dw, scratch, from, std::min(K - from, rows_in_turn));
-  }
-}
-
-namespace detail {
-
-/// A function of its own: amid others g++ runs out of registers for the tile.
-template <int rows_per_tile, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
-__attribute__((noinline)) void strided_panel(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, const S* b,
-                                             BRow b_row, S* c, CRow c_row) {
-  panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0);
-}
-
-}  // namespace detail
-
-/// c (rows, N) (=|+=) a (rows, inner) * b (inner, N) with any strides; rows and inner are known at run time.
-template <Index N, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
-void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, const S* b, BRow b_row, S* c,
-                  CRow c_row) {
-  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
-  constexpr int L = lanes<S>;
-  constexpr Index pairs = N / (2 * L) * (2 * L);
-  constexpr int rows_of_two = vector_bytes == 64 ? 8 : 6;  // 8 x 2 accumulators spill the 16 registers of AVX2
-  for (Index col = 0; col < pairs; col += 2 * L) {
-    detail::strided_panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row);
-  }
-  if constexpr (pairs < N) {
-    detail::strided_panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row);
-  }
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/gemm_bfloat16.hpp
-
-/// \file simplx/cpu/gemm_bfloat16.hpp
-/// The products of gemm.hpp with operands rounded to bfloat16 and sums in float. The tiles are the same; a word of
-/// theirs is a pair of numbers, so that the inner dimension is half as long.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Packs a (K, N) matrix of floats for gemm<K / 2, N> of pairs.
-///
-/// Cost    one pass
-template <Index K, Index N>
-void pack_pairs(const float* matrix, Pair* packed) {
-  static_assert(K % 2 == 0 && N % lanes<float> == 0);
-  each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
-    for (Index p = 0; p < K; p += 2, packed += width) {
-      pair_rows(width, matrix + p * N + col, matrix + (p + 1) * N + col, packed);
-    }
-  });
-}
-
-namespace detail {
-
-template <Index width>
-__attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float* matrix, Pair* packed) {
-  constexpr Index L = lanes<float>;
-  const auto words = [&](Index row, Index p) __attribute__((always_inline)) {
-    const float* place = matrix + row * K + 2 * p;
-    __builtin_prefetch(place + transposed_ahead<float>, 0, 2);
-    __builtin_prefetch(place + transposed_ahead<float> + L, 0, 2);
-    return pairs_along(load<Vec<float>>(place), load<Vec<float>>(place + L));
-  };
-  const Index whole = transpose_squares<width>(K / 2, words, packed);
-  for (Index q = 0; q < width; ++q) {
-    Pair pairs[L];
-    pair_columns(K - 2 * whole, matrix + q * K + 2 * whole, pairs);
-    for (Index p = whole; p < K / 2; ++p) packed[p * width + q] = pairs[p - whole];
-  }
-}
-
-}  // namespace detail
-
-/// Packs the transpose (K, N) of an (N, K) matrix.
-///
-/// Cost    one pass
-template <Index K, Index N>
-void pack_transposed_pairs(const float* matrix, Pair* packed) {
-  static_assert(K % 2 == 0 && N % lanes<float> == 0);
-  each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_transposed_pairs_panel<width>(K, matrix + col * K, packed + col * (K / 2));
-  });
-}
-
-/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack_pairs<K, N> or pack_transposed_pairs<K, N>;
-/// scratch holds rows * K / 2 pairs.
-///
-/// Cost    2 rows K N FLOPs, and one pass over a
-template <Index K, Index N, Write mode, class Epilogue>
-void gemm_bfloat16(Index rows, const float* a, const Pair* packed, float* c, const Epilogue& epilogue, Pair* scratch) {
-  pair_columns(rows * K, a, scratch);  // K is even: no pair reaches into the next row
-  gemm<K / 2, N, mode>(rows, scratch, packed, c, epilogue);
-}
-
-/// Pairs of scratch that gemm_gradient_bfloat16 needs.
-constexpr Index gradient_pairs(Index rows, Index K, Index N) {
-  return (rows + 1) / 2 * (K + N) + gradient_scratch<float>((rows + 1) / 2);
-}
-
-/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded. Turns as in gemm_gradient.
-///
-/// Cost    2 rows K N FLOPs, and one pass over x and dy
-template <Index K, Index N>
-void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Pair* scratch,
-                            Turn* turn = nullptr) {
-  static_assert(K % lanes<float> == 0 && N % lanes<float> == 0);
-  const Index pairs = (rows + 1) / 2;
-  const auto pair_up = [&]<Index width>(Static<width>, const float* matrix, Pair* to) {
-    for (Index row = 0; row < rows; row += 2, matrix += 2 * width, to += width) {
-      pair_rows(width, matrix, row + 1 < rows ? matrix + width : nullptr, to);
-    }
-  };
-  Pair *left = scratch, *right = left + pairs * K;
-  pair_up(Static<K>{}, x, left);
-  pair_up(Static<N>{}, dy, right);
-  gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N, turn);
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/matrix_vector.hpp
-
-/// \file simplx/cpu/matrix_vector.hpp
-/// Products of a matrix and a vector, A (rows, K) row after row in memory:
-///
-///     y = A w          as many rows at a time as a vector has lanes, whose partial sums are added up together
-///     w += A^T g       four vectors of columns at a time, which stay in registers
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-/// Lane i of the result is the sum of vector i, of lanes<S> vectors, which are used up.
-template <class S>
-__attribute__((always_inline)) inline Vec<S> lane_sums(Vec<S>* vectors) {
-  constexpr int count = lanes<S>;
-  constexpr auto sequence = std::make_integer_sequence<int, count>();
-  SIMPLX_UNROLL
-  for (int half = count / 2; half > 0; half /= 2) {
-    SIMPLX_UNROLL
-    for (int i = 0; i < half; ++i) {
-      const Vec<S> a = vectors[i], b = vectors[i + half];
-      vectors[i] = interleave<0>(a, b, sequence) + interleave<count / 2>(a, b, sequence);
-    }
-  }
-  return vectors[0];
-}
-
-/// The product of a row and a vector: its whole vectors lane by lane, and the elements that are left.
-template <Index K, class S>
-struct RowProduct {
-  Vec<S> vectors{};
-  S rest = S(0);
-
-  __attribute__((always_inline)) RowProduct(const S* row, const S* w) {
-    constexpr Index whole = K / lanes<S> * lanes<S>;
-    for (Index k = 0; k < whole; k += lanes<S>) vectors += load<Vec<S>>(row + k) * load<Vec<S>>(w + k);
-    for (Index k = whole; k < K; ++k) rest += row[k] * w[k];
-  }
-};
-
-/// w[0 .. vectors * lanes) += A^T g for those columns of A.
-template <Index K, int vectors, class S>
-__attribute__((always_inline)) inline void add_columns(Index rows, const S* a, const S* g, S* w) {
-  constexpr Index step = lanes<S>;
-  Vec<S> sums[2][vectors]{};  // of even and odd rows, which need not wait for each other
-  const auto add = [&](Index row, Vec<S>* to) __attribute__((always_inline)) {
-    const Vec<S> factor = splat<Vec<S>>(g[row]);
-    SIMPLX_UNROLL
-    for (int v = 0; v < vectors; ++v) to[v] += factor * load<Vec<S>>(a + row * K + v * step);
-  };
-  Index row = 0;
-  for (; row + 2 <= rows; row += 2) add(row, sums[0]), add(row + 1, sums[1]);
-  if (row < rows) add(row, sums[0]);
-  SIMPLX_UNROLL
-  for (int v = 0; v < vectors; ++v) store(w + v * step, Vec<S>(load<Vec<S>>(w + v * step) + (sums[0][v] + sums[1][v])));
-}
-
-}  // namespace detail
-
-/// y = A w; rows of A may be part of longer ones, `stride` elements apart.
-///
-/// Shapes  A (rows, K), w (K), y (rows)
-/// Cost    2 rows K FLOPs, one pass over A
-template <Index K, Index stride = K, class S>
-__attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w, S* y) {
-  constexpr Index group = lanes<S>;
-  Index row = 0;
-  for (; row + group <= rows; row += group, a += group * stride) {
-    Vec<S> sums[group];
-    S rest[group];
-    SIMPLX_UNROLL
-    for (Index i = 0; i < group; ++i) {
-      const detail::RowProduct<K, S> product(a + i * stride, w);
-      sums[i] = product.vectors;
-      rest[i] = product.rest;
-    }
-    Vec<S> total = detail::lane_sums<S>(sums);
-    if constexpr (K % group != 0) total += load<Vec<S>>(rest);
-    store(y + row, total);
-  }
-  for (row = rows - rows % group; row < rows; ++row, a += stride) {  // g++ sees that none is left where none is
-    const detail::RowProduct<K, S> product(a, w);
-    y[row] = sum(product.vectors) + product.rest;
-  }
-}
-
-/// w += A^T g.
-///
-/// Shapes  A (rows, K), g (rows), w (K)
-/// Cost    2 rows K FLOPs; reads A once, a stripe of columns after the other
-template <Index K, class S>
-__attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
-  constexpr Index step = lanes<S>, wide = 4 * step, whole = K / step * step, widest = K / wide * wide;
-  if (rows == 0) return;  // there may be no A
-  for (Index k = 0; k < widest; k += wide) detail::add_columns<K, 4>(rows, a + k, g, w + k);
-  for (Index k = widest; k < whole; k += step) detail::add_columns<K, 1>(rows, a + k, g, w + k);
-  if constexpr (whole < K) {
-    S sums[K - whole]{};
-    for (Index row = 0; row < rows; ++row) {
-      for (Index k = whole; k < K; ++k) sums[k - whole] += a[row * K + k] * g[row];
-    }
-    for (Index k = whole; k < K; ++k) w[k] += sums[k - whole];
   }
 }
 
@@ -3594,6 +2465,113 @@ using GraphOf = Graph<Root<model>>;
 
 }  // namespace simplx
 
+// ---- simplx/core/turn.hpp
+
+/// \file simplx/core/turn.hpp
+/// Turns: threads that share one gradient, each sequence adding to it behind the one before.
+///
+/// Backward is the same straight-line code for every sequence, so its additions to the gradients of parameters can be
+/// counted. A sequence makes its k-th addition once the sequence before it has made that one: every sum has the order
+/// of the sequences for any number of threads, and threads follow each other through the layers an addition apart.
+///
+///     Turns turns(batch);                          // once
+///     turns.start();                               // before each pass, then on every thread:
+///     for (Index n = turns.deal(); n < sequences; n = turns.deal()) {
+///       Turn turn(turns, n);
+///       context.turn = &turn;                      // backward waits where it has to
+///     }
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Waits until a number is no longer `old`, and returns it: spins for a while, since that is usually soon, then sleeps.
+/// Who changes the number has to notify.
+inline int wait_for_change(std::atomic<int>& value, int old) {
+  for (int spin = 0; spin < 4000; ++spin) {
+    const int now = value.load(std::memory_order_acquire);
+    if (now != old) return now;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+  value.wait(old, std::memory_order_acquire);
+  return value.load(std::memory_order_acquire);
+}
+
+/// The additions that each sequence of a pass has made so far.
+class Turns {
+ public:
+  /// Room for so many sequences.
+  explicit Turns(Index sequences) : made_(static_cast<std::size_t>(sequences)) {}
+
+  /// Before a pass; no thread may be in one.
+  void start() {
+    dealt_.store(0, std::memory_order_relaxed);
+    for (Made& made : made_) made.additions.store(0, std::memory_order_relaxed);
+  }
+  /// The next sequence that no thread has been given. A thread must see through what it was dealt.
+  Index deal() { return dealt_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  friend class Turn;
+  struct alignas(64) Made {  // a cache line each: the next sequence keeps looking at it
+    std::atomic<int> additions{0};
+  };
+  std::vector<Made> made_;
+  std::atomic<Index> dealt_{0};
+};
+
+/// One sequence's part in it; ends behind the sequence before, also by an exception.
+class Turn {
+ public:
+  Turn(Turns& turns, Index sequence)
+      : own_(turns.made_[static_cast<std::size_t>(sequence)].additions),
+        before_(sequence > 0 ? &turns.made_[static_cast<std::size_t>(sequence - 1)].additions : nullptr) {}
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    wait_for(all);
+    tell(all);
+  }
+
+  /// Waits until the next addition is this sequence's to make, and says that it is made.
+  void begin() { wait_for(made_ + 1); }
+  void end() { tell(++made_); }
+
+ private:
+  static constexpr int all = std::numeric_limits<int>::max();
+
+  void wait_for(int additions) {
+    if (!before_) return;
+    for (int seen = before_->load(std::memory_order_acquire); seen < additions;) seen = wait_for_change(*before_, seen);
+  }
+  void tell(int additions) {
+    own_.store(additions, std::memory_order_release);
+    own_.notify_one();
+  }
+
+  std::atomic<int>& own_;
+  std::atomic<int>* before_;
+  int made_ = 0;
+};
+
+/// One addition, for as long as this object lives; nothing without a turn.
+class Addition {
+ public:
+  explicit Addition(Turn* turn) : turn_(turn) {
+    if (turn_) turn_->begin();
+  }
+  Addition(const Addition&) = delete;
+  Addition& operator=(const Addition&) = delete;
+  ~Addition() {
+    if (turn_) turn_->end();
+  }
+
+ private:
+  Turn* turn_;
+};
+
+}  // namespace simplx
+
 // ---- simplx/core/frame.hpp
 
 /// \file simplx/core/frame.hpp
@@ -3823,6 +2801,168 @@ struct Execute {
         });
   }
 };
+
+}  // namespace simplx
+
+// ---- simplx/cpu/simd.hpp
+
+/// \file simplx/cpu/simd.hpp
+/// Vectors of the build's instruction set, by the portable vector extensions of g++ and clang.
+///
+/// Everything here also takes a plain float or double as a vector of one lane, so that an elementwise rule
+/// written once runs over vectors and over the elements that are left at the end of a row.
+///
+/// What the library needs of the compiler: IEEE arithmetic. With -ffast-math (or -Ofast) infinities and NaNs
+/// are assumed away, masks and stopping on a broken loss no longer work, and training goes wrong silently.
+
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+#if defined(__AVX512F__)
+inline constexpr int vector_bytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int vector_bytes = 32;
+#else
+inline constexpr int vector_bytes = 16;
+#endif
+
+/// Elements of a vector; numbers that are not built in (dual.hpp) go one by one.
+template <class S>
+inline constexpr int lanes = std::is_arithmetic_v<S> ? vector_bytes / static_cast<int>(sizeof(S)) : 1;
+
+namespace detail {
+template <class S>
+struct VecOf {
+  using type = S;
+};
+template <class S>
+  requires std::is_arithmetic_v<S>
+struct VecOf<S> {
+  typedef S type __attribute__((vector_size(vector_bytes)));
+};
+}  // namespace detail
+
+template <class S>
+using Vec = typename detail::VecOf<S>::type;
+
+namespace detail {
+template <class V, bool single = std::is_arithmetic_v<V>>
+struct LaneOf {
+  using type = V;
+};
+template <class V>
+  requires requires(V& v) { v[0]; }
+struct LaneOf<V, false> {
+  using type = std::remove_cvref_t<decltype(std::declval<V&>()[0])>;
+};
+}  // namespace detail
+
+/// The element type of a vector, or the type itself.
+template <class V>
+using Lane = typename detail::LaneOf<V>::type;
+
+/// Reads sizeof(V) bytes, aligned or not.
+template <class V, class S>
+__attribute__((always_inline)) inline V load(const S* place) {
+  V value;
+  std::memcpy(&value, place, sizeof value);
+  return value;
+}
+
+template <class V, class S>
+__attribute__((always_inline)) inline void store(S* place, V value) {
+  std::memcpy(place, &value, sizeof value);
+}
+
+/// The same number in every lane.
+template <class V, class S>
+__attribute__((always_inline)) inline V splat(S number) {
+  if constexpr (std::is_same_v<V, Lane<V>>) {
+    return static_cast<V>(number);
+  } else {
+    return static_cast<Lane<V>>(number) - V{};  // + would turn -0 into 0 and cost an addition
+  }
+}
+
+/// A constant of an op's rule, as a number of the rule's type: a float, a vector, a dual number, a formula.
+template <class V>
+SIMPLX_HD __attribute__((always_inline)) constexpr V literal(double number) {
+  if constexpr (requires { V{}[0]; }) {
+    return static_cast<Lane<V>>(number) - V{};
+  } else {
+    return static_cast<V>(number);
+  }
+}
+
+/// Lane by lane, `yes` where the condition holds.
+template <class Condition, class V>
+  requires requires(Condition c, V v) { c ? v : v; }
+__attribute__((always_inline)) inline V select(Condition condition, V yes, V no) {
+  return condition ? yes : no;
+}
+
+namespace detail {
+/// Makes g++ forget that a vector is a constant: else it compares with zero and masks instead of taking the maximum.
+template <class V>
+__attribute__((always_inline)) inline void hide_constant([[maybe_unused]] V& v) {
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__CUDACC__)
+  if constexpr (!std::is_arithmetic_v<V>) asm("" : "+v"(v));
+#endif
+}
+}  // namespace detail
+
+/// The larger one, lane by lane, in one instruction; `b` if either is NaN.
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline V max(V a, V b) {
+  detail::hide_constant(a), detail::hide_constant(b);
+  return a > b ? a : b;
+}
+
+/// The smaller one, lane by lane, in one instruction; `b` if either is NaN.
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline V min(V a, V b) {
+  detail::hide_constant(a), detail::hide_constant(b);
+  return a < b ? a : b;
+}
+
+/// The sum of all lanes, pairwise.
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline Lane<V> sum(V v) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return v;
+  } else {
+    constexpr int count = sizeof(V) / sizeof(Lane<V>);
+    Lane<V> part[count];
+    std::memcpy(part, &v, sizeof v);
+    for (int half = count / 2; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) part[i] += part[i + half];
+    }
+    return part[0];
+  }
+}
+
+/// The largest lane.
+template <class V>
+  requires std::is_arithmetic_v<Lane<V>>
+__attribute__((always_inline)) inline Lane<V> largest(V v) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return v;
+  } else {
+    constexpr int count = sizeof(V) / sizeof(Lane<V>);
+    Lane<V> part[count];
+    std::memcpy(part, &v, sizeof v);
+    for (int half = count / 2; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) part[i] = part[i] > part[i + half] ? part[i] : part[i + half];
+    }
+    return part[0];
+  }
+}
 
 }  // namespace simplx
 
@@ -4455,6 +3595,1044 @@ struct Cpu {
 
 }  // namespace simplx
 
+// ---- simplx/cpu/bfloat16.hpp
+
+/// \file simplx/cpu/bfloat16.hpp
+/// Pairs of bfloat16, the upper halves of floats, and the sum of their products: half the bytes of float and, where the
+/// CPU multiplies pairs (AVX-512 BF16), twice the speed.
+///
+/// A word of 32 bits holds two neighbours of the inner dimension of a product, the first one in its lower half. Other
+/// CPUs compute the same from words that are taken apart, at the speed of float.
+
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Two numbers of a product's inner dimension.
+using Pair = std::int32_t;
+
+namespace detail {
+
+/// Rounds to the nearest bfloat16, ties to even; it is left in the upper half. NaN stays NaN.
+inline Vec<std::uint32_t> rounded(Vec<float> x) {
+  using Bits = Vec<std::uint32_t>;
+  Bits bits = load<Bits>(&x);
+  const auto is_nan = x != x;
+  bits += 0x7fff + ((bits >> 16) & 1);
+  return (is_nan ? Bits{} + 0x7fc00000u : bits) & 0xffff0000u;
+}
+
+}  // namespace detail
+
+/// (first[i], second[i]) for each lane.
+__attribute__((always_inline)) inline Vec<Pair> pairs_of(Vec<float> first, Vec<float> second) {
+#if defined(__AVX512BF16__)
+  typedef std::uint16_t Halves __attribute__((vector_size(32)));
+  const auto words = [](Vec<float> x) {
+    return __builtin_convertvector((Halves)_mm512_cvtneps_pbh((__m512)x), Vec<std::uint32_t>);
+  };
+  return (Vec<Pair>)(words(first) | words(second) << 16);
+#else
+  return (Vec<Pair>)(detail::rounded(first) >> 16 | detail::rounded(second));
+#endif
+}
+
+/// (x[0], x[1]), (x[2], x[3]), ... of two vectors, one behind the other.
+__attribute__((always_inline)) inline Vec<Pair> pairs_along(Vec<float> front, Vec<float> back) {
+#if defined(__AVX512BF16__)
+  return (Vec<Pair>)_mm512_cvtne2ps_pbh((__m512)back, (__m512)front);
+#else
+  constexpr int L = lanes<float>;
+  float numbers[2 * L], even[L], odd[L];
+  store(numbers, front), store(numbers + L, back);
+  for (int i = 0; i < L; ++i) even[i] = numbers[2 * i], odd[i] = numbers[2 * i + 1];
+  return pairs_of(load<Vec<float>>(even), load<Vec<float>>(odd));
+#endif
+}
+
+/// sum + left * right: of one number in each lane, or of two, whose products are added to the same sum.
+template <class V>
+__attribute__((always_inline)) inline V multiply_add(V sum, V left, V right) {
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__) && defined(__FMA__)
+  // Left alone, g++ moves sums between registers and, where 16 are all that there is, to the stack and back.
+  if constexpr (vector_bytes == 32 && std::is_same_v<V, Vec<float>>) {
+    asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(left), "x"(right));
+    return sum;
+  } else if constexpr (vector_bytes == 32 && std::is_same_v<V, Vec<double>>) {
+    asm("vfmadd231pd %2, %1, %0" : "+x"(sum) : "x"(left), "x"(right));
+    return sum;
+  }
+#endif
+  return sum + left * right;
+}
+__attribute__((always_inline)) inline Vec<float> multiply_add(Vec<float> sum, Vec<Pair> left, Vec<Pair> right) {
+#if defined(__AVX512BF16__)
+  return (Vec<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)left, (__m512bh)right);
+#else
+  using Bits = Vec<std::uint32_t>;
+  const auto first = [](Vec<Pair> pairs) { return (Vec<float>)((Bits)pairs << 16); };
+  const auto second = [](Vec<Pair> pairs) { return (Vec<float>)((Bits)pairs & 0xffff0000u); };
+  sum += first(left) * first(right);
+  return sum + second(left) * second(right);
+#endif
+}
+
+/// Pairs neighbours of a row: `count` even numbers become count / 2 pairs.
+inline void pair_columns(Index count, const float* row, Pair* pairs) {
+  constexpr Index step = 2 * lanes<float>;
+  Index i = 0;
+  for (; i + step <= count; i += step) {
+    store(pairs + i / 2, pairs_along(load<Vec<float>>(row + i), load<Vec<float>>(row + i + lanes<float>)));
+  }
+  if (i == count) return;
+  float rest[step]{};
+  Pair words[step / 2];
+  std::memcpy(rest, row + i, static_cast<std::size_t>(count - i) * sizeof(float));
+  store(words, pairs_along(load<Vec<float>>(rest), load<Vec<float>>(rest + lanes<float>)));
+  std::memcpy(pairs + i / 2, words, static_cast<std::size_t>(count - i) / 2 * sizeof(Pair));
+}
+
+/// Pairs each number of a row with the one below it; `second` is nullptr behind the last row, which pairs with zeros.
+inline void pair_rows(Index count, const float* first, const float* second, Pair* pairs) {
+  for (Index i = 0; i < count; i += lanes<float>) {
+    const Vec<float> below = second ? load<Vec<float>>(second + i) : Vec<float>{};
+    store(pairs + i, pairs_of(load<Vec<float>>(first + i), below));
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/transpose.hpp
+
+/// \file simplx/cpu/transpose.hpp
+/// Transposing a group of rows, so that each row becomes a lane: square blocks of vectors, in log2(lanes) rounds.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// The lanes of a and b alternately, from lane `begin` on.
+template <int begin, class V, int... lane>
+__attribute__((always_inline)) inline V interleave(V a, V b, std::integer_sequence<int, lane...>) {
+  constexpr int count = sizeof...(lane);
+#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector) && !defined(__CUDACC__)  // nvcc garbles the pack
+  return __builtin_shufflevector(a, b, (begin + lane / 2 + lane % 2 * count)...);
+#else
+  V result{};
+  for (int i = 0; i < count; ++i) result[i] = i % 2 ? b[begin + i / 2] : a[begin + i / 2];
+  return result;
+#endif
+}
+
+/// Transposes lanes<S> vectors: each round interleaves the first half of them with the second.
+template <class S>
+__attribute__((always_inline)) inline void transpose_vectors(Vec<S>* rows) {
+  constexpr int count = lanes<S>;
+  constexpr auto sequence = std::make_integer_sequence<int, count>();
+  SIMPLX_UNROLL
+  for (int round = 1; round < count; round *= 2) {
+    Vec<S> mixed[count];
+    SIMPLX_UNROLL
+    for (int i = 0; i < count / 2; ++i) {
+      mixed[2 * i] = interleave<0>(rows[i], rows[i + count / 2], sequence);
+      mixed[2 * i + 1] = interleave<count / 2>(rows[i], rows[i + count / 2], sequence);
+    }
+    SIMPLX_UNROLL
+    for (int i = 0; i < count; ++i) rows[i] = mixed[i];
+  }
+}
+
+}  // namespace detail
+
+/// target(e, i) = factor * source(i, e).
+///
+/// Shapes  source (rows, width), rows <= group -> target (width, group), zero in the columns beyond `rows`
+/// Errors  needs a width and a group that are multiples of lanes<S>
+template <int width, int group, class S, class RowStride>
+void transpose_group(Index rows, S factor, const S* source, RowStride stride, S* target) {
+  static_assert(width % lanes<S> == 0 && group % lanes<S> == 0,
+                "simplx: rows are transposed in whole vectors: width and group must be multiples of lanes<S>");
+  using V = Vec<S>;
+  constexpr int count = lanes<S>;
+  for (int lane = 0; lane < group; lane += count) {
+    for (int begin = 0; begin < width; begin += count) {
+      V block[count];
+      SIMPLX_UNROLL
+      for (int i = 0; i < count; ++i) {
+        block[i] = lane + i < rows ? V(load<V>(source + (lane + i) * stride + begin) * factor) : V{};
+      }
+      detail::transpose_vectors<S>(block);
+      SIMPLX_UNROLL
+      for (int i = 0; i < count; ++i) store(target + (begin + i) * group + lane, block[i]);
+    }
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/panels.hpp
+
+/// \file simplx/cpu/panels.hpp
+/// Matrices in the order in which products read them: panel after panel, each as wide as a tile of accumulators.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A stride or size that the compiler knows.
+template <Index value>
+using Static = std::integral_constant<Index, value>;
+
+// 6 x 4 vectors fill 24 of the 32 registers of AVX-512; 6 x 2 fit the 16 of AVX2 and SSE.
+inline constexpr int tile_rows = 6;
+inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
+
+template <class S>
+inline constexpr Index panel_width = tile_vectors * lanes<S>;
+
+/// Elements of a packed (K, N) matrix.
+template <Index K, Index N, class S>
+inline constexpr Index packed_size = K * round_up(N, lanes<S>);
+
+/// The columns of N that are in whole vectors.
+template <Index N, class S>
+inline constexpr Index whole_vectors = N / lanes<S> * lanes<S>;
+
+/// Calls f(Static<width>, col) for every panel of N columns: wide ones, and narrow ones at the end.
+template <Index N, class S, class F>
+__attribute__((always_inline)) inline void each_panel(const F& f) {
+  static_assert(N % lanes<S> == 0, "simplx: the width of a packed matrix must be a multiple of the vector, lanes<S>");
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide;
+  for (Index col = 0; col < whole; col += wide) f(Static<wide>{}, col);
+  for (Index col = whole; col < N; col += lanes<S>) f(Static<lanes<S>>{}, col);
+}
+
+namespace detail {
+
+/// `width` numbers, whole vectors of them; memcpy takes half a vector at a time.
+template <Index width, class S>
+__attribute__((always_inline)) inline void copy_vectors(const S* from, S* to) {
+  SIMPLX_UNROLL
+  for (Index j = 0; j < width; j += lanes<S>) store(to + j, load<Vec<S>>(from + j));
+}
+
+// Panels of any depth K share these loops: compilers would unroll each depth for itself.
+
+template <Index width, class S>
+__attribute__((noinline)) void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
+  for (Index p = 0; p < K; ++p) copy_vectors<width>(matrix + p * stride, packed + p * width);
+}
+/// Fewer columns than a vector has lanes, and zeros behind them.
+template <Index width, class S>
+__attribute__((noinline)) void pack_last_panel(Index K, const S* matrix, Index stride, S* packed) {
+  for (Index p = 0; p < K; ++p) {
+    S row[lanes<S>]{};
+    std::memcpy(row, matrix + p * stride, width * sizeof(S));
+    std::memcpy(packed + p * lanes<S>, row, sizeof row);
+  }
+}
+/// The transpose of `width` rows of K words in squares of vectors; words(row, p) are a vector of words from word p of a
+/// row on. Returns how many words of the rows that are: what is left of K are less than a vector.
+template <Index width, class W, class Words>
+__attribute__((always_inline)) inline Index transpose_squares(Index K, const Words& words, W* packed) {
+  constexpr Index L = lanes<W>;
+  const Index whole = K / L * L;
+  for (Index q = 0; q < width; q += L) {
+    for (Index p = 0; p < whole; p += L) {
+      Vec<W> square[L];
+      SIMPLX_UNROLL
+      for (int i = 0; i < L; ++i) square[i] = words(q + i, p);
+      transpose_vectors<W>(square);
+      SIMPLX_UNROLL
+      for (int i = 0; i < L; ++i) store(packed + (p + i) * width + q, square[i]);
+    }
+  }
+  return whole;
+}
+/// How far ahead of what is transposed numbers are fetched: rows are too many for the hardware to do it.
+template <class S>
+inline constexpr Index transposed_ahead = 256 / sizeof(S);
+
+template <Index width, class S>
+__attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed) {
+  const auto words = [&](Index row, Index p) __attribute__((always_inline)) {
+    const S* place = matrix + row * K + p;
+    __builtin_prefetch(place + transposed_ahead<S>, 0, 2);
+    return load<Vec<S>>(place);
+  };
+  for (Index p = transpose_squares<width>(K, words, packed); p < K; ++p) {
+    for (Index q = 0; q < width; ++q) packed[p * width + q] = matrix[q * K + p];
+  }
+}
+
+}  // namespace detail
+
+/// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end, the last one
+/// with zeros where N is no multiple of the vector.
+///
+/// Cost    one pass
+template <Index K, Index N, class S>
+void pack(const S* matrix, S* packed) {
+  constexpr Index whole = whole_vectors<N, S>;
+  each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
+    detail::pack_panel<width>(K, matrix + col, N, packed + col * K);
+  });
+  if constexpr (whole < N) detail::pack_last_panel<N - whole>(K, matrix + whole, N, packed + whole * K);
+}
+
+/// Packs the transpose (K, N) of an (N, K) matrix.
+///
+/// Cost    one pass
+template <Index K, Index N, class S>
+void pack_transposed(const S* matrix, S* packed) {
+  constexpr Index whole = whole_vectors<N, S>;
+  each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
+    detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K);
+  });
+  if constexpr (whole < N) {
+    constexpr Index left = N - whole;
+    for (Index p = 0; p < K; ++p) {
+      S* const row = packed + whole * K + p * lanes<S>;
+      for (Index q = 0; q < lanes<S>; ++q) row[q] = q < left ? matrix[(whole + q) * K + p] : S(0);
+    }
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/gemm.hpp
+
+/// \file simplx/cpu/gemm.hpp
+/// Matrix products on one core: one register-tiled kernel with strides known at compile time.
+///
+/// A tile of `tile_rows` x `tile_vectors` accumulators stays in registers over the whole inner dimension;
+/// weights are packed into panels as wide as the tile, so that the kernel reads them in order. The epilogue is
+/// applied to the accumulators before they are stored. Static strides are what makes it reach the peak: with
+/// run-time strides the same code runs at half of it.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The epilogue that changes nothing.
+struct NoEpilogue {
+  template <class V>
+  __attribute__((always_inline)) V operator()(V accumulator, Index, Index) const {
+    return accumulator;
+  }
+};
+
+/// What a product fetches while it multiplies: nothing.
+struct NoFetch {
+  constexpr void operator()() const {}
+};
+
+/// One place of memory at each turn of the inner loop, into the second-level cache.
+template <class S, class Step>
+struct FetchAhead {
+  const S* place;
+  Step step;
+
+  __attribute__((always_inline)) void operator()() {
+    __builtin_prefetch(place, 0, 2);
+    place += step;
+  }
+};
+template <class S, class Step>
+FetchAhead(const S*, Step) -> FetchAhead<S, Step>;
+
+// Steps of the inner dimension in one turn of the loop. With AVX2 the 12 multiply-adds of a step take 6 cycles, and its
+// 20 instructions with 5 that count, fetch and jump more than the 3 in a cycle that are left where another thread has
+// half of the core. AVX-512 does twice as much in an instruction.
+inline constexpr int tile_steps = vector_bytes == 32 ? 4 : 1;
+
+namespace detail {
+
+/// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors.
+template <int rows, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow, class CRow,
+          class Epilogue, class Fetch = NoFetch>
+__attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_row, ACol a_col, const W* b,
+                                                BRow b_row, S* c, CRow c_row, const Epilogue& epilogue, Index row,
+                                                Index col, Fetch fetch = {}) {
+  using V = Vec<S>;
+  using Words = Vec<W>;
+  constexpr int L = lanes<S>;
+  V sums[rows][vectors];
+  SIMPLX_UNROLL
+  for (int i = 0; i < rows; ++i) {
+    SIMPLX_UNROLL
+    for (int j = 0; j < vectors; ++j) sums[i][j] = V{};
+  }
+  const auto step = [&](auto ahead) __attribute__((always_inline)) {
+    Words right[vectors];
+    SIMPLX_UNROLL
+    for (int j = 0; j < vectors; ++j) right[j] = load<Words>(b + ahead * b_row + j * L);
+    SIMPLX_UNROLL
+    for (int i = 0; i < rows; ++i) {
+      const Words left = splat<Words>(load<W>(a + i * a_row + ahead * a_col));
+      SIMPLX_UNROLL
+      for (int j = 0; j < vectors; ++j) sums[i][j] = multiply_add(sums[i][j], left, right[j]);
+    }
+  };
+  const auto turn = [&]<int... ahead>(std::integer_sequence<int, ahead...>) __attribute__((always_inline)) {
+    constexpr Index steps = sizeof...(ahead);
+    fetch();
+    (step(Static<ahead>{}), ...);
+    a += steps * a_col;
+    b += steps * b_row;
+  };
+  using Once = std::integer_sequence<int, 0>;
+  Index p = 0;
+  if constexpr (mode == Write::accumulate && vector_bytes == 64) {
+    if (inner >= rows * vectors) {
+      // The tile of c is fetched meanwhile, one line at a time: all at once would keep b waiting.
+      for (int i = 0; i < rows; ++i) {
+        SIMPLX_UNROLL
+        for (int j = 0; j < vectors; ++j) {
+          __builtin_prefetch(c + i * c_row + j * L, 1);
+          turn(Once{});
+        }
+      }
+      p = rows * vectors;
+    }
+  } else if constexpr (mode == Write::accumulate) {
+    // Narrow tiles are done before their own lines come: those of the next one below are fetched.
+    SIMPLX_UNROLL
+    for (int i = 0; i < rows; ++i) __builtin_prefetch(c + (rows + i) * c_row, 1);
+  }
+  if constexpr (tile_steps > 1) {
+    SIMPLX_ROLLED
+    for (; p + tile_steps <= inner; p += tile_steps) turn(std::make_integer_sequence<int, tile_steps>{});
+  }
+  for (; p < inner; ++p) turn(Once{});
+  SIMPLX_UNROLL
+  for (int i = 0; i < rows; ++i) {
+    SIMPLX_UNROLL
+    for (int j = 0; j < vectors; ++j) {
+      V value = epilogue(sums[i][j], row + i, col + j * L);
+      S* place = c + i * c_row + j * L;
+      if constexpr (mode == Write::accumulate) value += load<V>(place);
+      store(place, value);
+    }
+  }
+}
+
+/// What is left below the last full tile, by halves: 4, 2, 1 rows.
+template <int rows, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow, class CRow,
+          class Epilogue>
+__attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, ARow a_row, ACol a_col,
+                                                    const W* b, BRow b_row, S* c, CRow c_row,
+                                                    const Epilogue& epilogue, Index row, Index col) {
+  if constexpr (rows > 0) {
+    if (left & rows) {
+      tile<rows, vectors, mode>(inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, row, col);
+      a += rows * a_row;
+      c += rows * c_row;
+      row += rows;
+    }
+    row_tail<rows / 2, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, row, col);
+  }
+}
+
+constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows > 2 ? 2 : 1; }
+
+}  // namespace detail
+
+/// All rows of one panel of columns: c (rows, vectors * lanes) at `col`; fetch(i) is what the tile of row i fetches.
+template <int rows_per_tile, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow,
+          class CRow, class Epilogue, class FetchOf>
+__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col,
+                                                 const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
+                                                 Index col, const FetchOf& fetch) {
+  Index i = 0;
+  SIMPLX_ROLLED
+  for (; i + rows_per_tile <= rows; i += rows_per_tile) {
+    detail::tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
+                                               epilogue, i, col, fetch(i));
+  }
+  if (i < rows) {
+    detail::row_tail<detail::half_below(rows_per_tile), vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col,
+                                                                       b, b_row, c + i * c_row, c_row, epilogue, i,
+                                                                       col);
+  }
+}
+template <int rows_per_tile, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow,
+          class CRow, class Epilogue>
+__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col,
+                                                 const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
+                                                 Index col) {
+  panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
+                                      [](Index) { return NoFetch{}; });
+}
+
+namespace detail {
+
+/// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give is
+/// stored number by number.
+template <Index width, Write mode, class W, class S, class ARow, class ACol, class CRow, class Epilogue>
+void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, const W* b, S* c, CRow c_row,
+                const Epilogue& epilogue, Index col) {
+  constexpr Index L = lanes<S>, together = 8;
+  for (Index begin = 0; begin < rows; begin += together) {
+    const Index count = std::min(together, rows - begin);
+    S block[together * L];
+    panel<together, 1, Write::store>(count, inner, a + begin * a_row, a_row, a_col, b, Static<L>{}, block, Static<L>{},
+                                     NoEpilogue{}, 0);
+    for (Index i = 0; i < count; ++i) {
+      for (Index j = 0; j < width; ++j) {
+        S value = epilogue(block[i * L + j], begin + i, col + j);
+        S& place = c[(begin + i) * c_row + j];
+        if constexpr (mode == Write::accumulate) value += place;
+        place = value;
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
+/// b are numbers of c's type, or pairs (bfloat16.hpp).
+///
+/// Cost    2 rows K N FLOPs
+template <Index K, Index N, Write mode, class W, class S, class Epilogue>
+__attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
+  // Of the next panel, for each turn of this one.
+  const Index share = wide * tile_rows * tile_steps / std::max<Index>(rows, 1) + 1;
+  for (Index col = 0; col < whole; col += wide) {
+    const W* next = packed + (col + wide) * K;
+    panel<tile_rows, tile_vectors, mode>(
+        rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{}, c + col, Static<N>{}, epilogue, col,
+        [&](Index i) { return FetchAhead{next + i / tile_rows * (K / tile_steps) * share, share}; });
+  }
+  if constexpr (whole < vectors) {
+    for (Index col = whole; col < vectors; col += lanes<S>) {
+      panel<8, 1, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<lanes<S>>{}, c + col,
+                        Static<N>{}, epilogue, col);
+    }
+  }
+  if constexpr (vectors < N) {
+    detail::last_panel<N - vectors, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + vectors * K, c + vectors,
+                                          Static<N>{}, epilogue, vectors);
+  }
+}
+
+/// Rows that a gradient takes at once: more of x would fall out of the cache before the next tile needs it.
+inline constexpr Index gradient_rows = 256;
+/// Columns of x that it copies at once, in the order of its tiles. The wide tiles of AVX-512 read x so seldom that they
+/// take it as it lies. With the panel no more than the scratch of attention with heads of 16.
+inline constexpr Index gradient_columns = vector_bytes == 64 ? 0 : 29 * tile_rows;
+
+/// Rows of a gradient that it adds to in one turn.
+inline constexpr Index rows_in_turn = 24 * 29 * tile_rows;
+
+/// Words of scratch that gemm_gradient needs for c of type S.
+template <class S>
+constexpr Index gradient_scratch(Index rows) {
+  return std::min(rows, gradient_rows) * (panel_width<S> + gradient_columns);
+}
+
+namespace detail {
+
+/// The first columns of x (rows, K), tile after tile, each (rows, tile_rows).
+template <Index K, class W>
+void copy_tiles(Index rows, Index columns, const W* x, W* tiles) {
+  constexpr Index together = 8;  // of a row, which is a page of its own where K is large
+  const auto copy = [&](Index p, Index i) __attribute__((always_inline)) {
+    std::memcpy(tiles + i * rows + p * tile_rows, x + p * K + i, tile_rows * sizeof(W));
+  };
+  Index begin = 0;
+  for (; begin + together * tile_rows <= columns; begin += together * tile_rows) {
+    for (Index p = 0; p < rows; ++p) {
+      constexpr Index taken = together * tile_rows, line = 64 / sizeof(W);
+      SIMPLX_UNROLL
+      for (Index ahead = 0; ahead < taken; ahead += line) {
+        __builtin_prefetch(x + p * K + begin + taken + ahead, 0, 2);  // the next ones, too far apart for the hardware
+      }
+      SIMPLX_UNROLL
+      for (Index tile = 0; tile < together; ++tile) copy(p, begin + tile * tile_rows);
+    }
+  }
+  for (Index p = 0; p < rows; ++p) {
+    for (Index i = begin; i < columns; i += tile_rows) copy(p, i);
+  }
+}
+
+/// Rows [from, from + span) of dw, as in gemm_gradient.
+template <Index K, Index N, class W, class S>
+__attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W* dy, S* dw, W* scratch, Index from,
+                                                 Index span) {
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
+  constexpr Index line = 64 / sizeof(W);
+  const Index blocks = (rows + gradient_rows - 1) / gradient_rows;
+  dw += from * N;
+  for (Index block = 0; block < blocks; ++block) {
+    const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
+    const W* left = x + begin * K + from;
+    const W* right = dy + begin * N;
+    const auto copy_panel = [&](Index col) { pack_panel<wide>(count, right + col, N, scratch); };
+    if constexpr (gradient_columns == 0) {
+      // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
+      const auto next_line = [&](Index i) { return FetchAhead{left + i + line, Static<K>{}}; };
+      for (Index col = 0; col < whole; col += wide) {
+        copy_panel(col);
+        panel<tile_rows, tile_vectors, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, scratch,
+                                                          Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col,
+                                                          next_line);
+      }
+    } else if constexpr (whole > 0) {
+      W* const tiles = scratch + count * wide;
+      for (Index first = 0; first < span; first += gradient_columns) {
+        const Index columns = std::min(span - first, gradient_columns), tiled = columns - columns % tile_rows;
+        copy_tiles<K>(count, tiled, left + first, tiles);
+        for (Index col = 0; col < whole; col += wide) {
+          copy_panel(col);
+          S* const to = dw + first * N + col;
+          for (Index i = 0; i < tiled; i += tile_rows) {
+            // The first tiles fetch the next panel, a row in each turn.
+            const Index turns = count / tile_steps, row = std::min(i / tile_rows * turns, count - turns);
+            tile<tile_rows, tile_vectors, Write::accumulate>(
+                count, tiles + i * count, Static<1>{}, Static<tile_rows>{}, scratch, Static<wide>{}, to + i * N,
+                Static<N>{}, NoEpilogue{}, i, col, FetchAhead{right + row * N + col + wide, Static<N>{}});
+          }
+          row_tail<half_below(tile_rows), tile_vectors, Write::accumulate>(
+              columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
+              to + tiled * N, Static<N>{}, NoEpilogue{}, tiled, col);
+        }
+      }
+    }
+    if constexpr (whole < vectors) {
+      for (Index col = whole; col < vectors; col += lanes<S>) {
+        panel<8, 1, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
+                                       Static<N>{}, NoEpilogue{}, col);
+      }
+    }
+    if constexpr (vectors < N) {
+      pack_last_panel<N - vectors>(count, right + vectors, N, scratch);
+      last_panel<N - vectors, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, scratch, dw + vectors,
+                                                 Static<N>{}, NoEpilogue{}, vectors);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds gradient_scratch<S>(rows) words. Takes a turn for
+/// every rows_in_turn rows of dw, so that who comes next need not wait for all of a large one.
+///
+/// Cost    2 rows K N FLOPs, and one pass over x and dy, over dy one for each gradient_columns of x; dw is read and
+///         written once for every gradient_rows
+template <Index K, Index N, class W, class S>
+void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, Turn* turn = nullptr) {
+  for (Index from = 0; from < K; from += rows_in_turn) {
+    const Addition addition(turn);
+    detail::add_gradient_rows<K, N>(rows, x, dy, dw, scratch, from, std::min(K - from, rows_in_turn));
+  }
+}
+
+namespace detail {
+
+/// A function of its own: amid others g++ runs out of registers for the tile.
+template <int rows_per_tile, int vectors, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
+__attribute__((noinline)) void strided_panel(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, const S* b,
+                                             BRow b_row, S* c, CRow c_row) {
+  panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0);
+}
+
+}  // namespace detail
+
+/// c (rows, N) (=|+=) a (rows, inner) * b (inner, N) with any strides; rows and inner are known at run time.
+template <Index N, Write mode, class S, class ARow, class ACol, class BRow, class CRow>
+void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, const S* b, BRow b_row, S* c,
+                  CRow c_row) {
+  static_assert(N % lanes<S> == 0, "simplx: the fast product needs a width that is a multiple of the vector, lanes<S>");
+  constexpr int L = lanes<S>;
+  constexpr Index pairs = N / (2 * L) * (2 * L);
+  constexpr int rows_of_two = vector_bytes == 64 ? 8 : 6;  // 8 x 2 accumulators spill the 16 registers of AVX2
+  for (Index col = 0; col < pairs; col += 2 * L) {
+    detail::strided_panel<rows_of_two, 2, mode>(rows, inner, a, a_row, a_col, b + col, b_row, c + col, c_row);
+  }
+  if constexpr (pairs < N) {
+    detail::strided_panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row);
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/gemm_bfloat16.hpp
+
+/// \file simplx/cpu/gemm_bfloat16.hpp
+/// The products of gemm.hpp with operands rounded to bfloat16 and sums in float. The tiles are the same; a word of
+/// theirs is a pair of numbers, so that the inner dimension is half as long.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Packs a (K, N) matrix of floats for gemm<K / 2, N> of pairs.
+///
+/// Cost    one pass
+template <Index K, Index N>
+void pack_pairs(const float* matrix, Pair* packed) {
+  static_assert(K % 2 == 0 && N % lanes<float> == 0);
+  each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
+    for (Index p = 0; p < K; p += 2, packed += width) {
+      pair_rows(width, matrix + p * N + col, matrix + (p + 1) * N + col, packed);
+    }
+  });
+}
+
+namespace detail {
+
+template <Index width>
+__attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float* matrix, Pair* packed) {
+  constexpr Index L = lanes<float>;
+  const auto words = [&](Index row, Index p) __attribute__((always_inline)) {
+    const float* place = matrix + row * K + 2 * p;
+    __builtin_prefetch(place + transposed_ahead<float>, 0, 2);
+    __builtin_prefetch(place + transposed_ahead<float> + L, 0, 2);
+    return pairs_along(load<Vec<float>>(place), load<Vec<float>>(place + L));
+  };
+  const Index whole = transpose_squares<width>(K / 2, words, packed);
+  for (Index q = 0; q < width; ++q) {
+    Pair pairs[L];
+    pair_columns(K - 2 * whole, matrix + q * K + 2 * whole, pairs);
+    for (Index p = whole; p < K / 2; ++p) packed[p * width + q] = pairs[p - whole];
+  }
+}
+
+}  // namespace detail
+
+/// Packs the transpose (K, N) of an (N, K) matrix.
+///
+/// Cost    one pass
+template <Index K, Index N>
+void pack_transposed_pairs(const float* matrix, Pair* packed) {
+  static_assert(K % 2 == 0 && N % lanes<float> == 0);
+  each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
+    detail::pack_transposed_pairs_panel<width>(K, matrix + col * K, packed + col * (K / 2));
+  });
+}
+
+/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack_pairs<K, N> or pack_transposed_pairs<K, N>;
+/// scratch holds rows * K / 2 pairs.
+///
+/// Cost    2 rows K N FLOPs, and one pass over a
+template <Index K, Index N, Write mode, class Epilogue>
+void gemm_bfloat16(Index rows, const float* a, const Pair* packed, float* c, const Epilogue& epilogue, Pair* scratch) {
+  pair_columns(rows * K, a, scratch);  // K is even: no pair reaches into the next row
+  gemm<K / 2, N, mode>(rows, scratch, packed, c, epilogue);
+}
+
+/// Pairs of scratch that gemm_gradient_bfloat16 needs.
+constexpr Index gradient_pairs(Index rows, Index K, Index N) {
+  return (rows + 1) / 2 * (K + N) + gradient_scratch<float>((rows + 1) / 2);
+}
+
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded. Turns as in gemm_gradient.
+///
+/// Cost    2 rows K N FLOPs, and one pass over x and dy
+template <Index K, Index N>
+void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Pair* scratch,
+                            Turn* turn = nullptr) {
+  static_assert(K % lanes<float> == 0 && N % lanes<float> == 0);
+  const Index pairs = (rows + 1) / 2;
+  const auto pair_up = [&]<Index width>(Static<width>, const float* matrix, Pair* to) {
+    for (Index row = 0; row < rows; row += 2, matrix += 2 * width, to += width) {
+      pair_rows(width, matrix, row + 1 < rows ? matrix + width : nullptr, to);
+    }
+  };
+  Pair *left = scratch, *right = left + pairs * K;
+  pair_up(Static<K>{}, x, left);
+  pair_up(Static<N>{}, dy, right);
+  gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N, turn);
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/matrix_vector.hpp
+
+/// \file simplx/cpu/matrix_vector.hpp
+/// Products of a matrix and a vector, A (rows, K) row after row in memory:
+///
+///     y = A w          as many rows at a time as a vector has lanes, whose partial sums are added up together
+///     w += A^T g       four vectors of columns at a time, which stay in registers
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// Lane i of the result is the sum of vector i, of lanes<S> vectors, which are used up.
+template <class S>
+__attribute__((always_inline)) inline Vec<S> lane_sums(Vec<S>* vectors) {
+  constexpr int count = lanes<S>;
+  constexpr auto sequence = std::make_integer_sequence<int, count>();
+  SIMPLX_UNROLL
+  for (int half = count / 2; half > 0; half /= 2) {
+    SIMPLX_UNROLL
+    for (int i = 0; i < half; ++i) {
+      const Vec<S> a = vectors[i], b = vectors[i + half];
+      vectors[i] = interleave<0>(a, b, sequence) + interleave<count / 2>(a, b, sequence);
+    }
+  }
+  return vectors[0];
+}
+
+/// The product of a row and a vector: its whole vectors lane by lane, and the elements that are left.
+template <Index K, class S>
+struct RowProduct {
+  Vec<S> vectors{};
+  S rest = S(0);
+
+  __attribute__((always_inline)) RowProduct(const S* row, const S* w) {
+    constexpr Index whole = K / lanes<S> * lanes<S>;
+    for (Index k = 0; k < whole; k += lanes<S>) vectors += load<Vec<S>>(row + k) * load<Vec<S>>(w + k);
+    for (Index k = whole; k < K; ++k) rest += row[k] * w[k];
+  }
+};
+
+/// w[0 .. vectors * lanes) += A^T g for those columns of A.
+template <Index K, int vectors, class S>
+__attribute__((always_inline)) inline void add_columns(Index rows, const S* a, const S* g, S* w) {
+  constexpr Index step = lanes<S>;
+  Vec<S> sums[2][vectors]{};  // of even and odd rows, which need not wait for each other
+  const auto add = [&](Index row, Vec<S>* to) __attribute__((always_inline)) {
+    const Vec<S> factor = splat<Vec<S>>(g[row]);
+    SIMPLX_UNROLL
+    for (int v = 0; v < vectors; ++v) to[v] += factor * load<Vec<S>>(a + row * K + v * step);
+  };
+  Index row = 0;
+  for (; row + 2 <= rows; row += 2) add(row, sums[0]), add(row + 1, sums[1]);
+  if (row < rows) add(row, sums[0]);
+  SIMPLX_UNROLL
+  for (int v = 0; v < vectors; ++v) store(w + v * step, Vec<S>(load<Vec<S>>(w + v * step) + (sums[0][v] + sums[1][v])));
+}
+
+}  // namespace detail
+
+/// y = A w; rows of A may be part of longer ones, `stride` elements apart.
+///
+/// Shapes  A (rows, K), w (K), y (rows)
+/// Cost    2 rows K FLOPs, one pass over A
+template <Index K, Index stride = K, class S>
+__attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w, S* y) {
+  constexpr Index group = lanes<S>;
+  Index row = 0;
+  for (; row + group <= rows; row += group, a += group * stride) {
+    Vec<S> sums[group];
+    S rest[group];
+    SIMPLX_UNROLL
+    for (Index i = 0; i < group; ++i) {
+      const detail::RowProduct<K, S> product(a + i * stride, w);
+      sums[i] = product.vectors;
+      rest[i] = product.rest;
+    }
+    Vec<S> total = detail::lane_sums<S>(sums);
+    if constexpr (K % group != 0) total += load<Vec<S>>(rest);
+    store(y + row, total);
+  }
+  for (row = rows - rows % group; row < rows; ++row, a += stride) {  // g++ sees that none is left where none is
+    const detail::RowProduct<K, S> product(a, w);
+    y[row] = sum(product.vectors) + product.rest;
+  }
+}
+
+/// w += A^T g.
+///
+/// Shapes  A (rows, K), g (rows), w (K)
+/// Cost    2 rows K FLOPs; reads A once, a stripe of columns after the other
+template <Index K, class S>
+__attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
+  constexpr Index step = lanes<S>, wide = 4 * step, whole = K / step * step, widest = K / wide * wide;
+  if (rows == 0) return;  // there may be no A
+  for (Index k = 0; k < widest; k += wide) detail::add_columns<K, 4>(rows, a + k, g, w + k);
+  for (Index k = widest; k < whole; k += step) detail::add_columns<K, 1>(rows, a + k, g, w + k);
+  if constexpr (whole < K) {
+    S sums[K - whole]{};
+    for (Index row = 0; row < rows; ++row) {
+      for (Index k = whole; k < K; ++k) sums[k - whole] += a[row * K + k] * g[row];
+    }
+    for (Index k = whole; k < K; ++k) w[k] += sums[k - whole];
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/linear_product.hpp
+
+/// \file simplx/cpu/linear_product.hpp
+/// The products of a layer with the weights W, each by the fastest kernel for its sizes and path:
+///
+///     Y = X W,   dX = dY W^T,   dW += X^T dY
+///
+/// Weights that are parameters are packed into panels once for each step, W and W^T, so that all three run at the speed
+/// of the plain one; others are packed anew for each product, where that pays.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Elements of a (rows, cols) matrix in panels, of vectors of any width; with one column it is never in panels.
+constexpr Index room_in_panels(Index rows, Index cols) {
+  return round_up(cols == 1 ? rows : rows * round_up(cols, alignment), alignment);
+}
+
+/// W is (K, N) in the equations, and lies as (N, K) in memory if `transposed`; `prepared` if it is packed beforehand.
+///
+/// Shapes  X (rows, K), Y (rows, N)
+template <class Backend, Index K, Index N, bool transposed, bool prepared>
+struct LinearProduct {
+  using S = typename Backend::Scalar;
+  static constexpr Index outputs = N;
+
+  /// Whether panels of that width are what a product is computed from.
+  static constexpr bool by_panels(Index width) {
+    const bool any_width = prepared && Backend::vectorises(0);
+    return Backend::vectorises(width) || (any_width && width > lanes<S>);
+  }
+  /// Whether the operands are rounded to pairs of bfloat16.
+  static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
+  /// A matrix and a vector, which lies in memory the same way whether transposed or not.
+  static constexpr bool of_vector = Backend::vectorises(0) && N == 1;
+  static constexpr bool takes_epilogue = by_panels(N);
+
+  /// Elements of W in panels; those of W^T lie behind it.
+  static constexpr Index size = room_in_panels(K, N);
+  static constexpr Index packed = size + room_in_panels(N, K);
+  /// Elements of scratch that each of the products needs.
+  static constexpr Index scratch(Index rows) {
+    if (rounds) return gradient_pairs(rows, K, N);
+    const bool gradient = by_panels(N) && by_panels(K);
+    return std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment)) : 0, prepared ? 0 : size);
+  }
+
+  /// W for Y = X W.
+  static void pack_forward(const S* weight, S* packed) {
+    if constexpr (rounds) {
+      if constexpr (transposed) {
+        pack_transposed_pairs<K, N>(weight, pairs(packed));
+      } else {
+        pack_pairs<K, N>(weight, pairs(packed));
+      }
+    } else if constexpr (transposed) {
+      pack_transposed<K, N>(weight, packed);
+    } else {
+      pack<K, N>(weight, packed);
+    }
+  }
+  /// W^T for dX = dY W^T.
+  static void pack_backward(const S* weight, S* packed) {
+    if constexpr (rounds) {
+      if constexpr (transposed) {
+        pack_pairs<N, K>(weight, pairs(packed));
+      } else {
+        pack_transposed_pairs<N, K>(weight, pairs(packed));
+      }
+    } else if constexpr (transposed) {
+      pack<N, K>(weight, packed);
+    } else {
+      pack_transposed<N, K>(weight, packed);
+    }
+  }
+  /// One behind the other; W^T only if dX is wanted.
+  template <bool wants_input_gradient>
+  static void prepare(const S* weight, S* packed) {
+    if constexpr (by_panels(N)) pack_forward(weight, packed);
+    if constexpr (by_panels(K) && wants_input_gradient) pack_backward(weight, packed + size);
+  }
+
+  /// Y = epilogue(X W); needs takes_epilogue.
+  template <class Epilogue>
+  static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y,
+                      const Epilogue& epilogue) {
+    if constexpr (rounds) {
+      gemm_bfloat16<K, N, Write::store>(rows, x, pairs(packed), y, epilogue, pairs(scratch));
+    } else {
+      if constexpr (!prepared) {
+        pack_forward(weight, scratch);
+        packed = scratch;
+      }
+      gemm<K, N, Write::store>(rows, x, packed, y, epilogue);
+    }
+  }
+  /// Y = X W
+  static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y) {
+    if constexpr (takes_epilogue) {
+      forward(rows, x, weight, packed, scratch, y, NoEpilogue{});
+    } else if constexpr (of_vector) {
+      matrix_vector<K>(rows, x, weight, y);
+    } else {
+      const ConstMatrixMap<S> xs(x, rows, K);
+      const auto w = weights(weight);
+      MatrixMap<S> ys(y, rows, N);
+      if constexpr (transposed) {
+        ys.noalias() = xs * w.transpose();
+      } else {
+        ys.noalias() = xs * w;
+      }
+    }
+  }
+
+  /// dX (=|+=) dY W^T
+  template <Write mode>
+  static void input_gradient(Index rows, const S* dy, const S* weight, const S* packed, S* scratch, S* dx) {
+    if constexpr (rounds) {
+      gemm_bfloat16<N, K, mode>(rows, dy, pairs(packed + size), dx, NoEpilogue{}, pairs(scratch));
+    } else if constexpr (by_panels(K)) {
+      const S* panels = packed + size;
+      if constexpr (!prepared) {
+        pack_backward(weight, scratch);
+        panels = scratch;
+      }
+      gemm<N, K, mode>(rows, dy, panels, dx, NoEpilogue{});
+    } else {
+      const auto w = weights(weight);
+      const ConstMatrixMap<S> dys(dy, rows, N);
+      MatrixMap<S> dxs(dx, rows, K);
+      if constexpr (mode == Write::store) dxs.setZero();
+      if constexpr (transposed) {
+        dxs.noalias() += dys * w;
+      } else {
+        dxs.noalias() += dys * w.transpose();
+      }
+    }
+  }
+
+  /// dW += X^T dY, in the order of W in memory; takes turns as gemm_gradient does, or one.
+  static void add_weight_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch, Turn* turn) {
+    if constexpr (rounds) {
+      if constexpr (transposed) {
+        gemm_gradient_bfloat16<N, K>(rows, dy, x, dw, pairs(scratch), turn);
+      } else {
+        gemm_gradient_bfloat16<K, N>(rows, x, dy, dw, pairs(scratch), turn);
+      }
+    } else if constexpr (by_panels(N) && by_panels(K)) {
+      if constexpr (transposed) {  // W is (N, K): dW += dY^T X
+        gemm_gradient<N, K>(rows, dy, x, dw, scratch, turn);
+      } else {
+        gemm_gradient<K, N>(rows, x, dy, dw, scratch, turn);
+      }
+    } else if constexpr (of_vector) {
+      const Addition addition(turn);
+      add_transposed_matrix_vector<K>(rows, x, dy, dw);
+    } else {
+      const ConstMatrixMap<S> xs(x, rows, K), dys(dy, rows, N);
+      MatrixMap<S> dws(dw, transposed ? N : K, transposed ? K : N);
+      const Addition addition(turn);
+      if constexpr (transposed) {
+        dws.noalias() += dys.transpose() * xs;
+      } else {
+        dws.noalias() += xs.transpose() * dys;
+      }
+    }
+  }
+
+ private:
+  static ConstMatrixMap<S> weights(const S* weight) {
+    return ConstMatrixMap<S>(weight, transposed ? N : K, transposed ? K : N);
+  }
+  /// Memory of floats that holds pairs of bfloat16.
+  static Pair* pairs(float* memory) { return reinterpret_cast<Pair*>(memory); }
+  static const Pair* pairs(const float* memory) { return reinterpret_cast<const Pair*>(memory); }
+};
+
+}  // namespace simplx
+
 // ---- simplx/ops/term.hpp
 
 /// \file simplx/ops/term.hpp
@@ -4871,8 +5049,7 @@ constexpr Expr transpose(At x) { return apply<"transpose">({}, x); }
 ///     dX = dY W^T,   dW += X^T dY
 ///
 /// The elementwise group that uses Y becomes the product's epilogue (core/fuse.hpp): relu(x * W) never stores
-/// what is below the ReLU. Parameters are packed into panels once for each step, W and W^T, so that all three
-/// products of training run at the speed of the plain one.
+/// what is below the ReLU. Parameters are packed once for each step (cpu/linear_product.hpp).
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -4896,12 +5073,8 @@ struct op<"matmul"> : kernel_op {
     if (argument == 0) return Term(apply<"matmul">({.integers = {!turned}}, dy, w));
     return Term(turned ? apply<"contract">({}, dy, x) : apply<"contract">({}, x, dy));
   }
-  /// Room for a (rows, cols) matrix in panels, of vectors of any width; with one column it is no such product.
-  static constexpr Index panels(Index rows, Index cols) {
-    return round_up(cols == 1 ? rows : rows * round_up(cols, alignment), alignment);
-  }
   static constexpr Index packed(const Attributes&, Shape, Shape w) {
-    return panels(w.rows, w.cols) + panels(w.cols, w.rows);
+    return room_in_panels(w.rows, w.cols) + room_in_panels(w.cols, w.rows);
   }
 
   /// What a product of the graph is, as constants.
@@ -4910,35 +5083,18 @@ struct op<"matmul"> : kernel_op {
     static constexpr bool transposed = op::transposed(F::attributes);
     static constexpr Shape weight = F::template shape<1>;
     static constexpr Index K = F::template shape<0>.cols, N = F::out_shape.cols;
-    static constexpr Index size = panels(K, N);  ///< of W; those of W^T lie behind it
     static constexpr bool prepared = F::Graph::table.info[F::template argument<1>].kind == Kind::parameter;
-    /// Whether panels of that width are what the product is computed from. A matrix that is packed anew for each
-    /// product must be worth it.
     template <class Backend>
-    static constexpr bool by_panels(Index width) {
-      const bool any_width = prepared && Backend::vectorises(0);
-      return Backend::vectorises(width) || (any_width && width > lanes<typename Backend::Scalar>);
-    }
-    /// Whether the operands are rounded to pairs of bfloat16.
-    template <class Backend>
-    static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
+    using On = LinearProduct<Backend, K, N, transposed, prepared>;
   };
 
-  /// Of a matrix and a vector, which lies in memory the same way whether transposed or not.
   template <class Backend, class F>
-  static constexpr bool of_vector = Backend::vectorises(0) && F::out_shape.cols == 1;
-  template <class Backend, class F>
-  static constexpr bool takes_epilogue = Product<F>::template by_panels<Backend>(Product<F>::N);
+  static constexpr bool takes_epilogue = Product<F>::template On<Backend>::takes_epilogue;
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
-    using P = Product<F>;
-    const Index count = F::template shape<0>.is_fixed() ? F::template shape<0>.rows
-                                                        : rows.count(F::template shape<0>.axis);
-    if (P::template rounds<Backend>) return gradient_pairs(count, P::K, P::N);
-    const bool gradient = P::template by_panels<Backend>(P::N) && P::template by_panels<Backend>(P::K);
-    return std::max(gradient ? gradient_scratch<typename Backend::Scalar>(round_up(count, alignment)) : 0,
-                    P::prepared ? 0 : P::size);
+    const Shape x = F::template shape<0>;
+    return Product<F>::template On<Backend>::scratch(x.is_fixed() ? x.rows : rows.count(x.axis));
   }
   template <class F>
   static constexpr double flops(const Rows& rows, bool) {
@@ -4947,88 +5103,21 @@ struct op<"matmul"> : kernel_op {
     return 2 * count * static_cast<double>(x.cols) * static_cast<double>(F::out_shape.cols);
   }
 
-  /// W for Y = X W.
-  template <class P, class Backend, class S>
-  static void pack_forward(Backend, const S* weight, S* packed) {
-    if constexpr (P::template rounds<Backend>) {
-      if constexpr (P::transposed) {
-        pack_transposed_pairs<P::K, P::N>(weight, pairs(packed));
-      } else {
-        pack_pairs<P::K, P::N>(weight, pairs(packed));
-      }
-    } else if constexpr (P::transposed) {
-      pack_transposed<P::K, P::N>(weight, packed);
-    } else {
-      pack<P::K, P::N>(weight, packed);
-    }
-  }
-  /// W^T for dX = dY W^T.
-  template <class P, class Backend, class S>
-  static void pack_backward(Backend, const S* weight, S* packed) {
-    if constexpr (P::template rounds<Backend>) {
-      if constexpr (P::transposed) {
-        pack_pairs<P::N, P::K>(weight, pairs(packed));
-      } else {
-        pack_transposed_pairs<P::N, P::K>(weight, pairs(packed));
-      }
-    } else if constexpr (P::transposed) {
-      pack<P::N, P::K>(weight, packed);
-    } else {
-      pack_transposed<P::N, P::K>(weight, packed);
-    }
-  }
-  /// Memory of floats that holds pairs of bfloat16.
-  static Pair* pairs(float* memory) { return reinterpret_cast<Pair*>(memory); }
-  static const Pair* pairs(const float* memory) { return reinterpret_cast<const Pair*>(memory); }
-
   template <class G, int node, class S, Path path>
-  static void prepare(Cpu<S, path> backend, const S* parameters, S* packed) {
+  static void prepare(Cpu<S, path>, const S* parameters, S* packed) {
     using F = Frame<G, node, S>;
-    using P = Product<F>;
-    using B = Cpu<S, path>;
-    if constexpr (P::prepared) {
-      const S* weight = parameters + G::layout.parameter[F::template argument<1>];
-      if constexpr (P::template by_panels<B>(P::N)) pack_forward<P>(backend, weight, packed);
-      if constexpr (P::template by_panels<B>(P::K) && G::fusion.wanted[F::template argument<0>]) {
-        pack_backward<P>(backend, weight, packed + P::size);
-      }
+    if constexpr (Product<F>::prepared) {
+      using Linear = typename Product<F>::template On<Cpu<S, path>>;
+      constexpr bool wants_dx = G::fusion.wanted[F::template argument<0>];
+      Linear::template prepare<wants_dx>(parameters + G::layout.parameter[F::template argument<1>], packed);
     }
   }
 
-  template <class S, Path path, class F, class Epilogue>
-  static void forward(Cpu<S, path> backend, const F& frame, S* out, const Epilogue& epilogue) {
-    using P = Product<F>;
-    const S* x = frame.template in<0>();
-    if constexpr (P::template rounds<Cpu<S, path>>) {
-      gemm_bfloat16<P::K, P::N, Write::store>(frame.rows(), x, pairs(frame.packed()), out, epilogue,
-                                              pairs(frame.scratch()));
-    } else {
-      const S* panels = frame.packed();
-      if constexpr (!P::prepared) {
-        pack_forward<P>(backend, frame.template in<1>(), frame.scratch());
-        panels = frame.scratch();
-      }
-      gemm<P::K, P::N, Write::store>(frame.rows(), x, panels, out, epilogue);
-    }
-  }
-
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path> backend, const F& frame, S* out) {
-    using P = Product<F>;
-    if constexpr (takes_epilogue<Cpu<S, path>, F>) {
-      forward(backend, frame, out, NoEpilogue{});
-    } else if constexpr (of_vector<Cpu<S, path>, F>) {
-      matrix_vector<P::K>(frame.rows(), frame.template in<0>(), frame.template in<1>(), out);
-    } else {
-      const ConstMatrixMap<S> x(frame.template in<0>(), frame.rows(), P::K);
-      const ConstMatrixMap<S> w(frame.template in<1>(), P::weight.rows, P::weight.cols);
-      MatrixMap<S> y(out, frame.rows(), P::N);
-      if constexpr (P::transposed) {
-        y.noalias() = x * w.transpose();
-      } else {
-        y.noalias() = x * w;
-      }
-    }
+  template <class S, Path path, class F, class... Epilogue>
+  static void forward(Cpu<S, path>, const F& frame, S* out, const Epilogue&... epilogue) {
+    using Linear = typename Product<F>::template On<Cpu<S, path>>;
+    Linear::forward(frame.rows(), frame.template in<0>(), frame.template in<1>(), frame.packed(), frame.scratch(), out,
+                    epilogue...);
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path> backend, const F& frame) {
@@ -5036,63 +5125,16 @@ struct op<"matmul"> : kernel_op {
   }
 
   template <class S, Path path, class F>
-  static void backward(Cpu<S, path> backend, const F& frame) {
-    using P = Product<F>;
-    using B = Cpu<S, path>;
+  static void backward(Cpu<S, path>, const F& frame) {
+    using Linear = typename Product<F>::template On<Cpu<S, path>>;
     const S* dy = frame.out_grad();
     if constexpr (F::template write<1> != Write::skip) {
-      const S* x = frame.template in<0>();
-      S* dw = frame.template grad<1>();
-      Turn* const turn = frame.template turn<1>();
-      if constexpr (P::template rounds<Cpu<S, path>>) {
-        if constexpr (P::transposed) {
-          gemm_gradient_bfloat16<P::N, P::K>(frame.rows(), dy, x, dw, pairs(frame.scratch()), turn);
-        } else {
-          gemm_gradient_bfloat16<P::K, P::N>(frame.rows(), x, dy, dw, pairs(frame.scratch()), turn);
-        }
-      } else if constexpr (P::template by_panels<B>(P::N) && P::template by_panels<B>(P::K)) {
-        if constexpr (P::transposed) {  // W is (N, K): dW += dY^T X
-          gemm_gradient<P::N, P::K>(frame.rows(), dy, x, dw, frame.scratch(), turn);
-        } else {
-          gemm_gradient<P::K, P::N>(frame.rows(), x, dy, dw, frame.scratch(), turn);
-        }
-      } else if constexpr (of_vector<Cpu<S, path>, F>) {
-        const Addition addition(turn);
-        add_transposed_matrix_vector<P::K>(frame.rows(), x, dy, dw);
-      } else {
-        const ConstMatrixMap<S> xs(x, frame.rows(), P::K), dys(dy, frame.rows(), P::N);
-        MatrixMap<S> dws(dw, P::weight.rows, P::weight.cols);
-        const Addition addition(turn);
-        if constexpr (P::transposed) {
-          dws.noalias() += dys.transpose() * xs;
-        } else {
-          dws.noalias() += xs.transpose() * dys;
-        }
-      }
+      Linear::add_weight_gradient(frame.rows(), frame.template in<0>(), dy, frame.template grad<1>(), frame.scratch(),
+                                  frame.template turn<1>());
     }
     if constexpr (F::template write<0> != Write::skip) {
-      S* dx = frame.template grad<0>();
-      if constexpr (P::template rounds<Cpu<S, path>>) {
-        gemm_bfloat16<P::N, P::K, F::template write<0>>(frame.rows(), dy, pairs(frame.packed() + P::size), dx,
-                                                        NoEpilogue{}, pairs(frame.scratch()));
-      } else if constexpr (P::template by_panels<B>(P::K)) {
-        const S* panels = frame.packed() + P::size;
-        if constexpr (!P::prepared) {
-          pack_backward<P>(backend, frame.template in<1>(), frame.scratch());
-          panels = frame.scratch();
-        }
-        gemm<P::N, P::K, F::template write<0>>(frame.rows(), dy, panels, dx, NoEpilogue{});
-      } else {
-        const ConstMatrixMap<S> w(frame.template in<1>(), P::weight.rows, P::weight.cols);
-        const ConstMatrixMap<S> dys(dy, frame.rows(), P::N);
-        MatrixMap<S> dxs(dx, frame.rows(), P::K);
-        if constexpr (F::template write<0> == Write::store) dxs.setZero();
-        if constexpr (P::transposed) {
-          dxs.noalias() += dys * w;
-        } else {
-          dxs.noalias() += dys * w.transpose();
-        }
-      }
+      Linear::template input_gradient<F::template write<0>>(frame.rows(), dy, frame.template in<1>(), frame.packed(),
+                                                            frame.scratch(), frame.template grad<0>());
     }
   }
 };
@@ -13360,10 +13402,377 @@ class Utf8 {
 
 }  // namespace simplx
 
+// ---- simplx/ops/cross_entropy.hpp
+
+/// \file simplx/ops/cross_entropy.hpp
+/// Cross-entropy of each row: loss = log sum exp(logits) - logits[label], in nats. A label of -100 carries no loss.
+///
+///     dlogits = (softmax(logits) - onehot(label)) * dloss
+///
+/// With label smoothing s the target is (1 - s) onehot(label) + s / classes: the loss gains s (logits[label] - mean
+/// logits).
+///
+/// The loss of each row is a result of its own; who trains divides by the labelled rows of the whole batch.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"cross_entropy"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b100;
+  static constexpr int index_operand = 1;
+  static constexpr std::int32_t index_of_nothing = ignored_label;
+  template <class S>
+  static Index index_bound(const Context<S>&, const Shape& logits) {
+    return logits.cols;
+  }
+  static constexpr bool reads(int, int operand) { return operand == 0; }
+  static constexpr Checked shape(const Attributes&, Shape logits, Shape labels, Shape smoothing = fixed_shape(1, 1)) {
+    if (!(smoothing == fixed_shape(1, 1))) return {"one number", smoothing.columns(), 1};
+    if (logits.axis != labels.axis) {
+      return {"labels", static_cast<Index>(labels.axis), static_cast<Index>(logits.axis)};
+    }
+    return rows_of(logits.axis, 1);
+  }
+  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // log sum exp
+  template <class F>
+  static constexpr bool smooths = F::info.argument_count == 3;
+  template <class F>
+  static auto smoothing(const F& frame) {
+    if constexpr (smooths<F>) {
+      return *frame.template in<2>();
+    } else {
+      return typename F::Scalar(0);
+    }
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index classes = F::template shape<0>.cols;
+    const S* logits = frame.template in<0>();
+    const std::int32_t* labels = frame.template indices<1>();
+    S *loss = frame.out(), *saved = frame.saved();
+    for (Index row = 0; row < frame.rows(); ++row, logits += classes) {
+      S highest = logits[0];
+      if constexpr (path == Path::reference) {
+        const ConstMatrixMap<S> z(logits, 1, classes);
+        highest = z.maxCoeff();
+        saved[row] = highest + log(S((z.array() - highest).exp().sum()));
+      } else {
+        saved[row] = detail::log_sum_exp_of<classes>(logits);
+      }
+      loss[row] = labels[row] == ignored_label ? S(0) : saved[row] - logits[labels[row]];
+      if constexpr (smooths<F>) {
+        if (labels[row] == ignored_label) continue;
+        loss[row] += smoothing(frame) * (logits[labels[row]] - ConstMatrixMap<S>(logits, 1, classes).mean());
+      }
+    }
+  }
+
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index classes = F::template shape<0>.cols;
+    constexpr Write mode = F::template write<0>;
+    const S *logits = frame.template in<0>(), *dloss = frame.out_grad(), *saved = frame.saved();
+    const std::int32_t* labels = frame.template indices<1>();
+    S* dlogits = frame.template grad<0>();
+    const S uniform = smoothing(frame) / S(classes);
+    for (Index row = 0; row < frame.rows(); ++row, logits += classes, dlogits += classes) {
+      const bool labelled = labels[row] != ignored_label;
+      const S scale = labelled ? dloss[row] : S(0);
+      if (!labelled && mode == Write::accumulate) continue;
+      detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const V likelihood = exp(V(load<V>(logits + c) - splat<V>(saved[row])));
+        detail::put<mode>(dlogits + c, V((likelihood - splat<V>(uniform)) * splat<V>(scale)));
+      });
+      if (labelled) dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
+    }
+  }
+};
+
+namespace detail {
+constexpr Expr with_labels(Expr loss, At labels) {
+  if (loss.node->kind != Kind::error && labels.node->kind != Kind::indices) broken(loss.node, "labels", 0, 1);
+  return loss;
+}
+}  // namespace detail
+
+/// Loss of each row in nats; 0 where the label is -100.
+///
+/// Shapes  logits (rows, classes); labels (rows), whole numbers; smoothing (1, 1), not trained -> (rows, 1)
+/// Errors  does not compile unless the second operand is indices(...) along the rows of the logits
+/// Cost    keeps the logits and one number for each row
+constexpr Expr cross_entropy(At logits, At labels) {
+  return detail::with_labels(apply<"cross_entropy">({}, logits, labels), labels);
+}
+constexpr Expr cross_entropy(At logits, At labels, At smoothing) {
+  return detail::with_labels(apply<"cross_entropy">({}, logits, labels, smoothing), labels);
+}
+
+}  // namespace simplx
+
+// ---- simplx/ops/linear_cross_entropy.hpp
+
+/// \file simplx/ops/linear_cross_entropy.hpp
+/// Cross-entropy of logits = x W^T + c that never holds all of them, for vocabularies beside which a model is small:
+///
+///     loss = log sum exp(logits) - logits[label],   dlogits = (softmax(logits) - onehot(label)) * dloss
+///
+/// Logits are computed for some hundred classes at a time, and while they are in the cache forward adds them to each
+/// row's sum of exponentials, and backward takes dx, dW and dc from them. Rows without a label are left out of all
+/// products. What that costs is a product of backward's own, since it has to compute the logits again.
+///
+/// Source  Wijmans et al. 2024, "Cut Your Losses in Large-Vocabulary Language Models"
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"linear_cross_entropy"> : kernel_op {
+  static constexpr bool adds_by_itself = true;
+  static constexpr int index_operand = 1;
+  static constexpr std::int32_t index_of_nothing = ignored_label;
+  template <class S>
+  static Index index_bound(const Context<S>&, const Shape& table) {
+    return table.rows;
+  }
+  /// All gradients are taken from the logits, which are computed again.
+  static constexpr bool reads(int, int operand) { return operand != 1; }
+
+  static constexpr Checked shape(const Attributes&, Shape table, Shape labels, Shape x) {
+    if (!table.is_fixed()) return {"static right operand", static_cast<Index>(table.axis), 0};
+    if (x.cols != table.cols) return {"inner widths", x.cols, table.cols};
+    if (x.axis != labels.axis) return {"labels", static_cast<Index>(labels.axis), static_cast<Index>(x.axis)};
+    return rows_of(x.axis, 1);
+  }
+  static constexpr Checked shape(const Attributes& attributes, Shape table, Shape labels, Shape x, Shape bias) {
+    if (!(bias == fixed_shape(1, table.rows))) return {"gain width", bias.cols, table.rows};
+    return shape(attributes, table, labels, x);
+  }
+  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // log sum exp
+
+  /// Classes whose logits are computed together.
+  static constexpr Index tile(const Attributes& attributes) { return std::max<Index>(attributes.integers[0], 1); }
+  static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
+    const auto room = [&](Index classes) {
+      return room_in_panels(classes, table.cols) + room_in_panels(table.cols, classes);
+    };
+    const Index whole = table.rows / tile(attributes), rest = table.rows % tile(attributes);
+    return whole * room(tile(attributes)) + (rest ? room(rest) : 0);
+  }
+
+  template <class F, class Backend>
+  struct Tiles {
+    static constexpr Index width = F::template shape<2>.cols, classes = F::template shape<0>.rows;
+    static constexpr Index together = tile(F::attributes), whole = classes / together * together;
+    static constexpr bool prepared = F::Graph::table.info[F::template argument<0>].kind == Kind::parameter;
+    template <Index count>
+    using Product = LinearProduct<Backend, width, count, true, prepared>;
+    using Whole = Product<together>;
+    using Rest = Product<classes - whole>;
+
+    /// Calls f(Product, first class, offset in what is packed) for each tile.
+    template <class Action>
+    static void each(const Action& f) {
+      if constexpr (whole > 0) {
+        for (Index begin = 0; begin < whole; begin += together) f(Whole(), begin, begin / together * Whole::packed);
+      }
+      if constexpr (whole < classes) f(Rest(), whole, whole / together * Whole::packed);
+    }
+    /// Of scratch: a tile of logits, x and dx of the labelled rows, and what a product needs.
+    static constexpr Index logits(Index rows) { return round_up(rows * std::min(together, classes), alignment); }
+    static constexpr Index inputs(Index rows) { return round_up(rows * width, alignment); }
+    static constexpr Index scratch(Index rows) {
+      Index product = 0;
+      if constexpr (whole > 0) product = Whole::scratch(rows);
+      if constexpr (whole < classes) product = std::max(product, Rest::scratch(rows));
+      return logits(rows) + 2 * inputs(rows) + product;
+    }
+  };
+
+  template <class Backend, class F>
+  static constexpr Index scratch(const Rows& rows) {
+    return Tiles<F, Backend>::scratch(rows.count(F::out_shape.axis));
+  }
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool) {
+    constexpr Shape table = F::template shape<0>;
+    const auto count = static_cast<double>(rows.count(F::out_shape.axis));
+    return 2 * count * static_cast<double>(table.cols) * static_cast<double>(table.rows);
+  }
+
+  template <class G, int node, class S, Path path>
+  static void prepare(Cpu<S, path>, const S* parameters, S* packed) {
+    using F = Frame<G, node, S>;
+    using T = Tiles<F, Cpu<S, path>>;
+    if constexpr (T::prepared) {
+      const S* table = parameters + G::layout.parameter[F::template argument<0>];
+      T::each([&]<class Product>(Product, Index begin, Index offset) {
+        Product::template prepare<true>(table + begin * T::width, packed + offset);
+      });
+    }
+  }
+
+  /// The rows that have a label, one behind the other, and where the parts of scratch are.
+  template <class F, class S>
+  struct Labelled {
+    const std::int32_t* labels;
+    Index all, count = 0;
+    const S* x;
+    S *logits, *dx, *product;
+
+    template <class T>
+    Labelled(const F& frame, T)
+        : labels(frame.template indices<1>()), all(frame.rows()), x(frame.template in<2>()), logits(frame.scratch()) {
+      S* const gathered = logits + T::logits(all);
+      dx = gathered + T::inputs(all);
+      product = dx + T::inputs(all);
+      for (Index row = 0; row < all; ++row) count += labels[row] != ignored_label;
+      if (count == all) return;
+      each([&](Index i, Index row) { std::copy_n(x + row * T::width, T::width, gathered + i * T::width); });
+      x = gathered;
+    }
+    /// Calls f(i, row) for the i-th of them.
+    template <class Action>
+    void each(const Action& f) const {
+      for (Index row = 0, i = 0; row < all; ++row) {
+        if (labels[row] != ignored_label) f(i++, row);
+      }
+    }
+  };
+
+  template <class F>
+  static constexpr bool has_bias = F::info.argument_count == 4;
+  /// logits += c of so many classes.
+  template <Index classes, class F, class S>
+  static void add_bias([[maybe_unused]] const F& frame, [[maybe_unused]] Index begin, [[maybe_unused]] S* logits) {
+    if constexpr (has_bias<F>) {
+      const S* bias = frame.template in<3>() + begin;
+      detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+        detail::put<Write::accumulate>(logits + c, load<V>(bias + c));
+      });
+    }
+  }
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    using T = Tiles<F, Cpu<S, path>>;
+    const Labelled<F, S> rows(frame, T());
+    S *loss = frame.out(), *log_sums = frame.saved();
+    std::fill_n(loss, rows.all, S(0));
+    T::each([&]<class Product>(Product, Index begin, Index offset) {
+      constexpr Index classes = Product::outputs;
+      Product::forward(rows.count, rows.x, frame.template in<0>() + begin * T::width, frame.packed() + offset,
+                       rows.product, rows.logits);
+      rows.each([&](Index i, Index row) {
+        S* logits = rows.logits + i * classes;
+        add_bias<classes>(frame, begin, logits);
+        const S log_sum = detail::log_sum_exp_of<classes>(logits);
+        log_sums[i] = begin == 0 ? log_sum : log_sum_exp(log_sums[i], log_sum);
+        const Index own = rows.labels[row] - begin;
+        if (own >= 0 && own < classes) loss[row] = -logits[own];
+      });
+    });
+    rows.each([&](Index i, Index row) { loss[row] += log_sums[i]; });
+  }
+
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    using T = Tiles<F, Cpu<S, path>>;
+    constexpr bool wants_dx = F::template write<2> != Write::skip, wants_dw = F::template write<0> != Write::skip;
+    constexpr bool wants_bias = bias_write<F>() != Write::skip;
+    const Labelled<F, S> rows(frame, T());
+    const S *dloss = frame.out_grad(), *log_sums = frame.saved(), *table = frame.template in<0>();
+    S* const dtable = frame.template grad<0>();
+    if constexpr (F::template write<0> == Write::store) std::fill_n(dtable, T::classes * T::width, S(0));
+    [[maybe_unused]] S* dbias = nullptr;
+    if constexpr (wants_bias) {
+      dbias = frame.template grad<3>();
+      if constexpr (bias_write<F>() == Write::store) std::fill_n(dbias, T::classes, S(0));
+    }
+    T::each([&]<class Product>(Product, Index begin, Index offset) {
+      constexpr Index classes = Product::outputs;
+      const S *weight = table + begin * T::width, *packed = frame.packed() + offset;
+      Product::forward(rows.count, rows.x, weight, packed, rows.product, rows.logits);
+      rows.each([&](Index i, Index row) {
+        S* logits = rows.logits + i * classes;
+        add_bias<classes>(frame, begin, logits);
+        detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+          const V likelihood = exp(V(load<V>(logits + c) - splat<V>(log_sums[i])));
+          store(logits + c, V(likelihood * splat<V>(dloss[row])));
+        });
+        const Index own = rows.labels[row] - begin;
+        if (own >= 0 && own < classes) logits[own] -= dloss[row];
+      });
+      if constexpr (wants_dw) {
+        Product::add_weight_gradient(rows.count, rows.x, rows.logits, dtable + begin * T::width, rows.product,
+                                     frame.template turn<0>());
+      }
+      if constexpr (wants_bias) {
+        const Addition addition(frame.template turn<3>());
+        for (Index i = 0; i < rows.count; ++i) {
+          detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+            detail::put<Write::accumulate>(dbias + begin + c, load<V>(rows.logits + i * classes + c));
+          });
+        }
+      }
+      if constexpr (wants_dx) {
+        const auto add = [&]<Write mode>() {
+          Product::template input_gradient<mode>(rows.count, rows.logits, weight, packed, rows.product, rows.dx);
+        };
+        begin == 0 ? add.template operator()<Write::store>() : add.template operator()<Write::accumulate>();
+      }
+    });
+    if constexpr (wants_dx) {
+      constexpr Write mode = F::template write<2>;
+      S* const dx = frame.template grad<2>();
+      if constexpr (mode == Write::store) {
+        if (rows.count < rows.all) std::fill_n(dx, rows.all * T::width, S(0));
+      }
+      rows.each([&](Index i, Index row) {
+        detail::each_column<S, T::width>([&]<class V>(Index c) __attribute__((always_inline)) {
+          detail::put<mode>(dx + row * T::width + c, load<V>(rows.dx + i * T::width + c));
+        });
+      });
+    }
+  }
+
+ private:
+  template <class F>
+  static constexpr Write bias_write() {
+    if constexpr (has_bias<F>) {
+      return F::template write<3>;
+    } else {
+      return Write::skip;
+    }
+  }
+  /// log(exp(a) + exp(b))
+  template <class S>
+  static S log_sum_exp(S a, S b) {
+    const S highest = max(a, b);
+    if (!(highest > S(-std::numeric_limits<double>::infinity()))) return highest;
+    return highest + log(exp(a - highest) + exp(b - highest));
+  }
+};
+
+/// Loss of each row in nats, as cross_entropy(x * transpose(table) + bias, labels) has it; 0 where the label is -100.
+/// Logits of `tile` classes are there at a time.
+///
+/// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers; bias (1, classes) -> (rows, 1)
+/// Errors  does not compile unless labels are indices(...) along the rows of x, and widths agree
+/// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label; keeps x and one number
+///         for each row; scratch holds tile + 2 d numbers for each
+constexpr Expr linear_cross_entropy(At x, At table, At labels, Index tile = 512) {
+  return detail::with_labels(apply<"linear_cross_entropy">({.integers = {tile}}, table, labels, x), labels);
+}
+constexpr Expr linear_cross_entropy(At x, At table, At labels, At bias, Index tile = 512) {
+  return detail::with_labels(apply<"linear_cross_entropy">({.integers = {tile}}, table, labels, x, bias), labels);
+}
+
+}  // namespace simplx
+
 // ---- simplx/models/head.hpp
 
 /// \file simplx/models/head.hpp
-/// What makes logits of a model's last x and its table of embeddings E.
+/// What makes logits, or a loss, of a model's last x and its table of embeddings E.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -13374,6 +13783,15 @@ struct TiedHead {
   constexpr Expr operator()(Expr x, Expr table) const { return x * transpose(table); }
 };
 
+/// The loss of x E^T in place of the logits, which are never held all together (ops/linear_cross_entropy.hpp).
+///
+/// Shapes  x (tokens, d), table (V, d), labels (tokens) -> (tokens, 1)
+struct TiledLoss {
+  constexpr Expr operator()(Expr x, Expr table) const {
+    return linear_cross_entropy(x, table, indices("labels", Axis::tokens));
+  }
+};
+
 /// logits = LayerNorm(gelu(x W + b)) E^T + c: the head of a masked language model. Parameters head.dense.weight and
 /// .bias, head.norm.gain and .bias, head.bias.
 ///
@@ -13382,10 +13800,23 @@ struct TiedHead {
 struct MaskedTokenHead {
   double norm_epsilon = 1e-5;
 
-  constexpr Expr operator()(Expr x, Expr table) const {
+  constexpr Expr operator()(Expr x, Expr table) const { return inner(x) * transpose(table) + bias(table); }
+
+  /// What meets the table, and c.
+  constexpr Expr inner(Expr x) const {
     x = gelu(named("head.dense", Linear{.bias = true})(x));
-    x = named("head.norm", LayerNorm{norm_epsilon})(x);
-    return x * transpose(table) + vector("head.bias", table.shape().rows, zeros);
+    return named("head.norm", LayerNorm{norm_epsilon})(x);
+  }
+  static constexpr Expr bias(Expr table) { return vector("head.bias", table.shape().rows, zeros); }
+};
+
+/// The loss of those logits, as TiledLoss.
+struct TiledMaskedTokenLoss {
+  MaskedTokenHead head;
+
+  constexpr Expr operator()(Expr x, Expr table) const {
+    x = head.inner(x);
+    return linear_cross_entropy(x, table, indices("labels", Axis::tokens), head.bias(table));
   }
 };
 
@@ -13529,9 +13960,9 @@ constexpr Expr with_positions(const ModelSizes& sizes, Expr x) {
 
 }  // namespace detail
 
-/// Logits of a model whose block is any module, between two norms; `head` makes them of the last x and the table.
+/// A model whose block is any module, between two norms; `head` makes its logits of the last x and the table.
 ///
-/// Shapes  inputs "tokens" -> (tokens, vocab)
+/// Shapes  inputs "tokens" -> (tokens, vocab), or what the head makes of them
 template <class Block, class EmbeddingNorm, class FinalNorm, class Head = TiedHead>
 constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embedding_norm, const Block& block,
                            const FinalNorm& final_norm, const Head& head = {}) {
@@ -13557,114 +13988,6 @@ struct LogitsOf {
 };
 template <auto const& model>
 inline constexpr LogitsOf<model> logits_of{};
-
-}  // namespace simplx
-
-// ---- simplx/ops/cross_entropy.hpp
-
-/// \file simplx/ops/cross_entropy.hpp
-/// Cross-entropy of each row: loss = log sum exp(logits) - logits[label], in nats. A label of -100 carries no loss.
-///
-///     dlogits = (softmax(logits) - onehot(label)) * dloss
-///
-/// With label smoothing s the target is (1 - s) onehot(label) + s / classes: the loss gains s (logits[label] - mean
-/// logits).
-///
-/// The loss of each row is a result of its own; who trains divides by the labelled rows of the whole batch.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-template <>
-struct op<"cross_entropy"> : kernel_op {
-  static constexpr unsigned char constant_operands = 0b100;
-  static constexpr int index_operand = 1;
-  static constexpr std::int32_t index_of_nothing = ignored_label;
-  template <class S>
-  static Index index_bound(const Context<S>&, const Shape& logits) {
-    return logits.cols;
-  }
-  static constexpr bool reads(int, int operand) { return operand == 0; }
-  static constexpr Checked shape(const Attributes&, Shape logits, Shape labels, Shape smoothing = fixed_shape(1, 1)) {
-    if (!(smoothing == fixed_shape(1, 1))) return {"one number", smoothing.columns(), 1};
-    if (logits.axis != labels.axis) {
-      return {"labels", static_cast<Index>(labels.axis), static_cast<Index>(logits.axis)};
-    }
-    return rows_of(logits.axis, 1);
-  }
-  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // log sum exp
-  template <class F>
-  static constexpr bool smooths = F::info.argument_count == 3;
-  template <class F>
-  static auto smoothing(const F& frame) {
-    if constexpr (smooths<F>) {
-      return *frame.template in<2>();
-    } else {
-      return typename F::Scalar(0);
-    }
-  }
-
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index classes = F::template shape<0>.cols;
-    const S* logits = frame.template in<0>();
-    const std::int32_t* labels = frame.template indices<1>();
-    S *loss = frame.out(), *saved = frame.saved();
-    for (Index row = 0; row < frame.rows(); ++row, logits += classes) {
-      S highest = logits[0];
-      if constexpr (path == Path::reference) {
-        const ConstMatrixMap<S> z(logits, 1, classes);
-        highest = z.maxCoeff();
-        saved[row] = highest + log(S((z.array() - highest).exp().sum()));
-      } else {
-        saved[row] = detail::log_sum_exp_of<classes>(logits);
-      }
-      loss[row] = labels[row] == ignored_label ? S(0) : saved[row] - logits[labels[row]];
-      if constexpr (smooths<F>) {
-        if (labels[row] == ignored_label) continue;
-        loss[row] += smoothing(frame) * (logits[labels[row]] - ConstMatrixMap<S>(logits, 1, classes).mean());
-      }
-    }
-  }
-
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index classes = F::template shape<0>.cols;
-    constexpr Write mode = F::template write<0>;
-    const S *logits = frame.template in<0>(), *dloss = frame.out_grad(), *saved = frame.saved();
-    const std::int32_t* labels = frame.template indices<1>();
-    S* dlogits = frame.template grad<0>();
-    const S uniform = smoothing(frame) / S(classes);
-    for (Index row = 0; row < frame.rows(); ++row, logits += classes, dlogits += classes) {
-      const bool labelled = labels[row] != ignored_label;
-      const S scale = labelled ? dloss[row] : S(0);
-      if (!labelled && mode == Write::accumulate) continue;
-      detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V likelihood = exp(V(load<V>(logits + c) - splat<V>(saved[row])));
-        detail::put<mode>(dlogits + c, V((likelihood - splat<V>(uniform)) * splat<V>(scale)));
-      });
-      if (labelled) dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
-    }
-  }
-};
-
-namespace detail {
-constexpr Expr with_labels(Expr loss, At labels) {
-  if (loss.node->kind != Kind::error && labels.node->kind != Kind::indices) broken(loss.node, "labels", 0, 1);
-  return loss;
-}
-}  // namespace detail
-
-/// Loss of each row in nats; 0 where the label is -100.
-///
-/// Shapes  logits (rows, classes); labels (rows), whole numbers; smoothing (1, 1), not trained -> (rows, 1)
-/// Errors  does not compile unless the second operand is indices(...) along the rows of the logits
-/// Cost    keeps the logits and one number for each row
-constexpr Expr cross_entropy(At logits, At labels) {
-  return detail::with_labels(apply<"cross_entropy">({}, logits, labels), labels);
-}
-constexpr Expr cross_entropy(At logits, At labels, At smoothing) {
-  return detail::with_labels(apply<"cross_entropy">({}, logits, labels, smoothing), labels);
-}
 
 }  // namespace simplx
 
@@ -13694,17 +14017,20 @@ struct EncoderOf {
   bool observed = false;  ///< as in ModelSizes
   double norm_epsilon = 1e-12;
   int recomputed = 0;  ///< as in ModelSizes
+  bool tiled_loss = false;  ///< as in DecoderOf; of rows without a label nothing is computed then
 
-  constexpr Expr logits() const { return logits_by(TiedHead{}); }
-  /// Of a head of your own: head(x, E) of what leaves the last norm.
+  /// The model with a head of your own: head(x, E) of what leaves the last norm.
   template <class Head>
-  constexpr Expr logits_by(const Head& head) const {
+  constexpr Expr ending_with(const Head& head) const {
     const LayerNorm norm{norm_epsilon};
     return tied_logits({.vocab = vocab, .width = width, .layers = layers, .context = context, .positions = positions,
                         .observed = observed, .recomputed = recomputed},
                        norm, block, norm, head);
   }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+  constexpr Expr logits() const { return ending_with(TiedHead{}); }
+  constexpr Expr operator()() const {
+    return tiled_loss ? ending_with(TiledLoss{}) : cross_entropy(logits(), indices("labels", Axis::tokens));
+  }
 };
 
 /// The same with a block from its token, whose epsilon is that of all norms.
@@ -13722,11 +14048,11 @@ struct Encoder {
   bool masked_head = false;    ///< logits by MaskedTokenHead, not by x E^T alone
   double dropout = 0;          ///< in training: of the embedding, and of each branch before it is added to its skip
   int recomputed = 0;          ///< as in ModelSizes
+  bool tiled_loss = false;     ///< as in EncoderOf
 
-  /// Of a head of your own: head(x, E) of what leaves the last norm. In front of its callers: clang 14 evaluates them
-  /// as soon as it has read them.
+  /// As in EncoderOf.
   template <class Head>
-  constexpr Expr logits_by(const Head& head) const {
+  constexpr Expr ending_with(const Head& head) const {
     const Positions place = block.alibi ? Positions::none : positions;
     const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
     return tied_logits({vocab, width, layers, context, place, observed, position_rows, false, dropout,
@@ -13735,9 +14061,12 @@ struct Encoder {
                        norm.where(block.norm_position == NormPosition::before), head);
   }
   constexpr Expr logits() const {
-    return masked_head ? logits_by(MaskedTokenHead{block.norm_epsilon}) : logits_by(TiedHead{});
+    return masked_head ? ending_with(MaskedTokenHead{block.norm_epsilon}) : ending_with(TiedHead{});
   }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+  constexpr Expr operator()() const {
+    if (!tiled_loss) return cross_entropy(logits(), indices("labels", Axis::tokens));
+    return masked_head ? ending_with(TiledMaskedTokenLoss{{block.norm_epsilon}}) : ending_with(TiledLoss{});
+  }
 };
 
 }  // namespace simplx
@@ -13763,7 +14092,7 @@ struct ClassifierOf {
   Body encoder;  ///< its own head is not used
   SequenceHead head{};
 
-  constexpr Expr logits() const { return encoder.logits_by(head); }
+  constexpr Expr logits() const { return encoder.ending_with(head); }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::sequences)); }
 };
 using Classifier = ClassifierOf<Encoder>;
@@ -13799,13 +14128,20 @@ struct DecoderOf {
   bool observed = false;  ///< as in ModelSizes
   FinalNorm final_norm{};
   int recomputed = 0;  ///< as in ModelSizes
+  bool tiled_loss = false;  ///< training never holds all logits (ops/linear_cross_entropy.hpp)
 
-  constexpr Expr logits() const {
+  /// The model with a head of your own: head(x, E) of what leaves the last norm. In front of its callers: clang 14
+  /// evaluates them as soon as it has read them.
+  template <class Head>
+  constexpr Expr ending_with(const Head& head) const {
     return tied_logits({.vocab = vocab, .width = width, .layers = layers, .context = context, .positions = positions,
                         .observed = observed, .recomputed = recomputed},
-                       Identity{}, block, final_norm);
+                       Identity{}, block, final_norm, head);
   }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+  constexpr Expr logits() const { return ending_with(TiedHead{}); }
+  constexpr Expr operator()() const {
+    return tiled_loss ? ending_with(TiledLoss{}) : cross_entropy(logits(), indices("labels", Axis::tokens));
+  }
 };
 
 /// The same with a block from its token.
@@ -13823,13 +14159,8 @@ struct Decoder {
   std::optional<Norm> last_norm = {};  ///< behind the blocks; of their kind unless given
   double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
   int recomputed = 0;  ///< as in ModelSizes
+  bool tiled_loss = false;  ///< as in DecoderOf
 
-  constexpr Expr logits() const {
-    const Positions place = block.alibi ? Positions::none : positions;
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout,
-                        recomputed},
-                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, final_norm());
-  }
   /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
   constexpr detail::ConfiguredNorm final_norm() const {
     if (last_norm) return {*last_norm, block.norm_epsilon};
@@ -13837,7 +14168,18 @@ struct Decoder {
     if (block.norm == Norm::none) return {Norm::rms_norm, RmsNorm{}.epsilon};
     return {block.norm, block.norm_epsilon};
   }
-  constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
+  /// As in DecoderOf.
+  template <class Head>
+  constexpr Expr ending_with(const Head& head) const {
+    const Positions place = block.alibi ? Positions::none : positions;
+    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout,
+                        recomputed},
+                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, final_norm(), head);
+  }
+  constexpr Expr logits() const { return ending_with(TiedHead{}); }
+  constexpr Expr operator()() const {
+    return tiled_loss ? ending_with(TiledLoss{}) : cross_entropy(logits(), indices("labels", Axis::tokens));
+  }
 };
 
 }  // namespace simplx
@@ -15856,11 +16198,19 @@ struct TrainedModel {
     }
     return -1;
   }
+  /// Whether the loss computes its logits in tiles and holds none of them.
+  static constexpr bool tiled() { return find_op("linear_cross_entropy") >= 0; }
   static constexpr int loss_node() {
-    static_assert(find_op("cross_entropy") >= 0, "simplx: Trainer needs a model that ends with cross_entropy(...)");
-    return find_op("cross_entropy");
+    static_assert(tiled() || find_op("cross_entropy") >= 0,
+                  "simplx: Trainer needs a model that ends with cross_entropy(...) or linear_cross_entropy(...)");
+    return find_op(tiled() ? "linear_cross_entropy" : "cross_entropy");
   }
-  static constexpr int logits_node() { return G::table.info[loss_node()].arguments[0]; }
+  static constexpr int logits_node() {
+    static_assert(!tiled(),
+                  "simplx: a loss in tiles holds no logits: take them from Inference<logits_of<model>>, or train a "
+                  "model with tiled_loss = false");
+    return G::table.info[loss_node()].arguments[0];
+  }
   /// What has a label: tokens or sequences.
   static constexpr Axis labelled_axis() {
     constexpr Axis axis = G::table.info[loss_node()].shape.axis;
@@ -15869,7 +16219,13 @@ struct TrainedModel {
     return axis;
   }
   /// Columns of the logits.
-  static constexpr Index classes() { return G::table.info[logits_node()].shape.cols; }
+  static constexpr Index classes() {
+    if constexpr (tiled()) {
+      return G::table.info[G::table.info[loss_node()].arguments[0]].shape.rows;  // of the table
+    } else {
+      return G::table.info[logits_node()].shape.cols;
+    }
+  }
   /// Rows of the table that tokens are looked up in.
   static constexpr Index tokens_known() {
     constexpr int lookup = find_op("embedding");

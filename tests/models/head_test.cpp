@@ -34,7 +34,7 @@ static_assert(parameter_shape<with_head>("head.dense.weight") == fixed_shape(8, 
 static_assert(has_parameter<with_head>("head.norm.gain") && !has_parameter<plain>("head.bias"));
 
 inline constexpr Decoder decoder{.block = sas_p, .vocab = 600, .width = 32, .heads = 2, .layers = 2, .context = 16};
-inline constexpr DecoderOf<SasP> equation{{{.heads = 2}}, 600, 32, 2, 16};
+inline constexpr DecoderOf<SasP> equation{{{.heads = 2}, {}}, 600, 32, 2, 16};
 inline constexpr EncoderOf<BertSasP> encoder_equation{
     {{.heads = 2, .mask = Mask::full}, {24}, {}, 0.05}, 600, 16, 2, 8};
 template <auto const& model>
@@ -67,7 +67,8 @@ TokenBatch some_batch(Index vocab, Index every) {
 template <auto const& model>
 void check_tiled_training(Index every) {
   Trainer<model, Cpu<double>> held{{.batch = 4, .context = 4}};
-  Trainer<in_tiles<model>, Cpu<double>> tiled{{.batch = 4, .context = 4}}, on_three{{.batch = 4, .context = 4, .threads = 3}};
+  Trainer<in_tiles<model>, Cpu<double>> tiled{{.batch = 4, .context = 4}};
+  Trainer<in_tiles<model>, Cpu<double>> on_three{{.batch = 4, .context = 4, .threads = 3}};
   const TokenBatch batch = some_batch(held.vocab(), every);
   REQUIRE(tiled.tensors().parameters.size() == held.tensors().parameters.size());
   for (std::size_t i = 0; i < held.tensors().parameters.size(); ++i) {

@@ -28,8 +28,8 @@ struct TrainedModel {
   }
   static constexpr int logits_node() {
     static_assert(!tiled(),
-                  "simplx: a loss in tiles holds no logits: take them from Inference<logits_of<model>>, or train a model "
-                  "with tiled_loss = false");
+                  "simplx: a loss in tiles holds no logits: take them from Inference<logits_of<model>>, or train a "
+                  "model with tiled_loss = false");
     return G::table.info[loss_node()].arguments[0];
   }
   /// What has a label: tokens or sequences.
