@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 //
-// What a loss in tiles costs, and what it saves, where the vocabulary is large: linear_cross_entropy beside cross_entropy
-// of logits that are held.
+// What a loss in tiles costs, and what it saves, where the vocabulary is large: linear_cross_entropy beside
+// cross_entropy of logits that are held.
 //
 //     loss [--rounds 5] [--json]
 //
 // Method: float, one thread; a training step of an embedding, a norm and a head that are tied, without any block, over
 // as many sequences as make 1024 tokens; processor time, medians of rounds in which both take turns. "labelled" is the
 // share of the tokens that have a label; "ratio" is above 1 where tiles are faster. "of_peak" is the share of the peak
-// of multiply-adds that tiles reach over the step, of the four products that they compute for labelled rows; held logits
-// need three, of all rows. The arenas are those of a thread, which runs one sequence at a time.
+// of multiply-adds that tiles reach over the step, of the four products that they compute for labelled rows; held
+// logits need three, of all rows. The arenas are those of a thread, which runs one sequence at a time.
 
 #include "batch.hpp"
 #include "measure.hpp"

@@ -4,8 +4,8 @@
 //
 //     llm_c --config tiny --threads 1 --serve
 //
-// A step is forward, zero_grad, backward and AdamW over a batch of random tokens. A GPT-2 has the products of our Pre-LN
-// decoder, and besides LayerNorm, biases, GELU and learned positions. bench/compare --rival llm.c builds it from
+// A step is forward, zero_grad, backward and AdamW over a batch of random tokens. A GPT-2 has the products of our
+// Pre-LN decoder, and besides LayerNorm, biases, GELU and learned positions. bench/compare --rival llm.c builds it from
 // train_gpt2.c, which bench/peers/setup fetches, with the flags of its own Makefile.
 #define TESTING  // leaves its main out
 #include "train_gpt2.c"
@@ -38,7 +38,8 @@ static void write_checkpoint(const char* path, const Config* config) {
   for (int i = 0; i < NUM_PARAMETER_TENSORS; i++) count += tensors[i];
   FILE* file = fopenCheck(path, "wb");
   float* zeros = calloc(count, sizeof(float));
-  int whole = zeros && fwrite(header, sizeof header, 1, file) == 1 && fwrite(zeros, sizeof(float), count, file) == count;
+  int whole = zeros && fwrite(header, sizeof header, 1, file) == 1;
+  whole = whole && fwrite(zeros, sizeof(float), count, file) == count;
   free(zeros);
   if (fclose(file) != 0 || !whole) {
     fprintf(stderr, "error: cannot write %s\n  hint: is the disk full?\n", path);

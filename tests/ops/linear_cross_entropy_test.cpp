@@ -70,7 +70,8 @@ double farthest(Labelled labelled, Index tokens = 37) {
       if (!labelled(row)) run.indices("labels")[static_cast<std::size_t>(row)] = ignored_label;
     }
     run.forward();
-    for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = static_cast<typename Backend::Scalar>(i % 5) - 1;
+    using S = typename Backend::Scalar;
+    for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = static_cast<S>(i % 5) - 1;
     run.backward();
   };
   fill(a), fill(b);
