@@ -28,9 +28,10 @@ void check(Index rows) {
   CAPTURE(N);
   CAPTURE(rows);
   CAPTURE(transposed);
-  const auto x = numbers<S>(rows * K, 1), weight = numbers<S>(K * N, 2), dy = numbers<S>(rows * N, 3);
-  const auto before_dx = numbers<S>(rows * K, 4), before_dw = numbers<S>(K * N, 5);
-  std::vector<S> packed(Product::packed), scratch(static_cast<std::size_t>(Product::scratch(rows)));
+  const Index room = std::max<Index>(rows, 1);  // no row is no null pointer
+  const auto x = numbers<S>(room * K, 1), weight = numbers<S>(K * N, 2), dy = numbers<S>(room * N, 3);
+  const auto before_dx = numbers<S>(room * K, 4), before_dw = numbers<S>(K * N, 5);
+  std::vector<S> packed(Product::packed), scratch(static_cast<std::size_t>(Product::scratch(room)));
   std::vector<S> y(dy.size()), dx = before_dx, stored_dx(x.size(), S(99)), dw = before_dw;
   if constexpr (prepared) Product::template prepare<true>(weight.data(), packed.data());
   Product::forward(rows, x.data(), weight.data(), packed.data(), scratch.data(), y.data());

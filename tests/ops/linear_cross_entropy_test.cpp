@@ -69,8 +69,10 @@ double farthest(Labelled labelled, Index tokens = 37) {
     for (Index row = 0; row < tokens; ++row) {
       if (!labelled(row)) run.indices("labels")[static_cast<std::size_t>(row)] = ignored_label;
     }
-    run.forward();
     using S = typename Backend::Scalar;
+    std::ranges::fill(run.memory(), std::numeric_limits<S>::quiet_NaN());  // what is read must have been written
+    std::ranges::fill(run.input_gradient("x"), S(99));
+    run.forward();
     for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = static_cast<S>(i % 5) - 1;
     run.backward();
   };
