@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 42a159520238fc5c
+// sha256 of the headers: c32741492a1ca78a
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3922,16 +3922,18 @@ struct NoEpilogue {
 
 /// What a product fetches while it multiplies: nothing.
 struct NoFetch {
-  constexpr void operator()() const {}
+  template <Index steps>
+  constexpr void operator()(Static<steps>) const {}
 };
 
-/// One place of memory at each turn of the inner loop, into the second-level cache.
+/// One place of memory at each turn of the inner loop, however many steps it has, into the second-level cache.
 template <class S, class Step>
 struct FetchAhead {
   const S* place;
   Step step;
 
-  __attribute__((always_inline)) void operator()() {
+  template <Index steps>
+  __attribute__((always_inline)) void operator()(Static<steps>) {
     __builtin_prefetch(place, 0, 2);
     place += step;
   }
@@ -3939,10 +3941,27 @@ struct FetchAhead {
 template <class S, class Step>
 FetchAhead(const S*, Step) -> FetchAhead<S, Step>;
 
+/// One place for each step.
+template <class S, class Step>
+struct FetchEachStep {
+  const S* place;
+  Step step;
+
+  template <Index steps>
+  __attribute__((always_inline)) void operator()(Static<steps>) {
+    SIMPLX_UNROLL
+    for (Index i = 0; i < steps; ++i) __builtin_prefetch(place + i * step, 0, 2);
+    place += steps * step;
+  }
+};
+template <class S, class Step>
+FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
+
 // Steps of the inner dimension in one turn of the loop. With AVX2 the 12 multiply-adds of a step take 6 cycles, and its
 // 20 instructions with 5 that count, fetch and jump more than the 3 in a cycle that are left where another thread has
-// half of the core. AVX-512 does twice as much in an instruction.
-inline constexpr int tile_steps = vector_bytes == 32 ? 4 : 1;
+// half of the core. With AVX-512 Intel's cores gain 5 %, tiles of few sums nothing for which to compile them longer.
+inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
+inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
 namespace detail {
 
@@ -3974,35 +3993,34 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
   };
   const auto turn = [&]<int... ahead>(std::integer_sequence<int, ahead...>) __attribute__((always_inline)) {
     constexpr Index steps = sizeof...(ahead);
-    fetch();
+    fetch(Static<steps>{});
     (step(Static<ahead>{}), ...);
     a += steps * a_col;
     b += steps * b_row;
   };
-  using Once = std::integer_sequence<int, 0>;
-  Index p = 0;
-  if constexpr (mode == Write::accumulate && vector_bytes == 64) {
-    if (inner >= rows * vectors) {
-      // The tile of c is fetched meanwhile, one line at a time: all at once would keep b waiting.
-      for (int i = 0; i < rows; ++i) {
-        SIMPLX_UNROLL
-        for (int j = 0; j < vectors; ++j) {
-          __builtin_prefetch(c + i * c_row + j * L, 1);
-          turn(Once{});
-        }
-      }
-      p = rows * vectors;
+  // The next tile of c is fetched meanwhile: with AVX-512 a line in each turn, since all at once would keep b waiting.
+  Index line = 0;
+  const auto fetch_line = [&] {
+    if (vector_bytes == 64 && line < rows * vectors) {
+      __builtin_prefetch(c + (rows + line / vectors) * c_row + line % vectors * L, 1);
+      ++line;
     }
-  } else if constexpr (mode == Write::accumulate) {
-    // Narrow tiles are done before their own lines come: those of the next one below are fetched.
+  };
+  if constexpr (vector_bytes < 64 && mode == Write::accumulate) {
     SIMPLX_UNROLL
     for (int i = 0; i < rows; ++i) __builtin_prefetch(c + (rows + i) * c_row, 1);
   }
-  if constexpr (tile_steps > 1) {
+  Index p = 0;
+  constexpr int steps = rows * vectors < few_sums ? 1 : tile_steps;
+  if constexpr (steps > 1) {
     SIMPLX_ROLLED
-    for (; p + tile_steps <= inner; p += tile_steps) turn(std::make_integer_sequence<int, tile_steps>{});
+    for (; p + steps <= inner; p += steps) {
+      fetch_line();
+      turn(std::make_integer_sequence<int, steps>{});
+    }
   }
-  for (; p < inner; ++p) turn(Once{});
+  SIMPLX_ROLLED
+  for (; p < inner; ++p) turn(std::integer_sequence<int, 0>{});
   SIMPLX_UNROLL
   for (int i = 0; i < rows; ++i) {
     SIMPLX_UNROLL
@@ -4087,145 +4105,72 @@ void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, con
   }
 }
 
-}  // namespace detail
+/// The epilogue of the last of several sums: behind it, what c (., N) holds already is part of the accumulator.
+template <Index N, class S, class Epilogue>
+struct Completing {
+  const S* c;
+  const Epilogue& epilogue;
 
-/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
-/// b are numbers of c's type, or pairs (bfloat16.hpp).
-///
-/// Cost    2 rows K N FLOPs
-template <Index K, Index N, Write mode, class W, class S, class Epilogue>
-__attribute__((noinline)) void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
+  template <class V>
+  __attribute__((always_inline)) V operator()(V accumulator, Index row, Index col) const {
+    return epilogue(accumulator + load<V>(c + row * N + col), row, col);
+  }
+};
+
+/// What the `inner` numbers of the inner dimension from `from` on give of a product (gemm).
+template <Index K, Index N, Write mode, class Inner, class W, class S, class Epilogue>
+__attribute__((noinline)) void gemm_block(Index rows, Index from, Inner inner, const W* a, const W* packed, S* c,
+                                          const Epilogue& epilogue) {
   constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
+  const auto panel_at = [&](Index col, Index width) { return packed + col * K + from * width; };
+  a += from;
   // Of the next panel, for each turn of this one.
   const Index share = wide * tile_rows * tile_steps / std::max<Index>(rows, 1) + 1;
   for (Index col = 0; col < whole; col += wide) {
-    const W* next = packed + (col + wide) * K;
+    const W* next = panel_at(col + wide, wide);
     panel<tile_rows, tile_vectors, mode>(
-        rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<wide>{}, c + col, Static<N>{}, epilogue, col,
-        [&](Index i) { return FetchAhead{next + i / tile_rows * (K / tile_steps) * share, share}; });
+        rows, inner, a, Static<K>{}, Static<1>{}, panel_at(col, wide), Static<wide>{}, c + col, Static<N>{}, epilogue,
+        col, [&](Index i) { return FetchAhead{next + i / tile_rows * (inner / tile_steps) * share, share}; });
   }
   if constexpr (whole < vectors) {
     for (Index col = whole; col < vectors; col += lanes<S>) {
-      panel<8, 1, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + col * K, Static<lanes<S>>{}, c + col,
+      panel<8, 1, mode>(rows, inner, a, Static<K>{}, Static<1>{}, panel_at(col, lanes<S>), Static<lanes<S>>{}, c + col,
                         Static<N>{}, epilogue, col);
     }
   }
   if constexpr (vectors < N) {
-    detail::last_panel<N - vectors, mode>(rows, K, a, Static<K>{}, Static<1>{}, packed + vectors * K, c + vectors,
-                                          Static<N>{}, epilogue, vectors);
+    last_panel<N - vectors, mode>(rows, inner, a, Static<K>{}, Static<1>{}, panel_at(vectors, lanes<S>), c + vectors,
+                                  Static<N>{}, epilogue, vectors);
   }
 }
 
-/// Rows that a gradient takes at once: more of x would fall out of the cache before the next tile needs it.
-inline constexpr Index gradient_rows = 256;
-/// Columns of x that it copies at once, in the order of its tiles. The wide tiles of AVX-512 read x so seldom that they
-/// take it as it lies. With the panel no more than the scratch of attention with heads of 16.
-inline constexpr Index gradient_columns = vector_bytes == 64 ? 0 : 29 * tile_rows;
-
-/// Rows of a gradient that it adds to in one turn.
-inline constexpr Index rows_in_turn = 24 * 29 * tile_rows;
-
-/// Words of scratch that gemm_gradient needs for c of type S.
-template <class S>
-constexpr Index gradient_scratch(Index rows) {
-  return std::min(rows, gradient_rows) * (panel_width<S> + gradient_columns);
-}
-
-namespace detail {
-
-/// The first columns of x (rows, K), tile after tile, each (rows, tile_rows).
-template <Index K, class W>
-void copy_tiles(Index rows, Index columns, const W* x, W* tiles) {
-  constexpr Index together = 8;  // of a row, which is a page of its own where K is large
-  const auto copy = [&](Index p, Index i) __attribute__((always_inline)) {
-    std::memcpy(tiles + i * rows + p * tile_rows, x + p * K + i, tile_rows * sizeof(W));
-  };
-  Index begin = 0;
-  for (; begin + together * tile_rows <= columns; begin += together * tile_rows) {
-    for (Index p = 0; p < rows; ++p) {
-      constexpr Index taken = together * tile_rows, line = 64 / sizeof(W);
-      SIMPLX_UNROLL
-      for (Index ahead = 0; ahead < taken; ahead += line) {
-        __builtin_prefetch(x + p * K + begin + taken + ahead, 0, 2);  // the next ones, too far apart for the hardware
-      }
-      SIMPLX_UNROLL
-      for (Index tile = 0; tile < together; ++tile) copy(p, begin + tile * tile_rows);
-    }
-  }
-  for (Index p = 0; p < rows; ++p) {
-    for (Index i = begin; i < columns; i += tile_rows) copy(p, i);
-  }
-}
-
-/// Rows [from, from + span) of dw, as in gemm_gradient.
-template <Index K, Index N, class W, class S>
-__attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W* dy, S* dw, W* scratch, Index from,
-                                                 Index span) {
-  constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
-  constexpr Index line = 64 / sizeof(W);
-  const Index blocks = (rows + gradient_rows - 1) / gradient_rows;
-  dw += from * N;
-  for (Index block = 0; block < blocks; ++block) {
-    const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
-    const W* left = x + begin * K + from;
-    const W* right = dy + begin * N;
-    const auto copy_panel = [&](Index col) { pack_panel<wide>(count, right + col, N, scratch); };
-    if constexpr (gradient_columns == 0) {
-      // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
-      const auto next_line = [&](Index i) { return FetchAhead{left + i + line, Static<K>{}}; };
-      for (Index col = 0; col < whole; col += wide) {
-        copy_panel(col);
-        panel<tile_rows, tile_vectors, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, scratch,
-                                                          Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col,
-                                                          next_line);
-      }
-    } else if constexpr (whole > 0) {
-      W* const tiles = scratch + count * wide;
-      for (Index first = 0; first < span; first += gradient_columns) {
-        const Index columns = std::min(span - first, gradient_columns), tiled = columns - columns % tile_rows;
-        copy_tiles<K>(count, tiled, left + first, tiles);
-        for (Index col = 0; col < whole; col += wide) {
-          copy_panel(col);
-          S* const to = dw + first * N + col;
-          for (Index i = 0; i < tiled; i += tile_rows) {
-            // The first tiles fetch the next panel, a row in each turn.
-            const Index turns = count / tile_steps, row = std::min(i / tile_rows * turns, count - turns);
-            tile<tile_rows, tile_vectors, Write::accumulate>(
-                count, tiles + i * count, Static<1>{}, Static<tile_rows>{}, scratch, Static<wide>{}, to + i * N,
-                Static<N>{}, NoEpilogue{}, i, col, FetchAhead{right + row * N + col + wide, Static<N>{}});
-          }
-          row_tail<half_below(tile_rows), tile_vectors, Write::accumulate>(
-              columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
-              to + tiled * N, Static<N>{}, NoEpilogue{}, tiled, col);
-        }
-      }
-    }
-    if constexpr (whole < vectors) {
-      for (Index col = whole; col < vectors; col += lanes<S>) {
-        panel<8, 1, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
-                                       Static<N>{}, NoEpilogue{}, col);
-      }
-    }
-    if constexpr (vectors < N) {
-      pack_last_panel<N - vectors>(count, right + vectors, N, scratch);
-      last_panel<N - vectors, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, scratch, dw + vectors,
-                                                 Static<N>{}, NoEpilogue{}, vectors);
-    }
-  }
-}
+/// Bytes of a panel that are multiplied at once: tile after tile reads all of them and the rows of a beside them, which
+/// must stay in the second level of the cache.
+inline constexpr Index panel_bytes = 256 << 10;
 
 }  // namespace detail
 
-/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds gradient_scratch<S>(rows) words. Takes a turn for
-/// every rows_in_turn rows of dw, so that who comes next need not wait for all of a large one.
+/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack<K, N> or pack_transposed<K, N>. The words of a and
+/// b are numbers of c's type, or pairs (bfloat16.hpp). Where c is added to there is no epilogue.
 ///
-/// Cost    2 rows K N FLOPs, and one pass over x and dy, over dy one for each gradient_columns of x; dw is read and
-///         written once for every gradient_rows
-template <Index K, Index N, class W, class S>
-void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, Turn* turn = nullptr) {
-  for (Index from = 0; from < K; from += rows_in_turn) {
-    const Addition addition(turn);
-    detail::add_gradient_rows<K, N>(rows, x, dy, dw, scratch, from, std::min(K - from, rows_in_turn));
+/// Cost    2 rows K N FLOPs; c is read and written once more for every panel_bytes of a panel but the first
+template <Index K, Index N, Write mode, class W, class S, class Epilogue>
+void gemm(Index rows, const W* a, const W* packed, S* c, const Epilogue& epilogue) {
+  static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
+  constexpr Index together = detail::panel_bytes / (panel_width<S> * sizeof(W)), blocks = (K + together - 1) / together;
+  const auto block = [&]<Write block_mode>(std::integral_constant<Write, block_mode>, Index i, const auto& last) {
+    const Index from = K * i / blocks, to = K * (i + 1) / blocks;
+    detail::gemm_block<K, N, block_mode>(rows, from, to - from, a, packed, c, last);
+  };
+  if constexpr (blocks == 1) {
+    detail::gemm_block<K, N, mode>(rows, 0, Static<K>{}, a, packed, c, epilogue);
+  } else {
+    constexpr std::integral_constant<Write, Write::store> store{};
+    constexpr std::integral_constant<Write, Write::accumulate> accumulate{};
+    constexpr bool completed = !std::is_same_v<Epilogue, NoEpilogue>;
+    block(std::integral_constant<Write, mode>{}, 0, NoEpilogue{});
+    for (Index i = 1; i < blocks - completed; ++i) block(accumulate, i, NoEpilogue{});
+    if constexpr (completed) block(store, blocks - 1, detail::Completing<N, S, Epilogue>{c, epilogue});
   }
 }
 
@@ -4253,6 +4198,142 @@ void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, c
   }
   if constexpr (pairs < N) {
     detail::strided_panel<8, 1, mode>(rows, inner, a, a_row, a_col, b + pairs, b_row, c + pairs, c_row);
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/gemm_gradient.hpp
+
+/// \file simplx/cpu/gemm_gradient.hpp
+/// The gradient of a matrix that a product multiplied by, dw += x^T dy, by the tiles of gemm.hpp.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Rows that a gradient takes at once: with more of them a panel of dy (AVX-512) or a tile of x falls out of the cache
+/// before the next tile needs it.
+inline constexpr Index gradient_rows = vector_bytes == 64 ? 128 : 256;
+/// Columns of x (rows, K) that a gradient (K, N) copies at once, in the order of its tiles; 0: it reads them as they lie,
+/// a line for each row, and where K is a multiple of a power of two all of them in a few sets of the cache. The tiles of
+/// AVX-512 are so wide that a narrow gradient would not pay for the copy. With AVX2 copy and panel take no more room than
+/// the scratch of attention with heads of 16.
+template <class S>
+constexpr Index gradient_columns(Index N) {
+  if (vector_bytes < 64) return 29 * tile_rows;
+  return N < 8 * panel_width<S> ? 0 : 64 * tile_rows;
+}
+
+/// Rows of a gradient that it adds to in one turn.
+inline constexpr Index rows_in_turn = 24 * 29 * tile_rows;
+
+/// Words of scratch that gemm_gradient needs for c (any, N) of type S.
+template <class S>
+constexpr Index gradient_scratch(Index rows, Index N) {
+  return std::min(rows, gradient_rows) * (panel_width<S> + gradient_columns<S>(N));
+}
+
+namespace detail {
+
+/// The first columns of x (rows, K), tile after tile, each (rows, tile_rows).
+template <Index K, class W>
+__attribute__((noinline)) void copy_tiles(Index rows, Index columns, const W* x, W* tiles) {
+  constexpr Index together = 8;  // of a row, which is a page of its own where K is large
+  // Eight floats are one instruction where six are two: the next row's come over what is too much.
+  constexpr Index taken = std::max<Index>(tile_rows, 32 / sizeof(W));
+  constexpr Index line = 64 / sizeof(W), step = together * tile_rows;
+  const auto copy = [&](Index p, Index i, auto words) __attribute__((always_inline)) {
+    std::memcpy(tiles + i * rows + p * tile_rows, x + p * K + i, words * sizeof(W));
+  };
+  for (Index begin = 0; begin < columns; begin += step) {
+    const Index end = std::min(begin + step, columns);
+    for (Index p = 0; p < rows - 1; ++p) {
+      SIMPLX_UNROLL
+      for (Index ahead = 0; ahead < step; ahead += line) {
+        __builtin_prefetch(x + p * K + begin + step + ahead, 0, 2);  // the next ones, too far apart for the hardware
+      }
+      for (Index i = begin; i < end; i += tile_rows) copy(p, i, Static<taken>{});
+    }
+    for (Index i = begin; i < end; i += tile_rows) copy(rows - 1, i, Static<tile_rows>{});
+  }
+}
+
+/// Rows [from, from + span) of dw, as in gemm_gradient.
+template <Index K, Index N, class W, class S>
+__attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W* dy, S* dw, W* scratch, Index from,
+                                                 Index span) {
+  constexpr Index wide = panel_width<S>, whole = N / wide * wide, vectors = whole_vectors<N, S>;
+  constexpr Index line = 64 / sizeof(W);
+  const Index blocks = (rows + gradient_rows - 1) / gradient_rows;
+  dw += from * N;
+  for (Index block = 0; block < blocks; ++block) {
+    const Index begin = rows * block / blocks, count = rows * (block + 1) / blocks - begin;
+    const W* left = x + begin * K + from;
+    const W* right = dy + begin * N;
+    const auto copy_panel = [&](Index col) { pack_panel<wide>(count, right + col, N, scratch); };
+    constexpr Index copied = gradient_columns<S>(N);
+    if constexpr (copied == 0) {
+      // Of x a tile reads a few columns, a line for each row: too far apart for the hardware to fetch the next ones.
+      const auto next_line = [&](Index i) { return FetchEachStep{left + i + line, Static<K>{}}; };
+      for (Index col = 0; col < whole; col += wide) {
+        copy_panel(col);
+        panel<tile_rows, tile_vectors, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, scratch,
+                                                          Static<wide>{}, dw + col, Static<N>{}, NoEpilogue{}, col,
+                                                          next_line);
+      }
+    } else if constexpr (whole > 0) {
+      W* const tiles = scratch + count * wide;
+      // With AVX2 the first tiles fetch the next panel, a row in each turn.
+      const auto next_panel = [&](Index col, Index i) {
+        if constexpr (vector_bytes == 64) {
+          return NoFetch{};
+        } else {
+          const Index turns = count / tile_steps, row = std::min(i / tile_rows * turns, count - turns);
+          return FetchAhead{right + row * N + col + wide, Static<N>{}};
+        }
+      };
+      for (Index first = 0; first < span; first += copied) {
+        const Index columns = std::min(span - first, copied), tiled = columns - columns % tile_rows;
+        copy_tiles<K>(count, tiled, left + first, tiles);
+        for (Index col = 0; col < whole; col += wide) {
+          copy_panel(col);
+          S* const to = dw + first * N + col;
+          for (Index i = 0; i < tiled; i += tile_rows) {
+            tile<tile_rows, tile_vectors, Write::accumulate>(count, tiles + i * count, Static<1>{}, Static<tile_rows>{},
+                                                             scratch, Static<wide>{}, to + i * N, Static<N>{},
+                                                             NoEpilogue{}, i, col, next_panel(col, i));
+          }
+          row_tail<half_below(tile_rows), tile_vectors, Write::accumulate>(
+              columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
+              to + tiled * N, Static<N>{}, NoEpilogue{}, tiled, col);
+        }
+      }
+    }
+    if constexpr (whole < vectors) {
+      for (Index col = whole; col < vectors; col += lanes<S>) {
+        panel<8, 1, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, right + col, Static<N>{}, dw + col,
+                                       Static<N>{}, NoEpilogue{}, col);
+      }
+    }
+    if constexpr (vectors < N) {
+      pack_last_panel<N - vectors>(count, right + vectors, N, scratch);
+      last_panel<N - vectors, Write::accumulate>(span, count, left, Static<1>{}, Static<K>{}, scratch, dw + vectors,
+                                                 Static<N>{}, NoEpilogue{}, vectors);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds gradient_scratch<S>(rows, N) words. Takes a turn for
+/// every rows_in_turn rows of dw, so that who comes next need not wait for all of a large one.
+///
+/// Cost    2 rows K N FLOPs, and one pass over x and dy, over dy one for each gradient_columns of x; dw is read and
+///         written once for every gradient_rows
+template <Index K, Index N, class W, class S>
+void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, Turn* turn = nullptr) {
+  for (Index from = 0; from < K; from += rows_in_turn) {
+    const Addition addition(turn);
+    detail::add_gradient_rows<K, N>(rows, x, dy, dw, scratch, from, std::min(K - from, rows_in_turn));
   }
 }
 
@@ -4323,7 +4404,7 @@ void gemm_bfloat16(Index rows, const float* a, const Pair* packed, float* c, con
 
 /// Pairs of scratch that gemm_gradient_bfloat16 needs.
 constexpr Index gradient_pairs(Index rows, Index K, Index N) {
-  return (rows + 1) / 2 * (K + N) + gradient_scratch<float>((rows + 1) / 2);
+  return (rows + 1) / 2 * (K + N) + gradient_scratch<float>((rows + 1) / 2, N);
 }
 
 /// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded. Turns as in gemm_gradient.
@@ -4498,7 +4579,7 @@ struct LinearProduct {
   static constexpr Index scratch(Index rows) {
     if (rounds) return gradient_pairs(rows, K, N);
     const bool gradient = by_panels(N) && by_panels(K);
-    return std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment)) : 0, prepared ? 0 : size);
+    return std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment), N) : 0, prepared ? 0 : size);
   }
 
   /// W for Y = X W.

@@ -5,7 +5,7 @@
 /// The products of gemm.hpp with operands rounded to bfloat16 and sums in float. The tiles are the same; a word of
 /// theirs is a pair of numbers, so that the inner dimension is half as long.
 
-#include <simplx/cpu/gemm.hpp>
+#include <simplx/cpu/gemm_gradient.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -66,7 +66,7 @@ void gemm_bfloat16(Index rows, const float* a, const Pair* packed, float* c, con
 
 /// Pairs of scratch that gemm_gradient_bfloat16 needs.
 constexpr Index gradient_pairs(Index rows, Index K, Index N) {
-  return (rows + 1) / 2 * (K + N) + gradient_scratch<float>((rows + 1) / 2);
+  return (rows + 1) / 2 * (K + N) + gradient_scratch<float>((rows + 1) / 2, N);
 }
 
 /// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded. Turns as in gemm_gradient.

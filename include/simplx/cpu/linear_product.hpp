@@ -12,6 +12,7 @@
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/gemm.hpp>
 #include <simplx/cpu/gemm_bfloat16.hpp>
+#include <simplx/cpu/gemm_gradient.hpp>
 #include <simplx/cpu/matrix_vector.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -47,7 +48,7 @@ struct LinearProduct {
   static constexpr Index scratch(Index rows) {
     if (rounds) return gradient_pairs(rows, K, N);
     const bool gradient = by_panels(N) && by_panels(K);
-    return std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment)) : 0, prepared ? 0 : size);
+    return std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment), N) : 0, prepared ? 0 : size);
   }
 
   /// W for Y = X W.
