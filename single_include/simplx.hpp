@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: c32741492a1ca78a
+// sha256 of the headers: 25413d20c498cbf0
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -2877,6 +2877,32 @@ __attribute__((always_inline)) inline void store(S* place, V value) {
   std::memcpy(place, &value, sizeof value);
 }
 
+/// Writes a vector past the caches, which keep what they hold and do not read first what it is written over; `place` is
+/// aligned to the vector. Needs end_stream before another thread reads it. Without such an instruction, as store.
+template <class V, class S>
+__attribute__((always_inline)) inline void stream(S* place, V value) {
+#if defined(__clang__) && !defined(__CUDACC__)
+  __builtin_nontemporal_store(value, reinterpret_cast<V*>(place));
+#elif defined(__SSE2__) && !defined(__CUDACC__)
+  using Floats = Vec<float>;
+  float* const floats = reinterpret_cast<float*>(place);
+#if defined(__AVX512F__)
+  __builtin_ia32_movntps512(floats, std::bit_cast<Floats>(value));
+#elif defined(__AVX2__)
+  __builtin_ia32_movntps256(floats, std::bit_cast<Floats>(value));
+#else
+  __builtin_ia32_movntps(floats, std::bit_cast<Floats>(value));
+#endif
+#else
+  store(place, value);
+#endif
+}
+inline void end_stream() {
+#if defined(__SSE2__) && !defined(__CUDACC__)
+  __builtin_ia32_sfence();
+#endif
+}
+
 /// The same number in every lane.
 template <class V, class S>
 __attribute__((always_inline)) inline V splat(S number) {
@@ -3809,18 +3835,51 @@ __attribute__((always_inline)) inline void each_panel(const F& f) {
 
 namespace detail {
 
-/// `width` numbers, whole vectors of them; memcpy takes half a vector at a time.
-template <Index width, class S>
-__attribute__((always_inline)) inline void copy_vectors(const S* from, S* to) {
-  SIMPLX_UNROLL
-  for (Index j = 0; j < width; j += lanes<S>) store(to + j, load<Vec<S>>(from + j));
+/// How numbers are written: into the caches, or past them.
+struct Storing {
+  template <class V, class S>
+  __attribute__((always_inline)) void operator()(S* place, V value) const {
+    store(place, value);
+  }
+};
+struct Streaming {
+  template <class V, class S>
+  __attribute__((always_inline)) void operator()(S* place, V value) const {
+    stream(place, value);
+  }
+};
+
+/// Calls f(how) with the way to write a packed matrix of so many numbers: one that is larger than the second level of
+/// the cache is gone from there before it is read.
+template <Index size, class S, class F>
+void written(const S* packed, const F& f) {
+  if constexpr (size * sizeof(S) >= Index(2) << 20) {
+    if (reinterpret_cast<std::uintptr_t>(packed) % vector_bytes == 0) {
+      f(Streaming{});
+      return end_stream();
+    }
+  }
+  f(Storing{});
 }
 
 // Panels of any depth K share these loops: compilers would unroll each depth for itself.
 
+/// `count` panels side by side, row by row of the matrix, which is how memory is read fastest.
+template <Index width, class S, class Writing>
+__attribute__((noinline)) void pack_panels(Index K, Index count, const S* matrix, Index stride, S* packed,
+                                           Writing write) {
+  for (Index p = 0; p < K; ++p) {
+    for (Index panel = 0; panel < count; ++panel) {
+      SIMPLX_UNROLL
+      for (Index j = 0; j < width; j += lanes<S>) {  // memcpy takes half a vector at a time
+        write(packed + (panel * K + p) * width + j, load<Vec<S>>(matrix + p * stride + panel * width + j));
+      }
+    }
+  }
+}
 template <Index width, class S>
-__attribute__((noinline)) void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
-  for (Index p = 0; p < K; ++p) copy_vectors<width>(matrix + p * stride, packed + p * width);
+void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
+  pack_panels<width>(K, 1, matrix, stride, packed, Storing{});
 }
 /// Fewer columns than a vector has lanes, and zeros behind them.
 template <Index width, class S>
@@ -3833,18 +3892,18 @@ __attribute__((noinline)) void pack_last_panel(Index K, const S* matrix, Index s
 }
 /// The transpose of `width` rows of K words in squares of vectors; words(row, p) are a vector of words from word p of a
 /// row on. Returns how many words of the rows that are: what is left of K are less than a vector.
-template <Index width, class W, class Words>
-__attribute__((always_inline)) inline Index transpose_squares(Index K, const Words& words, W* packed) {
+template <Index width, class W, class Words, class Writing>
+__attribute__((always_inline)) inline Index transpose_squares(Index K, const Words& words, W* packed, Writing write) {
   constexpr Index L = lanes<W>;
   const Index whole = K / L * L;
-  for (Index q = 0; q < width; q += L) {
-    for (Index p = 0; p < whole; p += L) {
+  for (Index p = 0; p < whole; p += L) {
+    for (Index q = 0; q < width; q += L) {
       Vec<W> square[L];
       SIMPLX_UNROLL
       for (int i = 0; i < L; ++i) square[i] = words(q + i, p);
       transpose_vectors<W>(square);
       SIMPLX_UNROLL
-      for (int i = 0; i < L; ++i) store(packed + (p + i) * width + q, square[i]);
+      for (int i = 0; i < L; ++i) write(packed + (p + i) * width + q, square[i]);
     }
   }
   return whole;
@@ -3853,14 +3912,14 @@ __attribute__((always_inline)) inline Index transpose_squares(Index K, const Wor
 template <class S>
 inline constexpr Index transposed_ahead = 256 / sizeof(S);
 
-template <Index width, class S>
-__attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed) {
+template <Index width, class S, class Writing>
+__attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed, Writing write) {
   const auto words = [&](Index row, Index p) __attribute__((always_inline)) {
     const S* place = matrix + row * K + p;
     __builtin_prefetch(place + transposed_ahead<S>, 0, 2);
     return load<Vec<S>>(place);
   };
-  for (Index p = transpose_squares<width>(K, words, packed); p < K; ++p) {
+  for (Index p = transpose_squares<width>(K, words, packed, write); p < K; ++p) {
     for (Index q = 0; q < width; ++q) packed[p * width + q] = matrix[q * K + p];
   }
 }
@@ -3873,10 +3932,13 @@ __attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S
 /// Cost    one pass
 template <Index K, Index N, class S>
 void pack(const S* matrix, S* packed) {
-  constexpr Index whole = whole_vectors<N, S>;
-  each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_panel<width>(K, matrix + col, N, packed + col * K);
+  constexpr Index wide = panel_width<S>, wide_ones = N / wide, whole = whole_vectors<N, S>;
+  detail::written<K * N>(packed, [&](auto write) {
+    detail::pack_panels<wide>(K, wide_ones, matrix, N, packed, write);
   });
+  for (Index col = wide_ones * wide; col < whole; col += lanes<S>) {
+    detail::pack_panel<lanes<S>>(K, matrix + col, N, packed + col * K);
+  }
   if constexpr (whole < N) detail::pack_last_panel<N - whole>(K, matrix + whole, N, packed + whole * K);
 }
 
@@ -3886,8 +3948,10 @@ void pack(const S* matrix, S* packed) {
 template <Index K, Index N, class S>
 void pack_transposed(const S* matrix, S* packed) {
   constexpr Index whole = whole_vectors<N, S>;
-  each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K);
+  detail::written<K * N>(packed, [&](auto write) {
+    each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
+      detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K, write);
+    });
   });
   if constexpr (whole < N) {
     constexpr Index left = N - whole;
@@ -4213,10 +4277,10 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Rows that a gradient takes at once: with more of them a panel of dy (AVX-512) or a tile of x falls out of the cache
 /// before the next tile needs it.
 inline constexpr Index gradient_rows = vector_bytes == 64 ? 128 : 256;
-/// Columns of x (rows, K) that a gradient (K, N) copies at once, in the order of its tiles; 0: it reads them as they lie,
-/// a line for each row, and where K is a multiple of a power of two all of them in a few sets of the cache. The tiles of
-/// AVX-512 are so wide that a narrow gradient would not pay for the copy. With AVX2 copy and panel take no more room than
-/// the scratch of attention with heads of 16.
+/// Columns of x (rows, K) that a gradient (K, N) copies at once, in the order of its tiles; 0: it reads them where they
+/// are, a line for each row, all of them in a few sets of the cache where K is a multiple of a power of two. The tiles
+/// of AVX-512 are so wide that a narrow gradient would not pay for the copy. With AVX2 copy and panel take no more room
+/// than the scratch of attention with heads of 16.
 template <class S>
 constexpr Index gradient_columns(Index N) {
   if (vector_bytes < 64) return 29 * tile_rows;
@@ -4371,7 +4435,7 @@ __attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float*
     __builtin_prefetch(place + transposed_ahead<float> + L, 0, 2);
     return pairs_along(load<Vec<float>>(place), load<Vec<float>>(place + L));
   };
-  const Index whole = transpose_squares<width>(K / 2, words, packed);
+  const Index whole = transpose_squares<width>(K / 2, words, packed, Storing{});
   for (Index q = 0; q < width; ++q) {
     Pair pairs[L];
     pair_columns(K - 2 * whole, matrix + q * K + 2 * whole, pairs);

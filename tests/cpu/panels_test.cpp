@@ -2,7 +2,10 @@
 #include <simplx/cpu/panels.hpp>
 
 #include <doctest/doctest.h>
+#include <simplx/cpu/memory.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 using namespace simplx;
@@ -61,6 +64,22 @@ TEST_CASE_TEMPLATE("matrices and transposes are packed panel after panel, of any
   check_packing<7, L - 1, S>();
   check_packing<33, L + 1, S>();
   check_packing<20, 9 * L - 1, S>();
+}
+
+TEST_CASE_TEMPLATE("large matrices are written past the caches, to the same places", S, float, double) {
+  constexpr Index L = lanes<S>, K = 8 * L + 3, N = (Index(2) << 20) / (K * Index(sizeof(S))) / L * L + 5 * L - 1;
+  const auto matrix = numbers<S>(K * N);
+  std::vector<S> flipped(matrix.size()), apart(static_cast<std::size_t>(packed_size<K, N, S> + 1));
+  for (Index i = 0; i < K * N; ++i) {
+    flipped[static_cast<std::size_t>(i % N * K + i / N)] = matrix[static_cast<std::size_t>(i)];
+  }
+  Buffer<S> packed(packed_size<K, N, S>), turned(packed_size<K, N, S>);
+  S* const unaligned = apart.data() + (reinterpret_cast<std::uintptr_t>(apart.data()) % vector_bytes == 0);
+  pack<K, N>(matrix.data(), packed.data());
+  pack<K, N>(matrix.data(), unaligned);
+  pack_transposed<K, N>(flipped.data(), turned.data());
+  CHECK(std::equal(packed.data(), packed.data() + packed_size<K, N, S>, unaligned));
+  CHECK(std::equal(packed.data(), packed.data() + packed_size<K, N, S>, turned.data()));
 }
 
 TEST_CASE("every column is in one panel, wide ones first") {

@@ -30,6 +30,16 @@ TEST_CASE_TEMPLATE("vectors load, store and reduce lane by lane", S, float, doub
   CHECK(largest(data[3]) == data[3]);
 }
 
+TEST_CASE_TEMPLATE("vectors are written past the caches to where they belong", S, float, double) {
+  constexpr int L = lanes<S>;
+  alignas(vector_bytes) S data[3 * L]{};
+  Vec<S> v{};
+  for (int i = 0; i < L; ++i) v[i] = static_cast<S>(i + 1);
+  stream(data + L, v);
+  end_stream();
+  for (int i = 0; i < 3 * L; ++i) CHECK(data[i] == (i / L == 1 ? static_cast<S>(i - L + 1) : S(0)));
+}
+
 TEST_CASE_TEMPLATE("max, min and select work on lanes and on numbers", S, float, double) {
   Vec<S> a = splat<Vec<S>>(2), b = splat<Vec<S>>(3);
   a[0] = 5;

@@ -33,7 +33,7 @@ __attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float*
     __builtin_prefetch(place + transposed_ahead<float> + L, 0, 2);
     return pairs_along(load<Vec<float>>(place), load<Vec<float>>(place + L));
   };
-  const Index whole = transpose_squares<width>(K / 2, words, packed);
+  const Index whole = transpose_squares<width>(K / 2, words, packed, Storing{});
   for (Index q = 0; q < width; ++q) {
     Pair pairs[L];
     pair_columns(K - 2 * whole, matrix + q * K + 2 * whole, pairs);

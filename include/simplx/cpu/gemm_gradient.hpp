@@ -16,10 +16,10 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Rows that a gradient takes at once: with more of them a panel of dy (AVX-512) or a tile of x falls out of the cache
 /// before the next tile needs it.
 inline constexpr Index gradient_rows = vector_bytes == 64 ? 128 : 256;
-/// Columns of x (rows, K) that a gradient (K, N) copies at once, in the order of its tiles; 0: it reads them as they lie,
-/// a line for each row, and where K is a multiple of a power of two all of them in a few sets of the cache. The tiles of
-/// AVX-512 are so wide that a narrow gradient would not pay for the copy. With AVX2 copy and panel take no more room than
-/// the scratch of attention with heads of 16.
+/// Columns of x (rows, K) that a gradient (K, N) copies at once, in the order of its tiles; 0: it reads them where they
+/// are, a line for each row, all of them in a few sets of the cache where K is a multiple of a power of two. The tiles
+/// of AVX-512 are so wide that a narrow gradient would not pay for the copy. With AVX2 copy and panel take no more room
+/// than the scratch of attention with heads of 16.
 template <class S>
 constexpr Index gradient_columns(Index N) {
   if (vector_bytes < 64) return 29 * tile_rows;

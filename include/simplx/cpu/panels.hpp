@@ -7,6 +7,7 @@
 #include <simplx/cpu/simd.hpp>
 #include <simplx/cpu/transpose.hpp>
 
+#include <cstdint>
 #include <type_traits>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -41,18 +42,51 @@ __attribute__((always_inline)) inline void each_panel(const F& f) {
 
 namespace detail {
 
-/// `width` numbers, whole vectors of them; memcpy takes half a vector at a time.
-template <Index width, class S>
-__attribute__((always_inline)) inline void copy_vectors(const S* from, S* to) {
-  SIMPLX_UNROLL
-  for (Index j = 0; j < width; j += lanes<S>) store(to + j, load<Vec<S>>(from + j));
+/// How numbers are written: into the caches, or past them.
+struct Storing {
+  template <class V, class S>
+  __attribute__((always_inline)) void operator()(S* place, V value) const {
+    store(place, value);
+  }
+};
+struct Streaming {
+  template <class V, class S>
+  __attribute__((always_inline)) void operator()(S* place, V value) const {
+    stream(place, value);
+  }
+};
+
+/// Calls f(how) with the way to write a packed matrix of so many numbers: one that is larger than the second level of
+/// the cache is gone from there before it is read.
+template <Index size, class S, class F>
+void written(const S* packed, const F& f) {
+  if constexpr (size * sizeof(S) >= Index(2) << 20) {
+    if (reinterpret_cast<std::uintptr_t>(packed) % vector_bytes == 0) {
+      f(Streaming{});
+      return end_stream();
+    }
+  }
+  f(Storing{});
 }
 
 // Panels of any depth K share these loops: compilers would unroll each depth for itself.
 
+/// `count` panels side by side, row by row of the matrix, which is how memory is read fastest.
+template <Index width, class S, class Writing>
+__attribute__((noinline)) void pack_panels(Index K, Index count, const S* matrix, Index stride, S* packed,
+                                           Writing write) {
+  for (Index p = 0; p < K; ++p) {
+    for (Index panel = 0; panel < count; ++panel) {
+      SIMPLX_UNROLL
+      for (Index j = 0; j < width; j += lanes<S>) {  // memcpy takes half a vector at a time
+        write(packed + (panel * K + p) * width + j, load<Vec<S>>(matrix + p * stride + panel * width + j));
+      }
+    }
+  }
+}
 template <Index width, class S>
-__attribute__((noinline)) void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
-  for (Index p = 0; p < K; ++p) copy_vectors<width>(matrix + p * stride, packed + p * width);
+void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
+  pack_panels<width>(K, 1, matrix, stride, packed, Storing{});
 }
 /// Fewer columns than a vector has lanes, and zeros behind them.
 template <Index width, class S>
@@ -65,18 +99,18 @@ __attribute__((noinline)) void pack_last_panel(Index K, const S* matrix, Index s
 }
 /// The transpose of `width` rows of K words in squares of vectors; words(row, p) are a vector of words from word p of a
 /// row on. Returns how many words of the rows that are: what is left of K are less than a vector.
-template <Index width, class W, class Words>
-__attribute__((always_inline)) inline Index transpose_squares(Index K, const Words& words, W* packed) {
+template <Index width, class W, class Words, class Writing>
+__attribute__((always_inline)) inline Index transpose_squares(Index K, const Words& words, W* packed, Writing write) {
   constexpr Index L = lanes<W>;
   const Index whole = K / L * L;
-  for (Index q = 0; q < width; q += L) {
-    for (Index p = 0; p < whole; p += L) {
+  for (Index p = 0; p < whole; p += L) {
+    for (Index q = 0; q < width; q += L) {
       Vec<W> square[L];
       SIMPLX_UNROLL
       for (int i = 0; i < L; ++i) square[i] = words(q + i, p);
       transpose_vectors<W>(square);
       SIMPLX_UNROLL
-      for (int i = 0; i < L; ++i) store(packed + (p + i) * width + q, square[i]);
+      for (int i = 0; i < L; ++i) write(packed + (p + i) * width + q, square[i]);
     }
   }
   return whole;
@@ -85,14 +119,14 @@ __attribute__((always_inline)) inline Index transpose_squares(Index K, const Wor
 template <class S>
 inline constexpr Index transposed_ahead = 256 / sizeof(S);
 
-template <Index width, class S>
-__attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed) {
+template <Index width, class S, class Writing>
+__attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S* packed, Writing write) {
   const auto words = [&](Index row, Index p) __attribute__((always_inline)) {
     const S* place = matrix + row * K + p;
     __builtin_prefetch(place + transposed_ahead<S>, 0, 2);
     return load<Vec<S>>(place);
   };
-  for (Index p = transpose_squares<width>(K, words, packed); p < K; ++p) {
+  for (Index p = transpose_squares<width>(K, words, packed, write); p < K; ++p) {
     for (Index q = 0; q < width; ++q) packed[p * width + q] = matrix[q * K + p];
   }
 }
@@ -105,10 +139,13 @@ __attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S
 /// Cost    one pass
 template <Index K, Index N, class S>
 void pack(const S* matrix, S* packed) {
-  constexpr Index whole = whole_vectors<N, S>;
-  each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_panel<width>(K, matrix + col, N, packed + col * K);
+  constexpr Index wide = panel_width<S>, wide_ones = N / wide, whole = whole_vectors<N, S>;
+  detail::written<K * N>(packed, [&](auto write) {
+    detail::pack_panels<wide>(K, wide_ones, matrix, N, packed, write);
   });
+  for (Index col = wide_ones * wide; col < whole; col += lanes<S>) {
+    detail::pack_panel<lanes<S>>(K, matrix + col, N, packed + col * K);
+  }
   if constexpr (whole < N) detail::pack_last_panel<N - whole>(K, matrix + whole, N, packed + whole * K);
 }
 
@@ -118,8 +155,10 @@ void pack(const S* matrix, S* packed) {
 template <Index K, Index N, class S>
 void pack_transposed(const S* matrix, S* packed) {
   constexpr Index whole = whole_vectors<N, S>;
-  each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
-    detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K);
+  detail::written<K * N>(packed, [&](auto write) {
+    each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
+      detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K, write);
+    });
   });
   if constexpr (whole < N) {
     constexpr Index left = N - whole;

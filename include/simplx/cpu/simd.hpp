@@ -12,6 +12,7 @@
 
 #include <simplx/core/shape.hpp>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -77,6 +78,32 @@ __attribute__((always_inline)) inline V load(const S* place) {
 template <class V, class S>
 __attribute__((always_inline)) inline void store(S* place, V value) {
   std::memcpy(place, &value, sizeof value);
+}
+
+/// Writes a vector past the caches, which keep what they hold and do not read first what it is written over; `place` is
+/// aligned to the vector. Needs end_stream before another thread reads it. Without such an instruction, as store.
+template <class V, class S>
+__attribute__((always_inline)) inline void stream(S* place, V value) {
+#if defined(__clang__) && !defined(__CUDACC__)
+  __builtin_nontemporal_store(value, reinterpret_cast<V*>(place));
+#elif defined(__SSE2__) && !defined(__CUDACC__)
+  using Floats = Vec<float>;
+  float* const floats = reinterpret_cast<float*>(place);
+#if defined(__AVX512F__)
+  __builtin_ia32_movntps512(floats, std::bit_cast<Floats>(value));
+#elif defined(__AVX2__)
+  __builtin_ia32_movntps256(floats, std::bit_cast<Floats>(value));
+#else
+  __builtin_ia32_movntps(floats, std::bit_cast<Floats>(value));
+#endif
+#else
+  store(place, value);
+#endif
+}
+inline void end_stream() {
+#if defined(__SSE2__) && !defined(__CUDACC__)
+  __builtin_ia32_sfence();
+#endif
 }
 
 /// The same number in every lane.
