@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 25413d20c498cbf0
+// sha256 of the headers: 583a5a80b1ee2e35
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3849,11 +3849,11 @@ struct Streaming {
   }
 };
 
-/// Calls f(how) with the way to write a packed matrix of so many numbers: one that is larger than the second level of
-/// the cache is gone from there before it is read.
+/// Calls f(how) with the way to write a packed matrix of so many numbers: one that fills the second level of the cache
+/// is gone from there before it is read.
 template <Index size, class S, class F>
 void written(const S* packed, const F& f) {
-  if constexpr (size * sizeof(S) >= Index(2) << 20) {
+  if constexpr (size * sizeof(S) >= Index(1) << 20) {
     if (reinterpret_cast<std::uintptr_t>(packed) % vector_bytes == 0) {
       f(Streaming{});
       return end_stream();

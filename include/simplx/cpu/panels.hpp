@@ -56,11 +56,11 @@ struct Streaming {
   }
 };
 
-/// Calls f(how) with the way to write a packed matrix of so many numbers: one that is larger than the second level of
-/// the cache is gone from there before it is read.
+/// Calls f(how) with the way to write a packed matrix of so many numbers: one that fills the second level of the cache
+/// is gone from there before it is read.
 template <Index size, class S, class F>
 void written(const S* packed, const F& f) {
-  if constexpr (size * sizeof(S) >= Index(2) << 20) {
+  if constexpr (size * sizeof(S) >= Index(1) << 20) {
     if (reinterpret_cast<std::uintptr_t>(packed) % vector_bytes == 0) {
       f(Streaming{});
       return end_stream();
