@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 583a5a80b1ee2e35
+// sha256 of the headers: 82d5cf5e0d050c79
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -4290,7 +4290,7 @@ constexpr Index gradient_columns(Index N) {
 /// Rows of a gradient that it adds to in one turn.
 inline constexpr Index rows_in_turn = 24 * 29 * tile_rows;
 
-/// Words of scratch that gemm_gradient needs for c (any, N) of type S.
+/// Words of scratch that gemm_gradient needs for dw (any, N) of type S.
 template <class S>
 constexpr Index gradient_scratch(Index rows, Index N) {
   return std::min(rows, gradient_rows) * (panel_width<S> + gradient_columns<S>(N));

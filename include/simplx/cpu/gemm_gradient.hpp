@@ -29,7 +29,7 @@ constexpr Index gradient_columns(Index N) {
 /// Rows of a gradient that it adds to in one turn.
 inline constexpr Index rows_in_turn = 24 * 29 * tile_rows;
 
-/// Words of scratch that gemm_gradient needs for c (any, N) of type S.
+/// Words of scratch that gemm_gradient needs for dw (any, N) of type S.
 template <class S>
 constexpr Index gradient_scratch(Index rows, Index N) {
   return std::min(rows, gradient_rows) * (panel_width<S> + gradient_columns<S>(N));
