@@ -31,7 +31,7 @@ void check(Index rows) {
   const Index room = std::max<Index>(rows, 1);  // no row is no null pointer
   const auto x = numbers<S>(room * K, 1), weight = numbers<S>(K * N, 2), dy = numbers<S>(room * N, 3);
   const auto before_dx = numbers<S>(room * K, 4), before_dw = numbers<S>(K * N, 5);
-  std::vector<S> packed(Product::packed), scratch(static_cast<std::size_t>(Product::scratch(room)));
+  std::vector<S> packed(Product::packed), scratch(static_cast<std::size_t>(Product::scratch(room)) + 1, S(77));
   std::vector<S> y(dy.size()), dx = before_dx, stored_dx(x.size(), S(99)), dw = before_dw;
   if constexpr (prepared) Product::template prepare<true>(weight.data(), packed.data());
   Product::forward(rows, x.data(), weight.data(), packed.data(), scratch.data(), y.data());
@@ -40,6 +40,7 @@ void check(Index rows) {
   Product::template input_gradient<Write::store>(rows, dy.data(), weight.data(), packed.data(), scratch.data(),
                                                  stored_dx.data());
   Product::add_weight_gradient(rows, x.data(), dy.data(), dw.data(), scratch.data(), nullptr);
+  CHECK(scratch.back() == 77);
 
   const auto at = [](const auto& values, Index i) { return values[static_cast<std::size_t>(i)]; };
   const auto place = [](Index k, Index n) { return transposed ? n * K + k : k * N + n; };
@@ -86,6 +87,7 @@ TEST_CASE_TEMPLATE("the three products of a layer, for widths that are and are n
   check_all<Backend, 64, 3>(7);
   check_all<Backend, 24, 1>(8);
   check_all<Backend, 1, 24>(8);
+  check_all<Backend, 512, 32>(13);  // of which one gradient is wide enough to copy its left operand
 }
 
 TEST_CASE("no row adds nothing") { check_all<Cpu<float>, 32, 48>(0); }

@@ -46,9 +46,10 @@ struct LinearProduct {
   static constexpr Index packed = size + room_in_panels(N, K);
   /// Elements of scratch that each of the products needs.
   static constexpr Index scratch(Index rows) {
-    if (rounds) return gradient_pairs(rows, K, N);
+    constexpr Index stored_rows = transposed ? N : K, stored_columns = transposed ? K : N;
+    if (rounds) return gradient_pairs(rows, stored_rows, stored_columns);
     const bool gradient = by_panels(N) && by_panels(K);
-    return std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment), N) : 0, prepared ? 0 : size);
+    return std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment), stored_columns) : 0, prepared ? 0 : size);
   }
 
   /// W for Y = X W.
