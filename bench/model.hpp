@@ -32,7 +32,7 @@ inline constexpr const char *config_name = SIMPLX_NAME(SIMPLX_CONFIG), *block_na
 
 /// Measures a step of `flops` over the whole batch: 20 steps after three, the median. With --serve it prints
 /// {"ready": true, ...} and then answers each line "run N" with the milliseconds of N steps and the peak right behind
-/// them, at the clock that they ran at.
+/// them: clocks drift by a tenth within minutes.
 template <class Step>
 void measure_step(const Flags& flags, double flops, Step step) {
   const int threads = static_cast<int>(flags.number("--threads"));

@@ -7,7 +7,7 @@
 //
 // Method: the same batch of random tokens again and again, wall clock; bench/compare lets it take turns with a rival.
 // FLOPs are those that the causal mask leaves, backward counts twice the forward; "of_peak" is their share of the peak
-// of multiply-adds, measured in this process on as many threads right behind the steps, at the clock that they ran at.
+// of multiply-adds, measured in this process on as many threads right behind the steps.
 
 #include "model.hpp"
 
