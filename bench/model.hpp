@@ -36,7 +36,8 @@ inline constexpr const char *config_name = SIMPLX_NAME(SIMPLX_CONFIG), *block_na
 template <class Step>
 void measure_step(const Flags& flags, double flops, Step step) {
   const int threads = static_cast<int>(flags.number("--threads"));
-  const auto peak = [&] { return simplx::measured_peak_gflops(threads, 0.0005); };
+  using Word = std::conditional_t<Backend::rounds, simplx::Pair, float>;
+  const auto peak = [&] { return simplx::measured_peak_gflops<Word>(threads, 0.0005); };
   if (flags.given("--serve")) {
     std::printf("{\"ready\": true, \"flops_per_step\": %.0f, \"parameters\": %td}\n", flops, simplx::parameters<model>);
     std::fflush(stdout);

@@ -6,7 +6,13 @@
 TEST_CASE("cpu/peak: the chains compute, and their speed is that of some computer") {
   // x -> x f + t, from 2 in 12 chains: with f = 0 every chain is t after one round.
   CHECK(simplx::detail::fma_chains(1, 0.0f) == doctest::Approx(12 * simplx::lanes<float> * 1e-3));
-  const double peak = simplx::measured_peak_gflops(1);
-  CHECK(peak > 0.1);
-  CHECK(peak < 10000);
+  // n (x x + x x) in every lane of 12.
+  CHECK(simplx::detail::pair_sums(3, 0.5f) == 3 * 0.5f * 12 * simplx::lanes<float>);
+#if defined(SIMPLX_AMX)
+  if (simplx::Amx::available()) CHECK(simplx::detail::tile_sums(3, 0.5f) == 3 * 32 * 0.25f);
+#endif
+  for (const double peak : {simplx::measured_peak_gflops(1), simplx::measured_peak_gflops<simplx::Pair>(1)}) {
+    CHECK(peak > 0.1);
+    CHECK(peak < 10000);
+  }
 }

@@ -3,7 +3,7 @@
 
 /// \file simplx/cpu/bfloat16.hpp
 /// Pairs of bfloat16, the upper halves of floats, and the sum of their products: half the bytes of float and, where the
-/// CPU multiplies pairs (AVX-512 BF16), twice the speed.
+/// CPU multiplies pairs (AVX-512 BF16), twice the speed on AMD's; Intel's have a matrix unit for them (amx.hpp).
 ///
 /// A word of 32 bits holds two neighbours of the inner dimension of a product, the first one in its lower half. Other
 /// CPUs compute the same from words that are taken apart, at the speed of float.

@@ -2,10 +2,13 @@
 #pragma once
 
 /// \file simplx/cpu/gemm_bfloat16.hpp
-/// The products of gemm.hpp with operands rounded to bfloat16 and sums in float. The tiles are the same; a word of
-/// theirs is a pair of numbers, so that the inner dimension is half as long.
+/// The products of gemm.hpp with operands rounded to bfloat16 and sums in float, on the matrix unit where there is one.
+/// Elsewhere the tiles are those of float; a word of theirs is a pair of numbers, so that the inner dimension is half
+/// as long.
 
+#include <simplx/cpu/amx.hpp>
 #include <simplx/cpu/gemm_gradient.hpp>
+#include <simplx/cpu/gemm_tiles.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -55,18 +58,26 @@ void pack_transposed_pairs(const float* matrix, Pair* packed) {
 }
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack_pairs<K, N> or pack_transposed_pairs<K, N>;
-/// scratch holds rows * K / 2 pairs.
+/// scratch holds gradient_pairs(rows, K, N). The matrix unit takes denormal numbers for zeros.
 ///
 /// Cost    2 rows K N FLOPs, and one pass over a
 template <Index K, Index N, Write mode, class Epilogue>
 void gemm_bfloat16(Index rows, const float* a, const Pair* packed, float* c, const Epilogue& epilogue, Pair* scratch) {
+  if constexpr (Amx::compiled && fits_tiles(K)) {
+    if (rows > tile_rows && Amx::available()) {  // a few rows would leave most of a tile empty
+      pack_left_tiles<K>(rows, a, scratch);
+      return gemm_tiles<K, N, mode>(Amx{}, rows, scratch, packed, c, epilogue);
+    }
+  }
   pair_columns(rows * K, a, scratch);  // K is even: no pair reaches into the next row
   gemm<K / 2, N, mode>(rows, scratch, packed, c, epilogue);
 }
 
-/// Pairs of scratch that gemm_gradient_bfloat16 needs.
+/// Pairs of scratch that the products of x (rows, K) and dy (rows, N) need.
 constexpr Index gradient_pairs(Index rows, Index K, Index N) {
-  return (rows + 1) / 2 * (K + N) + gradient_scratch<float>((rows + 1) / 2, N);
+  const Index pairs = (rows + 1) / 2, by_tiles = round_up(pairs, tile_side) * (K + N);
+  const Index by_vectors = pairs * (K + N) + gradient_scratch<float>(pairs, N);
+  return Amx::compiled ? std::max(by_tiles, by_vectors) : by_vectors;
 }
 
 /// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded. Turns as in gemm_gradient.
@@ -77,6 +88,19 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
                             Turn* turn = nullptr) {
   static_assert(K % lanes<float> == 0 && N % lanes<float> == 0);
   const Index pairs = (rows + 1) / 2;
+  if constexpr (Amx::compiled) {
+    if (Amx::available()) {
+      Pair* const right = scratch + round_up(pairs, tile_side) * K;
+      pack_transposed_left_tiles<K>(rows, x, scratch);
+      pack_right_tiles<N>(rows, dy, right);
+      const Amx unit;
+      for (Index from = 0; from < K; from += rows_in_turn) {
+        const Addition addition(turn);
+        gemm_gradient_tiles<K, N>(unit, rows, scratch, right, dw, from, std::min(K - from, rows_in_turn));
+      }
+      return;
+    }
+  }
   const auto pair_up = [&]<Index width>(Static<width>, const float* matrix, Pair* to) {
     for (Index row = 0; row < rows; row += 2, matrix += 2 * width, to += width) {
       pair_rows(width, matrix, row + 1 < rows ? matrix + width : nullptr, to);

@@ -4,11 +4,14 @@
 /// \file simplx/cpu/peak.hpp
 /// The limit to hold a speed against: how many multiply-adds the cores do when nothing else is in their way.
 
+#include <simplx/cpu/amx.hpp>
+#include <simplx/cpu/bfloat16.hpp>
 #include <simplx/cpu/simd.hpp>
 #include <simplx/cpu/threads.hpp>
 
 #include <algorithm>
 #include <chrono>
+#include <type_traits>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -29,32 +32,85 @@ __attribute__((noinline)) inline float fma_chains(long rounds, float factor) {
   return sum(((a + b) + (c + d)) + ((e + g) + (h + i)) + ((j + k) + (l + m)));
 }
 
-/// FLOPs per second of the fastest of many runs.
-inline double fma_rate(double seconds) {
-  constexpr long rounds = 20000, chains = 12;
-  volatile float factor = 0.999f;  // read anew, or one run would do for all
+/// Independent sums of products of pairs of bfloat16, in registers as well.
+__attribute__((noinline)) inline float pair_sums(long rounds, float number) {
+  using V = Vec<float>;
+  const Vec<Pair> pairs = pairs_of(splat<V>(number), splat<V>(number));
+  V sums[12]{};
+  for (long r = 0; r < rounds; ++r) {
+    SIMPLX_UNROLL
+    for (V& each : sums) each = multiply_add(each, pairs, pairs);
+  }
+  float total = 0;
+  for (const V& each : sums) total += sum(each);
+  return total;
+}
+
+#if defined(SIMPLX_AMX)
+/// The same in tiles: four sums, of the products of two tiles and two.
+SIMPLX_AMX __attribute__((noinline)) inline float tile_sums(long rounds, float number) {
+  const Amx unit;
+  Vec<Pair> tile[tile_side];
+  for (Vec<Pair>& row : tile) row = pairs_of(splat<Vec<float>>(number), splat<Vec<float>>(number));
+  asm volatile("" ::"r"(tile) : "memory");
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  _tile_loadd(4, tile, 64);
+  _tile_loadd(5, tile, 64);
+  _tile_loadd(6, tile, 64);
+  _tile_loadd(7, tile, 64);
+  for (long r = 0; r < rounds; ++r) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  float sums[tile_words];
+  _tile_stored(0, sums, 64);
+  return sums[0];
+}
+#endif
+
+/// FLOPs per second of the fastest of many runs; run(rounds, number) does `flops` in each round.
+template <class Run>
+double best_rate(double seconds, double flops, Run run) {
+  constexpr long rounds = 20000;
+  volatile float number = 0.999f;  // read anew, or one run would do for all
   using Clock = std::chrono::steady_clock;
   double best = 0;
   volatile float sink = 0;
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   do {
     const auto begin = Clock::now();
-    sink = fma_chains(rounds, factor);
+    sink = run(rounds, number);
     const double took = std::chrono::duration<double>(Clock::now() - begin).count();
-    best = std::max(best, 2.0 * lanes<float> * chains * rounds / took);
+    best = std::max(best, flops * rounds / took);
   } while (Clock::now() < end);
   (void)sink;
   return best;
 }
 
+template <class Word>
+double peak_rate(double seconds) {
+  constexpr double chains = 12, of_vectors = 2 * lanes<float> * chains;
+  if constexpr (std::is_same_v<Word, float>) return best_rate(seconds, of_vectors, fma_chains);
+#if defined(SIMPLX_AMX)
+  if (Amx::available()) return best_rate(seconds, 4 * 2 * 2 * tile_side * tile_words, tile_sums);
+#endif
+  return best_rate(seconds, 2 * of_vectors, pair_sums);
+}
+
 }  // namespace detail
 
-/// Single-precision GFLOP/s that this build's vectors reach on that many threads at once, the best of so many seconds.
-/// Clocks change with what a machine and its neighbours do: what a limit is held against is measured beside it.
-inline double measured_peak_gflops(int threads = 1, double seconds = 0.03) {
+/// GFLOP/s that this CPU reaches on that many threads at once, the best of so many seconds: of floats with this build's
+/// vectors, or with Pair of products in bfloat16, by its matrix unit if there is one (amx.hpp). Clocks change with what a machine and its neighbours do: what a limit is held against is measured beside it.
+template <class Word = float>
+double measured_peak_gflops(int threads = 1, double seconds = 0.03) {
   Team team(threads);
   std::vector<double> rate(static_cast<std::size_t>(threads));
-  team.run([&](int member) { rate[static_cast<std::size_t>(member)] = detail::fma_rate(seconds); });
+  team.run([&](int member) { rate[static_cast<std::size_t>(member)] = detail::peak_rate<Word>(seconds); });
   double total = 0;
   for (const double r : rate) total += r * 1e-9;
   return total;

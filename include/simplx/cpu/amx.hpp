@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/amx.hpp
+/// The matrix unit of Intel's CPUs (AMX), which multiplies tiles of pairs of bfloat16 and adds up in float: 16 times
+/// the multiply-adds of a vector of AVX-512 in a cycle.
+///
+/// A tile is 16 rows of 16 words. Whether a program may use the unit is known when it runs, so that this belongs to the
+/// instruction set of pairs (avx512_bf16) and asks for no flags of its own.
+
+#include <simplx/cpu/bfloat16.hpp>
+
+#if defined(__AVX512BF16__) && defined(__x86_64__) && defined(__linux__) && !defined(__CUDACC__)
+#define SIMPLX_AMX __attribute__((target("amx-tile,amx-bf16")))
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Rows of a tile, words in a row of it, and words of a tile.
+inline constexpr Index tile_side = 16, tile_words = tile_side * tile_side;
+
+#if defined(SIMPLX_AMX)
+
+/// The unit, ready for whole tiles for as long as this object lives.
+///
+/// Cost    some 100 cycles
+class Amx {
+ public:
+  static constexpr bool compiled = true;
+
+  /// Whether this CPU has the unit and the system lets the process use it; asks for that.
+  static bool available() {
+    static const bool permitted = [] {
+      unsigned a, b, c, d;
+      constexpr unsigned tiles_of_bfloat16 = 1u << 22 | 1u << 24;
+      if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & tiles_of_bfloat16) != tiles_of_bfloat16) return false;
+      constexpr int request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA of Linux
+      return syscall(SYS_arch_prctl, request, tile_data) == 0;
+    }();
+    return permitted;
+  }
+
+  SIMPLX_AMX Amx() {
+    alignas(64) static constexpr Configuration whole = [] {
+      Configuration tiles;
+      for (int i = 0; i < 8; ++i) tiles.bytes[i] = 64, tiles.rows[i] = tile_side;
+      return tiles;
+    }();
+    _tile_loadconfig(&whole);
+  }
+  SIMPLX_AMX ~Amx() { _tile_release(); }
+  Amx(const Amx&) = delete;
+  Amx& operator=(const Amx&) = delete;
+
+  /// c (=|+=) left * right, of rows x cols tiles, 1 or 2 of each. `left` holds its first row of tiles step after step,
+  /// then its second one; of `right` and c rows are that many numbers apart.
+  ///
+  /// Cost    16 cycles for each product of tiles, if tiles come from the first level of the cache
+  template <int rows, int cols, Write mode>
+  SIMPLX_AMX __attribute__((noinline)) void multiply(Index steps, const Pair* left, const Pair* right, Index right_row,
+                                                     float* c, Index c_row) const {
+    asm volatile("" ::: "memory");  // g++ does not know that tiles are loaded from memory
+    constexpr bool below = rows == 2, beside = cols == 2, adds = mode == Write::accumulate;
+    const Index left_bytes = tile_side * sizeof(Pair), right_bytes = right_row * Index(sizeof(Pair));
+    const Index c_bytes = c_row * Index(sizeof(float));
+    float* const c_below = c + tile_side * c_row;
+    if constexpr (adds) {
+      _tile_loadd(0, c, c_bytes);
+      if constexpr (beside) _tile_loadd(1, c + tile_side, c_bytes);
+      if constexpr (below) _tile_loadd(2, c_below, c_bytes);
+      if constexpr (below && beside) _tile_loadd(3, c_below + tile_side, c_bytes);
+    } else {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+    for (Index step = 0; step < steps; ++step, left += tile_words, right += tile_side * right_row) {
+      _tile_loadd(6, right, right_bytes);
+      _tile_loadd(4, left, left_bytes);
+      _tile_dpbf16ps(0, 4, 6);
+      if constexpr (below) {
+        _tile_loadd(5, left + steps * tile_words, left_bytes);
+        _tile_dpbf16ps(2, 5, 6);
+      }
+      if constexpr (beside) {
+        _tile_loadd(7, right + tile_side, right_bytes);
+        _tile_dpbf16ps(1, 4, 7);
+      }
+      if constexpr (below && beside) _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, c, c_bytes);
+    if constexpr (beside) _tile_stored(1, c + tile_side, c_bytes);
+    if constexpr (below) _tile_stored(2, c_below, c_bytes);
+    if constexpr (below && beside) _tile_stored(3, c_below + tile_side, c_bytes);
+  }
+
+ private:
+  struct Configuration {
+    std::uint8_t palette = 1, start_row = 0, reserved[14]{};
+    std::uint16_t bytes[16]{};
+    std::uint8_t rows[16]{};
+  };
+};
+
+#else
+
+/// There is none for what this is compiled for.
+class Amx {
+ public:
+  static constexpr bool compiled = false;
+  static constexpr bool available() { return false; }
+};
+
+#endif
+
+}  // namespace simplx
