@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 7f349649daa312be
+// sha256 of the headers: 307f13ff4a302f9b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3541,7 +3541,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// parameters.
 /// reference: Eigen everywhere, for every width; what tests compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
-/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16).
+/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX of
+/// Intel).
 enum class Path : int { fast, reference, bfloat16 };
 
 template <class S>
@@ -3625,7 +3626,7 @@ struct Cpu {
 
 /// \file simplx/cpu/bfloat16.hpp
 /// Pairs of bfloat16, the upper halves of floats, and the sum of their products: half the bytes of float and, where the
-/// CPU multiplies pairs (AVX-512 BF16), twice the speed.
+/// CPU multiplies pairs (AVX-512 BF16), twice the speed on AMD's; Intel's have a matrix unit for them (amx.hpp).
 ///
 /// A word of 32 bits holds two neighbours of the inner dimension of a product, the first one in its lower half. Other
 /// CPUs compute the same from words that are taken apart, at the speed of float.
@@ -4267,6 +4268,124 @@ void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, c
 
 }  // namespace simplx
 
+// ---- simplx/cpu/amx.hpp
+
+/// \file simplx/cpu/amx.hpp
+/// The matrix unit of Intel's CPUs (AMX), which multiplies tiles of pairs of bfloat16 and adds up in float: 16 times
+/// the multiply-adds of a vector of AVX-512 in a cycle.
+///
+/// A tile is 16 rows of 16 words. Whether a program may use the unit is known when it runs, so that this belongs to the
+/// instruction set of pairs (avx512_bf16) and asks for no flags of its own.
+
+#if defined(__AVX512BF16__) && defined(__x86_64__) && defined(__linux__) && !defined(__CUDACC__)
+#define SIMPLX_AMX __attribute__((target("amx-tile,amx-bf16")))
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Rows of a tile, words in a row of it, and words of a tile.
+inline constexpr Index tile_side = 16, tile_words = tile_side * tile_side;
+
+#if defined(SIMPLX_AMX)
+
+/// The unit, ready for whole tiles for as long as this object lives.
+///
+/// Cost    some 100 cycles
+class Amx {
+ public:
+  static constexpr bool compiled = true;
+
+  /// Whether this CPU has the unit and the system lets the process use it; asks for that.
+  static bool available() {
+    static const bool permitted = [] {
+      unsigned a, b, c, d;
+      constexpr unsigned tiles_of_bfloat16 = 1u << 22 | 1u << 24;
+      if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & tiles_of_bfloat16) != tiles_of_bfloat16) return false;
+      constexpr int request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA of Linux
+      return syscall(SYS_arch_prctl, request, tile_data) == 0;
+    }();
+    return permitted;
+  }
+
+  SIMPLX_AMX Amx() {
+    alignas(64) static constexpr Configuration whole = [] {
+      Configuration tiles;
+      for (int i = 0; i < 8; ++i) tiles.bytes[i] = 64, tiles.rows[i] = tile_side;
+      return tiles;
+    }();
+    _tile_loadconfig(&whole);
+  }
+  SIMPLX_AMX ~Amx() { _tile_release(); }
+  Amx(const Amx&) = delete;
+  Amx& operator=(const Amx&) = delete;
+
+  /// c (=|+=) left * right, of rows x cols tiles, 1 or 2 of each. `left` holds its first row of tiles step after step,
+  /// then its second one; of `right` and c rows are that many numbers apart.
+  ///
+  /// Cost    16 cycles for each product of tiles, if tiles come from the first level of the cache
+  template <int rows, int cols, Write mode>
+  SIMPLX_AMX __attribute__((noinline)) void multiply(Index steps, const Pair* left, const Pair* right, Index right_row,
+                                                     float* c, Index c_row) const {
+    asm volatile("" ::: "memory");  // g++ does not know that tiles are loaded from memory
+    constexpr bool below = rows == 2, beside = cols == 2, adds = mode == Write::accumulate;
+    const Index left_bytes = tile_side * sizeof(Pair), right_bytes = right_row * Index(sizeof(Pair));
+    const Index c_bytes = c_row * Index(sizeof(float));
+    float* const c_below = c + tile_side * c_row;
+    if constexpr (adds) {
+      _tile_loadd(0, c, c_bytes);
+      if constexpr (beside) _tile_loadd(1, c + tile_side, c_bytes);
+      if constexpr (below) _tile_loadd(2, c_below, c_bytes);
+      if constexpr (below && beside) _tile_loadd(3, c_below + tile_side, c_bytes);
+    } else {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+    for (Index step = 0; step < steps; ++step, left += tile_words, right += tile_side * right_row) {
+      _tile_loadd(6, right, right_bytes);
+      _tile_loadd(4, left, left_bytes);
+      _tile_dpbf16ps(0, 4, 6);
+      if constexpr (below) {
+        _tile_loadd(5, left + steps * tile_words, left_bytes);
+        _tile_dpbf16ps(2, 5, 6);
+      }
+      if constexpr (beside) {
+        _tile_loadd(7, right + tile_side, right_bytes);
+        _tile_dpbf16ps(1, 4, 7);
+      }
+      if constexpr (below && beside) _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, c, c_bytes);
+    if constexpr (beside) _tile_stored(1, c + tile_side, c_bytes);
+    if constexpr (below) _tile_stored(2, c_below, c_bytes);
+    if constexpr (below && beside) _tile_stored(3, c_below + tile_side, c_bytes);
+  }
+
+ private:
+  struct Configuration {
+    std::uint8_t palette = 1, start_row = 0, reserved[14]{};
+    std::uint16_t bytes[16]{};
+    std::uint8_t rows[16]{};
+  };
+};
+
+#else
+
+/// There is none for what this is compiled for.
+class Amx {
+ public:
+  static constexpr bool compiled = false;
+  static constexpr bool available() { return false; }
+};
+
+#endif
+
+}  // namespace simplx
+
 // ---- simplx/cpu/gemm_gradient.hpp
 
 /// \file simplx/cpu/gemm_gradient.hpp
@@ -4403,11 +4522,175 @@ void gemm_gradient(Index rows, const W* x, const W* dy, S* dw, W* scratch, Turn*
 
 }  // namespace simplx
 
+// ---- simplx/cpu/gemm_tiles.hpp
+
+/// \file simplx/cpu/gemm_tiles.hpp
+/// Products of pairs of bfloat16 on a matrix unit (amx.hpp), in blocks of 32 x 32 sums: two tiles of each operand give
+/// four products of tiles.
+///
+/// The unit takes the right operand as pack_pairs leaves it. The left one is copied tile after tile, each 16 rows of
+/// 16 pairs, so that a row of tiles is read from front to end.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Rows and columns of a block of sums.
+inline constexpr Index block_side = 2 * tile_side;
+
+/// Whether a matrix unit takes operands of that width: whole tiles of pairs.
+constexpr bool fits_tiles(Index K) { return K % (2 * tile_side) == 0; }
+
+/// The words of a left operand of that many rows, which is filled up with zeros.
+constexpr Index left_tiles(Index rows, Index K) { return round_up(rows, tile_side) * K / 2; }
+
+/// a (rows, K) rounded, tile after tile of 16 rows.
+///
+/// Cost    one pass
+template <Index K>
+void pack_left_tiles(Index rows, const float* a, Pair* tiles) {
+  static_assert(fits_tiles(K));
+  constexpr Index L = lanes<float>, steps = K / (2 * tile_side);
+  for (Index row = 0; row < round_up(rows, tile_side); ++row) {
+    Pair* to = tiles + row / tile_side * steps * tile_words + row % tile_side * tile_side;
+    for (Index step = 0; step < steps; ++step, to += tile_words) {
+      for (Index i = 0; i < tile_side; i += L) {
+        const float* from = a + row * K + 2 * (step * tile_side + i);
+        store(to + i, row < rows ? pairs_along(load<Vec<float>>(from), load<Vec<float>>(from + L)) : Vec<Pair>{});
+      }
+    }
+  }
+}
+
+/// The transpose (K, rows) of x (rows, K) rounded, tile after tile of 16 columns of x, filled up with zeros to a
+/// multiple of 32 rows.
+///
+/// Cost    one pass
+template <Index K>
+void pack_transposed_left_tiles(Index rows, const float* x, Pair* tiles) {
+  static_assert(K % tile_side == 0);
+  const Index steps = (rows + 2 * tile_side - 1) / (2 * tile_side);
+  const auto numbers = [&](Index row, Index col) __attribute__((always_inline)) {
+    return row < rows ? load<Vec<float>>(x + row * K + col) : Vec<float>{};
+  };
+  for (Index step = 0; step < steps; ++step) {
+    for (Index first = 0; first < K; first += tile_side) {
+      const auto pairs = [&](Index pair, Index col) __attribute__((always_inline)) {
+        const Index row = 2 * (step * tile_side + pair);
+        return pairs_of(numbers(row, first + col), numbers(row + 1, first + col));
+      };
+      Pair* const to = tiles + (first / tile_side * steps + step) * tile_words;
+      detail::transpose_squares<tile_side>(tile_side, pairs, to, detail::Storing{});
+    }
+  }
+}
+
+/// dy (rows, N) rounded, in the panels of pack_pairs, filled up with zeros to a multiple of 32 rows.
+///
+/// Cost    one pass
+template <Index N>
+void pack_right_tiles(Index rows, const float* dy, Pair* packed) {
+  const Index pairs = round_up(rows, 2 * tile_side) / 2;
+  for (Index pair = 0; pair < pairs; ++pair, dy += 2 * N) {
+    each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
+      Pair* const to = packed + col * pairs + pair * width;
+      if (2 * pair < rows) {
+        pair_rows(width, dy + col, 2 * pair + 1 < rows ? dy + N + col : nullptr, to);
+      } else {
+        std::fill_n(to, width, Pair(0));
+      }
+    });
+  }
+}
+
+namespace detail {
+
+/// Unit::multiply of one or two tiles.
+template <Write mode, class Unit>
+__attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool beside, Index steps, const Pair* left,
+                                              const Pair* right, Index right_row, float* c, Index c_row) {
+  const auto multiply = [&]<int rows, int cols>(std::integer_sequence<int, rows, cols>) {
+    unit.template multiply<rows, cols, mode>(steps, left, right, right_row, c, c_row);
+  };
+  if (below && beside) return multiply(std::integer_sequence<int, 2, 2>{});
+  if (below) return multiply(std::integer_sequence<int, 2, 1>{});
+  if (beside) return multiply(std::integer_sequence<int, 1, 2>{});
+  multiply(std::integer_sequence<int, 1, 1>{});
+}
+
+/// One block of c, `count` rows of it: its sums behind the epilogue.
+template <Index N, Write mode, class Unit, class Epilogue>
+__attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index width, Index steps, const Pair* left,
+                                          const Pair* right, Index right_row, float* c, const Epilogue& epilogue,
+                                          Index row, Index col) {
+  using V = Vec<float>;
+  const bool below = count > tile_side, beside = width > tile_side;
+  c += row * N + col;
+  if (std::is_same_v<Epilogue, NoEpilogue> && count % tile_side == 0) {
+    return multiply_tiles<mode>(unit, below, beside, steps, left, right, right_row, c, N);
+  }
+  alignas(64) float sums[block_side * block_side];
+  multiply_tiles<Write::store>(unit, below, beside, steps, left, right, right_row, sums, block_side);
+  for (Index i = 0; i < count; ++i) {
+    for (Index j = 0; j < width; j += lanes<float>) {
+      V value = epilogue(load<V>(sums + i * block_side + j), row + i, col + j);
+      if constexpr (mode == Write::accumulate) value += load<V>(c + i * N + j);
+      store(c + i * N + j, value);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// c (rows, N) (=|+=) epilogue(left (rows, K) * b), left by pack_left_tiles, b packed by pack_pairs<K, N>. Where c is
+/// added to there is no epilogue.
+///
+/// Cost    2 rows K N FLOPs; b is read once, left once for every panel of b
+template <Index K, Index N, Write mode, class Unit, class Epilogue>
+void gemm_tiles(const Unit& unit, Index rows, const Pair* left, const Pair* packed, float* c,
+                const Epilogue& epilogue) {
+  static_assert(fits_tiles(K) && N % tile_side == 0);
+  static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
+  constexpr Index steps = K / (2 * tile_side);
+  each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
+    const Pair* right = packed + col * (K / 2);
+    for (Index row = 0; row < rows; row += block_side) {
+      const Index count = std::min(rows - row, block_side);
+      for (Index i = 0; i < width; i += block_side) {
+        detail::tile_block<N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2), right + i,
+                                    width, c, epilogue, row, col + i);
+      }
+    }
+  });
+}
+
+/// dw (K, N) += left (K, rows) * right (rows, N), left by pack_transposed_left_tiles, right by pack_right_tiles; of
+/// dw the `span` rows from `from` on, both multiples of 16.
+///
+/// Cost    2 rows K N FLOPs; dw is read and written once
+template <Index K, Index N, class Unit>
+void gemm_gradient_tiles(const Unit& unit, Index rows, const Pair* left, const Pair* right, float* dw, Index from,
+                         Index span) {
+  static_assert(K % tile_side == 0 && N % tile_side == 0);
+  const Index steps = (rows + 2 * tile_side - 1) / (2 * tile_side), pairs = steps * tile_side;
+  for (Index row = from; row < from + span; row += block_side) {
+    const Index count = std::min(from + span - row, block_side);
+    each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
+      for (Index i = 0; i < width; i += block_side) {
+        detail::tile_block<N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps,
+                                                 left + row * pairs, right + col * pairs + i, width, dw, NoEpilogue{},
+                                                 row, col + i);
+      }
+    });
+  }
+}
+
+}  // namespace simplx
+
 // ---- simplx/cpu/gemm_bfloat16.hpp
 
 /// \file simplx/cpu/gemm_bfloat16.hpp
-/// The products of gemm.hpp with operands rounded to bfloat16 and sums in float. The tiles are the same; a word of
-/// theirs is a pair of numbers, so that the inner dimension is half as long.
+/// The products of gemm.hpp with operands rounded to bfloat16 and sums in float, on the matrix unit where there is one.
+/// Elsewhere the tiles are those of float; a word of theirs is a pair of numbers, so that the inner dimension is half
+/// as long.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -4457,18 +4740,26 @@ void pack_transposed_pairs(const float* matrix, Pair* packed) {
 }
 
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b packed by pack_pairs<K, N> or pack_transposed_pairs<K, N>;
-/// scratch holds rows * K / 2 pairs.
+/// scratch holds gradient_pairs(rows, K, N). The matrix unit takes denormal numbers for zeros.
 ///
 /// Cost    2 rows K N FLOPs, and one pass over a
 template <Index K, Index N, Write mode, class Epilogue>
 void gemm_bfloat16(Index rows, const float* a, const Pair* packed, float* c, const Epilogue& epilogue, Pair* scratch) {
+  if constexpr (Amx::compiled && fits_tiles(K)) {
+    if (rows > tile_rows && Amx::available()) {  // a few rows would leave most of a tile empty
+      pack_left_tiles<K>(rows, a, scratch);
+      return gemm_tiles<K, N, mode>(Amx{}, rows, scratch, packed, c, epilogue);
+    }
+  }
   pair_columns(rows * K, a, scratch);  // K is even: no pair reaches into the next row
   gemm<K / 2, N, mode>(rows, scratch, packed, c, epilogue);
 }
 
-/// Pairs of scratch that gemm_gradient_bfloat16 needs.
+/// Pairs of scratch that the products of x (rows, K) and dy (rows, N) need.
 constexpr Index gradient_pairs(Index rows, Index K, Index N) {
-  return (rows + 1) / 2 * (K + N) + gradient_scratch<float>((rows + 1) / 2, N);
+  const Index pairs = (rows + 1) / 2, by_tiles = round_up(pairs, tile_side) * (K + N);
+  const Index by_vectors = pairs * (K + N) + gradient_scratch<float>(pairs, N);
+  return Amx::compiled ? std::max(by_tiles, by_vectors) : by_vectors;
 }
 
 /// dw (K, N) += x^T dy, x (rows, K), dy (rows, N), both rounded. Turns as in gemm_gradient.
@@ -4479,6 +4770,19 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
                             Turn* turn = nullptr) {
   static_assert(K % lanes<float> == 0 && N % lanes<float> == 0);
   const Index pairs = (rows + 1) / 2;
+  if constexpr (Amx::compiled) {
+    if (Amx::available()) {
+      Pair* const right = scratch + round_up(pairs, tile_side) * K;
+      pack_transposed_left_tiles<K>(rows, x, scratch);
+      pack_right_tiles<N>(rows, dy, right);
+      const Amx unit;
+      for (Index from = 0; from < K; from += rows_in_turn) {
+        const Addition addition(turn);
+        gemm_gradient_tiles<K, N>(unit, rows, scratch, right, dw, from, std::min(K - from, rows_in_turn));
+      }
+      return;
+    }
+  }
   const auto pair_up = [&]<Index width>(Static<width>, const float* matrix, Pair* to) {
     for (Index row = 0; row < rows; row += 2, matrix += 2 * width, to += width) {
       pair_rows(width, matrix, row + 1 < rows ? matrix + width : nullptr, to);
