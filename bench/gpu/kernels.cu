@@ -126,10 +126,9 @@ void ends_of_a_model(Bench& bench) {
   constexpr Index parameters = 124'000'000;
   DeviceBuffer<float> state(4 * parameters);
   state.fill_with_zero(bench.stream);
-  const auto table = update_segments<float>({{0, parameters, {}}}, AdamW{}, 1);
-  DeviceBuffer<UpdateSegment<AdamWStep<float>>> segments(1);
-  segments.copy_from(table, bench.stream);
-  const Index chunks = update_chunks(table);
+  Upload<UpdateSegmentOf<float, AdamW>> segments(1);
+  const Index chunks = update_segments<float>({{0, parameters, {}}}, AdamW{}, 2, segments.host().data());
+  segments.send(bench.stream);
   DeviceBuffer<double> parts(squared_norm_parts(chunks)), totals(2);
   totals.fill_with_zero(bench.stream);
   const UpdateBuffers<float> buffers{state.data(), state.data() + parameters, state.data() + 2 * parameters,
@@ -138,8 +137,7 @@ void ends_of_a_model(Bench& bench) {
     squared_norm(bench.stream, segments.data(), 1, chunks, state.data() + parameters, parts.data());
   });
   bench.time("adamw", 32.0 * parameters, 0, [&] {
-    update(bench.stream, segments.data(), 1, chunks, buffers, parts.data(), 1.0, false, totals.data(),
-           totals.data() + 1);
+    update(bench.stream, segments.data(), 1, chunks, buffers, parts.data(), 1.0, totals.data(), totals.data() + 1);
   });
 }
 

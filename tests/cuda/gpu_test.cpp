@@ -14,11 +14,13 @@ TEST_CASE("the indices of an input are sorted into runs; those behind the last o
   gpu.reserve(2, 5);
   const std::vector<std::int32_t> indices{7, 3, 7, 7};
   gpu.sort(2, indices);
-  std::vector<std::int32_t> rows(4);
-  std::vector<IndexRun> runs(4);
-  gpu.runs(2).rows.copy_to(rows, gpu.stream());
-  gpu.runs(2).runs.copy_to(runs, gpu.stream());
+  gpu.draw_from({.key = 7, .first_sequence = 3});
+  gpu.send();
   gpu.synchronize();
+  const std::vector<std::int32_t> rows(gpu.runs(2).rows.data(), gpu.runs(2).rows.data() + 4);  // emulated: readable
+  const std::vector<IndexRun> runs(gpu.runs(2).runs.data(), gpu.runs(2).runs.data() + 4);
+  CHECK(gpu.draw()->key == 7);
+  CHECK(gpu.draw()->first_sequence == 3);
   CHECK(rows == std::vector<std::int32_t>{1, 0, 2, 3});
   const auto is = [&](std::size_t i, std::int32_t index, std::int32_t begin, std::int32_t end) {
     CHECK(runs[i].index == index);

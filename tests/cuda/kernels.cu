@@ -72,7 +72,7 @@ SIMPLX_ATTENTION(TensorCores, Halves, __nv_bfloat16, AttentionSize{12, 64, 64, M
 SIMPLX_ATTENTION(TensorCores, Halves, __nv_bfloat16, AttentionSize{8, 128, 128, Mixing::shaped})
 template void squared_norm(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const float*, double*);
 template void update(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const UpdateBuffers<float>&,
-                     const double*, double, bool, const double*, double*);
+                     const double*, double, const double*, double*);
 template void update(cudaStream_t, const UpdateSegment<SgdStep<float>>*, int, Index, const UpdateBuffers<float>&,
-                     const double*, double, bool, const double*, double*);
+                     const double*, double, const double*, double*);
 }  // namespace simplx

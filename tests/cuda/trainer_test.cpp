@@ -3,6 +3,7 @@
 
 #include <simplx/cuda/trainer.cuh>
 
+#include "allocations.hpp"
 #include "cuda/kernels.hpp"
 
 #include <simplx/blocks/tokens.hpp>
@@ -155,6 +156,63 @@ TEST_CASE("a training has the same bits each time, under every schedule") {
     for (int step = 0; step < 2; ++step) trainer.step(some_batch(step), adamw);
     return std::vector<double>(trainer.parameters().begin(), trainer.parameters().end());
   });
+}
+
+/// The calls of CUDA that work makes, and how often the host asks for memory between them.
+struct HostWork {
+  static inline std::vector<std::string> calls{};
+  static inline int depth = 0;
+  static void watch(const char* name, bool begins) {
+    test::counting_allocations = false;
+    depth += begins ? 1 : -1;
+    if (begins && depth == 1) calls.push_back(name);
+    test::counting_allocations = depth == 0;
+  }
+  template <class F>
+  static long allocations_of(const F& f) {
+    calls.clear();
+    emulation::Call::watch = watch;
+    const long allocations = test::allocations_of(f);
+    emulation::Call::watch = nullptr;
+    return allocations;
+  }
+};
+
+inline constexpr Decoder dropping{.block = pre_ln, .vocab = 13, .width = 8, .heads = 2, .hidden = 16, .layers = 2,
+                                  .context = 9, .dropout = 0.2};
+
+template <auto const& of>
+void check_one_call() {
+  using S = double;
+  Trainer<of, Cuda<Precision::float64>> device({.batch = 4, .seed = 3, .sequences_per_step = 8});
+  Trainer<of, Cpu<S>> cpu({.batch = 4, .seed = 3, .sequences_per_step = 8});
+  for (int step = 0; step < 5; ++step) {
+    CAPTURE(step);
+    const TokenBatch batch = some_batch(step);
+    const AdamW optimiser{.learning_rate = 1e-2 / (1 + step)};  // another table each time
+    StepResult mine;
+    const long allocations = HostWork::allocations_of([&] { mine = device.step(batch, optimiser); });
+    const StepResult its = cpu.step(batch, optimiser);
+    CHECK(std::abs(mine.loss - its.loss) < 1e-13);
+    CHECK(std::abs(mine.gradient_norm - its.gradient_norm) < 1e-12);
+    if (step < 2) continue;
+    CHECK(allocations == 0);
+    CHECK(HostWork::calls == std::vector<std::string>{"cudaGraphLaunch", "cudaStreamSynchronize"});
+  }
+  CHECK(farthest(device.parameters(), cpu.parameters()) < 1e-12);
+  for (int step = 5; step < 8; ++step) {  // the second part is laid out while the first may still be on its way
+    const TokenBatch first = some_batch(step), second = some_batch(step + 10);
+    const Index labelled = labelled_tokens(first) + labelled_tokens(second);
+    device.accumulate(first, labelled), device.accumulate(second, labelled);
+    cpu.accumulate(first, labelled), cpu.accumulate(second, labelled);
+    CHECK(std::abs(device.update(adamw).loss - cpu.update(adamw).loss) < 1e-13);
+  }
+  CHECK(farthest(device.parameters(), cpu.parameters()) < 1e-12);
+}
+
+TEST_CASE("a step of known sizes is one call, also with dropout, and the host allocates nothing") {
+  check_one_call<model>();
+  check_one_call<dropping>();
 }
 
 TEST_CASE("batches are checked") {

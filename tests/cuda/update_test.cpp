@@ -38,15 +38,13 @@ constexpr Sgd nesterov{.learning_rate = 0.1, .momentum = 0.8, .nesterov = true, 
 
 /// The kernels, over any state; the norm comes last.
 template <class S, class Optimiser>
-std::vector<S> run(State<S>& state, const Optimiser& optimiser, double limit, double loss = 1, bool begins = false,
-                   long step = 3) {
-  const auto segments = update_segments<S>(runs(), optimiser, step);
+std::vector<S> run(State<S>& state, const Optimiser& optimiser, double limit, double loss = 1, long step = 3) {
+  std::vector<UpdateSegmentOf<S, Optimiser>> segments(runs().size());
   const auto count = static_cast<int>(segments.size());
-  const Index chunks = update_chunks(segments);
+  const Index chunks = update_segments<S>(runs(), optimiser, step, segments.data());
   auto parts = test::unwritten<double>(squared_norm_parts(chunks)), norm = test::unwritten<double>(1);
   squared_norm(nullptr, segments.data(), count, chunks, state.gradients.data(), parts.data());
-  update(nullptr, segments.data(), count, chunks, state.buffers(), parts.data(), limit, begins, &loss,
-         norm.data());
+  update(nullptr, segments.data(), count, chunks, state.buffers(), parts.data(), limit, &loss, norm.data());
   auto all = state.all();
   all.push_back(static_cast<S>(norm[0]));
   return all;
@@ -113,12 +111,12 @@ TEST_CASE("parameters, moments and norm are those of a CPU") {
 }
 
 TEST_CASE("chunks cover the segments, each chunk of one segment") {
-  const auto segments = update_segments<float>(runs(), adamw, 1);
+  std::vector<UpdateSegmentOf<float, AdamW>> segments(runs().size());
+  CHECK(update_segments<float>(runs(), adamw, 1, segments.data()) == 6);
   std::vector<Index> first;
   for (const auto& segment : segments) first.push_back(segment.first_chunk);
   CHECK(first == std::vector<Index>{0, 1, 4, 5});
-  CHECK(update_chunks(segments) == 6);
-  CHECK(update_chunks<AdamWStep<float>>({}) == 0);
+  CHECK(update_segments<float>({}, adamw, 1, segments.data()) == 0);
 }
 
 TEST_CASE("a gradient or a loss that is not finite changes nothing") {
@@ -141,7 +139,7 @@ TEST_CASE("an optimiser that begins finds moments of zero, and leaves none of an
   const auto begins = [](const auto& optimiser) {
     State<double> state(size), zero(size);
     zero.first.assign(size, 0), zero.second.assign(size, 0);
-    CHECK(run(state, optimiser, 1, 1, true) == run(zero, optimiser, 1));
+    CHECK(run(state, optimiser, 1, 1, 1) == run(zero, optimiser, 1, 1, 1));
   };
   begins(adamw), begins(nesterov);
 }

@@ -129,6 +129,7 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc
                                      cublasLtMatrixLayout_t layout_c, void* d, cublasLtMatrixLayout_t layout_d,
                                      const cublasLtMatmulAlgo_t* algo, void* workspace, std::size_t workspace_bytes,
                                      cudaStream_t stream) {
+  const emulation::Call call("cublasLtMatmul");
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
   emulation::Product product{*desc, *layout_a, *layout_b, *layout_c, *layout_d};
   if (!algo || !a || !b || !c || !d || !alpha || !beta) return CUBLAS_STATUS_INVALID_VALUE;

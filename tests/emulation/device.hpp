@@ -80,6 +80,21 @@ class Allocations {
   std::map<std::uintptr_t, Allocation> table_;
 };
 
+/// Tells a test of each call that a host makes, as it begins and as it ends; calls may lie in others.
+struct Call {
+  inline static void (*watch)(const char* name, bool begins) = nullptr;
+
+  explicit Call(const char* name) : name(name) {
+    if (watch) watch(name, true);
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() {
+    if (watch) watch(name, false);
+  }
+  const char* name;
+};
+
 /// A kernel, a copy or a product with its arguments, by value.
 using Work = std::function<void()>;
 

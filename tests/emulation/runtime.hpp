@@ -150,6 +150,7 @@ inline cudaError_t enqueue(cudaStream_t stream, Work work) {
 template <class... Parameters>
 void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 block,
             std::type_identity_t<Parameters>... arguments) {
+  const Call call("launch");
   enqueue(stream, [=] {
     run({grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, [&] { kernel(arguments...); });
   });
@@ -166,6 +167,7 @@ inline bool copies(cudaMemcpyKind kind, Memory to, Memory from) {
 
 template <class T>
 cudaError_t allocate(T** place, Memory kind, std::size_t bytes) {
+  const Call call("allocate");
   if (const cudaError_t error = forbidden_in_captures()) return returned(error);
   Allocations& all = device().allocations;
   if (kind == Memory::device && bytes > device().memory - all.bytes(kind)) return returned(cudaErrorMemoryAllocation);
@@ -173,6 +175,7 @@ cudaError_t allocate(T** place, Memory kind, std::size_t bytes) {
   return cudaSuccess;
 }
 inline cudaError_t release(void* place, Memory kind) {
+  const Call call("release");
   if (!place) return cudaSuccess;
   if (const cudaError_t error = forbidden_in_captures()) return returned(error);
   device().run_all_quietly();  // it waits for the device
@@ -224,6 +227,7 @@ inline cudaError_t cudaFree(void* place) { return emulation::release(place, emul
 inline cudaError_t cudaFreeHost(void* place) { return emulation::release(place, emulation::Memory::pinned); }
 
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  const emulation::Call call("cudaStreamSynchronize");
   if (const cudaError_t error = emulation::forbidden_in(stream)) return emulation::returned(error);
   if (!stream) return emulation::enqueue(stream, [] {});  // waits for all blocking streams
   emulation::device().run(*stream->queue);
@@ -234,6 +238,7 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                                    cudaStream_t stream = nullptr) {
   using emulation::Memory;
+  const emulation::Call call("cudaMemcpyAsync");
   if (const cudaError_t error = emulation::usable(stream)) return emulation::returned(error);
   if (bytes == 0) return cudaSuccess;
   const Memory target = emulation::device().allocations.kind_of(to, bytes);
@@ -256,6 +261,7 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cud
   return cudaMemcpyAsync(to, from, bytes, kind);
 }
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream = nullptr) {
+  const emulation::Call call("cudaMemsetAsync");
   if (const cudaError_t error = emulation::usable(stream)) return emulation::returned(error);
   if (bytes == 0) return cudaSuccess;
   if (emulation::device().allocations.kind_of(to, bytes) != emulation::Memory::device) {
@@ -265,6 +271,7 @@ inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaS
 }
 inline cudaError_t cudaMemset2DAsync(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height,
                                      cudaStream_t stream = nullptr) {
+  const emulation::Call call("cudaMemset2DAsync");
   if (const cudaError_t error = emulation::usable(stream)) return emulation::returned(error);
   if (width == 0 || height == 0) return cudaSuccess;
   const emulation::Memory kind = emulation::device().allocations.kind_of(to, pitch * (height - 1) + width);
@@ -345,6 +352,7 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  const emulation::Call call("cudaGraphLaunch");
   if (!exec) return emulation::returned(cudaErrorInvalidValue);
   return emulation::enqueue(stream, [records = exec->records] {
     for (const emulation::Work& record : *records) record();

@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/cuda/dropout.cuh
-/// Dropout with the masks of ops/dropout.hpp: a thread draws for its element from the same key and counter.
+/// Dropout with the masks of ops/dropout.hpp: a thread draws for its element from the same key and counter. The key of
+/// the step is read from the device's memory, so that a recorded step draws anew in each run.
 
 #include <simplx/core/random.hpp>
 #include <simplx/cuda/rows.cuh>
@@ -16,15 +17,17 @@ namespace detail {
 template <Write mode, class S>
 struct Drop {
   Sequences sequences;
-  std::uint64_t key;
-  Index first_sequence, cols;  ///< number of the first sequence among those of the whole step
+  const Draw* step;
+  std::uint64_t node;  ///< op<"dropout">::node_key
+  Index cols;
   One<S> rate;
   const S* from;
   S* to;
   __device__ void operator()(Index row, Index col) const {
     const auto sequence = sequences.of(row);
     const double dropped = static_cast<double>(*rate);
-    const std::uint64_t mine = bits(key, static_cast<std::uint64_t>(first_sequence + sequence.number));
+    const std::uint64_t mine = bits(op<"dropout">::key(step->key, node),
+                                    static_cast<std::uint64_t>(step->first_sequence + sequence.number));
     const auto element = static_cast<std::uint64_t>((row - sequence.begin) * cols + col);
     const S kept = static_cast<S>(dropped < 1 ? 1 / (1 - dropped) : 0);
     write<mode>(to[row * cols + col], from[row * cols + col] * (uniform(mine, element) < dropped ? S(0) : kept));
@@ -58,8 +61,8 @@ struct kernels<Cuda<p>, "dropout"> : op<"dropout"> {
     const Randomness& random = f.context.random;
     if (!random.training) return move_cells<mode>(detail::stream_of(f), f.rows(), cols, from, {cols}, to, {cols});
     each_cell(detail::stream_of(f), f.rows(), cols,
-              detail::Drop<mode, S>{streams(f), op<"dropout">::key(f), random.first_sequence, cols, one<1>(f), from,
-                                    to});
+              detail::Drop<mode, S>{streams(f), f.context.gpu->draw(), op<"dropout">::node_key(f), cols, one<1>(f),
+                                    from, to});
   }
 };
 

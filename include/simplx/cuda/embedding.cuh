@@ -87,7 +87,7 @@ void embedding(cudaStream_t stream, const S* table, const std::int32_t* indices,
          indices, y);
 }
 
-/// dtable[index_r] += dy_r for all rows; `rows` and `runs` are those of index_runs(indices), copied to the device, and
+/// dtable[index_r] += dy_r for all rows; `rows` and `runs` are those of IndexRuns, copied to the device, and
 /// empty runs behind them do nothing.
 ///
 /// Shapes  rows (rows); runs (count); dy (rows, cols); dtable (any, cols)

@@ -63,6 +63,8 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
       if (numbers_[i].size()) gpu_.sort(i, this->indices_[i].span());
     }
     device_.random = context_.random;
+    gpu_.draw_from(context_.random);
+    gpu_.send();
     Run::forward(device_);
     memory_.copy_to(this->memory(), stream);
     gpu_.synchronize();

@@ -2,41 +2,68 @@
 #pragma once
 
 /// \file simplx/cuda/gpu.cuh
-/// Gpu: what the kernels of a model share on a device: the stream they run on, matrix products, and which rows look up
-/// the same index. Each Trainer and each Evaluation on a GPU has one.
+/// Gpu: what the kernels of a model share on a device: the stream they run on, matrix products, which rows look up the
+/// same index, and what dropout draws from. Each Trainer and each Evaluation on a GPU has one.
 
 #include <simplx/core/context.hpp>
 #include <simplx/cuda/index_runs.hpp>
 #include <simplx/cuda/memory.cuh>
 #include <simplx/cuda/products.cuh>
+#include <simplx/cuda/upload.cuh>
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// What changes from step to step of Randomness.
+struct Draw {
+  std::uint64_t key;
+  Index first_sequence;
+};
+
 class Gpu {
  public:
-  /// The runs of an input's indices, on the device: as many as there are rows, those behind the last one empty.
+  /// The runs of an input's indices: as many as there are rows, those behind the last one empty.
   struct Runs {
-    DeviceBuffer<std::int32_t> rows;
-    DeviceBuffer<IndexRun> runs;
+    Upload<std::int32_t> rows;
+    Upload<IndexRun> runs;
+    Index count = 0;
   };
 
   const GpuStream& stream() const { return stream_; }
   Products& products() { return products_; }
   const Runs& runs(int input) const { return runs_[input]; }
+  /// On the device.
+  const Draw* draw() const { return draw_.data(); }
 
   /// Room for the indices of an input.
-  void reserve(int input, Index rows) {
-    runs_[input] = {DeviceBuffer<std::int32_t>(rows), DeviceBuffer<IndexRun>(rows)};
-  }
-  /// Sorts the indices that an input is given, for the pull-backs of those who look them up.
+  void reserve(int input, Index rows) { runs_[input] = {Upload<std::int32_t>(rows), Upload<IndexRun>(rows)}; }
+  /// Sorts the indices that an input is given, for the pull-backs of those who look them up. The device has them behind
+  /// the next `send`; what was sent before must have arrived.
   ///
   /// Errors  throws Error if there are more than `reserve` was told
-  /// Cost    O(rows log rows) on the host and a copy
+  /// Cost    O(rows log rows) on the host
   void sort(int input, std::span<const std::int32_t> indices) {
-    IndexRuns sorted = index_runs(indices);
-    sorted.runs.resize(indices.size());
-    runs_[input].rows.copy_from(sorted.rows, stream());
-    runs_[input].runs.copy_from(sorted.runs, stream());
+    Runs& own = runs_[input];
+    if (std::ssize(indices) > own.rows.size()) {
+      throw Error(std::to_string(indices.size()) + " indices where there is room for " +
+                  std::to_string(own.rows.size()));
+    }
+    sorted_.sort(indices);
+    std::ranges::copy(sorted_.rows(), own.rows.host().begin());
+    const auto behind = std::ranges::copy(sorted_.runs(), own.runs.host().begin()).out;
+    own.count = std::ssize(indices);
+    std::fill(behind, own.runs.host().begin() + own.count, IndexRun{});
+  }
+  /// Says what dropout draws from behind the next `send`; what was sent before must have arrived.
+  void draw_from(const Randomness& random) { draw_.host()[0] = {random.key, random.first_sequence}; }
+
+  /// Copies what was sorted and what is drawn from to the device. Can be recorded: later runs copy what is there then,
+  /// as many rows.
+  void send() {
+    draw_.send(stream());
+    for (Runs& own : runs_) {
+      own.rows.send(stream(), own.count);
+      own.runs.send(stream(), own.count);
+    }
   }
 
   /// Waits for all kernels.
@@ -45,6 +72,8 @@ class Gpu {
  private:
   GpuStream stream_;
   Products products_;
+  Upload<Draw> draw_{1};
+  IndexRuns sorted_;
   Runs runs_[max_inputs];
 };
 

@@ -7,39 +7,47 @@
 #include <simplx/core/shape.hpp>
 
 #include <algorithm>
-#include <numeric>
+#include <cstdint>
 #include <span>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Rows [begin, end) of IndexRuns::rows look up `index`.
+/// Rows [begin, end) of IndexRuns::rows() look up `index`.
 struct IndexRun {
   std::int32_t index, begin, end;
 };
 
-struct IndexRuns {
-  std::vector<std::int32_t> rows;  ///< all rows by what they look up, those of an index ascending
-  std::vector<IndexRun> runs;      ///< one for each index that occurs, the longest first, so that none starts last
-};
-
-/// Sorts the rows of a batch; on the host, where tokens come from.
-///
-/// Cost    O(rows log rows)
-inline IndexRuns index_runs(std::span<const std::int32_t> indices) {
-  IndexRuns result;
-  result.rows.resize(indices.size());
-  std::iota(result.rows.begin(), result.rows.end(), 0);
-  const auto of = [&](std::int32_t row) { return indices[static_cast<std::size_t>(row)]; };
-  std::ranges::stable_sort(result.rows, {}, of);
-  const auto count = static_cast<std::int32_t>(indices.size());
-  for (std::int32_t begin = 0, end = 0; begin < count; begin = end) {
-    const std::int32_t index = of(result.rows[static_cast<std::size_t>(begin)]);
-    while (end < count && of(result.rows[static_cast<std::size_t>(end)]) == index) ++end;
-    result.runs.push_back({index, begin, end});
+/// The rows of a batch, sorted by what they look up; on the host, where tokens come from. Its memory is used again.
+class IndexRuns {
+ public:
+  /// Cost    O(rows log rows); allocates only for more rows than ever before
+  void sort(std::span<const std::int32_t> indices) {
+    keys_.clear(), rows_.clear(), runs_.clear();
+    std::uint64_t row = 0;
+    for (const std::int32_t index : indices) keys_.push_back(std::uint64_t(std::uint32_t(index)) << 32 | row++);
+    std::ranges::sort(keys_);
+    for (const std::uint64_t key : keys_) {
+      const auto index = static_cast<std::int32_t>(key >> 32), place = static_cast<std::int32_t>(rows_.size());
+      if (runs_.empty() || runs_.back().index != index) runs_.push_back({index, place, place});
+      ++runs_.back().end;
+      rows_.push_back(static_cast<std::int32_t>(key));
+    }
+    std::ranges::sort(runs_, [](const IndexRun& a, const IndexRun& b) {
+      const auto length = [](const IndexRun& run) { return run.end - run.begin; };
+      return length(a) != length(b) ? length(a) > length(b) : a.begin < b.begin;
+    });
   }
-  std::ranges::stable_sort(result.runs, std::greater<>{}, [](const IndexRun& run) { return run.end - run.begin; });
-  return result;
-}
+
+  /// All rows by what they look up, those of an index ascending.
+  std::span<const std::int32_t> rows() const { return rows_; }
+  /// One for each index that occurs, the longest first, so that none starts last.
+  std::span<const IndexRun> runs() const { return runs_; }
+
+ private:
+  std::vector<std::uint64_t> keys_;  // index, row
+  std::vector<std::int32_t> rows_;
+  std::vector<IndexRun> runs_;
+};
 
 }  // namespace simplx

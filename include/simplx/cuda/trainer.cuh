@@ -9,8 +9,8 @@
 ///     trainer.step(batch, AdamW{.learning_rate = 1e-3});
 ///
 /// All sequences of a batch run at once. Parameters, moments and gradient stay on the device; a step copies tokens
-/// there and two numbers back. From the second batch of equal sizes on, forward and backward are one graph of CUDA,
-/// started with one call (not where dropout draws from numbers of the step). Sums are taken in an order of sizes alone,
+/// there and two numbers back. From the second batch of equal sizes on, a step is one graph of CUDA, copies and update
+/// included: the host allocates nothing, starts it with one call and waits. Sums are taken in an order of sizes alone,
 /// so a training has the same bits each time; those of a step in parts differ by rounding from those of the step at
 /// once, and `threads` means nothing here.
 /// Spans are copies on the host, valid until the next call; what is written there counts from that call on.
@@ -19,6 +19,7 @@
 #include <simplx/cuda/ops.cuh>
 #include <simplx/cuda/recorded.cuh>
 #include <simplx/cuda/update.cuh>
+#include <simplx/cuda/upload.cuh>
 #include <simplx/train/trainer.hpp>
 
 #include <cmath>
@@ -111,8 +112,15 @@ class Trainer<model, Cuda<precision>> {
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
     discard();
     check(batch);
-    add_gradient(batch, labelled(batch));
-    return update(optimiser);
+    const Context<S> context = take(batch, labelled(batch));
+    const auto update = update_of(optimiser);
+    run({batch, context, Optimiser::name}, [&] {
+      add_gradient(context);
+      run_update(update);
+    });
+    StepResult result = parts_.take();
+    finish(result, Optimiser::name);
+    return result;
   }
 
   /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
@@ -121,7 +129,8 @@ class Trainer<model, Cuda<precision>> {
   void accumulate(const TokenBatch& part, Index labelled) {
     try {
       check(part);
-      add_gradient(part, labelled);
+      const Context<S> context = take(part, labelled);
+      run({part, context, {}}, [&] { add_gradient(context); });
     } catch (...) {
       discard();
       throw;
@@ -141,30 +150,8 @@ class Trainer<model, Cuda<precision>> {
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
     StepResult result = take_parts();
-    const bool begins = optimiser_ != Optimiser::name;
-    const auto segments = update_segments<S>(runs_, optimiser, begins ? 1 : moment_steps_ + 1);
-    const Index chunks = update_chunks(segments), parts = squared_norm_parts(chunks);
-    const auto bytes = std::as_bytes(std::span(segments));
-    if (norm_parts_.size() < parts) norm_parts_ = DeviceBuffer<double>(parts);
-    if (segments_.size() < std::ssize(bytes)) segments_ = DeviceBuffer<std::byte>(std::ssize(bytes));
-    segments_.copy_from(bytes, stream());
-    const auto* table = reinterpret_cast<decltype(segments.data())>(segments_.data());
-    const auto count = static_cast<int>(segments.size());
-    squared_norm(stream(), table, count, chunks, gradient_.data(), norm_parts_.data());
-    const UpdateBuffers<S> buffers{parameters_.changed_device(stream()), gradient_.data(),
-                                   first_moment_.changed_device(stream()), second_moment_.changed_device(stream())};
-    simplx::update(stream(), table, count, chunks, buffers, norm_parts_.data(), options_.clip, begins, totals_.data(),
-                   totals_.data() + 1);
-    read_totals(result);
-    if (!result.finite) {
-      result.culprit = first_broken_gradient();
-      clear();
-      return result;
-    }
-    optimiser_ = Optimiser::name;
-    moment_steps_ = begins ? 1 : moment_steps_ + 1;
-    ++steps_;
-    clear_loss();
+    run_update(update_of(optimiser));
+    finish(result, Optimiser::name);
     return result;
   }
 
@@ -175,9 +162,11 @@ class Trainer<model, Cuda<precision>> {
     check_gradient_size(std::ssize(gradient), parameters_.size());
     discard();
     check(batch);
-    add_gradient(batch, labelled(batch));
+    const Context<S> context = take(batch, labelled(batch));
+    run({batch, context, {}}, [&] { add_gradient(context); });
     StepResult result = take_parts();
     gradient_.copy_to(gradient, stream());
+    totals_.fetch(stream());
     read_totals(result);
     clear();
     return result;
@@ -186,26 +175,23 @@ class Trainer<model, Cuda<precision>> {
   /// Mean loss over the labelled tokens (or sequences) of a batch, in nats; forward only.
   double loss(const TokenBatch& batch) {
     check(batch);
-    const Context<S> context = prepare(batch, {});
-    Run::forward(context);
+    const Context<S> context = forward(batch);
     sum(stream(), context.outputs[0], rows(context), evaluated_loss_.data());
-    double loss = 0;
-    evaluated_loss_.copy_to({&loss, 1}, stream());
-    gpu_.synchronize();
-    return loss / static_cast<double>(std::max<Index>(labelled(batch), 1));
+    evaluated_loss_.fetch(stream());
+    synchronize();
+    return evaluated_loss_.host()[0] / static_cast<double>(std::max<Index>(labelled(batch), 1));
   }
 
   /// Logits of one sequence of tokens, (tokens, vocab) or (1, classes), valid until the next call.
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
     const TokenBatch batch = unlabelled(tokens);
     check(batch);
-    const Context<S> context = prepare(batch, {});
-    Run::forward(context);
+    const Context<S> context = forward(batch);
     logits_.resize(static_cast<std::size_t>(rows(context) * vocab()));
     const S* place = Address<G>::template value<Model::logits_node()>(context);
     simplx::check(cudaMemcpyAsync(logits_.data(), place, sizeof(S) * logits_.size(), cudaMemcpyDeviceToHost, stream()),
                   "the logits were not copied");
-    gpu_.synchronize();
+    synchronize();
     return logits_;
   }
 
@@ -235,22 +221,27 @@ class Trainer<model, Cuda<precision>> {
   }
   void clear_loss() { totals_.fill_with_zero(stream()); }
 
-  /// Copies a batch to the device; what its evaluation needs.
+  void synchronize() {
+    gpu_.synchronize();
+    sending_ = false;
+  }
+
+  /// Lays a batch out for `send`; what its evaluation needs.
   Context<S> prepare(const TokenBatch& batch, const Randomness& random) {
+    if (sending_) synchronize();  // the part before
     const Index first = batch.offsets.front(), last = batch.offsets.back(), sequences = batch.sequences();
-    host_offsets_.clear();
     Index longest = 0;
     for (Index b = 0; b <= sequences; ++b) {
-      host_offsets_.push_back(batch.offsets[b] - first);
+      offsets_.host()[b] = batch.offsets[b] - first;
       if (b > 0) longest = std::max(longest, batch.offsets[b] - batch.offsets[b - 1]);
     }
     const auto tokens = std::span(batch.tokens).subspan(first, last - first);
     const bool by_token = Model::labelled_axis() == Axis::tokens;
     const auto labels = std::span(batch.labels).subspan(by_token ? first : 0, by_token ? last - first : sequences);
-    tokens_.copy_from(tokens, stream());
-    labels_.copy_from(labels, stream());
-    offsets_.copy_from(host_offsets_, stream());
+    std::ranges::copy(tokens, tokens_.host().begin());
+    std::ranges::copy(labels, labels_.host().begin());
     gpu_.sort(G::input_number("tokens"), tokens);
+    gpu_.draw_from(random);
     Context<S> context =
         arena_.context({.tokens = last - first, .sequences = sequences, .longest_sequence = longest},
                        {offsets_.data(), sequences}, longest);
@@ -264,46 +255,100 @@ class Trainer<model, Cuda<precision>> {
     return context;
   }
 
-  /// Adds the gradient of a part, for the mean over so many labels.
-  void add_gradient(const TokenBatch& part, Index labelled) {
+  /// Copies a batch to the device.
+  void send(const Context<S>& context) {
+    tokens_.send(stream(), context.rows[static_cast<int>(Axis::tokens)]);
+    labels_.send(stream(), rows(context));
+    offsets_.send(stream(), context.segments.count + 1);
+    gpu_.send();
+    sending_ = true;
+  }
+  Context<S> forward(const TokenBatch& batch) {
+    const Context<S> context = prepare(batch, {});
+    send(context);
+    Run::forward(context);
+    return context;
+  }
+
+  /// Notes a part of a step, for the mean over so many labels, and lays it out.
+  Context<S> take(const TokenBatch& part, Index labelled) {
     const Index first = parts_.sequences();
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
     const Context<S> context = prepare(part, {.training = true, .key = key, .first_sequence = first});
-    const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
-    scale_.copy_from({&scale, 1}, stream());
-    const auto run = [&] {
-      Run::forward(context);
-      sum<Write::accumulate>(stream(), context.outputs[0], rows(context), totals_.data());
-      fill(stream(), context.output_gradients[0], rows(context), scale_.data());
-      Run::backward(context);
-    };
-    const Rows sizes{.tokens = part.offsets.back() - part.offsets.front(), .sequences = part.sequences(),
-                     .longest_sequence = context.longest};
-    if (draws<G>() || sizes.tokens != sizes_.tokens || sizes.sequences != sizes_.sequences ||
-        sizes.longest_sequence != sizes_.longest_sequence) {
-      run();  // once as it is: products choose their algorithms then
-      recorded_.reset();
-      sizes_ = sizes;
-      return;
-    }
-    if (!recorded_) recorded_.emplace(stream(), run);
-    recorded_->run(stream());
+    scale_.host()[0] = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
+    return context;
   }
-  /// Whether a graph, or one of its stacks' layers, has dropout.
-  template <class Of>
-  static constexpr bool draws() {
-    bool any = false;
-    detail::unroll<0, Of::count>([&]<int i>(std::integral_constant<int, i>) {
-      any |= Of::flat.label[i].op == Tag("dropout");
-      if constexpr (Of::table.info[i].stack) {
-        using Stack = typename Of::template layers_of<i>;
-        for (int layer = 0; layer < Stack::layers; ++layer) {
-          Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) { any |= draws<Child>(); });
-        }
-      }
-    });
-    return any;
+  void add_gradient(const Context<S>& context) {
+    send(context);
+    scale_.send(stream());
+    Run::forward(context);
+    sum<Write::accumulate>(stream(), context.outputs[0], rows(context), totals_.data());
+    fill(stream(), context.output_gradients[0], rows(context), scale_.data());
+    Run::backward(context);
+  }
+
+  /// An optimiser's step: its table lies in table_.
+  template <class Segment>
+  struct Update {
+    Index chunks;
+    UpdateBuffers<S> buffers;
+  };
+  template <class Optimiser>
+  auto update_of(const Optimiser& optimiser) {
+    using Segment = UpdateSegmentOf<S, Optimiser>;
+    const auto bytes = static_cast<Index>(runs_.size() * sizeof(Segment));
+    if (table_.size() < bytes) {
+      synchronize();
+      table_ = Upload<std::byte>(bytes);
+      recorded_.reset();
+      last_ = {};
+    }
+    const long step = optimiser_ == Optimiser::name ? moment_steps_ + 1 : 1;
+    auto* const segments = reinterpret_cast<Segment*>(table_.host().data());
+    const Index chunks = update_segments<S>(runs_, optimiser, step, segments);
+    if (norm_parts_.size() < squared_norm_parts(chunks)) norm_parts_ = DeviceBuffer<double>(squared_norm_parts(chunks));
+    return Update<Segment>{chunks,
+                           {parameters_.changed_device(stream()), gradient_.data(),
+                            first_moment_.changed_device(stream()), second_moment_.changed_device(stream())}};
+  }
+  /// Clips and updates; totals_ go to the host, and the loss becomes 0.
+  template <class Segment>
+  void run_update(const Update<Segment>& update) {
+    const auto* const segments = reinterpret_cast<const Segment*>(table_.data());
+    const auto count = static_cast<int>(runs_.size());
+    table_.send(stream(), count * static_cast<Index>(sizeof(Segment)));
+    squared_norm(stream(), segments, count, update.chunks, gradient_.data(), norm_parts_.data());
+    simplx::update(stream(), segments, count, update.chunks, update.buffers, norm_parts_.data(), options_.clip,
+                   totals_.data(), totals_.data() + 1);
+    totals_.fetch(stream());
+    clear_loss();
+  }
+
+  /// What a recording is of: work on batches of such sizes.
+  struct Work {
+    Index tokens = -1, sequences = 0, longest = 0;
+    std::string_view optimiser;  ///< none: no update
+
+    Work() = default;
+    Work(const TokenBatch& batch, const Context<S>& context, std::string_view optimiser)
+        : tokens(batch.offsets.back() - batch.offsets.front()),
+          sequences(batch.sequences()),
+          longest(context.longest),
+          optimiser(optimiser) {}
+    bool operator==(const Work&) const = default;
+  };
+  /// Runs work as it is the first time, when products choose their algorithms; then recorded, if the next is the same.
+  template <class F>
+  void run(const Work& work, const F& f) {
+    if (work != last_) {
+      recorded_.reset();
+      last_ = work;
+      return f();
+    }
+    if (!recorded_) recorded_.emplace(stream(), f);
+    recorded_->run(stream());
+    sending_ = true;
   }
 
   /// Ends the accumulation. The gradient stays on the device.
@@ -315,19 +360,29 @@ class Trainer<model, Cuda<precision>> {
       throw;
     }
   }
-  /// Reads loss and norm.
+  /// Waits for the totals, which are loss and norm.
   void read_totals(StepResult& result) {
-    double totals[2] = {};
-    totals_.copy_to(totals, stream());
-    gpu_.synchronize();
+    synchronize();
+    const auto totals = totals_.host();
     result.loss = totals[0] / static_cast<double>(std::max<Index>(result.labelled, 1));
     result.gradient_norm = totals[1];
     result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
   }
+  /// Behind an update: what it found, and whether the step counts.
+  void finish(StepResult& result, std::string_view optimiser) {
+    read_totals(result);
+    if (!result.finite) {
+      result.culprit = first_broken_gradient();
+      return clear();
+    }
+    moment_steps_ = optimiser_ == optimiser ? moment_steps_ + 1 : 1;
+    optimiser_ = optimiser;
+    ++steps_;
+  }
   std::string first_broken_gradient() {
     std::vector<S> gradient(static_cast<std::size_t>(gradient_.size()));
     gradient_.copy_to(gradient, stream());
-    gpu_.synchronize();
+    synchronize();
     return first_broken(tensors_.parameters, gradient.data());
   }
 
@@ -337,18 +392,19 @@ class Trainer<model, Cuda<precision>> {
   Mirrored<S> parameters_, constants_, first_moment_, second_moment_;
   DeviceBuffer<S> gradient_;
   Arena<S, DeviceBuffer<S>> arena_;
-  DeviceBuffer<std::int32_t> tokens_, labels_;
-  DeviceBuffer<Index> offsets_;
-  DeviceBuffer<S> scale_;        ///< of a loss: one over the labels of the step
-  DeviceBuffer<double> totals_;  ///< the loss, summed over the labels of all parts; the norm of the gradient
-  DeviceBuffer<double> evaluated_loss_, norm_parts_;
-  DeviceBuffer<std::byte> segments_;  ///< of an optimiser's kind
+  Upload<std::int32_t> tokens_, labels_;
+  Upload<Index> offsets_;
+  Upload<S> scale_;          ///< of a loss: one over the labels of the step
+  Upload<std::byte> table_;  ///< of an optimiser's kind of segments
+  Download<double> totals_;  ///< the loss, summed over the labels of all parts; the norm of the gradient
+  Download<double> evaluated_loss_;
+  DeviceBuffer<double> norm_parts_;
+  bool sending_ = false;  ///< what was laid out for the device may not have arrived
   std::vector<SettingsRun> runs_;
-  std::vector<Index> host_offsets_;
   std::vector<S> logits_;
   StepParts parts_;
-  std::optional<Recorded> recorded_;  ///< forward and backward
-  Rows sizes_{.tokens = -1};          ///< of the part that ran last
+  Work last_;
+  std::optional<Recorded> recorded_;  ///< of that
   std::string optimiser_;  // whose moments these are
   long steps_ = 0, moment_steps_ = 0;
 };

@@ -16,6 +16,10 @@
 #include <simplx/train/clip.hpp>
 #include <simplx/train/groups.hpp>
 
+#include <memory>
+#include <utility>
+#include <vector>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Elements [begin, end) of the flat buffers, whose next state `by` gives; their chunks are those from first_chunk on.
@@ -24,7 +28,12 @@ struct UpdateSegment {
   Index begin, end, first_chunk;
   Step by;
   bool frozen;  ///< the gradient is cleared, and is no part of the norm
+  bool begins;  ///< the moments count as zero, whatever another optimiser has left there
 };
+
+/// Of an optimiser, which says by `at<S>(step)` how an element goes on.
+template <class S, class Optimiser>
+using UpdateSegmentOf = UpdateSegment<decltype(std::declval<const Optimiser&>().template at<S>(0L))>;
 
 /// Squares of the gradient are summed in so many parts.
 SIMPLX_HD constexpr int squared_norm_parts(Index chunks) { return static_cast<int>(chunks < 512 ? chunks : 512); }
@@ -67,7 +76,7 @@ __global__ void __launch_bounds__(update_threads)
 template <class Step, class S>
 __global__ void __launch_bounds__(update_threads)
     update_kernel(const UpdateSegment<Step>* segments, int count, Index chunks, UpdateBuffers<S> buffers,
-                  const double* parts, double limit, bool begins, const double* loss, double* norm) {
+                  const double* parts, double limit, const double* loss, double* norm) {
   double squared = 0;
   for (int i = static_cast<int>(threadIdx.x); i < squared_norm_parts(chunks); i += update_threads) squared += parts[i];
   squared = std::sqrt(block_sum<update_threads>(squared));
@@ -76,7 +85,7 @@ __global__ void __launch_bounds__(update_threads)
   const S scale = static_cast<S>(clip_factor(squared, limit));
   each_chunk(segments, count, chunks, [&](const UpdateSegment<Step>& segment, Index begin, Index end) {
     const Step by = segment.by;
-    const bool frozen = segment.frozen;
+    const bool frozen = segment.frozen, begins = segment.begins;
     for (Index i = begin + threadIdx.x; i < end; i += update_threads) {
       Number<S> p = buffers.parameters[i], m, v;
       if (!begins) m = buffers.first_moments[i];
@@ -99,25 +108,19 @@ Index chunks_of(const UpdateSegment<Step>& segment) {
 
 }  // namespace detail
 
-/// The table of a step, from what groups of parameters are trained with; it is copied to the device for each step.
-/// An optimiser says by `at<S>(step)` how an element goes on.
+/// The table of step `step`, counted from 1, of what groups of parameters are trained with; it is copied to the device
+/// for each step. `segments` is memory for as many of them as there are runs. Returns their chunks.
 template <class S, class Optimiser>
-auto update_segments(const std::vector<SettingsRun>& runs, const Optimiser& optimiser, long step) {
-  using Step = decltype(optimiser.template at<S>(step));
-  std::vector<UpdateSegment<Step>> segments;
-  Index chunk = 0;
+Index update_segments(const std::vector<SettingsRun>& runs, const Optimiser& optimiser, long step,
+                      UpdateSegmentOf<S, Optimiser>* segments) {
+  Index chunks = 0;
   for (const SettingsRun& run : runs) {
-    segments.push_back({run.begin, run.end, chunk, optimiser.with(run.settings).template at<S>(step),
-                        run.settings.frozen()});
-    chunk += detail::chunks_of(segments.back());
+    chunks += detail::chunks_of(*std::construct_at(
+        segments++, UpdateSegmentOf<S, Optimiser>{run.begin, run.end, chunks,
+                                                  optimiser.with(run.settings).template at<S>(step),
+                                                  run.settings.frozen(), step == 1}));
   }
-  return segments;
-}
-
-/// The chunks of a table on the host.
-template <class Step>
-Index update_chunks(const std::vector<UpdateSegment<Step>>& segments) {
-  return segments.empty() ? 0 : segments.back().first_chunk + detail::chunks_of(segments.back());
+  return chunks;
 }
 
 /// parts = sums of squares of the gradient, without what is frozen.
@@ -131,17 +134,16 @@ void squared_norm(cudaStream_t stream, const UpdateSegment<Step>* segments, int 
 }
 
 /// One step of all segments, the gradient clipped to `limit` (0: not), then cleared; nothing unless norm and loss are
-/// finite. Where an optimiser `begins`, all moments count as zero, whatever another one has left there.
+/// finite.
 ///
 /// Shapes  segments (count), on the device; parts (squared_norm_parts(chunks)), of squared_norm; loss, norm (1)
 /// Cost    32 bytes of memory traffic for each float parameter by AdamW, 24 by Sgd
 template <class Step, class S>
 void update(cudaStream_t stream, const UpdateSegment<Step>* segments, int count, Index chunks,
-            const UpdateBuffers<S>& buffers, const double* parts, double limit, bool begins, const double* loss,
-            double* norm) {
+            const UpdateBuffers<S>& buffers, const double* parts, double limit, const double* loss, double* norm) {
   const auto blocks = static_cast<unsigned>(chunks < detail::update_blocks ? chunks : detail::update_blocks);
   launch(stream, detail::update_kernel<Step, S>, blocks, detail::update_threads, segments, count, chunks, buffers,
-         parts, limit, begins, loss, norm);
+         parts, limit, loss, norm);
 }
 
 }  // namespace simplx

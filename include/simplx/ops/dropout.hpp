@@ -20,11 +20,14 @@ struct op<"dropout"> : kernel_op {
     if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
     return x;
   }
-  /// The key of this node's masks in this step.
+  /// What the keys of this node's masks have of the node and its layer.
   template <class F>
-  static std::uint64_t key(const F& frame) {
-    const Randomness& random = frame.context.random;
-    return detail::scramble(random.key ^ detail::scramble(random.layer + F::name.hash()));
+  static std::uint64_t node_key(const F& frame) {
+    return detail::scramble(frame.context.random.layer + F::name.hash());
+  }
+  /// The key of its masks in a step.
+  SIMPLX_HD static constexpr std::uint64_t key(std::uint64_t step, std::uint64_t node) {
+    return detail::scramble(step ^ node);
   }
   /// Calls f(element, factor) for all elements.
   template <class F, class Visit>
@@ -38,7 +41,7 @@ struct op<"dropout"> : kernel_op {
       return;
     }
     const S kept = S(rate < 1 ? 1 / (1 - rate) : 0);
-    const std::uint64_t of_node = key(frame);
+    const std::uint64_t of_node = key(random.key, node_key(frame));
     const auto sequence = [&](Index number, Index first, Index count) {
       const std::uint64_t mine = bits(of_node, static_cast<std::uint64_t>(random.first_sequence + number));
       for (Index i = 0; i < count * cols; ++i) {

@@ -74,7 +74,7 @@ struct op<"stack"> : kernel_op {
     constexpr const auto& at = Stack::offsets;
     mine.parameters += F::Graph::layout.parameter[F::index] + at.parameter[layer];
     mine.constants += F::Graph::layout.constant[F::index] + at.constant[layer];
-    mine.packed += F::Graph::layout.packed[F::index] + at.packed[layer];
+    if (mine.packed) mine.packed += F::Graph::layout.packed[F::index] + at.packed[layer];
     if (mine.gradients) mine.gradients += F::Graph::layout.parameter[F::index] + at.parameter[layer];
     if (mine.further_gradients) mine.further_gradients += F::Graph::layout.further[F::index] + at.further[layer];
     const Columns& saved = F::Graph::layout.saved[F::index];
