@@ -92,6 +92,7 @@ double error_of(Products& products, ProductShape shape, Epilogue function = Epil
   const GpuStream stream;
   Numbers<S> a(stream, rows_a, cols_a, shape.ld_a, 1), b(stream, rows_b, cols_b, shape.ld_b, 2);
   Numbers<Y> y(stream, shape.rows, shape.cols, shape.ld_y, 3);
+  Numbers<Y> residual(stream, shape.residual ? shape.rows : 0, shape.cols, shape.ld_y, 8);
   Numbers<Y> vector(stream, 1, std::max(shape.rows, shape.cols), std::max(shape.rows, shape.cols), 4);
   Numbers<Y> aux(stream, mask || !ld_aux ? 0 : shape.rows, shape.cols, ld_aux, 5);
   // The order of the bits is cuBLASLt's own: the mask of a pull-back is what a forward product of the same shape made.
@@ -107,7 +108,7 @@ double error_of(Products& products, ProductShape shape, Epilogue function = Epil
   products.multiply(stream, shape, a.data(), b.data(), y.data(),
                     ProductEpilogue<Y>{function, vector.data(),
                                        mask ? static_cast<void*>(bits.data()) : static_cast<void*>(aux.data()), ld_aux,
-                                       vector.data()});
+                                       vector.data(), shape.residual ? residual.data() : nullptr});
   y.fetch(stream), vector.fetch(stream), aux.fetch(stream), relu_of.fetch(stream);
   stream.synchronize();
 
@@ -118,6 +119,7 @@ double error_of(Products& products, ProductShape shape, Epilogue function = Epil
       const auto at = static_cast<std::size_t>(i * shape.ld_y + j), row = static_cast<std::size_t>(i),
                  col = static_cast<std::size_t>(j);
       double p = shape.write == Write::accumulate ? static_cast<double>(y_before[at]) : 0;
+      if (shape.residual) p += static_cast<double>(residual.host[at]);
       for (Index k = 0; k < shape.inner; ++k) {
         const double from_a = a[shape.transpose_a ? k * shape.ld_a + i : i * shape.ld_a + k];
         const double from_b = b[shape.transpose_b ? j * shape.ld_b + k : k * shape.ld_b + j];
@@ -159,7 +161,7 @@ std::string name_of(const ProductShape& shape, Epilogue function) {
   if (function == Epilogue::sums_of_a) name = "bgradb";
   return type(detail::data_type<S>) + (shape.factors == Factors::tf32 ? " tf32" : "") + " to " +
          type(detail::data_type<Y>) + ", " + (shape.transpose_b ? "T" : "N") + (shape.transpose_a ? "T" : "N") + ", " +
-         name + (shape.write == Write::accumulate ? ", added" : "");
+         name + (shape.residual ? ", residual" : shape.write == Write::accumulate ? ", added" : "");
 }
 
 /// Calls f(transpose_a, transpose_b, write, epilogue) for all that floats are multiplied with.
@@ -197,6 +199,11 @@ void each_product_of(ProductShape sizes, const F& f) {
     }
   }
   if constexpr (!std::is_same_v<S, double>) each_epilogue(call);
+  sizes.residual = true;
+  for (const bool transpose_b : {false, true}) {
+    call(false, transpose_b, Write::store, Epilogue::none);
+    if constexpr (!std::is_same_v<S, double>) call(false, transpose_b, Write::store, Epilogue::bias);
+  }
 }
 template <class F>
 void each_product(ProductShape sizes, const F& f) {

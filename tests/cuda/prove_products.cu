@@ -14,7 +14,7 @@ int prove() {
   simplx::Products products;
   int wrong = 0;
   std::puts(
-      "// Has it run on hardware: types, op of cuBLASLt's A and B (our b and a), epilogue, and whether C is added.");
+      "// Has it run on hardware: types, op of cuBLASLt's A and B (our b and a), epilogue, and whether D or another C is added.");
   test::each_product({.rows = 40, .cols = 56, .inner = 72}, [&]<class S, class Y>(const simplx::ProductShape& shape,
                                                                                   simplx::Epilogue function) {
     const std::string name = test::name_of<S, Y>(shape, function);

@@ -134,7 +134,7 @@ class Product {
   std::string name() const {
     return std::string(name_of(a_.type)) + (desc_.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? " tf32" : "") + " to " +
            name_of(d_.type) + ", " + "NT"[desc_.op_a] + "NT"[desc_.op_b] + ", " + epilogue_name() +
-           (beta_ != 0 ? ", added" : "");
+           (beta_ == 0 ? "" : on_c_ == on_d_ ? ", added" : ", residual");
   }
 
   void run() const {

@@ -81,11 +81,10 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
   }
   /// Into numbers of float or bfloat16; a bias has the type of the result.
   template <class F, class Y>
-  static void forward(Backend, const F& f, Y* out, Epilogue function = Epilogue::none, const float* bias = nullptr) {
+  static void forward(Backend, const F& f, Y* out, ProductEpilogue<Y> epilogue = {}, const float* bias = nullptr) {
     using P = Product<F>;
     float* scratch = f.scratch();
     const Rounded x = rounded<0>(f, scratch), w = rounded<1>(f, scratch);
-    ProductEpilogue<Y> epilogue{.function = function};
     if constexpr (std::is_same_v<Y, float>) {
       epilogue.bias = bias;
     } else if (bias) {

@@ -70,15 +70,18 @@ struct Cuda {
     constexpr bool rounded = stores_bfloat16<Cuda, G, root>;
     using Finished = FinishedProduct<G, root>;
     const Scalar* value = nullptr;
-    // Of doubles cuBLASLt promises the plain product alone.
-    if constexpr (Finished::epilogue != Epilogue::none && precision != Precision::float64) {
+    if constexpr (finishes<G, root>()) {
+      auto* place = detail::stored<rounded>(const_cast<Scalar*>(Address<G>::template value<root>(run)));
+      ProductEpilogue<std::remove_pointer_t<decltype(place)>> epilogue{.function = Finished::epilogue};
       const Scalar* bias = nullptr;
       if constexpr (Finished::bias >= 0) {
         bias = Address<G>::template value<Group<G, root>::leaf(Finished::bias)>(run);
       }
-      auto* place = detail::stored<rounded>(const_cast<Scalar*>(Address<G>::template value<root>(run)));
-      return kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, place, Finished::epilogue,
-                                                   bias);
+      if constexpr (Finished::residual >= 0) {
+        const Scalar* residual = Address<G>::template value<Group<G, root>::leaf(Finished::residual)>(run);
+        epilogue.residual = detail::stored<rounded>(residual);
+      }
+      return kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, place, epilogue, bias);
     } else if constexpr (product >= 0) {
       constexpr int home = G::plan.kept[product] ? product : root;
       Scalar* place = const_cast<Scalar*>(Address<G>::template value<home>(run));
@@ -88,6 +91,17 @@ struct Cuda {
       value = place;
     }
     simplx::map_forward<G, root, rounded>(run.gpu->stream(), run, value);
+  }
+  /// Whether cuBLASLt does all of a group: of doubles it promises sums alone, and a residual has the type of the result.
+  template <class G, int root>
+  static constexpr bool finishes() {
+    using Finished = FinishedProduct<G, root>;
+    if (!Finished::whole || (precision == Precision::float64 && Finished::epilogue != Epilogue::none)) return false;
+    if constexpr (Finished::residual >= 0) {
+      constexpr int residual = Group<G, root>::leaf(Finished::residual);
+      return stores_bfloat16<Cuda, G, residual> == stores_bfloat16<Cuda, G, root>;
+    }
+    return true;
   }
   template <class G, int root>
   static void map_backward(const Run& run) {

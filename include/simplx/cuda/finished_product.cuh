@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/cuda/finished_product.cuh
-/// Which elementwise groups cuBLASLt finishes in the kernel of their product: relu(x W), x W + b, relu(x W + b).
+/// Which elementwise groups cuBLASLt finishes in the kernel of their product: x W + b, x W + r for a residual stream r,
+/// both, relu(x W) and relu(x W + b).
 
 #include <simplx/cpu/group.hpp>
 #include <simplx/cuda/products.cuh>
@@ -14,33 +15,52 @@ struct FinishedProduct {
   using Grp = Group<G, root>;
 
  private:
-  static constexpr bool is(int m, Tag op) { return G::flat.label[Grp::member(m)].op == op; }
-  static constexpr bool is_product(int operand) { return operand < 0 && Grp::leaf(-1 - operand) == Grp::product; }
-  static constexpr bool is_row(int operand) {
-    return operand < 0 && Grp::spread(-1 - operand) == Grp::Spread::row;
+  struct Found {
+    bool whole = false, relu = false;
+    int bias = -1, residual = -1;
+  };
+  /// Follows the product through the group's members: each takes what the one before gives, and no one else needs that.
+  static constexpr Found find() {
+    Found found;
+    for (int m = 0; m < Grp::members; ++m) {
+      const Tag op = G::flat.label[Grp::member(m)].op;
+      const auto& [a, b, unused] = Grp::tables.operand[m];
+      const auto is_last_value = [&](int operand) {
+        return m == 0 ? operand < 0 && Grp::leaf(-1 - operand) == Grp::product : operand == m - 1;
+      };
+      if (m + 1 < Grp::members && Grp::kept(m)) return {};
+      if (op == Tag("output") && is_last_value(a)) continue;  // the place of a result
+      if (found.relu) return {};
+      if (op == Tag("relu") && is_last_value(a)) {
+        found.relu = true;
+      } else if (op == Tag("add") && is_last_value(a) != is_last_value(b)) {
+        const int added = is_last_value(a) ? b : a;
+        if (added >= 0) return {};
+        const bool row = Grp::spread(-1 - added) == Grp::Spread::row;
+        int& place = row ? found.bias : found.residual;
+        if (place >= 0 || (!row && Grp::spread(-1 - added) != Grp::Spread::full)) return {};
+        place = -1 - added;
+      } else {
+        return {};
+      }
+    }
+    found.whole = !(found.relu && found.residual >= 0);
+    return found;
   }
-  static constexpr bool adds_row() {
-    const auto& [a, b, unused] = Grp::tables.operand[0];
-    return is(0, "add") && ((is_product(a) && is_row(b)) || (is_row(a) && is_product(b)));
-  }
+  static constexpr Found found = [] {
+    if constexpr (!Grp::reduces && Grp::product >= 0) {
+      if (!G::plan.kept[Grp::product] && G::flat.label[Grp::product].op == Tag("matmul")) return find();
+    }
+    return Found{};
+  }();
 
  public:
-  static constexpr Epilogue epilogue = [] {
-    if constexpr (!Grp::reduces && Grp::product >= 0) {
-      if (G::plan.kept[Grp::product] || !(G::flat.label[Grp::product].op == Tag("matmul"))) return Epilogue::none;
-      if (Grp::members == 1 && is(0, "relu")) return Epilogue::relu;
-      if (Grp::members == 1 && adds_row()) return Epilogue::bias;
-      if (Grp::members == 2 && adds_row() && !Grp::kept(0) && is(1, "relu")) return Epilogue::relu_bias;
-    }
-    return Epilogue::none;
-  }();
-  /// The leaf that is added to all rows, or -1.
-  static constexpr int bias = [] {
-    for (int a = 0; a < 2 && epilogue != Epilogue::none && epilogue != Epilogue::relu; ++a) {
-      if (is_row(Grp::tables.operand[0][a])) return -1 - Grp::tables.operand[0][a];
-    }
-    return -1;
-  }();
+  static constexpr bool whole = found.whole;  ///< nothing of the group is left to do
+  /// The leaves that are added, one to all rows and one of the product's shape, or -1.
+  static constexpr int bias = found.bias, residual = found.residual;
+  static constexpr Epilogue epilogue = found.relu  ? bias >= 0 ? Epilogue::relu_bias : Epilogue::relu
+                                       : bias >= 0 ? Epilogue::bias
+                                                   : Epilogue::none;
 };
 
 }  // namespace simplx

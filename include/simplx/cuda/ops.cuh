@@ -35,11 +35,12 @@ struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
     return 0;
   }
   template <class F, class S = typename F::Scalar>
-  static void forward(Cuda<p>, const F& f, S* out, Epilogue epilogue = Epilogue::none, const S* bias = nullptr) {
+  static void forward(Cuda<p>, const F& f, S* out, ProductEpilogue<S> epilogue = {}, const S* bias = nullptr) {
     using P = op<"matmul">::Product<F>;
+    epilogue.bias = bias;
     Cuda<p>::multiply(f.context,
                       {.rows = f.rows(), .cols = P::N, .inner = P::K, .transpose_b = P::transposed},
-                      f.template in<0>(), f.template in<1>(), out, {.function = epilogue, .bias = bias});
+                      f.template in<0>(), f.template in<1>(), out, epilogue);
   }
   template <class F>
   static void forward(Cuda<p> backend, const F& f) {

@@ -29,7 +29,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// What a product becomes before it is stored, in fp32; p is op(a) op(b), and y too if that is added to.
+/// What a product becomes before it is stored, in fp32; p is op(a) op(b), and y too if that is added to, or a residual.
 ///
 /// Shapes  bias (cols); aux (rows, cols), its rows ld_aux elements apart, a multiple of 8; a mask has a bit for each
 ///         element, in an order of cuBLASLt's own, and ld_aux / 8 bytes for each row, ld_aux a multiple of 128;
@@ -69,6 +69,7 @@ struct ProductShape {
   Write write = Write::store;
   Factors factors = Factors::exact;
   Index ld_a = 0, ld_b = 0, ld_y = 0;  ///< elements from one row to the next as stored; 0: as many as it has
+  bool residual = false;  ///< y = op(a) op(b) + residual; true where ProductEpilogue has one
 
   auto operator<=>(const ProductShape&) const = default;
 };
@@ -81,6 +82,7 @@ struct ProductEpilogue {
   void* aux = nullptr;  ///< Y, or bits
   Index ld_aux = 0;
   Y* sums = nullptr;
+  const Y* residual = nullptr;  ///< (rows, cols), its rows ld_y elements apart; y itself, or elsewhere
 };
 
 namespace detail {
@@ -139,7 +141,7 @@ struct ProductPlanKey {
   cudaDataType_t in, out;
   Epilogue epilogue;
   Index ld_aux;
-  std::array<std::uint32_t, 5> alignments;  ///< of a, b, y, aux, and bias or sums: bytes
+  std::array<std::uint32_t, 6> alignments;  ///< of a, b, y, what is added, aux, and bias or sums: bytes
 
   auto operator<=>(const ProductPlanKey&) const = default;
 };
@@ -151,8 +153,8 @@ struct ProductPlan {
 
 /// A product with its types erased.
 struct ProductCall {
-  const void *a, *b;
-  void *y, *aux, *vector;  ///< vector: bias or sums
+  const void *a, *b, *added;  ///< added: y, or a residual
+  void *y, *aux, *vector;     ///< vector: bias or sums
 };
 
 inline std::uint32_t alignment_of(const void* place) {
@@ -190,15 +192,17 @@ class Products {
     if (shape.ld_y == 0) shape.ld_y = shape.cols;
     void* const vector = info.sums ? epilogue.sums : info.bias ? const_cast<Y*>(epilogue.bias) : nullptr;
     void* const aux = info.aux_multiple ? epilogue.aux : nullptr;
+    const Y* const added = epilogue.residual ? epilogue.residual : y;
+    shape.residual = epilogue.residual != nullptr;
     const detail::ProductPlanKey key{shape, detail::data_type<S>, detail::data_type<Y>, epilogue.function,
                               aux ? epilogue.ld_aux : 0,
                               {detail::alignment_of(a), detail::alignment_of(b), detail::alignment_of(y),
-                               detail::alignment_of(aux), detail::alignment_of(vector)}};
+                               detail::alignment_of(added), detail::alignment_of(aux), detail::alignment_of(vector)}};
     check_arguments(key, info, vector, aux);
     if (shape.rows == 0 || shape.cols == 0 || shape.inner == 0) {
       multiply_nothing(stream, key, y, vector, sizeof(Y));
     } else {
-      run(stream, key, {a, b, y, aux, vector});
+      run(stream, key, {a, b, added, y, aux, vector});
     }
   }
 
@@ -213,7 +217,7 @@ class Products {
     if (found == plans_.end()) found = plans_.emplace(key, make_plan(key, call)).first;
     const detail::ProductPlan& plan = found->second;
     point(key, *plan.what, call);
-    const bool adds = key.shape.write == Write::accumulate;
+    const bool adds = key.shape.write == Write::accumulate || key.shape.residual;
     const float one = 1, beta = adds ? 1 : 0;
     const double one_in_double = 1, beta_in_double = beta;
     const bool in_double = key.in == CUDA_R_64F;
@@ -221,7 +225,7 @@ class Products {
       return in_double ? static_cast<const void*>(&wide) : &narrow;
     };
     check(key, cublasLtMatmul(handle_.get(), plan.what.get(), scale(one_in_double, one), call.b, plan.b.get(), call.a,
-                              plan.a.get(), scale(beta_in_double, beta), call.y, plan.y.get(), call.y, plan.y.get(),
+                              plan.a.get(), scale(beta_in_double, beta), call.added, plan.y.get(), call.y, plan.y.get(),
                               &plan.algorithm, workspace_.data(), workspace_.bytes(), stream));
   }
 
@@ -232,7 +236,9 @@ class Products {
     const bool empty = shape.rows == 0 || shape.cols == 0;
     const bool sums_factor = key.epilogue == Epilogue::sums_of_a || key.epilogue == Epilogue::sums_of_b;
     const bool plain = key.epilogue == Epilogue::none || sums_factor;
-    if (empty ? sums_factor && shape.inner != 0 : !plain) refuse(key, "without numbers it has no such epilogue");
+    if (empty ? sums_factor && shape.inner != 0 : !plain || shape.residual) {
+      refuse(key, "without numbers it has no such epilogue");
+    }
     const auto count = [](Index number) { return static_cast<std::size_t>(number); };
     if (!empty && shape.write == Write::store) {
       simplx::check(cudaMemset2DAsync(y, count(shape.ld_y) * bytes, 0, count(shape.cols) * bytes, count(shape.rows),
@@ -274,7 +280,7 @@ class Products {
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_.bytes()));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignments[1]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignments[0]);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignments[2]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignments[3]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignments[2]);
     cublasLtMatmulHeuristicResult_t best{};
     int count = 0;
@@ -314,6 +320,7 @@ class Products {
     if (shape.rows < 0 || shape.cols < 0 || shape.inner < 0) refuse(key, "a size is negative");
     if (shape.ld_a < width_a || shape.ld_b < width_b || shape.ld_y < shape.cols) refuse(key, "rows overlap");
     if (shape.write == Write::skip) refuse(key, "it would not be written");
+    if (shape.write == Write::accumulate && shape.residual) refuse(key, "it is added to y, and to a residual");
     if (info.bias && !vector) refuse(key, "there is no bias");
     if (info.sums && !vector) refuse(key, "there is no place for the sums");
     if (info.aux_multiple && !aux) refuse(key, "there is no aux");
@@ -343,7 +350,8 @@ class Products {
                     (shape.write == Write::accumulate ? " += " : " = ") +
                     matrix("a", shape.transpose_a, shape.rows, shape.inner, shape.ld_a) + " " +
                     matrix("b", shape.transpose_b, shape.inner, shape.cols, shape.ld_b) + " of " + type(key.in) +
-                    (key.in == key.out ? "" : " into " + type(key.out)) + ", epilogue " +
+                    (key.in == key.out ? "" : " into " + type(key.out)) + (shape.residual ? ", residual" : "") +
+                    ", epilogue " +
                     detail::info_of(key.epilogue).name + ", was refused: " + why,
                 hint);
   }
