@@ -92,7 +92,8 @@ struct Cuda {
     }
     simplx::map_forward<G, root, rounded>(run.gpu->stream(), run, value);
   }
-  /// Whether cuBLASLt does all of a group: of doubles it promises sums alone, and a residual has the type of the result.
+  /// Whether cuBLASLt does all of a group: of doubles it promises no functions, and a residual has the type of the
+  /// result.
   template <class G, int root>
   static constexpr bool finishes() {
     using Finished = FinishedProduct<G, root>;
