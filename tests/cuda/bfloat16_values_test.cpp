@@ -9,6 +9,9 @@
 #include <simplx/ops/attention.hpp>
 #include <simplx/ops/norm.hpp>
 
+#include <algorithm>
+#include <array>
+
 using namespace simplx;
 
 namespace {
@@ -32,18 +35,15 @@ constexpr auto mixed = [] {
 };
 using G = GraphOf<mixed>;
 
-constexpr int bfloat16_of(std::string_view op) {
+/// How many values or gradients of an op are stored so, and of all of them.
+constexpr int count_of(const std::array<bool, G::count>& stored, std::string_view op) {
   int count = 0;
-  for (int i = 0; i < G::count; ++i) {
-    count += detail::bfloat16_values<G>[static_cast<std::size_t>(i)] && G::flat.label[i].op.view() == op;
-  }
+  for (int i = 0; i < G::count; ++i) count += stored[static_cast<std::size_t>(i)] && G::flat.label[i].op.view() == op;
   return count;
 }
-constexpr int all_bfloat16() {
-  int count = 0;
-  for (const bool stored : detail::bfloat16_values<G>) count += stored;
-  return count;
-}
+constexpr auto all = [](const auto& stored) { return std::ranges::count(stored, true); };
+constexpr int bfloat16_of(std::string_view op) { return count_of(detail::bfloat16_values<G>, op); }
+constexpr int gradients_of(std::string_view op) { return count_of(detail::bfloat16_gradients<G>, op); }
 
 }  // namespace
 
@@ -51,8 +51,16 @@ TEST_SUITE_BEGIN("cuda/bfloat16_values");
 
 TEST_CASE("values are stored in bfloat16 where nobody but products and attention reads them") {
   static_assert(bfloat16_of("rms_norm") == 1 && bfloat16_of("softmax_attention") == 1 && bfloat16_of("matmul") == 2);
-  static_assert(bfloat16_of("relu") == 2 && bfloat16_of("add") == 1 && bfloat16_of("gelu") == 1 && all_bfloat16() == 8);
+  static_assert(bfloat16_of("relu") == 2 && bfloat16_of("add") == 1 && bfloat16_of("gelu") == 1 &&
+                all(detail::bfloat16_values<G>) == 8);
   static_assert(!stores_bfloat16<Cuda<>, G, 0>);
+}
+
+/// Not those that attention or a norm writes, that several add to (told), of rows of 12, and of what ends in the results.
+TEST_CASE("gradients are stored in bfloat16 on their way from one product to another") {
+  static_assert(gradients_of("relu") == 2 && gradients_of("add") == 1 && gradients_of("gelu") == 1);
+  static_assert(gradients_of("tanh") == 1 && gradients_of("matmul") == 6 && all(detail::bfloat16_gradients<G>) == 11);
+  static_assert(!stores_bfloat16_gradient<Cuda<>, G, 0>);
 }
 
 TEST_CASE("results and gradients are those of the CPU, to the rounding of bfloat16, under every schedule") {

@@ -99,8 +99,12 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
   template <class F>
   static void backward(Backend, const F& f) {
     using P = Product<F>;
+    using G = typename F::Graph;
     float* scratch = f.scratch();
-    const Rounded dy = round_to_bfloat16<P::N>(detail::stream_of(f), f.out_grad(), f.rows(), scratch);
+    const Rounded dy = [&]() -> Rounded {
+      if constexpr (stores_bfloat16_gradient<Backend, G, F::index>) return {detail::stored<true>(f.out_grad()), P::N};
+      return round_to_bfloat16<P::N>(detail::stream_of(f), f.out_grad(), f.rows(), scratch);
+    }();
     if constexpr (F::template write<1> != Write::skip) {
       const Rounded x = rounded<0>(f, scratch);
       multiply(f, {.rows = P::weight.rows, .cols = P::weight.cols, .inner = f.rows(), .transpose_a = true,
@@ -108,10 +112,11 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
                P::transposed ? dy : x, P::transposed ? x : dy, f.template grad<1>());
     }
     if constexpr (F::template write<0> != Write::skip) {
+      constexpr bool narrow = stores_bfloat16_gradient<Backend, G, F::template argument<0>>;
       const Rounded w = rounded<1>(f, scratch);
       multiply(f, {.rows = f.rows(), .cols = P::K, .inner = P::N, .transpose_b = !P::transposed,
                    .write = F::template write<0>},
-               dy, w, f.template grad<0>());
+               dy, w, detail::stored<narrow>(f.template grad<0>()));
     }
   }
 

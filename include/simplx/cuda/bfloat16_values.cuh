@@ -2,10 +2,15 @@
 #pragma once
 
 /// \file simplx/cuda/bfloat16_values.cuh
-/// Which values Cuda<Precision::bfloat16> stores as bfloat16: those that nobody reads but products with weights and
-/// attention, most of which would round them anyway. It is known at compile time, and halves the traffic of these
-/// values, not their room. Logits, what elementwise ops read, what their pull-backs read of them, and every gradient
-/// are float; so is a residual stream. Blocks without one (SAS-P) pass the signal itself through these values.
+/// Which values and gradients Cuda<Precision::bfloat16> stores as bfloat16. It is known at compile time, and halves
+/// their traffic, not their room.
+///
+/// Values that nobody reads but products with weights and attention, most of which would round them anyway. Logits, what
+/// elementwise ops read, what their pull-backs read of them, and a residual stream are float. Blocks without one (SAS-P)
+/// pass the signal itself through these values.
+///
+/// Gradients that go from one product to another, through elementwise ops or not, such as those of the hidden units of
+/// an MLP: the first product writes them, the second would round them anyway. Sums of gradients are float.
 
 #include <simplx/core/graph.hpp>
 #include <simplx/cuda/products.cuh>
@@ -54,12 +59,54 @@ constexpr auto bfloat16_values_of() {
 template <class G>
 inline constexpr auto bfloat16_values = bfloat16_values_of<G>();
 
+/// For each node whether its gradient is stored as bfloat16: it is stored once, by a product or a group, and read by one.
+template <class G>
+constexpr auto bfloat16_gradients_of() {
+  std::array<bool, G::count> stored{};
+  const auto number = [](int node) { return static_cast<std::size_t>(node); };
+  const auto is_product = [](int node) { return G::flat.label[node].op == Tag("matmul"); };
+  for (int i = 0; i < G::count; ++i) {
+    const Info& info = G::table.info[i];
+    const bool passes_on = is_product(i) || (info.kind == Kind::map && G::fusion.group[i] == i);
+    stored[number(i)] = passes_on && G::fusion.wanted[i] && !info.shape.is_fixed() && info.shape.cols % 8 == 0 &&
+                        !info.result && !info.observed;
+  }
+  for (int reader = 0; reader < G::count; ++reader) {
+    const Info& info = G::table.info[reader];
+    if (info.looped() && G::fusion.group[reader] == reader) {
+      const Shape shape = loop_shape(G::table.info, reader);
+      for (int l = G::fusion.leaf_begin[reader]; l < G::fusion.leaf_end[reader]; ++l) {
+        const int node = G::fusion.leaves[l];
+        const bool once = G::plan.leaf_write[l] != Write::accumulate && G::table.info[node].shape == shape;
+        stored[number(node)] = stored[number(node)] && once;
+      }
+    }
+    for (int a = 0; a < info.argument_count && !info.looped(); ++a) {
+      const bool once = is_product(reader) && a == 0 && G::plan.argument_write[reader][a] == Write::store;
+      stored[number(info.arguments[a])] = stored[number(info.arguments[a])] && once;
+    }
+  }
+  for (int i = 0; i < G::count; ++i) {  // what shares a buffer shares its type
+    if (stored[number(i)] || !G::fusion.wanted[i]) continue;
+    for (int other = 0; other < G::count; ++other) {
+      if (G::plan.shares[other] == G::plan.shares[i]) stored[number(other)] = false;
+    }
+  }
+  return stored;
+}
+template <class G>
+inline constexpr auto bfloat16_gradients = bfloat16_gradients_of<G>();
+
 }  // namespace detail
 
 /// Whether a backend stores the value of a node as bfloat16.
 template <class Backend, class G, int node>
 inline constexpr bool stores_bfloat16 =
     Backend::rounds_values && detail::bfloat16_values<G>[static_cast<std::size_t>(node)];
+/// And its gradient.
+template <class Backend, class G, int node>
+inline constexpr bool stores_bfloat16_gradient =
+    Backend::rounds_values && detail::bfloat16_gradients<G>[static_cast<std::size_t>(node)];
 
 namespace detail {
 

@@ -106,7 +106,7 @@ struct Cuda {
   }
   template <class G, int root>
   static void map_backward(const Run& run) {
-    simplx::map_backward<G, root, stores_bfloat16<Cuda, G, root>>(run.gpu->stream(), run);
+    simplx::map_backward<G, root, stores_bfloat16<Cuda, G, root>, rounds_values>(run.gpu->stream(), run);
   }
 
  private:

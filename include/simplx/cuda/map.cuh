@@ -31,12 +31,16 @@ struct RowBlock {
 inline constexpr int map_threads = 256, map_each = 4;
 
 /// Where a group reads, writes and sums, on the device; by value to its kernels. Rounded: its value, and the product
-/// that lies in the same place before, are stored as bfloat16.
-template <class G, int root, class S, bool rounded>
+/// that lies in the same place before, are stored as bfloat16; rounds: so are gradients, where bfloat16_gradients says.
+template <class G, int root, class S, bool rounded, bool rounds>
 struct MapPlaces {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   static constexpr Index cols = Grp::shape.cols;
+  SIMPLX_HD static constexpr bool rounds_gradient(int node) {
+    if constexpr (rounds) return bfloat16_gradients<G>[static_cast<std::size_t>(node)];
+    return false;
+  }
 
   const S* leaf[Grp::leaves + 1]{};
   S* kept[Grp::members]{};
@@ -107,7 +111,8 @@ struct MapPlaces {
     } else if constexpr (target == Spread::row) {
       return Number<S>(scale * out_gradient[col]);
     } else {
-      return Number<S>(out_gradient[row * cols + col]);
+      constexpr bool narrow = rounds_gradient(root);
+      return Number<S>(wide(stored<narrow>(out_gradient)[row * cols + col]));
     }
   }
 
@@ -143,8 +148,10 @@ struct MapPlaces {
   template <int l>
   __device__ void write_full(Index row, Index col, S adjoint) const {
     constexpr Write mode = G::plan.leaf_write[Grp::slot(l)];
-    S& place = gradient[l][row * cols + col];
-    place = mode == Write::accumulate ? place + adjoint : adjoint;
+    constexpr bool narrow = rounds_gradient(Grp::leaf(l));
+    auto& place = stored<narrow>(gradient[l])[row * cols + col];
+    if constexpr (mode == Write::accumulate) adjoint += place;  // such a sum is never narrow
+    store_as(place, adjoint);
   }
 };
 
@@ -172,7 +179,7 @@ struct MapSums {
 };
 
 template <class G, int root, class S, bool rounded>
-__global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S, rounded> at) {
+__global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S, rounded, false> at) {
   constexpr Index cols = Group<G, root>::shape.cols;
   const Index first = static_cast<Index>(blockIdx.x) * (map_threads * map_each) + threadIdx.x;
   for (int k = 0; k < map_each; ++k) {
@@ -182,8 +189,8 @@ __global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S, 
 }
 
 /// Backward where every gradient is as large as the group.
-template <class G, int root, class S, bool rounded>
-__global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, root, S, rounded> at) {
+template <class G, int root, class S, bool rounded, bool rounds>
+__global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, root, S, rounded, rounds> at) {
   constexpr Index cols = Group<G, root>::shape.cols;
   const Index first = static_cast<Index>(blockIdx.x) * (map_threads * map_each) + threadIdx.x;
   for (int k = 0; k < map_each; ++k) {
@@ -197,9 +204,9 @@ __global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, 
 
 /// The same with sums: a block has every so many rows. Sums along a row are complete after it; of the others each
 /// block leaves its part.
-template <class G, int root, class S, bool rounded>
+template <class G, int root, class S, bool rounded, bool rounds>
 __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
-    map_backward_sums_kernel(MapPlaces<G, root, S, rounded> at) {
+    map_backward_sums_kernel(MapPlaces<G, root, S, rounded, rounds> at) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   using Sums = MapSums<G, root>;
@@ -263,7 +270,7 @@ __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
 /// part.
 template <class G, int root, class S>
 __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
-    map_reduce_kernel(MapPlaces<G, root, S, false> at) {
+    map_reduce_kernel(MapPlaces<G, root, S, false, false> at) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
@@ -312,7 +319,7 @@ void map_forward(cudaStream_t stream, const Context<S>& context, const S* produc
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
-  const detail::MapPlaces<G, root, S, rounded> at(context, product);
+  const detail::MapPlaces<G, root, S, rounded, false> at(context, product);
   if constexpr (!Grp::reduces) {
     const unsigned blocks = blocks_for(at.rows * cols, detail::map_threads * detail::map_each);
     launch(stream, detail::map_kernel<G, root, S, rounded>, blocks, detail::map_threads, at);
@@ -333,7 +340,7 @@ void map_forward(cudaStream_t stream, const Context<S>& context, const S* produc
 }
 
 /// The reverse sweep of a group; the gradient of a product that it finishes is one of its leaves'.
-template <class G, int root, bool rounded, class S>
+template <class G, int root, bool rounded, bool rounds, class S>
 void map_backward(cudaStream_t stream, const Context<S>& context) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
@@ -343,14 +350,14 @@ void map_backward(cudaStream_t stream, const Context<S>& context) {
   if constexpr (Grp::product >= 0) {
     if constexpr (G::plan.kept[Grp::product]) product = Address<G>::template value<Grp::product>(context);
   }
-  const detail::MapPlaces<G, root, S, rounded> at(context, product);
+  const detail::MapPlaces<G, root, S, rounded, rounds> at(context, product);
   if constexpr (!Sums::any) {
-    launch(stream, detail::map_backward_kernel<G, root, S, rounded>,
+    launch(stream, detail::map_backward_kernel<G, root, S, rounded, rounds>,
            blocks_for(at.rows * cols, detail::map_threads * detail::map_each), detail::map_threads, at);
   } else {
     using Block = detail::RowBlock<cols>;
     const unsigned blocks = Block::blocks(at.rows);
-    launch(stream, detail::map_backward_sums_kernel<G, root, S, rounded>, blocks, Block::threads, at);
+    launch(stream, detail::map_backward_sums_kernel<G, root, S, rounded, rounds>, blocks, Block::threads, at);
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
       constexpr bool parts = Grp::writes(l) && (Grp::spread(l) == Spread::row || Grp::spread(l) == Spread::one);
       if constexpr (parts) {
