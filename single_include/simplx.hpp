@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 3fa21c872aa836d3
+// sha256 of the headers: d3e718cd87cfb3ca
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -7227,10 +7227,20 @@ SIMPLX_RULE("halves", left % 2 == 0, "split_columns(x) makes two equal halves: x
 
 namespace detail {
 
+/// The columns of a matrix from `begin` on; a matrix without rows may be nowhere.
+template <class S>
+struct ColumnsFrom {
+  S* matrix;
+  Index width, begin = 0;
+  S* row(Index i) const { return matrix + i * width + begin; }
+};
+
 /// Copies or adds a block of columns between matrices of different widths.
 template <Write mode, class S>
-void move_columns(Index rows, Index cols, const S* from, Index from_stride, S* to, Index to_stride) {
-  for (Index row = 0; row < rows; ++row, from += from_stride, to += to_stride) {
+void move_columns(Index rows, Index cols, ColumnsFrom<const S> source, ColumnsFrom<S> target) {
+  for (Index i = 0; i < rows; ++i) {
+    const S* const from = source.row(i);
+    S* const to = target.row(i);
     for (Index c = 0; c < cols; ++c) {
       if constexpr (mode == Write::accumulate) {
         to[c] += from[c];
@@ -7270,14 +7280,15 @@ struct op<"slice_columns"> : kernel_op {
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index begin = F::attributes.integers[0], count = F::out_shape.cols, width = F::template shape<0>.cols;
-    detail::move_columns<Write::store>(frame.rows(), count, frame.template in<0>() + begin, width, frame.out(), count);
+    detail::move_columns<Write::store, S>(frame.rows(), count, {frame.template in<0>(), width, begin},
+                                          {frame.out(), count});
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     constexpr Index begin = F::attributes.integers[0], count = F::out_shape.cols, width = F::template shape<0>.cols;
     S* dx = frame.template grad<0>();
     if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.rows() * width, S(0));
-    detail::move_columns<Write::accumulate>(frame.rows(), count, frame.out_grad(), count, dx + begin, width);
+    detail::move_columns<Write::accumulate, S>(frame.rows(), count, {frame.out_grad(), count}, {dx, width, begin});
   }
 };
 
@@ -7311,8 +7322,8 @@ struct op<"concatenate"> : kernel_op {
   static void forward(Cpu<S, path>, const F& frame) {
     each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
       constexpr Index cols = F::template shape<k>.cols;
-      detail::move_columns<Write::store>(frame.rows(), cols, frame.template in<k>(), cols, frame.out() + begin,
-                                         F::out_shape.cols);
+      detail::move_columns<Write::store, S>(frame.rows(), cols, {frame.template in<k>(), cols},
+                                            {frame.out(), F::out_shape.cols, begin});
     });
   }
   template <class S, Path path, class F>
@@ -7320,8 +7331,8 @@ struct op<"concatenate"> : kernel_op {
     each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
       constexpr Index cols = F::template shape<k>.cols;
       if constexpr (F::template write<k> != Write::skip) {
-        detail::move_columns<F::template write<k>>(frame.rows(), cols, frame.out_grad() + begin, F::out_shape.cols,
-                                                   frame.template grad<k>(), cols);
+        detail::move_columns<F::template write<k>, S>(frame.rows(), cols, {frame.out_grad(), F::out_shape.cols, begin},
+                                                      {frame.template grad<k>(), cols});
       }
     });
   }
@@ -12868,8 +12879,8 @@ struct op<"slice_rows"> : kernel_op {
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
-    detail::move_columns<Write::accumulate>(F::out_shape.rows, cols, frame.out_grad(), cols,
-                                            frame.template grad<0>() + F::attributes.integers[0] * cols, cols);
+    S* const rows = frame.template grad<0>() + F::attributes.integers[0] * cols;
+    detail::move_columns<Write::accumulate, S>(F::out_shape.rows, cols, {frame.out_grad(), cols}, {rows, cols});
   }
 };
 

@@ -15,7 +15,7 @@ const std::vector<Index> packed{5, 0, 1, 13, 2};
 const Randomness training{.training = true, .key = 7, .layer = 3, .first_sequence = 11};
 
 struct Layer {
-  constexpr Expr operator()(Expr x) const { return dropout("a", x, 0.25) + dropout("b", x, hyper("rate", 0.5)); }
+  constexpr Expr operator()(Expr x) const { return dropout("a", x, 0.5) + dropout("b", x, hyper("rate", 0.5)); }
 };
 constexpr auto dropped = [] { return stack("blocks", 2, Layer{}, variable("x", rows_of(Axis::tokens, 37))); };
 struct Results {
@@ -29,7 +29,7 @@ constexpr auto of_samples = [] {
 constexpr auto nothing = [] { return dropout("drop", variable("x", rows_of(Axis::tokens, 3)), 0.0); };
 constexpr auto everything = [] { return dropout("drop", variable("x", rows_of(Axis::tokens, 3)), 1.0); };
 
-/// No sum is rounded differently here, so that all numbers have the same bits if the masks do.
+/// Factors are powers of two and nothing is rounded, so that all numbers have the same bits if the masks do.
 template <auto const& model, Precision precision>
 void check_masks(Index tokens, const std::vector<Index>& lengths, const Randomness& random) {
   using S = typename Cuda<precision>::Scalar;

@@ -32,10 +32,10 @@ struct BackwardTiles {
 /// D and dQ for a tile of queries, and its part of the gradients of the gains.
 ///
 /// Shapes  corrections (tokens, heads); gain_parts (gains, blocks, heads)
-template <class Size, class Cores, Write dq_mode, class Operands, class S>
+template <class Size, class Cores, Write dq_mode, class Operands, class S, class DQuery>
 __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads, attention_blocks)
     attention_dq_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp,
-                        const S* dout, S* dquery, S* corrections, S* gain_parts) {
+                        const S* dout, DQuery* dquery, S* corrections, S* gain_parts) {
   using Head = HeadOfBlock<Size, S>;
   using Tiles = FittingTiles<BackwardTiles, Size, Cores>;
   using Scores = typename Cores::template Scores<Tiles::others>;
@@ -123,10 +123,10 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
 /// dK and dV for a tile of keys.
 ///
 /// Shapes  corrections (tokens, heads)
-template <class Size, class Cores, Write dk_mode, Write dv_mode, class Operands, class S>
+template <class Size, class Cores, Write dk_mode, Write dv_mode, class Operands, class S, class DKey, class DValue>
 __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads, attention_blocks)
     attention_dk_dv_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp,
-                           const S* dout, const S* corrections, S* dkey, S* dvalue) {
+                           const S* dout, const S* corrections, DKey* dkey, DValue* dvalue) {
   using Head = HeadOfBlock<Size, S>;
   using Tiles = FittingTiles<BackwardTiles, Size, Cores>;
   constexpr int others = Tiles::others, threads = Tiles::threads, own_cols = Cores::template own_cols<others>;
@@ -197,15 +197,16 @@ constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index 
   return (Size::gains * blocks + tokens) * Size::heads;
 }
 
-/// The backward pass; computes the weights anew from `log_sum_exp`.
+/// The backward pass; computes the weights anew from `log_sum_exp`. `to` is AttentionGradients<S>, or has bfloat16 for
+/// those of query, key and value that are stored.
 ///
 /// Shapes  log_sum_exp and offsets as in attention; dout as out; scratch (attention_backward_scratch<size, Cores>(...))
 /// Cost    T^2 (5 key_width + 4 value_width) multiply-adds per head and sequence, half of them if causal
 /// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Dao et al. 2022, Section 3.1
-template <AttentionSize size, class Cores, Write dq_mode, Write dk_mode, Write dv_mode, class Operands, class S>
+template <AttentionSize size, class Cores, Write dq_mode, Write dk_mode, Write dv_mode, class Operands, class S,
+          class Gradients>
 void attention_backward(cudaStream_t stream, const Index* offsets, Index sequences, Index longest,
-                        const Operands& in, const S* log_sum_exp, const S* dout, const AttentionGradients<S>& to,
-                        S* scratch) {
+                        const Operands& in, const S* log_sum_exp, const S* dout, const Gradients& to, S* scratch) {
   using Size = detail::Fixed<size>;
   constexpr int threads = detail::FittingTiles<detail::BackwardTiles, Size, Cores>::threads;
   const unsigned blocks = detail::attention_backward_blocks<Size, Cores>(sequences, longest);
@@ -213,13 +214,16 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
   const dim3 grid(blocks, Size::heads);
   const Index part = Index(blocks) * Size::heads;
   S* const corrections = scratch + Size::gains * part;
+  using DQuery = std::remove_pointer_t<decltype(to.query)>;
+  using DKey = std::remove_pointer_t<decltype(to.key)>;
+  using DValue = std::remove_pointer_t<decltype(to.value)>;
   if (dq_mode != Write::skip || dk_mode != Write::skip || to.alpha || to.beta || to.gamma) {
-    launch(stream, detail::attention_dq_kernel<Size, Cores, dq_mode, Operands, S>, grid, threads, offsets, sequences,
+    launch(stream, detail::attention_dq_kernel<Size, Cores, dq_mode, Operands, S, DQuery>, grid, threads, offsets, sequences,
            in, log_sum_exp, dout, to.query, corrections, scratch);
   }
   if constexpr (dk_mode != Write::skip || dv_mode != Write::skip) {
-    launch(stream, detail::attention_dk_dv_kernel<Size, Cores, dk_mode, dv_mode, Operands, S>, grid, threads, offsets,
-           sequences, in, log_sum_exp, dout, corrections, to.key, to.value);
+    launch(stream, detail::attention_dk_dv_kernel<Size, Cores, dk_mode, dv_mode, Operands, S, DKey, DValue>, grid,
+           threads, offsets, sequences, in, log_sum_exp, dout, corrections, to.key, to.value);
   }
   S* const gradients[] = {to.alpha, to.beta, to.gamma};
   for (int gain = 0; gain < Size::gains; ++gain) {

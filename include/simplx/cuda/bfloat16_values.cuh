@@ -9,8 +9,9 @@
 /// elementwise ops read, what their pull-backs read of them, and a residual stream are float. Blocks without one (SAS-P)
 /// pass the signal itself through these values.
 ///
-/// Gradients that go from one product to another, through elementwise ops or not, such as those of the hidden units of
-/// an MLP: the first product writes them, the second would round them anyway. Sums of gradients are float.
+/// Gradients that go from one product or from attention to another product, through elementwise ops or not, such as
+/// those of the hidden units of an MLP, of queries and keys: the product would round them anyway. Sums of gradients are
+/// float.
 
 #include <simplx/core/graph.hpp>
 #include <simplx/cuda/products.cuh>
@@ -59,7 +60,8 @@ constexpr auto bfloat16_values_of() {
 template <class G>
 inline constexpr auto bfloat16_values = bfloat16_values_of<G>();
 
-/// For each node whether its gradient is stored as bfloat16: it is stored once, by a product or a group, and read by one.
+/// For each node whether its gradient is stored as bfloat16: it is stored once, by a product, attention or a group, and
+/// read by a product or a group.
 template <class G>
 constexpr auto bfloat16_gradients_of() {
   std::array<bool, G::count> stored{};
@@ -82,7 +84,8 @@ constexpr auto bfloat16_gradients_of() {
       }
     }
     for (int a = 0; a < info.argument_count && !info.looped(); ++a) {
-      const bool once = is_product(reader) && a == 0 && G::plan.argument_write[reader][a] == Write::store;
+      const bool writes_it = is_product(reader) ? a == 0 : is_attention(G::flat.label[reader].op) && a < 3;
+      const bool once = writes_it && G::plan.argument_write[reader][a] == Write::store;
       stored[number(info.arguments[a])] = stored[number(info.arguments[a])] && once;
     }
   }
@@ -127,6 +130,12 @@ __device__ __forceinline__ void store_as(S& to, S value) {
   to = value;
 }
 __device__ __forceinline__ void store_as(__nv_bfloat16& to, float value) { to = __float2bfloat16(value); }
+/// A gradient that is stored so is never added to.
+template <Write mode>
+__device__ __forceinline__ void write(__nv_bfloat16& to, float value) {
+  static_assert(mode == Write::store);
+  store_as(to, value);
+}
 
 __device__ __forceinline__ float wide(float value) { return value; }
 __device__ __forceinline__ double wide(double value) { return value; }

@@ -33,6 +33,7 @@ struct kernels<Cuda<p>, "slice_columns"> : op<"slice_columns"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
     constexpr Index count = F::out_shape.cols, width = F::template shape<0>.cols;
+    if (f.rows() == 0) return;  // a matrix may be nowhere then
     move_cells<Write::store>(detail::stream_of(f), f.rows(), count, f.template in<0>() + F::attributes.integers[0],
                              {width}, f.out(), {count});
   }
@@ -40,6 +41,7 @@ struct kernels<Cuda<p>, "slice_columns"> : op<"slice_columns"> {
   static void backward(Cuda<p>, const F& f) {
     constexpr Index count = F::out_shape.cols, width = F::template shape<0>.cols;
     constexpr Write mode = F::template write<0>;
+    if (f.rows() == 0) return;
     if constexpr (mode == Write::store && count < width) {
       Cuda<p>::clear(f.context, f.template grad<0>(), f.rows() * width);
     }
@@ -52,6 +54,7 @@ template <Precision p>
 struct kernels<Cuda<p>, "concatenate"> : op<"concatenate"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
+    if (f.rows() == 0) return;
     op<"concatenate">::each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
       constexpr Index cols = F::template shape<k>.cols;
       move_cells<Write::store>(detail::stream_of(f), f.rows(), cols, f.template in<k>(), {cols}, f.out() + begin,
@@ -60,6 +63,7 @@ struct kernels<Cuda<p>, "concatenate"> : op<"concatenate"> {
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
+    if (f.rows() == 0) return;
     op<"concatenate">::each<F>([&]<int k>(std::integral_constant<int, k>, Index begin) {
       constexpr Index cols = F::template shape<k>.cols;
       move_cells<F::template write<k>>(detail::stream_of(f), f.rows(), cols, f.out_grad() + begin,

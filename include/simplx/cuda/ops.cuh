@@ -215,8 +215,26 @@ struct attention_kernels : attention_op<mixing> {
     constexpr AttentionSize size = Op::template size<F>;
     const auto& [offsets, sequences] = f.context.segments;
     attention_backward<size, Cores<F>, F::template write<0>, F::template write<1>, F::template write<2>>(
-        stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), f.out_grad(),
-        Op::gradients(f), f.scratch());
+        stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), f.out_grad(), gradients(f),
+        f.scratch());
+  }
+
+ private:
+  /// As the backend stores them.
+  template <class F>
+  static auto gradients(const F& f) {
+    const auto to = Op::gradients(f);
+    const auto place = [&]<int k>(std::integral_constant<int, k>, auto* gradient) {
+      return stored<stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<k>>>(gradient);
+    };
+    struct Places {
+      decltype(place(std::integral_constant<int, 0>{}, to.query)) query;
+      decltype(place(std::integral_constant<int, 1>{}, to.key)) key;
+      decltype(place(std::integral_constant<int, 2>{}, to.value)) value;
+      decltype(to.alpha) alpha, beta, gamma;
+    };
+    return Places{place(std::integral_constant<int, 0>{}, to.query), place(std::integral_constant<int, 1>{}, to.key),
+                  place(std::integral_constant<int, 2>{}, to.value), to.alpha, to.beta, to.gamma};
   }
 };
 

@@ -57,8 +57,8 @@ struct op<"slice_rows"> : kernel_op {
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
-    detail::move_columns<Write::accumulate>(F::out_shape.rows, cols, frame.out_grad(), cols,
-                                            frame.template grad<0>() + F::attributes.integers[0] * cols, cols);
+    S* const rows = frame.template grad<0>() + F::attributes.integers[0] * cols;
+    detail::move_columns<Write::accumulate, S>(F::out_shape.rows, cols, {frame.out_grad(), cols}, {rows, cols});
   }
 };
 
