@@ -218,8 +218,8 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
   using DKey = std::remove_pointer_t<decltype(to.key)>;
   using DValue = std::remove_pointer_t<decltype(to.value)>;
   if (dq_mode != Write::skip || dk_mode != Write::skip || to.alpha || to.beta || to.gamma) {
-    launch(stream, detail::attention_dq_kernel<Size, Cores, dq_mode, Operands, S, DQuery>, grid, threads, offsets, sequences,
-           in, log_sum_exp, dout, to.query, corrections, scratch);
+    launch(stream, detail::attention_dq_kernel<Size, Cores, dq_mode, Operands, S, DQuery>, grid, threads, offsets,
+           sequences, in, log_sum_exp, dout, to.query, corrections, scratch);
   }
   if constexpr (dk_mode != Write::skip || dv_mode != Write::skip) {
     launch(stream, detail::attention_dk_dv_kernel<Size, Cores, dk_mode, dv_mode, Operands, S, DKey, DValue>, grid,

@@ -5,9 +5,9 @@
 /// Which values and gradients Cuda<Precision::bfloat16> stores as bfloat16. It is known at compile time, and halves
 /// their traffic, not their room.
 ///
-/// Values that nobody reads but products with weights and attention, most of which would round them anyway. Logits, what
-/// elementwise ops read, what their pull-backs read of them, and a residual stream are float. Blocks without one (SAS-P)
-/// pass the signal itself through these values.
+/// Values that nobody reads but products with weights and attention, most of which would round them anyway. Logits,
+/// what elementwise ops read, what their pull-backs read of them, and a residual stream are float. Blocks without one
+/// (SAS-P) pass the signal itself through these values.
 ///
 /// Gradients that go from one product or from attention to another product, through elementwise ops or not, such as
 /// those of the hidden units of an MLP, of queries and keys: the product would round them anyway. Sums of gradients are
