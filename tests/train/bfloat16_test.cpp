@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -57,5 +58,11 @@ TEST_SUITE("train/bfloat16") {
     }
     CHECK(last < 0.6 * first);
     CHECK(apart < 0.02 * first);
+  }
+  TEST_CASE("a training has the same bits on one thread and on two") {
+    using Rounded = Trainer<model, Cpu<float, Path::bfloat16>>;
+    Rounded one({.batch = 4, .seed = 3, .threads = 1}), two({.batch = 4, .seed = 3, .threads = 2});
+    for (std::uint64_t step = 0; step < 5; ++step) one.step(text(step), AdamW{}), two.step(text(step), AdamW{});
+    CHECK(std::ranges::equal(one.parameters(), two.parameters()));
   }
 }
