@@ -84,7 +84,9 @@ def faults(compiler, folder):
 def kernels(compiler, folder):
     main_file = os.path.join(folder, "main.cpp")
     with open(main_file, "w", encoding="utf-8") as file:  # that of the tests has a new of its own, as the sanitizer has
-        file.write("#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN\n#include <doctest/doctest.h>\n")
+        file.write("#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN\n#include <doctest/doctest.h>\n#include <allocations.hpp>\n"
+                   "std::atomic<bool> test::counting_allocations{false};\n"
+                   "std::atomic<long> test::allocations{0};  // which stay uncounted here\n")
     left_out = WITHOUT_KERNELS | (set() if os.environ.get("SIMPLX_EVERY_CHECK") else WHOLE_GRAPHS)
     sources = [main_file] + sorted(source for source in glob.glob(os.path.join(TESTS, "cuda", "*_test.cpp"))
                                    if os.path.basename(source)[:-len("_test.cpp")] not in left_out)
