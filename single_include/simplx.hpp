@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: d3e718cd87cfb3ca
+// sha256 of the headers: b40e5fd0f4880cfb
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3541,8 +3541,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// parameters.
 /// reference: Eigen everywhere, for every width; what tests compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
-/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX of
-/// Intel).
+/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX
+/// of Intel).
 enum class Path : int { fast, reference, bfloat16 };
 
 template <class S>
@@ -4655,8 +4655,8 @@ void gemm_tiles(const Unit& unit, Index rows, const Pair* left, const Pair* pack
     for (Index row = 0; row < rows; row += block_side) {
       const Index count = std::min(rows - row, block_side);
       for (Index i = 0; i < width; i += block_side) {
-        detail::tile_block<N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2), right + i,
-                                    width, c, epilogue, row, col + i);
+        detail::tile_block<N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2),
+                                    right + i, width, c, epilogue, row, col + i);
       }
     }
   });
@@ -5750,9 +5750,11 @@ struct AttentionOperands {
 
 /// Where gradients go; shapes as the operands. Those of query, key and value are skipped, stored or accumulated as
 /// their modes say, and may be one buffer if all accumulate; the others accumulate, and nullptr is skipped.
-template <class S>
+template <class S, class Query = S, class Key = S, class Value = S>
 struct AttentionGradients {
-  S *query = nullptr, *key = nullptr, *value = nullptr;
+  Query* query = nullptr;
+  Key* key = nullptr;
+  Value* value = nullptr;
   S *alpha = nullptr, *beta = nullptr, *gamma = nullptr;
 };
 

@@ -30,6 +30,35 @@ TEST_CASE("what is recorded runs when it is told, with what memory holds then") 
   CHECK(host == std::vector<float>{21, 42, 63});
 }
 
+TEST_CASE("work that comes again is recorded, until another comes or it is forgotten") {
+  const GpuStream stream;
+  DeviceBuffer<float> sum(1), part(1);
+  std::vector<float> host{1};
+  sum.fill_with_zero(stream);
+  part.copy_from(host, stream);
+  Repeated<int> repeated;
+  int calls = 0;
+  const auto run = [&](int kind) {
+    repeated.run(stream, kind, [&] {
+      ++calls;
+      add(stream, part.data(), 1, sum.data());
+    });
+    return calls;
+  };
+  CHECK(run(7) == 1);
+  CHECK(run(7) == 2);  // recorded, and run
+  CHECK(run(7) == 2);
+  CHECK(run(8) == 3);
+  CHECK(run(7) == 4);
+  repeated.forget();
+  CHECK(run(7) == 5);
+  CHECK(run(7) == 6);
+  CHECK(run(7) == 6);
+  sum.copy_to(host, stream);
+  stream.synchronize();
+  CHECK(host == std::vector<float>{8});
+}
+
 TEST_CASE("what cannot be recorded is refused, and the stream goes on") {
   const GpuStream stream;
   CHECK_THROWS_AS(Recorded(stream, [&] { stream.synchronize(); }), Error);

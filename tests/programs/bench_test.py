@@ -52,14 +52,16 @@ def rows(*command):
 
 
 def check_programs(compiler, folder):
-    def build(name):
+    def build(name, *flags):
         source, program = os.path.join(BENCH, name + ".cpp"), os.path.join(folder, name)
-        run(compiler, *FLAGS, source, "-o", program, *(["-lfmt"] if name == "growth_page" else []))
+        run(compiler, *FLAGS, *flags, source, "-o", program, *(["-lfmt"] if name == "growth_page" else []))
         return program
 
-    products = rows(build("gemm"), "--only", "512x", "--rounds", "1")
-    assert [row["product"] for row in products] == ["Y", "dX", "dW"]
-    assert all(row["difference"] < 1e-5 for row in products), products
+    for path, least, most in (("fast", 0, 1e-5), ("bfloat16", 1e-4, 1e-2)):
+        program = build("gemm", "-USIMPLX_PATH", "-DSIMPLX_PATH=" + path)
+        products = rows(program, "--only", "512x", "--rounds", "1")
+        assert [(row["product"], row["path"]) for row in products] == [("Y", path), ("dX", path), ("dW", path)]
+        assert all(least <= row["difference"] < most for row in products), products
     attention = rows(build("attention"), "--only", "4x1", "--rounds", "1")
     assert [row["tokens"] for row in attention] == [128, 128, 1024, 1024]
     short, long = ({row["bytes_per_token"] for row in attention if row["tokens"] == tokens} for tokens in (128, 1024))

@@ -43,9 +43,11 @@ struct AttentionOperands {
 
 /// Where gradients go; shapes as the operands. Those of query, key and value are skipped, stored or accumulated as
 /// their modes say, and may be one buffer if all accumulate; the others accumulate, and nullptr is skipped.
-template <class S>
+template <class S, class Query = S, class Key = S, class Value = S>
 struct AttentionGradients {
-  S *query = nullptr, *key = nullptr, *value = nullptr;
+  Query* query = nullptr;
+  Key* key = nullptr;
+  Value* value = nullptr;
   S *alpha = nullptr, *beta = nullptr, *gamma = nullptr;
 };
 

@@ -17,8 +17,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// parameters.
 /// reference: Eigen everywhere, for every width; what tests compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
-/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX of
-/// Intel).
+/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX
+/// of Intel).
 enum class Path : int { fast, reference, bfloat16 };
 
 template <class S>

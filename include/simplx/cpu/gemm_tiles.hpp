@@ -135,8 +135,8 @@ void gemm_tiles(const Unit& unit, Index rows, const Pair* left, const Pair* pack
     for (Index row = 0; row < rows; row += block_side) {
       const Index count = std::min(rows - row, block_side);
       for (Index i = 0; i < width; i += block_side) {
-        detail::tile_block<N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2), right + i,
-                                    width, c, epilogue, row, col + i);
+        detail::tile_block<N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2),
+                                    right + i, width, c, epilogue, row, col + i);
       }
     }
   });

@@ -95,17 +95,22 @@ double best_rate(double seconds, double flops, Run run) {
 template <class Word>
 double peak_rate(double seconds) {
   constexpr double chains = 12, of_vectors = 2 * lanes<float> * chains;
-  if constexpr (std::is_same_v<Word, float>) return best_rate(seconds, of_vectors, fma_chains);
+  if constexpr (std::is_same_v<Word, float>) {
+    return best_rate(seconds, of_vectors, fma_chains);
+  } else {
 #if defined(SIMPLX_AMX)
-  if (Amx::available()) return best_rate(seconds, 4 * 2 * 2 * tile_side * tile_words, tile_sums);
+    constexpr double of_tiles = 4 * 2 * 2 * tile_side * tile_words;  // pairs, each a product and a sum
+    if (Amx::available()) return best_rate(seconds, of_tiles, tile_sums);
 #endif
-  return best_rate(seconds, 2 * of_vectors, pair_sums);
+    return best_rate(seconds, 2 * of_vectors, pair_sums);
+  }
 }
 
 }  // namespace detail
 
 /// GFLOP/s that this CPU reaches on that many threads at once, the best of so many seconds: of floats with this build's
-/// vectors, or with Pair of products in bfloat16, by its matrix unit if there is one (amx.hpp). Clocks change with what a machine and its neighbours do: what a limit is held against is measured beside it.
+/// vectors, or with Pair of products in bfloat16, by its matrix unit if there is one (amx.hpp). Clocks change with what
+/// a machine and its neighbours do: what a limit is held against is measured beside it.
 template <class Word = float>
 double measured_peak_gflops(int threads = 1, double seconds = 0.03) {
   Team team(threads);

@@ -197,16 +197,17 @@ constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index 
   return (Size::gains * blocks + tokens) * Size::heads;
 }
 
-/// The backward pass; computes the weights anew from `log_sum_exp`. `to` is AttentionGradients<S>, or has bfloat16 for
-/// those of query, key and value that are stored.
+/// The backward pass; computes the weights anew from `log_sum_exp`. The gradients of query, key and value may be bfloat16
+/// where they are stored.
 ///
 /// Shapes  log_sum_exp and offsets as in attention; dout as out; scratch (attention_backward_scratch<size, Cores>(...))
 /// Cost    T^2 (5 key_width + 4 value_width) multiply-adds per head and sequence, half of them if causal
 /// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Dao et al. 2022, Section 3.1
 template <AttentionSize size, class Cores, Write dq_mode, Write dk_mode, Write dv_mode, class Operands, class S,
-          class Gradients>
+          class DQuery, class DKey, class DValue>
 void attention_backward(cudaStream_t stream, const Index* offsets, Index sequences, Index longest,
-                        const Operands& in, const S* log_sum_exp, const S* dout, const Gradients& to, S* scratch) {
+                        const Operands& in, const S* log_sum_exp, const S* dout,
+                        const AttentionGradients<S, DQuery, DKey, DValue>& to, S* scratch) {
   using Size = detail::Fixed<size>;
   constexpr int threads = detail::FittingTiles<detail::BackwardTiles, Size, Cores>::threads;
   const unsigned blocks = detail::attention_backward_blocks<Size, Cores>(sequences, longest);
@@ -214,9 +215,6 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
   const dim3 grid(blocks, Size::heads);
   const Index part = Index(blocks) * Size::heads;
   S* const corrections = scratch + Size::gains * part;
-  using DQuery = std::remove_pointer_t<decltype(to.query)>;
-  using DKey = std::remove_pointer_t<decltype(to.key)>;
-  using DValue = std::remove_pointer_t<decltype(to.value)>;
   if (dq_mode != Write::skip || dk_mode != Write::skip || to.alpha || to.beta || to.gamma) {
     launch(stream, detail::attention_dq_kernel<Size, Cores, dq_mode, Operands, S, DQuery>, grid, threads, offsets,
            sequences, in, log_sum_exp, dout, to.query, corrections, scratch);

@@ -220,21 +220,16 @@ struct attention_kernels : attention_op<mixing> {
   }
 
  private:
+  template <int k, class F>
+  static constexpr bool narrow = stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<k>>;
   /// As the backend stores them.
   template <class F>
   static auto gradients(const F& f) {
+    using S = typename F::Scalar;
     const auto to = Op::gradients(f);
-    const auto place = [&]<int k>(std::integral_constant<int, k>, auto* gradient) {
-      return stored<stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<k>>>(gradient);
-    };
-    struct Places {
-      decltype(place(std::integral_constant<int, 0>{}, to.query)) query;
-      decltype(place(std::integral_constant<int, 1>{}, to.key)) key;
-      decltype(place(std::integral_constant<int, 2>{}, to.value)) value;
-      decltype(to.alpha) alpha, beta, gamma;
-    };
-    return Places{place(std::integral_constant<int, 0>{}, to.query), place(std::integral_constant<int, 1>{}, to.key),
-                  place(std::integral_constant<int, 2>{}, to.value), to.alpha, to.beta, to.gamma};
+    return AttentionGradients<S, Stored<narrow<0, F>, S>, Stored<narrow<1, F>, S>, Stored<narrow<2, F>, S>>{
+        stored<narrow<0, F>>(to.query), stored<narrow<1, F>>(to.key), stored<narrow<2, F>>(to.value),
+        to.alpha, to.beta, to.gamma};
   }
 };
 

@@ -236,7 +236,7 @@ class Products {
     const bool empty = shape.rows == 0 || shape.cols == 0;
     const bool sums_factor = key.epilogue == Epilogue::sums_of_a || key.epilogue == Epilogue::sums_of_b;
     const bool plain = key.epilogue == Epilogue::none || sums_factor;
-    if (empty ? sums_factor && shape.inner != 0 : !plain || shape.residual) {
+    if (empty ? sums_factor && shape.inner != 0 : (!plain || shape.residual)) {
       refuse(key, "without numbers it has no such epilogue");
     }
     const auto count = [](Index number) { return static_cast<std::size_t>(number); };

@@ -2,9 +2,12 @@
 #pragma once
 
 /// \file simplx/cuda/recorded.cuh
-/// Recorded: work of a stream that runs again with one call, without the host starting each kernel anew.
+/// Recorded: work of a stream that runs again with one call, without the host starting each kernel anew. Repeated: work
+/// that is recorded when it comes a second time.
 
 #include <simplx/cuda/memory.cuh>
+
+#include <optional>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -39,6 +42,34 @@ class Recorded {
 
  private:
   cudaGraphExec_t graph_ = nullptr;
+};
+
+/// Work of one kind or another, which a Kind tells apart: what comes again in turn differs in nothing that is recorded.
+template <class Kind>
+class Repeated {
+ public:
+  /// Runs work as it is the first time, when products choose their algorithms, and recorded if the next is the same.
+  ///
+  /// Errors  throws Error as Recorded, and what `work` throws
+  template <class F>
+  void run(const GpuStream& stream, const Kind& kind, const F& work) {
+    if (kind != last_) {
+      forget();
+      last_ = kind;
+      return work();
+    }
+    if (!recorded_) recorded_.emplace(stream, work);
+    recorded_->run(stream);
+  }
+  /// What was recorded no longer holds.
+  void forget() {
+    recorded_.reset();
+    last_.reset();
+  }
+
+ private:
+  std::optional<Kind> last_;
+  std::optional<Recorded> recorded_;
 };
 
 }  // namespace simplx

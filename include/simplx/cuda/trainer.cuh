@@ -15,6 +15,7 @@
 /// once, and `threads` means nothing here.
 /// Spans are copies on the host, valid until the next call; what is written there counts from that call on.
 
+#include <simplx/cuda/batch.cuh>
 #include <simplx/cuda/mirrored.cuh>
 #include <simplx/cuda/ops.cuh>
 #include <simplx/cuda/recorded.cuh>
@@ -23,7 +24,6 @@
 #include <simplx/train/trainer.hpp>
 
 #include <cmath>
-#include <optional>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -48,9 +48,7 @@ class Trainer<model, Cuda<precision>> {
         second_moment_(G::layout.parameters),
         gradient_(G::layout.parameters),
         arena_(view_of<G>, detail::graph_scratch<G, Backend>(capacity()), capacity()),
-        tokens_(capacity().tokens),
-        labels_(capacity().count(Model::labelled_axis())),
-        offsets_(options_.batch + 1),
+        batch_(capacity(), Model::labelled_axis()),
         scale_(1),
         totals_(2),
         evaluated_loss_(1),
@@ -75,7 +73,7 @@ class Trainer<model, Cuda<precision>> {
   /// Bytes of all buffers on the device.
   Index bytes() const {
     const Index elements = 4 * parameters_.size() + constants_.size() + arena_.size();
-    return elements * static_cast<Index>(sizeof(S)) + (tokens_.size() + labels_.size()) * 4;
+    return elements * static_cast<Index>(sizeof(S)) + batch_.bytes();
   }
   long steps() const { return steps_; }
 
@@ -114,7 +112,7 @@ class Trainer<model, Cuda<precision>> {
     check(batch);
     const Context<S> context = take(batch, labelled(batch));
     const auto update = update_of(optimiser);
-    run({batch, context, Optimiser::name}, [&] {
+    run(Optimiser::name, [&] {
       add_gradient(context);
       run_update(update);
     });
@@ -130,7 +128,7 @@ class Trainer<model, Cuda<precision>> {
     try {
       check(part);
       const Context<S> context = take(part, labelled);
-      run({part, context, {}}, [&] { add_gradient(context); });
+      run({}, [&] { add_gradient(context); });
     } catch (...) {
       discard();
       throw;
@@ -163,7 +161,7 @@ class Trainer<model, Cuda<precision>> {
     discard();
     check(batch);
     const Context<S> context = take(batch, labelled(batch));
-    run({batch, context, {}}, [&] { add_gradient(context); });
+    run({}, [&] { add_gradient(context); });
     StepResult result = take_parts();
     gradient_.copy_to(gradient, stream());
     totals_.fetch(stream());
@@ -229,43 +227,31 @@ class Trainer<model, Cuda<precision>> {
   /// Lays a batch out for `send`; what its evaluation needs.
   Context<S> prepare(const TokenBatch& batch, const Randomness& random) {
     if (sending_) synchronize();  // the part before
-    const Index first = batch.offsets.front(), last = batch.offsets.back(), sequences = batch.sequences();
-    Index longest = 0;
-    for (Index b = 0; b <= sequences; ++b) {
-      offsets_.host()[b] = batch.offsets[b] - first;
-      if (b > 0) longest = std::max(longest, batch.offsets[b] - batch.offsets[b - 1]);
-    }
-    const auto tokens = std::span(batch.tokens).subspan(first, last - first);
-    const bool by_token = Model::labelled_axis() == Axis::tokens;
-    const auto labels = std::span(batch.labels).subspan(by_token ? first : 0, by_token ? last - first : sequences);
-    std::ranges::copy(tokens, tokens_.host().begin());
-    std::ranges::copy(labels, labels_.host().begin());
-    gpu_.sort(G::input_number("tokens"), tokens);
+    batch_.lay_out(batch);
+    gpu_.sort(G::input_number("tokens"), batch_.host_tokens());
     gpu_.draw_from(random);
-    Context<S> context =
-        arena_.context({.tokens = last - first, .sequences = sequences, .longest_sequence = longest},
-                       {offsets_.data(), sequences}, longest);
+    const Rows& rows = batch_.rows();
+    Context<S> context = arena_.context(rows, batch_.sequences(), rows.longest_sequence);
     context.gpu = &gpu_;
     context.parameters = parameters_.device(stream());
     context.constants = constants_.device(stream());
     context.gradients = gradient_.data();
     context.random = random;
-    context.inputs[G::input_number("tokens")] = tokens_.data();
-    context.inputs[G::input_number("labels")] = labels_.data();
+    context.inputs[G::input_number("tokens")] = batch_.tokens();
+    context.inputs[G::input_number("labels")] = batch_.labels();
     return context;
   }
 
-  /// Copies a batch to the device.
-  void send(const Context<S>& context) {
-    tokens_.send(stream(), context.rows[static_cast<int>(Axis::tokens)]);
-    labels_.send(stream(), rows(context));
-    offsets_.send(stream(), context.segments.count + 1);
+  /// Copies to the device what was laid out.
+  void send() {
+    batch_.send(stream());
     gpu_.send();
-    sending_ = true;
+    scale_.send(stream());
   }
   Context<S> forward(const TokenBatch& batch) {
     const Context<S> context = prepare(batch, {});
-    send(context);
+    send();
+    sending_ = true;
     Run::forward(context);
     return context;
   }
@@ -280,8 +266,7 @@ class Trainer<model, Cuda<precision>> {
     return context;
   }
   void add_gradient(const Context<S>& context) {
-    send(context);
-    scale_.send(stream());
+    send();
     Run::forward(context);
     sum<Write::accumulate>(stream(), context.outputs[0], rows(context), totals_.data());
     fill(stream(), context.output_gradients[0], rows(context), scale_.data());
@@ -301,8 +286,7 @@ class Trainer<model, Cuda<precision>> {
     if (table_.size() < bytes) {
       synchronize();
       table_ = Upload<std::byte>(bytes);
-      recorded_.reset();
-      last_ = {};
+      repeated_.forget();
     }
     const long step = optimiser_ == Optimiser::name ? moment_steps_ + 1 : 1;
     auto* const segments = reinterpret_cast<Segment*>(table_.host().data());
@@ -325,30 +309,19 @@ class Trainer<model, Cuda<precision>> {
     clear_loss();
   }
 
-  /// What a recording is of: work on batches of such sizes.
+  /// Work on batches of such sizes, and whose update comes behind it, if any.
   struct Work {
-    Index tokens = -1, sequences = 0, longest = 0;
-    std::string_view optimiser;  ///< none: no update
+    Index tokens, sequences, longest;
+    std::string_view optimiser;
 
-    Work() = default;
-    Work(const TokenBatch& batch, const Context<S>& context, std::string_view optimiser)
-        : tokens(batch.offsets.back() - batch.offsets.front()),
-          sequences(batch.sequences()),
-          longest(context.longest),
-          optimiser(optimiser) {}
     bool operator==(const Work&) const = default;
   };
-  /// Runs work as it is the first time, when products choose their algorithms; then recorded, if the next is the same.
+  /// Does work on the batch that was laid out.
   template <class F>
-  void run(const Work& work, const F& f) {
-    if (work != last_) {
-      recorded_.reset();
-      last_ = work;
-      return f();
-    }
-    if (!recorded_) recorded_.emplace(stream(), f);
-    recorded_->run(stream());
+  void run(std::string_view optimiser, const F& f) {
+    const Rows& rows = batch_.rows();
     sending_ = true;
+    repeated_.run(stream(), {rows.tokens, rows.sequences, rows.longest_sequence, optimiser}, f);
   }
 
   /// Ends the accumulation. The gradient stays on the device.
@@ -392,8 +365,7 @@ class Trainer<model, Cuda<precision>> {
   Mirrored<S> parameters_, constants_, first_moment_, second_moment_;
   DeviceBuffer<S> gradient_;
   Arena<S, DeviceBuffer<S>> arena_;
-  Upload<std::int32_t> tokens_, labels_;
-  Upload<Index> offsets_;
+  BatchUpload batch_;
   Upload<S> scale_;          ///< of a loss: one over the labels of the step
   Upload<std::byte> table_;  ///< of an optimiser's kind of segments
   Download<double> totals_;  ///< the loss, summed over the labels of all parts; the norm of the gradient
@@ -403,8 +375,7 @@ class Trainer<model, Cuda<precision>> {
   std::vector<SettingsRun> runs_;
   std::vector<S> logits_;
   StepParts parts_;
-  Work last_;
-  std::optional<Recorded> recorded_;  ///< of that
+  Repeated<Work> repeated_;
   std::string optimiser_;  // whose moments these are
   long steps_ = 0, moment_steps_ = 0;
 };

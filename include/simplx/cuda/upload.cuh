@@ -17,6 +17,8 @@
 
 #include <simplx/cuda/memory.cuh>
 
+#include <memory>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 /// So many elements of the host that devices copy without its help; not initialised.
@@ -29,23 +31,18 @@ class PinnedBuffer {
   /// Errors  throws Error if there is no GPU, or memory is short
   explicit PinnedBuffer(Index size) : size_(size) {
     if (size_ == 0) return;
-    check(cudaMallocHost(&data_, static_cast<std::size_t>(size_) * sizeof(T)), "no memory was pinned");
-  }
-  PinnedBuffer(PinnedBuffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-  PinnedBuffer& operator=(PinnedBuffer&& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(size_, other.size_);
-    return *this;
-  }
-  ~PinnedBuffer() {
-    if (data_) cudaFreeHost(data_);
+    T* place = nullptr;
+    check(cudaMallocHost(&place, static_cast<std::size_t>(size_) * sizeof(T)), "no memory was pinned");
+    data_.reset(place);
   }
 
-  std::span<T> span() { return {data_, static_cast<std::size_t>(size_)}; }
+  std::span<T> span() { return {data_.get(), static_cast<std::size_t>(size_)}; }
 
  private:
-  T* data_ = nullptr;
+  struct Free {
+    void operator()(T* place) const { cudaFreeHost(place); }
+  };
+  std::unique_ptr<T, Free> data_;
   Index size_ = 0;
 };
 
