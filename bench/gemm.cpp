@@ -7,8 +7,9 @@
 //
 // Method: one core, both sides in turn in one process on the same floats, processor time, medians. simplx runs the
 // product as a model does, through the plan of x * W. A training step packs W once for all its sequences: `simplx` is
-// the product alone, `packed` packs W before each. "of_peak" is the share of the peak of multiply-adds that was measured
-// just before the row, of pairs where they are rounded; "difference" is between the results, relative to their norm.
+// the product alone, `packed` packs W before each. "of_peak" is the share of the peak of multiply-adds that was
+// measured just before the row, of pairs where they are rounded; "difference" is between the results, relative to their
+// norm.
 
 #include "measure.hpp"
 

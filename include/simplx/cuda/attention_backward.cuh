@@ -197,8 +197,8 @@ constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index 
   return (Size::gains * blocks + tokens) * Size::heads;
 }
 
-/// The backward pass; computes the weights anew from `log_sum_exp`. The gradients of query, key and value may be bfloat16
-/// where they are stored.
+/// The backward pass; computes the weights anew from `log_sum_exp`. The gradients of query, key and value may be
+/// bfloat16 where they are stored.
 ///
 /// Shapes  log_sum_exp and offsets as in attention; dout as out; scratch (attention_backward_scratch<size, Cores>(...))
 /// Cost    T^2 (5 key_width + 4 value_width) multiply-adds per head and sequence, half of them if causal
