@@ -209,8 +209,9 @@ struct simplx::op<"counted"> : simplx::detail::same_shape_op {
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     ++Counts::backward;
-    simplx::detail::move_columns<F::template write<0>>(frame.rows(), F::out_shape.cols, frame.out_grad(),
-                                                       F::out_shape.cols, frame.template grad<0>(), F::out_shape.cols);
+    constexpr Index cols = F::out_shape.cols;
+    simplx::detail::move_columns<F::template write<0>, S>(frame.rows(), cols, {frame.out_grad(), cols},
+                                                          {frame.template grad<0>(), cols});
   }
 };
 
