@@ -6,6 +6,9 @@
 ///
 ///     y = A w          as many rows at a time as a vector has lanes, whose partial sums are added up together
 ///     w += A^T g       four vectors of columns at a time, which stay in registers
+///
+/// Backward is the second of them behind the first, over an A that may be larger than a cache: it begins with the last
+/// rows, those that are still there.
 
 #include <simplx/cpu/transpose.hpp>
 
@@ -52,9 +55,9 @@ __attribute__((always_inline)) inline void add_columns(Index rows, const S* a, c
     SIMPLX_UNROLL
     for (int v = 0; v < vectors; ++v) to[v] += factor * load<Vec<S>>(a + row * K + v * step);
   };
-  Index row = 0;
-  for (; row + 2 <= rows; row += 2) add(row, sums[0]), add(row + 1, sums[1]);
-  if (row < rows) add(row, sums[0]);
+  Index row = rows;
+  for (; row >= 2; row -= 2) add(row - 1, sums[0]), add(row - 2, sums[1]);
+  if (row > 0) add(0, sums[0]);
   SIMPLX_UNROLL
   for (int v = 0; v < vectors; ++v) store(w + v * step, Vec<S>(load<Vec<S>>(w + v * step) + (sums[0][v] + sums[1][v])));
 }
@@ -91,7 +94,7 @@ __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w,
 /// w += A^T g.
 ///
 /// Shapes  A (rows, K), g (rows), w (K)
-/// Cost    2 rows K FLOPs; reads A once, a stripe of columns after the other
+/// Cost    2 rows K FLOPs; reads A once, a stripe of columns after the other, each from its end
 template <Index K, class S>
 __attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
   constexpr Index step = lanes<S>, wide = 4 * step, whole = K / step * step, widest = K / wide * wide;
