@@ -77,7 +77,8 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
     const Index count = x.is_fixed() ? x.rows : rows.count(x.axis);
     const bool stored_so = stores_bfloat16<Backend, typename F::Graph, F::template argument<0>>;
     return (stored_so ? 0 : rounded_scratch(count, P::K)) + rounded_scratch(w.rows, w.cols) +
-           std::max(rounded_scratch(count, P::N), rounded_scratch(1, P::N));  // of dY, of a bias
+           std::max(rounded_scratch(count, P::N), rounded_scratch(1, P::N)) +  // of dY, of a bias
+           round_up(P::N, alignment);                                          // the gradient of a bias
   }
   /// Into numbers of float or bfloat16; a bias has the type of the result.
   template <class F, class Y>
@@ -107,20 +108,38 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
     }();
     if constexpr (F::template write<1> != Write::skip) {
       const Rounded x = rounded<0>(f, scratch);
+      constexpr int bias = bias_of<F>();
+      ProductEpilogue<float> epilogue{};
+      if constexpr (bias >= 0) epilogue = {.function = Epilogue::sums_of_b, .sums = scratch};
       multiply(f, {.rows = P::weight.rows, .cols = P::weight.cols, .inner = f.rows(), .transpose_a = true,
                    .write = Write::accumulate},
-               P::transposed ? dy : x, P::transposed ? x : dy, f.template grad<1>());
+               P::transposed ? dy : x, P::transposed ? x : dy, f.template grad<1>(), epilogue);
+      if constexpr (bias >= 0) {
+        Backend::add(f.context, scratch, P::N, Address<G>::template gradient<bias>(f.context));
+        scratch += round_up(P::N, alignment);
+      }
     }
     if constexpr (F::template write<0> != Write::skip) {
       constexpr bool narrow = stores_bfloat16_gradient<Backend, G, F::template argument<0>>;
+      using Before = BetweenProducts<Backend, G, F::template argument<0>>;
       const Rounded w = rounded<1>(f, scratch);
+      ProductEpilogue<detail::Stored<narrow, float>> epilogue{};
+      if constexpr (Before::taken) epilogue = Before::pulling_back(f.context);
       multiply(f, {.rows = f.rows(), .cols = P::K, .inner = P::N, .transpose_b = !P::transposed,
                    .write = F::template write<0>},
-               dy, w, detail::stored<narrow>(f.template grad<0>()));
+               dy, w, detail::stored<narrow>(f.template grad<0>()), epilogue);
     }
   }
 
  private:
+  /// The parameter whose gradient the product of dW adds up in passing, or -1.
+  template <class F>
+  static constexpr int bias_of() {
+    using G = typename F::Graph;
+    constexpr int root = G::fusion.finished_by[F::index];
+    if constexpr (root >= 0) return BetweenProducts<Backend, G, root>::bias;
+    return -1;
+  }
   /// An operand as it is, if it is stored so.
   template <int k, class F>
   static Rounded rounded(const F& f, float*& scratch) {

@@ -12,6 +12,7 @@
 /// has an adapter in ops.cuh. An op of your own runs here if it has `forward(Cuda<p>, frame)` and `backward`, or if
 /// you specialise `kernels<Cuda<p>, "its_name">`.
 
+#include <simplx/cuda/between_products.cuh>
 #include <simplx/cuda/finished_product.cuh>
 #include <simplx/cuda/gpu.cuh>
 #include <simplx/cuda/map.cuh>
@@ -69,10 +70,12 @@ struct Cuda {
     constexpr int product = G::fusion.epilogue_of[root];
     constexpr bool rounded = stores_bfloat16<Cuda, G, root>;
     using Finished = FinishedProduct<G, root>;
+    using Between = BetweenProducts<Cuda, G, root>;
     const Scalar* value = nullptr;
     if constexpr (finishes<G, root>()) {
       auto* place = detail::stored<rounded>(const_cast<Scalar*>(Address<G>::template value<root>(run)));
       ProductEpilogue<std::remove_pointer_t<decltype(place)>> epilogue{.function = Finished::epilogue};
+      if constexpr (Between::taken) epilogue = Between::making(run);
       const Scalar* bias = nullptr;
       if constexpr (Finished::bias >= 0) {
         bias = Address<G>::template value<Group<G, root>::leaf(Finished::bias)>(run);
@@ -92,12 +95,16 @@ struct Cuda {
     }
     simplx::map_forward<G, root, rounded>(run.gpu->stream(), run, value);
   }
-  /// Whether cuBLASLt does all of a group: of doubles it promises no functions, and a residual has the type of the
-  /// result.
+  /// Whether cuBLASLt does all of a group: of doubles it promises no functions, how exact its GELU is nobody says, and
+  /// a residual has the type of the result.
   template <class G, int root>
   static constexpr bool finishes() {
     using Finished = FinishedProduct<G, root>;
     if (!Finished::whole || (precision == Precision::float64 && Finished::epilogue != Epilogue::none)) return false;
+    if constexpr (Finished::activation == Finished::Activation::gelu) {
+      constexpr bool kept = G::plan.kept[Group<G, root>::product];
+      return rounds_values && (!kept || BetweenProducts<Cuda, G, root>::taken);
+    }
     if constexpr (Finished::residual >= 0) {
       constexpr int residual = Group<G, root>::leaf(Finished::residual);
       return stores_bfloat16<Cuda, G, residual> == stores_bfloat16<Cuda, G, root>;
@@ -106,6 +113,7 @@ struct Cuda {
   }
   template <class G, int root>
   static void map_backward(const Run& run) {
+    if constexpr (BetweenProducts<Cuda, G, root>::taken) return;
     simplx::map_backward<G, root, stores_bfloat16<Cuda, G, root>, rounds_values>(run.gpu->stream(), run);
   }
 

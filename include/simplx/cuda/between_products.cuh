@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/between_products.cuh
+/// An activation between two products, h = f(z) and h W2 of z = x W1 or x W1 + b, where f is ReLU or the tanh form of
+/// GELU, without a kernel of its own with Precision::bfloat16:
+///
+///     z -> h           the product that makes z stores f(z), and what f' needs: ReLU's mask, or z itself
+///     dz = dh f'(z)    the product dh = dy W2^T stores dz where dh would lie
+///     db = sum dz      the product dW1 = x^T dz adds up its right factor in passing
+///
+/// Backward so moves 2 bytes for each element of h and a bit (ReLU) or 2 (GELU), where a kernel between would read dh
+/// and h and write dz, 6 more.
+
+#include <simplx/cuda/bfloat16_values.cuh>
+#include <simplx/cuda/finished_product.cuh>
+#include <simplx/ops/matmul.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Of the activation whose value is node `root`, if it is one.
+template <class Backend, class G, int root>
+class BetweenProducts {
+  static constexpr bool is_map = G::table.info[root].kind == Kind::map && G::fusion.group[root] == root;
+
+  /// Whether it is h of an h W2. A gradient in bfloat16 is stored once: no other reader passes one back.
+  static constexpr bool read_by_a_product() {
+    for (int i = 0; i < G::count; ++i) {
+      const Label& label = G::flat.label[i];
+      if (label.op == Tag("matmul") && G::table.info[i].arguments[0] == root && G::fusion.wanted[i]) {
+        return !op<"matmul">::transposed(label.attributes);
+      }
+    }
+    return false;
+  }
+  static constexpr bool whole() {
+    if constexpr (is_map && stores_bfloat16<Backend, G, root>) {
+      using Finished = FinishedProduct<G, root>;
+      if constexpr (Finished::whole && Finished::activation != Finished::Activation::none) {
+        constexpr int made = Group<G, root>::product;
+        constexpr bool relu = Finished::activation == Finished::Activation::relu;
+        const Info& z = G::table.info[made];
+        // cuBLASLt's mask has rows of a multiple of 128 bits; it lies behind h, which takes half of its room.
+        if (relu ? z.shape.cols % 128 != 0 || !G::plan.kept[root] : !G::plan.kept[made] || z.observed || z.result) {
+          return false;
+        }
+        return read_by_a_product() && stores_bfloat16_gradient<Backend, G, root> &&
+               stores_bfloat16_gradient<Backend, G, made> && G::plan.shares[made] == G::plan.shares[root] &&
+               (wanted_bias() < 0 || adds_bias(made));
+      }
+    }
+    return false;
+  }
+  /// The node of a bias that has a gradient, or -1.
+  static constexpr int wanted_bias() {
+    constexpr int leaf = FinishedProduct<G, root>::bias;
+    if constexpr (leaf >= 0) {
+      if (Group<G, root>::wanted(leaf)) return Group<G, root>::leaf(leaf);
+    }
+    return -1;
+  }
+  static constexpr bool adds_bias(int made) {
+    return G::table.info[wanted_bias()].kind == Kind::parameter &&
+           !op<"matmul">::transposed(G::flat.label[made].attributes) &&
+           G::fusion.wanted[G::table.info[made].arguments[1]];
+  }
+
+ public:
+  /// Whether the products do all of it.
+  static constexpr bool taken = whole();
+  /// The parameter whose gradient dW1's product adds up, or -1.
+  static constexpr int bias = [] {
+    if constexpr (taken) return wanted_bias();
+    return -1;
+  }();
+
+  /// What the product that makes z, and the one that gives dz, end in.
+  template <class S>
+  static auto making(const Context<S>& context) {
+    using Finished = FinishedProduct<G, root>;
+    constexpr bool relu = Finished::activation == Finished::Activation::relu, biased = Finished::bias >= 0;
+    return epilogue(context, relu ? biased ? Epilogue::relu_aux_bias : Epilogue::relu_aux
+                                  : biased ? Epilogue::gelu_aux_bias : Epilogue::gelu_aux);
+  }
+  template <class S>
+  static auto pulling_back(const Context<S>& context) {
+    using Finished = FinishedProduct<G, root>;
+    return epilogue(context, Finished::activation == Finished::Activation::relu ? Epilogue::drelu : Epilogue::dgelu);
+  }
+
+ private:
+  template <class S>
+  static auto epilogue(const Context<S>& context, Epilogue function) {
+    using Finished = FinishedProduct<G, root>;
+    constexpr Index cols = G::table.info[root].shape.cols;
+    const auto place = [&]<int node>(std::integral_constant<int, node>) {
+      return detail::stored<true>(const_cast<S*>(Address<G>::template value<node>(context)));
+    };
+    ProductEpilogue<__nv_bfloat16> result{.function = function, .ld_aux = cols};
+    if constexpr (Finished::activation == Finished::Activation::relu) {
+      result.aux = place(std::integral_constant<int, root>{}) + context.rows_of(G::table.info[root].shape) * cols;
+    } else {
+      result.aux = place(std::integral_constant<int, Group<G, root>::product>{});
+    }
+    return result;
+  }
+};
+
+}  // namespace simplx
