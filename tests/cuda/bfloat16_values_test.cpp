@@ -64,11 +64,7 @@ TEST_CASE("gradients are stored in bfloat16 on their way from one product to ano
 }
 
 TEST_CASE("results and gradients are those of the CPU, to the rounding of bfloat16, under every schedule") {
-  const std::vector<Index> lengths{4, 7};
-  const auto exact = test::all_of<mixed, Cpu<double, Path::reference>>(11, lengths, {});
-  const auto found =
-      test::same_bits([&] { return test::all_of<mixed, Cuda<Precision::bfloat16>>(11, lengths, {}); });
-  test::check_close(found, exact, 0.03);
+  test::bfloat16_on_device<mixed>(11, 0.03, {4, 7});
 }
 
 TEST_SUITE_END();

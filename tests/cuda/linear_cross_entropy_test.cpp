@@ -32,6 +32,13 @@ template <Index classes, Index tile, bool has_bias = false>
 inline constexpr test::OnTokens<Tiled<classes, tile, has_bias>> tiled{6};
 inline constexpr test::OnTokens<Computed> computed{6};
 inline constexpr test::OnTokens<Tiled<5, 2, false>> of_one_column{1};
+struct BehindANorm {
+  constexpr Expr operator()(Expr x) const {
+    return Tiled<40, 12, false>{}(rms_norm(x, vector("gain", 8, normal(1)), hyper("epsilon", 1e-6)));
+  }
+};
+inline constexpr test::OnTokens<BehindANorm> behind_a_norm{8};
+static_assert(std::ranges::count(detail::bfloat16_values<GraphOf<behind_a_norm>>, true) == 1);
 
 }  // namespace
 
@@ -45,6 +52,13 @@ TEST_CASE("losses and gradients of tiles of any width are those of the CPU") {
   test::same_on_device<tiled<7, 3, true>>(9);
   test::same_on_device<computed>(9);
   test::float_on_device<tiled<7, 3, true>>(9);
+}
+
+/// The norm's value is stored in bfloat16, x is rounded; tiles of 12 have rows of 16, the last one has 4 classes.
+TEST_CASE("in bfloat16 they are those of the CPU to its rounding") {
+  test::bfloat16_on_device<tiled<40, 12>>(9, 0.03);
+  test::bfloat16_on_device<tiled<40, 12, true>>(9, 0.03);
+  test::bfloat16_on_device<behind_a_norm>(9, 0.03);
 }
 
 TEST_CASE("huge logits stay finite, and what has no likelihood at all adds nothing") {

@@ -68,4 +68,11 @@ void float_on_device(Index tokens, const std::vector<Index>& lengths = {}, const
               all_of<model, Cpu<double, Path::reference>>(tokens, lengths, random), 1e-5);
 }
 
+/// In bfloat16 to its rounding, with the same bits under every schedule.
+template <auto const& model>
+void bfloat16_on_device(Index tokens, double tolerance, const std::vector<Index>& lengths = {}) {
+  check_close(same_bits([&] { return all_of<model, Cuda<Precision::bfloat16>>(tokens, lengths, {}); }),
+              all_of<model, Cpu<double, Path::reference>>(tokens, lengths, {}), tolerance);
+}
+
 }  // namespace test

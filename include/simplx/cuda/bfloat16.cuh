@@ -12,12 +12,14 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A matrix of bfloat16, whose rows begin on 16 bytes: a value that is stored so, or a copy in the scratch memory of an
-/// op, its padding zero.
-struct Rounded {
-  const __nv_bfloat16* data;
+/// A factor of a product, its rows `stride` elements apart.
+template <class W>
+struct Factor {
+  const W* data;
   Index stride;
 };
+/// Its rows begin on 16 bytes: a value that is stored so, or a copy in the scratch memory of an op, its padding zero.
+using Rounded = Factor<__nv_bfloat16>;
 constexpr Index rounded_stride(Index cols) { return round_up(cols, 8); }
 /// Floats that a copy takes the place of.
 constexpr Index rounded_scratch(Index rows, Index cols) { return round_up(rows * rounded_stride(cols) / 2, alignment); }
@@ -155,7 +157,7 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
   static void multiply(const F& f, ProductShape shape, const Rounded& a, const Rounded& b, Y* y,
                        const ProductEpilogue<Y>& epilogue = {}) {
     shape.ld_a = a.stride, shape.ld_b = b.stride;
-    f.context.gpu->products().multiply(detail::stream_of(f), shape, a.data, b.data, y, epilogue);
+    Backend::multiply(f.context, shape, a.data, b.data, y, epilogue);
   }
 };
 

@@ -5,7 +5,8 @@
 /// Which values and gradients Cuda<Precision::bfloat16> stores as bfloat16. It is known at compile time, and halves
 /// their traffic, not their room.
 ///
-/// Values that nobody reads but products with weights and attention, most of which would round them anyway. Logits,
+/// Values that nobody reads but products with weights, a tiled loss among them, and attention, most of which would
+/// round them anyway. Logits,
 /// what elementwise ops read, what their pull-backs read of them, and a residual stream are float. Blocks without one
 /// (SAS-P) pass the signal itself through these values.
 ///
@@ -49,7 +50,9 @@ constexpr auto bfloat16_values_of() {
     const Tag op = G::flat.label[reader].op;
     for (int a = 0; a < info.argument_count; ++a) {
       const auto node = static_cast<std::size_t>(info.arguments[a]);
-      const bool takes_it = op == Tag("matmul") ? a == 0 : is_attention(op) && a < 3;
+      const bool takes_it = op == Tag("matmul")                 ? a == 0
+                            : op == Tag("linear_cross_entropy") ? a == 2
+                                                                : is_attention(op) && a < 3;
       stored[node] = stored[node] && takes_it;
       read[node] = true;
     }

@@ -45,10 +45,11 @@ struct Cuda {
     simplx::add(run.gpu->stream(), from, size, to);
   }
 
-  /// y = op(a) op(b), or y += with Write::accumulate; y (rows, cols), row by row.
-  static void multiply(const Run& run, ProductShape shape, const Scalar* a, const Scalar* b, Scalar* y,
-                       const ProductEpilogue<Scalar>& epilogue = {}) {
-    shape.factors = factors;
+  /// y = op(a) op(b), or y += with Write::accumulate; y (rows, cols), row by row. Factors are Scalars or bfloat16.
+  template <class W, class Y>
+  static void multiply(const Run& run, ProductShape shape, const W* a, const W* b, Y* y,
+                       const ProductEpilogue<Y>& epilogue = {}) {
+    if (std::is_same_v<W, Scalar>) shape.factors = factors;
     run.gpu->products().multiply(run.gpu->stream(), shape, a, b, y, epilogue);
   }
 

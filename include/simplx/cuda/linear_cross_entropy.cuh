@@ -7,11 +7,15 @@
 ///
 /// What is a row's sum of exponentials so far is kept as its logarithm, and the loss is minus its own logit until the
 /// last tile adds that logarithm to it. Rows without a label are computed with the others: how many they are is not
-/// known to the host.
+/// known to the host. With Precision::bfloat16 x, the table and the gradients of logits are rounded for their products;
+/// logits are float.
 
+#include <simplx/cuda/bfloat16.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/cuda.cuh>
 #include <simplx/ops/linear_cross_entropy.hpp>
+
+#include <utility>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -51,10 +55,11 @@ __global__ void __launch_bounds__(cross_entropy_threads<classes>)
   if (is_last) loss[row] = tile.labels[row] == ignored_label ? S(0) : loss[row] + log_sum;
 }
 
-/// Logits become their gradients.
+/// Logits become their gradients; a rounded copy of these has rows of `stride`, unless there is none.
 template <class S, int classes>
 __global__ void __launch_bounds__(cross_entropy_threads<classes>)
-    tiled_loss_backward_kernel(LogitsTile<S> tile, const S* log_sum_exp, const S* dloss) {
+    tiled_loss_backward_kernel(LogitsTile<S> tile, const S* log_sum_exp, const S* dloss, __nv_bfloat16* rounded,
+                               Index stride) {
   const Index row = blockIdx.x;
   const bool labelled = tile.labels[row] != ignored_label;
   const int label = tile.labels[row] - tile.begin;
@@ -62,7 +67,9 @@ __global__ void __launch_bounds__(cross_entropy_threads<classes>)
   S* z = tile.logits + row * classes;
   for (int c = static_cast<int>(threadIdx.x); c < classes; c += cross_entropy_threads<classes>) {
     const S logit = tile.bias ? z[c] + tile.bias[c] : z[c];
-    z[c] = labelled ? (std::exp(logit - log_sum) - S(c == label)) * scale : S(0);
+    const S slope = labelled ? (std::exp(logit - log_sum) - S(c == label)) * scale : S(0);
+    z[c] = slope;
+    if (rounded) rounded[row * stride + c] = __float2bfloat16(static_cast<float>(slope));
   }
 }
 
@@ -71,19 +78,23 @@ __global__ void __launch_bounds__(cross_entropy_threads<classes>)
 template <Precision p>
 struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   using Op = op<"linear_cross_entropy">;
+  static constexpr bool rounds = p == Precision::bfloat16;
   template <class F>
   static constexpr Index width = F::template shape<2>.cols;
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     const Index together = std::min(Op::tile(F::attributes), F::template shape<0>.rows);
-    return round_up(rows.count(F::out_shape.axis) * together, alignment);
+    const Index count = rows.count(F::out_shape.axis), logits = round_up(count * together, alignment);
+    if (!rounds) return logits;
+    return logits + rounded_scratch(count, width<F>) + rounded_scratch(together, width<F>) +
+           rounded_scratch(count, together);
   }
 
   template <class F>
   static void forward(Cuda<p>, const F& f) {
     using S = typename F::Scalar;
-    each_tile(f, [&]<int classes>(std::integral_constant<int, classes>, const detail::LogitsTile<S>& tile) {
+    each_tile(f, [&]<int classes>(const Tile<F, classes>& tile) {
       launch(detail::stream_of(f), detail::tiled_loss_kernel<S, classes>, blocks_for(f.rows(), 1),
              detail::cross_entropy_threads<classes>, tile, tile.begin + classes == F::template shape<0>.rows, f.out(),
              f.saved());
@@ -102,15 +113,13 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
         Cuda<p>::clear(f.context, f.template grad<3>(), F::template shape<3>.cols);
       }
     }
-    each_tile(f, [&]<int classes>(std::integral_constant<int, classes>, const detail::LogitsTile<S>& tile) {
+    each_tile(f, [&]<int classes>(const Tile<F, classes>& tile) {
+      const auto slopes = tile.slopes();
       launch(detail::stream_of(f), detail::tiled_loss_backward_kernel<S, classes>, blocks_for(rows, 1),
-             detail::cross_entropy_threads<classes>, tile, f.saved(), f.out_grad());
-      const Index place = tile.begin * width<F>;
+             detail::cross_entropy_threads<classes>, tile, f.saved(), f.out_grad(), tile.rounded, slopes.stride);
       if constexpr (table_write != Write::skip) {
-        Cuda<p>::multiply(f.context,
-                          {.rows = classes, .cols = width<F>, .inner = rows, .transpose_a = true,
-                           .write = Write::accumulate},
-                          tile.logits, f.template in<2>(), dtable + place);
+        multiply(f, {.rows = classes, .cols = width<F>, .inner = rows, .transpose_a = true, .write = Write::accumulate},
+                 slopes, tile.x, dtable + tile.begin * width<F>);
       }
       if constexpr (has_bias<F>) {
         if constexpr (F::template write<3> != Write::skip) {
@@ -119,10 +128,9 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
         }
       }
       if constexpr (x_write != Write::skip) {
-        Cuda<p>::multiply(f.context,
-                          {.rows = rows, .cols = width<F>, .inner = classes,
-                           .write = tile.begin == 0 ? x_write : Write::accumulate},
-                          tile.logits, f.template in<0>() + place, f.template grad<2>());
+        multiply(f, {.rows = rows, .cols = width<F>, .inner = classes,
+                     .write = tile.begin == 0 ? x_write : Write::accumulate},
+                 slopes, tile.table, f.template grad<2>());
       }
     });
   }
@@ -130,20 +138,59 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
  private:
   template <class F>
   static constexpr bool has_bias = Op::template has_bias<F>;
+  template <class F>
+  using FactorOf = Factor<detail::Stored<rounds, typename F::Scalar>>;
 
-  /// Calls f(number of classes, tile) with the logits of each tile, behind each other in the same scratch.
+  /// A tile with the factors of its products.
+  template <class F, int classes>
+  struct Tile : detail::LogitsTile<typename F::Scalar> {
+    FactorOf<F> x, table;
+    __nv_bfloat16* rounded;  ///< memory for a copy of the gradients of logits, or null
+
+    /// The gradients of logits, once they are there.
+    FactorOf<F> slopes() const {
+      if constexpr (rounds) {
+        return {rounded, rounded_stride(classes)};
+      } else {
+        return {this->logits, classes};
+      }
+    }
+  };
+
+  /// A matrix as products take it: in scratch memory, which is moved on, if it has to be rounded.
+  template <Index cols, class F, class W>
+  static FactorOf<F> factor(const F& f, const W* matrix, Index rows, typename F::Scalar*& scratch) {
+    if constexpr (rounds && std::is_same_v<W, float>) {
+      return round_to_bfloat16<cols>(detail::stream_of(f), matrix, rows, scratch);
+    } else {
+      return {matrix, cols};
+    }
+  }
+  template <class F>
+  static void multiply(const F& f, ProductShape shape, const FactorOf<F>& a, const FactorOf<F>& b,
+                       typename F::Scalar* y) {
+    shape.ld_a = a.stride, shape.ld_b = b.stride;
+    Cuda<p>::multiply(f.context, shape, a.data, b.data, y);
+  }
+
+  /// Calls f(tile) with the logits of each tile, behind each other in the same scratch.
   template <class F, class Action>
   static void each_tile(const F& f, const Action& action) {
     using S = typename F::Scalar;
-    constexpr Index classes = F::template shape<0>.rows, together = Op::tile(F::attributes);
+    constexpr Index classes = F::template shape<0>.rows, together = std::min(Op::tile(F::attributes), classes);
     constexpr int whole = static_cast<int>(classes / together * together);
-    S* const logits = f.scratch();
-    const auto take = [&]<int count>(std::integral_constant<int, count> size, int begin) {
-      Cuda<p>::multiply(f.context, {.rows = f.rows(), .cols = count, .inner = width<F>, .transpose_b = true},
-                        f.template in<2>(), f.template in<0>() + begin * width<F>, logits);
+    S* scratch = f.scratch();
+    S* const logits = std::exchange(scratch, scratch + round_up(f.rows() * together, alignment));
+    const FactorOf<F> x = factor<width<F>>(f, detail::value_of<Cuda<p>, 2>(f), f.rows(), scratch);
+    const auto take = [&]<int count>(std::integral_constant<int, count>, int begin) {
+      S* place = scratch;
       const S* bias = nullptr;
       if constexpr (has_bias<F>) bias = f.template in<3>() + begin;
-      action(size, detail::LogitsTile<S>{logits, bias, f.template indices<1>(), begin});
+      const FactorOf<F> table = factor<width<F>>(f, f.template in<0>() + begin * width<F>, Index(count), place);
+      __nv_bfloat16* rounded = nullptr;
+      if constexpr (rounds) rounded = reinterpret_cast<__nv_bfloat16*>(place);
+      multiply(f, {.rows = f.rows(), .cols = count, .inner = width<F>, .transpose_b = true}, x, table, logits);
+      action(Tile<F, count>{{logits, bias, f.template indices<1>(), begin}, x, table, rounded});
     };
     if constexpr (whole > 0) {
       constexpr int count = static_cast<int>(together);
