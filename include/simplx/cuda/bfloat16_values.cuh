@@ -6,9 +6,8 @@
 /// their traffic, not their room.
 ///
 /// Values that nobody reads but products with weights, a tiled loss among them, and attention, most of which would
-/// round them anyway. Logits,
-/// what elementwise ops read, what their pull-backs read of them, and a residual stream are float. Blocks without one
-/// (SAS-P) pass the signal itself through these values.
+/// round them anyway. Logits, what elementwise ops read, what their pull-backs read of them, and a residual stream are
+/// float. Blocks without one (SAS-P) pass the signal itself through these values.
 ///
 /// Gradients that go from one product or from attention to another product, through elementwise ops or not, such as
 /// those of the hidden units of an MLP, of queries and keys: the product would round them anyway. Sums of gradients are
