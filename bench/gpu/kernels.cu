@@ -79,15 +79,17 @@ void rows_of_a_layer(Bench& bench) {
   bench.time("add", 3 * unit, 0, [&] { add(bench.stream, x.data(), tokens * width, y.data()); });
 }
 
-/// T: what query, key, value and the result are stored as; rate: of products of that kind.
+/// T: what query, key, value, the result's gradient and without gains the result are stored as; rate: of products of
+/// that kind.
 template <Mixing mixing, class Cores, class T>
 void attention_of_a_layer(Bench& bench, const char* name, double rate) {
   constexpr AttentionSize size{.heads = heads, .key_width = width / heads, .value_width = width / heads,
                                .mixing = mixing};
   constexpr Index sequences = tokens / context;
-  const auto dout = some_numbers<float>(tokens * width, bench.stream), gains = some_numbers<float>(heads, bench.stream);
-  const auto x = some_numbers<T>(tokens * width, bench.stream);
-  DeviceBuffer<T> out(tokens * width);
+  using Out = std::conditional_t<mixing == Mixing::softmax, T, float>;
+  const auto x = some_numbers<T>(tokens * width, bench.stream), dout = some_numbers<T>(tokens * width, bench.stream);
+  const auto gains = some_numbers<float>(heads, bench.stream);
+  DeviceBuffer<Out> out(tokens * width);
   std::vector<Index> offsets;
   for (Index s = 0; s <= sequences; ++s) offsets.push_back(s * context);
   DeviceBuffer<Index> places(std::ssize(offsets));
@@ -97,15 +99,16 @@ void attention_of_a_layer(Bench& bench, const char* name, double rate) {
   dgains.fill_with_zero(bench.stream);
   const MixedOperands<T, T, T, float> in{x.data(), x.data(), x.data(), gains.data(), gains.data(), gains.data()};
   const double flops = 2.0 * tokens * (context + 1) / 2 * width * 2;  // what the causal mask leaves
-  const double unit = 1.0 * tokens * width, bytes = sizeof(T);
-  bench.time((std::string(name) + " attention").c_str(), 4 * bytes * unit, flops, [&] {
+  const double unit = 1.0 * tokens * width, bytes = sizeof(T), of_out = sizeof(Out);
+  bench.time((std::string(name) + " attention").c_str(), (3 * bytes + of_out) * unit, flops, [&] {
     attention<size, Cores>(bench.stream, places.data(), sequences, context, in, out.data(), log_sum_exp.data());
   }, rate);
   const AttentionGradients<float> to{dq.data(), dk.data(), dv.data(), dgains.data(), dgains.data() + heads,
                                      dgains.data() + 2 * heads};
-  bench.time((std::string(name) + " attention backward").c_str(), (3 * bytes + 16) * unit, 2.5 * flops, [&] {
+  bench.time((std::string(name) + " attention backward").c_str(), (4 * bytes + of_out + 12) * unit, 2.5 * flops, [&] {
     attention_backward<size, Cores, Write::store, Write::store, Write::store>(
-        bench.stream, places.data(), sequences, context, in, log_sum_exp.data(), dout.data(), to, scratch.data());
+        bench.stream, places.data(), sequences, context, in, log_sum_exp.data(), out.data(), dout.data(), to,
+        scratch.data());
   }, rate);
 }
 

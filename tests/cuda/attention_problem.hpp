@@ -80,7 +80,7 @@ struct Attention {
   void backward(const AttentionGradients<S>& to) {
     auto scratch = unwritten<S>(attention_backward_scratch<fixed, Cores>(tokens, sequences, longest));
     attention_backward<fixed, Cores, dq, dk, dv>(nullptr, offsets.data(), sequences, longest, operands(),
-                                                 log_sum_exp.data(), dout.data(), to, scratch.data());
+                                                 log_sum_exp.data(), out.data(), dout.data(), to, scratch.data());
   }
 
   void reference_forward() {

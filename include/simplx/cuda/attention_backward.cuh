@@ -2,14 +2,20 @@
 #pragma once
 
 /// \file simplx/cuda/attention_backward.cuh
-/// The pull-back of attention.cuh. With dM = dO V^T and the correction D = rowsum(A * dM):
+/// The pull-back of attention.cuh. With dM = dO V^T and the correction D = beta rowsum(A * dM):
 ///
-///   dV = (alpha I + beta A - gamma C)^T dO;   dalpha = sum(I * dM), dbeta = sum(D), dgamma = -sum(C * dM)
-///   dS = beta A * (dM - D);   dQ = dS K / sqrt(key_width);   dK = dS^T Q / sqrt(key_width)
+///   dV = (alpha I + beta A - gamma C)^T dO;   dalpha = sum(I * dM), dbeta = sum(A * dM), dgamma = -sum(C * dM)
+///   dS = A * (beta dM - D);   dQ = dS K / sqrt(key_width);   dK = dS^T Q / sqrt(key_width)
+///
+/// O is beta A V and what is known without scores, so that D needs no pass over them, and no division by beta. Where
+/// there are gains O must not be rounded: beta may be small.
+///
+///   D = rowsum(dO * (O - alpha V)) + gamma rowsum(C * dM)
 ///
 /// Nothing of T x T is stored and nothing is added by atomics. Blocks of a first kernel have a tile of queries and pass
-/// over the keys, for D and then for dQ; those of a second have a tile of keys and pass over the queries, for dK and
-/// dV. Each block of the first writes a part of the gradients of the gains, and add_column_sums adds the parts.
+/// over the keys, with gamma for C * dM and then for dQ; those of a second have a tile of keys and pass over the
+/// queries, for dK and dV. Each block of the first writes a part of the gradients of the gains, and add_column_sums adds
+/// the parts.
 
 #include <simplx/cuda/attention.cuh>
 
@@ -32,10 +38,10 @@ struct BackwardTiles {
 /// D and dQ for a tile of queries, and its part of the gradients of the gains.
 ///
 /// Shapes  corrections (tokens, heads); gain_parts (gains, blocks, heads)
-template <class Size, class Cores, Write dq_mode, class Operands, class S, class DQuery>
+template <class Size, class Cores, Write dq_mode, class Operands, class S, class Out, class DOut, class DQuery>
 __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads, attention_blocks)
-    attention_dq_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp,
-                        const S* dout, DQuery* dquery, S* corrections, S* gain_parts) {
+    attention_dq_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp, const Out* out,
+                        const DOut* dout, DQuery* dquery, S* corrections, S* gain_parts) {
   using Head = HeadOfBlock<Size, S>;
   using Tiles = FittingTiles<BackwardTiles, Size, Cores>;
   using Scores = typename Cores::template Scores<Tiles::others>;
@@ -55,78 +61,100 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
   SIMPLX_SHARED(tiles, Tiles);
   Cores::template load<threads>(tiles.own_keys, in.query, head.key_at(begin), Size::key_stride, rows);
   Cores::template load<threads>(tiles.own_values, dout, head.value_at(begin), Size::value_stride, rows);
-  S log_sum[own_rows], inverse_mean[own_rows];  // finite where no row is: dO is zero there
-  SIMPLX_UNROLL
-  for (int a = 0; a < own_rows; ++a) {
-    const int i = begin + Cores::own_row(a);
-    const bool there = i < head.rows;
-    log_sum[a] = there ? log_sum_exp[head.row_at(i)] : S(0);
-    if constexpr (Size::centred) inverse_mean[a] = there ? S(1) / head.mean_sum(i) : S(0);
-  }
 
-  /// Passes over the keys that the tile sees; calls use(key, A, dM) with tiles of keys and values in place.
+  /// Calls use(key, dM) for the tiles of keys that the own one sees, their values in place, behind what load(key, rows)
+  /// puts beside them.
   const int end = head.keys_seen(begin + Tiles::own);
-  const auto each_tile = [&](const auto& use) {
+  const auto each_tile = [&](const auto& load, const auto& use) {
     for (int key = 0; key < end; key += others) {
       const int left = head.rows - key;
-      Cores::template load<threads>(tiles.other_keys, in.key, head.key_at(key), Size::key_stride, left);
+      load(key, left);
       Cores::template load<threads>(tiles.other_values, in.value, head.value_at(key), Size::value_stride, left);
       __syncthreads();
-      Scores weights, d_weights;
-      Cores::multiply_rows(tiles.own_keys, tiles.other_keys, weights);
+      Scores d_weights;
       Cores::multiply_rows(tiles.own_values, tiles.other_values, d_weights);
-      Cores::template each_score<others>([&](int a, int b, int row, int col) {
-        weights[a][b] = head.weight(weights[a][b], log_sum[a], begin + row, key + col);
-      });
-      use(key, weights, d_weights);
+      use(key, d_weights);
       __syncthreads();
     }
   };
 
-  S correction[own_rows] = {}, total[own_rows] = {};
-  each_tile([&](int key, const Scores& weights, const Scores& d_weights) {
-    Cores::template each_score<others>([&](int a, int b, int row, int col) {
-      const S d_weight = d_weights[a][b];
-      correction[a] += weights[a][b] * d_weight;
-      total[a] += weights[a][b];
-      if constexpr (gains > 0) gain_sums[0] += begin + row == key + col ? d_weight : S(0);
-      if constexpr (gains > 2) gain_sums[2] -= head.mean_weight(inverse_mean[a], begin + row, key + col) * d_weight;
-    });
+  S correction[own_rows] = {};
+  const typename Cores::template Product<Size::value_width> own{};  // for its places
+  Cores::template each_own<Size::value_width>(own, rows, [&](int a, int, int row, int col, S) {
+    const Index at = head.value_at(begin + row) + col;
+    const S slope = Cores::as_factor(wide(dout[at]));
+    if constexpr (gains > 0) {
+      const S value = wide(in.value[at]);
+      correction[a] += slope * (out[at] - head.alpha * value);
+      gain_sums[0] += slope * value;
+    } else {
+      correction[a] += slope * wide(out[at]);
+    }
   });
+  if constexpr (Size::centred) {
+    S mean[own_rows] = {};  // of dM, by the weights of C as forward rounds them
+    each_tile([](int, int) {}, [&](int key, const Scores& d_weights) {
+      Cores::template each_score<others>([&](int a, int b, int row, int col) {
+        mean[a] += Cores::as_factor(head.mean_weight(S(1), begin + row, key + col)) * d_weights[a][b];
+      });
+    });
+    SIMPLX_UNROLL
+    for (int a = 0; a < own_rows; ++a) {
+      const int i = begin + Cores::own_row(a);
+      if (i < head.rows) mean[a] *= S(1) / head.mean_sum(i);  // beyond, dO is zero
+      correction[a] += head.gamma * mean[a];
+      gain_sums[2] -= mean[a];
+    }
+  }
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) {
-    // The total is one, but for the rounding of a large log_sum: dM - D must cancel where A is one.
-    correction[a] = Cores::row_sum(correction[a]) / Cores::row_sum(total[a]);
+    correction[a] = Cores::row_sum(correction[a]);
+    if (head.beta == 0) correction[a] = 0;  // but for what was rounded
     if (Cores::own_col(0) != 0 || Cores::own_row(a) >= rows) continue;
     corrections[head.row_at(begin + Cores::own_row(a))] = correction[a];
-    gain_sums[1] += correction[a];
+  }
+
+  if constexpr (dq_mode != Write::skip || gains > 0) {
+    S log_sum[own_rows];  // finite where no row is
+    SIMPLX_UNROLL
+    for (int a = 0; a < own_rows; ++a) {
+      const int i = begin + Cores::own_row(a);
+      log_sum[a] = i < head.rows ? log_sum_exp[head.row_at(i)] : S(0);
+    }
+    typename Cores::template Product<Size::key_width> product = {};
+    const auto load_keys = [&](int key, int left) {
+      Cores::template load<threads>(tiles.other_keys, in.key, head.key_at(key), Size::key_stride, left);
+    };
+    each_tile(load_keys, [&](int key, const Scores& d_weights) {
+      Scores weights;
+      Cores::multiply_rows(tiles.own_keys, tiles.other_keys, weights);
+      Cores::template each_score<others>([&](int a, int b, int row, int col) {
+        const S weight = head.weight(weights[a][b], log_sum[a], begin + row, key + col);
+        if constexpr (gains > 0) gain_sums[1] += weight * d_weights[a][b];
+        weights[a][b] = weight * (head.beta * d_weights[a][b] - correction[a]);
+      });
+      if constexpr (dq_mode != Write::skip) Cores::add_product(weights, tiles.weights, tiles.other_keys, product);
+    });
+    if constexpr (dq_mode != Write::skip) {
+      Cores::template each_own<Size::key_width>(product, rows, [&](int, int, int row, int col, S sum) {
+        write<dq_mode>(dquery[head.key_at(begin + row) + col], sum * Head::scale());
+      });
+    }
   }
   if constexpr (gains > 0) {
     block_sum<Tiles::threads>(gain_sums);
     if (threadIdx.x == 0) write_gains();
-  }
-
-  if constexpr (dq_mode != Write::skip) {
-    typename Cores::template Product<Size::key_width> product = {};
-    each_tile([&](int, Scores& weights, const Scores& d_weights) {
-      Cores::template each_score<others>([&](int a, int b, int, int) {
-        weights[a][b] = head.beta * weights[a][b] * (d_weights[a][b] - correction[a]);
-      });
-      Cores::add_product(weights, tiles.weights, tiles.other_keys, product);
-    });
-    Cores::template each_own<Size::key_width>(product, rows, [&](int, int, int row, int col, S sum) {
-      write<dq_mode>(dquery[head.key_at(begin + row) + col], sum * Head::scale());
-    });
   }
 }
 
 /// dK and dV for a tile of keys.
 ///
 /// Shapes  corrections (tokens, heads)
-template <class Size, class Cores, Write dk_mode, Write dv_mode, class Operands, class S, class DKey, class DValue>
+template <class Size, class Cores, Write dk_mode, Write dv_mode, class Operands, class S, class DOut, class DKey,
+          class DValue>
 __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads, attention_blocks)
     attention_dk_dv_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp,
-                           const S* dout, const S* corrections, DKey* dkey, DValue* dvalue) {
+                           const DOut* dout, const S* corrections, DKey* dkey, DValue* dvalue) {
   using Head = HeadOfBlock<Size, S>;
   using Tiles = FittingTiles<BackwardTiles, Size, Cores>;
   constexpr int others = Tiles::others, threads = Tiles::threads, own_cols = Cores::template own_cols<others>;
@@ -160,10 +188,10 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
     if constexpr (dk_mode != Write::skip) Cores::multiply_rows(tiles.own_values, tiles.other_values, d_scores);
     Cores::template each_score<others>([&](int a, int b, int row, int col) {
       const int i = query + col, j = begin + row;
-      S& weight = weights[a][b];
-      weight = head.beta * head.weight(weight, log_sum[b], i, j);
-      if constexpr (dk_mode != Write::skip) d_scores[a][b] = weight * (d_scores[a][b] - correction[b]);
-      if constexpr (Size::centred) weight -= head.gamma * head.mean_weight(inverse_mean[b], i, j);
+      const S weight = head.weight(weights[a][b], log_sum[b], i, j);
+      if constexpr (dk_mode != Write::skip) d_scores[a][b] = weight * (head.beta * d_scores[a][b] - correction[b]);
+      weights[a][b] = head.beta * weight;
+      if constexpr (Size::centred) weights[a][b] -= head.gamma * head.mean_weight(inverse_mean[b], i, j);
     });
     if constexpr (dv_mode != Write::skip) Cores::add_product(weights, tiles.weights, tiles.other_values, dv);
     if constexpr (dk_mode != Write::skip) Cores::add_product(d_scores, tiles.weights, tiles.other_keys, dk);
@@ -176,7 +204,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
   });
   Cores::template each_own<Size::value_width>(dv, rows, [&](int, int, int row, int col, S sum) {
     const Index at = head.value_at(begin + row) + col;
-    if constexpr (Size::gains > 0) sum += head.alpha * dout[at];
+    if constexpr (Size::gains > 0) sum += head.alpha * wide(dout[at]);
     if constexpr (dv_mode != Write::skip) write<dv_mode>(dvalue[at], sum);
   });
 }
@@ -197,18 +225,21 @@ constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index 
   return (Size::gains * blocks + tokens) * Size::heads;
 }
 
-/// The backward pass; computes the weights anew from `log_sum_exp`. The gradients of query, key and value may be
-/// bfloat16 where they are stored.
+/// The backward pass; computes the weights anew from `log_sum_exp`. The gradients of attention's result, query, key and
+/// value may be bfloat16, and without gains that result.
 ///
-/// Shapes  log_sum_exp and offsets as in attention; dout as out; scratch (attention_backward_scratch<size, Cores>(...))
-/// Cost    T^2 (5 key_width + 4 value_width) multiply-adds per head and sequence, half of them if causal
+/// Shapes  log_sum_exp, out and offsets as in attention; dout as out;
+///         scratch (attention_backward_scratch<size, Cores>(...))
+/// Cost    T^2 (4 key_width + 3 value_width) multiply-adds per head and sequence, with gamma 4 value_width; half of them
+///         if causal
 /// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Dao et al. 2022, Section 3.1
 template <AttentionSize size, class Cores, Write dq_mode, Write dk_mode, Write dv_mode, class Operands, class S,
-          class DQuery, class DKey, class DValue>
+          class Out, class DOut, class DQuery, class DKey, class DValue>
 void attention_backward(cudaStream_t stream, const Index* offsets, Index sequences, Index longest,
-                        const Operands& in, const S* log_sum_exp, const S* dout,
+                        const Operands& in, const S* log_sum_exp, const Out* out, const DOut* dout,
                         const AttentionGradients<S, DQuery, DKey, DValue>& to, S* scratch) {
   using Size = detail::Fixed<size>;
+  static_assert(Size::gains == 0 || std::is_same_v<Out, S>, "what gains were applied to is rounded");
   constexpr int threads = detail::FittingTiles<detail::BackwardTiles, Size, Cores>::threads;
   const unsigned blocks = detail::attention_backward_blocks<Size, Cores>(sequences, longest);
   if (blocks == 0) return;
@@ -216,11 +247,11 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
   const Index part = Index(blocks) * Size::heads;
   S* const corrections = scratch + Size::gains * part;
   if (dq_mode != Write::skip || dk_mode != Write::skip || to.alpha || to.beta || to.gamma) {
-    launch(stream, detail::attention_dq_kernel<Size, Cores, dq_mode, Operands, S, DQuery>, grid, threads, offsets,
-           sequences, in, log_sum_exp, dout, to.query, corrections, scratch);
+    launch(stream, detail::attention_dq_kernel<Size, Cores, dq_mode, Operands, S, Out, DOut, DQuery>, grid, threads,
+           offsets, sequences, in, log_sum_exp, out, dout, to.query, corrections, scratch);
   }
   if constexpr (dk_mode != Write::skip || dv_mode != Write::skip) {
-    launch(stream, detail::attention_dk_dv_kernel<Size, Cores, dk_mode, dv_mode, Operands, S, DKey, DValue>, grid,
+    launch(stream, detail::attention_dk_dv_kernel<Size, Cores, dk_mode, dv_mode, Operands, S, DOut, DKey, DValue>, grid,
            threads, offsets, sequences, in, log_sum_exp, dout, corrections, to.key, to.value);
   }
   S* const gradients[] = {to.alpha, to.beta, to.gamma};

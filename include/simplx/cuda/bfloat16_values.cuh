@@ -9,9 +9,8 @@
 /// round them anyway. Logits, what elementwise ops read, what their pull-backs read of them, and a residual stream are
 /// float. Blocks without one (SAS-P) pass the signal itself through these values.
 ///
-/// Gradients that go from one product or from attention to another product, through elementwise ops or not, such as
-/// those of the hidden units of an MLP, of queries and keys: the product would round them anyway. Sums of gradients are
-/// float.
+/// Gradients that go from one product or attention to another, through elementwise ops or not, such as those of the
+/// hidden units of an MLP, of queries and keys: the product would round them anyway. Sums of gradients are float.
 
 #include <simplx/core/graph.hpp>
 #include <simplx/cuda/products.cuh>
@@ -27,8 +26,8 @@ constexpr bool is_attention(Tag op) {
   return op == Tag("softmax_attention") || op == Tag("skip_init_attention") || op == Tag("shaped_attention");
 }
 
-/// Whether the kernels of a node can store its value so. Of a map's own value its pull-back may compute a small
-/// difference, as 1 - y^2; that of ReLU asks for the sign alone.
+/// Whether the kernels of a node can store its value so. Of its own value a pull-back may compute a small difference, as
+/// 1 - y^2, or O - alpha V of attention with gains; that of ReLU asks for the sign alone.
 template <class G>
 constexpr bool can_store_bfloat16(int node) {
   const Info& info = G::table.info[node];
@@ -36,7 +35,7 @@ constexpr bool can_store_bfloat16(int node) {
   if (info.shape.is_fixed() || info.shape.cols % 8 != 0) return false;  // rows on 16 bytes
   if (info.result || info.observed) return false;
   if (info.kind == Kind::map) return G::fusion.group[node] == node && (!info.reads_output || op == Tag("relu"));
-  return op == Tag("matmul") || op == Tag("rms_norm") || op == Tag("layer_norm") || is_attention(op);
+  return op == Tag("matmul") || op == Tag("rms_norm") || op == Tag("layer_norm") || op == Tag("softmax_attention");
 }
 
 /// For each node whether its value is stored as bfloat16.
@@ -63,7 +62,7 @@ template <class G>
 inline constexpr auto bfloat16_values = bfloat16_values_of<G>();
 
 /// For each node whether its gradient is stored as bfloat16: it is stored once, by a product, attention or a group, and
-/// read by a product or a group.
+/// read by one of them.
 template <class G>
 constexpr auto bfloat16_gradients_of() {
   std::array<bool, G::count> stored{};
@@ -71,7 +70,8 @@ constexpr auto bfloat16_gradients_of() {
   const auto is_product = [](int node) { return G::flat.label[node].op == Tag("matmul"); };
   for (int i = 0; i < G::count; ++i) {
     const Info& info = G::table.info[i];
-    const bool passes_on = is_product(i) || (info.kind == Kind::map && G::fusion.group[i] == i);
+    const bool passes_on = is_product(i) || is_attention(G::flat.label[i].op) ||
+                           (info.kind == Kind::map && G::fusion.group[i] == i);
     stored[number(i)] = passes_on && G::fusion.wanted[i] && !info.shape.is_fixed() && info.shape.cols % 8 == 0 &&
                         !info.result && !info.observed;
   }

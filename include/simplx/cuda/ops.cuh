@@ -215,7 +215,8 @@ struct attention_kernels : attention_op<mixing> {
     constexpr AttentionSize size = Op::template size<F>;
     const auto& [offsets, sequences] = f.context.segments;
     attention_backward<size, Cores<F>, F::template write<0>, F::template write<1>, F::template write<2>>(
-        stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), f.out_grad(), gradients(f),
+        stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), place_of<Cuda<p>>(f),
+        stored<stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::index>>(f.out_grad()), gradients(f),
         f.scratch());
   }
 

@@ -116,6 +116,9 @@ struct TensorCores {
     for (float& sum : product[a]) sum *= factor;
   }
 
+  /// A number as products see it.
+  __device__ static float as_factor(float x) { return wide(__float2bfloat16(x)); }
+
   __device__ static float row_sum(float part) {
     return over_lanes<col_lanes>(part, 1, [](float x, float y) { return x + y; });
   }

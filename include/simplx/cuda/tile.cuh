@@ -108,6 +108,9 @@ struct CudaCores {
     }
   }
 
+  /// A number as products see it.
+  __device__ static S as_factor(S x) { return x; }
+
   /// The sum of the parts that lanes have of a row; the largest of the parts.
   __device__ static S row_sum(S part) {
     return over_lanes<col_lanes>(part, 2, [](S x, S y) { return x + y; });
