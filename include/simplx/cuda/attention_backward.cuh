@@ -14,8 +14,8 @@
 ///
 /// Nothing of T x T is stored and nothing is added by atomics. Blocks of a first kernel have a tile of queries and pass
 /// over the keys, with gamma for C * dM and then for dQ; those of a second have a tile of keys and pass over the
-/// queries, for dK and dV. Each block of the first writes a part of the gradients of the gains, and add_column_sums adds
-/// the parts.
+/// queries, for dK and dV. Each block of the first writes a part of the gradients of the gains, and add_column_sums
+/// adds the parts.
 
 #include <simplx/cuda/attention.cuh>
 
@@ -251,8 +251,8 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
            offsets, sequences, in, log_sum_exp, out, dout, to.query, corrections, scratch);
   }
   if constexpr (dk_mode != Write::skip || dv_mode != Write::skip) {
-    launch(stream, detail::attention_dk_dv_kernel<Size, Cores, dk_mode, dv_mode, Operands, S, DOut, DKey, DValue>, grid,
-           threads, offsets, sequences, in, log_sum_exp, dout, corrections, to.key, to.value);
+    launch(stream, detail::attention_dk_dv_kernel<Size, Cores, dk_mode, dv_mode, Operands, S, DOut, DKey, DValue>,
+           grid, threads, offsets, sequences, in, log_sum_exp, dout, corrections, to.key, to.value);
   }
   S* const gradients[] = {to.alpha, to.beta, to.gamma};
   for (int gain = 0; gain < Size::gains; ++gain) {

@@ -26,8 +26,8 @@ constexpr bool is_attention(Tag op) {
   return op == Tag("softmax_attention") || op == Tag("skip_init_attention") || op == Tag("shaped_attention");
 }
 
-/// Whether the kernels of a node can store its value so. Of its own value a pull-back may compute a small difference, as
-/// 1 - y^2, or O - alpha V of attention with gains; that of ReLU asks for the sign alone.
+/// Whether the kernels of a node can store its value so. Of its own value a pull-back may compute a small difference,
+/// as 1 - y^2, or O - alpha V of attention with gains; that of ReLU asks for the sign alone.
 template <class G>
 constexpr bool can_store_bfloat16(int node) {
   const Info& info = G::table.info[node];
