@@ -46,7 +46,7 @@ class BetweenProducts {
         }
         return read_by_a_product() && stores_bfloat16_gradient<Backend, G, root> &&
                stores_bfloat16_gradient<Backend, G, made> && G::plan.shares[made] == G::plan.shares[root] &&
-               (wanted_bias() < 0 || adds_bias(made));
+               adds(wanted_bias(), made);
       }
     }
     return false;
@@ -59,10 +59,11 @@ class BetweenProducts {
     }
     return -1;
   }
-  static constexpr bool adds_bias(int made) {
-    return G::table.info[wanted_bias()].kind == Kind::parameter &&
-           !op<"matmul">::transposed(G::flat.label[made].attributes) &&
-           G::fusion.wanted[G::table.info[made].arguments[1]];
+  /// Whether the product dW1 can add up the gradient of that bias, if there is one.
+  static constexpr bool adds(int node, int made) {
+    return node < 0 || (G::table.info[node].kind == Kind::parameter &&
+                        !op<"matmul">::transposed(G::flat.label[made].attributes) &&
+                        G::fusion.wanted[G::table.info[made].arguments[1]]);
   }
 
  public:
