@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: b40e5fd0f4880cfb
+// sha256 of the headers: 8f133cf86b3360d5
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -4803,6 +4803,9 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
 ///
 ///     y = A w          as many rows at a time as a vector has lanes, whose partial sums are added up together
 ///     w += A^T g       four vectors of columns at a time, which stay in registers
+///
+/// Backward is the second of them behind the first, over an A that may be larger than a cache: it begins with the last
+/// rows, those that are still there.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -4847,9 +4850,9 @@ __attribute__((always_inline)) inline void add_columns(Index rows, const S* a, c
     SIMPLX_UNROLL
     for (int v = 0; v < vectors; ++v) to[v] += factor * load<Vec<S>>(a + row * K + v * step);
   };
-  Index row = 0;
-  for (; row + 2 <= rows; row += 2) add(row, sums[0]), add(row + 1, sums[1]);
-  if (row < rows) add(row, sums[0]);
+  Index row = rows;
+  for (; row >= 2; row -= 2) add(row - 1, sums[0]), add(row - 2, sums[1]);
+  if (row > 0) add(0, sums[0]);
   SIMPLX_UNROLL
   for (int v = 0; v < vectors; ++v) store(w + v * step, Vec<S>(load<Vec<S>>(w + v * step) + (sums[0][v] + sums[1][v])));
 }
@@ -4886,7 +4889,7 @@ __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w,
 /// w += A^T g.
 ///
 /// Shapes  A (rows, K), g (rows), w (K)
-/// Cost    2 rows K FLOPs; reads A once, a stripe of columns after the other
+/// Cost    2 rows K FLOPs; reads A once, a stripe of columns after the other, each from its end
 template <Index K, class S>
 __attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
   constexpr Index step = lanes<S>, wide = 4 * step, whole = K / step * step, widest = K / wide * wide;
@@ -6993,6 +6996,7 @@ template <Mixing mixing>
 struct attention_op : kernel_op {
   static constexpr int gains = mixing == Mixing::softmax ? 0 : mixing == Mixing::skip_init ? 2 : 3;
   static constexpr bool reads(int, int) { return true; }
+  static constexpr bool needs_output = true;  // on a GPU; whoever trains keeps it in any case
 
   template <class... PerHead>
   static constexpr Checked shape(const Attributes& attributes, Shape query, Shape key, Shape value,
