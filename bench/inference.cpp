@@ -28,7 +28,7 @@ int main(int count, char** arguments) {
       team.run([&](int member) {
         for (Index s = member; s < sequences; s += team.size()) {
           const std::span sequence(batch.tokens.data() + s * length, static_cast<std::size_t>(length));
-          std::ranges::copy(nets[static_cast<std::size_t>(member)].logits(sequence), logits.data() + s * size);
+          nets[static_cast<std::size_t>(member)].logits(sequence, logits.span().subspan(s * size, size));
         }
       });
     });

@@ -34,6 +34,19 @@ TEST_CASE("it gives the logits of the trainer whose parameters it has, and alloc
   CHECK(test::allocations_of([&] { net.logits(tokens); }) == 0);
 }
 
+TEST_CASE("it computes logits where the caller wants them, aligned or not, and writes nothing else") {
+  Inference<logits_of<model>> net(5);
+  const auto tokens = test::some_tokens(7, 16);
+  const auto inside = net.logits(tokens);
+  std::vector<float> memory(7 * 16 + 2, -1.0f);
+  const auto outside = std::span(memory).subspan(1, 7 * 16);
+  CHECK(test::allocations_of([&] { net.logits(tokens, outside); }) == 0);
+  CHECK(std::ranges::equal(outside, inside));
+  CHECK(memory.front() == -1.0f);
+  CHECK(memory.back() == -1.0f);
+  CHECK_THROWS_WITH_AS(net.logits(tokens, memory), doctest::Contains("room for 114 logits of 7 tokens"), Error);
+}
+
 TEST_CASE("it refuses sequences that the model does not know") {
   Inference<logits_of<model>> net;
   CHECK_THROWS_WITH_AS(net.logits(test::some_tokens(31, 16)), doctest::Contains("positions end at 30"), Error);

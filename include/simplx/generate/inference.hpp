@@ -7,6 +7,7 @@
 ///     Inference<logits_of<tiny>> net;
 ///     load_checkpoint(path, net.tensors().parameters, net.parameters());
 ///     net.logits(tokens);                       // of a whole sequence; stream.hpp: of one token after the other
+///     net.logits(tokens, to);                   // into memory of the caller
 
 #include <simplx/core/error.hpp>
 #include <simplx/cpu/cpu.hpp>
@@ -73,22 +74,21 @@ class Inference {
   /// Errors  throws Error if there is no token, one is out of range, or the model's positions end before
   /// Cost    a forward pass over all tokens; allocates if none so long came before
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
-    const auto length = static_cast<Index>(tokens.size());
-    if (length == 0) throw Error("there is no token to evaluate", "begin with at least one");
-    check(tokens);
-    if (length > longest_sequence()) {
-      throw Error("a sequence of " + std::to_string(length) + " tokens, but the model's positions end at " +
-                      std::to_string(longest_sequence()),
-                  "give the last of them alone");
-    }
-    if (!workspace_ || workspace_->capacity().tokens < length) {
-      workspace_.emplace(Rows{.tokens = std::min(longest_sequence(), round_up(length, 128))});
-    }
-    offsets_[1] = length;
-    Context<S> context = give_weights(workspace_->context(Rows{.tokens = length}, {offsets_, 1}, length));
-    context.inputs[0] = tokens.data();
+    const Context<S> context = begin(tokens);
     Run::forward(context);
-    return {context.outputs[0], static_cast<std::size_t>(length * vocab())};
+    return {context.outputs[0], logits_of_all(tokens)};
+  }
+  /// The same, computed where the caller wants them: `to` has (tokens, vocab) numbers.
+  ///
+  /// Errors  throws Error also if it has more or fewer
+  void logits(std::span<const std::int32_t> tokens, std::span<S> to) {
+    if (to.size() != logits_of_all(tokens)) {
+      throw Error("room for " + std::to_string(to.size()) + " logits of " + std::to_string(tokens.size()) + " tokens",
+                  "a token has " + std::to_string(vocab()));
+    }
+    Context<S> context = begin(tokens);
+    context.outputs[0] = to.data();
+    Run::forward(context);
   }
 
   static constexpr Index vocab() {
@@ -120,6 +120,27 @@ class Inference {
   }
 
  private:
+  static std::size_t logits_of_all(std::span<const std::int32_t> tokens) {
+    return tokens.size() * static_cast<std::size_t>(vocab());
+  }
+  /// The context of a forward pass over these tokens.
+  Context<S> begin(std::span<const std::int32_t> tokens) {
+    const auto length = static_cast<Index>(tokens.size());
+    if (length == 0) throw Error("there is no token to evaluate", "begin with at least one");
+    check(tokens);
+    if (length > longest_sequence()) {
+      throw Error("a sequence of " + std::to_string(length) + " tokens, but the model's positions end at " +
+                      std::to_string(longest_sequence()),
+                  "give the last of them alone");
+    }
+    if (!workspace_ || workspace_->capacity().tokens < length) {
+      workspace_.emplace(Rows{.tokens = std::min(longest_sequence(), round_up(length, 128))});
+    }
+    offsets_[1] = length;
+    Context<S> context = give_weights(workspace_->context(Rows{.tokens = length}, {offsets_, 1}, length));
+    context.inputs[0] = tokens.data();
+    return context;
+  }
   template <class Part>
   static constexpr Index longest_in() {
     Index longest = Index(1) << 30;
