@@ -7,6 +7,7 @@
 
 #include <simplx/ops/activation.hpp>
 #include <simplx/ops/attention.hpp>
+#include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/norm.hpp>
 
 #include <algorithm>
@@ -35,6 +36,14 @@ constexpr auto mixed = [] {
 };
 using G = GraphOf<mixed>;
 
+/// The logits are float, their gradient is not; with 12 words it is.
+template <Index words>
+constexpr auto head_of = [] {
+  const Expr x = variable("x", rows_of(Axis::tokens, 16));
+  return cross_entropy(x * weight("head", 16, words, normal(0.3)), indices("labels", Axis::tokens));
+};
+constexpr auto head = head_of<24>, narrow_head = head_of<12>;
+
 /// How many values or gradients of an op are stored so, and of all of them.
 constexpr int count_of(const std::array<bool, G::count>& stored, std::string_view op) {
   int count = 0;
@@ -62,10 +71,14 @@ TEST_CASE("gradients are stored in bfloat16 on their way from one product to ano
   static_assert(gradients_of("tanh") == 1 && gradients_of("matmul") == 8);
   static_assert(gradients_of("softmax_attention") == 1 && all(detail::bfloat16_gradients<G>) == 14);
   static_assert(!stores_bfloat16_gradient<Cuda<>, G, 0>);
+  static_assert(all(detail::bfloat16_gradients<GraphOf<head>>) == 1);
+  static_assert(all(detail::bfloat16_values<GraphOf<head>>) == 0);
+  static_assert(all(detail::bfloat16_gradients<GraphOf<narrow_head>>) == 0);
 }
 
 TEST_CASE("results and gradients are those of the CPU, to the rounding of bfloat16, under every schedule") {
   test::bfloat16_on_device<mixed>(11, 0.03, {4, 7});
+  test::bfloat16_on_device<head>(9, 0.03);
 }
 
 TEST_SUITE_END();

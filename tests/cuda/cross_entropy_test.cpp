@@ -94,6 +94,20 @@ TEST_CASE("losses and gradients are those of double") {
 
 TEST_CASE("a vocabulary") { check<float, 5003>(2, 0); }
 
+TEST_CASE("a gradient that is stored as bfloat16 is the one in float, rounded") {
+  const Problem<float, 40> problem(5, 0.1);
+  const auto all = problem.run<Write::store>();
+  std::vector<float> loss(5), log_sum_exp(5);
+  std::vector<__nv_bfloat16> gradient(5 * 40);
+  cross_entropy<float, 40>(nullptr, problem.logits.data(), problem.labels.data(), &problem.smoothing, loss.data(),
+                           log_sum_exp.data(), 5);
+  cross_entropy_backward<float, 40>(nullptr, problem.logits.data(), problem.labels.data(), &problem.smoothing,
+                                    log_sum_exp.data(), problem.dloss.data(), gradient.data(), 5);
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    CHECK(__bfloat162float(gradient[i]) == __bfloat162float(__float2bfloat16(all[5 + i])));
+  }
+}
+
 TEST_CASE("rows without labels are zero whatever their logits are") {
   const float nan = std::numeric_limits<float>::quiet_NaN(), one = 1;
   const std::vector<float> logits(40, nan);

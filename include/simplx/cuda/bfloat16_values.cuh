@@ -9,8 +9,9 @@
 /// round them anyway. Logits, what elementwise ops read, what their pull-backs read of them, and a residual stream are
 /// float. Blocks without one (SAS-P) pass the signal itself through these values.
 ///
-/// Gradients that go from one product or attention to another, through elementwise ops or not, such as those of the
-/// hidden units of an MLP, of queries and keys: the product would round them anyway. Sums of gradients are float.
+/// Gradients that go from one product, attention or loss to another product, through elementwise ops or not, such as
+/// those of the hidden units of an MLP, of queries and keys, of logits: the product would round them anyway. Sums of
+/// gradients are float.
 
 #include <simplx/core/graph.hpp>
 #include <simplx/cuda/products.cuh>
@@ -61,8 +62,8 @@ constexpr auto bfloat16_values_of() {
 template <class G>
 inline constexpr auto bfloat16_values = bfloat16_values_of<G>();
 
-/// For each node whether its gradient is stored as bfloat16: it is stored once, by a product, attention or a group, and
-/// read by one of them.
+/// For each node whether its gradient is stored as bfloat16: it is stored once, by a product, attention, a group or
+/// a cross-entropy, and read by a product, attention or a group.
 template <class G>
 constexpr auto bfloat16_gradients_of() {
   std::array<bool, G::count> stored{};
@@ -86,7 +87,8 @@ constexpr auto bfloat16_gradients_of() {
       }
     }
     for (int a = 0; a < info.argument_count && !info.looped(); ++a) {
-      const bool writes_it = is_product(reader) ? a == 0 : is_attention(G::flat.label[reader].op) && a < 3;
+      const Tag op = G::flat.label[reader].op;
+      const bool writes_it = is_product(reader) || op == Tag("cross_entropy") ? a == 0 : is_attention(op) && a < 3;
       const bool once = writes_it && G::plan.argument_write[reader][a] == Write::store;
       stored[number(info.arguments[a])] = stored[number(info.arguments[a])] && once;
     }

@@ -8,6 +8,7 @@
 /// scaled anew when a larger logit comes), and saves the logarithm of the sum, so that backward needs one pass too.
 
 #include <simplx/core/context.hpp>
+#include <simplx/cuda/bfloat16_values.cuh>
 #include <simplx/cuda/number.cuh>
 #include <simplx/cuda/reduce.cuh>
 
@@ -45,10 +46,10 @@ __global__ void __launch_bounds__(cross_entropy_threads<classes>)
   loss[row] = label == ignored_label ? S(0) : log_sum - z[label] + gained;
 }
 
-template <class S, int classes, Write mode>
+template <class S, int classes, Write mode, class DLogit>
 __global__ void __launch_bounds__(cross_entropy_threads<classes>)
     cross_entropy_backward_kernel(const S* logits, const std::int32_t* labels, One<S> smoothing, const S* log_sum_exp,
-                                  const S* dloss, S* dlogits) {
+                                  const S* dloss, DLogit* dlogits) {
   constexpr int threads = cross_entropy_threads<classes>;
   const Index row = blockIdx.x, at = row * classes;
   const int label = labels[row];
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(cross_entropy_threads<classes>)
   for (int c = static_cast<int>(threadIdx.x); c < classes; c += threads) {
     const S target = (c == label ? certain : S(0)) + uniform;
     const S slope = labelled ? (std::exp(logits[at + c] - log_sum) - target) * scale : S(0);
-    dlogits[at + c] = mode == Write::accumulate ? dlogits[at + c] + slope : slope;
+    write<mode>(dlogits[at + c], slope);
   }
 }
 
@@ -78,12 +79,12 @@ void cross_entropy(cudaStream_t stream, const S* logits, const std::int32_t* lab
 
 /// dlogits = dloss * (softmax(logits) - target), target = (1 - s) onehot(label) + s / classes.
 ///
-/// Shapes  as forward; dloss (rows); dlogits as logits, stored or added to
+/// Shapes  as forward; dloss (rows); dlogits as logits, stored or added to; bfloat16 is stored
 /// Cost    reads the logits once, writes as much
-template <class S, int classes, Write mode = Write::store>
+template <class S, int classes, Write mode = Write::store, class DLogit>
 void cross_entropy_backward(cudaStream_t stream, const S* logits, const std::int32_t* labels, One<S> smoothing,
-                            const S* log_sum_exp, const S* dloss, S* dlogits, Index rows) {
-  launch(stream, detail::cross_entropy_backward_kernel<S, classes, mode>, blocks_for(rows, 1),
+                            const S* log_sum_exp, const S* dloss, DLogit* dlogits, Index rows) {
+  launch(stream, detail::cross_entropy_backward_kernel<S, classes, mode, DLogit>, blocks_for(rows, 1),
          detail::cross_entropy_threads<classes>, logits, labels, smoothing, log_sum_exp, dloss, dlogits);
 }
 

@@ -139,9 +139,10 @@ struct kernels<Cuda<p>, "cross_entropy"> : op<"cross_entropy"> {
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
+    constexpr bool narrow = stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<0>>;
     cross_entropy_backward<typename F::Scalar, detail::columns_of<0, F>, F::template write<0>>(
         detail::stream_of(f), f.template in<0>(), f.template indices<1>(), smoothing(f), f.saved(), f.out_grad(),
-        f.template grad<0>(), f.rows());
+        detail::stored<narrow>(f.template grad<0>()), f.rows());
   }
 };
 
