@@ -42,7 +42,8 @@ constexpr auto head_of = [] {
   const Expr x = variable("x", rows_of(Axis::tokens, 16));
   return cross_entropy(x * weight("head", 16, words, normal(0.3)), indices("labels", Axis::tokens));
 };
-constexpr auto head = head_of<24>, narrow_head = head_of<12>;
+constexpr auto head = head_of<24>;
+constexpr auto narrow_head = head_of<12>;
 
 /// How many values or gradients of an op are stored so, and of all of them.
 constexpr int count_of(const std::array<bool, G::count>& stored, std::string_view op) {
