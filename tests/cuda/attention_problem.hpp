@@ -76,11 +76,13 @@ struct Attention {
   void forward() {
     attention<fixed, Cores>(nullptr, offsets.data(), sequences, longest, operands(), out.data(), log_sum_exp.data());
   }
-  template <AttentionSize fixed, Write dq, Write dk, Write dv, class Cores = detail::CudaCores<S>>
+  /// Out: void if backward is not to be told what forward gave.
+  template <AttentionSize fixed, Write dq, Write dk, Write dv, class Cores = detail::CudaCores<S>, class Out = S>
   void backward(const AttentionGradients<S>& to) {
     auto scratch = unwritten<S>(attention_backward_scratch<fixed, Cores>(tokens, sequences, longest));
+    const Out* const result = std::is_void_v<Out> ? nullptr : out.data();
     attention_backward<fixed, Cores, dq, dk, dv>(nullptr, offsets.data(), sequences, longest, operands(),
-                                                 log_sum_exp.data(), out.data(), dout.data(), to, scratch.data());
+                                                 log_sum_exp.data(), result, dout.data(), to, scratch.data());
   }
 
   void reference_forward() {

@@ -7,13 +7,13 @@
 ///   dV = (alpha I + beta A - gamma C)^T dO;   dalpha = sum(I * dM), dbeta = sum(A * dM), dgamma = -sum(C * dM)
 ///   dS = A * (beta dM - D);   dQ = dS K / sqrt(key_width);   dK = dS^T Q / sqrt(key_width)
 ///
-/// O is beta A V and what is known without scores, so that D needs no pass over them, and no division by beta. Where
-/// there are gains O must not be rounded: beta may be small.
+/// O is beta A V and what is known without scores: where O is kept, D needs no pass over them, and no division by beta.
+/// With gains O must not be rounded, since beta may be small.
 ///
 ///   D = rowsum(dO * (O - alpha V)) + gamma rowsum(C * dM)
 ///
 /// Nothing of T x T is stored and nothing is added by atomics. Blocks of a first kernel have a tile of queries and pass
-/// over the keys, with gamma for C * dM and then for dQ; those of a second have a tile of keys and pass over the
+/// over the keys, for what D lacks and then for dQ; those of a second have a tile of keys and pass over the
 /// queries, for dK and dV. Each block of the first writes a part of the gradients of the gains, and add_column_sums
 /// adds the parts.
 
@@ -35,7 +35,7 @@ struct BackwardTiles {
   typename Cores::template Weights<own, others> weights;
 };
 
-/// D and dQ for a tile of queries, and its part of the gradients of the gains.
+/// D and dQ for a tile of queries, and its part of the gradients of the gains; Out is void where O is not kept.
 ///
 /// Shapes  corrections (tokens, heads); gain_parts (gains, blocks, heads)
 template <class Size, class Cores, Write dq_mode, class Operands, class S, class Out, class DOut, class DQuery>
@@ -62,48 +62,71 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
   Cores::template load<threads>(tiles.own_keys, in.query, head.key_at(begin), Size::key_stride, rows);
   Cores::template load<threads>(tiles.own_values, dout, head.value_at(begin), Size::value_stride, rows);
 
-  /// Calls use(key, dM) for the tiles of keys that the own one sees, their values in place, behind what load(key, rows)
-  /// puts beside them.
+  S log_sum[own_rows];  // finite where no row is: dO is zero there
+  SIMPLX_UNROLL
+  for (int a = 0; a < own_rows; ++a) {
+    const int i = begin + Cores::own_row(a);
+    log_sum[a] = i < head.rows ? log_sum_exp[head.row_at(i)] : S(0);
+  }
+
+  /// Calls use(key, A, dM) for the tiles of keys that the own one sees, keys and values in place; without A and keys if
+  /// `scored` is not true.
   const int end = head.keys_seen(begin + Tiles::own);
-  const auto each_tile = [&](const auto& load, const auto& use) {
+  const auto each_tile = [&]<bool scored>(std::bool_constant<scored>, const auto& use) {
     for (int key = 0; key < end; key += others) {
       const int left = head.rows - key;
-      load(key, left);
+      if constexpr (scored) {
+        Cores::template load<threads>(tiles.other_keys, in.key, head.key_at(key), Size::key_stride, left);
+      }
       Cores::template load<threads>(tiles.other_values, in.value, head.value_at(key), Size::value_stride, left);
       __syncthreads();
-      Scores d_weights;
+      Scores weights, d_weights;
+      if constexpr (scored) {
+        Cores::multiply_rows(tiles.own_keys, tiles.other_keys, weights);
+        Cores::template each_score<others>([&](int a, int b, int row, int col) {
+          weights[a][b] = head.weight(weights[a][b], log_sum[a], begin + row, key + col);
+        });
+      }
       Cores::multiply_rows(tiles.own_values, tiles.other_values, d_weights);
-      use(key, d_weights);
+      use(key, weights, d_weights);
       __syncthreads();
     }
   };
 
+  constexpr bool known = !std::is_void_v<Out>;
   S correction[own_rows] = {};
-  const typename Cores::template Product<Size::value_width> own{};  // for its places
-  Cores::template each_own<Size::value_width>(own, rows, [&](int a, int, int row, int col, S) {
-    const Index at = head.value_at(begin + row) + col;
-    const S slope = Cores::as_factor(wide(dout[at]));
-    if constexpr (gains > 0) {
-      const S value = wide(in.value[at]);
-      correction[a] += slope * (out[at] - head.alpha * value);
+  if constexpr (known || gains > 0) {
+    const typename Cores::template Product<Size::value_width> own{};  // for its places
+    Cores::template each_own<Size::value_width>(own, rows, [&](int a, int, int row, int col, S) {
+      const Index at = head.value_at(begin + row) + col;
+      const S slope = Cores::as_factor(wide(dout[at]));
+      S value = 0;
+      if constexpr (gains > 0) value = wide(in.value[at]);
+      if constexpr (known) correction[a] += slope * (wide(out[at]) - head.alpha * value);
       gain_sums[0] += slope * value;
-    } else {
-      correction[a] += slope * wide(out[at]);
-    }
-  });
-  if constexpr (Size::centred) {
-    S mean[own_rows] = {};  // of dM, by the weights of C as forward rounds them
-    each_tile([](int, int) {}, [&](int key, const Scores& d_weights) {
+    });
+  }
+  if constexpr (!known || Size::centred) {
+    S total[own_rows] = {}, mean[own_rows] = {};  // of A; of dM by the weights of C, as forward rounds them
+    each_tile(std::bool_constant<!known>(), [&](int key, const Scores& weights, const Scores& d_weights) {
       Cores::template each_score<others>([&](int a, int b, int row, int col) {
-        mean[a] += Cores::as_factor(head.mean_weight(S(1), begin + row, key + col)) * d_weights[a][b];
+        const S d_weight = d_weights[a][b];
+        if constexpr (!known) correction[a] += head.beta * weights[a][b] * d_weight, total[a] += weights[a][b];
+        if constexpr (Size::centred) {
+          mean[a] += Cores::as_factor(head.mean_weight(S(1), begin + row, key + col)) * d_weight;
+        }
       });
     });
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) {
-      const int i = begin + Cores::own_row(a);
-      if (i < head.rows) mean[a] *= S(1) / head.mean_sum(i);  // beyond, dO is zero
-      correction[a] += head.gamma * mean[a];
-      gain_sums[2] -= mean[a];
+      // The total is one, but for the rounding of a large log_sum: dM - D must cancel where A is one.
+      if constexpr (!known) correction[a] /= Cores::row_sum(total[a]);
+      if constexpr (Size::centred) {
+        const int i = begin + Cores::own_row(a);
+        if (i < head.rows) mean[a] *= S(1) / head.mean_sum(i);  // beyond, dO is zero
+        if constexpr (known) correction[a] += head.gamma * mean[a];
+        gain_sums[2] -= mean[a];
+      }
     }
   }
   SIMPLX_UNROLL
@@ -115,21 +138,10 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
   }
 
   if constexpr (dq_mode != Write::skip || gains > 0) {
-    S log_sum[own_rows];  // finite where no row is
-    SIMPLX_UNROLL
-    for (int a = 0; a < own_rows; ++a) {
-      const int i = begin + Cores::own_row(a);
-      log_sum[a] = i < head.rows ? log_sum_exp[head.row_at(i)] : S(0);
-    }
     typename Cores::template Product<Size::key_width> product = {};
-    const auto load_keys = [&](int key, int left) {
-      Cores::template load<threads>(tiles.other_keys, in.key, head.key_at(key), Size::key_stride, left);
-    };
-    each_tile(load_keys, [&](int key, const Scores& d_weights) {
-      Scores weights;
-      Cores::multiply_rows(tiles.own_keys, tiles.other_keys, weights);
-      Cores::template each_score<others>([&](int a, int b, int row, int col) {
-        const S weight = head.weight(weights[a][b], log_sum[a], begin + row, key + col);
+    each_tile(std::true_type(), [&](int, Scores& weights, const Scores& d_weights) {
+      Cores::template each_score<others>([&](int a, int b, int, int) {
+        const S weight = weights[a][b];
         if constexpr (gains > 0) gain_sums[1] += weight * d_weights[a][b];
         weights[a][b] = weight * (head.beta * d_weights[a][b] - correction[a]);
       });
@@ -226,12 +238,12 @@ constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index 
 }
 
 /// The backward pass; computes the weights anew from `log_sum_exp`. The gradients of attention's result, query, key and
-/// value may be bfloat16, and without gains that result.
+/// value may be bfloat16, and without gains that result. Of a result that was not kept `out` is a const void*.
 ///
 /// Shapes  log_sum_exp, out and offsets as in attention; dout as out;
 ///         scratch (attention_backward_scratch<size, Cores>(...))
-/// Cost    T^2 (4 key_width + 3 value_width) multiply-adds per head and sequence, with gamma 4 value_width; half of
-///         them if causal
+/// Cost    T^2 (4 key_width + 3 value_width) multiply-adds per head and sequence, with gamma 4 value_width, without the
+///         result 5 key_width and 4 value_width; half of them if causal
 /// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Dao et al. 2022, Section 3.1
 template <AttentionSize size, class Cores, Write dq_mode, Write dk_mode, Write dv_mode, class Operands, class S,
           class Out, class DOut, class DQuery, class DKey, class DValue>
@@ -239,7 +251,8 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
                         const Operands& in, const S* log_sum_exp, const Out* out, const DOut* dout,
                         const AttentionGradients<S, DQuery, DKey, DValue>& to, S* scratch) {
   using Size = detail::Fixed<size>;
-  static_assert(Size::gains == 0 || std::is_same_v<Out, S>, "what gains were applied to is rounded");
+  static_assert(Size::gains == 0 || std::is_void_v<Out> || std::is_same_v<Out, S>,
+                "what gains were applied to is rounded");
   constexpr int threads = detail::FittingTiles<detail::BackwardTiles, Size, Cores>::threads;
   const unsigned blocks = detail::attention_backward_blocks<Size, Cores>(sequences, longest);
   if (blocks == 0) return;

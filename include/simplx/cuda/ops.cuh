@@ -216,12 +216,21 @@ struct attention_kernels : attention_op<mixing> {
     constexpr AttentionSize size = Op::template size<F>;
     const auto& [offsets, sequences] = f.context.segments;
     attention_backward<size, Cores<F>, F::template write<0>, F::template write<1>, F::template write<2>>(
-        stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), place_of<Cuda<p>>(f),
+        stream_of(f), offsets, sequences, f.context.longest, operands(f), f.saved(), result_of(f),
         stored<stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::index>>(f.out_grad()), gradients(f),
         f.scratch());
   }
 
  private:
+  /// What forward gave, if it is still there.
+  template <class F>
+  static auto result_of(const F& f) {
+    if constexpr (F::Graph::plan.kept[F::index]) {
+      return place_of<Cuda<p>>(f);
+    } else {
+      return static_cast<const void*>(nullptr);
+    }
+  }
   template <int k, class F>
   static constexpr bool narrow = stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<k>>;
   /// As the backend stores them.

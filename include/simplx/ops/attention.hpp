@@ -41,7 +41,6 @@ template <Mixing mixing>
 struct attention_op : kernel_op {
   static constexpr int gains = mixing == Mixing::softmax ? 0 : mixing == Mixing::skip_init ? 2 : 3;
   static constexpr bool reads(int, int) { return true; }
-  static constexpr bool needs_output = true;  // on a GPU; whoever trains keeps it in any case
 
   template <class... PerHead>
   static constexpr Checked shape(const Attributes& attributes, Shape query, Shape key, Shape value,
