@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: af0f23cc83241089
+// sha256 of the headers: 0e5506e48ca2d32a
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -6996,7 +6996,6 @@ template <Mixing mixing>
 struct attention_op : kernel_op {
   static constexpr int gains = mixing == Mixing::softmax ? 0 : mixing == Mixing::skip_init ? 2 : 3;
   static constexpr bool reads(int, int) { return true; }
-  static constexpr bool needs_output = true;  // on a GPU; whoever trains keeps it in any case
 
   template <class... PerHead>
   static constexpr Checked shape(const Attributes& attributes, Shape query, Shape key, Shape value,
