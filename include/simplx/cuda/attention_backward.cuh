@@ -8,9 +8,11 @@
 ///   dS = A * (beta dM - D);   dQ = dS K / sqrt(key_width);   dK = dS^T Q / sqrt(key_width)
 ///
 /// O is beta A V and what is known without scores: where O is kept, D needs no pass over them, and no division by beta.
-/// With gains O must not be rounded, since beta may be small.
 ///
 ///   D = rowsum(dO * (O - alpha V)) + gamma rowsum(C * dM)
+///
+/// Where beta is small this loses alpha / beta roundings of O: with gains O is not rounded, and cores that round no
+/// factors rather take the pass.
 ///
 /// Nothing of T x T is stored and nothing is added by atomics. Blocks of a first kernel have a tile of queries and pass
 /// over the keys, for what D lacks and then for dQ; those of a second have a tile of keys and pass over the
@@ -93,7 +95,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
     }
   };
 
-  constexpr bool known = !std::is_void_v<Out>;
+  constexpr bool known = !std::is_void_v<Out> && (gains == 0 || Cores::rounds);
   S correction[own_rows] = {};
   if constexpr (known || gains > 0) {
     const typename Cores::template Product<Size::value_width> own{};  // for its places
@@ -242,8 +244,8 @@ constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index 
 ///
 /// Shapes  log_sum_exp, out and offsets as in attention; dout as out;
 ///         scratch (attention_backward_scratch<size, Cores>(...))
-/// Cost    T^2 (4 key_width + 3 value_width) multiply-adds per head and sequence, with gamma 4 value_width, without the
-///         result 5 key_width and 4 value_width; half of them if causal
+/// Cost    T^2 (4 key_width + 3 value_width) multiply-adds per head and sequence, with gamma 4 value_width, where D
+///         takes a pass over the scores 5 key_width and 4 value_width; half of them if causal
 /// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Dao et al. 2022, Section 3.1
 template <AttentionSize size, class Cores, Write dq_mode, Write dk_mode, Write dv_mode, class Operands, class S,
           class Out, class DOut, class DQuery, class DKey, class DValue>

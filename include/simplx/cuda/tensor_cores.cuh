@@ -116,7 +116,8 @@ struct TensorCores {
     for (float& sum : product[a]) sum *= factor;
   }
 
-  /// A number as products see it.
+  /// Products round their factors; a number as they see it.
+  static constexpr bool rounds = true;
   __device__ static float as_factor(float x) { return wide(__float2bfloat16(x)); }
 
   __device__ static float row_sum(float part) {

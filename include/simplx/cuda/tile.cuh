@@ -108,7 +108,8 @@ struct CudaCores {
     }
   }
 
-  /// A number as products see it.
+  /// Whether products round their factors, and a number as they see it.
+  static constexpr bool rounds = false;
   __device__ static S as_factor(S x) { return x; }
 
   /// The sum of the parts that lanes have of a row; the largest of the parts.
