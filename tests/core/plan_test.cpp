@@ -29,7 +29,7 @@ bool differs(const std::vector<double>& a, const std::vector<double>& b, double 
 /// How often the graphs reach what the plan can do.
 struct Coverage {
   long graphs = 0, too_large = 0, ops[op_count]{}, axes[axis_count]{};
-  long shared = 0, in_place = 0, idle = 0, epilogues = 0, kept_products = 0, recomputed = 0, reused = 0;
+  long shared = 0, over_value = 0, in_place = 0, idle = 0, epilogues = 0, kept_products = 0, recomputed = 0, reused = 0;
   long leaf_cleared = 0, leaf_accumulated = 0, argument_cleared = 0, argument_stored = 0, argument_accumulated = 0,
        repeated = 0;
   long fused_reductions = 0, bare_reductions = 0, reduced_parameters = 0, reduced_products = 0, reductions_beside = 0,
@@ -48,6 +48,7 @@ struct Coverage {
       results += n.result;
       frozen += n.frozen;
       shared += p.plan.shares[i] != i;
+      over_value += p.plan.over_value[i];
       recomputed += p.plan.recomputed[i];
       unreached_inputs += n.kind == Kind::input && n.wanted_input && p.plan.first_write[i] == never;
       if (n.observed) ++(p.fusion.wanted[i] ? observed : unobserved_gradients);
@@ -223,6 +224,7 @@ TEST_CASE("random graphs, planned at run time, agree with a plain interpreter") 
   }
 #define SIMPLX_OFTEN(feature, one_in) CHECK_MESSAGE(seen.feature * (one_in) > graphs, seen.feature)
   SIMPLX_OFTEN(shared, 2);
+  SIMPLX_OFTEN(over_value, 10);
   SIMPLX_OFTEN(in_place, 10);
   SIMPLX_OFTEN(idle, 20);
   SIMPLX_OFTEN(epilogues, 50);

@@ -73,10 +73,10 @@ struct Planned {
       throw PlanFault("a carry in place has no home of its own:", home);
     }
     if (outside(home)) return gradient[static_cast<std::size_t>(home)].data();
-    if (!at(home).observed && !stores_gradient<capacity>(info.data(), fusion, plan, home)) {
+    if (!keeps_gradient(info.data(), plan, home) && !stores_gradient<capacity>(info.data(), fusion, plan, home)) {
       throw PlanFault("no home for the gradient of", i);
     }
-    return region(at(home).observed ? kept : temporary, at(home).shape.axis, layout.gradient[home]);
+    return region(keeps_gradient(info.data(), plan, home) ? kept : temporary, at(home).shape.axis, layout.gradient[home]);
   }
   void fill(int node, double x) { std::fill_n(gradient_at(node), size_of(at(node).shape), x); }
   void poison(const Columns& from, const Columns& size) {
@@ -181,7 +181,8 @@ struct Planned {
     }
     const auto writes = [&](int k) { return fusion.wanted[at(node).arguments[k]]; };
     for (int k = 0; k < count; ++k) {  // a kernel may write any operand's gradient before it reads the rest
-      if (writes(k) && plan.argument_write[node][k] == Write::store) fill(at(node).arguments[k], unset);
+      const int a = at(node).arguments[k];
+      if (writes(k) && plan.argument_write[node][k] == Write::store && !plan.over_value[a]) fill(a, unset);
     }
     const Memory m = memory(node, true);
     const View g{gradient_at(node), shape.cols};
@@ -198,7 +199,9 @@ struct Planned {
     }
     for (int k = count - 1; k >= 0; --k) {
       if (!writes(k)) continue;
-      double* to = gradient_at(at(node).arguments[k]);
+      const int a = at(node).arguments[k];
+      double* to = gradient_at(a);
+      if (plan.over_value[a] && to != value_at(a)) throw PlanFault("a gradient beside its value:", a);
       for (std::size_t e = 0; e < size_of(graph.argument(node, k).shape); ++e) {
         to[e] = plan.argument_write[node][k] == Write::store ? parts[k][e] : to[e] + parts[k][e];
       }

@@ -104,11 +104,13 @@ inline Info node_of(Op op, const Shape& shape, std::initializer_list<int> argume
     case Op::select: all_read(1); break;
     case Op::clamp: all_read(7); break;
     case Op::row_scale:  // a * (sum of its row), which is saved
-      all_read(1), info.saved[shape.axis] = shape.is_fixed() ? alignment : 1;
+      all_read(1), info.saved[shape.axis] = shape.is_fixed() ? alignment : 1, info.overwrites = 1;
       break;
-    case Op::gain: all_read(3), info.workspace[shape.axis] = 2; break;  // a * row, as a kernel
+    case Op::gain:  // a * row, as a kernel
+      all_read(3), info.workspace[shape.axis] = 2, info.overwrites = 1;
+      break;
     case Op::custom:  // a b by a rule of its own
-      all_read(3), info.reads_output = 3, info.own_rule = true;
+      all_read(3), info.reads_output = 3, info.own_rule = true, info.overwrites = 3;
       info.workspace[shape.axis] = shape.is_fixed() ? 2 * alignment : 5, info.workspace[Axis::fixed] += alignment;
       break;
     case Op::stack:  // tanh(a + its own row), in memory of its own; it uses its incoming gradient up

@@ -44,6 +44,18 @@ constexpr auto head_of = [] {
 };
 constexpr auto head = head_of<24>;
 constexpr auto narrow_head = head_of<12>;
+/// A group lies between the loss and the product: it reads and writes rows that lie as far apart as floats.
+constexpr auto biased_head = [] {
+  const Expr x = variable("x", rows_of(Axis::tokens, 16));
+  return cross_entropy(sin(x * weight("head", 16, 1032, normal(0.3))) + vector("bias", 1032, normal(1)),
+                       indices("labels", Axis::tokens));
+};
+/// Attention's backward takes rows of its own width, so that their gradient over these logits is float.
+constexpr auto attended_head = [] {
+  const Expr x = variable("x", rows_of(Axis::tokens, 16));
+  return cross_entropy(softmax_attention(x * weight("query", 16, 16, normal(0.3)), x, x, {.count = 2}),
+                       indices("labels", Axis::tokens));
+};
 
 /// How many values or gradients of an op are stored so, and of all of them.
 constexpr int count_of(const std::array<bool, G::count>& stored, std::string_view op) {
@@ -75,11 +87,31 @@ TEST_CASE("gradients are stored in bfloat16 on their way from one product to ano
   static_assert(all(detail::bfloat16_gradients<GraphOf<head>>) == 1);
   static_assert(all(detail::bfloat16_values<GraphOf<head>>) == 0);
   static_assert(all(detail::bfloat16_gradients<GraphOf<narrow_head>>) == 0);
+  static_assert(all(detail::bfloat16_gradients<GraphOf<biased_head>>) == 2);
+  static_assert(all(detail::bfloat16_gradients<GraphOf<attended_head>>) == 1);  // that of the query
+}
+
+TEST_CASE("a gradient in bfloat16 that takes the place of logits has rows as far apart as theirs") {
+  const auto stride_of = []<class H>(std::type_identity<H>, int node) {
+    return detail::gradient_stride_of<H>(node, detail::bfloat16_gradients<H>[static_cast<std::size_t>(node)]);
+  };
+  const auto find = []<class H>(std::type_identity<H>, std::string_view op) {
+    int node = 0;
+    while (H::flat.label[node].op.view() != op) ++node;
+    return node;
+  };
+  constexpr std::type_identity<GraphOf<head>> with_24;
+  constexpr std::type_identity<GraphOf<biased_head>> biased;
+  CHECK(stride_of(with_24, find(with_24, "matmul")) == 48);
+  CHECK(stride_of(biased, find(biased, "matmul")) == 2064);
+  CHECK(stride_of(biased, find(biased, "add")) == 2064);
 }
 
 TEST_CASE("results and gradients are those of the CPU, to the rounding of bfloat16, under every schedule") {
   test::bfloat16_on_device<mixed>(11, 0.03, {4, 7});
   test::bfloat16_on_device<head>(9, 0.03);
+  test::bfloat16_on_device<biased_head>(5, 0.03);
+  test::bfloat16_on_device<attended_head>(9, 0.03);
 }
 
 TEST_SUITE_END();

@@ -108,6 +108,37 @@ TEST_CASE("a gradient that is stored as bfloat16 is the one in float, rounded") 
   }
 }
 
+TEST_CASE("a gradient may take the place of its logits") {
+  const auto in_place = []<int classes, class DLogit>(std::integral_constant<int, classes>, DLogit) {
+    const Problem<float, classes> problem(4, 0.1);
+    constexpr Index stride = classes * static_cast<Index>(sizeof(float) / sizeof(DLogit));
+    const auto elsewhere = problem.template run<Write::store>();
+    const auto bits = test::same_bits([&] {
+      std::vector<float> loss(4), log_sum_exp(4), logits = problem.logits;
+      cross_entropy<float, classes>(nullptr, logits.data(), problem.labels.data(), &problem.smoothing, loss.data(),
+                                    log_sum_exp.data(), 4);
+      auto* const gradient = reinterpret_cast<DLogit*>(logits.data());
+      cross_entropy_backward<float, classes, Write::store, stride>(
+          nullptr, logits.data(), problem.labels.data(), &problem.smoothing, log_sum_exp.data(), problem.dloss.data(),
+          gradient, 4);
+      std::vector<float> found;
+      for (Index row = 0; row < 4; ++row) {
+        for (Index c = 0; c < classes; ++c) found.push_back(detail::wide(gradient[row * stride + c]));
+      }
+      return found;
+    });
+    for (std::size_t i = 0; i < bits.size(); ++i) {
+      DLogit expected;
+      detail::store_as(expected, elsewhere[4 + i]);
+      CHECK(bits[i] == detail::wide(expected));
+    }
+  };
+  in_place(std::integral_constant<int, 40>{}, float());
+  in_place(std::integral_constant<int, 40>{}, __nv_bfloat16());
+  in_place(std::integral_constant<int, 1000>{}, float());
+  in_place(std::integral_constant<int, 1000>{}, __nv_bfloat16());  // several turns of the threads, the last not whole
+}
+
 TEST_CASE("rows without labels are zero whatever their logits are") {
   const float nan = std::numeric_limits<float>::quiet_NaN(), one = 1;
   const std::vector<float> logits(40, nan);

@@ -35,6 +35,11 @@ inline constexpr auto row_losses = [] {  // one loss for each row
   return cross_entropy(h, indices("label", Axis::batch));
 };
 
+inline constexpr auto linear_classifier = [] {  // backward writes over the logits
+  auto x = input("x", rows_of(Axis::batch, 3));
+  return cross_entropy(x * weight("w", 3, 4, normal(1)), indices("label", Axis::batch));
+};
+
 inline constexpr auto of_sequences = [] {  // one number for each sequence, from its first token and an input of its own
   auto x = input("x", rows_of(Axis::tokens, 2)), bias = input("bias", rows_of(Axis::sequences, 2));
   return first_of_sequence(cumulative_sum(x)) + bias;
@@ -105,6 +110,21 @@ TEST_CASE("several results: any of them can be pulled back") {
   f.backward();
   CHECK((f.gradient<"x">() - 4 * x).norm() < 1e-12);
   CHECK((f.gradient<"w">() - x.colwise().squaredNorm()).norm() < 1e-12);
+}
+
+TEST_CASE("results can be pulled back one after the other behind one evaluation") {
+  Function<linear_classifier> f;
+  f.set<"x">(Eigen::MatrixXd(Eigen::MatrixXd::Random(5, 3)));
+  f.set<"label">(std::vector<std::int32_t>{0, 3, 1, 1, 2});
+  const auto rows = f.row_gradients<"w">();
+  f.forward();
+  for (Index row = 0; row < 5; ++row) {
+    f.seed<0>().setZero();
+    f.seed<0>()(row) = 1;
+    f.backward();
+    const auto w = f.gradient<"w">();
+    CHECK((Eigen::RowVectorXd::Map(w.data(), 12) - rows.row(row)).norm() < 1e-12);
+  }
 }
 
 TEST_CASE("one gradient for each row; their sum is the gradient of the sum") {

@@ -3,6 +3,8 @@
 
 #include "support.hpp"
 
+#include <simplx/ops/activation.hpp>
+
 using namespace simplx;
 
 namespace {
@@ -30,6 +32,13 @@ struct Smoothed {
     return cross_entropy(logits, indices("labels", Axis::tokens), hyper("smoothing", 0.3));
   }
 };
+struct LossOfTanh {  // tanh reads its result, the logits, again
+  constexpr Expr operator()(Expr x) const {
+    auto logits = tanh(x * weight("w", width(x), 16, normal(1)));
+    return cross_entropy(logits, indices("labels", Axis::tokens));
+  }
+};
+inline constexpr test::OnTokens<LossOfTanh> bounded{8};
 inline constexpr test::OnTokens<Smoothed<19>> smoothed{8};
 inline constexpr test::OnTokens<Loss<19>> sharp{8};
 inline constexpr test::OnTokens<Loss<16>> whole{8};
@@ -46,6 +55,14 @@ TEST_CASE("gradients, with labels that carry no loss") {
   test::check_model<odd>();
   test::check_model<twice>();
   CHECK(test::distance_to_reference<whole, float>() < 1e-5);
+}
+
+TEST_CASE("the gradient of logits takes their place, unless somebody reads them again") {
+  static_assert(GraphOf<sharp>::uses_up_values);
+  static_assert(GraphOf<smoothed>::uses_up_values);
+  static_assert(!GraphOf<twice>::uses_up_values);
+  static_assert(!GraphOf<bounded>::uses_up_values);
+  test::check_model<bounded>();
 }
 
 TEST_CASE("derivatives of every order; smoothed labels are a mixture of the label and all classes") {

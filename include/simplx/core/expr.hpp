@@ -101,6 +101,7 @@ struct Node {
   unsigned char passes = 0;              ///< bit i: the pull-back to argument i is the incoming gradient itself
   bool costly = false;                   ///< of a map: rather stored than evaluated again
   unsigned char constant_operands = 0;   ///< bit i: argument i has no gradient, so it must not be trained
+  unsigned char overwrites = 0;          ///< bit i: the gradient of argument i may be written over its value
   Index saved = 0;                       ///< columns that forward saves for backward
   Index packed = 0;                      ///< elements prepared from the parameters once per step
 
@@ -369,6 +370,7 @@ template <Tag name, class... Operands>
     node->costly = Op::costly;
   } else {
     if constexpr (requires { Op::constant_operands; }) node->constant_operands = Op::constant_operands;
+    if constexpr (requires { Op::overwrites; }) node->overwrites = Op::overwrites;
     node->saved = Op::saved(attributes, operands.shape()...);
     node->packed = Op::packed(attributes, operands.shape()...);
   }

@@ -54,7 +54,7 @@ struct Address {
       return context.input_gradients[G::layout.input[home]];
     } else if constexpr (info.result) {
       return context.output_gradients[G::layout.output[home]];
-    } else if constexpr (info.observed) {
+    } else if constexpr (keeps_gradient(G::table.info, G::plan, home)) {
       return context.kept[axis] + G::layout.gradient[home] * context.stride[axis];
     } else {
       return context.temporary[axis] + G::layout.gradient[home] * context.stride[axis];

@@ -107,12 +107,12 @@ struct LayersOf {
     Columns kept[layers + 1]{};
     Columns temporary{}, largest_kept{};  ///< the largest over the distinct graphs
     Index trained = 0;
-    bool in_place = true;
+    bool in_place = true, uses_up_values = false;
   };
   static constexpr Offsets offsets = []<int... k>(std::integer_sequence<int, k...>) {
     Offsets at;
     for (int layer = 0; layer < layers; ++layer) {
-      const auto add = [&](int index, const auto& layout, bool in_place) {
+      const auto add = [&](int index, const auto& layout, bool in_place, bool uses_up_values) {
         if (grouping.which[layer] != index) return;
         at.parameter[layer + 1] = at.parameter[layer] + layout.parameters;
         at.constant[layer + 1] = at.constant[layer] + layout.constants;
@@ -124,8 +124,9 @@ struct LayersOf {
         at.largest_kept.raise_to(layout.kept);
         at.trained += layout.trained;
         at.in_place &= in_place;
+        at.uses_up_values |= uses_up_values;
       };
-      (add(k, child<k>::layout, child<k>::plan.in_place), ...);
+      (add(k, child<k>::layout, child<k>::plan.in_place, child<k>::uses_up_values), ...);
     }
     return at;
   }(std::make_integer_sequence<int, distinct>{});
@@ -233,6 +234,16 @@ struct Graph {
   static constexpr Fusion<count> fusion = fuse<count>(table.info, count);
   static constexpr Plan<count> plan = make_plan<count>(table.info, count, fusion);
   static constexpr Layout<count> layout = lay_out<count>(table.info, count, fusion, plan);
+  /// Whether backward writes over values that it has read: a second one then asks for another forward.
+  static constexpr bool uses_up_values = [] {
+    bool any = false;
+    for (int i = 0; i < count; ++i) any |= plan.over_value[i];
+    detail::unroll<0, plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+      constexpr int node = plain.stack[s];
+      if constexpr (plain.info[node].stack && !recomputes<node>) any |= layers_of<node>::offsets.uses_up_values;
+    });
+    return any;
+  }();
   static_assert(layout.inputs <= 8 && layout.outputs <= 8,
                 "simplx: a model has at most eight inputs and eight outputs; put some beside each other in one");
 

@@ -38,6 +38,7 @@ struct Info {
   unsigned char reads[max_arguments]{};
   unsigned char reads_output = 0;
   unsigned char passes = 0;  ///< bit i: the pull-back to argument i is the incoming gradient itself
+  unsigned char overwrites = 0;  ///< bit i: the gradient of argument i may be written over its value
   bool costly = false;       ///< of a map: rather stored than evaluated again
   bool carry = false;        ///< the input of a stack's block
   bool wanted_input = false;
@@ -152,6 +153,7 @@ constexpr Flat<count> flatten(Node* root) {
     }
     info.reads_output = node->reads_output;
     info.passes = node->passes;
+    info.overwrites = node->overwrites;
     info.costly = node->costly;
     info.carry = node->carry;
     info.wanted_input = node->wanted;

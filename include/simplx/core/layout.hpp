@@ -15,7 +15,7 @@ namespace simplx::inline SIMPLX_TARGET {
 template <int capacity>
 struct Layout {
   Index value[capacity]{};               ///< columns; in the kept region if the plan keeps the value
-  Index gradient[capacity]{};            ///< columns; kept region for probes
+  Index gradient[capacity]{};            ///< columns; kept region for probes and where the plan says `over_value`
   Columns saved[capacity]{};             ///< kept columns that forward leaves for backward
   Columns forward_workspace[capacity]{}; ///< temporary columns of a stack
   Columns backward_workspace[capacity]{};
@@ -130,13 +130,18 @@ constexpr bool stores_value(const Info* info, const Fusion<capacity>& fusion, co
   return fusion.finished_by[node] < 0 || plan.kept[node];
 }
 
-/// The same for its gradient.
+/// The same for its gradient, which the plan may also have put over the value.
 template <int capacity>
 constexpr bool stores_gradient(const Info* info, const Fusion<capacity>& fusion, const Plan<capacity>& plan,
                                int node) {
   if (!fusion.wanted[node] || !info[node].executes() || info[node].result) return false;
   if (fusion.group[node] >= 0 && fusion.group[node] != node) return false;
-  return plan.shares[node] == node;
+  return plan.shares[node] == node && !plan.over_value[node];
+}
+/// Whether the gradient of a node, or of those that share it, lies in the kept region.
+template <int capacity>
+constexpr bool keeps_gradient(const Info* info, const Plan<capacity>& plan, int home) {
+  return info[home].observed || plan.over_value[home];
 }
 
 /// Sizes are in units of `alignment` elements on the fixed axis and of columns on the others.
@@ -172,6 +177,7 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     if (stores_value<capacity>(info, fusion, plan, i) && plan.kept[i]) {
       layout.value[i] = layout.kept[axis];
       layout.kept[axis] += size_of(i);
+      if (plan.over_value[i]) layout.gradient[i] = layout.value[i];
     }
     if (node.observed && fusion.wanted[i]) {
       layout.gradient[i] = layout.kept[axis];

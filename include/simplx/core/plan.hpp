@@ -7,7 +7,8 @@
 /// Three static facts remove most of the memory traffic of reverse mode. A value is kept only if a pull-back
 /// reads it. The first writer of a gradient stores and later ones accumulate, so no gradient is ever zeroed.
 /// A gradient that flows unchanged through a sum *is* the incoming one, and an elementwise pull-back may
-/// overwrite what it reads, as long as nobody else still needs that memory.
+/// overwrite what it reads, as long as nobody else still needs that memory: the incoming gradient, or, where an op
+/// says so, the value of its operand (the gradient of logits lies where the logits were).
 ///
 /// A parameter that several steps use, such as a table that is both embedding and head, has a sum for each of them:
 /// only so can the sums over sequences have one order while threads work on several (core/turn.hpp).
@@ -36,11 +37,13 @@ struct Plan {
   int uses[capacity]{};             ///< of a parameter: the steps that do
   int leaf_use[capacity * 3]{}, argument_use[capacity][max_arguments]{};  ///< of these, the number of this one
   int shares[capacity]{};           ///< the node in whose gradient buffer this one's gradient lies
+  bool over_value[capacity]{};      ///< of such a node: that buffer is its value's
   bool idle[capacity]{};            ///< of a group's root: its pull-back writes nothing
   bool in_place = false;            ///< of a block: the carry's gradient ends where the output's was
 
   // When gradients live (times of the backward pass).
   int first_write[capacity]{}, second_write[capacity]{}, last_write[capacity]{}, read_time[capacity]{};
+  int value_read[capacity]{};  ///< when the last pull-back reads the value
 };
 
 inline constexpr int never = 1 << 30;
@@ -58,7 +61,8 @@ constexpr int backward_time(const Info* info, const Fusion<capacity>& fusion, in
 /// Marks what the pull-backs of a step read: kept values, and members of groups to be evaluated again. The loop of a
 /// sum stores nothing else, so there a costly member is kept in passing.
 template <int capacity>
-constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int step_node, Plan<capacity>& plan) {
+constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int step_node, int time,
+                          Plan<capacity>& plan) {
   const auto reads_of = [&](int node, auto mark_argument, auto mark_result) {
     for (int a = 0; a < info[node].argument_count; ++a) {
       const bool trains = info[node].stack;  // layers read what they are given for their parameters, too
@@ -69,7 +73,7 @@ constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int 
       if (info[node].reads_output >> a & 1) mark_result(node);
     }
   };
-  const auto keep = [&](int node) { plan.kept[node] = true; };
+  const auto keep = [&](int node) { plan.kept[node] = true, plan.value_read[node] = time; };
   if (!info[step_node].looped()) {
     reads_of(step_node, keep, keep);
     return;
@@ -224,6 +228,22 @@ constexpr void plan_sharing(const Info* info, const Fusion<capacity>& fusion, in
   plan.idle[root] = all_unchanged;
 }
 
+/// Lets the gradient of a kernel's operand take the place of the value, where the op allows it and reads it last.
+template <int capacity>
+constexpr void plan_over_values(const Info* info, const Fusion<capacity>& fusion, int node, int time,
+                                Plan<capacity>& plan) {
+  const Info& op = info[node];
+  for (int a = 0; a < op.argument_count; ++a) {
+    const int argument = op.arguments[a];
+    const Info& value = info[argument];
+    const bool in_arena = value.executes() && !value.observed && !value.result;
+    const bool stores = fusion.wanted[argument] && plan.argument_write[node][a] == Write::store;
+    if ((op.overwrites >> a & 1) && in_arena && stores && plan.kept[argument] && plan.value_read[argument] == time) {
+      plan.over_value[argument] = true;
+    }
+  }
+}
+
 }  // namespace detail
 
 template <int capacity>
@@ -243,7 +263,7 @@ constexpr Plan<capacity> make_plan(const Info* info, int count, const Fusion<cap
     const int node = fusion.order[s];
     if (!fusion.wanted[node]) continue;
     const int time = 2 * (fusion.steps - 1 - s);
-    detail::plan_reads(info, fusion, node, plan);
+    detail::plan_reads(info, fusion, node, time, plan);
     if (info[node].looped()) {
       detail::plan_leaves(info, fusion, node, time, plan);
       const int product = fusion.epilogue_of[node];
@@ -254,10 +274,15 @@ constexpr Plan<capacity> make_plan(const Info* info, int count, const Fusion<cap
   }
   for (int s = fusion.steps - 1; s >= 0; --s) {
     const int node = fusion.order[s];
-    if (!fusion.wanted[node] || info[node].kind != Kind::map) continue;
-    const int home = plan.shares[node];
-    if (info[node].observed) sharers[home] = node;  // its gradient has to stay as it is
-    detail::plan_sharing(info, fusion, node, 2 * (fusion.steps - 1 - s), next_sharer, sharers, plan);
+    const int time = 2 * (fusion.steps - 1 - s);
+    if (!fusion.wanted[node]) continue;
+    if (info[node].kind == Kind::map) {
+      const int home = plan.shares[node];
+      if (info[node].observed) sharers[home] = node;  // its gradient has to stay as it is
+      detail::plan_sharing(info, fusion, node, time, next_sharer, sharers, plan);
+    } else if (!info[node].looped()) {
+      detail::plan_over_values(info, fusion, node, time, plan);
+    }
   }
   for (int i = 0; i < count; ++i) {
     if (info[i].carry) plan.in_place = plan.shares[i] != i;

@@ -93,6 +93,10 @@ constexpr auto bfloat16_gradients_of() {
       stored[number(info.arguments[a])] = stored[number(info.arguments[a])] && once;
     }
   }
+  for (int i = 0; i < G::count; ++i) {  // rows over a value are apart: products and groups can read that
+    const bool reads_rows = is_product(i) || (G::table.info[i].kind == Kind::map && G::fusion.group[i] == i);
+    if (G::plan.over_value[G::plan.shares[i]] && !reads_rows) stored[number(i)] = false;
+  }
   for (int i = 0; i < G::count; ++i) {  // what shares a buffer shares its type
     if (stored[number(i)] || !G::fusion.wanted[i]) continue;
     for (int other = 0; other < G::count; ++other) {
@@ -104,6 +108,11 @@ constexpr auto bfloat16_gradients_of() {
 template <class G>
 inline constexpr auto bfloat16_gradients = bfloat16_gradients_of<G>();
 
+template <class G>
+constexpr Index gradient_stride_of(int node, bool rounded) {
+  return G::table.info[node].shape.cols * (rounded && G::plan.over_value[G::plan.shares[node]] ? 2 : 1);
+}
+
 }  // namespace detail
 
 /// Whether a backend stores the value of a node as bfloat16.
@@ -114,6 +123,11 @@ inline constexpr bool stores_bfloat16 =
 template <class Backend, class G, int node>
 inline constexpr bool stores_bfloat16_gradient =
     Backend::rounds_values && detail::bfloat16_gradients<G>[static_cast<std::size_t>(node)];
+/// Numbers from a row of the gradient of a node to the next. Where it takes the place of floats its rows lie as far apart
+/// as theirs: a row then writes over itself alone.
+template <class Backend, class G, int node>
+inline constexpr Index gradient_stride =
+    detail::gradient_stride_of<G>(node, stores_bfloat16_gradient<Backend, G, node>);
 
 namespace detail {
 

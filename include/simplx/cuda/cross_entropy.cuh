@@ -46,20 +46,25 @@ __global__ void __launch_bounds__(cross_entropy_threads<classes>)
   loss[row] = label == ignored_label ? S(0) : log_sum - z[label] + gained;
 }
 
-template <class S, int classes, Write mode, class DLogit>
+template <class S, int classes, Write mode, Index stride, class DLogit>
 __global__ void __launch_bounds__(cross_entropy_threads<classes>)
     cross_entropy_backward_kernel(const S* logits, const std::int32_t* labels, One<S> smoothing, const S* log_sum_exp,
                                   const S* dloss, DLogit* dlogits) {
   constexpr int threads = cross_entropy_threads<classes>;
-  const Index row = blockIdx.x, at = row * classes;
+  const Index row = blockIdx.x;
   const int label = labels[row];
   const bool labelled = label != ignored_label;
   const S log_sum = log_sum_exp[row], scale = labelled ? dloss[row] : S(0);
   const S uniform = *smoothing / S(classes), certain = S(1) - *smoothing;
-  for (int c = static_cast<int>(threadIdx.x); c < classes; c += threads) {
+  const S* const z = logits + row * classes;
+  DLogit* const dz = dlogits + row * stride;
+  for (int begin = 0; begin < classes; begin += threads) {
+    const int c = begin + static_cast<int>(threadIdx.x);
+    const bool inside = c < classes;
     const S target = (c == label ? certain : S(0)) + uniform;
-    const S slope = labelled ? (std::exp(logits[at + c] - log_sum) - target) * scale : S(0);
-    write<mode>(dlogits[at + c], slope);
+    const S slope = labelled && inside ? (std::exp(z[c] - log_sum) - target) * scale : S(0);
+    if constexpr (stride != classes) __syncthreads();  // over the logits of other threads, once they are read
+    if (inside) write<mode>(dz[c], slope);
   }
 }
 
@@ -79,12 +84,13 @@ void cross_entropy(cudaStream_t stream, const S* logits, const std::int32_t* lab
 
 /// dlogits = dloss * (softmax(logits) - target), target = (1 - s) onehot(label) + s / classes.
 ///
-/// Shapes  as forward; dloss (rows); dlogits as logits, stored or added to; bfloat16 is stored
+/// Shapes  as forward; dloss (rows); dlogits as logits, stored or added to; bfloat16 is stored, its rows `stride` numbers
+///         apart. It may be the logits' own memory if its rows begin where theirs do
 /// Cost    reads the logits once, writes as much
-template <class S, int classes, Write mode = Write::store, class DLogit>
+template <class S, int classes, Write mode = Write::store, Index stride = classes, class DLogit>
 void cross_entropy_backward(cudaStream_t stream, const S* logits, const std::int32_t* labels, One<S> smoothing,
                             const S* log_sum_exp, const S* dloss, DLogit* dlogits, Index rows) {
-  launch(stream, detail::cross_entropy_backward_kernel<S, classes, mode, DLogit>, blocks_for(rows, 1),
+  launch(stream, detail::cross_entropy_backward_kernel<S, classes, mode, stride, DLogit>, blocks_for(rows, 1),
          detail::cross_entropy_threads<classes>, logits, labels, smoothing, log_sum_exp, dloss, dlogits);
 }
 

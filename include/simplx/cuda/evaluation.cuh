@@ -66,14 +66,19 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
     gpu_.draw_from(context_.random);
     gpu_.send();
     Run::forward(device_);
+    used_up_ = false;
     memory_.copy_to(this->memory(), stream);
     gpu_.synchronize();
   }
 
   /// Gradients of the parameters are set, not added to.
+  ///
+  /// Cost    as on a CPU: a second one may evaluate forward again
   void backward() {
     const cudaStream_t stream = gpu_.stream();
     memory_.copy_from(this->memory(), stream);
+    if (used_up_) Run::forward(device_);
+    used_up_ = G::uses_up_values;
     gradients_.fill_with_zero(stream);
     Run::backward(device_);
     memory_.copy_to(this->memory(), stream);
@@ -95,6 +100,7 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
   Context<S> device_;
   DeviceBuffer<S> values_[max_inputs], value_gradients_[max_inputs];
   DeviceBuffer<std::int32_t> numbers_[max_inputs];
+  bool used_up_ = false;  ///< backward has written over values of the last forward
 };
 
 }  // namespace simplx

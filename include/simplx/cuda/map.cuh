@@ -112,7 +112,8 @@ struct MapPlaces {
       return Number<S>(scale * out_gradient[col]);
     } else {
       constexpr bool narrow = rounds_gradient(root);
-      return Number<S>(wide(stored<narrow>(out_gradient)[row * cols + col]));
+      constexpr Index stride = gradient_stride_of<G>(root, narrow);
+      return Number<S>(wide(stored<narrow>(out_gradient)[row * stride + col]));
     }
   }
 
@@ -149,7 +150,8 @@ struct MapPlaces {
   __device__ void write_full(Index row, Index col, S adjoint) const {
     constexpr Write mode = G::plan.leaf_write[Grp::slot(l)];
     constexpr bool narrow = rounds_gradient(Grp::leaf(l));
-    auto& place = stored<narrow>(gradient[l])[row * cols + col];
+    constexpr Index stride = gradient_stride_of<G>(Grp::leaf(l), narrow);
+    auto& place = stored<narrow>(gradient[l])[row * stride + col];
     if constexpr (mode == Write::accumulate) adjoint += place;  // such a sum is never narrow
     store_as(place, adjoint);
   }

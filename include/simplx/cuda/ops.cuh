@@ -139,8 +139,11 @@ struct kernels<Cuda<p>, "cross_entropy"> : op<"cross_entropy"> {
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    constexpr bool narrow = stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<0>>;
-    cross_entropy_backward<typename F::Scalar, detail::columns_of<0, F>, F::template write<0>>(
+    using G = typename F::Graph;
+    constexpr int logits = F::template argument<0>;
+    constexpr bool narrow = stores_bfloat16_gradient<Cuda<p>, G, logits>;
+    constexpr Index stride = gradient_stride<Cuda<p>, G, logits>;
+    cross_entropy_backward<typename F::Scalar, detail::columns_of<0, F>, F::template write<0>, stride>(
         detail::stream_of(f), f.template in<0>(), f.template indices<1>(), smoothing(f), f.saved(), f.out_grad(),
         detail::stored<narrow>(f.template grad<0>()), f.rows());
   }
@@ -225,7 +228,8 @@ struct attention_kernels : attention_op<mixing> {
   /// What forward gave, if it is still there.
   template <class F>
   static auto result_of(const F& f) {
-    if constexpr (F::Graph::plan.kept[F::index]) {
+    constexpr auto& plan = F::Graph::plan;
+    if constexpr (plan.kept[F::index] && !plan.over_value[plan.shares[F::index]]) {
       return place_of<Cuda<p>>(f);
     } else {
       return static_cast<const void*>(nullptr);

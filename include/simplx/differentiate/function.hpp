@@ -99,15 +99,18 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     for (int i = 0; i < G::layout.inputs; ++i) context_.inputs[i] = pointers_[i];
     check_indices();
     Run::prepare(parameters_.data(), packed_.data());
-    Run::forward(context_);
+    evaluate();
   }
   /// Gradients of everything that wants one, from those of the results: see `seed`.
   ///
   /// Errors  throws unless it follows a forward() of the same rows
+  /// Cost    a second one behind the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
     if (stale_) {
       throw Error("backward() without a forward() of these rows", "call forward() after set, bind and set_sequences");
     }
+    if (used_up_) evaluate();
+    used_up_ = G::uses_up_values;
     std::ranges::fill(gradients_, S(0));
     Run::backward(context_);
   }
@@ -171,7 +174,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       context_ = whole;
       context_.rows[static_cast<int>(result.axis)] = 1;
       Memory::start_at(result.axis, row);
-      Run::forward(context_);
+      evaluate();
       seed_first_result();
       backward();
       const auto g = gradient<name>();
@@ -226,6 +229,10 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
   }
 
+  void evaluate() {
+    Run::forward(context_);
+    used_up_ = false;
+  }
   /// Of the first result one, of the others nothing.
   void seed_first_result() {
     for (int k = 0; k < G::layout.outputs; ++k) {
@@ -242,6 +249,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       }
     });
   }
+
+  bool used_up_ = false;  ///< backward has written over values of the last evaluation
 };
 
 }  // namespace simplx

@@ -17,7 +17,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"cross_entropy"> : kernel_op {
-  static constexpr unsigned char constant_operands = 0b100;
+  static constexpr unsigned char constant_operands = 0b100, overwrites = 0b001;
   static constexpr int index_operand = 1;
   static constexpr std::int32_t index_of_nothing = ignored_label;
   template <class S>

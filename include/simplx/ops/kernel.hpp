@@ -14,6 +14,12 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     static constexpr Checked shape(const Attributes&, Shape...);      // the result's shape, or a broken rule
 ///     template <class S, Path p, class F> static void forward(Cpu<S, p>, const F& frame);
 ///     template <class S, Path p, class F> static void backward(Cpu<S, p>, const F& frame);
+///
+/// and may say
+///
+///     static constexpr unsigned char constant_operands;  // bit i: operand i has no gradient
+///     static constexpr unsigned char overwrites;         // bit i: grad<i>() may be in<i>() itself: backward writes an
+///                                                        // element when it and others have read it for the last time
 struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;

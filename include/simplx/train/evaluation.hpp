@@ -151,9 +151,14 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   void forward() {
     Run::prepare(parameters_.data(), packed_.data());
     Run::forward(context_);
+    used_up_ = false;
   }
   /// Gradients of the parameters are set, not added to.
+  ///
+  /// Cost    a second one behind the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
+    if (used_up_) Run::forward(context_);
+    used_up_ = G::uses_up_values;
     std::ranges::fill(gradients_, S(0));
     Run::backward(context_);
   }
@@ -163,6 +168,9 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   void each_probe(F f) {
     simplx::each_probe<G>(context_, "", f);
   }
+
+ private:
+  bool used_up_ = false;  ///< backward has written over values of the last forward
 };
 
 }  // namespace simplx
