@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/cuda/index_runs.hpp>
 
+#include <simplx/core/random.hpp>
+
 #include <doctest/doctest.h>
 
 using namespace simplx;
@@ -24,6 +26,33 @@ TEST_CASE("rows by index, ascending; the longest run first") {
   sorted.sort({});
   CHECK(sorted.rows().empty());
   CHECK(sorted.runs().empty());
+}
+
+TEST_CASE("of many rows, large indices and labels of nothing the order is that of a stable sort") {
+  IndexRuns sorted;
+  for (const std::uint64_t bound : {1, 2, 512, 50257, 1 << 20, 1 << 30}) {
+    CAPTURE(bound);
+    std::vector<std::int32_t> indices;
+    for (std::uint64_t i = 0; i < 3000; ++i) {
+      indices.push_back(i % 7 == 3 ? -100 : static_cast<std::int32_t>(bits(bound, i) % bound));
+    }
+    sorted.sort(indices);
+    const auto index = [&](std::int32_t row) { return static_cast<std::uint32_t>(indices[static_cast<std::size_t>(row)]); };
+    std::vector<std::int32_t> rows(indices.size());
+    std::iota(rows.begin(), rows.end(), 0);
+    std::ranges::stable_sort(rows, {}, index);
+    CHECK(std::ranges::equal(sorted.rows(), rows));
+    std::int32_t before = 3000, all = 0;
+    for (const IndexRun& run : sorted.runs()) {
+      CHECK(run.end - run.begin <= before);
+      before = run.end - run.begin;
+      all += before;
+      for (std::int32_t place = run.begin; place < run.end; ++place) {
+        CHECK(indices[static_cast<std::size_t>(rows[static_cast<std::size_t>(place)])] == run.index);
+      }
+    }
+    CHECK(all == 3000);
+  }
 }
 
 TEST_SUITE_END();

@@ -101,6 +101,10 @@ TEST_CASE("cuda/products: a plan serves all products of its kind") {
   CHECK(plans_after(shape, 0, {.function = Epilogue::gelu_aux, .aux = x + 3072, .ld_aux = 16}) == 16);
   const Products moved = std::move(products);
   CHECK(moved.plans() == 16);
+  for (Index rows = 5; products.plans() < Products::most_plans; ++rows) {
+    products.multiply(stream, {.rows = 1, .cols = 1, .inner = 1, .ld_a = rows}, x, x, x + 2048);
+  }
+  CHECK(plans_after({.rows = 2, .cols = 1, .inner = 1}) == 1);  // the others are gone
 }
 
 TEST_CASE("cuda/products: a plan takes pointers and workspace of each call") {

@@ -72,7 +72,6 @@ struct Cuda {
     constexpr bool rounded = stores_bfloat16<Cuda, G, root>;
     using Finished = FinishedProduct<G, root>;
     using Between = BetweenProducts<Cuda, G, root>;
-    const Scalar* value = nullptr;
     if constexpr (finishes<G, root>()) {
       auto* place = detail::stored<rounded>(const_cast<Scalar*>(Address<G>::template value<root>(run)));
       ProductEpilogue<std::remove_pointer_t<decltype(place)>> epilogue{.function = Finished::epilogue};
@@ -85,16 +84,17 @@ struct Cuda {
         const Scalar* residual = Address<G>::template value<Group<G, root>::leaf(Finished::residual)>(run);
         epilogue.residual = detail::stored<rounded>(residual);
       }
-      return kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, place, epilogue, bias);
+      kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run}, place, epilogue, bias);
     } else if constexpr (product >= 0) {
       constexpr int home = G::plan.kept[product] ? product : root;
       Scalar* place = const_cast<Scalar*>(Address<G>::template value<home>(run));
       constexpr bool rounded_product = rounded && !G::plan.kept[product];
       kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run},
                                             detail::stored<rounded_product>(place));
-      value = place;
+      simplx::map_forward<G, root, rounded, Scalar>(run.gpu->stream(), run, place);
+    } else {
+      simplx::map_forward<G, root, rounded, Scalar>(run.gpu->stream(), run, nullptr);
     }
-    simplx::map_forward<G, root, rounded>(run.gpu->stream(), run, value);
   }
   /// Whether cuBLASLt does all of a group: of doubles it promises no functions, how exact its GELU is nobody says, and
   /// a residual has the type of the result.
@@ -114,8 +114,9 @@ struct Cuda {
   }
   template <class G, int root>
   static void map_backward(const Run& run) {
-    if constexpr (BetweenProducts<Cuda, G, root>::taken) return;
-    simplx::map_backward<G, root, stores_bfloat16<Cuda, G, root>, rounds_values>(run.gpu->stream(), run);
+    if constexpr (!BetweenProducts<Cuda, G, root>::taken) {
+      simplx::map_backward<G, root, stores_bfloat16<Cuda, G, root>, rounds_values>(run.gpu->stream(), run);
+    }
   }
 
  private:

@@ -40,7 +40,7 @@ class Gpu {
   /// the next `send`; what was sent before must have arrived.
   ///
   /// Errors  throws Error if there are more than `reserve` was told
-  /// Cost    O(rows log rows) on the host
+  /// Cost    O(rows) on the host
   void sort(int input, std::span<const std::int32_t> indices) {
     Runs& own = runs_[input];
     if (std::ssize(indices) > own.rows.size()) {

@@ -179,8 +179,8 @@ class Products {
   /// Shapes  of ProductShape and Epilogue; S and Y are float, double or bfloat16, or S is bfloat16 and Y float
   /// Errors  throws Error if cuBLASLt refuses the product. Numbers of bfloat16 must lie on 16 bytes, as must each row;
   ///         double has no epilogues
-  /// Cost    2 rows cols inner operations; the first product of its kind makes a plan, a kilobyte on the host that
-  ///         stays. All of it can be captured
+  /// Cost    2 rows cols inner operations; the first product of its kind makes a plan, a kilobyte on the host. All of it
+  ///         can be captured
   template <class S, class Y>
   void multiply(cudaStream_t stream, ProductShape shape, const S* a, const S* b, Y* y,
                 const ProductEpilogue<Y>& epilogue = {}) {
@@ -206,7 +206,9 @@ class Products {
     }
   }
 
-  /// Plans so far.
+  /// Where batches are never as long as one before, each makes plans of its own: so many are held, then none.
+  static constexpr Index most_plans = 4096;
+  /// Plans that are held.
   Index plans() const { return static_cast<Index>(plans_.size()); }
 
  private:
@@ -214,7 +216,10 @@ class Products {
 
   void run(cudaStream_t stream, const detail::ProductPlanKey& key, const detail::ProductCall& call) {
     auto found = plans_.find(key);
-    if (found == plans_.end()) found = plans_.emplace(key, make_plan(key, call)).first;
+    if (found == plans_.end()) {
+      if (plans() == most_plans) plans_.clear();
+      found = plans_.emplace(key, make_plan(key, call)).first;
+    }
     const detail::ProductPlan& plan = found->second;
     point(key, *plan.what, call);
     const bool adds = key.shape.write == Write::accumulate || key.shape.residual;

@@ -116,23 +116,29 @@ __device__ ExpSum<S> block_exp_sum(const ExpSum<S>& own) {
 
 namespace detail {
 
-inline constexpr int column_lanes = 32, column_teams = 16;  // threads of a block: along columns, along parts
+inline constexpr int column_threads = 512;
+
+/// Threads of a block along the columns, a power of two; the others stand along the parts.
+constexpr int column_lanes(int cols) {
+  int lanes = 1;
+  while (lanes < cols && lanes < 32) lanes *= 2;
+  return lanes;
+}
 
 template <class S>
-__global__ void __launch_bounds__(column_lanes * column_teams)
-    add_column_sums_kernel(const S* parts, int count, int cols, int stride, S* sums) {
-  SIMPLX_SHARED(team_sums, S[column_teams][column_lanes]);
-  const int lane = static_cast<int>(threadIdx.x) % column_lanes, team = static_cast<int>(threadIdx.x) / column_lanes;
-  const int col = static_cast<int>(blockIdx.x) * column_lanes + lane;
+__global__ void __launch_bounds__(column_threads)
+    add_column_sums_kernel(const S* parts, int count, int cols, int stride, int lanes, S* sums) {
+  SIMPLX_SHARED(team_sums, S[column_threads]);
+  const int me = static_cast<int>(threadIdx.x), lane = me % lanes, team = me / lanes, teams = column_threads / lanes;
+  const int col = static_cast<int>(blockIdx.x) * lanes + lane;
   S sum = 0;
-  if (col < cols) {
-    for (int part = team; part < count; part += column_teams) sum += parts[static_cast<Index>(part) * stride + col];
+  for (int part = team; part < count && col < cols; part += teams) sum += parts[static_cast<Index>(part) * stride + col];
+  team_sums[me] = sum;
+  for (int half = teams / 2; half > 0; half /= 2) {  // teams are a power of two
+    __syncthreads();
+    if (team < half) team_sums[me] += team_sums[me + half * lanes];
   }
-  team_sums[team][lane] = sum;
-  __syncthreads();
-  if (team != 0 || col >= cols) return;
-  for (int other = 1; other < column_teams; ++other) sum += team_sums[other][lane];
-  sums[col] += sum;
+  if (team == 0 && col < cols) sums[col] += team_sums[me];
 }
 
 inline constexpr int sum_threads = 1024;
@@ -180,8 +186,9 @@ void add(cudaStream_t stream, const S* from, Index size, S* to) {
 /// Shapes  parts (count, cols), rows `stride` apart (0: cols); sums (cols)
 template <class S>
 void add_column_sums(cudaStream_t stream, const S* parts, int count, int cols, S* sums, int stride = 0) {
-  launch(stream, detail::add_column_sums_kernel<S>, blocks_for(cols, detail::column_lanes),
-         detail::column_lanes * detail::column_teams, parts, count, cols, stride ? stride : cols, sums);
+  const int lanes = detail::column_lanes(cols);
+  launch(stream, detail::add_column_sums_kernel<S>, blocks_for(cols, lanes), detail::column_threads, parts, count, cols,
+         stride ? stride : cols, lanes, sums);
 }
 
 /// The sum of some thousand numbers, such as the losses of all rows, in double; stored or added to.
