@@ -101,10 +101,20 @@ TEST_CASE("cuda/products: a plan serves all products of its kind") {
   CHECK(plans_after(shape, 0, {.function = Epilogue::gelu_aux, .aux = x + 3072, .ld_aux = 16}) == 16);
   const Products moved = std::move(products);
   CHECK(moved.plans() == 16);
-  for (Index rows = 5; products.plans() < Products::most_plans; ++rows) {
-    products.multiply(stream, {.rows = 1, .cols = 1, .inner = 1, .ld_a = rows}, x, x, x + 2048);
+}
+
+TEST_CASE("cuda/products: where no batch is as long as one before, plans are given up before they are too many") {
+  Products products;
+  const GpuStream stream;
+  DeviceBuffer<float> numbers(64);
+  numbers.fill_with_zero(stream);
+  float* const x = numbers.data();
+  for (Index length = 1; length <= Products::most_plans; ++length) {
+    products.multiply(stream, {.rows = 1, .cols = 1, .inner = 1, .ld_a = length}, x, x, x + 32);
+    CHECK(products.plans() == length);
   }
-  CHECK(plans_after({.rows = 2, .cols = 1, .inner = 1}) == 1);  // the others are gone
+  products.multiply(stream, {.rows = 2, .cols = 1, .inner = 1}, x, x, x + 32);
+  CHECK(products.plans() == 1);
 }
 
 TEST_CASE("cuda/products: a plan takes pointers and workspace of each call") {

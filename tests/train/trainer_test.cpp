@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/train/trainer.hpp>
 
+#include "emulation/sanitizers.hpp"
 #include "support.hpp"
 
 #include <simplx/ops/dropout.hpp>
@@ -221,7 +222,8 @@ TEST_CASE("a step touches no new memory") {
   getrusage(RUSAGE_SELF, &before);
   for (int i = 0; i < 20; ++i) trainer.step(batch, {});
   getrusage(RUSAGE_SELF, &after);
-  CHECK(after.ru_minflt - before.ru_minflt < 20);
+  // AddressSanitizer has frames of its own for functions, on pages that it takes in turn.
+  if (!emulation::address_sanitized) CHECK(after.ru_minflt - before.ru_minflt < 20);
 }
 
 TEST_CASE("logits are those of the last position, and the same for any length of what follows") {
