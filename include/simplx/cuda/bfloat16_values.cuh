@@ -109,7 +109,7 @@ template <class G>
 inline constexpr auto bfloat16_gradients = bfloat16_gradients_of<G>();
 
 template <class G>
-constexpr Index gradient_stride_of(int node, bool rounded) {
+SIMPLX_HD constexpr Index gradient_stride_of(int node, bool rounded) {
   return G::table.info[node].shape.cols * (rounded && G::plan.over_value[G::plan.shares[node]] ? 2 : 1);
 }
 
