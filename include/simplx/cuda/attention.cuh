@@ -52,7 +52,7 @@ template <AttentionSize size>
 using Fixed = FixedSize<size.heads, size.key_width, size.value_width, size.mixing, size.mask, size.alibi>;
 
 /// What one block attends with: a head of a sequence. Blocks of the grid: (tiles * sequences, heads).
-template <class Size, class S>
+template <class Size, class Cores, class S>
 struct HeadOfBlock {
   static constexpr S unseen = -std::numeric_limits<S>::infinity();  ///< the score of a key that is masked
 
@@ -82,20 +82,23 @@ struct HeadOfBlock {
   __device__ static S scale() { return S(1) / std::sqrt(S(Size::key_width)); }
   /// Whether query i sees key j.
   __device__ bool sees(int i, int j) const { return j < rows && (!Size::causal || j <= i); }
+  /// Whether each query from i on sees each of `count` keys from j on: true of most tiles, which then need no mask.
+  __device__ bool all_see(int i, int j, int count) const {
+    return j + count <= rows && (!Size::causal || j + count <= i + 1);
+  }
   /// Keys, from the first on, that queries before `end` see.
   __device__ int keys_seen(int end) const { return Size::causal && end < rows ? end : rows; }
-  __device__ S bias(int i, int j) const { return Size::alibi ? -slope * S(i < j ? j - i : i - j) : S(0); }
-  /// The score of query i and key j from the product of their rows. Without branches, so that the lanes of a warp stay
-  /// together for the next product.
-  __device__ S score(S product, int i, int j) const {
-    const S seen = product * scale() + bias(i, j);
-    return sees(i, j) ? seen : unseen;
+  __device__ S bias(int i, int j) const {
+    return Size::alibi ? -(slope * Cores::unit) * S(i < j ? j - i : i - j) : S(0);
   }
-  /// A_ij, and C_ij of the row's 1 / Z_i.
-  __device__ S weight(S product, S log_sum, int i, int j) const { return std::exp(score(product, i, j) - log_sum); }
+  /// The score of query i and key j from the product of their rows, in the unit of the cores; as if i saw j.
+  __device__ S score(S product, int i, int j) const { return product * (scale() * Cores::unit) + bias(i, j); }
+  /// A_ij of a log_sum in that unit, and C_ij of the row's 1 / Z_i; as if i saw j.
+  __device__ S weight(S product, S log_sum, int i, int j) const {
+    return Cores::power(score(product, i, j) - log_sum);
+  }
   __device__ S mean_weight(S inverse, int i, int j) const {
-    const S seen = Size::alibi ? std::exp(bias(i, j)) * inverse : inverse;
-    return sees(i, j) ? seen : S(0);
+    return Size::alibi ? Cores::power(bias(i, j)) * inverse : inverse;
   }
 
   /// Z_i, the sum of exp(bias) over the keys that query i sees: geometric series to both sides.
@@ -150,7 +153,7 @@ inline constexpr int attention_blocks = 2;
 template <class Size, class Cores, class Operands, class Out, class S>
 __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threads, attention_blocks)
     attention_kernel(const Index* offsets, Index sequences, Operands in, Out* out, S* log_sum_exp) {
-  using Head = HeadOfBlock<Size, S>;
+  using Head = HeadOfBlock<Size, Cores, S>;
   using Tiles = FittingTiles<ForwardTiles, Size, Cores>;
   constexpr int own_rows = Cores::own_rows, others = Tiles::others, threads = Tiles::threads;
   constexpr bool means = Tiles::means;
@@ -172,30 +175,39 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
     __syncthreads();
     typename Cores::template Scores<others> scores;
     Cores::multiply_rows(tiles.query, tiles.key, scores);  // (own, others)
+    const bool all_seen = head.all_see(begin, key, others);
+    /// What counts for keys that a query does not see. The whole block goes one way.
+    const auto mask = [&](S masked) {
+      if (all_seen) return;
+      Cores::template each_score<others>([&](int a, int b, int row, int col) {
+        scores[a][b] = head.sees(begin + row, key + col) ? scores[a][b] : masked;
+      });
+    };
+    Cores::template each_score<others>(
+        [&](int a, int b, int row, int col) { scores[a][b] = head.score(scores[a][b], begin + row, key + col); });
+    mask(Head::unseen);
     S largest[own_rows];
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) largest[a] = highest[a];
-    Cores::template each_score<others>([&](int a, int b, int row, int col) {
-      const int i = begin + row, j = key + col;
-      scores[a][b] = head.score(scores[a][b], i, j);
-      largest[a] = scores[a][b] > largest[a] ? scores[a][b] : largest[a];
-    });
+    Cores::template each_score<others>(
+        [&](int a, int b, int, int) { largest[a] = scores[a][b] > largest[a] ? scores[a][b] : largest[a]; });
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) {
       largest[a] = Cores::row_max(largest[a]);  // finite: each row sees key 0, which is in the first tile
-      const S shrink = std::exp(highest[a] - largest[a]);
+      const S shrink = Cores::power(highest[a] - largest[a]);
       highest[a] = largest[a];
       total[a] *= shrink;
       Cores::template scale_row<Size::value_width>(product, a, shrink);
     }
     Cores::template each_score<others>([&](int a, int b, int, int) {
-      scores[a][b] = std::exp(scores[a][b] - highest[a]);
+      scores[a][b] = Cores::power(scores[a][b] - highest[a]);
       total[a] += scores[a][b];
     });
     Cores::add_product(scores, tiles.weights, tiles.value, product);  // (own, value_width)
     if constexpr (means) {
       Cores::template each_score<others>(
           [&](int a, int b, int row, int col) { scores[a][b] = head.mean_weight(S(1), begin + row, key + col); });
+      mask(0);
       Cores::add_product(scores, tiles.weights, tiles.value, mean);
     }
     __syncthreads();  // before the next keys and values go there
@@ -209,7 +221,9 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
     if constexpr (means) {
       Cores::template scale_row<Size::value_width>(mean, a, i < head.rows ? S(1) / head.mean_sum(i) : S(0));
     }
-    if (Cores::own_col(0) == 0 && i < head.rows) log_sum_exp[head.row_at(i)] = highest[a] + std::log(total[a]);
+    if (Cores::own_col(0) == 0 && i < head.rows) {
+      log_sum_exp[head.row_at(i)] = highest[a] / Cores::unit + std::log(total[a]);
+    }
   }
   const auto finish = [&]([[maybe_unused]] int a, [[maybe_unused]] int c, int row, int col, S sum) {
     const Index at = head.value_at(begin + row) + col;
@@ -228,10 +242,10 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
 inline constexpr int mean_threads = 64;
 
 /// mean = C V; a thread has a column of a sequence.
-template <class Size, class S>
+template <class Size, class Cores, class S>
 __global__ void __launch_bounds__(mean_threads)
     attention_mean_kernel(const Index* offsets, const S* value, const S* slopes, S* mean) {
-  using Head = HeadOfBlock<Size, S>;
+  using Head = HeadOfBlock<Size, Cores, S>;
   const Index col = static_cast<Index>(blockIdx.y) * mean_threads + static_cast<Index>(threadIdx.x);
   if (col >= Size::value_stride) return;
   const Index first = offsets[blockIdx.x];
@@ -294,7 +308,7 @@ void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index
   using Tiles = detail::FittingTiles<detail::ForwardTiles, Size, Cores>;
   if constexpr (Size::centred && !Cores::means_beside) {
     const dim3 grid(blocks_for(sequences, 1), blocks_for(Size::value_stride, detail::mean_threads));
-    launch(stream, detail::attention_mean_kernel<Size, S>, grid, detail::mean_threads, offsets, in.value, in.slopes,
+    launch(stream, detail::attention_mean_kernel<Size, Cores, S>, grid, detail::mean_threads, offsets, in.value, in.slopes,
            out);
   }
   const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);

@@ -44,7 +44,7 @@ template <class Size, class Cores, Write dq_mode, class Operands, class S, class
 __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads, attention_blocks)
     attention_dq_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp, const Out* out,
                         const DOut* dout, DQuery* dquery, S* corrections, S* gain_parts) {
-  using Head = HeadOfBlock<Size, S>;
+  using Head = HeadOfBlock<Size, Cores, S>;
   using Tiles = FittingTiles<BackwardTiles, Size, Cores>;
   using Scores = typename Cores::template Scores<Tiles::others>;
   constexpr int own_rows = Cores::own_rows, others = Tiles::others, threads = Tiles::threads, gains = Size::gains;
@@ -68,12 +68,18 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) {
     const int i = begin + Cores::own_row(a);
-    log_sum[a] = i < head.rows ? log_sum_exp[head.row_at(i)] : S(0);
+    log_sum[a] = i < head.rows ? log_sum_exp[head.row_at(i)] * Cores::unit : S(0);
   }
 
   /// Calls use(key, A, dM) for the tiles of keys that the own one sees, keys and values in place; without A and keys if
   /// `scored` is not true.
   const int end = head.keys_seen(begin + Tiles::own);
+  const auto mask = [&](int key, Scores& weights) {
+    if (head.all_see(begin, key, others)) return;
+    Cores::template each_score<others>([&](int a, int b, int row, int col) {
+      weights[a][b] = head.sees(begin + row, key + col) ? weights[a][b] : S(0);
+    });
+  };
   const auto each_tile = [&]<bool scored>(std::bool_constant<scored>, const auto& use) {
     for (int key = 0; key < end; key += others) {
       const int left = head.rows - key;
@@ -88,6 +94,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
         Cores::template each_score<others>([&](int a, int b, int row, int col) {
           weights[a][b] = head.weight(weights[a][b], log_sum[a], begin + row, key + col);
         });
+        mask(key, weights);
       }
       Cores::multiply_rows(tiles.own_values, tiles.other_values, d_weights);
       use(key, weights, d_weights);
@@ -110,14 +117,18 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
   }
   if constexpr (!known || Size::centred) {
     S total[own_rows] = {}, mean[own_rows] = {};  // of A; of dM by the weights of C, as forward rounds them
-    each_tile(std::bool_constant<!known>(), [&](int key, const Scores& weights, const Scores& d_weights) {
-      Cores::template each_score<others>([&](int a, int b, int row, int col) {
-        const S d_weight = d_weights[a][b];
-        if constexpr (!known) correction[a] += head.beta * weights[a][b] * d_weight, total[a] += weights[a][b];
-        if constexpr (Size::centred) {
-          mean[a] += Cores::as_factor(head.mean_weight(S(1), begin + row, key + col)) * d_weight;
-        }
-      });
+    each_tile(std::bool_constant<!known>(), [&](int key, const Scores& weights, Scores& d_weights) {
+      if constexpr (!known) {
+        Cores::template each_score<others>([&](int a, int b, int, int) {
+          correction[a] += head.beta * weights[a][b] * d_weights[a][b], total[a] += weights[a][b];
+        });
+      }
+      if constexpr (Size::centred) {
+        mask(key, d_weights);
+        Cores::template each_score<others>([&](int a, int b, int row, int col) {
+          mean[a] += Cores::as_factor(head.mean_weight(S(1), begin + row, key + col)) * d_weights[a][b];
+        });
+      }
     });
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) {
@@ -169,7 +180,7 @@ template <class Size, class Cores, Write dk_mode, Write dv_mode, class Operands,
 __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads, attention_blocks)
     attention_dk_dv_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp,
                            const DOut* dout, const S* corrections, DKey* dkey, DValue* dvalue) {
-  using Head = HeadOfBlock<Size, S>;
+  using Head = HeadOfBlock<Size, Cores, S>;
   using Tiles = FittingTiles<BackwardTiles, Size, Cores>;
   constexpr int others = Tiles::others, threads = Tiles::threads, own_cols = Cores::template own_cols<others>;
   const Head head(offsets, sequences, in);
@@ -192,7 +203,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
     for (int b = 0; b < own_cols; ++b) {
       const int i = query + Cores::own_col(b);
       const bool there = i < head.rows;
-      log_sum[b] = there ? log_sum_exp[head.row_at(i)] : S(0);
+      log_sum[b] = there ? log_sum_exp[head.row_at(i)] * Cores::unit : S(0);
       if constexpr (dk_mode != Write::skip) correction[b] = there ? corrections[head.row_at(i)] : S(0);
       if constexpr (Size::centred) inverse_mean[b] = there ? S(1) / head.mean_sum(i) : S(0);
     }
@@ -207,6 +218,13 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
       weights[a][b] = head.beta * weight;
       if constexpr (Size::centred) weights[a][b] -= head.gamma * head.mean_weight(inverse_mean[b], i, j);
     });
+    if (!head.all_see(query, begin, Tiles::own)) {
+      Cores::template each_score<others>([&](int a, int b, int row, int col) {
+        const bool seen = head.sees(query + col, begin + row);
+        weights[a][b] = seen ? weights[a][b] : S(0);
+        if constexpr (dk_mode != Write::skip) d_scores[a][b] = seen ? d_scores[a][b] : S(0);
+      });
+    }
     if constexpr (dv_mode != Write::skip) Cores::add_product(weights, tiles.weights, tiles.other_values, dv);
     if constexpr (dk_mode != Write::skip) Cores::add_product(d_scores, tiles.weights, tiles.other_keys, dk);
     __syncthreads();

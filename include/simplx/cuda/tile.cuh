@@ -108,6 +108,10 @@ struct CudaCores {
     }
   }
 
+  /// A weight is power(x) of a score x in this unit, which e^score is power(unit * score) of.
+  static constexpr S unit = 1;
+  __device__ static S power(S x) { return std::exp(x); }
+
   /// Whether products round their factors, and a number as they see it.
   static constexpr bool rounds = false;
   __device__ static S as_factor(S x) { return x; }
