@@ -140,6 +140,33 @@ TEST_CASE("checkpoints can be rounded to two bytes, and come back as the nearest
   std::filesystem::remove(path);
 }
 
+TEST_CASE("a buffer without the gaps between tensors is refused, and nothing is read, changed or written") {
+  Evaluation<model, Cpu<float>> net(tokens{4}, 1);
+  const auto& tensors = net.tensors().parameters;
+  const auto end = static_cast<std::size_t>(tensors.back().offset + tensors.back().size());
+  REQUIRE(parameters<model> < static_cast<Index>(end));
+  const auto refused = [&](std::size_t size, auto&& use) {
+    CHECK_THROWS_WITH_AS(use(), doctest::Contains(("a buffer of " + std::to_string(size) +
+                                                   " elements for tensors that end at " + std::to_string(end)).c_str()),
+                         Error);
+  };
+  const std::filesystem::path other = path.string() + ".short";
+  save_checkpoint(path, tensors, std::span<const float>(net.parameters()));
+  for (const std::size_t size : {std::size_t{0}, static_cast<std::size_t>(parameters<model>), end - 1}) {
+    std::vector<float> values(size, 7.0f);
+    const std::span<float> span(values);
+    refused(size, [&] { load_checkpoint(path, tensors, span); });
+    refused(size, [&] { load_body(path, tensors, span, {.missing = {"*"}}); });
+    refused(size, [&] { save_checkpoint(other, tensors, std::span<const float>(span)); });
+    CHECK(std::ranges::count(values, 7.0f) == std::ssize(values));
+    CHECK(!std::filesystem::exists(other));
+  }
+  std::vector<float> values(end);  // what follows the last tensor need not be there
+  load_checkpoint(path, tensors, std::span(values));
+  CHECK(std::equal(values.begin(), values.end(), net.parameters().begin()));
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("whole numbers are no parameters") {
   const std::int32_t numbers[2] = {1, 2};
   const Tensor tensors[] = {{"x", Dtype::i32, {2}, std::as_bytes(std::span(numbers))}};

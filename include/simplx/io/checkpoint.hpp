@@ -19,10 +19,26 @@ inline std::vector<Index> checkpoint_shape(const TensorInfo& tensor) {
   return {tensor.shape.rows, tensor.shape.cols};
 }
 
+namespace detail {
+
+/// Refuses a buffer that is shorter than its tensors, gaps between them included.
+inline void check_buffer(const std::vector<TensorInfo>& tensors, std::size_t elements) {
+  Index end = 0;
+  for (const TensorInfo& tensor : tensors) end = std::max(end, tensor.offset + tensor.size());
+  if (static_cast<std::size_t>(end) <= elements) return;
+  throw Error("a buffer of " + std::to_string(elements) + " elements for tensors that end at " + std::to_string(end),
+              "make it as long as parameters() of the model: tensors begin at multiples of a vector");
+}
+
+}  // namespace detail
+
 /// Writes the tensors of a flat buffer, as they are or rounded to another floating-point type.
+///
+/// Errors  throws Error if the buffer is shorter than its tensors, the type is none for numbers, or writing fails
 template <class S>
 void save_checkpoint(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
                      std::span<const S> buffer, const Metadata& metadata = {}, Dtype dtype = dtype_of<S>) {
+  detail::check_buffer(tensors, buffer.size());
   std::vector<Tensor> entries;
   std::vector<std::vector<std::byte>> rounded;  // entries point into them
   for (const TensorInfo& tensor : tensors) {
@@ -96,6 +112,7 @@ template <class S>
 CheckpointDifferences read_checkpoint(const SafetensorsFile& file, const std::filesystem::path& path,
                                       const std::vector<TensorInfo>& tensors, std::span<S> buffer,
                                       const CheckpointDifferences& expected) {
+  check_buffer(tensors, buffer.size());
   if (const std::string faults = checkpoint_faults(file, tensors, expected); !faults.empty()) {
     throw Error("the checkpoint " + path.string() + " is not of this model:" + faults,
                 "was it written for another block or other sizes?");
@@ -122,8 +139,8 @@ CheckpointDifferences read_checkpoint(const SafetensorsFile& file, const std::fi
 
 /// Reads the tensors of a flat buffer; any floating-point type is converted.
 ///
-/// Errors  throws Error with a table of every missing, unexpected, mis-shaped or mis-typed tensor; then nothing has
-///         changed
+/// Errors  throws Error with a table of every missing, unexpected, mis-shaped or mis-typed tensor, and for a buffer
+///         that is shorter than its tensors; then nothing has changed
 template <class S>
 Metadata load_checkpoint(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
                          std::span<S> buffer) {
