@@ -21,12 +21,16 @@ TEST_CASE("each limit is kept, and the message says which is not") {
   const BatchLimits limits{.sequences = 2, .context = 2, .tokens = 5, .labels = 9};
   const auto check = [&](TokenBatch batch) { check_batch(batch, limits); };
   CHECK_NOTHROW(check({{4, 2, 3}, {8, -100, 4}, {0, 2, 3}}));
-  CHECK_THROWS_WITH_AS(check({}), doctest::Contains("a batch of 0 sequences"), Error);
+  for (const std::vector<Index>& none : {std::vector<Index>{}, {0}}) {
+    CHECK_THROWS_WITH_AS(check({{1, 2}, {1, 2}, none}), doctest::Contains("the batch has no sequences"), Error);
+  }
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}}), doctest::Contains("made for at most 2"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 3}}), doctest::Contains("3 tokens for a context of 2"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 0, 2}}), doctest::Contains("a sequence of 0 tokens"), Error);
-  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2}, {0, 2, 3}}), doctest::Contains("of 3 tokens and 2 labels"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2}, {0, 2, 3}}), doctest::Contains("3 tokens with 2 labels"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {-1, 1, 3}}), doctest::Contains("sequences in [-1, 3)"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 2, 4}}), doctest::Contains("sequences in [0, 4) of 3"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {2, 3, 1}}), doctest::Contains("sequences in [2, 1)"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 5, 3}, {1, 2, 3}, {0, 2, 3}}),
                        doctest::Contains("token 5 with label 2 at position 1"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 9}, {0, 2, 3}}),

@@ -95,6 +95,34 @@ TEST_CASE("every place is labelled, masked and replaced equally often") {
   }
 }
 
+TEST_CASE("a batch without labels is given some") {
+  const Masking masking{.share = 0.5, .mask_token = 1000, .words = 1000, .seed = 3};
+  TokenBatch labelled = text({20, 10}), bare = labelled;
+  bare.labels.clear();
+  mask_tokens(labelled, masking, 0);
+  mask_tokens(bare, masking, 0);
+  CHECK(bare.labels == labelled.labels);
+  CHECK(bare.tokens == labelled.tokens);
+  bare = {text({8}).tokens, {}, {2, 6}};  // one sequence from the middle
+  mask_tokens(bare, masking, 0);
+  CHECK(bare.labels.size() == 8);
+  for (const std::size_t outside : {0, 1, 6, 7}) CHECK(bare.labels[outside] == ignored_label);
+  CHECK(labelled_tokens(bare) == 2);
+}
+
+TEST_CASE("sequences that are not among the tokens are refused, and nothing changes") {
+  const TokenBatch good = text({4});
+  for (const std::vector<Index>& offsets : {std::vector<Index>{0, 5}, {-1, 4}, {0, 3, 2}, {3, 1}}) {
+    TokenBatch batch{good.tokens, {}, offsets};
+    CHECK_THROWS_WITH_AS(mask_tokens(batch, {}, 0), doctest::Contains("of 4 tokens"), Error);
+    CHECK(batch.tokens == good.tokens);
+    CHECK(batch.labels.empty());
+  }
+  TokenBatch nothing;
+  mask_tokens(nothing, {}, 0);
+  CHECK(nothing.labels.empty());
+}
+
 TEST_CASE("shares that are none are refused") {
   TokenBatch batch = text({4});
   CHECK_THROWS_WITH_AS(mask_tokens(batch, {.share = 1.5}, 0), doctest::Contains("1.5"), Error);

@@ -30,13 +30,29 @@ struct BatchLimits {
   Axis labelled = Axis::tokens;  ///< what has a label: tokens or sequences
 };
 
+/// Errors  throws Error if a sequence of a batch is not among its tokens
+inline void check_offsets(const TokenBatch& batch) {
+  const std::vector<Index>& offsets = batch.offsets;
+  if (offsets.empty() || (offsets.front() >= 0 && offsets.back() <= std::ssize(batch.tokens) &&
+                          std::is_sorted(offsets.begin(), offsets.end())))
+    return;
+  throw Error("sequences in [" + std::to_string(offsets.front()) + ", " + std::to_string(offsets.back()) + ") of " +
+                  std::to_string(batch.tokens.size()) + " tokens",
+              "offsets never fall, from 0 to the number of tokens");
+}
+
 /// Errors  throws Error that says which limit a batch does not keep
 inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
-  if (batch.sequences() < 1 || batch.sequences() > limits.sequences) {
+  if (batch.sequences() < 1) {
+    throw Error("the batch has no sequences",
+                "offsets begin with 0 and end with the number of tokens: {0, 3, 5} is a sequence of 3 and one of 2");
+  }
+  if (batch.sequences() > limits.sequences) {
     throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences for a trainer made for at most " +
                     std::to_string(limits.sequences),
                 "raise TrainerOptions::batch");
   }
+  check_offsets(batch);
   for (Index b = 0; b < batch.sequences(); ++b) {
     const Index length = batch.offsets[b + 1] - batch.offsets[b];
     if (length >= 1 && length <= limits.context) continue;
@@ -46,12 +62,10 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   }
   const bool by_sequence = limits.labelled == Axis::sequences;
   const Index begin = batch.offsets.front(), end = batch.offsets.back(), labels = std::ssize(batch.labels);
-  if (begin < 0 || end > std::ssize(batch.tokens) || labels < (by_sequence ? batch.sequences() : end)) {
-    throw Error("sequences in [" + std::to_string(begin) + ", " + std::to_string(end) + ") of " +
-                    std::to_string(batch.tokens.size()) + " tokens and " + std::to_string(batch.labels.size()) +
-                    " labels",
-                by_sequence ? "the last offset is the number of tokens, and every sequence has a label"
-                            : "the last offset is the number of tokens, and every token has a label");
+  if (labels < (by_sequence ? batch.sequences() : end)) {
+    throw Error(std::to_string(batch.sequences()) + " sequences of " + std::to_string(end - begin) + " tokens with " +
+                    std::to_string(labels) + " labels",
+                by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
   }
   const auto is_label = [&](Index label) { return label == ignored_label || (label >= 0 && label < limits.labels); };
   for (Index s = 0; by_sequence && s < batch.sequences(); ++s) {

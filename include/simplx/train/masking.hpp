@@ -53,11 +53,14 @@ struct Picks {
 /// Masks tokens, and labels those alone. `first` is the number of the batch's first sequence (Batches::position()
 /// before it was filled): the same sequence of a run is always masked in the same way, and in each epoch in another.
 ///
-/// Errors  throws Error for shares that are none
-/// Cost    one pass; allocates nothing
+/// Errors  throws Error for shares that are none, and for sequences that are not among the batch's tokens; then nothing
+///         has changed
+/// Cost    one pass; allocates only where the batch has no room for its labels
 /// Source  Devlin et al. 2019, Sec. 3.1; the share and the fixed count: Geiping & Goldstein 2023 (their code)
 inline void mask_tokens(TokenBatch& batch, const Masking& masking, Index first) {
   detail::check_masking(masking);
+  check_offsets(batch);
+  batch.labels.resize(batch.tokens.size(), ignored_label);
   const std::uint64_t run = key_of(masking.seed, "masking");
   const auto part = [](double share, Index of) {
     return static_cast<Index>(std::llround(share * static_cast<double>(of)));
