@@ -138,6 +138,15 @@ TEST_CASE("a meta.json that does not fit its files is refused") {
   const std::string first = std::to_string(tokens);
   CHECK(with("     " + first, "     -1").find(start + "a document of -1 tokens") == 0);
   CHECK(with("     " + first, "     9223372036854775807").find(start) == 0);
+  for (const std::string none : {"20.7", "1e300", "18446744073709551615", "true", "\"3\"", "null"}) {
+    const std::string shown = none == "1e300" ? "1e+300" : none;
+    CHECK(with("     " + first, "     " + none).find(start + "a document of " + shown + " tokens\n  hint: ") == 0);
+  }
+  auto twice = nlohmann::ordered_json::parse(good);
+  twice["files"].push_back(twice["files"][0]);
+  twice["files"][0]["documents"][0][1] = tokens + 1000;  // the second list ends where the file does
+  scratch.write("out/meta.json", twice.dump());
+  CHECK(refusal(out).find(start + "it lists train.bin twice\n  hint: ") == 0);
   CHECK(with("     " + first, "     1").find((out / "train.bin").string() + " has ") == 0);
 }
 

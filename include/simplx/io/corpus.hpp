@@ -40,8 +40,8 @@ namespace detail {
 
 /// What meta.json says of one file of its directory.
 struct PreparedFile {
-  std::optional<TokenFormat> format;
-  std::vector<Document> documents;
+  std::optional<TokenFormat> format;  ///< none: it says nothing
+  std::vector<Document> documents;    ///< each begins where the one before it ends
 };
 
 /// Errors  throws Error if meta.json is there and says something else than write_corpus would
@@ -59,14 +59,16 @@ inline PreparedFile prepared(const std::filesystem::path& path) {
     const auto meta = nlohmann::ordered_json::parse(text);
     for (const auto& part : meta.at("files")) {
       if (part.at("name").get<std::string>() != path.filename().string()) continue;
+      if (file.format) refuse("it lists " + path.filename().string() + " twice");
       const std::string format = meta.at("format").get<std::string>();
       file.format = token_format_named(format);
       if (!file.format) refuse("the format '" + format + "' is not known");
       Index end = 0;
       for (const auto& document : part.at("documents")) {
-        const Index begin = end, tokens = document.at(1).get<Index>();
+        const auto& size = document.at(1);
+        const Index begin = end, tokens = size.is_number_integer() ? size.get<Index>() : -1;
         if (tokens < 0 || tokens > std::numeric_limits<Index>::max() - end) {
-          refuse("a document of " + std::to_string(tokens) + " tokens");
+          refuse("a document of " + size.dump() + " tokens");
         }
         end += tokens;
         file.documents.push_back({document.at(0).get<std::string>(), begin, end});
@@ -85,7 +87,7 @@ inline TokenDocuments open_tokens(const std::filesystem::path& path, Index vocab
   const TokenView tokens = files.back().tokens();
   check_vocabulary(tokens, vocab, path.string());
   if (known.documents.empty()) known.documents.push_back({path.filename().string(), 0, tokens.size()});
-  if (known.documents.back().end != tokens.size()) {
+  if (known.documents.back().end != tokens.size()) {  // the greatest of the ends
     throw Error(path.string() + " has " + std::to_string(tokens.size()) +
                     " tokens, but the documents in its meta.json have " + std::to_string(known.documents.back().end),
                 "prepare the directory again with tools/prepare");
