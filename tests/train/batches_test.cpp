@@ -149,6 +149,14 @@ TEST_CASE("text shorter than the context is refused") {
                        Error);
 }
 
+TEST_CASE("a context below one is refused") {
+  const Corpus corpus = small_corpus();
+  for (const Index context : {0, -1, -5}) {
+    CHECK_THROWS_WITH_AS(Batches(corpus, corpus.training, context, 1, 1),
+                         doctest::Contains(("windows is " + std::to_string(context) + "\n  hint: ").c_str()), Error);
+  }
+}
+
 TEST_CASE("more windows than can be ordered are refused before memory is asked for") {
   const std::byte byte{};  // is not looked at
   const TokenView tokens(std::span(&byte, std::size_t{1} << 34), 2);

@@ -5,6 +5,8 @@
 
 #include "scratch.hpp"
 
+#include <sys/stat.h>
+
 using namespace simplx;
 using test::Scratch;
 namespace fs = std::filesystem;
@@ -69,6 +71,32 @@ TEST_CASE("what cannot be used is named, with a hint") {
   fs::create_directories(scratch.path / "hollow");
   CHECK(message_of(scratch.path / "hollow").find("no text found") == 0);
   CHECK(message_of(scratch.path / "nowhere").find("hint: ") != std::string::npos);
+}
+
+TEST_CASE("less than one document in one cannot be held out; of more than there are tokens none is") {
+  Scratch scratch;
+  const fs::path file = scratch.write("one.txt", std::string(1000, 'x'));
+  for (const int none : {0, -1}) {
+    const std::string words = "held_out_one_in is " + std::to_string(none) + "\n  hint: ";
+    CHECK(test::message_of([&] { read(file, {.held_out_one_in = none}); }).find(words) == 0);
+    CHECK(test::message_of([&] { held_out("one.txt", none); }).find(words) == 0);
+    std::vector<Document> training, validation;
+    const auto tails = [&] { detail::hold_out_tails({{"a", 0, 9}}, none, training, validation); };
+    CHECK(test::message_of(tails).find(words) == 0);
+  }
+  const Corpus all = read(file, {.held_out_one_in = 1'000'000'000});
+  CHECK(Corpus::size_of(all.training) == 1000);
+  CHECK(Corpus::size_of(all.validation) == 0);
+}
+
+TEST_CASE("a pipe is refused, not waited for, and passed over in a directory") {
+  Scratch scratch;
+  const fs::path pipe = scratch.path / "pipe.txt";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(message_of(pipe).find("cannot read " + pipe.string() + ": it is a pipe or a device\n  hint: ") == 0);
+  CHECK(message_of("/dev/null").find("cannot read /dev/null: it is") == 0);
+  scratch.write("one.txt", "some text");
+  CHECK(Corpus::size_of(read(scratch.path).training) == 9);
 }
 
 TEST_SUITE_END();

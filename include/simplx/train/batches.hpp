@@ -39,10 +39,15 @@ class Batches {
  public:
   /// Windows of these documents; what holds the tokens must outlive this object.
   ///
-  /// Errors  throws Error if no document is longer than the context, or there are more than 2^32 windows
+  /// Errors  throws Error if no document is longer than the context, there are more than 2^32 windows, or a window is
+  ///         less than a token
   /// Cost    four bytes for each window, whatever its context
   Batches(TokenView tokens, const std::vector<Document>& documents, Index context, Index sequences, std::uint64_t seed)
       : tokens_(tokens), context_(context), sequences_(sequences), seed_(seed) {
+    if (context < 1) {
+      throw Error("the context of the windows is " + std::to_string(context),
+                  "give the trainer's: options().context is the model's own where none was given");
+    }
     for (const Document& document : documents) {
       const Index inside = (document.end - document.begin - 1) / context;
       if (inside < 1) continue;

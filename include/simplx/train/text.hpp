@@ -49,8 +49,21 @@ struct TextOptions {
   int held_out_one_in = 10;             ///< documents: one in so many is held out
 };
 
+namespace detail {
+
+inline void check_held_out(int one_in) {
+  if (one_in >= 1) return;
+  throw Error("held_out_one_in is " + std::to_string(one_in),
+              "10 holds out one document in ten; a number far above that of the tokens holds out nothing");
+}
+
+}  // namespace detail
+
 /// Whether a document is held out, by the hash of its path.
+///
+/// Errors  throws Error if it is one in less than one
 inline bool held_out(std::string_view path, int one_in) {
+  detail::check_held_out(one_in);
   return key_of(0, path) % static_cast<std::uint64_t>(one_in) == 0;
 }
 
@@ -94,6 +107,9 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
     const fs::file_status status = fs::status(path, error);
     if (!fs::exists(status)) throw Error("no such file or directory: " + path.string(), "check the path");
     if (!fs::is_directory(status)) {
+      if (!fs::is_regular_file(status)) {  // a pipe would be waited for until somebody writes
+        throw Error("cannot read " + path.string() + ": it is a pipe or a device", "write the text to a file first");
+      }
       files.push_back({path, path.filename().generic_string(), true});
       continue;
     }
@@ -119,6 +135,7 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
 /// The last tokens of each document are held out, one in so many.
 inline void hold_out_tails(const std::vector<Document>& documents, int one_in, std::vector<Document>& training,
                            std::vector<Document>& validation) {
+  check_held_out(one_in);
   for (const Document& document : documents) {
     const Index cut = document.end - (document.end - document.begin) / one_in;
     training.push_back({document.path, document.begin, cut});
@@ -130,8 +147,10 @@ inline void hold_out_tails(const std::vector<Document>& documents, int one_in, s
 
 /// Reads files and directories. Files of a directory that are not text are skipped and counted.
 ///
-/// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named; no text at all
+/// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named, or what is neither
+///         file nor directory; no text at all; held_out_one_in below 1
 inline Corpus read_text(std::span<const std::filesystem::path> paths, const TextOptions& options = {}) {
+  detail::check_held_out(options.held_out_one_in);  // before everything is read
   Corpus corpus;
   std::vector<Document> documents;
   for (const detail::FoundFile& file : detail::find_files(paths, options)) {
