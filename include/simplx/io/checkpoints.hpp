@@ -19,7 +19,7 @@
 #include <optional>
 #include <vector>
 
-#if defined(__unix__)
+#if defined(__unix__) || defined(__APPLE__)
 #include <fcntl.h>
 #endif
 
@@ -29,7 +29,7 @@ namespace detail {
 
 /// Makes the names in a directory outlive a loss of power.
 inline void flush_directory(const std::filesystem::path& directory) {
-#if defined(__unix__)
+#if defined(__unix__) || defined(__APPLE__)
   const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY);
   const bool good = descriptor >= 0 && fsync(descriptor) == 0;
   const int reason = errno;

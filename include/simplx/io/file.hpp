@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#if defined(__unix__)
+#if defined(__unix__) || defined(__APPLE__)
 #include <unistd.h>
 #endif
 
@@ -49,7 +49,7 @@ class AtomicFile {
   /// Makes the file appear under its name.
   void commit() {
     bool good = std::fflush(file_) == 0;
-#if defined(__unix__)
+#if defined(__unix__) || defined(__APPLE__)
     good = good && fsync(fileno(file_)) == 0;
 #endif
     if (!good) fail("write");

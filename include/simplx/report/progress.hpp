@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#if defined(__unix__)
+#if defined(__unix__) || defined(__APPLE__)
 #include <unistd.h>
 #endif
 
@@ -56,7 +56,7 @@ inline std::string readable_seconds(double seconds) {
 class ProgressLine {
  public:
   explicit ProgressLine(std::FILE* stream = stdout) : stream_(stream) {
-#if defined(__unix__)
+#if defined(__unix__) || defined(__APPLE__)
     terminal_ = isatty(fileno(stream));
 #endif
   }
