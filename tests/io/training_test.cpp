@@ -88,4 +88,26 @@ TEST_CASE("a training of another seed, another model's, and damaged files are re
   CHECK(load_training(folder.path, to).at("steps") == "2");
 }
 
+TEST_CASE("the clip and the groups are saved and compared; a file that does not tell them is taken") {
+  const Folder folder;
+  const auto options = [](double clip) {
+    return TrainerOptions{.batch = 2, .clip = clip, .groups = {{.name = "embedding.*", .learning_rate_factor = 0}}};
+  };
+  Trainer<model> from(options(1)), same(options(1)), to(options(0.5));
+  steps(from, 0, 2);
+  const auto& tensors = from.tensors().parameters;
+  save_training(folder.path, tensors, from.state());
+  CHECK_THROWS_WITH_AS(load_training(folder.path, to),
+                       doctest::Contains("rules: clip 1, embedding.* learning_rate_factor 0 there, clip 0.5, "), Error);
+  CHECK(load_training(folder.path, same).at("rules") == "clip 1, embedding.* learning_rate_factor 0");
+  const std::filesystem::path file = folder.path / "state.safetensors";
+  const auto moments = detail::moments_of(tensors, from.parameters().size());
+  std::vector<float> values(2 * from.parameters().size());
+  Metadata early = load_checkpoint(file, moments, std::span(values));
+  early.erase("rules");
+  save_checkpoint<float>(file, moments, values, early);
+  CHECK(load_training(folder.path, to).count("rules") == 0);
+  CHECK(to.steps() == 2);
+}
+
 TEST_SUITE_END();

@@ -86,6 +86,37 @@ TEST_CASE("a state of another training is refused with all that differs, and cha
   CHECK(std::ranges::equal(before, trainer.parameters()));
 }
 
+TEST_CASE("a state of a trainer with another clip or other groups is refused, of one that does not tell them taken") {
+  Trainer<model> trainer(options(1));
+  steps(trainer, 0, 2);
+  const auto rules = [](auto change) {
+    TrainerOptions other = options(2);
+    change(other);
+    return rules_of(other);
+  };
+  CHECK(trainer.state().rules == "clip 1, *.up.weight learning_rate_factor 0.5");
+  CHECK(rules([](TrainerOptions& o) { o.batch = 4, o.sequences_per_step = 8, o.context = 7; }) == rules_of(options(1)));
+  CHECK(rules([](TrainerOptions& o) { o.clip = 0.1, o.groups.back().epsilon = 1e-7; }) ==
+        "clip 0.1, *.up.weight learning_rate_factor 0.5 epsilon 1e-07");
+  const auto refused = [&](auto change, const std::string& there) {
+    TrainerOptions options = ::options(2);
+    change(options);
+    Trainer<model> other(options);
+    other.step(some_batch(0), Sgd{});
+    auto state = other.state();
+    CHECK_THROWS_WITH_AS(trainer.restore(state), doctest::Contains(("rules: " + there + " there, clip 1, *").c_str()),
+                         Error);
+    CHECK(trainer.steps() == 2);
+    state.rules.clear();
+    Trainer<model>(::options(1)).restore(state);
+  };
+  refused([](TrainerOptions& o) { o.clip = 0.5; }, "clip 0.5, *.up.weight learning_rate_factor 0.5");
+  refused([](TrainerOptions& o) { o.clip += 1e-15; }, "clip 1.000000000000001, *.up.weight learning_rate_factor 0.5");
+  refused([](TrainerOptions& o) { o.groups.clear(); }, "clip 1");
+  refused([](TrainerOptions& o) { o.groups.push_back({.name = "embedding.*", .weight_decay = 0, .momentum = 0.5}); },
+          "clip 1, *.up.weight learning_rate_factor 0.5, embedding.* weight_decay 0 momentum 0.5");
+}
+
 TEST_CASE("half a step is no state") {
   Trainer<model> trainer(options(1));
   trainer.accumulate(some_batch(1), 24);

@@ -56,6 +56,7 @@ void save_training(const std::filesystem::path& directory, const std::vector<Ten
   position["steps"] = std::to_string(state.steps);
   position["moment_steps"] = std::to_string(state.moment_steps);
   position["seed"] = std::to_string(state.seed);
+  position["rules"] = state.rules;
   std::vector<S> moments(state.first_moments.begin(), state.first_moments.end());
   moments.insert(moments.end(), state.second_moments.begin(), state.second_moments.end());
   save_checkpoint<S>(directory / "model.safetensors", tensors, state.parameters, model);
@@ -65,8 +66,8 @@ void save_training(const std::filesystem::path& directory, const std::vector<Ten
 
 /// Makes a trainer go on from such a directory; returns the `position` that was saved.
 ///
-/// Errors  throws Error if a file is damaged, of another model, or the training differs in what its bits depend on;
-///         then nothing has changed
+/// Errors  throws Error if a file is damaged, of another model, or of a trainer with another seed, clip or groups, of
+///         which early files tell the seed alone; then nothing has changed
 /// Cost    a copy of parameters and moments
 template <class Trainer>
 Metadata load_training(const std::filesystem::path& directory, Trainer& trainer) {
@@ -85,7 +86,8 @@ Metadata load_training(const std::filesystem::path& directory, Trainer& trainer)
                    .optimiser = saved["optimiser"],
                    .steps = detail::number_in<long>(saved, "steps", path),
                    .moment_steps = detail::number_in<long>(saved, "moment_steps", path),
-                   .seed = detail::number_in<std::uint64_t>(saved, "seed", path)});
+                   .seed = detail::number_in<std::uint64_t>(saved, "seed", path),
+                   .rules = saved.count("rules") ? saved["rules"] : ""});
   return saved;
 }
 

@@ -88,11 +88,11 @@ class Trainer {
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
     return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
-            steps_, moment_steps_, options_.seed};
+            steps_, moment_steps_, options_.seed, rules_of(options_)};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
-  /// Errors  throws if the state is of other sizes or another seed; then nothing has changed
+  /// Errors  throws if the state is of other sizes, another seed, clip or groups; then nothing has changed
   void restore(const TrainerState<S>& state) {
     discard();
     check_same_training(state, this->state());

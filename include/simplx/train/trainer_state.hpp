@@ -8,9 +8,12 @@
 ///     other.restore(now);                          // takes its next steps bit for bit as `trainer` would
 ///
 /// Random numbers are drawn from counters, so that the seed and the number of steps are all that is left of them.
+/// Batches and the optimiser's numbers are the caller's, who gives them at each step: the same ones give the same bits.
 
 #include <simplx/core/error.hpp>
+#include <simplx/train/trainer_options.hpp>
 
+#include <charconv>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -25,7 +28,28 @@ struct TrainerState {
   long steps = 0;           ///< taken in all: what dropout draws from
   long moment_steps = 0;    ///< of these, taken by that optimiser: its bias correction
   std::uint64_t seed = 0;   ///< of dropout
+  std::string rules = {};   ///< of the trainer's updates (rules_of); empty where they are not known
 };
+
+/// What the updates of a trainer with these options depend on, beside the optimiser's own numbers:
+/// "clip 1, embedding.* learning_rate_factor 0". Other options, another text.
+inline std::string rules_of(const TrainerOptions& options) {
+  std::string text;
+  const auto add = [&](const char* name, const std::optional<double>& value) {
+    if (!value) return;
+    char digits[32];
+    text.append(name).append(digits, std::to_chars(digits, std::end(digits), *value).ptr);
+  };
+  add("clip ", options.clip);
+  for (const ParameterGroup& group : options.groups) {
+    text += ", " + group.name;
+    add(" learning_rate_factor ", group.learning_rate_factor);
+    add(" weight_decay ", group.weight_decay);
+    add(" epsilon ", group.epsilon);
+    add(" momentum ", group.momentum);
+  }
+  return text;
+}
 
 /// Refuses what a trainer cannot go on from bit for bit.
 ///
@@ -41,13 +65,16 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
   compare("elements of the first moments", saved.first_moments.size(), own.first_moments.size());
   compare("elements of the second moments", saved.second_moments.size(), own.second_moments.size());
   compare("seed", saved.seed, own.seed);
+  if (!saved.rules.empty() && !own.rules.empty() && saved.rules != own.rules) {
+    faults += "\n  rules: " + saved.rules + " there, " + own.rules + " here";
+  }
   if (saved.steps < 0 || saved.moment_steps < 0 || saved.moment_steps > saved.steps) {
     faults += "\n  steps: " + std::to_string(saved.moment_steps) + " of " + std::to_string(saved.steps) +
               " is impossible";
   }
   if (faults.empty()) return;
   throw Error("the state is not of this training:" + faults,
-              "give the trainer the options that the state was made with; only `threads` may differ");
+              "give the trainer the model, seed, clip and groups that the state was made with");
 }
 
 }  // namespace simplx
