@@ -9,6 +9,7 @@
 // Every block is a run of train_lm in a directory of its own, so that a comparison that was stopped goes on with the
 // same command, and `tools/report` shows any of the runs. The table and compare.html are written at the end.
 
+#include "flags.hpp"
 #include "train_lm/blocks.hpp"
 
 #include <simplx/core/error.hpp>
@@ -62,15 +63,16 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--text", options.text, "As train_lm's [the Python standard library]")->type_name("PATH");
   auto* minutes = app.add_option("--minutes", options.minutes, "Equal time: each block trains about that long");
-  minutes->check(CLI::Range(0.01, 100000.0))->capture_default_str();
+  minutes->check(flags::from_to(0.01, 100000.0))->capture_default_str();
   app.add_option("--steps", options.steps, "Equal tokens: each block trains exactly that many steps")
-      ->check(CLI::Range(1L, 1000000000L))->excludes(minutes);
+      ->check(flags::from_to(1L, 1000000000L))->excludes(minutes);
   app.add_option("--seed", options.seed, "Of initial values and order of the text, the same for all")
-      ->check(fault_of_seed)->capture_default_str();
-  app.add_option("--threads", options.threads)->check(CLI::Range(1, 1024))->capture_default_str();
-  app.add_option("--batch", options.batch, "Sequences in a step")->check(CLI::Range(1, 4096))->capture_default_str();
-  app.add_option("--learning-rate", options.learning_rate, "Peak, the same for all")->check(CLI::Range(1e-12, 1e30))
-      ->capture_default_str();
+      ->check(flags::seed())->capture_default_str();
+  app.add_option("--threads", options.threads)->check(flags::from_to(1, 1024))->capture_default_str();
+  app.add_option("--batch", options.batch, "Sequences in a step")
+      ->check(flags::from_to(1, 4096))->capture_default_str();
+  app.add_option("--learning-rate", options.learning_rate, "Peak, the same for all")
+      ->check(flags::from_to(1e-12, 1e30))->capture_default_str();
   app.add_option("--out", options.out, "Directory of the comparison: a run for each block, and compare.html")
       ->type_name("DIR")->capture_default_str();
   app.add_flag("--fresh", options.fresh, "Begin anew: earlier runs are moved aside");
@@ -80,8 +82,6 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   try {
-    if (std::isnan(options.minutes)) throw Error("--minutes is not a number", "give one such as 2");
-    if (std::isnan(options.learning_rate)) throw Error("--learning-rate is not a number", "give one such as 2e-3");
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
           names.begin() + static_cast<std::ptrdiff_t>(i)) {

@@ -7,6 +7,8 @@
 //
 // A first layer may be another than those that follow it; --layer chooses.
 
+#include "flags.hpp"
+
 #include <simplx/blocks/tokens.hpp>
 #include <simplx/io/file.hpp>
 #include <simplx/models/model_of.hpp>
@@ -39,7 +41,7 @@ int main(int argc, char** argv) {
   int layer = 1;
   CLI::App app{"Draws a block from its expression, as an SVG."};
   app.add_option("--block", name, "The block")->check(CLI::IsMember(names))->capture_default_str();
-  app.add_option("--layer", layer, "Which layer, from 0")->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--layer", layer, "Which layer, from 0")->check(flags::from_to(0, 999))->capture_default_str();
   app.add_option("--out", out, "The file [NAME.svg]")->type_name("FILE");
   app.add_option("--all", folder, "Every block of the library, in this directory")->type_name("DIR");
   try {

@@ -4,6 +4,7 @@
 //
 //     generate --run runs/first --prompt "def " --tokens 400 --temperature 0.8 --top-k 40 --top-p 0.95 --seed 1
 
+#include "flags.hpp"
 #include "generate/writer.hpp"
 
 #include <simplx/generate/utf8.hpp>
@@ -148,7 +149,7 @@ int main(int argc, char** argv) {
       ->type_name("FILE");
   app.add_option("--prompt", options.prompt, "What the text begins with")->capture_default_str();
   app.add_option("--tokens", options.tokens, "How many bytes are added")
-      ->check(CLI::Range(0L, 1000000000L))
+      ->check(flags::from_to(0L, 1000000000L))
       ->capture_default_str();
   app.add_option("--temperature", options.sampling.temperature,
                  "0 takes the most probable byte, 1 draws as the model says")
@@ -158,9 +159,7 @@ int main(int argc, char** argv) {
   app.add_option("--top-p", options.sampling.top_p, "Draw from the fewest bytes of this probability together")
       ->capture_default_str();
   app.add_option("--seed", options.sampling.seed, "Of the draws")
-      ->check([](const std::string& text) {
-        return std::string(text.starts_with('-') ? "a seed is a whole number from 0" : "");
-      })
+      ->check(flags::seed())
       ->capture_default_str();
   app.add_flag("--no-cache", options.no_cache, "Evaluate the whole text again for each byte");
   try {

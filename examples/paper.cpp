@@ -19,6 +19,7 @@
 #include <simplx/io/file.hpp>
 #include <thread>
 
+#include "flags.hpp"
 #include "paper/judge.hpp"
 #include "paper/page.hpp"
 #include "paper/training.hpp"
@@ -244,19 +245,19 @@ int main(int argc, char** argv) {
         ->type_name("DIR")
         ->capture_default_str();
     command->add_option("--steps", options.steps, "Of a usual run, to try things out: such runs count for themselves")
-        ->check(CLI::Range(1L, 1000000000L));
+        ->check(flags::from_to(1L, 1000000000L));
   };
   CLI::App* listing = app.add_subcommand("list", "Every experiment, and what of it was run");
   shared(listing);
   CLI::App* running = app.add_subcommand("run", "Runs what is missing, and says whether the papers' orderings hold");
   running->add_option("names", options.names, "Experiments, as list names them [all]");
   running->add_option("--seeds", options.seeds, "How many; those that were run count")
-      ->check(CLI::Range(1, 999))
+      ->check(flags::from_to(1, 999))
       ->capture_default_str();
   running->add_option("--minutes", options.minutes, "No run is begun that would end later")
-      ->check(CLI::Range(0.01, 100000.0))
+      ->check(flags::from_to(0.01, 100000.0))
       ->capture_default_str();
-  running->add_option("--threads", options.threads)->check(CLI::Range(1, 1024))->capture_default_str();
+  running->add_option("--threads", options.threads)->check(flags::from_to(1, 1024))->capture_default_str();
   running->add_option("--text", options.text, "To learn from [the Python standard library]")->type_name("PATH");
   shared(running);
   CLI::App* reporting = app.add_subcommand("report", "One page of all that was run");
@@ -268,7 +269,6 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   try {
-    if (std::isnan(options.minutes)) throw Error("--minutes is not a number", "give one such as 100");
     return listing->parsed() ? list(options) : running->parsed() ? run(options) : report(options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "\nerror: {}\n", error.what());

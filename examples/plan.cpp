@@ -10,6 +10,7 @@
 // A multiply-add counts 2. flops_per_token is a forward pass with dense scores, flops_per_token_causal one without the
 // scores that the mask leaves out; backward takes twice as many.
 
+#include "flags.hpp"
 #include "plan/placement.hpp"
 
 #include <simplx/core/error.hpp>
@@ -101,9 +102,9 @@ int main(int argc, char** argv) {
   app.add_option("--bandwidth", devices.bandwidth, "Bytes that its memory delivers in a second")
       ->capture_default_str();
   app.add_option("--memory", devices.memory, "Bytes of it")->capture_default_str();
-  app.add_option("--devices", devices.count, "How many")->check(CLI::Range(1, 1'000'000))->capture_default_str();
+  app.add_option("--devices", devices.count, "How many")->check(flags::from_to(1, 1'000'000))->capture_default_str();
   app.add_option("--node", devices.node, "So many are close enough to share the matrices of a layer")
-      ->check(CLI::Range(1, 1'000'000))->capture_default_str();
+      ->check(flags::from_to(1, 1'000'000))->capture_default_str();
   app.add_option("--number-bytes", devices.bytes_per_number,
                  "Of an activation; a parameter takes 16 with its gradient and moments")
       ->check(CLI::IsMember({1, 2, 4, 8}))->capture_default_str();

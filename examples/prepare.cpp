@@ -5,6 +5,8 @@
 ///
 ///     prepare --out data/python /usr/lib/python3.11
 
+#include "flags.hpp"
+
 #include <simplx/io/corpus.hpp>
 #include <simplx/report/progress.hpp>
 
@@ -26,7 +28,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"llmc", "nanogpt", "bytes"}))->capture_default_str();
   app.add_option("--held-out", options.held_out_one_in,
                  "Holds out one document in so many; of few documents that part of each")
-      ->check(CLI::Range(2, 1'000'000))
+      ->check(flags::from_to(2, 1'000'000))
       ->capture_default_str();
   app.add_option("--extension", options.extensions,
                  "Takes only such files from directories, for example .py [all text]");

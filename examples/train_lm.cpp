@@ -13,6 +13,7 @@
 //     train_lm/text.cpp       the text
 //     train_lm/training.cpp   the run
 
+#include "flags.hpp"
 #include "train_lm/blocks.hpp"
 
 #include <simplx/core/error.hpp>
@@ -58,21 +59,23 @@ int main(int argc, char** argv) {
       ->type_name("PATH");
   app.add_option("--minutes", options.minutes,
                  "Train about that long: fixes the number of steps once, after a short calibration")
-      ->check(CLI::Range(0.01, 100000.0))
+      ->check(flags::from_to(0.01, 100000.0))
       ->capture_default_str();
   app.add_option("--steps", options.steps, "Train exactly that many steps, whatever --minutes says")
-      ->check(CLI::Range(1L, 1000000000L));
+      ->check(flags::from_to(1L, 1000000000L));
   app.add_option("--seed", options.seed, "Of initial values, order of the text and sample")
-      ->check(fault_of_seed)->capture_default_str();
+      ->check(flags::seed())->capture_default_str();
   app.add_option("--device", device, "Where to train: cpu, or cuda in a build with -DSIMPLX_CUDA=ON")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Of the cpu; the result does not depend on it")
-      ->check(CLI::Range(1, 1024))
+      ->check(flags::from_to(1, 1024))
       ->capture_default_str();
-  app.add_option("--batch", options.batch, "Sequences in a step")->check(CLI::Range(1, 4096))->capture_default_str();
+  app.add_option("--batch", options.batch, "Sequences in a step")
+      ->check(flags::from_to(1, 4096))
+      ->capture_default_str();
   app.add_option("--learning-rate", options.learning_rate, "Peak; warms up over 5 % of the steps and falls to zero")
-      ->check(CLI::Range(1e-12, 1e30))->capture_default_str();
+      ->check(flags::from_to(1e-12, 1e30))->capture_default_str();
   app.add_option("--out", options.out, "Directory of the run; goes on with the run it holds")
       ->type_name("DIR")
       ->capture_default_str();
@@ -80,7 +83,7 @@ int main(int argc, char** argv) {
   app.add_option("--checkpoint-every", checkpoint_every, "Steps such as 500, or minutes such as 10m")
       ->capture_default_str();
   app.add_option("--keep", options.keep, "Checkpoints to keep beside the best")
-      ->check(CLI::Range(1, 1000000))
+      ->check(flags::from_to(1, 1000000))
       ->capture_default_str();
   try {
     app.parse(argc, argv);
@@ -88,8 +91,6 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 1;
   }
   try {
-    if (std::isnan(options.minutes)) throw Error("--minutes is not a number", "give one such as 3");
-    if (std::isnan(options.learning_rate)) throw Error("--learning-rate is not a number", "give one such as 2e-3");
     options.checkpoint_every = interval_of(checkpoint_every);
     options.block = block_named(block);
     options.device = device == "cuda" ? Device::cuda : Device::cpu;

@@ -39,11 +39,6 @@ struct Options {
   int keep = 3;  ///< checkpoints beside the best
 };
 
-/// What is wrong with a seed on the command line, if anything.
-inline std::string fault_of_seed(const std::string& text) {
-  return text.starts_with('-') ? "a seed is a whole number from 0" : "";
-}
-
 /// Trains as the options say, or goes on with what an earlier call began; returns the exit status.
 int train(const Options& options);
 

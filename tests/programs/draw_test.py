@@ -40,6 +40,7 @@ def main():
                 check((file.read() == later) == alike, f"{arguments}: the first layer is another, the later ones are one")
 
         for arguments, words in ((("--block", "nothing"), "nothing"), (("--layer", "6", "--out", one), "layer 6"),
+                                 (("--layer", "-5", "--out", one), "-5 is not a whole number from 0 to 999"),
                                  (("--out", os.path.join(folder, "none", "a.svg")), "a.svg")):
             result = run(*arguments)
             check(result.returncode != 0 and words in result.stdout + result.stderr, f"{arguments} says {words!r}")

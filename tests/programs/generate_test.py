@@ -53,7 +53,7 @@ def main():
         refused("a run that is missing", ["run.json", "hint:"], "--run", os.path.join(folder, "nowhere"))
         refused("a checkpoint that is missing", ["nothing.safetensors", "hint:"], "--run", out, "--checkpoint", os.path.join(folder, "nothing.safetensors"))
         refused("an empty prompt", ["--prompt", "hint:"], "--run", out, "--prompt", "")
-        for flag, value in (("--temperature", -1), ("--temperature", "nan"), ("--top-p", 0), ("--top-k", -1), ("--tokens", -1), ("--seed", -1), ("--bogus", 1)):
+        for flag, value in (("--temperature", -1), ("--temperature", "nan"), ("--top-p", 0), ("--top-k", -1), ("--tokens", -1), ("--seed", -1), ("--seed", 2**64), ("--bogus", 1)):
             refused(f"{flag} {value}", [flag.strip("-").replace("-", " ").split()[0]], "--run", out, flag, value)
 
         other = os.path.join(folder, "other")
