@@ -112,7 +112,7 @@ fs::path weights_of(const Options& options) {
 void generate(const Options& options) {
   const nlohmann::json record = read_record(options.run / "run.json");
   const auto writer = model_of(record, options.run / "run.json");
-  simplx::load_checkpoint<float>(weights_of(options), writer->tensors().parameters, writer->parameters());
+  simplx::load_checkpoint(weights_of(options), *writer);
   set_constants(*writer, record);
 
   if (options.prompt.empty()) throw Error("--prompt is empty", "begin with at least one byte, such as a newline");

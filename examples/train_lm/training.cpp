@@ -329,7 +329,7 @@ class Run {
           position["best_step"] = fmt::format("{}", now->step);
           position["best_val_loss"] = fmt::format("{}", now->loss);
         }
-        save_training(directory, learner_->tensors().parameters, learner_->state(), model_metadata(), position);
+        save_training(directory, *learner_, model_metadata(), position);
       });
       return true;
     } catch (const Error& error) {

@@ -3,6 +3,7 @@
 
 #include <simplx/models/classifier.hpp>
 
+#include "scratch.hpp"
 #include "support.hpp"
 
 #include <sstream>
@@ -30,6 +31,26 @@ TEST_CASE("what is saved in float or double comes back, under the names and shap
   CHECK(file.find("final_norm.gain")->shape == std::vector<Index>{8});
   CHECK(file.find("blocks.0.mlp.down.weight")->shape == std::vector<Index>{32, 8});
   CHECK(file.find("blocks.0.mlp.down.weight")->dtype == Dtype::f64);
+}
+
+TEST_CASE("a network is saved and loaded as its tensors and parameters are") {
+  Evaluation<model, Cpu<float>> from(tokens{4}, 1), to(tokens{4}, 2);
+  const auto of_buffers = [&](Dtype type) {
+    save_checkpoint(path, from.tensors().parameters, std::span<const float>(from.parameters()), {{"a", "b"}}, type);
+    return test::Scratch::read(path);
+  };
+  const std::string whole = of_buffers(Dtype::f32), rounded = of_buffers(Dtype::bf16);
+  save_checkpoint(path, from, {{"a", "b"}}, Dtype::bf16);
+  CHECK(test::Scratch::read(path) == rounded);
+  save_checkpoint(path, from, {{"a", "b"}});
+  CHECK(test::Scratch::read(path) == whole);
+  CHECK(load_checkpoint(path, to).at("a") == "b");
+  CHECK(std::ranges::equal(from.parameters(), to.parameters()));
+  Evaluation<other> another(tokens{4}, 2);  // in double
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, another), doctest::Contains("is not of this model"), Error);
+  CHECK_THROWS_WITH_AS(load_body(path, another, {.missing = {"*"}}), doctest::Contains("other shape"), Error);
+  CHECK(load_body(path, to, {}).missing.empty());
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("another model's checkpoint is refused with all that is wrong, and changes nothing") {

@@ -41,7 +41,7 @@ TEST_CASE("a training that is written down goes on bit for bit; its weights can 
       second({.batch = 2, .seed = 3, .threads = 2});
   steps(whole, 0, 9);
   steps(first, 0, 4);
-  save_training(folder.path, first.tensors().parameters, first.state(), {{"block", "sas_p"}}, {{"position", "8"}});
+  save_training(folder.path, first, {{"block", "sas_p"}}, {{"position", "8"}});
   const Metadata saved = load_training(folder.path, second);
   CHECK(saved.at("position") == "8");
   CHECK(second.steps() == 4);
@@ -50,8 +50,7 @@ TEST_CASE("a training that is written down goes on bit for bit; its weights can 
   CHECK(std::ranges::equal(whole.parameters(), second.parameters()));
 
   Evaluation<model> reader(tokens{4});
-  CHECK(load_checkpoint(folder.path / "model.safetensors", reader.tensors().parameters, reader.parameters())
-            .at("block") == "sas_p");
+  CHECK(load_checkpoint(folder.path / "model.safetensors", reader).at("block") == "sas_p");
   CHECK(std::ranges::equal(first.parameters(), reader.parameters(),
                            [](float a, double b) { return static_cast<double>(a) == b; }));
 }
@@ -67,7 +66,7 @@ TEST_CASE("a training of another seed, another model's, and damaged files are re
     CHECK(to.steps() == 0);
   };
   refused("cannot read");
-  save_training(folder.path, from.tensors().parameters, from.state());
+  save_training(folder.path, from);
   refused("seed: 3 there, 4 here");
 
   auto state = from.state();
@@ -96,7 +95,7 @@ TEST_CASE("the clip and the groups are saved and compared; a file that does not 
   Trainer<model> from(options(1)), same(options(1)), to(options(0.5));
   steps(from, 0, 2);
   const auto& tensors = from.tensors().parameters;
-  save_training(folder.path, tensors, from.state());
+  save_training(folder.path, from);
   CHECK_THROWS_WITH_AS(load_training(folder.path, to),
                        doctest::Contains("rules: clip 1, embedding.* learning_rate_factor 0 there, clip 0.5, "), Error);
   CHECK(load_training(folder.path, same).at("rules") == "clip 1, embedding.* learning_rate_factor 0");

@@ -122,17 +122,15 @@ TEST_CASE("the encoder's checkpoint gives the body, the head is drawn, and the t
   Trainer<body> pretraining({.batch = 32, .seed = 1});
   for (int step = 0; step < 20; ++step) {
     TokenBatch batch = pairs(32, static_cast<std::uint64_t>(1000 + step));
-    batch.labels.resize(batch.tokens.size());
     mask_tokens(batch, {.mask_token = masked, .words = 16, .seed = 1}, 32 * step);
     pretraining.step(batch, AdamW{.learning_rate = 3e-3});
   }
-  save_checkpoint(path, pretraining.tensors().parameters, std::span<const float>(pretraining.parameters()));
+  save_checkpoint(path, pretraining);
 
   Trainer<dropped> trainer({.batch = 32, .seed = 7});
   const std::vector<float> head(trainer.parameter("classifier.weight").begin(),
                                 trainer.parameter("classifier.weight").end());
-  const CheckpointDifferences found =
-      load_body(path, trainer.tensors().parameters, trainer.parameters(), {.missing = head_parameters()});
+  const CheckpointDifferences found = load_body(path, trainer, {.missing = head_parameters()});
   CHECK(found.missing == std::vector<std::string>{"pooler.weight", "pooler.bias", "classifier.weight",
                                                   "classifier.bias"});
   CHECK(found.unexpected.empty());

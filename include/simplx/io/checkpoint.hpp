@@ -3,12 +3,17 @@
 
 /// \file simplx/io/checkpoint.hpp
 /// Parameters of a model as a safetensors file, under their names, shapes as people write them: (), (n), (r, c).
+///
+///     save_checkpoint("model.safetensors", trainer);
+///     load_checkpoint("model.safetensors", net);  // an Inference of the same model
 
 #include <simplx/core/parameters.hpp>
 #include <simplx/io/safetensors.hpp>
 #include <simplx/train/glob.hpp>
 
 #include <array>
+#include <type_traits>
+#include <utility>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -20,6 +25,9 @@ inline std::vector<Index> checkpoint_shape(const TensorInfo& tensor) {
 }
 
 namespace detail {
+
+template <class Net>
+using ParameterOf = std::remove_cvref_t<decltype(std::declval<Net&>().parameters()[0])>;
 
 /// Refuses a buffer that is shorter than its tensors, gaps between them included.
 inline void check_buffer(const std::vector<TensorInfo>& tensors, std::size_t elements) {
@@ -49,6 +57,12 @@ void save_checkpoint(const std::filesystem::path& path, const std::vector<Tensor
                        dtype == dtype_of<S> ? std::as_bytes(values) : std::span<const std::byte>(rounded.back())});
   }
   write_safetensors(path, entries, metadata);
+}
+/// The same of a network: a Trainer, an Evaluation, an Inference, anything that has tensors() and parameters().
+template <class Net, class S = detail::ParameterOf<Net>>
+void save_checkpoint(const std::filesystem::path& path, Net& net, const Metadata& metadata = {},
+                     Dtype dtype = dtype_of<S>) {
+  save_checkpoint<S>(path, net.tensors().parameters, net.parameters(), metadata, dtype);
 }
 
 /// Where a file and a model may differ, as names or patterns of names; then where they did, as names.
@@ -148,19 +162,28 @@ Metadata load_checkpoint(const std::filesystem::path& path, const std::vector<Te
   detail::read_checkpoint(file, path, tensors, buffer, {});
   return file.metadata();
 }
+/// The same into a network.
+template <class Net, class S = detail::ParameterOf<Net>>
+Metadata load_checkpoint(const std::filesystem::path& path, Net& net) {
+  return load_checkpoint<S>(path, net.tensors().parameters, net.parameters());
+}
 
-/// The same from a checkpoint that has another head, or none: what is `expected` to be missing keeps the values that
-/// it has in the buffer, what is expected beside is not read. Returns the names of both.
+/// load_checkpoint from a checkpoint that has another head, or none: what is `expected` to be missing keeps the values
+/// that it has in the buffer, what is expected beside is not read. Returns the names of both.
 ///
 ///     Trainer<classifier> trainer{...};  // draws the head
-///     const auto found = load_body("bert.safetensors", trainer.tensors().parameters, trainer.parameters(),
-///                                  {.missing = head_parameters()});
+///     const auto found = load_body("bert.safetensors", trainer, {.missing = head_parameters()});
 ///
 /// Errors  as load_checkpoint, for everything that is not expected
 template <class S>
 CheckpointDifferences load_body(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
                                 std::span<S> buffer, const CheckpointDifferences& expected) {
   return detail::read_checkpoint(SafetensorsFile::read(path), path, tensors, buffer, expected);
+}
+/// The same into a network.
+template <class Net, class S = detail::ParameterOf<Net>>
+CheckpointDifferences load_body(const std::filesystem::path& path, Net& net, const CheckpointDifferences& expected) {
+  return load_body<S>(path, net.tensors().parameters, net.parameters(), expected);
 }
 
 }  // namespace simplx

@@ -7,6 +7,9 @@
 ///     model.safetensors    parameters: <name>
 ///     state.safetensors    moments: first_moment.<name>, second_moment.<name>; counters in its metadata
 ///
+///     save_training(directory, trainer, {{"block", "sas_p"}}, {{"position", "8"}});
+///     const Metadata position = load_training(directory, another);  // takes its next steps as `trainer` would
+///
 /// Weights stand alone, so that whoever wants no more than the model reads the first file only.
 
 #include <simplx/io/checkpoint.hpp>
@@ -62,6 +65,13 @@ void save_training(const std::filesystem::path& directory, const std::vector<Ten
   save_checkpoint<S>(directory / "model.safetensors", tensors, state.parameters, model);
   save_checkpoint<S>(directory / "state.safetensors", detail::moments_of(tensors, state.first_moments.size()), moments,
                      position);
+}
+
+/// The same of a trainer that has no step half accumulated.
+template <class Trainer>
+void save_training(const std::filesystem::path& directory, Trainer& trainer, const Metadata& model = {},
+                   Metadata position = {}) {
+  save_training(directory, trainer.tensors().parameters, trainer.state(), model, std::move(position));
 }
 
 /// Makes a trainer go on from such a directory; returns the `position` that was saved.
