@@ -51,6 +51,23 @@ TEST_CASE("a broken rule is recorded once, where it broke, and passes through wh
   CHECK(b.root.node->right == 5);
 }
 
+TEST_CASE("a size below 1 is a broken rule of what has it, and the one that is told of what follows") {
+  const auto sizes = [](const Expr& made, Index rows, Index cols) {
+    Built b{made};
+    CHECK(b.root.node->rule == Tag("sizes"));
+    CHECK(b.root.node->left == rows);
+    CHECK(b.root.node->right == cols);
+  };
+  sizes(input("x", rows_of(Axis::tokens, 4)) * weight("w", 4, -3), 4, -3);
+  sizes(input("x", rows_of(Axis::tokens, 0)), 1, 0);
+  sizes(variable("x", fixed_shape(0, 2)), 0, 2);
+  sizes(vector("v", 0), 1, 0);
+  sizes(fixed("f", -1, 2, zeros), -1, 2);
+  sizes(refuse("frozen", weight("w", 0, 2)), 0, 2);
+  Built least{weight("w", 1, 1)};
+  CHECK(least.root.node->kind == Kind::parameter);
+}
+
 TEST_CASE("x * W is the matrix product for matrices, elementwise for rows and numbers") {
   const auto op_of_product = [](Expr a, Expr b) {
     Built product{a * b};

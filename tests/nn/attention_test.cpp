@@ -80,4 +80,15 @@ TEST_CASE("a head that is scaled to zero has no columns in the result") {
   for (std::size_t i = 0; i < 3 * 8; ++i) CHECK((run.output()[i] == 0) == (i % 8 / 2 == 2));
 }
 
+TEST_CASE("no heads are refused as such, not as gains or slopes of no elements") {
+  const auto rule_of = [](const auto& attention) {
+    Expr result = attention(input("x", rows_of(Axis::tokens, 8)));
+    const Tag rule = result.node->rule;
+    detail::release(result.node);
+    return rule;
+  };
+  CHECK(rule_of(SelfAttention<AttentionMatrix::shaped>{.heads = 0}) == Tag("heads"));
+  CHECK(rule_of(SelfAttention<AttentionMatrix::softmax>{.heads = 0, .alibi = true}) == Tag("heads"));
+}
+
 TEST_SUITE_END();

@@ -157,12 +157,21 @@ constexpr void use(Node* user, Node* argument) {
   argument->first_user = user;
 }
 
+constexpr Node* broken(Node* node, Tag rule, Index left, Index right) {
+  node->kind = Kind::error;
+  node->rule = rule;
+  node->left = left;
+  node->right = right;
+  return node;
+}
+
 constexpr Node* leaf(Kind kind, Shape shape, Where where) {
   Node* node = new_node();
   node->kind = kind;
   node->shape = shape;
   node->where = where;
-  return node;
+  const Index rows = shape.is_fixed() ? shape.rows : 1;
+  return rows < 1 || shape.cols < 1 ? broken(node, "sizes", rows, shape.cols) : node;
 }
 
 constexpr Node* number(double value, Where where) {
@@ -185,6 +194,7 @@ struct At {
 };
 
 // ---------------------------------------------------------------------------------------------------- leaves
+// Does not compile for a size below 1: rule "sizes".
 
 /// Real values given at run time under that name; their gradient is not wanted.
 constexpr Expr input(const char* name, Shape shape, const char* file = __builtin_FILE(),
@@ -279,14 +289,6 @@ constexpr Checked unequal_rows(const Shape& a, const Shape& b) {
 
 namespace detail {
 
-constexpr Node* broken(Node* node, Tag rule, Index left, Index right) {
-  node->kind = Kind::error;
-  node->rule = rule;
-  node->left = left;
-  node->right = right;
-  return node;
-}
-
 template <class Op>
 constexpr unsigned char reads_of(int argument, int count) {
   unsigned mask = 0;
@@ -377,12 +379,10 @@ template <Tag name, class... Operands>
   return {node};
 }
 
-/// Refuses what a module is asked to do: the rule is reported like a broken shape rule.
+/// Refuses what a module is asked to do: the rule is reported like a broken shape rule, unless one was broken before.
 constexpr Expr refuse(Tag rule, At x, Index left = 0, Index right = 0) {
   Node* node = detail::new_node();
-  node->where = x.where;
-  detail::use(node, x.node);
-  return {detail::broken(node, rule, left, right)};
+  return {detail::take(node, {x}, 0) ? detail::broken(node, rule, left, right) : node};
 }
 
 }  // namespace simplx

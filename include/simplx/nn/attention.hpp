@@ -34,7 +34,8 @@ using AttentionMatrix = Mixing;  ///< softmax, skip_init: Eq. (4), shaped: Eq. (
 
 /// Concat_h(M_h V_h) from queries, keys and values; makes alpha, beta and gamma, one number for each head.
 constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, const Heads& heads) {
-  if (matrix == AttentionMatrix::softmax) return softmax_attention(query, key, value, heads);
+  const bool gains = matrix != AttentionMatrix::softmax && heads.count > 0;  // softmax_attention refuses no heads
+  if (!gains) return softmax_attention(query, key, value, heads);
   const bool centred = matrix == AttentionMatrix::shaped;
   auto alpha = vector("alpha", heads.count, ones), beta = vector("beta", heads.count, centred ? ones : zeros);
   if (!centred) return skip_init_attention(query, key, value, alpha, beta, heads);

@@ -127,6 +127,7 @@ struct attention_op : kernel_op {
 /// The node; with a bias, its slopes are the last operand.
 template <Tag name, class... Operands>
 constexpr Expr attend(const Heads& heads, const At& query, const Operands&... others) {
+  if (heads.count < 1) return refuse("heads", query, heads.count, query.shape().cols);  // before slopes of no heads
   const Attributes attributes{.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi}};
   if (!heads.alibi) return apply<name>(attributes, query, others...);
   const Where where = query.where;
