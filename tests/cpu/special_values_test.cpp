@@ -21,7 +21,7 @@ inline constexpr test::OnTokens<RmsNorm> rms{37};
 inline constexpr test::OnTokens<LayerNorm> layer_normed{32};
 inline constexpr test::OnTokens<Softmax> soft{21};
 inline constexpr test::OnTokens<MultiHeadAttention> attention{32, {.heads = 2}};
-inline constexpr test::OnTokens<ShapedAttention> shaped{32, {.heads = 2}};
+inline constexpr test::OnTokens<ShapedAttention> shaped{32, ShapedAttention{.heads = 2}.at(1)};
 
 const std::vector<Index> lengths{3, 17, 5};
 constexpr Index tokens = 25, broken = 12;  // in the second sequence

@@ -10,15 +10,16 @@ using namespace simplx;
 namespace {
 inline constexpr test::OnTokens<MultiHeadAttention> full{8, {.heads = 2, .query_key_bias = true}};
 inline constexpr test::OnTokens<ShapedAttention> shaped{
-    8, {.heads = 2, .query_key_bias = true, .value = {.here = true}}};
+    8, ShapedAttention{.heads = 2, .query_key_bias = true}.at(0)};
 inline constexpr test::OnTokens<SelfAttention<AttentionMatrix::skip_init>> skip_init{8, {.heads = 2, .alibi = true}};
 static_assert(parameters<full> == 4 * 64 + 16 && parameters<shaped> == 2 * 64 + 16 + 64 + 2 + 6);
 static_assert(parameters<skip_init> == 2 * 64 + 4);
-static_assert(ShapedAttention{.heads = 2}.at(0).value.here && !ShapedAttention{.heads = 2}.at(1).value.here);
+static_assert(ShapedAttention{.heads = 2}.at(0).value.place == LayerPlace::first);
+static_assert(ShapedAttention{.heads = 2}.at(1).value.place == LayerPlace::later);
 using Normed = SelfAttention<AttentionMatrix::softmax, Linear, Linear, LayerNorm, RmsNorm>;
 inline constexpr test::OnTokens<Normed> normed{8, {.heads = 2, .head_scale = HeadScale::before_projection}};
 inline constexpr test::OnTokens<ShapedAttention> scaled_behind{
-    8, {.heads = 2, .value = {.here = true}, .head_scale = HeadScale::after_projection}};
+    8, ShapedAttention{.heads = 2, .head_scale = HeadScale::after_projection}.at(0)};
 static_assert(parameters<normed> == 4 * 64 + 2 + 2 * 8 + 3 * 8);
 static_assert(has_parameter<normed>("query_norm.gain") && has_parameter<normed>("value_norm.gain"));
 static_assert(has_parameter<normed>("norm.bias") && has_parameter<normed>("head_scale"));

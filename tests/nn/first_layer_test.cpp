@@ -26,3 +26,10 @@ TEST_CASE("nn/first_layer: only layer 0 has the module; others are the same ever
   CHECK(!has_parameter<model>("blocks.2.norm.gain"));
   CHECK(has_parameter<model>("blocks.2.linear.weight"));
 }
+
+TEST_CASE("nn/first_layer: a module that was not told its layer is refused") {
+  Expr result = FirstLayer<LayerNorm>{}(input("x", rows_of(Axis::tokens, 4)));
+  CHECK(result.node->kind == Kind::error);
+  CHECK(result.node->rule == Tag("first layer"));
+  detail::release(result.node);
+}

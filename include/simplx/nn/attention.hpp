@@ -99,6 +99,7 @@ using MultiHeadAttention = SelfAttention<AttentionMatrix::softmax, Linear, Linea
 
 /// Concat_h((alpha_h I + beta_h A_h - gamma_h C) V_h) with V = x, in the first layer V = x (alpha_V I + beta_V D).
 ///
+/// Errors  does not compile unless told its layer by at(layer): rule "first layer"
 /// Source  He & Hofmann 2024, Eq. (12) and (13); the first layer's value matrix: App. C (Fig. 24) and D.1
 using ShapedAttention = SelfAttention<AttentionMatrix::shaped, FirstLayer<Reparameterised>>;
 
