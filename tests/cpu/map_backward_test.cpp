@@ -7,7 +7,39 @@
 
 using namespace simplx;
 
+// Their pull-backs read the operand or the result, and do not say so.
+template <>
+struct simplx::op<"forgotten inputs"> : simplx::elementwise {
+  SIMPLX_HD static constexpr auto f(auto x) { return x * x; }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return 2 * g * x; }
+};
+template <>
+struct simplx::op<"forgotten output"> : simplx::elementwise {
+  SIMPLX_HD static constexpr auto f(auto x) { return exp(x); }
+  template <int i>
+  SIMPLX_HD static constexpr auto d(auto g, auto y, auto) { return g * y; }
+};
+
 namespace {
+template <Tag name>
+struct Forgotten {
+  constexpr Expr operator()(Expr x) const { return apply<name>({}, At(x)); }
+};
+inline constexpr test::OnTokens<Forgotten<"forgotten inputs">> inputs_forgotten{9};
+inline constexpr test::OnTokens<Forgotten<"forgotten output">> output_forgotten{9};
+
+/// All elements of the gradient of x, 8 of a vector's lanes and one beside them, are NaN.
+template <auto const& model, class Backend>
+bool all_nan() {
+  Evaluation<model, Backend> run(Rows{.tokens = 3});
+  std::ranges::fill(run.input("x"), 0.5f);
+  run.forward();
+  std::ranges::fill(run.seed(), 1.0f);
+  run.backward();
+  return std::ranges::all_of(run.input_gradient("x"), [](auto g) { return g != g; });
+}
+
 /// A group whose root another step reads, whose leaves are summed over rows, over columns and over everything, and
 /// whose members are evaluated again.
 struct Everything {
@@ -42,6 +74,13 @@ TEST_CASE("gradients of rows in narrow groups") {
   test::check_model<one_vector>();
   test::check_model<several>();
   CHECK(test::distance_to_reference<several, float>() < 1e-4);
+}
+
+TEST_CASE("a pull-back that reads what it does not declare gives NaN on both paths, not a gradient of zero") {
+  CHECK(all_nan<inputs_forgotten, Cpu<float>>());
+  CHECK(all_nan<inputs_forgotten, Cpu<double, Path::reference>>());
+  CHECK(all_nan<output_forgotten, Cpu<float>>());
+  CHECK(all_nan<output_forgotten, Cpu<double, Path::reference>>());
 }
 
 TEST_SUITE_END();

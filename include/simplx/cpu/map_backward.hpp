@@ -7,6 +7,8 @@
 
 #include <simplx/cpu/group.hpp>
 
+#include <limits>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 /// The reverse sweep over a group at one place: values as far as pull-backs read them, then adjoints.
@@ -62,13 +64,18 @@ struct Sweep {
       sum += part;
     }
   }
+  /// What a pull-back is given in place of a value that its op does not declare to read: zero would make a gradient
+  /// of zero where the declaration was forgotten, NaN is seen at once. Costs nothing where it is not read.
+  SIMPLX_HD __attribute__((always_inline)) static constexpr V not_read() {
+    return literal<V>(std::numeric_limits<double>::quiet_NaN());
+  }
   /// The result of member m where the pull-back to operand a reads it, and its operand b.
   template <int m, int a>
   SIMPLX_HD __attribute__((always_inline)) V result() const {
     if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
       return at.member[m];
     } else {
-      return V{};
+      return not_read();
     }
   }
   template <int m, int a, int b>
@@ -76,7 +83,7 @@ struct Sweep {
     if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
       return at.template operand<m, b>();
     } else {
-      return V{};
+      return not_read();
     }
   }
 };

@@ -6,7 +6,7 @@
 ///
 /// An op's rules are written once, over any scalar or vector type: `f` is the value, `d<i>` the pull-back of
 /// the incoming gradient g to operand i, given the result y and the operands. What a pull-back does not
-/// declare that it reads is passed as zero and never kept.
+/// declare that it reads is never kept and passed as NaN, so that a forgotten declaration shows in the gradient.
 
 #include <simplx/core/expr.hpp>
 #include <simplx/core/rules.hpp>
