@@ -6,6 +6,7 @@
 
 #include <simplx/core/target.hpp>
 
+#include <charconv>
 #include <string>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -18,9 +19,10 @@ struct Formula {
 
   Formula() = default;
   Formula(std::string t, Binding b = name) : text(std::move(t)), binding(b) {}
-  Formula(double number) : text(std::to_string(number)) {
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.back() == '.') text.pop_back();
+  /// As few digits as give the number back: 2, 0.5, 1e-08.
+  Formula(double number) {
+    char digits[32];
+    text.assign(digits, std::to_chars(digits, digits + sizeof digits, number, std::chars_format::general).ptr);
   }
 
   std::string within(Binding outer) const { return binding < outer ? "(" + text + ")" : text; }
