@@ -354,27 +354,31 @@ constexpr bool derivable() {
 template <Tag name, class... Operands>
 [[gnu::cold]] constexpr Expr apply(const Attributes& attributes, const Operands&... operands) {
   static_assert(sizeof...(operands) <= max_arguments, "simplx: an op has at most eight operands; nest two of them");
-  using Op = op<name>;
+  constexpr bool known = requires { sizeof(op<name>); };
+  static_assert(known, "simplx: there is no op of this name (in apply<name>); correct it, or include the op's header");
   Node* node = detail::new_node();
-  node->kind = Op::kind;
-  node->op = name;
-  node->attributes = attributes;
-  if (!detail::take(node, {operands...}, detail::index_operand<Op>())) return {node};
-  const Checked checked = Op::shape(attributes, operands.shape()...);
-  if (!checked.rule.empty()) return {detail::broken(node, checked.rule, checked.left, checked.right)};
-  node->shape = checked.shape;
-  constexpr int count = sizeof...(operands);
-  for (int i = 0; i < count; ++i) node->reads[i] = detail::reads_of<Op>(i, count);
-  if constexpr (detail::derivable<name>()) node->derive = &detail::derive<name, count>;
-  node->reads_output = Op::needs_output ? static_cast<unsigned char>((1u << count) - 1) : 0;
-  if constexpr (Op::kind == Kind::map || Op::kind == Kind::reduction) {
-    node->passes = Op::passes;
-    node->costly = Op::costly;
-  } else {
-    if constexpr (requires { Op::constant_operands; }) node->constant_operands = Op::constant_operands;
-    if constexpr (requires { Op::overwrites; }) node->overwrites = Op::overwrites;
-    node->saved = Op::saved(attributes, operands.shape()...);
-    node->packed = Op::packed(attributes, operands.shape()...);
+  if constexpr (known) {
+    using Op = op<name>;
+    node->kind = Op::kind;
+    node->op = name;
+    node->attributes = attributes;
+    if (!detail::take(node, {operands...}, detail::index_operand<Op>())) return {node};
+    const Checked checked = Op::shape(attributes, operands.shape()...);
+    if (!checked.rule.empty()) return {detail::broken(node, checked.rule, checked.left, checked.right)};
+    node->shape = checked.shape;
+    constexpr int count = sizeof...(operands);
+    for (int i = 0; i < count; ++i) node->reads[i] = detail::reads_of<Op>(i, count);
+    if constexpr (detail::derivable<name>()) node->derive = &detail::derive<name, count>;
+    node->reads_output = Op::needs_output ? static_cast<unsigned char>((1u << count) - 1) : 0;
+    if constexpr (Op::kind == Kind::map || Op::kind == Kind::reduction) {
+      node->passes = Op::passes;
+      node->costly = Op::costly;
+    } else {
+      if constexpr (requires { Op::constant_operands; }) node->constant_operands = Op::constant_operands;
+      if constexpr (requires { Op::overwrites; }) node->overwrites = Op::overwrites;
+      node->saved = Op::saved(attributes, operands.shape()...);
+      node->packed = Op::packed(attributes, operands.shape()...);
+    }
   }
   return {node};
 }
