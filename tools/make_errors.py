@@ -31,8 +31,9 @@ Made by `tools/make_errors.py` from the tests in `tests/compile_fail`; do not ed
 
 A mistake in a model is a compile-time error whose first line is a sentence: what is wrong, which values, what to write
 instead. The two numbers of a broken rule are in a comparison, `(512 == 256)`, or in `possible<11, 15>` where no two
-numbers would do; g++ may show what remains of it, `(2 == 0)` for `128 % 6 == 0`. The line of your code is in the note that says `at_line<"rule", left, right, line, File<...>>`, with
-the file's name letter by letter. Read the first error; those after it follow from it.
+numbers would do; g++ may show what remains of it, `(2 == 0)` for `128 % 6 == 0`. The line that breaks the rule, of your
+code or of the module of the library that it uses, is in the note that says `at_line<"rule", left, right, line,
+File<...>>`, with the file and its folder letter by letter. Read the first error; those after it follow from it.
 
 In the code below, lines with `-` are the mistake and lines with `+` the remedy. The link above each is the whole source.
 Numbers that are lines count in that source.

@@ -137,7 +137,8 @@ namespace detail {
 template <char... letters>
 struct File {};
 
-/// The user's line, spelt in the notes of every compiler: at_line<7, File<'m', 'l', 'p', ...>>.
+/// The line that broke the rule, of the user's code or of a module of the library that it uses, spelt in the notes of
+/// every compiler: at_line<"inner widths", 512, 256, 7, File<'s', 'r', 'c', '/', 'm', 'l', 'p', ...>>.
 template <Tag name, Index left, Index right, int line, class In>
 constexpr bool at_line() {
   if constexpr (requires { rule<name>::template differ<left, right>(); }) rule<name>::template differ<left, right>();
@@ -149,11 +150,13 @@ struct ShortPath {
   int size = 0;
 };
 
-/// The file's name without its folders.
+/// The file's name and its folder: several folders have a norm.hpp.
 constexpr ShortPath short_path(const char* file) {
-  const char* name = file;
+  const char *name = file, *last = file;
   for (const char* c = file; *c; ++c) {
-    if (*c == '/' || *c == '\\') name = c + 1;
+    if (*c != '/' && *c != '\\') continue;
+    name = last;
+    last = c + 1;
   }
   ShortPath path;
   while (name[path.size] && path.size < 47) {
