@@ -83,11 +83,11 @@ class Trainer<model, Cuda<precision>> {
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
     return {parameters(), first_moment_.host(stream()), second_moment_.host(stream()), optimiser_,
-            steps_, moment_steps_, options_.seed};
+            steps_, moment_steps_, options_.seed, rules_of(options_)};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
-  /// Errors  throws if the state is of other sizes or another seed; then nothing has changed
+  /// Errors  throws if the state is of other sizes, another seed, clip or groups; then nothing has changed
   void restore(const TrainerState<S>& state) {
     discard();
     const TrainerState<S> own = this->state();

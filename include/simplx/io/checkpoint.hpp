@@ -42,7 +42,7 @@ inline void check_buffer(const std::vector<TensorInfo>& tensors, std::size_t ele
 
 /// Writes the tensors of a flat buffer, as they are or rounded to another floating-point type.
 ///
-/// Errors  throws Error if the buffer is shorter than its tensors, the type is none for numbers, or writing fails
+/// Errors  throws Error if the buffer is shorter than its tensors, `dtype` is no floating-point type, or writing fails
 template <class S>
 void save_checkpoint(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
                      std::span<const S> buffer, const Metadata& metadata = {}, Dtype dtype = dtype_of<S>) {
