@@ -14,9 +14,13 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Attention and MLP one behind the other, or both of the same x.
 enum class Branches : signed char { sequential, parallel };
+/// Which norm a block has.
 enum class Norm : signed char { none, layer_norm, rms_norm /* x / (r + epsilon) */, rms_norm_inside };
+/// Norms of what a branch is given, or of the sum behind it.
 enum class NormPosition : signed char { before, after };
+/// The activation of an MLP; with a gate, that of the gate.
 enum class Activation : signed char { relu, leaky_relu, gelu, gelu_tanh, relu_squared };
 
 /// How values are made of x, and the result of the heads: by x itself, x W, or x (alpha W0 + beta D).
@@ -33,6 +37,8 @@ constexpr Projection reparameterised(Init base, Gain alpha, Gain beta) {
   return {Projection::Kind::reparameterised, {}, {base, alpha, beta}};
 }
 
+/// A block as a value: every block of the papers is one (tokens.hpp), and others lie between them. What makes no sense
+/// is refused with a sentence when the block is used.
 struct BlockConfig {
   Branches branches = Branches::sequential;
   Norm norm = Norm::rms_norm;

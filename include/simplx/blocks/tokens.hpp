@@ -196,6 +196,7 @@ inline constexpr BlockConfig bert_sas_p_no_norm = detail::crammed(sas_p_no_norm)
 
 // ------------------------------------------------------------------------------------------------------------- names
 
+/// A block and the name that programs know it by.
 struct NamedBlock {
   const char* name;
   BlockConfig config;

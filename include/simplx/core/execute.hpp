@@ -23,6 +23,7 @@ struct kernels : op<name> {};
 template <class Backend, class G, int node>
 using kernels_of = kernels<Backend, G::flat.label[node].op>;
 
+/// The steps of a graph on a backend: prepare, forward, backward.
 template <class G, class Backend>
 struct Execute {
   using S = typename Backend::Scalar;

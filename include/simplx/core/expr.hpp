@@ -15,6 +15,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// What a node is, as far as the planner tells them apart.
 enum class Kind : signed char {
   input,      ///< real values given at run time
   indices,    ///< whole numbers given at run time (tokens, labels)

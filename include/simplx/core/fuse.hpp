@@ -18,6 +18,7 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Members of a group at most: its values live in registers and on the stack.
 inline constexpr int max_group = 64;
 
+/// Which gradients are wanted, which nodes are one group, and the order of the steps.
 template <int capacity>
 struct Fusion {
   bool wanted[capacity]{};       ///< a gradient flows through this node

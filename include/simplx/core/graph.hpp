@@ -140,6 +140,7 @@ struct LayersOf {
   }
 };
 
+/// A planned model, all of it static: nodes, fusion, plan, layout, and the graphs of its layers.
 template <class Source_>
 struct Graph {
   using Source = Source_;

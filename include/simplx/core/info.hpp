@@ -30,6 +30,7 @@ struct Columns {
 /// Tensors of a flat buffer start at multiples of this many elements.
 inline constexpr Index alignment = 16;
 
+/// What the planner reads of a node.
 struct Info {
   Kind kind{};
   Shape shape{};
@@ -66,6 +67,7 @@ constexpr Shape loop_shape(const Info* info, int root) {
   return info[info[root].kind == Kind::reduction ? info[root].arguments[0] : root].shape;
 }
 
+/// What kernels and people read of a node.
 struct Label {
   Tag op{};
   Attributes attributes{};
@@ -76,6 +78,7 @@ struct Label {
   Where where{};
 };
 
+/// The nodes of a graph, arguments before those that use them.
 template <int count>
 struct Flat {
   Info info[count]{};

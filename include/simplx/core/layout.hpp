@@ -12,6 +12,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Where values, gradients and parameters of each node lie, and how much each region needs.
 template <int capacity>
 struct Layout {
   Index value[capacity]{};               ///< columns; in the kept region if the plan keeps the value

@@ -21,6 +21,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// What backward reads, who writes a gradient first, and which gradients share memory; by node.
 template <int capacity>
 struct Plan {
   // What backward reads.

@@ -16,6 +16,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Jacobian- and Hessian-vector products of a function along the directions that are set with its inputs.
 template <auto const& f, class T = double>
 class Directional {
  public:

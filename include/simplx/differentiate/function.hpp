@@ -22,6 +22,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// A function of named inputs with its gradient; owns its memory, and reads in place what is bound to it.
 template <auto const& f, class Backend_ = Cpu<double>>
 class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   using Memory = detail::FunctionMemory<typename Backend_::Scalar>;

@@ -19,6 +19,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// How far gradients are from differences, and forward mode from reverse mode; errors are relative.
 struct GradientReport {
   double worst = 0;           ///< largest error of an entry, relative to the entry or to 1e-3 of the largest gradient
   std::string worst_name;     ///< of that entry's tensor
@@ -28,6 +29,7 @@ struct GradientReport {
   Index entries = 0;          ///< entries checked
 };
 
+/// Where and how closely gradcheck looks: seed, entries, steps and the sizes of its data.
 struct GradcheckOptions {
   std::uint64_t seed = 1;
   Index entries_per_tensor = 4;

@@ -39,6 +39,7 @@ struct Untrained {
   }
 };
 
+/// The weights of a model and its forward pass: logits of whole sequences, without a backward.
 template <auto const& model, class Backend_ = Cpu<float>>
 class Inference {
  public:

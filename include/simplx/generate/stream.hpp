@@ -23,6 +23,7 @@ constexpr Index cache_bytes(Index context) {
   return (all.per_token * round_up(context, token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
 }
 
+/// A model token by token: logits of the next token, without evaluating anew what came before.
 template <auto const& model, class Backend = Cpu<float>>
 class Stream {
  public:

@@ -9,6 +9,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Runs the steps of a graph on new tokens; each op keeps what it remembers.
 template <class G>
 struct StreamedGraph {
   template <int node, class S = float>

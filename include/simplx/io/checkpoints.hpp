@@ -44,6 +44,7 @@ inline void flush_directory(const std::filesystem::path& directory) {
 
 }  // namespace detail
 
+/// The checkpoints of a run in a directory: each is whole or not there; keeps the last few and the best.
 class Checkpoints {
  public:
   struct Best {

@@ -31,6 +31,7 @@ struct TokenCorpus {
   std::vector<TokenFile> files;
 };
 
+/// How a corpus is read, and how many tokens its model knows.
 struct CorpusOptions {
   TextOptions text = {};  ///< held_out_one_in also serves a token file that has no counterpart to hold out
   Index vocab = 256;

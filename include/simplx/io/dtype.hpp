@@ -23,6 +23,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 static_assert(std::endian::native == std::endian::little, "simplx: numbers in files are little endian");
 
+/// The types of numbers in safetensors files.
 enum class Dtype : signed char { f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean };
 
 namespace detail {

@@ -24,6 +24,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// What files of tokens look like; see the head of this file.
 enum class TokenFormat : signed char { nanogpt, llmc, llmc_llama3, bytes };
 
 namespace detail {

@@ -28,10 +28,11 @@ struct ReluSquared {
   constexpr Expr operator()(Expr x) const { return relu_squared(x); }
 };
 
-/// x (1 + erf(x / sqrt 2)) / 2, and its approximation by tanh.
+/// x (1 + erf(x / sqrt 2)) / 2.
 struct Gelu {
   constexpr Expr operator()(Expr x) const { return gelu(x); }
 };
+/// Its approximation by tanh.
 struct GeluTanh {
   constexpr Expr operator()(Expr x) const { return gelu_tanh(x); }
 };

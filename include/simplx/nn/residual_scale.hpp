@@ -8,6 +8,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Whether a skip has a lambda: none, one number, or one for each column.
 enum class ResidualScale : signed char { none, number, vector };
 
 /// lambda o x; lambda starts at one.

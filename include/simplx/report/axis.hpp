@@ -21,6 +21,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// How values are spread along an axis; a logarithmic one has no place for those that are not above zero.
 enum class Scale { linear, logarithmic };
 
 /// A span of values and how they are spread along an axis.

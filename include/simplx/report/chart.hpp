@@ -19,6 +19,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// A value on a line.
 struct ChartPoint {
   double x = 0, y = 0;  ///< a gap where either is not finite, or not above zero on a logarithmic scale
 };
@@ -31,23 +32,27 @@ struct LineStyle {
   bool dots = false;  ///< every point is marked and tells its value
 };
 
+/// A line of a chart; its name is in the legend.
 struct Series {
   std::string name = {};
   std::vector<ChartPoint> points = {};
   LineStyle style = {};
 };
 
+/// What an axis shows, and what must be on it; its range follows from the points.
 struct ChartAxis {
   std::string label = {};  ///< the quantity with its unit
   Scale scale = Scale::linear;
   std::optional<double> including = {};  ///< a value that must be on the axis, such as 0
 };
 
+/// Of a chart in pixels, and of its letters.
 struct ChartSize {
   double width = 460, height = 270, font = 13.5;
 };
 inline constexpr ChartSize small_chart{.width = 190, .height = 140, .font = 12};
 
+/// Lines over two axes, as data; chart_svg draws them.
 struct Chart {
   std::string title = {};     ///< says what is to be seen
   std::string subtitle = {};  ///< and how it was measured; may be empty

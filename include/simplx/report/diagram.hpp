@@ -21,6 +21,7 @@ struct Frame {
   int parent = -1;
 };
 
+/// What is drawn of a model: its items, and the frames around those of one scope.
 struct Diagram {
   std::vector<Item> items;  ///< inputs first
   std::vector<Frame> frames;

@@ -19,6 +19,7 @@
 
 namespace simplx::inline SIMPLX_TARGET::drawing {
 
+/// What an item is to the block, which gives it its colour.
 enum class Role : signed char { plain, norm, attention, mlp, sum, gain };
 
 /// What is drawn in one place.
@@ -97,6 +98,7 @@ inline std::string common(std::string a, const std::string& b) {
   return a;
 }
 
+/// Makes the items of a model from its table of ops; leaves that a box names are no items of their own.
 class ItemMaker {
  public:
   explicit ItemMaker(const OpTable& table) : table_(table) {

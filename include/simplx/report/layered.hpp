@@ -17,10 +17,12 @@
 
 namespace simplx::inline SIMPLX_TARGET::drawing {
 
+/// A place of a drawing.
 struct Point {
   double x = 0, y = 0;  ///< y grows upwards
 };
 
+/// Where boxes and wires of a drawing lie.
 struct Placement {
   std::vector<Point> at;                  ///< of each box, the left bottom corner
   std::vector<std::vector<Point>> wires;  ///< of each wire, its corners

@@ -31,6 +31,7 @@ inline constexpr const char* style = R"(
 .simplx-picture .name { text-anchor: start; font-weight: 600; }
 )";
 
+/// Writes a sketch as SVG.
 class SvgWriter {
  public:
   explicit SvgWriter(const Sketch& sketch) : sketch_(sketch) {}

@@ -25,6 +25,7 @@ struct LayerValues {
   std::vector<std::optional<double>> values;
 };
 
+/// A line of a run's log: what has been measured since the line before.
 struct LogLine {
   long step = 0;
   long long tokens = 0;

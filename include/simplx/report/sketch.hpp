@@ -18,6 +18,7 @@ namespace simplx::inline SIMPLX_TARGET::drawing {
 inline constexpr double title_size = 13, detail_size = 10.5, frame_size = 11, port_size = 10;
 inline constexpr double pad = 8, line_height = 13, circle_size = 20, gain_height = 19, margin = 10;
 
+/// A box of a drawing.
 struct Rectangle {
   double x = 0, y = 0, width = 0, height = 0;  ///< left bottom corner; y grows upwards
 
@@ -69,6 +70,7 @@ inline Box box_of(const Item& item, double port_distance) {
   return box;
 }
 
+/// Places a diagram: frames as layered drawings of what is in them, from the innermost outwards.
 class SketchMaker {
  public:
   explicit SketchMaker(Diagram diagram) {

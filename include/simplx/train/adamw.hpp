@@ -33,6 +33,7 @@ struct AdamWStep {
   }
 };
 
+/// The settings of AdamW, decoupled decay included; moments and count of steps are those of the trainer.
 struct AdamW {
   static constexpr const char* name = "adamw";
 

@@ -24,6 +24,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// A running average of weights, exponential or plain, that can be swapped with those in training.
 template <class S>
 class WeightAverage {
  public:

@@ -35,6 +35,7 @@ struct BatchesState {
   bool operator==(const BatchesState&) const = default;
 };
 
+/// Windows of documents, each once an epoch, in an order that the seed and the number of the epoch determine.
 class Batches {
  public:
   /// Windows of these documents; what holds the tokens must outlive this object.

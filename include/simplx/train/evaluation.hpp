@@ -133,6 +133,7 @@ class EvaluationMemory {
 
 }  // namespace detail
 
+/// A model with parameters and memory of its own: forward, backward, and every tensor by name.
 template <auto const& model, class Backend_ = Cpu<double>>
 class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   using Memory = detail::EvaluationMemory<typename Backend_::Scalar>;

@@ -13,6 +13,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Which share of the tokens is to be predicted, and what stands in their place.
 struct Masking {
   double share = 0.25;           ///< of the tokens
   double masked = 0.8;           ///< of these, become mask_token

@@ -37,6 +37,7 @@ struct BatchRamp {
   }
 };
 
+/// How a paper trains a model: optimiser, clipping, sequences and schedule of the learning rate.
 struct Recipe {
   AdamW optimiser{};  ///< its learning rate is the peak
   double clip = 1;    ///< 0 is off

@@ -24,6 +24,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// How a token is drawn from logits; the same seed draws the same tokens.
 struct Sampling {
   double temperature = 1;  ///< 0 takes the largest logit
   Index top_k = 0;         ///< 0: all

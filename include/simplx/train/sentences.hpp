@@ -13,6 +13,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// The tokens around sentences, and how many a sequence may have.
 struct SentenceFormat {
   std::int32_t first, separator;  ///< tokens: [CLS] and [SEP] of BERT
   Index context;                  ///< tokens of a sequence at most

@@ -30,6 +30,7 @@ struct SgdStep {
   }
 };
 
+/// The settings of gradient descent with momentum; decay is a part of the gradient, unlike that of AdamW.
 struct Sgd {
   static constexpr const char* name = "sgd";
 

@@ -11,6 +11,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Sums and numbers of sequences of a step in parts, until its update.
 class StepParts {
  public:
   bool empty() const { return sequences_ == 0; }

@@ -44,6 +44,7 @@ struct Corpus {
   }
 };
 
+/// Which files are text to train on, and how many of them are held out.
 struct TextOptions {
   std::vector<std::string> extensions = {};  ///< of the files taken from directories, e.g. ".py"; empty: all text
   int held_out_one_in = 10;             ///< documents: one in so many is held out

@@ -22,6 +22,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Which bases W0 depend on others at first: none, W0^P of the last layer, or W0^P of every layer.
 enum class Ties : signed char { none, last_layer, all_layers };
 
 /// Ties the bases "<stack>.<layer>.attention.value.base" and "...projection.base" of a buffer of constants.

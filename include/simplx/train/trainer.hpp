@@ -39,6 +39,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Trains a model: step(batch, optimiser) is one step, of the same bits for any number of threads.
 template <auto const& model, class Backend_ = Cpu<float>>
 class Trainer {
  public:

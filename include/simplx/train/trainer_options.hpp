@@ -17,6 +17,7 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Gives tensors other laws for their initial values; everything else stays.
 using InitialLaws = std::vector<TensorInfo> (*)(std::vector<TensorInfo>);
 
+/// What a trainer is told when it is made: limits, seed, laws and groups of parameters; threads change no bits.
 struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
   Index context = 0;       ///< tokens of a sequence at most; the model's own limit unless given
