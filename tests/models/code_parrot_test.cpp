@@ -21,7 +21,7 @@ static_assert(parameters<codeparrot_sas_p_no_norm> == parameters<codeparrot_sas_
 // The LayerNorm of the code behind the blocks has a bias.
 inline constexpr Decoder with_last_layer_norm = [] {
   Decoder model = codeparrot_sas_p;
-  model.last_norm = Norm::layer_norm;
+  model.final_norm = Norm::layer_norm;
   return model;
 }();
 static_assert(parameters<with_last_layer_norm> == parameters<codeparrot_sas_p> + 768);

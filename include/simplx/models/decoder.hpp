@@ -59,14 +59,14 @@ struct Decoder {
   bool observed = false;          ///< as in ModelSizes
   Index position_rows = 0;        ///< as in ModelSizes
   bool scaled_embedding = false;  ///< as in ModelSizes
-  std::optional<Norm> last_norm = {};  ///< behind the blocks; of their kind unless given
+  std::optional<Norm> final_norm = {};  ///< behind the blocks; of their kind unless given
   double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
   int recomputed = 0;  ///< as in ModelSizes
   bool tiled_loss = false;  ///< as in DecoderOf
 
   /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
-  constexpr detail::ConfiguredNorm final_norm() const {
-    if (last_norm) return {*last_norm, block.norm_epsilon};
+  constexpr detail::ConfiguredNorm norm_behind_blocks() const {
+    if (final_norm) return {*final_norm, block.norm_epsilon};
     if (block.norm_position == NormPosition::after) return {Norm::none, 0};
     if (block.norm == Norm::none) return {Norm::rms_norm, RmsNorm{}.epsilon};
     return {block.norm, block.norm_epsilon};
@@ -77,7 +77,8 @@ struct Decoder {
     const Positions place = block.alibi ? Positions::none : positions;
     return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout,
                         recomputed},
-                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, final_norm(), head);
+                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, norm_behind_blocks(),
+                       head);
   }
   constexpr Expr logits() const { return ending_with(TiedHead{}); }
   constexpr Expr operator()() const {

@@ -19,7 +19,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 template <auto const& model, class... Models>
-constexpr bool is_among(const Models&... models) {
+constexpr bool is_one_of(const Models&... models) {
   return ((static_cast<const void*>(&model) == static_cast<const void*>(&models)) || ...);
 }
 }  // namespace detail
@@ -31,19 +31,19 @@ constexpr bool is_among(const Models&... models) {
 template <auto const& model>
 constexpr std::optional<Index> parameters_published() {
   namespace p = presets;
-  if constexpr (detail::is_among<model>(p::codeparrot_pre_ln, p::codeparrot_sas)) {
+  if constexpr (detail::is_one_of<model>(p::codeparrot_pre_ln, p::codeparrot_sas)) {
     return released_parameters(model);
-  } else if constexpr (detail::is_among<model>(p::bert_pre_ln, p::bert_sas, p::bert_sas_p, p::languini_pre_ln,
-                                               p::languini_sas)) {
+  } else if constexpr (detail::is_one_of<model>(p::bert_pre_ln, p::bert_sas, p::bert_sas_p, p::languini_pre_ln,
+                                                p::languini_sas)) {
     return parameters<model>;
-  } else if constexpr (detail::is_among<model>(
+  } else if constexpr (detail::is_one_of<model>(
                            p::normformer_125m_baseline, p::normformer_125m_normformer, p::normformer_125m_resscale,
                            p::normformer_355m_baseline, p::normformer_355m_normformer, p::normformer_355m_resscale,
                            p::normformer_1300m_baseline, p::normformer_1300m_normformer,
                            p::normformer_2700m_baseline, p::normformer_2700m_normformer)) {
     return parameters<model>;
-  } else if constexpr (detail::is_among<model>(p::normformer_mlm_baseline, p::normformer_mlm_normformer,
-                                               p::normformer_mlm_resscale)) {
+  } else if constexpr (detail::is_one_of<model>(p::normformer_mlm_baseline, p::normformer_mlm_normformer,
+                                                p::normformer_mlm_resscale)) {
     const bool head_scales = model.block.head_scale != HeadScale::none;
     return parameters<model> - (head_scales ? model.layers * model.heads : 0);
   } else {
