@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Whether a GPU gives what the CPU gives: results and every gradient of small models in double and float, the losses of
-// a training, and the same bits twice. A line for each comparison; status 1 if one fails.
+// a training, and the same bits twice. A line for each comparison; status 1 if one fails, 2 if they came to no end.
 
 #include "check.hpp"
 #include "device.cuh"
@@ -59,13 +59,13 @@ void check_model(const char* name) {
 }  // namespace
 
 int main() {
-  return guarded([] {
+  const int status = guarded([] {
     check_model<pre_ln_model>("pre_ln");
     check_model<parallel_model>("parallel");
     check_model<sas_model>("sas");
     check_model<sas_p_model>("sas_p");
     check_model<norm_free_model>("sas_p_norm_free");
     check_model<skip_init_model>("v_skip_init_shaped");
-    if (!all_hold) throw Error("some comparisons do not hold");
   });
+  return status ? status : !all_hold;
 }

@@ -9,6 +9,7 @@
 #include <simplx/models/decoder.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -17,11 +18,13 @@ namespace bench {
 
 using namespace simplx;
 
-/// An object on a line of its own; numbers and words.
+/// An object on a line of its own; numbers and words. What is not finite is told in the words of Python's parser.
 class Row {
  public:
   Row& add(const char* name, const std::string& word) { return put(name, '"' + word + '"'); }
   Row& add(const char* name, double number) {
+    if (std::isnan(number)) return put(name, "NaN");
+    if (std::isinf(number)) return put(name, number > 0 ? "Infinity" : "-Infinity");
     char text[40];
     std::snprintf(text, sizeof text, "%.6g", number);
     return put(name, text);
@@ -132,7 +135,7 @@ inline TokenBatch random_batch(Index sequences, Index context, Index vocab, std:
   return batch;
 }
 
-/// Runs a program's body; an error ends it with its sentence and status 1.
+/// Runs a program's body; an error ends it with its sentence and status 2: 1 says that something does not hold.
 template <class Body>
 int guarded(const Body& body) {
   try {
@@ -140,7 +143,7 @@ int guarded(const Body& body) {
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
+    return 2;
   }
 }
 

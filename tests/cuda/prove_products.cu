@@ -42,6 +42,6 @@ int main() {
     return prove() == 0 ? 0 : 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
-    return 1;
+    return 2;  // 1: some products are not proven
   }
 }
