@@ -11,7 +11,7 @@ using namespace bench;
 namespace {
 
 constexpr Index tokens = 65536, context = 1024;
-constexpr int width = 768, hidden = 3072, heads = 12, vocab = 50257;
+constexpr int width = 768, hidden = 3072, heads = 12, vocab = 50304;  // padded, as training.cu says
 
 struct Bench {
   GpuStream stream;
@@ -22,7 +22,11 @@ struct Bench {
 
   template <class Work>
   void time(const char* name, double bytes, double flops, const Work& work, double rate = 0) {
-    const double ms = median_ms(stream, 1, work);
+    time(name, bytes, flops, work, rate, [] {});
+  }
+  template <class Work, class Before>
+  void time(const char* name, double bytes, double flops, const Work& work, double rate, const Before& before) {
+    const double ms = median_ms(stream, 1, work, before);
     const double floor = std::max(bytes / copy_rate, flops / (rate != 0 ? rate : product_rate)) * 1e3;
     Row().add("kernel", name).add("us", ms * 1e3).add("floor_us", floor * 1e3).add("of_floor", floor / ms);
   }
@@ -127,21 +131,23 @@ void ends_of_a_model(Bench& bench) {
                                          log_sum_exp.data(), dloss.data(), dlogits.data(), rows);
   });
   constexpr Index parameters = 124'000'000;
-  DeviceBuffer<float> state(4 * parameters);
-  state.fill_with_zero(bench.stream);
+  auto values = some_numbers<float>(parameters, bench.stream), first = some_numbers<float>(parameters, bench.stream);
+  const auto drawn = some_numbers<float>(parameters, bench.stream);
+  DeviceBuffer<float> gradient(parameters), second(parameters);  // the squares' means begin with none below zero
+  second.fill_with_zero(bench.stream);
+  copy(bench.stream, drawn, gradient.data());
   Upload<UpdateSegmentOf<float, AdamW>> segments(1);
   const Index chunks = update_segments<float>({{0, parameters, {}}}, AdamW{}, 2, segments.host().data());
   segments.send(bench.stream);
   DeviceBuffer<double> parts(squared_norm_parts(chunks)), totals(2);
   totals.fill_with_zero(bench.stream);
-  const UpdateBuffers<float> buffers{state.data(), state.data() + parameters, state.data() + 2 * parameters,
-                                     state.data() + 3 * parameters};
+  const UpdateBuffers<float> buffers{values.data(), gradient.data(), first.data(), second.data()};
   bench.time("squared_norm", 4.0 * parameters, 0, [&] {
-    squared_norm(bench.stream, segments.data(), 1, chunks, state.data() + parameters, parts.data());
+    squared_norm(bench.stream, segments.data(), 1, chunks, gradient.data(), parts.data());
   });
   bench.time("adamw", 32.0 * parameters, 0, [&] {
     update(bench.stream, segments.data(), 1, chunks, buffers, parts.data(), 1.0, totals.data(), totals.data() + 1);
-  });
+  }, 0, [&] { copy(bench.stream, drawn, gradient.data()); });  // an update clears its gradient
 }
 
 }  // namespace
