@@ -51,15 +51,18 @@ def compiler(name="g++"):
 def version():
     """The commit; with a plus if the library or the benchmarks differ from it."""
     def git(*arguments):
-        return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True).stdout.strip()
+        try:
+            return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True, text=True).stdout.strip()
+        except FileNotFoundError:  # a machine that was given the sources alone
+            return ""
     changed = git("status", "--porcelain", "--", "include", "bench", ":!bench/results")
     return (git("rev-parse", "--short", "HEAD") or "unknown") + ("+" if changed else "")
 
 
 def save(question, command, results, **more):
     """Puts a row in the place of the one of the same command on the same machine, or at the end."""
-    row = {"command": command, "machine": machine(), "compiler": compiler(), "date": str(datetime.date.today()),
-           "version": version(), **more, "results": results}
+    row = {"command": command, "machine": machine(), "compiler": more.get("compiler") or compiler(),
+           "date": str(datetime.date.today()), "version": version(), **more, "results": results}
     rows = rows_of(question)
     places = [i for i, old in enumerate(rows) if (old["command"], old["machine"]) == (command, row["machine"])]
     if places:
@@ -83,8 +86,15 @@ def write(question, rows):
 
 
 def lines_of_json(text):
-    """The lines of a program's output that are objects."""
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    """The lines of a program's output that are objects.
+
+    Errors: Failure if one of them cannot be read
+    """
+    lines = [line for line in text.splitlines() if line.startswith("{")]
+    try:
+        return [json.loads(line) for line in lines]
+    except json.JSONDecodeError as error:
+        raise Failure("this is no object of JSON: %s" % error.doc) from None
 
 
 class Failure(Exception):

@@ -20,9 +20,13 @@ try:
 except ImportError:
     sys.exit("error: PyTorch is not installed\n  hint: pip install torch")
 
-SHAPES = {"gpt2": dict(vocab=50257, width=768, heads=12, layers=12, context=1024, batch=16),
-          "paper": dict(vocab=50257, width=768, heads=12, layers=18, context=128, batch=128),
+# The vocabulary of GPT-2 is 50257; training codes pad it to a multiple that tensor cores like, and so does training.cu.
+SHAPES = {"gpt2": dict(vocab=50304, width=768, heads=12, layers=12, context=1024, batch=16),
+          "paper": dict(vocab=50304, width=768, heads=12, layers=18, context=128, batch=128),
+          "bert": dict(vocab=32768, width=768, heads=12, layers=16, context=128, batch=128, encoder=True, hidden=3072),
           "tiny": dict(vocab=256, width=128, heads=4, layers=6, context=128, batch=8)}
+BLOCKS = ["pre_ln", "parallel", "sas", "sas_p", "sas_p_norm_free", "sas_p_no_norm"]
+UNLABELLED = -100
 
 
 class RmsNorm(nn.Module):
@@ -34,19 +38,31 @@ class RmsNorm(nn.Module):
         return self.gain * x / (x.pow(2).mean(-1, keepdim=True).sqrt() + 1e-8)
 
 
+def norm_of(shape):
+    return nn.LayerNorm(shape["width"], eps=1e-12) if shape.get("encoder") else RmsNorm(shape["width"])
+
+
+def sinusoids(context, width):
+    angles = torch.arange(context)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+
+
 class Attention(nn.Module):
     """Softmax attention, or shaped attention without value and projection (those of the first layer have a value)."""
 
     def __init__(self, shape, shaped, first, fused):
         super().__init__()
         width, self.heads, self.shaped, self.fused = shape["width"], shape["heads"], shaped, fused
+        self.causal = not shape.get("encoder")
         self.query_key = nn.Linear(width, 2 * width, bias=False)
         self.value = nn.Linear(width, width, bias=False) if not shaped or first else nn.Identity()
         self.out = nn.Identity() if shaped else nn.Linear(width, width, bias=False)
         if shaped:
             self.gains = nn.Parameter(torch.ones(3, self.heads, 1, 1))
             length = shape["context"]
-            mean = torch.tril(torch.ones(length, length)) / torch.arange(1, length + 1)[:, None]
+            mean = torch.ones(length, length) / length
+            if self.causal:
+                mean = torch.tril(torch.ones(length, length)) / torch.arange(1, length + 1)[:, None]
             self.register_buffer("centre", mean, persistent=False)
             self.register_buffer("eye", torch.eye(length), persistent=False)
 
@@ -56,16 +72,19 @@ class Attention(nn.Module):
         query, key = map(heads, self.query_key(x).chunk(2, -1))
         value = heads(self.value(x))
         if not self.shaped:
-            mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+            mixed = F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
         else:
             alpha, beta, gamma = self.gains
             if self.fused:
-                mean = value.cumsum(2) / torch.arange(1, length + 1, device=x.device)[:, None]
+                mean = value.mean(2, keepdim=True)
+                if self.causal:
+                    mean = value.cumsum(2) / torch.arange(1, length + 1, device=x.device)[:, None]
                 mixed = alpha * value - gamma * mean
-                mixed = mixed + beta * F.scaled_dot_product_attention(query, key, value, is_causal=True)
+                mixed = mixed + beta * F.scaled_dot_product_attention(query, key, value, is_causal=self.causal)
             else:
                 scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
-                scores = scores.masked_fill(self.centre == 0, float("-inf"))
+                if self.causal:
+                    scores = scores.masked_fill(self.centre == 0, float("-inf"))
                 matrix = alpha * self.eye + beta * scores.softmax(-1) - gamma * self.centre
                 mixed = matrix.to(value.dtype) @ value
         return self.out(mixed.transpose(1, 2).reshape(rows, length, width))
@@ -75,15 +94,24 @@ class Block(nn.Module):
     def __init__(self, shape, kind, first, fused):
         super().__init__()
         width, self.kind = shape["width"], kind
-        shaped = kind.startswith("sas")
-        self.norm1 = nn.Identity() if kind == "sas_p_norm_free" else RmsNorm(width)
-        self.norm2 = RmsNorm(width) if kind in ("pre_ln", "sas") else nn.Identity()
+        shaped, self.gated = kind.startswith("sas"), shape.get("encoder", False)
+        hidden = shape.get("hidden", 4 * width)
+        bare = kind == "sas_p_norm_free" or (kind == "sas_p_no_norm" and not first)
+        self.norm1 = nn.Identity() if bare else norm_of(shape)
+        self.norm2 = norm_of(shape) if kind in ("pre_ln", "sas") else nn.Identity()
         self.attention = Attention(shape, shaped, first, fused)
-        self.up, self.down = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+        self.up = nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden // 2 if self.gated else hidden, width, bias=False)
         if shaped:
-            self.attention_gain, self.mlp_gain = nn.Parameter(torch.ones(())), nn.Parameter(torch.tensor(0.1))
+            self.attention_gain = nn.Parameter(torch.ones(()))
+            self.mlp_gain = nn.Parameter(torch.tensor(0.05 if self.gated else 0.1))
+        if kind == "sas":
+            self.mlp_skip = nn.Parameter(torch.ones(()))
 
     def mlp(self, x):
+        if self.gated:
+            value, gate = self.up(x).chunk(2, -1)
+            return self.down(value * F.gelu(gate))
         return self.down(F.relu(self.up(x)))
 
     def forward(self, x):
@@ -94,36 +122,60 @@ class Block(nn.Module):
         if self.kind == "parallel":
             return x + self.attention(n) + self.mlp(n)
         if self.kind == "sas":
-            a = self.attention(n)
-            return self.attention_gain * a + self.mlp_gain * self.mlp(self.norm2(a))
+            a = self.attention_gain * self.attention(n)
+            return self.mlp_skip * a + self.mlp_gain * self.mlp(self.norm2(a))
         return self.attention_gain * self.attention(n) + self.mlp_gain * self.mlp(n)
 
 
-class Decoder(nn.Module):
+class Model(nn.Module):
+    """A decoder, or the encoder of the crammed BERT: learned positions or scaled sinusoids, which a norm follows."""
+
     def __init__(self, shape, kind, fused):
         super().__init__()
+        self.encoder = shape.get("encoder", False)
         self.embedding = nn.Embedding(shape["vocab"], shape["width"])
-        self.positions = nn.Parameter(torch.zeros(shape["context"], shape["width"]))
+        if self.encoder:
+            self.register_buffer("sinusoids", sinusoids(shape["context"], shape["width"]), persistent=False)
+            self.scale = nn.Parameter(torch.tensor(shape["width"] ** -0.5))
+            self.embedding_norm = norm_of(shape)
+        else:
+            self.positions = nn.Parameter(torch.zeros(shape["context"], shape["width"]))
         self.blocks = nn.Sequential(*(Block(shape, kind, i == 0, fused) for i in range(shape["layers"])))
-        self.norm = RmsNorm(shape["width"])
+        self.norm = norm_of(shape)
         for module in self.modules():
             if isinstance(module, (nn.Linear, nn.Embedding)):
                 nn.init.normal_(module.weight, std=0.02)
 
     def forward(self, tokens, labels):
-        x = self.norm(self.blocks(self.embedding(tokens) + self.positions))
-        return F.cross_entropy((x @ self.embedding.weight.T).float().flatten(0, 1), labels.flatten())
+        """The mean loss; of an encoder a quarter of the labels are given, and only those rows meet the head. They are
+        taken as the crammed BERT's code takes them, by sorting, so that their number is known to the compiler."""
+        x = self.embedding(tokens)
+        x = self.embedding_norm(x + self.scale * self.sinusoids) if self.encoder else x + self.positions
+        x, labels = self.norm(self.blocks(x)).flatten(0, 1), labels.flatten()
+        if self.encoder:
+            rows = torch.argsort((labels != UNLABELLED).int())[-(labels.numel() // 4):]
+            x, labels = x[rows], labels[rows]
+        return F.cross_entropy((x @ self.embedding.weight.T).float(), labels)
+
+
+def batch_of(shape, device):
+    """Random tokens and labels, of an encoder a quarter."""
+    tokens = torch.randint(shape["vocab"], (shape["batch"], shape["context"]), device=device)
+    labels = torch.randint(shape["vocab"], tokens.shape, device=device)
+    if shape.get("encoder"):
+        without = torch.randperm(labels.numel(), device=device)[labels.numel() // 4:]
+        labels.view(-1)[without] = UNLABELLED
+    return tokens, labels
 
 
 def measure(shape, kind, precision, way, fused):
     torch.manual_seed(1)
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    model = Decoder(shape, kind, fused).cuda()
+    model = Model(shape, kind, fused).cuda()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.1, fused=True)
     run = torch.compile(model) if way == "compile" else model
-    tokens = torch.randint(shape["vocab"], (shape["batch"], shape["context"]), device="cuda")
-    labels = torch.randint(shape["vocab"], tokens.shape, device="cuda")
+    tokens, labels = batch_of(shape, "cuda")
     times = []
     for step in range(23):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -146,7 +198,7 @@ def measure(shape, kind, precision, way, fused):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", default="gpt2", choices=SHAPES)
-    parser.add_argument("--block", default="sas_p", choices=["pre_ln", "parallel", "sas", "sas_p", "sas_p_norm_free"])
+    parser.add_argument("--block", default="sas_p", choices=BLOCKS)
     parser.add_argument("--precision", default="tf32", choices=["float32", "tf32", "bfloat16"])
     args = parser.parse_args()
     if not torch.cuda.is_available():
