@@ -56,7 +56,8 @@ def run(command, deadline):
         return Said(command, None, "", "")
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # pipes would wait for children of children
         try:
-            process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, start_new_session=True)
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                       start_new_session=True)
         except FileNotFoundError:
             raise Failure("%s is not installed" % command[0]) from None
         try:

@@ -94,7 +94,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:  # programs that only a GPU runs
         check = os.path.join(ROOT, "bench", "gpu")
         training = ["-DSHAPE=tiny", "-DBLOCK=sas_p", "-DPRECISION=bfloat16", os.path.join(check, "training.cu")]
-        more = [[os.path.join(check, "kernels.cu")], [os.path.join(check, "check.cu")], training] if every_check else []
+        encoder = ["-DSHAPE=bert", "-DTILED_LOSS=true", *training[1:]]
+        more = [[os.path.join(check, "kernels.cu")], [os.path.join(check, "check.cu")], training, encoder]
+        more = more if every_check else []
         for source in [[os.path.join(HERE, "prove_products.cu")], *more]:
             command = [nvcc, *flags, "-I", os.path.dirname(HERE), "-arch=sm_90", "-c", *source,
                        "-o", os.path.join(folder, "program.o")]

@@ -1,0 +1,368 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""gpu_test.py: bench/gpu/run on a machine without a GPU, where nvcc, compute-sanitizer and nvidia-smi are scripts that
+say what this test has told them to. What the programs themselves do, only a GPU can show."""
+import ast
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+GPU = os.path.join(ROOT, "bench", "gpu")
+# Makes of SOURCE.cu the script that lies in canned/SOURCE, or canned/SOURCE-CONSTANTS, and notes when and how.
+NVCC = """#!%s
+import json, os, shutil, sys, time
+words, root = sys.argv[1:], os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if words == ["--version"]:
+    sys.exit(print("Cuda compilation tools, release 13.0, V13.0.88"))
+begin = time.time()
+name = os.path.basename(next(word for word in words if word.endswith(".cu")))[:-3]
+values = [word.split("=")[1] for word in words if word.startswith("-D") and "=" in word]
+found = [os.path.join(root, "canned", "-".join([name, *values[:count]])) for count in range(len(values), -1, -1)]
+time.sleep(float(os.environ.get("NVCC_SLEEPS", "0")))
+with open(os.path.join(root, "log"), "a") as log:
+    print(json.dumps({"words": words, "begin": begin, "end": time.time()}), file=log)
+try:
+    shutil.copy(next(path for path in found if os.path.exists(path)), words[words.index("-o") + 1])
+except StopIteration:
+    sys.exit("nvcc takes no " + name)
+"""
+GXX = """#!%s
+import json, os, sys
+words, root = sys.argv[1:], os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+if words == ["--version"]:
+    sys.exit(print("g++ (Nobody's) 12.2.0"))
+open(words[words.index("-o") + 1], "w").close()
+with open(os.path.join(root, "log"), "a") as log:
+    print(json.dumps({"words": words}), file=log)
+"""
+SANITIZER = """#!/bin/sh
+case "$5" in *program-*) ;; *) exit 3 ;; esac
+"$5" "$6" "$7"
+"""
+HOLDS = '{"check": "double", "error": 1e-12, "bound": 1e-10, "holds": "yes"}'
+
+
+def script(name):
+    loader = importlib.machinery.SourceFileLoader("gpu_" + name, os.path.join(GPU, name))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.chmod(path, 0o755)
+
+
+class Machine:
+    """A folder with a toolkit of scripts, the only folder of the PATH: neither git nor nice is there."""
+
+    def __init__(self, folder):
+        self.folder, self.out, self.canned = folder, os.path.join(folder, "out"), os.path.join(folder, "canned")
+        self.bin = os.path.join(folder, "bin")
+        write(os.path.join(self.bin, "nvcc"), NVCC % sys.executable)
+        write(os.path.join(self.bin, "g++"), GXX % sys.executable)
+        write(os.path.join(self.bin, "nvidia-smi"), "#!/bin/sh\necho 'A card, 580.1, 80 GiB'\n")
+        write(os.path.join(folder, "compute-sanitizer", "compute-sanitizer"), SANITIZER)
+        write(os.path.join(folder, "include", "cublasLt.h"), "")
+        write(os.path.join(folder, "lib64", "libcublasLt.so"), "")
+        os.makedirs(os.path.join(folder, "eigen", "Eigen"))
+        self.run_script = script("run")
+        self.record = sys.modules["record"]
+
+    def program(self, name, text):
+        write(os.path.join(self.canned, name), "#!/bin/sh\n" + text + "\n")
+
+    def run(self, *words):
+        """(status, what was said, rows of the file by part, seconds)."""
+        text, begin, kept = io.StringIO(), time.time(), os.environ["PATH"]
+        os.environ["PATH"] = self.bin
+        try:
+            with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+                options = ["--out", self.out, "--eigen", os.path.join(self.folder, "eigen")]
+                status = self.run_script.main([*options, *words])
+        finally:
+            os.environ["PATH"] = kept
+        return status, text.getvalue(), self.rows(), time.time() - begin
+
+    def rows(self):
+        def refuse(word):
+            raise AssertionError("%s is no JSON" % word)
+        try:
+            with open(os.path.join(self.out, "gpu.json"), encoding="utf-8") as file:
+                rows = json.load(file, parse_constant=refuse)["rows"]
+        except FileNotFoundError:
+            return {}
+        assert sorted(os.listdir(self.out)) == ["gpu.json", "gpu.md"], os.listdir(self.out)
+        return {row["command"].split()[-1]: row for row in rows}
+
+    def log(self):
+        with open(os.path.join(self.folder, "log"), encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+
+def check_check(machine):
+    """An end with status 1 is a comparison that does not hold, every other one a failure that is told."""
+    machine.program("check", "echo '%s'" % HOLDS)
+    status, text, rows, _ = machine.run("check")
+    row = rows["check"]
+    assert status == 0 and "failed" not in row and "unfinished" not in row, (text, row)
+    assert row["version"] == "unknown" and row["device"] == "A card, 580.1, 80 GiB"
+    assert row["compiler"] == "nvcc 13.0.88, g++ 12.2.0 -O3" and len(row["results"]) == 1, row
+    host, device = (next(words for words in [line["words"] for line in machine.log()] if end in "".join(words))
+                    for end in ("check_on_cpu.cpp", "check.cu"))
+    assert not any("-march" in word for word in host + device), "the library's names contain what -march says"
+    assert any(word.endswith(".o") for word in device[device.index("-o") - 1:device.index("-o")]), device
+
+    machine.program("check", "echo '%s'; echo 'error: out of memory' >&2; exit 2" % HOLDS)
+    status, text, rows, _ = machine.run("check")
+    assert status == 1 and "status 2" in text and "error: out of memory" in text, text
+    assert len(rows["check"]["results"]) == 1 and "out of memory" in rows["check"]["failed"][0], rows
+    machine.program("check", "echo '%s'; exit 1" % HOLDS.replace("yes", "no"))
+    status, text, rows, _ = machine.run("check")
+    assert status == 1 and len(rows["check"]["failed"]) == 1 and "bound 1e-10, holds no" in text, text
+    machine.program("check", "echo '%s'; exit 1" % HOLDS)
+    assert machine.run("check")[0] == 1, "status 1 without a comparison that fails"
+    machine.program("check", "echo nothing")
+    status, text, _, _ = machine.run("check")
+    assert status == 1 and "said nothing" in text, text
+
+
+def check_numbers(machine):
+    """What is not finite does not hold, what cannot be read is kept, and the parts behind are asked all the same."""
+    machine.program("check", "echo '{\"error\": Infinity, \"loss\": NaN}'; echo '{\"error\": inf}'")
+    machine.program("kernels", "echo '{\"kernel\": \"add\", \"us\": 2}'")
+    status, text, rows, _ = machine.run("check", "kernels")
+    assert rows["check"]["results"] == [{"error": "inf", "loss": "nan", "holds": "no"},
+                                        {"unreadable": "{\"error\": inf}", "holds": "no"}], rows["check"]
+    assert status == 1 and rows["kernels"]["results"] == [{"kernel": "add", "us": 2}] and "1 parts failed" in text, text
+    machine.run_script.rows_of = lambda text: {}["key"]
+    machine.run_script.prove = lambda part: part.add([{"kinds": 1}])
+    try:
+        status, text, rows, _ = machine.run("kernels", "products")
+    finally:
+        machine.run_script = script("run")
+    assert status == 1 and "KeyError" in text and rows["products"]["results"] == [{"kinds": 1}], text
+    assert "KeyError" in rows["kernels"]["failed"][0], rows["kernels"]
+
+
+def check_products(machine):
+    machine.program("prove_products", """echo '// Has it run'; echo '{"f64", proven},'
+echo 'f32: the product was refused: status 15' >&2; echo '{"f32", not_yet},'; exit 1""")
+    status, text, rows, _ = machine.run("products")
+    row, = rows["products"]["results"]
+    assert row["kinds"] == 2 and row["proven"] == 1 and row["holds"] == "no" and status == 1, row
+    assert row["refused"] == ["f32: the product was refused: status 15"] and row["refused"][0] in text, text
+    assert row["table"] == '{"f64", proven},\n{"f32", not_yet},', row
+    with open(os.path.join(machine.out, "gpu.md"), encoding="utf-8") as file:
+        assert "\n```\nrefused:\nf32: the product was refused" in file.read()
+    machine.program("prove_products", """echo '{"f64", proven},'""")
+    status, _, rows, _ = machine.run("products")
+    assert status == 0 and rows["products"]["results"][0]["refused"] == []
+    machine.program("prove_products", """echo '{"f64", proven},'; exit 2""")
+    assert machine.run("products")[0] == 1, "it came to no end"
+
+
+def check_sanitizers(machine):
+    """Clean is what says so; the tool is found beside nvcc, and sees tensor cores."""
+    said = {"memcheck": "echo '========= ERROR SUMMARY: %d errors'", "racecheck":
+            "echo '========= RACECHECK SUMMARY: %d hazards displayed (0 errors, 0 warnings)'"}
+    for tool, words in said.items():
+        machine.program("on_a_gpu", words % 0)
+        machine.program("training", '[ "$1 $2" = "--steps 3" ] && ' + words % 0)
+        status, text, rows, _ = machine.run("sanitize-" + tool)
+        row = rows["sanitize-" + tool]
+        assert status == 0 and [r["holds"] for r in row["results"]] == ["yes"] * 3, (text, row)
+        assert [r["program"] for r in row["results"]] == ["on_a_gpu", "sas_p", "pre_ln"]
+        machine.program("on_a_gpu", words % 1)  # status 0 all the same
+        machine.program("training-tiny-sas_p", "echo '========= Invalid read at line 7'; exit 9")
+        status, text, rows, _ = machine.run("sanitize-" + tool)
+        results = rows["sanitize-" + tool]["results"]
+        assert status == 1 and [r["holds"] for r in results] == ["no", "no", "yes"], results
+        assert "Invalid read at line 7" in text and results[1]["last"] == ["========= Invalid read at line 7"], text
+        os.remove(os.path.join(machine.canned, "training-tiny-sas_p"))
+    words = machine.log()[-1]["words"]
+    assert "-lineinfo" in words and "-DPRECISION=bfloat16" in words and "-DSHAPE=tiny" in words, words
+    os.remove(os.path.join(machine.folder, "compute-sanitizer", "compute-sanitizer"))
+    status, text, _, _ = machine.run("sanitize-memcheck")
+    assert status == 1 and "compute-sanitizer is not installed" in text, text
+
+
+def check_deadlines(machine):
+    """All children of a part share its time, and what was there before the end is saved."""
+    run, row = machine.run_script, "echo '{\"ms\": %d}'"
+    run.LIMIT, run.LEAST = 1.5, 0
+    machine.program("training-tiny-sas", row % 1)
+    machine.program("training-tiny-sas-tf32", row % 2 + "; /bin/sleep 61 & wait")
+    machine.program("kernels", row % 3)
+    status, text, rows, seconds = machine.run("--no-peers", "tiny-sas", "kernels")
+    saved = rows["tiny-sas"]
+    assert [r["ms"] for r in saved["results"]] == [1, 2] and status == 1 and seconds < 5, (saved, seconds)
+    assert all("no time was left" in words or "in time" in words for words in saved["failed"]), saved["failed"]
+    assert len(saved["failed"]) == 2 and rows["kernels"]["results"] == [{"ms": 3}], saved
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), open("/proc/%s/cmdline" % number, encoding="utf-8") as file:
+            assert file.read() != "/bin/sleep\x0061\x00", "a child outlives its part"
+    os.environ["NVCC_SLEEPS"] = "60"
+    status, text, rows, seconds = machine.run("kernels")
+    del os.environ["NVCC_SLEEPS"]
+    assert status == 1 and "kernels.cu was not compiled in time" in text and seconds < 5, (text, seconds)
+    assert rows["kernels"]["results"] == []
+
+    machine.program("kernels", row % 3 + "; /bin/sleep 0.7")
+    machine.program("prove_products", """echo '{"f64", proven},'""")
+    run.LIMIT, run.LEAST = 60, 3
+    status, text, rows, _ = machine.run("--seconds", "3.6", "kernels", "products", "check")
+    assert status == 0 and text.count("not run") == 3 and "0 parts failed, 2 were not run" in text, text
+    assert re.search("products +not run", text), text
+    machine.program("kernels", row % 3 + "; /bin/sleep 61")
+    status, text, rows, seconds = machine.run("--seconds", "4", "kernels")
+    assert status == 1 and "no time was left" in text and seconds < 8, "a part outlives the call: %s" % text
+    status, text, _, _ = machine.run("--seconds", "0.1", "kernels")
+    assert status == 1 and "1 were not run" in text, "nothing at all was run: %s" % text
+    machine.run_script = script("run")
+
+
+def check_trainings(machine):
+    """A row of ours for each precision, one of PyTorch beside it, each saved at once; programs are compiled ahead."""
+    machine.program("training", "echo '{\"ours\": 1}'")
+    peer = os.path.join(machine.folder, "peer")
+    write(peer, "#!/bin/sh\necho '{\"peer\": \"torch\", \"ms\": 1}'\necho 'error: no more of it' >&2; exit 1\n")
+    kept, saves = (sys.executable, os.sched_getaffinity, machine.record.save), []
+
+    def save(*words, **more):
+        saves.append((len(words[2]), more.get("unfinished", False)))
+        kept[2](*words, **more)
+    sys.executable, os.sched_getaffinity, machine.record.save = peer, lambda _: set(range(8)), save
+    os.environ["NVCC_SLEEPS"] = "0.5"
+    before = len(machine.log())
+    try:
+        status, text, rows, _ = machine.run("tiny-sas_p")
+        compiled = machine.log()[before:]
+        del os.environ["NVCC_SLEEPS"]
+        bert = machine.run("--no-peers", "bert-sas_p_no_norm", "bert-v_skip_init_shaped")[2]
+        without = machine.run("tiny-v_skip_init_shaped")[2]
+    finally:
+        sys.executable, os.sched_getaffinity, machine.record.save = kept
+    results = rows["tiny-sas_p"]["results"]
+    assert status == 0 and [r.get("ours") for r in results[:3]] == [1, 1, 1] and len(results) == 9, results
+    assert [r["failed"] for r in results if "failed" in r] == ["error: no more of it"] * 3 and "no more of it" in text
+    assert saves[:3] == [(1, True), (2, True), (3, True)] and saves[9] == (9, False), saves
+    assert len(compiled) == 3 and max(c["begin"] for c in compiled) < min(c["end"] for c in compiled), compiled
+    assert len(bert) >= 2 and len(bert["bert-sas_p_no_norm"]["results"]) == 6, bert
+    assert sum("-DTILED_LOSS=true" in line["words"] for line in machine.log()) == 6
+    assert len(without["tiny-v_skip_init_shaped"]["results"]) == 3
+
+
+def check_prerequisites(machine):
+    run = machine.run
+    assert run("--list")[0] == 0 and "bert-sas_p\n" in run("--list")[1] and "gpt2-sas_p_norm_free\n" in run("--list")[1]
+    status, text, _, _ = run("nonsense")
+    assert status == 1 and "nonsense" in text
+    status, text, _, _ = run("--eigen", machine.folder, "check")
+    assert status == 1 and "there is no Eigen" in text and "--eigen" in text
+    library = os.path.join(machine.folder, "lib64", "libcublasLt.so")
+    os.rename(library, library + ".13")
+    assert run("kernels")[0] == 0 and "-l:libcublasLt.so.13" in machine.log()[-1]["words"]
+    os.remove(library + ".13")
+    pip = os.path.join(machine.folder, "pip")
+    write(os.path.join(pip, "nvidia", "cu13", "include", "nothing.h"), "")
+    sys.path.insert(0, pip)
+    importlib.invalidate_caches()
+    if importlib.util.find_spec("nvidia").submodule_search_locations[0].startswith(pip):
+        kept = machine.run_script.toolkit.cublas_of_pip
+        machine.run_script.toolkit.cublas_of_pip = lambda: kept()[:1]
+        status, text, _, _ = run("kernels")
+        assert status == 1 and "there is no cublasLt.h" in text and "hint" in text, text
+        write(os.path.join(pip, "nvidia", "cu13", "include", "cublasLt.h"), "")
+        write(os.path.join(pip, "nvidia", "cu13", "lib", "libcublasLt.so.13"), "")
+        assert run("kernels")[0] == 0
+        words = machine.log()[-1]["words"]
+        folder = os.path.join(pip, "nvidia", "cu13")
+        for word in (os.path.join(folder, "include"), "-rpath," + os.path.join(folder, "lib"), "-l:libcublasLt.so.13"):
+            assert word in words, (word, words)
+    sys.path.remove(pip)
+    os.remove(os.path.join(machine.bin, "nvidia-smi"))
+    status, text, _, _ = run("check")
+    assert status == 77 and "there is no GPU" in text
+
+
+def check_shapes():
+    """training.cu, peers.py and kernels.cu speak of the same models."""
+    def text(name):
+        with open(os.path.join(GPU, name), encoding="utf-8") as file:
+            return file.read()
+    ours = {name: list(map(int, numbers.split(", "))) for name, numbers in
+            re.findall(r"(\w+)\{(?:true|false), ([\d, ]+)\}", text("training.cu"))}
+    tree = next(node for node in ast.parse(text("peers.py")).body
+                if isinstance(node, ast.Assign) and node.targets[0].id == "SHAPES")
+    peers = {key.value: {word.arg: word.value.value for word in call.keywords}
+             for key, call in zip(tree.value.keys, tree.value.values)}
+    order = ("vocab", "width", "heads", "layers", "context", "batch")
+    assert ours == {name: [shape[key] for key in order] for name, shape in peers.items()}, (ours, peers)
+    assert ours.keys() == script("run").SHAPES.keys()
+    vocab, = re.findall(r"vocab = (\d+)", text("kernels.cu"))
+    assert int(vocab) == ours["gpt2"][0] and int(vocab) % 64 == 0
+
+
+def check_peers():
+    """PyTorch's models on the CPU: both formulations of shaped attention are one function, the head of the labelled
+    tokens gives what that of all gives, and nobody of a decoder sees what comes."""
+    try:
+        import torch
+    except ImportError:
+        return print("skipped: PyTorch's models")
+    sys.path.insert(0, GPU)
+    import peers
+    for encoder in (False, True):
+        shape = {"vocab": 61, "width": 32, "heads": 4, "layers": 3, "context": 16, "batch": 4}
+        shape.update({"encoder": True, "hidden": 64} if encoder else {})
+        for block in script("run").SHAPES["bert" if encoder else "tiny"]:
+            if block not in peers.BLOCKS:
+                continue
+            torch.manual_seed(1)
+            tokens, labels = peers.batch_of(shape, "cpu")
+            given = int((labels != peers.UNLABELLED).sum())
+            assert given == (16 if encoder else 64)
+            model, fused = (peers.Model(shape, block, way).double() for way in (False, True))
+            for parameter in model.parameters():
+                torch.nn.init.normal_(parameter, std=0.3)
+            fused.load_state_dict(model.state_dict())
+            loss = model(tokens, labels)
+            assert abs(loss - fused(tokens, labels)) < 1e-9, block
+            seen = {}
+            model.norm.register_forward_hook(lambda module, x, y: seen.update(x=y))
+            model(tokens, labels)
+            logits = seen["x"] @ model.embedding.weight.T
+            whole = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
+            assert abs(loss - whole) < 1e-6, (block, loss, whole)
+            tokens[:, -1] = (tokens[:, -1] + 1) % 61
+            before = seen["x"]
+            model(tokens, labels)
+            assert torch.equal(before[:, 0], seen["x"][:, 0]) == (not encoder), block
+
+
+def main():
+    sys.path.insert(0, os.path.join(ROOT, "bench"))
+    with tempfile.TemporaryDirectory() as folder:
+        machine = Machine(folder)
+        for check in (check_check, check_numbers, check_products, check_sanitizers, check_deadlines, check_trainings,
+                      check_prerequisites):
+            check(machine)
+    check_shapes()
+    check_peers()
+    print("bench/gpu/run works")
+
+
+if __name__ == "__main__":
+    main()
