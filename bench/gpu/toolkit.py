@@ -140,6 +140,12 @@ class Program(NamedTuple):
     constants: tuple = ()
     on_host: tuple = ()
 
+    @property
+    def name(self):
+        """Such as "training-tiny-sas_p-bfloat16"."""
+        stem = os.path.splitext(os.path.basename(self.source))[0]
+        return "-".join([stem, *(constant.split("=")[1] for constant in self.constants)])
+
 
 class Builder:
     """Compiles programs side by side: nvcc takes half a minute for one, and the GPU should not wait for it. Two cores
@@ -154,7 +160,7 @@ class Builder:
 
     def start(self, program):
         if program not in self.jobs:
-            path = os.path.join(self.folder, "program-%d" % len(self.jobs))
+            path = os.path.join(self.folder, program.name)
             self.jobs[program] = self.pool.submit(self.compile, program, path)
 
     def path_of(self, program, deadline):
@@ -166,8 +172,7 @@ class Builder:
         try:
             return self.jobs[program].result(max(deadline.left(), 0))
         except concurrent.futures.TimeoutError:
-            words = (os.path.basename(program.source), *program.constants)
-            raise Failure("%s was not compiled in time" % " ".join(words)) from None
+            raise Failure("%s was not compiled in time" % program.name) from None
 
     def compile(self, program, path):
         deadline = Deadline(self.limit, self.deadline)

@@ -44,7 +44,7 @@ with open(os.path.join(root, "log"), "a") as log:
     print(json.dumps({"words": words}), file=log)
 """
 SANITIZER = """#!/bin/sh
-case "$5" in *program-*) ;; *) exit 3 ;; esac
+case "$5" in */on_a_gpu | */training-tiny-*-bfloat16) ;; *) exit 3 ;; esac
 "$5" "$6" "$7"
 """
 HOLDS = '{"check": "double", "error": 1e-12, "bound": 1e-10, "holds": "yes"}'
@@ -216,7 +216,7 @@ def check_deadlines(machine):
     os.environ["NVCC_SLEEPS"] = "60"
     status, text, rows, seconds = machine.run("kernels")
     del os.environ["NVCC_SLEEPS"]
-    assert status == 1 and "kernels.cu was not compiled in time" in text and seconds < 5, (text, seconds)
+    assert status == 1 and "kernels was not compiled in time" in text and seconds < 5, (text, seconds)
     assert rows["kernels"]["results"] == []
 
     machine.program("kernels", row % 3 + "; /bin/sleep 0.7")
