@@ -2,6 +2,7 @@
 #include <simplx/differentiate/function_memory.hpp>
 
 #include <simplx/differentiate/function.hpp>
+#include <simplx/ops/embedding.hpp>
 #include <simplx/ops/reduce.hpp>
 
 #include <doctest/doctest.h>
@@ -9,12 +10,16 @@
 #include <array>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 using namespace simplx;
 
 namespace {
 inline constexpr auto energy = [] { return sum(square(variable("x", rows_of(Axis::batch, 2)))); };
 inline constexpr auto total = [] { return sum(variable("x", rows_of(Axis::batch, 3))); };
+inline constexpr auto placed = [] {
+  return sum(square(variable("x", rows_of(Axis::tokens, 2)) + positions(fixed("table", 4, 2, zeros))));
+};
 }  // namespace
 
 TEST_CASE("differentiate/function_memory: of one number type, shared by functions") {
@@ -37,4 +42,28 @@ TEST_CASE("differentiate/function_memory: a function that is moved keeps what it
   Function<energy> third;
   third = std::move(second);
   CHECK(third.value() == 39);
+}
+
+TEST_CASE("differentiate/function_memory: sequences of negative or too great length are refused") {
+  Function<placed> f;
+  const std::vector<Index> negative{5, -2}, two{2, 1};
+  f.set<"x">(std::vector<double>(3 * 2));
+  CHECK_THROWS_WITH_AS(f.set_sequences(negative), doctest::Contains("a sequence of -2 tokens"), Error);
+  CHECK(f.value() == 0);
+  f.set<"x">(std::vector<double>(5 * 2));
+  CHECK_THROWS_WITH_AS(f.forward(), doctest::Contains("5 tokens, but the model's positions end at 4"), Error);
+  f.set<"x">(std::vector<double>(3 * 2)).set_sequences(two);
+  CHECK_NOTHROW(f.forward());
+}
+
+TEST_CASE("differentiate/function_memory: results and gradients wait for the first evaluation") {
+  Function<energy> f;
+  CHECK_THROWS_WITH_AS(f.output(), doctest::Contains("output() without a forward()"), Error);
+  CHECK_THROWS_WITH_AS(f.seed(), doctest::Contains("seed() without a forward()"), Error);
+  CHECK_THROWS_WITH_AS(f.gradient<"x">(), doctest::Contains("gradient() without a forward()"), Error);
+  f.set<"x">(std::vector<double>{1, 2});
+  CHECK_THROWS_AS(f.gradient<"x">(), Error);
+  f.value_and_grad();
+  f.set<"x">(std::vector<double>{1, 2, 3, 4});  // more rows, not evaluated yet
+  CHECK(f.gradient<"x">()(1) == 4);
 }

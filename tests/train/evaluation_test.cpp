@@ -20,6 +20,9 @@ inline constexpr auto classifier = [] {
   return cross_entropy(variable("x", rows_of(Axis::tokens, 4)) * weight("w", 4, 8, normal(1)),
                        indices("labels", Axis::tokens));
 };
+inline constexpr auto placed = [] {
+  return variable("x", rows_of(Axis::tokens, 2)) + positions(weight("table", 4, 2));
+};
 }  // namespace
 
 TEST_SUITE_BEGIN("train/evaluation");
@@ -33,6 +36,13 @@ TEST_CASE("everything is reachable by its name, and unknown names are errors") {
   CHECK_THROWS_AS(run.indices("tokens"), Error);
   CHECK_THROWS_WITH_AS(Evaluation<net>(Rows{.tokens = 5}, 0, {2, 2}), doctest::Contains("4 tokens together, not 5"),
                        Error);
+}
+
+TEST_CASE("sequences of negative or too great length are refused") {
+  CHECK_THROWS_WITH_AS(Evaluation<net>(tokens{3}, 0, {5, -2}), doctest::Contains("a sequence of -2 tokens"), Error);
+  CHECK_THROWS_WITH_AS(Evaluation<placed>(tokens{5}), doctest::Contains("5 tokens, but the model's positions end at 4"),
+                       Error);
+  CHECK_NOTHROW(Evaluation<placed>(tokens{5}, 0, {1, 4}));
 }
 
 TEST_CASE("a hyper-parameter set at run time is used") {

@@ -54,6 +54,8 @@ struct Rows {
     }
     return 1;
   }
+  /// Rows of a value of that shape.
+  constexpr Index count(const Shape& shape) const { return shape.is_fixed() ? shape.rows : count(shape.axis); }
   /// Tokens of the longest sequence.
   constexpr Index longest() const { return longest_sequence ? longest_sequence : (tokens + sequences - 1) / sequences; }
 };

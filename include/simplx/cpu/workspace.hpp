@@ -59,8 +59,7 @@ class Arena {
 
  private:
   static Index padded_size(const Shape& shape, const Rows& rows) {
-    const Index count = shape.is_fixed() ? shape.rows : rows.count(shape.axis);
-    return round_up(count * shape.cols, alignment);
+    return round_up(rows.count(shape) * shape.cols, alignment);
   }
   Index result_elements() const {
     Index total = 0;

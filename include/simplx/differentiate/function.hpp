@@ -86,6 +86,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   }
 
   /// Lengths of the packed sequences on the axis of tokens; one sequence unless given.
+  ///
+  /// Errors  throws if one is below 0; then nothing has changed
   Function& set_sequences(std::span<const Index> lengths) {
     Memory::take_lengths(lengths);
     return *this;
@@ -93,12 +95,13 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
 
   /// Evaluates all results.
   ///
-  /// Errors  throws if an input is missing, if inputs along one axis have different numbers of rows, or if an index is
-  ///         out of range. Views of results and gradients end when the number of rows changes.
+  /// Errors  throws if an input is missing, if inputs along one axis have different numbers of rows, if the sequences
+  ///         are not all tokens or too long for the positions, or if an index is out of range. Views of results and
+  ///         gradients end when the number of rows changes.
   void forward() {
     if (stale_) Memory::arrange();
     for (int i = 0; i < G::layout.inputs; ++i) context_.inputs[i] = pointers_[i];
-    check_indices();
+    check_indices(Memory::graph_, context_.inputs, Memory::arena_->capacity());
     Run::prepare(parameters_.data(), packed_.data());
     evaluate();
   }
@@ -132,13 +135,17 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   }
 
   /// Result k.
+  ///
+  /// Errors  throws, as `seed` and `gradient` do, unless it follows a forward()
   template <int k = 0>
   auto output() const {
+    Memory::check_evaluated("output()");
     return detail::object_map<result_shape(k)>(context_.outputs[k], context_.rows_of(result_shape(k)));
   }
   /// The gradient of result k, to be filled before backward(), which uses it up.
   template <int k = 0>
   auto seed() {
+    Memory::check_evaluated("seed()");
     return detail::object_map<result_shape(k)>(context_.output_gradients[k], context_.rows_of(result_shape(k)));
   }
   /// The gradient with respect to an input or parameter, as the last backward left it.
@@ -147,6 +154,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     constexpr int node = find<name>();
     static_assert(G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
+    Memory::check_evaluated("gradient()");
     S* place = nullptr;
     if constexpr (is_input(node)) {
       place = context_.input_gradients[G::layout.input[node]];
@@ -239,16 +247,6 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     for (int k = 0; k < G::layout.outputs; ++k) {
       std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
     }
-  }
-
-  void check_indices() const {
-    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
-      if constexpr (G::table.info[i].kind == Kind::kernel && detail::index_operand<op_of<G, i>>() >= 0) {
-        constexpr int node = G::table.info[i].arguments[detail::index_operand<op_of<G, i>>()];
-        Memory::check_indices(node, op_of<G, i>::index_bound(this->context_, shape<G::table.info[i].arguments[0]>),
-                              op_of<G, i>::index_of_nothing);
-      }
-    });
   }
 
   bool used_up_ = false;  ///< backward has written over values of the last evaluation

@@ -4,7 +4,7 @@
 /// \file simplx/differentiate/function_memory.hpp
 /// The memory of a Function, and how it is laid out once the rows of all inputs are known.
 
-#include <simplx/core/error.hpp>
+#include <simplx/core/inputs.hpp>
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/workspace.hpp>
 #include <simplx/differentiate/object.hpp>
@@ -65,19 +65,14 @@ class FunctionMemory {
     return known = size.rows;
   }
   void take_lengths(std::span<const Index> lengths) {
-    offsets_.assign(1, 0);
-    for (const Index length : lengths) offsets_.push_back(offsets_.back() + length);
+    offsets_ = offsets_of(lengths);
     sequences_given_ = stale_ = true;
   }
 
-  /// Every index must name a row of the table that it looks up, every label a class or -100.
-  void check_indices(int node, Index bound, std::int32_t nothing) const {
-    const auto* values = static_cast<const std::int32_t*>(context_.inputs[graph_.input[node]]);
-    for (Index row = 0; row < context_.rows_of(graph_.info[node].shape); ++row) {
-      if ((values[row] >= 0 && values[row] < bound) || values[row] == nothing) continue;
-      throw Error("'" + name_of(node) + "' names " + std::to_string(values[row]) + " in row " + std::to_string(row),
-                  "it must be at least 0 and below " + std::to_string(bound));
-    }
+  /// Results and gradients lie in memory that the first evaluation makes.
+  void check_evaluated(const char* asked) const {
+    if (arena_) return;
+    throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
   }
 
   /// Inputs begin at row `row` of an axis.
@@ -96,9 +91,7 @@ class FunctionMemory {
   void arrange() {
     Rows rows = rows_of_inputs();
     arrange_sequences(rows);
-    for (std::size_t s = 0; s + 1 < offsets_.size(); ++s) {
-      rows.longest_sequence = std::max(rows.longest_sequence, offsets_[s + 1] - offsets_[s]);
-    }
+    rows.longest_sequence = longest_of(graph_, offsets_);
     const Randomness random = context_.random;
     arena_.emplace(graph_, scratch_(rows), rows);
     context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);

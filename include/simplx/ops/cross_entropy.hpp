@@ -19,11 +19,8 @@ template <>
 struct op<"cross_entropy"> : kernel_op {
   static constexpr unsigned char constant_operands = 0b100, overwrites = 0b001;
   static constexpr int index_operand = 1;
-  static constexpr std::int32_t index_of_nothing = ignored_label;
-  template <class S>
-  static Index index_bound(const Context<S>&, const Shape& logits) {
-    return logits.cols;
-  }
+  static constexpr bool takes_ignored = true;
+  static constexpr Shape looked_up(Shape logits) { return fixed_shape(logits.cols, 1); }
   static constexpr bool reads(int, int operand) { return operand == 0; }
   static constexpr Checked shape(const Attributes&, Shape logits, Shape labels, Shape smoothing = fixed_shape(1, 1)) {
     if (!(smoothing == fixed_shape(1, 1))) return {"one number", smoothing.columns(), 1};

@@ -7,7 +7,8 @@
 ///     embedding   y_r = table[index_r]            dtable[index_r] += dy_r
 ///     positions   y_r = table[r - start of its sequence]
 ///
-/// Indices are in [0, rows of the table); Trainer and Function check that, kernels do not.
+/// Indices are in [0, rows of the table), sequences no longer than the positions: who takes them from a caller checks
+/// that (core/inputs.hpp), kernels do not.
 
 #include <simplx/ops/kernel.hpp>
 
@@ -18,11 +19,7 @@ namespace simplx::inline SIMPLX_TARGET {
 template <>
 struct op<"embedding"> : kernel_op {
   static constexpr int index_operand = 1;
-  static constexpr std::int32_t index_of_nothing = 0;
-  template <class S>
-  static Index index_bound(const Context<S>& context, const Shape& table) {
-    return context.rows_of(table);
-  }
+  static constexpr Shape looked_up(Shape table) { return table; }
   static constexpr Checked shape(const Attributes&, Shape table, Shape index) {
     return rows_of(index.axis, table.cols);
   }

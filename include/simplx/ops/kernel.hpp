@@ -20,10 +20,14 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     static constexpr unsigned char constant_operands;  // bit i: operand i has no gradient
 ///     static constexpr unsigned char overwrites;         // bit i: grad<i>() may be in<i>() itself: backward writes an
 ///                                                        // element when it and others have read it for the last time
+///     static constexpr int index_operand;                // that operand is indices(...), whose numbers are rows of
+///     static constexpr Shape looked_up(Shape first);     // a value of this shape, that of operand 0 being given
 struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;
   static constexpr bool needs_output = false;
+  /// Its indices may be -100.
+  static constexpr bool takes_ignored = false;
   /// Its backward takes the frame's turns itself, to hold them no longer than it adds.
   static constexpr bool adds_by_itself = false;
   /// Columns that forward saves for backward, on the axis of the result.

@@ -21,11 +21,8 @@ template <>
 struct op<"linear_cross_entropy"> : kernel_op {
   static constexpr bool adds_by_itself = true;
   static constexpr int index_operand = 1;
-  static constexpr std::int32_t index_of_nothing = ignored_label;
-  template <class S>
-  static Index index_bound(const Context<S>&, const Shape& table) {
-    return table.rows;
-  }
+  static constexpr bool takes_ignored = true;
+  static constexpr Shape looked_up(Shape table) { return table; }
   /// All gradients are taken from the logits, which are computed again.
   static constexpr bool reads(int, int operand) { return operand != 1; }
 

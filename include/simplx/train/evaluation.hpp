@@ -10,7 +10,7 @@
 ///     run.seed(0)[...] = ...;              // gradient of the result
 ///     run.backward();                      // run.gradient("blocks.0.mlp.up.weight")
 
-#include <simplx/core/error.hpp>
+#include <simplx/core/inputs.hpp>
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/workspace.hpp>
 #include <simplx/ops/stack.hpp>
@@ -61,18 +61,13 @@ class EvaluationMemory {
         parameters_(graph.parameters),
         gradients_(graph.parameters),
         constants_(graph.constants),
-        packed_(graph.packed),
-        offsets_{0} {
+        packed_(graph.packed) {
     if (lengths.empty()) {
       for (Index s = 0; s < rows.sequences; ++s) lengths.push_back(rows.tokens / rows.sequences);
     }
-    Index longest = 0;
-    for (Index length : lengths) {
-      offsets_.push_back(offsets_.back() + length);
-      longest = std::max(longest, length);
-    }
+    offsets_ = offsets_of(lengths);
     rows.sequences = static_cast<Index>(lengths.size());
-    rows.longest_sequence = longest;
+    rows.longest_sequence = longest_of(graph, offsets_);
     if (offsets_.back() != rows.tokens) {
       throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
                       std::to_string(rows.tokens),
@@ -81,7 +76,7 @@ class EvaluationMemory {
     arena_.emplace(graph, scratch(rows), rows);
     initialise(tensors_.parameters, seed, parameters_.data());
     initialise(tensors_.constants, seed, constants_.data());
-    context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, longest);
+    context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
     context_.parameters = parameters_.data();
     context_.gradients = gradients_.data();
     context_.constants = constants_.data();
@@ -146,6 +141,8 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   using Run = Execute<G, Backend>;
 
   /// Memory for these rows; sequences of equal length unless their lengths are given.
+  ///
+  /// Errors  throws Error if the lengths are not those of all tokens, or longer than the model's positions
   explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
       : Memory(view_of<G>, tensors_of<model>(), detail::graph_scratch<G, Backend>, rows, seed, std::move(lengths)) {}
 
