@@ -17,6 +17,13 @@ using Untrained = Graph<simplx::Untrained<logits_of<model>>>;
 static_assert(Untrained::layout.parameters == G::layout.parameters);
 static_assert(elements(Untrained::layout.kept, tokens{30}) < elements(G::layout.kept, tokens{30}));
 static_assert(Inference<logits_of<model>>::longest_sequence() == 30 && Inference<logits_of<model>>::vocab() == 16);
+struct Placed {
+  constexpr Expr operator()(Expr x) const { return x + positions(weight("places", 3, 4)); }
+};
+inline constexpr auto two_tables = [] {
+  auto i = indices("tokens", Axis::tokens);
+  return stack("blocks", 2, Placed{}, embedding(weight("large", 9, 4), i) + embedding(weight("small", 5, 4), i));
+};
 }  // namespace
 
 TEST_SUITE_BEGIN("generate/inference");
@@ -53,6 +60,10 @@ TEST_CASE("it refuses sequences that the model does not know") {
   CHECK_THROWS_AS(net.logits({}), Error);
   CHECK_THROWS_WITH_AS(net.logits(std::vector<std::int32_t>{16}), doctest::Contains("token 16, but the model knows 16"),
                        Error);
+  Inference<two_tables> small;
+  CHECK_THROWS_WITH_AS(small.logits(std::vector<std::int32_t>{5}), doctest::Contains("token 5, but the model knows 5"),
+                       Error);
+  CHECK_THROWS_WITH_AS(small.logits(test::some_tokens(4, 5)), doctest::Contains("positions end at 3"), Error);
 }
 
 TEST_SUITE_END();

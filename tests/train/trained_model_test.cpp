@@ -13,11 +13,21 @@ inline constexpr Decoder decoder{.block = sas_p, .vocab = 31, .width = 16, .head
 inline constexpr Classifier classifier{
     {.block = bert_sas_p, .vocab = 31, .width = 16, .heads = 2, .layers = 1, .context = 12, .position_rows = 14},
     {.classes = 3}};
+struct Placed {
+  constexpr Expr operator()(Expr x) const { return x + positions(weight("places", 7, 8)); }
+};
+inline constexpr auto two_tables = [] {
+  auto i = indices("tokens", Axis::tokens);
+  auto x = embedding(weight("large", 100, 8), i) + embedding(weight("small", 10, 8), i);
+  return cross_entropy(stack("blocks", 2, Placed{}, x), indices("labels", Axis::tokens));
+};
 template <auto const& model>
 using Of = detail::TrainedModel<GraphOf<model>>;
 static_assert(Of<decoder>::labelled_axis() == Axis::tokens && Of<classifier>::labelled_axis() == Axis::sequences);
 static_assert(Of<decoder>::classes() == 31 && Of<classifier>::classes() == 3);
 static_assert(Of<decoder>::tokens_known() == 31 && Of<classifier>::tokens_known() == 31);
+static_assert(Of<two_tables>::tokens_known() == 10 && Of<two_tables>::labels_known() == 8);
+static_assert(Of<two_tables>::longest_sequence() == 7);
 static_assert(Of<decoder>::longest_sequence() == 12 && Of<classifier>::longest_sequence() == 14);
 }  // namespace
 

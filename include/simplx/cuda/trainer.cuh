@@ -209,7 +209,8 @@ class Trainer<model, Cuda<precision>> {
             .longest_sequence = options_.context};
   }
   void check(const TokenBatch& batch) const {
-    check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), vocab(), Model::labelled_axis()});
+    check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), Model::labels_known(),
+                        Model::labelled_axis()});
   }
 
   /// Clears what was accumulated.

@@ -9,7 +9,7 @@
 ///     net.logits(tokens);                       // of a whole sequence; stream.hpp: of one token after the other
 ///     net.logits(tokens, to);                   // into memory of the caller
 
-#include <simplx/core/error.hpp>
+#include <simplx/core/inputs.hpp>
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/workspace.hpp>
 #include <simplx/ops/stack.hpp>
@@ -99,7 +99,7 @@ class Inference {
     return 0;
   }
   /// Tokens of the longest sequence that the model's positions allow.
-  static constexpr Index longest_sequence() { return longest_in<G>(); }
+  static constexpr Index longest_sequence() { return view_of<G>.longest; }
 
   /// Errors  throws Error if a token is not one of the model's
   static void check(std::span<const std::int32_t> tokens) {
@@ -129,11 +129,7 @@ class Inference {
     const auto length = static_cast<Index>(tokens.size());
     if (length == 0) throw Error("there is no token to evaluate", "begin with at least one");
     check(tokens);
-    if (length > longest_sequence()) {
-      throw Error("a sequence of " + std::to_string(length) + " tokens, but the model's positions end at " +
-                      std::to_string(longest_sequence()),
-                  "give the last of them alone");
-    }
+    check_length("a sequence", length, longest_sequence());
     if (!workspace_ || workspace_->capacity().tokens < length) {
       workspace_.emplace(Rows{.tokens = std::min(longest_sequence(), round_up(length, 128))});
     }
@@ -142,34 +138,8 @@ class Inference {
     context.inputs[0] = tokens.data();
     return context;
   }
-  template <class Part>
-  static constexpr Index longest_in() {
-    Index longest = Index(1) << 30;
-    detail::unroll<0, Part::count>([&]<int i>(std::integral_constant<int, i>) {
-      constexpr Info info = Part::table.info[i];
-      if constexpr (Part::flat.label[i].op == Tag("positions")) {
-        longest = std::min(longest, Part::table.info[info.arguments[0]].shape.rows);
-      } else if constexpr (info.stack) {
-        using Stack = typename Part::template layers_of<i>;
-        for (int layer = 0; layer < Stack::layers; ++layer) {
-          Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-            longest = std::min(longest, longest_in<Child>());
-          });
-        }
-      }
-    });
-    return longest;
-  }
   /// Tokens are in [0, known()).
-  static constexpr Index known() {
-    Index rows = Index(1) << 30;
-    for (int i = 0; i < G::count; ++i) {
-      if (!(G::flat.label[i].op == Tag("embedding"))) continue;
-      const Shape& table = G::table.info[G::table.info[i].arguments[0]].shape;
-      if (table.is_fixed()) rows = std::min(rows, table.rows);
-    }
-    return rows;
-  }
+  static constexpr Index known() { return view_of<G>.index_bound(view_of<G>.input_node("tokens")); }
 
   TensorList tensors_;
   Buffer<S> parameters_, constants_, packed_;

@@ -4,9 +4,7 @@
 /// \file simplx/train/trained_model.hpp
 /// What Trainer reads off the graph of a model: where its loss and logits are, and what its inputs may be.
 
-#include <simplx/core/graph.hpp>
-
-#include <algorithm>
+#include <simplx/core/view.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
@@ -47,20 +45,15 @@ struct TrainedModel {
       return G::table.info[logits_node()].shape.cols;
     }
   }
-  /// Rows of the table that tokens are looked up in.
-  static constexpr Index tokens_known() {
-    constexpr int lookup = find_op("embedding");
-    return lookup < 0 ? classes() : G::table.info[G::table.info[lookup].arguments[0]].shape.rows;
-  }
+  /// What is below this is a token, or a label, wherever the model looks it up.
+  static constexpr Index tokens_known() { return known("tokens"); }
+  static constexpr Index labels_known() { return known("labels"); }
   /// Tokens of the longest sequence that the positions allow.
-  static constexpr Index longest_sequence() {
-    Index longest = Index(1) << 30;
-    for (int i = 0; i < G::count; ++i) {
-      if (G::flat.label[i].op == Tag("positions")) {
-        longest = std::min(longest, G::table.info[G::table.info[i].arguments[0]].shape.rows);
-      }
-    }
-    return longest;
+  static constexpr Index longest_sequence() { return view_of<G>.longest; }
+
+ private:
+  static constexpr Index known(std::string_view input) {
+    return view_of<G>.index_bound(view_of<G>.input_node(input));
   }
 };
 

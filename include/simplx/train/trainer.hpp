@@ -244,7 +244,8 @@ class Trainer {
   }
 
   void check(const TokenBatch& batch) const {
-    check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), vocab(), Model::labelled_axis()});
+    check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), Model::labels_known(),
+                        Model::labelled_axis()});
   }
 
   void prepare() {
