@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <system_error>
+
 using namespace simplx;
 
 TEST_SUITE_BEGIN("cpu/threads");
@@ -37,5 +39,20 @@ TEST_CASE("an exception of a member reaches the caller, and the team goes on") {
 }
 
 TEST_CASE("a team without threads is refused") { CHECK_THROWS_AS(Team(0), Error); }
+
+TEST_CASE("a team that cannot start all its threads says so, and those that started end") {
+  std::atomic<int> running{0};
+  const auto three_at_most = [&, started = 0](auto work) mutable {
+    if (started++ == 3) throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+    return std::jthread([&running, work] {
+      ++running;
+      work();
+      --running;
+    });
+  };
+  CHECK(Team(4, three_at_most).size() == 4);
+  CHECK_THROWS_WITH_AS(Team(6, three_at_most), doctest::Contains("cannot start thread 5 of 6: "), Error);
+  CHECK(running == 0);
+}
 
 TEST_SUITE_END();

@@ -24,21 +24,28 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Cost    a call wakes size - 1 threads and allocates nothing
 class Team {
  public:
-  explicit Team(int threads = 1) {
+  /// Errors  throws Error for less than one thread, or if the system does not start them all
+  explicit Team(int threads = 1) : Team(threads, [](auto work) { return std::jthread(work); }) {}
+  /// The same, of threads that start(function) makes: tests let it fail.
+  template <class Start>
+  Team(int threads, Start start) {
     if (threads < 1) throw Error("threads is " + std::to_string(threads), "it must be at least 1");
     shared_ = std::make_unique<Shared>();
     shared_->errors.resize(static_cast<std::size_t>(threads));
-    for (int member = 1; member < threads; ++member) {
-      workers_.emplace_back([shared = shared_.get(), member] { shared->work(member); });
+    try {
+      for (int member = 1; member < threads; ++member) {
+        workers_.push_back(start([shared = shared_.get(), member] { shared->work(member); }));
+      }
+    } catch (const std::exception& error) {  // of the system, or std::bad_alloc
+      release();
+      throw Error("cannot start thread " + std::to_string(size() + 1) + " of " + std::to_string(threads) + ": " +
+                      error.what(),
+                  "use fewer threads, or raise the limits of processes and memory (ulimit -u, -v)");
     }
   }
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
-  ~Team() {
-    shared_->call = nullptr;
-    shared_->round.fetch_add(1, std::memory_order_release);
-    shared_->round.notify_all();
-  }
+  ~Team() { release(); }
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
@@ -85,6 +92,13 @@ class Team {
       }
     }
   };
+
+  /// Lets the workers end, which are joined with workers_.
+  void release() {
+    shared_->call = nullptr;
+    shared_->round.fetch_add(1, std::memory_order_release);
+    shared_->round.notify_all();
+  }
 
   std::unique_ptr<Shared> shared_;
   std::vector<std::jthread> workers_;  // joined before what they share ends
