@@ -30,7 +30,8 @@ inline double entry(std::string_view name, std::size_t k) {
 template <auto const& model>
 void check_compiled(const std::vector<std::vector<double>>& expected) {
   using G = GraphOf<model>;
-  const GradcheckOptions options{.entries_per_tensor = 2, .spread = 0, .step = 5e-3};
+  const GradcheckOptions options =
+      detail::with_lengths({.entries_per_tensor = 2, .spread = 0, .step = 5e-3}, view_of<G>);
   Evaluation<model> run(options.rows, 0, options.lengths);
   for (const TensorInfo& tensor : run.tensors().parameters) {
     auto values = run.parameter(tensor.name);

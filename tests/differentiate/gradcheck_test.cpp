@@ -30,6 +30,9 @@ struct NearlyRight {
 inline constexpr test::OnTokens<WrongSign> wrong_sign{8};
 inline constexpr test::OnTokens<NearlyRight> nearly_right{8};
 
+inline constexpr Decoder small{
+    .block = pre_ln, .vocab = 3, .width = 8, .heads = 2, .layers = 1, .context = 4, .positions = Positions::learned};
+
 template <auto const& model>
 GradientReport report() {
   Evaluation<model> run(Rows{.tokens = 3});
@@ -53,6 +56,15 @@ TEST_CASE("derivatives by extrapolated differences are good to ten digits") {
   CHECK(detail::derivative([](double h) { return std::exp(1 + h); }, 0.1) ==
         doctest::Approx(std::exp(1)).epsilon(1e-11));
   CHECK(detail::derivative([](double h) { return std::sin(3 * h); }, 0.1) == doctest::Approx(3).epsilon(1e-11));
+}
+
+TEST_CASE("inputs keep to the tables of a model, and options that do not are refused") {
+  const GradientReport report = gradcheck<small>({.entries_per_tensor = 1, .step = 0.01});
+  CAPTURE(report.worst_name);
+  CHECK(report.worst < 1e-6);
+  CHECK(report.adjoint < 1e-10);
+  CHECK_THROWS_WITH_AS(gradcheck<small>({.classes = 4}), doctest::Contains("'tokens' must be below 3"), Error);
+  CHECK_THROWS_WITH_AS(gradcheck<small>({.lengths = {5}}), doctest::Contains("positions end at 4"), Error);
 }
 
 TEST_SUITE_END();

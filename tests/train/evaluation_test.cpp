@@ -83,4 +83,13 @@ TEST_CASE("a second backward behind the same forward gives the same gradients, t
   CHECK(std::ranges::any_of(first, [](double g) { return g != 0; }));
 }
 
+TEST_CASE("labels that are no class are refused, -100 is none") {
+  Evaluation<classifier> run(tokens{2});
+  const auto labels = run.indices("labels");
+  std::ranges::copy(std::array{7, -100}, labels.begin());
+  CHECK_NOTHROW(run.forward());
+  labels[1] = 1'000'000;
+  CHECK_THROWS_WITH_AS(run.forward(), doctest::Contains("'labels' names 1000000 in row 1"), Error);
+}
+
 TEST_SUITE_END();

@@ -52,7 +52,9 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
     device_offsets_.copy_from(offsets_, gpu_.stream());
   }
 
+  /// Errors  throws Error if an index is out of range
   void forward() {
+    check_indices(graph_, context_.inputs, arena_->capacity());
     const cudaStream_t stream = gpu_.stream();
     parameters_.copy_from(this->parameters(), stream);
     constants_.copy_from(this->constants(), stream);

@@ -35,9 +35,9 @@ struct GradcheckOptions {
   Index entries_per_tensor = 4;
   double spread = 0.2;  ///< parameters are moved by that much from their initial values
   double step = 0.02;   ///< first step of the differences; shrink it where kinks are near
-  Rows rows{.tokens = 9, .labelled = 4, .batch = 3};  ///< of gradcheck<model>()
-  std::vector<Index> lengths{3, 1, 5};       ///< of its sequences
-  Index classes = 5;                         ///< its indices are below that
+  Rows rows{.labelled = 4, .batch = 3};  ///< of gradcheck<model>(); tokens are those of the lengths unless given
+  std::vector<Index> lengths = {};  ///< of its sequences; 3, 1 and 5, as far as its positions go, unless given
+  Index classes = 0;  ///< its indices are below that; 5, or what its tables have, unless given
 };
 
 namespace detail {
@@ -304,6 +304,26 @@ void check_directions(Evaluation<model>& run, const GradcheckOptions& options, G
   check_directions(subject_of(run), subject_of(dual), options, report);
 }
 
+/// The options with the lengths that were not given filled in.
+inline GradcheckOptions with_lengths(GradcheckOptions options, const GraphView& graph) {
+  if (options.lengths.empty()) {
+    for (const Index length : {3, 1, 5}) options.lengths.push_back(std::min(length, graph.longest));
+  }
+  if (!options.rows.tokens) options.rows.tokens = offsets_of(options.lengths).back();
+  return options;
+}
+
+/// What the indices of an input are below.
+///
+/// Errors  throws Error if the options say more than its tables have
+inline Index classes_of(const GraphView& graph, int node, const GradcheckOptions& options) {
+  const Index bound = graph.index_bound(node, options.rows);
+  if (options.classes <= bound) return options.classes ? options.classes : std::clamp<Index>(bound, 1, 5);
+  throw Error("indices below " + std::to_string(options.classes) + ", but '" +
+                  std::string(graph.label[node].name.view()) + "' must be below " + std::to_string(bound),
+              "give fewer classes, or none");
+}
+
 /// Random inputs, which keep away from 0.
 template <class S>
 void fill_inputs(EvaluationMemory<S>& run, const GradcheckOptions& options) {
@@ -314,8 +334,9 @@ void fill_inputs(EvaluationMemory<S>& run, const GradcheckOptions& options) {
     const std::uint64_t key = key_of(options.seed, "input." + name);
     if (graph.info[i].kind == Kind::indices) {
       const std::span<std::int32_t> values = run.indices(name);
+      const auto classes = static_cast<std::uint64_t>(classes_of(graph, i, options));
       for (std::size_t k = 0; k < values.size(); ++k) {
-        values[k] = static_cast<std::int32_t>(bits(key, k) % static_cast<std::uint64_t>(options.classes));
+        values[k] = static_cast<std::int32_t>(bits(key, k) % classes);
       }
     } else {
       const std::span<S> values = run.input(name);
@@ -341,9 +362,11 @@ GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options 
 
 /// Checks all derivatives of a model at random parameters and inputs, which keep away from 0.
 ///
+/// Errors  throws Error for classes or lengths beyond the model's tables
 /// Cost    up to 42 forward passes for each entry, about 100 for the adjoint identity, 42 gradients for each tensor
 template <auto const& model>
-GradientReport gradcheck(const GradcheckOptions& options = {}) {
+GradientReport gradcheck(const GradcheckOptions& given = {}) {
+  const GradcheckOptions options = detail::with_lengths(given, view_of<GraphOf<model>>);
   Evaluation<model> run(options.rows, options.seed, options.lengths);
   detail::fill_inputs<double>(run, options);
   GradientReport report = check_gradients(run, options);

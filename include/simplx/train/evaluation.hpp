@@ -132,7 +132,7 @@ class EvaluationMemory {
 template <auto const& model, class Backend_ = Cpu<double>>
 class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   using Memory = detail::EvaluationMemory<typename Backend_::Scalar>;
-  using Memory::context_, Memory::parameters_, Memory::gradients_, Memory::packed_;
+  using Memory::arena_, Memory::context_, Memory::graph_, Memory::parameters_, Memory::gradients_, Memory::packed_;
 
  public:
   using Backend = Backend_;
@@ -146,7 +146,9 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
       : Memory(view_of<G>, tensors_of<model>(), detail::graph_scratch<G, Backend>, rows, seed, std::move(lengths)) {}
 
+  /// Errors  throws Error if an index is out of range
   void forward() {
+    check_indices(graph_, context_.inputs, arena_->capacity());
     Run::prepare(parameters_.data(), packed_.data());
     Run::forward(context_);
     used_up_ = false;
