@@ -74,6 +74,17 @@ TEST_CASE("a token costs no allocation") {
         }) == 0);
 }
 
+TEST_CASE("without positions that end, the context is the model's own") {
+  static constexpr Decoder alibi{.block = sas_p_alibi, .vocab = 9, .width = 8, .heads = 2, .layers = 1, .context = 32};
+  static constexpr auto silent = [] { return alibi.logits(); };
+  Inference<logits_of<alibi>> net;
+  CHECK(Stream<logits_of<alibi>>(net).capacity() == 32);
+  CHECK(Stream<logits_of<alibi>>(net, 40).capacity() == 40);
+  CHECK_THROWS_WITH_AS(Stream<logits_of<alibi>>(net, -1), doctest::Contains("a context of -1 tokens"), Error);
+  Inference<silent> other;
+  CHECK_THROWS_WITH_AS((Stream<silent>(other)), doctest::Contains("give .context"), Error);
+}
+
 TEST_CASE("what does not fit is refused, and then nothing has changed") {
   using Net = Inference<logits_of<wide>, Cpu<double>>;
   Net net(1);

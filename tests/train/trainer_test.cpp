@@ -209,6 +209,12 @@ TEST_CASE("what does not fit is refused with a sentence") {
   CHECK_THROWS_WITH_AS(Trainer<model>({.context = 25}), doctest::Contains("the model's positions end at 24"), Error);
 }
 
+TEST_CASE("without positions that end, the context is the model's own") {
+  static constexpr Decoder alibi{.block = sas_p_alibi, .vocab = 9, .width = 8, .heads = 2, .layers = 1, .context = 32};
+  CHECK(Trainer<alibi>({.batch = 1}).options().context == 32);
+  CHECK(Trainer<alibi>({.batch = 1, .context = 40}).options().context == 40);
+}
+
 TEST_CASE("a further thread takes an arena, and no copy of the gradient") {
   const Index one = Trainer<model>({.batch = 8}).bytes(), two = Trainer<model>({.batch = 8, .threads = 2}).bytes();
   CHECK(two - one == arena_bytes<model>(tokens{24}) + 2 * 32 * 4);  // and the rows of the results

@@ -22,6 +22,18 @@ inline void check_length(const char* what, Index tokens, Index longest) {
               "give fewer tokens, as the last of them alone, or the model more positions");
 }
 
+/// A context of sequences.
+///
+/// Errors  throws Error if it is no token, or longer than the positions allow
+inline Index checked_context(Index context, Index longest) {
+  if (context < 1) {
+    throw Error("a context of " + std::to_string(context) + " tokens",
+                "give .context, at least 1: a model whose positions do not end need not have one");
+  }
+  check_length("a context", context, longest);
+  return context;
+}
+
 /// Where sequences of these lengths begin, and the end of the last.
 ///
 /// Errors  throws Error for a length below 0

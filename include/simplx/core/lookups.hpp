@@ -7,6 +7,7 @@
 #include <simplx/core/graph.hpp>
 
 #include <array>
+#include <concepts>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -75,6 +76,17 @@ constexpr Index longest_in() {
     }
   });
   return longest;
+}
+
+/// Tokens of a sequence where nobody says: as many as the positions allow, or else the model's `context`; 0 if neither.
+template <auto const& model>
+constexpr Index usual_context(Index longest) {
+  if (longest < no_limit) return longest;
+  if constexpr (requires { { model.context } -> std::convertible_to<Index>; }) {
+    return model.context;
+  } else {
+    return 0;
+  }
 }
 
 }  // namespace simplx

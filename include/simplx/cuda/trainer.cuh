@@ -40,7 +40,7 @@ class Trainer<model, Cuda<precision>> {
 
   /// Errors  throws Error if there is no GPU, or if its memory is short
   explicit Trainer(const TrainerOptions& options = {})
-      : options_(checked(options, Model::longest_sequence())),
+      : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),

@@ -25,7 +25,10 @@ class Replay {
   using Net = Inference<model, Backend>;
 
   /// Uses the weights of `net`, which must outlive it.
-  explicit Replay(Net& net, Index context = Net::longest_sequence()) : net_(net), capacity_(context) {}
+  ///
+  /// Errors  as Stream
+  explicit Replay(Net& net, Index context = Net::usual_context())
+      : net_(net), capacity_(checked_context(context, Net::longest_sequence())) {}
 
   /// As Stream::feed.
   auto feed(std::span<const std::int32_t> tokens) {

@@ -100,6 +100,8 @@ class Inference {
   }
   /// Tokens of the longest sequence that the model's positions allow.
   static constexpr Index longest_sequence() { return view_of<G>.longest; }
+  /// The same, or the model's `context` if its positions do not end; 0 if it has none.
+  static constexpr Index usual_context() { return simplx::usual_context<model>(longest_sequence()); }
 
   /// Errors  throws Error if a token is not one of the model's
   static void check(std::span<const std::int32_t> tokens) {

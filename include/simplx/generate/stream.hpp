@@ -34,11 +34,11 @@ class Stream {
 
   /// Uses the weights of `net`, which must outlive it; several streams may. `chunk`: tokens evaluated at once at most.
   ///
-  /// Errors  throws Error if the context is longer than the model's positions
+  /// Errors  throws Error if the context is no token, or longer than the model's positions
   /// Cost    cache_bytes<model, S>(context), and the workspace of a chunk; nothing is allocated afterwards
-  explicit Stream(Net& net, Index context = Net::longest_sequence(), Index chunk = 64)
+  explicit Stream(Net& net, Index context = Net::usual_context(), Index chunk = 64)
       : net_(net),
-        capacity_(checked(context)),
+        capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
         workspace_(Rows{.tokens = chunk_}),
         remembered_(cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
@@ -80,13 +80,6 @@ class Stream {
   std::span<S> memory() { return remembered_.span(); }
 
  private:
-  static Index checked(Index context) {
-    if (context >= 1 && context <= Net::longest_sequence()) return context;
-    throw Error("a context of " + std::to_string(context) + " tokens, but the model's positions end at " +
-                    std::to_string(Net::longest_sequence()),
-                "choose one from 1 to that");
-  }
-
   void evaluate(std::span<const std::int32_t> tokens) {
     const auto rows = static_cast<Index>(tokens.size());
     offsets_[1] = rows;

@@ -9,6 +9,7 @@
 /// Embedding and head are tied; either norm may be absent. Decoder and Encoder say which norms, positions, head and
 /// mask.
 
+#include <simplx/core/lookups.hpp>
 #include <simplx/models/head.hpp>
 #include <simplx/nn/linear.hpp>
 #include <simplx/nn/norm.hpp>
@@ -97,6 +98,7 @@ constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embeddi
 /// The model that ends with the logits of another; its parameters lie where those of the other lie.
 template <auto const& model>
 struct LogitsOf {
+  static constexpr Index context = usual_context<model>(no_limit);  ///< 0 if the model has none
   constexpr Expr operator()() const { return model.logits(); }
 };
 template <auto const& model>

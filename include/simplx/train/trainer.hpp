@@ -52,7 +52,7 @@ class Trainer {
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...)");
 
   explicit Trainer(const TrainerOptions& options = {})
-      : options_(checked(options, longest_sequence())),
+      : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),
         team_(options.threads),
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),

@@ -4,8 +4,7 @@
 /// \file simplx/train/trainer_options.hpp
 /// What a trainer is told once, and what it says after each step.
 
-#include <simplx/core/error.hpp>
-#include <simplx/core/shape.hpp>
+#include <simplx/core/inputs.hpp>
 #include <simplx/train/groups.hpp>
 
 #include <cstdint>
@@ -20,7 +19,7 @@ using InitialLaws = std::vector<TensorInfo> (*)(std::vector<TensorInfo>);
 /// What a trainer is told when it is made: limits, seed, laws and groups of parameters; threads change no bits.
 struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
-  Index context = 0;       ///< tokens of a sequence at most; the model's own limit unless given
+  Index context = 0;       ///< tokens of a sequence at most; the model's own limit, or its `context`, unless given
   std::uint64_t seed = 0;  ///< of the initial values
   int threads = 1;         ///< not part of the result's bits; sequences of a call bound the useful ones
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
@@ -38,10 +37,11 @@ struct StepResult {
   std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
 };
 
-/// The options with what was not given filled in, for a model of sequences up to `longest`.
+/// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
+/// where nobody says.
 ///
 /// Errors  throws Error for a count below its least value, and for a context that the model does not have
-inline TrainerOptions checked(TrainerOptions options, Index longest) {
+inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual) {
   const auto at_least = [](Index least, const char* name, Index value) {
     if (value >= least) return;
     throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
@@ -49,12 +49,7 @@ inline TrainerOptions checked(TrainerOptions options, Index longest) {
   at_least(1, "batch", options.batch);
   at_least(0, "sequences_per_step", options.sequences_per_step);
   if (!options.sequences_per_step) options.sequences_per_step = options.batch;
-  if (!options.context) options.context = longest;
-  if (options.context > longest) {
-    throw Error("context is " + std::to_string(options.context) + ", the model's positions end at " +
-                    std::to_string(longest),
-                "choose a shorter context, or a model with a longer one");
-  }
+  options.context = checked_context(options.context ? options.context : usual, longest);
   return options;
 }
 
