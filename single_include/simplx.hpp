@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 0e5506e48ca2d32a
+// sha256 of the headers: c4036e4e9cfaabd6
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -16,8 +16,10 @@
 #include <Eigen/Core>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <cstddef>
@@ -172,6 +174,8 @@ struct Rows {
     }
     return 1;
   }
+  /// Rows of a value of that shape.
+  constexpr Index count(const Shape& shape) const { return shape.is_fixed() ? shape.rows : count(shape.axis); }
   /// Tokens of the longest sequence.
   constexpr Index longest() const { return longest_sequence ? longest_sequence : (tokens + sequences - 1) / sequences; }
 };
@@ -279,6 +283,7 @@ using Name = Text<96>;
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// What a node is, as far as the planner tells them apart.
 enum class Kind : signed char {
   input,      ///< real values given at run time
   indices,    ///< whole numbers given at run time (tokens, labels)
@@ -365,6 +370,7 @@ struct Node {
   unsigned char passes = 0;              ///< bit i: the pull-back to argument i is the incoming gradient itself
   bool costly = false;                   ///< of a map: rather stored than evaluated again
   unsigned char constant_operands = 0;   ///< bit i: argument i has no gradient, so it must not be trained
+  unsigned char overwrites = 0;          ///< bit i: the gradient of argument i may be written over its value
   Index saved = 0;                       ///< columns that forward saves for backward
   Index packed = 0;                      ///< elements prepared from the parameters once per step
 
@@ -420,12 +426,21 @@ constexpr void use(Node* user, Node* argument) {
   argument->first_user = user;
 }
 
+constexpr Node* broken(Node* node, Tag rule, Index left, Index right) {
+  node->kind = Kind::error;
+  node->rule = rule;
+  node->left = left;
+  node->right = right;
+  return node;
+}
+
 constexpr Node* leaf(Kind kind, Shape shape, Where where) {
   Node* node = new_node();
   node->kind = kind;
   node->shape = shape;
   node->where = where;
-  return node;
+  const Index rows = shape.is_fixed() ? shape.rows : 1;
+  return rows < 1 || shape.cols < 1 ? broken(node, "sizes", rows, shape.cols) : node;
 }
 
 constexpr Node* number(double value, Where where) {
@@ -448,6 +463,7 @@ struct At {
 };
 
 // ---------------------------------------------------------------------------------------------------- leaves
+// Does not compile for a size below 1: rule "sizes".
 
 /// Real values given at run time under that name; their gradient is not wanted.
 constexpr Expr input(const char* name, Shape shape, const char* file = __builtin_FILE(),
@@ -542,14 +558,6 @@ constexpr Checked unequal_rows(const Shape& a, const Shape& b) {
 
 namespace detail {
 
-constexpr Node* broken(Node* node, Tag rule, Index left, Index right) {
-  node->kind = Kind::error;
-  node->rule = rule;
-  node->left = left;
-  node->right = right;
-  return node;
-}
-
 template <class Op>
 constexpr unsigned char reads_of(int argument, int count) {
   unsigned mask = 0;
@@ -615,36 +623,39 @@ constexpr bool derivable() {
 template <Tag name, class... Operands>
 [[gnu::cold]] constexpr Expr apply(const Attributes& attributes, const Operands&... operands) {
   static_assert(sizeof...(operands) <= max_arguments, "simplx: an op has at most eight operands; nest two of them");
-  using Op = op<name>;
+  constexpr bool known = requires { sizeof(op<name>); };
+  static_assert(known, "simplx: there is no op of this name (in apply<name>); correct it, or include the op's header");
   Node* node = detail::new_node();
-  node->kind = Op::kind;
-  node->op = name;
-  node->attributes = attributes;
-  if (!detail::take(node, {operands...}, detail::index_operand<Op>())) return {node};
-  const Checked checked = Op::shape(attributes, operands.shape()...);
-  if (!checked.rule.empty()) return {detail::broken(node, checked.rule, checked.left, checked.right)};
-  node->shape = checked.shape;
-  constexpr int count = sizeof...(operands);
-  for (int i = 0; i < count; ++i) node->reads[i] = detail::reads_of<Op>(i, count);
-  if constexpr (detail::derivable<name>()) node->derive = &detail::derive<name, count>;
-  node->reads_output = Op::needs_output ? static_cast<unsigned char>((1u << count) - 1) : 0;
-  if constexpr (Op::kind == Kind::map || Op::kind == Kind::reduction) {
-    node->passes = Op::passes;
-    node->costly = Op::costly;
-  } else {
-    if constexpr (requires { Op::constant_operands; }) node->constant_operands = Op::constant_operands;
-    node->saved = Op::saved(attributes, operands.shape()...);
-    node->packed = Op::packed(attributes, operands.shape()...);
+  if constexpr (known) {
+    using Op = op<name>;
+    node->kind = Op::kind;
+    node->op = name;
+    node->attributes = attributes;
+    if (!detail::take(node, {operands...}, detail::index_operand<Op>())) return {node};
+    const Checked checked = Op::shape(attributes, operands.shape()...);
+    if (!checked.rule.empty()) return {detail::broken(node, checked.rule, checked.left, checked.right)};
+    node->shape = checked.shape;
+    constexpr int count = sizeof...(operands);
+    for (int i = 0; i < count; ++i) node->reads[i] = detail::reads_of<Op>(i, count);
+    if constexpr (detail::derivable<name>()) node->derive = &detail::derive<name, count>;
+    node->reads_output = Op::needs_output ? static_cast<unsigned char>((1u << count) - 1) : 0;
+    if constexpr (Op::kind == Kind::map || Op::kind == Kind::reduction) {
+      node->passes = Op::passes;
+      node->costly = Op::costly;
+    } else {
+      if constexpr (requires { Op::constant_operands; }) node->constant_operands = Op::constant_operands;
+      if constexpr (requires { Op::overwrites; }) node->overwrites = Op::overwrites;
+      node->saved = Op::saved(attributes, operands.shape()...);
+      node->packed = Op::packed(attributes, operands.shape()...);
+    }
   }
   return {node};
 }
 
-/// Refuses what a module is asked to do: the rule is reported like a broken shape rule.
+/// Refuses what a module is asked to do: the rule is reported like a broken shape rule, unless one was broken before.
 constexpr Expr refuse(Tag rule, At x, Index left = 0, Index right = 0) {
   Node* node = detail::new_node();
-  node->where = x.where;
-  detail::use(node, x.node);
-  return {detail::broken(node, rule, left, right)};
+  return {detail::take(node, {x}, 0) ? detail::broken(node, rule, left, right) : node};
 }
 
 }  // namespace simplx
@@ -807,6 +818,172 @@ constexpr Named<Module> named(const char* scope, const Module& module) {
 
 }  // namespace simplx
 
+// ---- simplx/core/rules.hpp
+
+/// \file simplx/core/rules.hpp
+/// What the compiler says when a model breaks a rule: one sentence with a remedy, and both numbers.
+///
+/// A shape rule records its name and two numbers in the expression; Graph hands them to `rule<name>::check`,
+/// whose static_assert makes every compiler print the sentence and the comparison, for example
+///
+///     error: static assertion failed: simplx: in x * W the width of x (left number) must equal the rows of W ...
+///     note: the comparison reduces to '(512 == 256)'
+///
+/// An op outside the library adds its own sentence by specialising `rule`.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <Tag name>
+struct rule {
+  template <Index left, Index right>
+  static constexpr bool check() {
+    static_assert(left == right,
+                  "simplx: a shape rule of this op is broken: the two numbers must be equal; give the rule a sentence "
+                  "by SIMPLX_RULE");
+    return true;
+  }
+  template <Index left, Index right>
+  static constexpr bool differ() {
+    static_assert(left != right, "simplx: a shape rule of this op is broken; give the rule a sentence by SIMPLX_RULE");
+    return true;
+  }
+};
+
+/// Never true: the condition of a rule about what no two numbers can mend. Compilers print both numbers with it.
+template <Index left, Index right>
+inline constexpr bool possible = false;
+
+/// Defines what is said when the rule is broken; `left` and `right` are its two numbers. A shape may break it where
+/// the numbers do not: one number for each row in place of one number.
+#define SIMPLX_RULE(name, condition, sentence)                                                              \
+  template <>                                                                                               \
+  struct rule<name> {                                                                                       \
+    template <Index left, Index right>                                                                      \
+    static constexpr bool check() {                                                                         \
+      static_assert(condition, "simplx: " sentence);                                                        \
+      return true;                                                                                          \
+    }                                                                                                       \
+    template <Index left, Index right>                                                                      \
+    static constexpr bool differ() {                                                                        \
+      static_assert(!(condition), "simplx: not the numbers but the rows or the axis are wrong: " sentence); \
+      return true;                                                                                          \
+    }                                                                                                       \
+  };
+
+SIMPLX_RULE("sizes", left >= 1 && right >= 1,
+            "a parameter, a constant or an input has at least 1 row (left number; 1 where rows are counted at run time) "
+            "and 1 column (right number): give every width and size a number of 1 or more")
+SIMPLX_RULE("inner widths", left == right,
+            "in x * W the width of x (left number) must equal the rows of W (right number); give W that many rows")
+SIMPLX_RULE("equal widths", left == right,
+            "elementwise operands must have equal widths (left and right number), or be one row, one column or "
+            "one number; a matrix product is x * weight(...)")
+SIMPLX_RULE("equal rows", left == right,
+            "these operands must have equal numbers of rows (left and right number); gather or reduce one of them "
+            "first")
+SIMPLX_RULE("equal axes", left == right,
+            "these operands must run along one axis (left and right number: 0 a static number of rows, 1 tokens, "
+            "2 sequences, 3 labelled, 4 batch); gather or reduce one of them first")
+SIMPLX_RULE("static right operand", left == right,
+            "in x * W the right operand must have a static number of rows (a weight, or computed from weights): a "
+            "product of two run-time row counts would be a matrix of rows by rows")
+SIMPLX_RULE("static transpose", left == right,
+            "transpose(x) by itself needs a static number of rows (a weight, or computed from weights); of run-time "
+            "rows the product transpose(x) * y is possible, which sums over them")
+SIMPLX_RULE("gain width", left == right,
+            "a gain or bias (left number: its width) must be one row of the width of x (right number): vector(name, "
+            "width(x))")
+SIMPLX_RULE("one number", left == right,
+            "this operand must be one number, such as hyper(\"rate\", 0.1): its elements are the left number")
+SIMPLX_RULE("query and key", left == right,
+            "query (left number) and key (right number) must have equal widths: give both weights as many columns")
+SIMPLX_RULE("heads", left > 0 && right % left == 0,
+            "the number of heads (left number) must divide the width (right number), and be at least 1")
+SIMPLX_RULE("gains per head", left == right,
+            "alpha, beta and gamma need one number per head: give vectors whose width (left number) is the number of "
+            "heads (right number)")
+SIMPLX_RULE("token rows", left == right,
+            "this operand must run along the axis of tokens (right number), not along another (left number: 0 a static "
+            "number of rows, 2 sequences, 3 labelled, 4 batch): rows_of(Axis::tokens, ...)")
+SIMPLX_RULE("indices", left == right,
+            "a table is looked up by indices(...), whole numbers, one for each row: embedding(table, indices(...))")
+SIMPLX_RULE("static positions", left == right,
+            "positions(table) needs a table with a static number of rows, as weight(\"position.weight\", context, d)")
+SIMPLX_RULE("labels", left == right,
+            "labels must be indices(...) along the rows of the logits, one for each row: indices(\"labels\", axis) of "
+            "the logits' axis")
+SIMPLX_RULE("indices as numbers", (possible<left, right>),
+            "indices(...) are whole numbers that name rows or classes (left number: their line), not values to compute "
+            "with: look them up by embedding or gather, or give real numbers by input(...)")
+SIMPLX_RULE("constant operand", (possible<left, right>),
+            "this operand of an op (left number: which, from 0) has no gradient, but depends on something that is "
+            "trained: an epsilon, a rate, a base, a smoothing is a number, a hyper(...), or behind stop_gradient")
+SIMPLX_RULE("frozen", (possible<left, right>),
+            "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value "
+            "that counts as a constant is stop_gradient(x)")
+SIMPLX_RULE("block width", left == right,
+            "a block of a stack must return (left number: its width) the shape that it is given (right number: its "
+            "width); a change of width belongs before or behind the stack")
+SIMPLX_RULE("captured", (possible<left, right>),
+            "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an "
+            "expression that was made outside it (left number: its line, right number: the line of its use); make it "
+            "inside, or give it as an operand")
+SIMPLX_RULE("input in a block", (possible<left, right>),
+            "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
+SIMPLX_RULE("pull-back shape", left == right,
+            "a function's own pull-back must give a gradient of the shape of each operand (left number: elements for "
+            "each row that it gives, right number: those of the operand)")
+SIMPLX_RULE("pull-back count", left == right,
+            "a function's own pull-back must give one gradient for each operand (left number: those it gives, right "
+            "number: operands): an aggregate of as many expressions")
+SIMPLX_RULE("own parameters", (possible<left, right>),
+            "a function with its own pull-back, or the pull-back, makes a parameter, constant or input (left number: "
+            "its line); make it outside and give it as an operand")
+SIMPLX_RULE("probe in recompute", (possible<left, right>),
+            "a module that is recomputed contains a probe (left number: its line), whose value would not outlive it; "
+            "put the probe outside")
+SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number): set .layers to 1 or more")
+SIMPLX_RULE("one name", (possible<left, right>),
+            "two parameters or inputs have one name (lines: left and right number); give one of them another name or "
+            "scope, or make it once and use the variable twice")
+
+namespace detail {
+
+template <char... letters>
+struct File {};
+
+/// The line that broke the rule, of the user's code or of a module of the library that it uses, spelt in the notes of
+/// every compiler: at_line<"inner widths", 512, 256, 7, File<'s', 'r', 'c', '/', 'm', 'l', 'p', ...>>.
+template <Tag name, Index left, Index right, int line, class In>
+constexpr bool at_line() {
+  if constexpr (requires { rule<name>::template differ<left, right>(); }) rule<name>::template differ<left, right>();
+  return rule<name>::template check<left, right>();
+}
+
+struct ShortPath {
+  char chars[48]{};
+  int size = 0;
+};
+
+/// The file's name and its folder: several folders have a norm.hpp.
+constexpr ShortPath short_path(const char* file) {
+  const char *name = file, *last = file;
+  for (const char* c = file; *c; ++c) {
+    if (*c != '/' && *c != '\\') continue;
+    name = last;
+    last = c + 1;
+  }
+  ShortPath path;
+  while (name[path.size] && path.size < 47) {
+    path.chars[path.size] = name[path.size];
+    ++path.size;
+  }
+  return path;
+}
+
+}  // namespace detail
+}  // namespace simplx
+
 // ---- simplx/nn/first_layer.hpp
 
 /// \file simplx/nn/first_layer.hpp
@@ -814,16 +991,29 @@ constexpr Named<Module> named(const char* scope, const Module& module) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+SIMPLX_RULE("first layer", (possible<left, right>),
+            "a module that only the first layer has must be told its layer: attention.at(layer), or at_layer(module, "
+            "layer), in a block's operator()(int layer, Expr x); outside of a stack attention.at(0) has it")
+
+/// Where a module stands that only the first layer has. Unknown is neither: either guess would lose parameters in
+/// silence, or make them in every layer.
+enum class LayerPlace : signed char { unknown, first, later };
+
 /// The module in layer 0, x itself in all others.
 ///
 ///     named("value", at_layer(FirstLayer<Reparameterised>{}, layer))(x)
+///
+/// Errors  does not compile where it was not told its layer: rule "first layer"
 template <class Module>
 struct FirstLayer {
   Module module{};
-  bool here = false;
+  LayerPlace place = LayerPlace::unknown;
 
-  constexpr FirstLayer at(int layer) const { return {module, layer == 0}; }
-  constexpr Expr operator()(Expr x) const { return here ? module(x) : x; }
+  constexpr FirstLayer at(int layer) const { return {module, layer == 0 ? LayerPlace::first : LayerPlace::later}; }
+  constexpr Expr operator()(Expr x) const {
+    if (place == LayerPlace::unknown) return refuse("first layer", x);
+    return place == LayerPlace::first ? module(x) : x;
+  }
 };
 
 /// A module as it is in one layer of a stack; most are the same in all.
@@ -867,6 +1057,7 @@ struct Columns {
 /// Tensors of a flat buffer start at multiples of this many elements.
 inline constexpr Index alignment = 16;
 
+/// What the planner reads of a node.
 struct Info {
   Kind kind{};
   Shape shape{};
@@ -875,6 +1066,7 @@ struct Info {
   unsigned char reads[max_arguments]{};
   unsigned char reads_output = 0;
   unsigned char passes = 0;  ///< bit i: the pull-back to argument i is the incoming gradient itself
+  unsigned char overwrites = 0;  ///< bit i: the gradient of argument i may be written over its value
   bool costly = false;       ///< of a map: rather stored than evaluated again
   bool carry = false;        ///< the input of a stack's block
   bool wanted_input = false;
@@ -902,6 +1094,7 @@ constexpr Shape loop_shape(const Info* info, int root) {
   return info[info[root].kind == Kind::reduction ? info[root].arguments[0] : root].shape;
 }
 
+/// What kernels and people read of a node.
 struct Label {
   Tag op{};
   Attributes attributes{};
@@ -912,6 +1105,7 @@ struct Label {
   Where where{};
 };
 
+/// The nodes of a graph, arguments before those that use them.
 template <int count>
 struct Flat {
   Info info[count]{};
@@ -989,6 +1183,7 @@ constexpr Flat<count> flatten(Node* root) {
     }
     info.reads_output = node->reads_output;
     info.passes = node->passes;
+    info.overwrites = node->overwrites;
     info.costly = node->costly;
     info.carry = node->carry;
     info.wanted_input = node->wanted;
@@ -1420,6 +1615,7 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Members of a group at most: its values live in registers and on the stack.
 inline constexpr int max_group = 64;
 
+/// Which gradients are wanted, which nodes are one group, and the order of the steps.
 template <int capacity>
 struct Fusion {
   bool wanted[capacity]{};       ///< a gradient flows through this node
@@ -1543,7 +1739,8 @@ constexpr Fusion<capacity> fuse(const Info* info, int count) {
 /// Three static facts remove most of the memory traffic of reverse mode. A value is kept only if a pull-back
 /// reads it. The first writer of a gradient stores and later ones accumulate, so no gradient is ever zeroed.
 /// A gradient that flows unchanged through a sum *is* the incoming one, and an elementwise pull-back may
-/// overwrite what it reads, as long as nobody else still needs that memory.
+/// overwrite what it reads, as long as nobody else still needs that memory: the incoming gradient, or, where an op
+/// says so, the value of its operand (the gradient of logits lies where the logits were).
 ///
 /// A parameter that several steps use, such as a table that is both embedding and head, has a sum for each of them:
 /// only so can the sums over sequences have one order while threads work on several (core/turn.hpp).
@@ -1554,6 +1751,7 @@ constexpr Fusion<capacity> fuse(const Info* info, int count) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// What backward reads, who writes a gradient first, and which gradients share memory; by node.
 template <int capacity>
 struct Plan {
   // What backward reads.
@@ -1570,11 +1768,13 @@ struct Plan {
   int uses[capacity]{};             ///< of a parameter: the steps that do
   int leaf_use[capacity * 3]{}, argument_use[capacity][max_arguments]{};  ///< of these, the number of this one
   int shares[capacity]{};           ///< the node in whose gradient buffer this one's gradient lies
+  bool over_value[capacity]{};      ///< of such a node: that buffer is its value's
   bool idle[capacity]{};            ///< of a group's root: its pull-back writes nothing
   bool in_place = false;            ///< of a block: the carry's gradient ends where the output's was
 
   // When gradients live (times of the backward pass).
   int first_write[capacity]{}, second_write[capacity]{}, last_write[capacity]{}, read_time[capacity]{};
+  int value_read[capacity]{};  ///< when the last pull-back reads the value
 };
 
 inline constexpr int never = 1 << 30;
@@ -1592,7 +1792,8 @@ constexpr int backward_time(const Info* info, const Fusion<capacity>& fusion, in
 /// Marks what the pull-backs of a step read: kept values, and members of groups to be evaluated again. The loop of a
 /// sum stores nothing else, so there a costly member is kept in passing.
 template <int capacity>
-constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int step_node, Plan<capacity>& plan) {
+constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int step_node, int time,
+                          Plan<capacity>& plan) {
   const auto reads_of = [&](int node, auto mark_argument, auto mark_result) {
     for (int a = 0; a < info[node].argument_count; ++a) {
       const bool trains = info[node].stack;  // layers read what they are given for their parameters, too
@@ -1603,7 +1804,7 @@ constexpr void plan_reads(const Info* info, const Fusion<capacity>& fusion, int 
       if (info[node].reads_output >> a & 1) mark_result(node);
     }
   };
-  const auto keep = [&](int node) { plan.kept[node] = true; };
+  const auto keep = [&](int node) { plan.kept[node] = true, plan.value_read[node] = time; };
   if (!info[step_node].looped()) {
     reads_of(step_node, keep, keep);
     return;
@@ -1758,6 +1959,22 @@ constexpr void plan_sharing(const Info* info, const Fusion<capacity>& fusion, in
   plan.idle[root] = all_unchanged;
 }
 
+/// Lets the gradient of a kernel's operand take the place of the value, where the op allows it and reads it last.
+template <int capacity>
+constexpr void plan_over_values(const Info* info, const Fusion<capacity>& fusion, int node, int time,
+                                Plan<capacity>& plan) {
+  const Info& op = info[node];
+  for (int a = 0; a < op.argument_count; ++a) {
+    const int argument = op.arguments[a];
+    const Info& value = info[argument];
+    const bool in_arena = value.executes() && !value.observed && !value.result;
+    const bool stores = fusion.wanted[argument] && plan.argument_write[node][a] == Write::store;
+    if ((op.overwrites >> a & 1) && in_arena && stores && plan.kept[argument] && plan.value_read[argument] == time) {
+      plan.over_value[argument] = true;
+    }
+  }
+}
+
 }  // namespace detail
 
 template <int capacity>
@@ -1777,7 +1994,7 @@ constexpr Plan<capacity> make_plan(const Info* info, int count, const Fusion<cap
     const int node = fusion.order[s];
     if (!fusion.wanted[node]) continue;
     const int time = 2 * (fusion.steps - 1 - s);
-    detail::plan_reads(info, fusion, node, plan);
+    detail::plan_reads(info, fusion, node, time, plan);
     if (info[node].looped()) {
       detail::plan_leaves(info, fusion, node, time, plan);
       const int product = fusion.epilogue_of[node];
@@ -1788,10 +2005,15 @@ constexpr Plan<capacity> make_plan(const Info* info, int count, const Fusion<cap
   }
   for (int s = fusion.steps - 1; s >= 0; --s) {
     const int node = fusion.order[s];
-    if (!fusion.wanted[node] || info[node].kind != Kind::map) continue;
-    const int home = plan.shares[node];
-    if (info[node].observed) sharers[home] = node;  // its gradient has to stay as it is
-    detail::plan_sharing(info, fusion, node, 2 * (fusion.steps - 1 - s), next_sharer, sharers, plan);
+    const int time = 2 * (fusion.steps - 1 - s);
+    if (!fusion.wanted[node]) continue;
+    if (info[node].kind == Kind::map) {
+      const int home = plan.shares[node];
+      if (info[node].observed) sharers[home] = node;  // its gradient has to stay as it is
+      detail::plan_sharing(info, fusion, node, time, next_sharer, sharers, plan);
+    } else if (!info[node].looped()) {
+      detail::plan_over_values(info, fusion, node, time, plan);
+    }
   }
   for (int i = 0; i < count; ++i) {
     if (info[i].carry) plan.in_place = plan.shares[i] != i;
@@ -1812,10 +2034,11 @@ constexpr Plan<capacity> make_plan(const Info* info, int count, const Fusion<cap
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Where values, gradients and parameters of each node lie, and how much each region needs.
 template <int capacity>
 struct Layout {
   Index value[capacity]{};               ///< columns; in the kept region if the plan keeps the value
-  Index gradient[capacity]{};            ///< columns; kept region for probes
+  Index gradient[capacity]{};            ///< columns; kept region for probes and where the plan says `over_value`
   Columns saved[capacity]{};             ///< kept columns that forward leaves for backward
   Columns forward_workspace[capacity]{}; ///< temporary columns of a stack
   Columns backward_workspace[capacity]{};
@@ -1930,13 +2153,18 @@ constexpr bool stores_value(const Info* info, const Fusion<capacity>& fusion, co
   return fusion.finished_by[node] < 0 || plan.kept[node];
 }
 
-/// The same for its gradient.
+/// The same for its gradient, which the plan may also have put over the value.
 template <int capacity>
 constexpr bool stores_gradient(const Info* info, const Fusion<capacity>& fusion, const Plan<capacity>& plan,
                                int node) {
   if (!fusion.wanted[node] || !info[node].executes() || info[node].result) return false;
   if (fusion.group[node] >= 0 && fusion.group[node] != node) return false;
-  return plan.shares[node] == node;
+  return plan.shares[node] == node && !plan.over_value[node];
+}
+/// Whether the gradient of a node, or of those that share it, lies in the kept region.
+template <int capacity>
+constexpr bool keeps_gradient(const Info* info, const Plan<capacity>& plan, int home) {
+  return info[home].observed || plan.over_value[home];
 }
 
 /// Sizes are in units of `alignment` elements on the fixed axis and of columns on the others.
@@ -1972,6 +2200,7 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     if (stores_value<capacity>(info, fusion, plan, i) && plan.kept[i]) {
       layout.value[i] = layout.kept[axis];
       layout.kept[axis] += size_of(i);
+      if (plan.over_value[i]) layout.gradient[i] = layout.value[i];
     }
     if (node.observed && fusion.wanted[i]) {
       layout.gradient[i] = layout.kept[axis];
@@ -2023,166 +2252,6 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
   return layout;
 }
 
-}  // namespace simplx
-
-// ---- simplx/core/rules.hpp
-
-/// \file simplx/core/rules.hpp
-/// What the compiler says when a model breaks a rule: one sentence with a remedy, and both numbers.
-///
-/// A shape rule records its name and two numbers in the expression; Graph hands them to `rule<name>::check`,
-/// whose static_assert makes every compiler print the sentence and the comparison, for example
-///
-///     error: static assertion failed: simplx: in x * W the width of x (left number) must equal the rows of W ...
-///     note: the comparison reduces to '(512 == 256)'
-///
-/// An op outside the library adds its own sentence by specialising `rule`.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-template <Tag name>
-struct rule {
-  template <Index left, Index right>
-  static constexpr bool check() {
-    static_assert(left == right,
-                  "simplx: a shape rule of this op is broken: the two numbers must be equal; give the rule a sentence "
-                  "by SIMPLX_RULE");
-    return true;
-  }
-  template <Index left, Index right>
-  static constexpr bool differ() {
-    static_assert(left != right, "simplx: a shape rule of this op is broken; give the rule a sentence by SIMPLX_RULE");
-    return true;
-  }
-};
-
-/// Never true: the condition of a rule about what no two numbers can mend. Compilers print both numbers with it.
-template <Index left, Index right>
-inline constexpr bool possible = false;
-
-/// Defines what is said when the rule is broken; `left` and `right` are its two numbers. A shape may break it where
-/// the numbers do not: one number for each row in place of one number.
-#define SIMPLX_RULE(name, condition, sentence)                                                              \
-  template <>                                                                                               \
-  struct rule<name> {                                                                                       \
-    template <Index left, Index right>                                                                      \
-    static constexpr bool check() {                                                                         \
-      static_assert(condition, "simplx: " sentence);                                                        \
-      return true;                                                                                          \
-    }                                                                                                       \
-    template <Index left, Index right>                                                                      \
-    static constexpr bool differ() {                                                                        \
-      static_assert(!(condition), "simplx: not the numbers but the rows or the axis are wrong: " sentence); \
-      return true;                                                                                          \
-    }                                                                                                       \
-  };
-
-SIMPLX_RULE("inner widths", left == right,
-            "in x * W the width of x (left number) must equal the rows of W (right number); give W that many rows")
-SIMPLX_RULE("equal widths", left == right,
-            "elementwise operands must have equal widths (left and right number), or be one row, one column or "
-            "one number; a matrix product is x * weight(...)")
-SIMPLX_RULE("equal rows", left == right,
-            "these operands must have equal numbers of rows (left and right number); gather or reduce one of them "
-            "first")
-SIMPLX_RULE("equal axes", left == right,
-            "these operands must run along one axis (left and right number: 0 a static number of rows, 1 tokens, "
-            "2 sequences, 3 labelled, 4 batch); gather or reduce one of them first")
-SIMPLX_RULE("static right operand", left == right,
-            "in x * W the right operand must have a static number of rows (a weight, or computed from weights): a "
-            "product of two run-time row counts would be a matrix of rows by rows")
-SIMPLX_RULE("static transpose", left == right,
-            "transpose(x) by itself needs a static number of rows (a weight, or computed from weights); of run-time "
-            "rows the product transpose(x) * y is possible, which sums over them")
-SIMPLX_RULE("gain width", left == right,
-            "a gain or bias (left number: its width) must be one row of the width of x (right number): vector(name, "
-            "width(x))")
-SIMPLX_RULE("one number", left == right,
-            "this operand must be one number, such as hyper(\"rate\", 0.1): its elements are the left number")
-SIMPLX_RULE("query and key", left == right,
-            "query (left number) and key (right number) must have equal widths: give both weights as many columns")
-SIMPLX_RULE("heads", left > 0 && right % left == 0,
-            "the number of heads (left number) must divide the width (right number), and be at least 1")
-SIMPLX_RULE("gains per head", left == right,
-            "alpha, beta and gamma need one number per head: give vectors whose width (left number) is the number of "
-            "heads (right number)")
-SIMPLX_RULE("token rows", left == right,
-            "this operand must run along the axis of tokens (right number), not along another (left number: 0 a static "
-            "number of rows, 2 sequences, 3 labelled, 4 batch): rows_of(Axis::tokens, ...)")
-SIMPLX_RULE("indices", left == right,
-            "a table is looked up by indices(...), whole numbers, one for each row: embedding(table, indices(...))")
-SIMPLX_RULE("static positions", left == right,
-            "positions(table) needs a table with a static number of rows, as weight(\"position.weight\", context, d)")
-SIMPLX_RULE("labels", left == right,
-            "labels must be indices(...) along the rows of the logits, one for each row: indices(\"labels\", axis) of "
-            "the logits' axis")
-SIMPLX_RULE("indices as numbers", (possible<left, right>),
-            "indices(...) are whole numbers that name rows or classes (left number: their line), not values to compute "
-            "with: look them up by embedding or gather, or give real numbers by input(...)")
-SIMPLX_RULE("constant operand", (possible<left, right>),
-            "this operand of an op (left number: which, from 0) has no gradient, but depends on something that is "
-            "trained: an epsilon, a rate, a base, a smoothing is a number, a hyper(...), or behind stop_gradient")
-SIMPLX_RULE("frozen", (possible<left, right>),
-            "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value "
-            "that counts as a constant is stop_gradient(x)")
-SIMPLX_RULE("block width", left == right,
-            "a block of a stack must return (left number: its width) the shape that it is given (right number: its "
-            "width); a change of width belongs before or behind the stack")
-SIMPLX_RULE("captured", (possible<left, right>),
-            "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an "
-            "expression that was made outside it (left number: its line, right number: the line of its use); make it "
-            "inside, or give it as an operand")
-SIMPLX_RULE("input in a block", (possible<left, right>),
-            "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
-SIMPLX_RULE("pull-back shape", left == right,
-            "a function's own pull-back must give a gradient of the shape of each operand (left number: elements for "
-            "each row that it gives, right number: those of the operand)")
-SIMPLX_RULE("pull-back count", left == right,
-            "a function's own pull-back must give one gradient for each operand (left number: those it gives, right "
-            "number: operands): an aggregate of as many expressions")
-SIMPLX_RULE("own parameters", (possible<left, right>),
-            "a function with its own pull-back, or the pull-back, makes a parameter, constant or input (left number: "
-            "its line); make it outside and give it as an operand")
-SIMPLX_RULE("probe in recompute", (possible<left, right>),
-            "a module that is recomputed contains a probe (left number: its line), whose value would not outlive it; "
-            "put the probe outside")
-SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number): set .layers to 1 or more")
-SIMPLX_RULE("one name", (possible<left, right>),
-            "two parameters or inputs have one name (lines: left and right number); give one of them another name or "
-            "scope, or make it once and use the variable twice")
-
-namespace detail {
-
-template <char... letters>
-struct File {};
-
-/// The user's line, spelt in the notes of every compiler: at_line<7, File<'m', 'l', 'p', ...>>.
-template <Tag name, Index left, Index right, int line, class In>
-constexpr bool at_line() {
-  if constexpr (requires { rule<name>::template differ<left, right>(); }) rule<name>::template differ<left, right>();
-  return rule<name>::template check<left, right>();
-}
-
-struct ShortPath {
-  char chars[48]{};
-  int size = 0;
-};
-
-/// The file's name without its folders.
-constexpr ShortPath short_path(const char* file) {
-  const char* name = file;
-  for (const char* c = file; *c; ++c) {
-    if (*c == '/' || *c == '\\') name = c + 1;
-  }
-  ShortPath path;
-  while (name[path.size] && path.size < 47) {
-    path.chars[path.size] = name[path.size];
-    ++path.size;
-  }
-  return path;
-}
-
-}  // namespace detail
 }  // namespace simplx
 
 // ---- simplx/core/unroll.hpp
@@ -2312,12 +2381,12 @@ struct LayersOf {
     Columns kept[layers + 1]{};
     Columns temporary{}, largest_kept{};  ///< the largest over the distinct graphs
     Index trained = 0;
-    bool in_place = true;
+    bool in_place = true, uses_up_values = false;
   };
   static constexpr Offsets offsets = []<int... k>(std::integer_sequence<int, k...>) {
     Offsets at;
     for (int layer = 0; layer < layers; ++layer) {
-      const auto add = [&](int index, const auto& layout, bool in_place) {
+      const auto add = [&](int index, const auto& layout, bool in_place, bool uses_up_values) {
         if (grouping.which[layer] != index) return;
         at.parameter[layer + 1] = at.parameter[layer] + layout.parameters;
         at.constant[layer + 1] = at.constant[layer] + layout.constants;
@@ -2329,8 +2398,9 @@ struct LayersOf {
         at.largest_kept.raise_to(layout.kept);
         at.trained += layout.trained;
         at.in_place &= in_place;
+        at.uses_up_values |= uses_up_values;
       };
-      (add(k, child<k>::layout, child<k>::plan.in_place), ...);
+      (add(k, child<k>::layout, child<k>::plan.in_place, child<k>::uses_up_values), ...);
     }
     return at;
   }(std::make_integer_sequence<int, distinct>{});
@@ -2344,6 +2414,7 @@ struct LayersOf {
   }
 };
 
+/// A planned model, all of it static: nodes, fusion, plan, layout, and the graphs of its layers.
 template <class Source_>
 struct Graph {
   using Source = Source_;
@@ -2438,6 +2509,16 @@ struct Graph {
   static constexpr Fusion<count> fusion = fuse<count>(table.info, count);
   static constexpr Plan<count> plan = make_plan<count>(table.info, count, fusion);
   static constexpr Layout<count> layout = lay_out<count>(table.info, count, fusion, plan);
+  /// Whether backward writes over values that it has read: a second one then asks for another forward.
+  static constexpr bool uses_up_values = [] {
+    bool any = false;
+    for (int i = 0; i < count; ++i) any |= plan.over_value[i];
+    detail::unroll<0, plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+      constexpr int node = plain.stack[s];
+      if constexpr (plain.info[node].stack && !recomputes<node>) any |= layers_of<node>::offsets.uses_up_values;
+    });
+    return any;
+  }();
   static_assert(layout.inputs <= 8 && layout.outputs <= 8,
                 "simplx: a model has at most eight inputs and eight outputs; put some beside each other in one");
 
@@ -2623,7 +2704,7 @@ struct Address {
       return context.input_gradients[G::layout.input[home]];
     } else if constexpr (info.result) {
       return context.output_gradients[G::layout.output[home]];
-    } else if constexpr (info.observed) {
+    } else if constexpr (keeps_gradient(G::table.info, G::plan, home)) {
       return context.kept[axis] + G::layout.gradient[home] * context.stride[axis];
     } else {
       return context.temporary[axis] + G::layout.gradient[home] * context.stride[axis];
@@ -2714,6 +2795,7 @@ struct kernels : op<name> {};
 template <class Backend, class G, int node>
 using kernels_of = kernels<Backend, G::flat.label[node].op>;
 
+/// The steps of a graph on a backend: prepare, forward, backward.
 template <class G, class Backend>
 struct Execute {
   using S = typename Backend::Scalar;
@@ -3345,13 +3427,18 @@ struct Sweep {
       sum += part;
     }
   }
+  /// What a pull-back is given in place of a value that its op does not declare to read: zero would make a gradient
+  /// of zero where the declaration was forgotten, NaN is seen at once. Costs nothing where it is not read.
+  SIMPLX_HD __attribute__((always_inline)) static constexpr V not_read() {
+    return literal<V>(std::numeric_limits<double>::quiet_NaN());
+  }
   /// The result of member m where the pull-back to operand a reads it, and its operand b.
   template <int m, int a>
   SIMPLX_HD __attribute__((always_inline)) V result() const {
     if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
       return at.member[m];
     } else {
-      return V{};
+      return not_read();
     }
   }
   template <int m, int a, int b>
@@ -3359,7 +3446,7 @@ struct Sweep {
     if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
       return at.template operand<m, b>();
     } else {
-      return V{};
+      return not_read();
     }
   }
 };
@@ -5172,7 +5259,7 @@ constexpr Term derive(const Node* node, int argument, const Term& gradient) {
 ///
 /// An op's rules are written once, over any scalar or vector type: `f` is the value, `d<i>` the pull-back of
 /// the incoming gradient g to operand i, given the result y and the operands. What a pull-back does not
-/// declare that it reads is passed as zero and never kept.
+/// declare that it reads is never kept and passed as NaN, so that a forgotten declaration shows in the gradient.
 
 namespace simplx::inline SIMPLX_TARGET {
 SIMPLX_HD_BEGIN
@@ -5380,10 +5467,20 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     static constexpr Checked shape(const Attributes&, Shape...);      // the result's shape, or a broken rule
 ///     template <class S, Path p, class F> static void forward(Cpu<S, p>, const F& frame);
 ///     template <class S, Path p, class F> static void backward(Cpu<S, p>, const F& frame);
+///
+/// and may say
+///
+///     static constexpr unsigned char constant_operands;  // bit i: operand i has no gradient
+///     static constexpr unsigned char overwrites;         // bit i: grad<i>() may be in<i>() itself: backward writes an
+///                                                        // element when it and others have read it for the last time
+///     static constexpr int index_operand;                // that operand is indices(...), whose numbers are rows of
+///     static constexpr Shape looked_up(Shape first);     // a value of this shape, that of operand 0 being given
 struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;
   static constexpr bool needs_output = false;
+  /// Its indices may be -100.
+  static constexpr bool takes_ignored = false;
   /// Its backward takes the frame's turns itself, to hold them no longer than it adds.
   static constexpr bool adds_by_itself = false;
   /// Columns that forward saves for backward, on the axis of the result.
@@ -7082,6 +7179,7 @@ struct attention_op : kernel_op {
 /// The node; with a bias, its slopes are the last operand.
 template <Tag name, class... Operands>
 constexpr Expr attend(const Heads& heads, const At& query, const Operands&... others) {
+  if (heads.count < 1) return refuse("heads", query, heads.count, query.shape().cols);  // before slopes of no heads
   const Attributes attributes{.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi}};
   if (!heads.alibi) return apply<name>(attributes, query, others...);
   const Where where = query.where;
@@ -7456,7 +7554,8 @@ using AttentionMatrix = Mixing;  ///< softmax, skip_init: Eq. (4), shaped: Eq. (
 
 /// Concat_h(M_h V_h) from queries, keys and values; makes alpha, beta and gamma, one number for each head.
 constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, const Heads& heads) {
-  if (matrix == AttentionMatrix::softmax) return softmax_attention(query, key, value, heads);
+  const bool gains = matrix != AttentionMatrix::softmax && heads.count > 0;  // softmax_attention refuses no heads
+  if (!gains) return softmax_attention(query, key, value, heads);
   const bool centred = matrix == AttentionMatrix::shaped;
   auto alpha = vector("alpha", heads.count, ones), beta = vector("beta", heads.count, centred ? ones : zeros);
   if (!centred) return skip_init_attention(query, key, value, alpha, beta, heads);
@@ -7520,6 +7619,7 @@ using MultiHeadAttention = SelfAttention<AttentionMatrix::softmax, Linear, Linea
 
 /// Concat_h((alpha_h I + beta_h A_h - gamma_h C) V_h) with V = x, in the first layer V = x (alpha_V I + beta_V D).
 ///
+/// Errors  does not compile unless told its layer by at(layer): rule "first layer"
 /// Source  He & Hofmann 2024, Eq. (12) and (13); the first layer's value matrix: App. C (Fig. 24) and D.1
 using ShapedAttention = SelfAttention<AttentionMatrix::shaped, FirstLayer<Reparameterised>>;
 
@@ -7532,6 +7632,7 @@ using ShapedAttention = SelfAttention<AttentionMatrix::shaped, FirstLayer<Repara
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Whether a skip has a lambda: none, one number, or one for each column.
 enum class ResidualScale : signed char { none, number, vector };
 
 /// lambda o x; lambda starts at one.
@@ -7559,9 +7660,13 @@ constexpr Expr residual_scaled(ResidualScale kind, const char* name, Expr x) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Attention and MLP one behind the other, or both of the same x.
 enum class Branches : signed char { sequential, parallel };
+/// Which norm a block has.
 enum class Norm : signed char { none, layer_norm, rms_norm /* x / (r + epsilon) */, rms_norm_inside };
+/// Norms of what a branch is given, or of the sum behind it.
 enum class NormPosition : signed char { before, after };
+/// The activation of an MLP; with a gate, that of the gate.
 enum class Activation : signed char { relu, leaky_relu, gelu, gelu_tanh, relu_squared };
 
 /// How values are made of x, and the result of the heads: by x itself, x W, or x (alpha W0 + beta D).
@@ -7578,6 +7683,8 @@ constexpr Projection reparameterised(Init base, Gain alpha, Gain beta) {
   return {Projection::Kind::reparameterised, {}, {base, alpha, beta}};
 }
 
+/// A block as a value: every block of the papers is one (tokens.hpp), and others lie between them. What makes no sense
+/// is refused with a sentence when the block is used.
 struct BlockConfig {
   Branches branches = Branches::sequential;
   Norm norm = Norm::rms_norm;
@@ -7881,6 +7988,7 @@ inline constexpr BlockConfig bert_sas_p_no_norm = detail::crammed(sas_p_no_norm)
 
 // ------------------------------------------------------------------------------------------------------------- names
 
+/// A block and the name that programs know it by.
 struct NamedBlock {
   const char* name;
   BlockConfig config;
@@ -8505,10 +8613,11 @@ struct ReluSquared {
   constexpr Expr operator()(Expr x) const { return relu_squared(x); }
 };
 
-/// x (1 + erf(x / sqrt 2)) / 2, and its approximation by tanh.
+/// x (1 + erf(x / sqrt 2)) / 2.
 struct Gelu {
   constexpr Expr operator()(Expr x) const { return gelu(x); }
 };
+/// Its approximation by tanh.
 struct GeluTanh {
   constexpr Expr operator()(Expr x) const { return gelu_tanh(x); }
 };
@@ -9609,9 +9718,10 @@ struct Formula {
 
   Formula() = default;
   Formula(std::string t, Binding b = name) : text(std::move(t)), binding(b) {}
-  Formula(double number) : text(std::to_string(number)) {
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.back() == '.') text.pop_back();
+  /// As few digits as give the number back: 2, 0.5, 1e-08.
+  Formula(double number) {
+    char digits[32];
+    text.assign(digits, std::to_chars(digits, digits + sizeof digits, number, std::chars_format::general).ptr);
   }
 
   std::string within(Binding outer) const { return binding < outer ? "(" + text + ")" : text; }
@@ -10217,6 +10327,93 @@ struct Error : std::runtime_error {
 
 }  // namespace simplx
 
+// ---- simplx/core/lookups.hpp
+
+/// \file simplx/core/lookups.hpp
+/// What a graph looks up in tables, by an index or by the place in a sequence: this bounds what it may be given.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Of lengths and indices that no table bounds.
+inline constexpr Index no_limit = Index(1) << 30;
+
+/// An op that takes rows of a table by the indices of an input.
+struct Lookup {
+  int indices = 0;       ///< the node of that input
+  Shape table{};         ///< an index is one of its rows
+  bool ignores = false;  ///< or -100
+};
+
+namespace detail {
+
+/// Those of a graph. Its stacks have none: their blocks see no inputs (rule "input in a block").
+template <class G>
+struct LookupsOf {
+  struct Nodes {
+    int node[G::count]{}, indices[G::count]{};
+    int count = 0;
+  };
+  static constexpr Nodes nodes = [] {
+    Nodes found;
+    for (int i = 0; i < G::count; ++i) {
+      const Info& info = G::table.info[i];
+      for (int a = 0; a < info.argument_count && info.kind == Kind::kernel; ++a) {
+        if (G::table.info[info.arguments[a]].kind != Kind::indices) continue;
+        found.node[found.count] = i;
+        found.indices[found.count++] = info.arguments[a];
+      }
+    }
+    return found;
+  }();
+  static constexpr std::array<Lookup, static_cast<std::size_t>(nodes.count)> all = [] {
+    std::array<Lookup, static_cast<std::size_t>(nodes.count)> result{};
+    unroll<0, nodes.count>([&]<int k>(std::integral_constant<int, k>) {
+      constexpr int i = nodes.node[k];
+      using Op = op<G::flat.label[i].op>;
+      constexpr Shape first = G::table.info[G::table.info[i].arguments[0]].shape;
+      result[k] = {nodes.indices[k], Op::looked_up(first), Op::takes_ignored};
+    });
+    return result;
+  }();
+};
+
+}  // namespace detail
+
+/// Tokens of the longest sequence that the positions of a graph allow, those of its stacks' layers included.
+template <class G>
+constexpr Index longest_in() {
+  Index longest = no_limit;
+  for (int i = 0; i < G::count; ++i) {
+    if (!(G::flat.label[i].op == Tag("positions"))) continue;
+    longest = std::min(longest, G::table.info[G::table.info[i].arguments[0]].shape.rows);
+  }
+  detail::unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+    constexpr int i = G::plain.stack[s];
+    if constexpr (G::plain.info[i].stack) {
+      using Stack = typename G::template layers_of<i>;
+      detail::unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
+        longest = std::min(longest, longest_in<typename Stack::template child<k>>());
+      });
+    } else {
+      longest = std::min(longest, longest_in<typename G::template rule_of<i, 0>>());
+    }
+  });
+  return longest;
+}
+
+/// Tokens of a sequence where nobody says: as many as the positions allow, or else the model's `context`; 0 if neither.
+template <auto const& model>
+constexpr Index usual_context(Index longest) {
+  if (longest < no_limit) return longest;
+  if constexpr (requires { { model.context } -> std::convertible_to<Index>; }) {
+    return model.context;
+  } else {
+    return 0;
+  }
+}
+
+}  // namespace simplx
+
 // ---- simplx/core/view.hpp
 
 /// \file simplx/core/view.hpp
@@ -10234,14 +10431,24 @@ struct GraphView {
   const int *input = nullptr, *output = nullptr;        ///< numbers of inputs and results
   Index parameters = 0, constants = 0, packed = 0;      ///< elements of these buffers
   Columns kept{}, temporary{};
+  std::span<const Lookup> lookups{};
+  Index longest = no_limit;                             ///< tokens of a sequence that its positions allow
 
-  bool is_input(int node) const { return info[node].kind == Kind::input || info[node].kind == Kind::indices; }
+  constexpr bool is_input(int node) const { return info[node].kind == Kind::input || info[node].kind == Kind::indices; }
   /// The node that is the input of that name, or -1.
-  int input_node(std::string_view name) const {
+  constexpr int input_node(std::string_view name) const {
     for (int i = 0; i < count; ++i) {
       if (is_input(i) && label[i].name.view() == name) return i;
     }
     return -1;
+  }
+  /// Indices of that input are below this: it is the least bound over all that look up by them.
+  constexpr Index index_bound(int node, const Rows& rows = {}) const {
+    Index bound = no_limit;
+    for (const Lookup& lookup : lookups) {
+      if (lookup.indices == node) bound = std::min(bound, rows.count(lookup.table));
+    }
+    return bound;
   }
   /// The node that is result k, or -1.
   int result_node(int k) const {
@@ -10263,7 +10470,76 @@ inline constexpr GraphView view_of{.count = G::count,
                                    .constants = G::layout.constants,
                                    .packed = G::layout.packed_elements,
                                    .kept = G::layout.kept,
-                                   .temporary = G::layout.temporary};
+                                   .temporary = G::layout.temporary,
+                                   .lookups = detail::LookupsOf<G>::all,
+                                   .longest = longest_in<G>()};
+
+}  // namespace simplx
+
+// ---- simplx/core/inputs.hpp
+
+/// \file simplx/core/inputs.hpp
+/// Inputs held against what a graph looks up by them: who takes them from a caller checks, kernels do not.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Errors  throws Error where `what`, a sequence or a context, is longer than the positions allow
+inline void check_length(const char* what, Index tokens, Index longest) {
+  if (tokens <= longest) return;
+  throw Error(std::string(what) + " of " + std::to_string(tokens) + " tokens, but the model's positions end at " +
+                  std::to_string(longest),
+              "give fewer tokens, as the last of them alone, or the model more positions");
+}
+
+/// A context of sequences.
+///
+/// Errors  throws Error if it is no token, or longer than the positions allow
+inline Index checked_context(Index context, Index longest) {
+  if (context < 1) {
+    throw Error("a context of " + std::to_string(context) + " tokens",
+                "give .context, at least 1: a model whose positions do not end need not have one");
+  }
+  check_length("a context", context, longest);
+  return context;
+}
+
+/// Where sequences of these lengths begin, and the end of the last.
+///
+/// Errors  throws Error for a length below 0
+inline std::vector<Index> offsets_of(std::span<const Index> lengths) {
+  std::vector<Index> offsets{0};
+  for (const Index length : lengths) {
+    if (length < 0) throw Error("a sequence of " + std::to_string(length) + " tokens", "a length is at least 0");
+    offsets.push_back(offsets.back() + length);
+  }
+  return offsets;
+}
+
+/// Tokens of the longest of the sequences that begin there.
+///
+/// Errors  throws Error if the graph has no positions for it
+inline Index longest_of(const GraphView& graph, std::span<const Index> offsets) {
+  Index longest = 0;
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s) longest = std::max(longest, offsets[s + 1] - offsets[s]);
+  check_length("a sequence", longest, graph.longest);
+  return longest;
+}
+
+/// Every index must name a row of all tables that it is looked up in, every label a class or -100.
+///
+/// Errors  throws Error with the first that does not
+inline void check_indices(const GraphView& graph, const void* const* inputs, const Rows& rows) {
+  for (const Lookup& lookup : graph.lookups) {
+    const auto* values = static_cast<const std::int32_t*>(inputs[graph.input[lookup.indices]]);
+    const Index bound = rows.count(lookup.table);
+    for (Index row = 0; row < rows.count(graph.info[lookup.indices].shape); ++row) {
+      if ((values[row] >= 0 && values[row] < bound) || (lookup.ignores && values[row] == ignored_label)) continue;
+      throw Error("'" + std::string(graph.label[lookup.indices].name.view()) + "' names " +
+                      std::to_string(values[row]) + " in row " + std::to_string(row),
+                  "it must be at least 0 and below " + std::to_string(bound));
+    }
+  }
+}
 
 }  // namespace simplx
 
@@ -10384,8 +10660,7 @@ class Arena {
 
  private:
   static Index padded_size(const Shape& shape, const Rows& rows) {
-    const Index count = shape.is_fixed() ? shape.rows : rows.count(shape.axis);
-    return round_up(count * shape.cols, alignment);
+    return round_up(rows.count(shape) * shape.cols, alignment);
   }
   Index result_elements() const {
     Index total = 0;
@@ -10649,19 +10924,14 @@ class FunctionMemory {
     return known = size.rows;
   }
   void take_lengths(std::span<const Index> lengths) {
-    offsets_.assign(1, 0);
-    for (const Index length : lengths) offsets_.push_back(offsets_.back() + length);
+    offsets_ = offsets_of(lengths);
     sequences_given_ = stale_ = true;
   }
 
-  /// Every index must name a row of the table that it looks up, every label a class or -100.
-  void check_indices(int node, Index bound, std::int32_t nothing) const {
-    const auto* values = static_cast<const std::int32_t*>(context_.inputs[graph_.input[node]]);
-    for (Index row = 0; row < context_.rows_of(graph_.info[node].shape); ++row) {
-      if ((values[row] >= 0 && values[row] < bound) || values[row] == nothing) continue;
-      throw Error("'" + name_of(node) + "' names " + std::to_string(values[row]) + " in row " + std::to_string(row),
-                  "it must be at least 0 and below " + std::to_string(bound));
-    }
+  /// Results and gradients lie in memory that the first evaluation makes.
+  void check_evaluated(const char* asked) const {
+    if (arena_) return;
+    throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
   }
 
   /// Inputs begin at row `row` of an axis.
@@ -10680,9 +10950,7 @@ class FunctionMemory {
   void arrange() {
     Rows rows = rows_of_inputs();
     arrange_sequences(rows);
-    for (std::size_t s = 0; s + 1 < offsets_.size(); ++s) {
-      rows.longest_sequence = std::max(rows.longest_sequence, offsets_[s + 1] - offsets_[s]);
-    }
+    rows.longest_sequence = longest_of(graph_, offsets_);
     const Randomness random = context_.random;
     arena_.emplace(graph_, scratch_(rows), rows);
     context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
@@ -10792,6 +11060,7 @@ class FunctionMemory {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// A function of named inputs with its gradient; owns its memory, and reads in place what is bound to it.
 template <auto const& f, class Backend_ = Cpu<double>>
 class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   using Memory = detail::FunctionMemory<typename Backend_::Scalar>;
@@ -10855,6 +11124,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   }
 
   /// Lengths of the packed sequences on the axis of tokens; one sequence unless given.
+  ///
+  /// Errors  throws if one is below 0; then nothing has changed
   Function& set_sequences(std::span<const Index> lengths) {
     Memory::take_lengths(lengths);
     return *this;
@@ -10862,22 +11133,26 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
 
   /// Evaluates all results.
   ///
-  /// Errors  throws if an input is missing, if inputs along one axis have different numbers of rows, or if an index is
-  ///         out of range. Views of results and gradients end when the number of rows changes.
+  /// Errors  throws if an input is missing, if inputs along one axis have different numbers of rows, if the sequences
+  ///         are not all tokens or too long for the positions, or if an index is out of range. Views of results and
+  ///         gradients end when the number of rows changes.
   void forward() {
     if (stale_) Memory::arrange();
     for (int i = 0; i < G::layout.inputs; ++i) context_.inputs[i] = pointers_[i];
-    check_indices();
+    check_indices(Memory::graph_, context_.inputs, Memory::arena_->capacity());
     Run::prepare(parameters_.data(), packed_.data());
-    Run::forward(context_);
+    evaluate();
   }
   /// Gradients of everything that wants one, from those of the results: see `seed`.
   ///
   /// Errors  throws unless it follows a forward() of the same rows
+  /// Cost    a second one behind the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
     if (stale_) {
       throw Error("backward() without a forward() of these rows", "call forward() after set, bind and set_sequences");
     }
+    if (used_up_) evaluate();
+    used_up_ = G::uses_up_values;
     std::ranges::fill(gradients_, S(0));
     Run::backward(context_);
   }
@@ -10898,13 +11173,17 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   }
 
   /// Result k.
+  ///
+  /// Errors  throws, as `seed` and `gradient` do, unless it follows a forward()
   template <int k = 0>
   auto output() const {
+    Memory::check_evaluated("output()");
     return detail::object_map<result_shape(k)>(context_.outputs[k], context_.rows_of(result_shape(k)));
   }
   /// The gradient of result k, to be filled before backward(), which uses it up.
   template <int k = 0>
   auto seed() {
+    Memory::check_evaluated("seed()");
     return detail::object_map<result_shape(k)>(context_.output_gradients[k], context_.rows_of(result_shape(k)));
   }
   /// The gradient with respect to an input or parameter, as the last backward left it.
@@ -10913,6 +11192,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     constexpr int node = find<name>();
     static_assert(G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
+    Memory::check_evaluated("gradient()");
     S* place = nullptr;
     if constexpr (is_input(node)) {
       place = context_.input_gradients[G::layout.input[node]];
@@ -10941,7 +11221,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       context_ = whole;
       context_.rows[static_cast<int>(result.axis)] = 1;
       Memory::start_at(result.axis, row);
-      Run::forward(context_);
+      evaluate();
       seed_first_result();
       backward();
       const auto g = gradient<name>();
@@ -10996,6 +11276,10 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
   }
 
+  void evaluate() {
+    Run::forward(context_);
+    used_up_ = false;
+  }
   /// Of the first result one, of the others nothing.
   void seed_first_result() {
     for (int k = 0; k < G::layout.outputs; ++k) {
@@ -11003,15 +11287,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
   }
 
-  void check_indices() const {
-    detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
-      if constexpr (G::table.info[i].kind == Kind::kernel && detail::index_operand<op_of<G, i>>() >= 0) {
-        constexpr int node = G::table.info[i].arguments[detail::index_operand<op_of<G, i>>()];
-        Memory::check_indices(node, op_of<G, i>::index_bound(this->context_, shape<G::table.info[i].arguments[0]>),
-                              op_of<G, i>::index_of_nothing);
-      }
-    });
-  }
+  bool used_up_ = false;  ///< backward has written over values of the last evaluation
 };
 
 }  // namespace simplx
@@ -11030,6 +11306,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Jacobian- and Hessian-vector products of a function along the directions that are set with its inputs.
 template <auto const& f, class T = double>
 class Directional {
  public:
@@ -11424,18 +11701,13 @@ class EvaluationMemory {
         parameters_(graph.parameters),
         gradients_(graph.parameters),
         constants_(graph.constants),
-        packed_(graph.packed),
-        offsets_{0} {
+        packed_(graph.packed) {
     if (lengths.empty()) {
       for (Index s = 0; s < rows.sequences; ++s) lengths.push_back(rows.tokens / rows.sequences);
     }
-    Index longest = 0;
-    for (Index length : lengths) {
-      offsets_.push_back(offsets_.back() + length);
-      longest = std::max(longest, length);
-    }
+    offsets_ = offsets_of(lengths);
     rows.sequences = static_cast<Index>(lengths.size());
-    rows.longest_sequence = longest;
+    rows.longest_sequence = longest_of(graph, offsets_);
     if (offsets_.back() != rows.tokens) {
       throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
                       std::to_string(rows.tokens),
@@ -11444,7 +11716,7 @@ class EvaluationMemory {
     arena_.emplace(graph, scratch(rows), rows);
     initialise(tensors_.parameters, seed, parameters_.data());
     initialise(tensors_.constants, seed, constants_.data());
-    context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, longest);
+    context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
     context_.parameters = parameters_.data();
     context_.gradients = gradients_.data();
     context_.constants = constants_.data();
@@ -11496,10 +11768,11 @@ class EvaluationMemory {
 
 }  // namespace detail
 
+/// A model with parameters and memory of its own: forward, backward, and every tensor by name.
 template <auto const& model, class Backend_ = Cpu<double>>
 class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   using Memory = detail::EvaluationMemory<typename Backend_::Scalar>;
-  using Memory::context_, Memory::parameters_, Memory::gradients_, Memory::packed_;
+  using Memory::arena_, Memory::context_, Memory::graph_, Memory::parameters_, Memory::gradients_, Memory::packed_;
 
  public:
   using Backend = Backend_;
@@ -11508,15 +11781,24 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   using Run = Execute<G, Backend>;
 
   /// Memory for these rows; sequences of equal length unless their lengths are given.
+  ///
+  /// Errors  throws Error if the lengths are not those of all tokens, or longer than the model's positions
   explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
       : Memory(view_of<G>, tensors_of<model>(), detail::graph_scratch<G, Backend>, rows, seed, std::move(lengths)) {}
 
+  /// Errors  throws Error if an index is out of range
   void forward() {
+    check_indices(graph_, context_.inputs, arena_->capacity());
     Run::prepare(parameters_.data(), packed_.data());
     Run::forward(context_);
+    used_up_ = false;
   }
   /// Gradients of the parameters are set, not added to.
+  ///
+  /// Cost    a second one behind the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
+    if (used_up_) Run::forward(context_);
+    used_up_ = G::uses_up_values;
     std::ranges::fill(gradients_, S(0));
     Run::backward(context_);
   }
@@ -11526,6 +11808,9 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   void each_probe(F f) {
     simplx::each_probe<G>(context_, "", f);
   }
+
+ private:
+  bool used_up_ = false;  ///< backward has written over values of the last forward
 };
 
 }  // namespace simplx
@@ -11545,6 +11830,7 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// How far gradients are from differences, and forward mode from reverse mode; errors are relative.
 struct GradientReport {
   double worst = 0;           ///< largest error of an entry, relative to the entry or to 1e-3 of the largest gradient
   std::string worst_name;     ///< of that entry's tensor
@@ -11554,14 +11840,15 @@ struct GradientReport {
   Index entries = 0;          ///< entries checked
 };
 
+/// Where and how closely gradcheck looks: seed, entries, steps and the sizes of its data.
 struct GradcheckOptions {
   std::uint64_t seed = 1;
   Index entries_per_tensor = 4;
   double spread = 0.2;  ///< parameters are moved by that much from their initial values
   double step = 0.02;   ///< first step of the differences; shrink it where kinks are near
-  Rows rows{.tokens = 9, .labelled = 4, .batch = 3};  ///< of gradcheck<model>()
-  std::vector<Index> lengths{3, 1, 5};       ///< of its sequences
-  Index classes = 5;                         ///< its indices are below that
+  Rows rows{.labelled = 4, .batch = 3};  ///< of gradcheck<model>(); tokens are those of the lengths unless given
+  std::vector<Index> lengths = {};  ///< of its sequences; 3, 1 and 5, as far as its positions go, unless given
+  Index classes = 0;  ///< its indices are below that; 5, or what its tables have, unless given
 };
 
 namespace detail {
@@ -11828,6 +12115,26 @@ void check_directions(Evaluation<model>& run, const GradcheckOptions& options, G
   check_directions(subject_of(run), subject_of(dual), options, report);
 }
 
+/// The options with the lengths that were not given filled in.
+inline GradcheckOptions with_lengths(GradcheckOptions options, const GraphView& graph) {
+  if (options.lengths.empty()) {
+    for (const Index length : {3, 1, 5}) options.lengths.push_back(std::min(length, graph.longest));
+  }
+  if (!options.rows.tokens) options.rows.tokens = offsets_of(options.lengths).back();
+  return options;
+}
+
+/// What the indices of an input are below.
+///
+/// Errors  throws Error if the options say more than its tables have
+inline Index classes_of(const GraphView& graph, int node, const GradcheckOptions& options) {
+  const Index bound = graph.index_bound(node, options.rows);
+  if (options.classes <= bound) return options.classes ? options.classes : std::clamp<Index>(bound, 1, 5);
+  throw Error("indices below " + std::to_string(options.classes) + ", but '" +
+                  std::string(graph.label[node].name.view()) + "' must be below " + std::to_string(bound),
+              "give fewer classes, or none");
+}
+
 /// Random inputs, which keep away from 0.
 template <class S>
 void fill_inputs(EvaluationMemory<S>& run, const GradcheckOptions& options) {
@@ -11838,8 +12145,9 @@ void fill_inputs(EvaluationMemory<S>& run, const GradcheckOptions& options) {
     const std::uint64_t key = key_of(options.seed, "input." + name);
     if (graph.info[i].kind == Kind::indices) {
       const std::span<std::int32_t> values = run.indices(name);
+      const auto classes = static_cast<std::uint64_t>(classes_of(graph, i, options));
       for (std::size_t k = 0; k < values.size(); ++k) {
-        values[k] = static_cast<std::int32_t>(bits(key, k) % static_cast<std::uint64_t>(options.classes));
+        values[k] = static_cast<std::int32_t>(bits(key, k) % classes);
       }
     } else {
       const std::span<S> values = run.input(name);
@@ -11865,9 +12173,11 @@ GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options 
 
 /// Checks all derivatives of a model at random parameters and inputs, which keep away from 0.
 ///
+/// Errors  throws Error for classes or lengths beyond the model's tables
 /// Cost    up to 42 forward passes for each entry, about 100 for the adjoint identity, 42 gradients for each tensor
 template <auto const& model>
-GradientReport gradcheck(const GradcheckOptions& options = {}) {
+GradientReport gradcheck(const GradcheckOptions& given = {}) {
+  const GradcheckOptions options = detail::with_lengths(given, view_of<GraphOf<model>>);
   Evaluation<model> run(options.rows, options.seed, options.lengths);
   detail::fill_inputs<double>(run, options);
   GradientReport report = check_gradients(run, options);
@@ -12012,6 +12322,7 @@ struct Untrained {
   }
 };
 
+/// The weights of a model and its forward pass: logits of whole sequences, without a backward.
 template <auto const& model, class Backend_ = Cpu<float>>
 class Inference {
  public:
@@ -12071,7 +12382,9 @@ class Inference {
     return 0;
   }
   /// Tokens of the longest sequence that the model's positions allow.
-  static constexpr Index longest_sequence() { return longest_in<G>(); }
+  static constexpr Index longest_sequence() { return view_of<G>.longest; }
+  /// The same, or the model's `context` if its positions do not end; 0 if it has none.
+  static constexpr Index usual_context() { return simplx::usual_context<model>(longest_sequence()); }
 
   /// Errors  throws Error if a token is not one of the model's
   static void check(std::span<const std::int32_t> tokens) {
@@ -12101,11 +12414,7 @@ class Inference {
     const auto length = static_cast<Index>(tokens.size());
     if (length == 0) throw Error("there is no token to evaluate", "begin with at least one");
     check(tokens);
-    if (length > longest_sequence()) {
-      throw Error("a sequence of " + std::to_string(length) + " tokens, but the model's positions end at " +
-                      std::to_string(longest_sequence()),
-                  "give the last of them alone");
-    }
+    check_length("a sequence", length, longest_sequence());
     if (!workspace_ || workspace_->capacity().tokens < length) {
       workspace_.emplace(Rows{.tokens = std::min(longest_sequence(), round_up(length, 128))});
     }
@@ -12114,34 +12423,8 @@ class Inference {
     context.inputs[0] = tokens.data();
     return context;
   }
-  template <class Part>
-  static constexpr Index longest_in() {
-    Index longest = Index(1) << 30;
-    detail::unroll<0, Part::count>([&]<int i>(std::integral_constant<int, i>) {
-      constexpr Info info = Part::table.info[i];
-      if constexpr (Part::flat.label[i].op == Tag("positions")) {
-        longest = std::min(longest, Part::table.info[info.arguments[0]].shape.rows);
-      } else if constexpr (info.stack) {
-        using Stack = typename Part::template layers_of<i>;
-        for (int layer = 0; layer < Stack::layers; ++layer) {
-          Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-            longest = std::min(longest, longest_in<Child>());
-          });
-        }
-      }
-    });
-    return longest;
-  }
   /// Tokens are in [0, known()).
-  static constexpr Index known() {
-    Index rows = Index(1) << 30;
-    for (int i = 0; i < G::count; ++i) {
-      if (!(G::flat.label[i].op == Tag("embedding"))) continue;
-      const Shape& table = G::table.info[G::table.info[i].arguments[0]].shape;
-      if (table.is_fixed()) rows = std::min(rows, table.rows);
-    }
-    return rows;
-  }
+  static constexpr Index known() { return view_of<G>.index_bound(view_of<G>.input_node("tokens")); }
 
   TensorList tensors_;
   Buffer<S> parameters_, constants_, packed_;
@@ -12166,6 +12449,7 @@ class Inference {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// How a token is drawn from logits; the same seed draws the same tokens.
 struct Sampling {
   double temperature = 1;  ///< 0 takes the largest logit
   Index top_k = 0;         ///< 0: all
@@ -12292,7 +12576,10 @@ class Replay {
   using Net = Inference<model, Backend>;
 
   /// Uses the weights of `net`, which must outlive it.
-  explicit Replay(Net& net, Index context = Net::longest_sequence()) : net_(net), capacity_(context) {}
+  ///
+  /// Errors  as Stream
+  explicit Replay(Net& net, Index context = Net::usual_context())
+      : net_(net), capacity_(checked_context(context, Net::longest_sequence())) {}
 
   /// As Stream::feed.
   auto feed(std::span<const std::int32_t> tokens) {
@@ -12764,18 +13051,15 @@ constexpr WithPullBack<Function, PullBack> with_pull_back(const Function& functi
 ///     embedding   y_r = table[index_r]            dtable[index_r] += dy_r
 ///     positions   y_r = table[r - start of its sequence]
 ///
-/// Indices are in [0, rows of the table); Trainer and Function check that, kernels do not.
+/// Indices are in [0, rows of the table), sequences no longer than the positions: who takes them from a caller checks
+/// that (core/inputs.hpp), kernels do not.
 
 namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"embedding"> : kernel_op {
   static constexpr int index_operand = 1;
-  static constexpr std::int32_t index_of_nothing = 0;
-  template <class S>
-  static Index index_bound(const Context<S>& context, const Shape& table) {
-    return context.rows_of(table);
-  }
+  static constexpr Shape looked_up(Shape table) { return table; }
   static constexpr Checked shape(const Attributes&, Shape table, Shape index) {
     return rows_of(index.axis, table.cols);
   }
@@ -13570,6 +13854,7 @@ struct streamed<"shaped_attention"> : detail::streamed_attention<Mixing::shaped>
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Runs the steps of a graph on new tokens; each op keeps what it remembers.
 template <class G>
 struct StreamedGraph {
   template <int node, class S = float>
@@ -13753,6 +14038,7 @@ constexpr Index cache_bytes(Index context) {
   return (all.per_token * round_up(context, token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
 }
 
+/// A model token by token: logits of the next token, without evaluating anew what came before.
 template <auto const& model, class Backend = Cpu<float>>
 class Stream {
  public:
@@ -13763,11 +14049,11 @@ class Stream {
 
   /// Uses the weights of `net`, which must outlive it; several streams may. `chunk`: tokens evaluated at once at most.
   ///
-  /// Errors  throws Error if the context is longer than the model's positions
+  /// Errors  throws Error if the context is no token, or longer than the model's positions
   /// Cost    cache_bytes<model, S>(context), and the workspace of a chunk; nothing is allocated afterwards
-  explicit Stream(Net& net, Index context = Net::longest_sequence(), Index chunk = 64)
+  explicit Stream(Net& net, Index context = Net::usual_context(), Index chunk = 64)
       : net_(net),
-        capacity_(checked(context)),
+        capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
         workspace_(Rows{.tokens = chunk_}),
         remembered_(cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
@@ -13809,13 +14095,6 @@ class Stream {
   std::span<S> memory() { return remembered_.span(); }
 
  private:
-  static Index checked(Index context) {
-    if (context >= 1 && context <= Net::longest_sequence()) return context;
-    throw Error("a context of " + std::to_string(context) + " tokens, but the model's positions end at " +
-                    std::to_string(Net::longest_sequence()),
-                "choose one from 1 to that");
-  }
-
   void evaluate(std::span<const std::int32_t> tokens) {
     const auto rows = static_cast<Index>(tokens.size());
     offsets_[1] = rows;
@@ -13908,13 +14187,10 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"cross_entropy"> : kernel_op {
-  static constexpr unsigned char constant_operands = 0b100;
+  static constexpr unsigned char constant_operands = 0b100, overwrites = 0b001;
   static constexpr int index_operand = 1;
-  static constexpr std::int32_t index_of_nothing = ignored_label;
-  template <class S>
-  static Index index_bound(const Context<S>&, const Shape& logits) {
-    return logits.cols;
-  }
+  static constexpr bool takes_ignored = true;
+  static constexpr Shape looked_up(Shape logits) { return fixed_shape(logits.cols, 1); }
   static constexpr bool reads(int, int operand) { return operand == 0; }
   static constexpr Checked shape(const Attributes&, Shape logits, Shape labels, Shape smoothing = fixed_shape(1, 1)) {
     if (!(smoothing == fixed_shape(1, 1))) return {"one number", smoothing.columns(), 1};
@@ -14019,11 +14295,8 @@ template <>
 struct op<"linear_cross_entropy"> : kernel_op {
   static constexpr bool adds_by_itself = true;
   static constexpr int index_operand = 1;
-  static constexpr std::int32_t index_of_nothing = ignored_label;
-  template <class S>
-  static Index index_bound(const Context<S>&, const Shape& table) {
-    return table.rows;
-  }
+  static constexpr bool takes_ignored = true;
+  static constexpr Shape looked_up(Shape table) { return table; }
   /// All gradients are taken from the logits, which are computed again.
   static constexpr bool reads(int, int operand) { return operand != 1; }
 
@@ -14474,6 +14747,7 @@ constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embeddi
 /// The model that ends with the logits of another; its parameters lie where those of the other lie.
 template <auto const& model>
 struct LogitsOf {
+  static constexpr Index context = usual_context<model>(no_limit);  ///< 0 if the model has none
   constexpr Expr operator()() const { return model.logits(); }
 };
 template <auto const& model>
@@ -14646,14 +14920,14 @@ struct Decoder {
   bool observed = false;          ///< as in ModelSizes
   Index position_rows = 0;        ///< as in ModelSizes
   bool scaled_embedding = false;  ///< as in ModelSizes
-  std::optional<Norm> last_norm = {};  ///< behind the blocks; of their kind unless given
+  std::optional<Norm> final_norm = {};  ///< behind the blocks; of their kind unless given
   double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
   int recomputed = 0;  ///< as in ModelSizes
   bool tiled_loss = false;  ///< as in DecoderOf
 
   /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
-  constexpr detail::ConfiguredNorm final_norm() const {
-    if (last_norm) return {*last_norm, block.norm_epsilon};
+  constexpr detail::ConfiguredNorm norm_behind_blocks() const {
+    if (final_norm) return {*final_norm, block.norm_epsilon};
     if (block.norm_position == NormPosition::after) return {Norm::none, 0};
     if (block.norm == Norm::none) return {Norm::rms_norm, RmsNorm{}.epsilon};
     return {block.norm, block.norm_epsilon};
@@ -14664,7 +14938,8 @@ struct Decoder {
     const Positions place = block.alibi ? Positions::none : positions;
     return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout,
                         recomputed},
-                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, final_norm(), head);
+                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, norm_behind_blocks(),
+                       head);
   }
   constexpr Expr logits() const { return ending_with(TiedHead{}); }
   constexpr Expr operator()() const {
@@ -14682,7 +14957,7 @@ struct Decoder {
 ///
 /// As their code has them: positions are learned, in the table of 1024 rows of GPT-2 of which 128 are used (with the
 /// sinusoids of the text neither of the published 167M and 146M would come out); queries and keys have biases; epsilon
-/// is 1e-5. The norm behind the blocks is the RMSNorm of the text; .last_norm = Norm::layer_norm is that of the code.
+/// is 1e-5. The norm behind the blocks is the RMSNorm of the text; .final_norm = Norm::layer_norm is that of the code.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -14904,7 +15179,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 template <auto const& model, class... Models>
-constexpr bool is_among(const Models&... models) {
+constexpr bool is_one_of(const Models&... models) {
   return ((static_cast<const void*>(&model) == static_cast<const void*>(&models)) || ...);
 }
 }  // namespace detail
@@ -14916,19 +15191,19 @@ constexpr bool is_among(const Models&... models) {
 template <auto const& model>
 constexpr std::optional<Index> parameters_published() {
   namespace p = presets;
-  if constexpr (detail::is_among<model>(p::codeparrot_pre_ln, p::codeparrot_sas)) {
+  if constexpr (detail::is_one_of<model>(p::codeparrot_pre_ln, p::codeparrot_sas)) {
     return released_parameters(model);
-  } else if constexpr (detail::is_among<model>(p::bert_pre_ln, p::bert_sas, p::bert_sas_p, p::languini_pre_ln,
-                                               p::languini_sas)) {
+  } else if constexpr (detail::is_one_of<model>(p::bert_pre_ln, p::bert_sas, p::bert_sas_p, p::languini_pre_ln,
+                                                p::languini_sas)) {
     return parameters<model>;
-  } else if constexpr (detail::is_among<model>(
+  } else if constexpr (detail::is_one_of<model>(
                            p::normformer_125m_baseline, p::normformer_125m_normformer, p::normformer_125m_resscale,
                            p::normformer_355m_baseline, p::normformer_355m_normformer, p::normformer_355m_resscale,
                            p::normformer_1300m_baseline, p::normformer_1300m_normformer,
                            p::normformer_2700m_baseline, p::normformer_2700m_normformer)) {
     return parameters<model>;
-  } else if constexpr (detail::is_among<model>(p::normformer_mlm_baseline, p::normformer_mlm_normformer,
-                                               p::normformer_mlm_resscale)) {
+  } else if constexpr (detail::is_one_of<model>(p::normformer_mlm_baseline, p::normformer_mlm_normformer,
+                                                p::normformer_mlm_resscale)) {
     const bool head_scales = model.block.head_scale != HeadScale::none;
     return parameters<model> - (head_scales ? model.layers * model.heads : 0);
   } else {
@@ -15163,6 +15438,7 @@ __attribute__((always_inline)) inline void each_vector(Index begin, Index end, c
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// A running average of weights, exponential or plain, that can be swapped with those in training.
 template <class S>
 class WeightAverage {
  public:
@@ -15274,13 +15550,29 @@ struct BatchLimits {
   Axis labelled = Axis::tokens;  ///< what has a label: tokens or sequences
 };
 
+/// Errors  throws Error if a sequence of a batch is not among its tokens
+inline void check_offsets(const TokenBatch& batch) {
+  const std::vector<Index>& offsets = batch.offsets;
+  if (offsets.empty() || (offsets.front() >= 0 && offsets.back() <= std::ssize(batch.tokens) &&
+                          std::is_sorted(offsets.begin(), offsets.end())))
+    return;
+  throw Error("sequences in [" + std::to_string(offsets.front()) + ", " + std::to_string(offsets.back()) + ") of " +
+                  std::to_string(batch.tokens.size()) + " tokens",
+              "offsets never fall, from 0 to the number of tokens");
+}
+
 /// Errors  throws Error that says which limit a batch does not keep
 inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
-  if (batch.sequences() < 1 || batch.sequences() > limits.sequences) {
+  if (batch.sequences() < 1) {
+    throw Error("the batch has no sequences",
+                "offsets begin with 0 and end with the number of tokens: {0, 3, 5} is a sequence of 3 and one of 2");
+  }
+  if (batch.sequences() > limits.sequences) {
     throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences for a trainer made for at most " +
                     std::to_string(limits.sequences),
                 "raise TrainerOptions::batch");
   }
+  check_offsets(batch);
   for (Index b = 0; b < batch.sequences(); ++b) {
     const Index length = batch.offsets[b + 1] - batch.offsets[b];
     if (length >= 1 && length <= limits.context) continue;
@@ -15290,12 +15582,10 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   }
   const bool by_sequence = limits.labelled == Axis::sequences;
   const Index begin = batch.offsets.front(), end = batch.offsets.back(), labels = std::ssize(batch.labels);
-  if (begin < 0 || end > std::ssize(batch.tokens) || labels < (by_sequence ? batch.sequences() : end)) {
-    throw Error("sequences in [" + std::to_string(begin) + ", " + std::to_string(end) + ") of " +
-                    std::to_string(batch.tokens.size()) + " tokens and " + std::to_string(batch.labels.size()) +
-                    " labels",
-                by_sequence ? "the last offset is the number of tokens, and every sequence has a label"
-                            : "the last offset is the number of tokens, and every token has a label");
+  if (labels < (by_sequence ? batch.sequences() : end)) {
+    throw Error(std::to_string(batch.sequences()) + " sequences of " + std::to_string(end - begin) + " tokens with " +
+                    std::to_string(labels) + " labels",
+                by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
   }
   const auto is_label = [&](Index label) { return label == ignored_label || (label >= 0 && label < limits.labels); };
   for (Index s = 0; by_sequence && s < batch.sequences(); ++s) {
@@ -15413,13 +15703,27 @@ struct Corpus {
   }
 };
 
+/// Which files are text to train on, and how many of them are held out.
 struct TextOptions {
   std::vector<std::string> extensions = {};  ///< of the files taken from directories, e.g. ".py"; empty: all text
   int held_out_one_in = 10;             ///< documents: one in so many is held out
 };
 
+namespace detail {
+
+inline void check_held_out(int one_in) {
+  if (one_in >= 1) return;
+  throw Error("held_out_one_in is " + std::to_string(one_in),
+              "10 holds out one document in ten; a number far above that of the tokens holds out nothing");
+}
+
+}  // namespace detail
+
 /// Whether a document is held out, by the hash of its path.
+///
+/// Errors  throws Error if it is one in less than one
 inline bool held_out(std::string_view path, int one_in) {
+  detail::check_held_out(one_in);
   return key_of(0, path) % static_cast<std::uint64_t>(one_in) == 0;
 }
 
@@ -15463,6 +15767,9 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
     const fs::file_status status = fs::status(path, error);
     if (!fs::exists(status)) throw Error("no such file or directory: " + path.string(), "check the path");
     if (!fs::is_directory(status)) {
+      if (!fs::is_regular_file(status)) {  // a pipe would be waited for until somebody writes
+        throw Error("cannot read " + path.string() + ": it is a pipe or a device", "write the text to a file first");
+      }
       files.push_back({path, path.filename().generic_string(), true});
       continue;
     }
@@ -15488,6 +15795,7 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
 /// The last tokens of each document are held out, one in so many.
 inline void hold_out_tails(const std::vector<Document>& documents, int one_in, std::vector<Document>& training,
                            std::vector<Document>& validation) {
+  check_held_out(one_in);
   for (const Document& document : documents) {
     const Index cut = document.end - (document.end - document.begin) / one_in;
     training.push_back({document.path, document.begin, cut});
@@ -15499,8 +15807,10 @@ inline void hold_out_tails(const std::vector<Document>& documents, int one_in, s
 
 /// Reads files and directories. Files of a directory that are not text are skipped and counted.
 ///
-/// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named; no text at all
+/// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named, or what is neither
+///         file nor directory; no text at all; held_out_one_in below 1
 inline Corpus read_text(std::span<const std::filesystem::path> paths, const TextOptions& options = {}) {
+  detail::check_held_out(options.held_out_one_in);  // before everything is read
   Corpus corpus;
   std::vector<Document> documents;
   for (const detail::FoundFile& file : detail::find_files(paths, options)) {
@@ -15566,14 +15876,20 @@ struct BatchesState {
   bool operator==(const BatchesState&) const = default;
 };
 
+/// Windows of documents, each once an epoch, in an order that the seed and the number of the epoch determine.
 class Batches {
  public:
   /// Windows of these documents; what holds the tokens must outlive this object.
   ///
-  /// Errors  throws Error if no document is longer than the context, or there are more than 2^32 windows
+  /// Errors  throws Error if no document is longer than the context, there are more than 2^32 windows, or a window is
+  ///         less than a token
   /// Cost    four bytes for each window, whatever its context
   Batches(TokenView tokens, const std::vector<Document>& documents, Index context, Index sequences, std::uint64_t seed)
       : tokens_(tokens), context_(context), sequences_(sequences), seed_(seed) {
+    if (context < 1) {
+      throw Error("the context of the windows is " + std::to_string(context),
+                  "give the trainer's: options().context is the model's own where none was given");
+    }
     for (const Document& document : documents) {
       const Index inside = (document.end - document.begin - 1) / context;
       if (inside < 1) continue;
@@ -15800,6 +16116,7 @@ inline std::vector<TensorInfo> as_in_fairseq(std::vector<TensorInfo> tensors) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Which share of the tokens is to be predicted, and what stands in their place.
 struct Masking {
   double share = 0.25;           ///< of the tokens
   double masked = 0.8;           ///< of these, become mask_token
@@ -15840,11 +16157,14 @@ struct Picks {
 /// Masks tokens, and labels those alone. `first` is the number of the batch's first sequence (Batches::position()
 /// before it was filled): the same sequence of a run is always masked in the same way, and in each epoch in another.
 ///
-/// Errors  throws Error for shares that are none
-/// Cost    one pass; allocates nothing
+/// Errors  throws Error for shares that are none, and for sequences that are not among the batch's tokens; then nothing
+///         has changed
+/// Cost    one pass; allocates only where the batch has no room for its labels
 /// Source  Devlin et al. 2019, Sec. 3.1; the share and the fixed count: Geiping & Goldstein 2023 (their code)
 inline void mask_tokens(TokenBatch& batch, const Masking& masking, Index first) {
   detail::check_masking(masking);
+  check_offsets(batch);
+  batch.labels.resize(batch.tokens.size(), ignored_label);
   const std::uint64_t run = key_of(masking.seed, "masking");
   const auto part = [](double share, Index of) {
     return static_cast<Index>(std::llround(share * static_cast<double>(of)));
@@ -15903,6 +16223,7 @@ struct AdamWStep {
   }
 };
 
+/// The settings of AdamW, decoupled decay included; moments and count of steps are those of the trainer.
 struct AdamW {
   static constexpr const char* name = "adamw";
 
@@ -16123,9 +16444,10 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Gives tensors other laws for their initial values; everything else stays.
 using InitialLaws = std::vector<TensorInfo> (*)(std::vector<TensorInfo>);
 
+/// What a trainer is told when it is made: limits, seed, laws and groups of parameters; threads change no bits.
 struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
-  Index context = 0;       ///< tokens of a sequence at most; the model's own limit unless given
+  Index context = 0;       ///< tokens of a sequence at most; the model's own limit, or its `context`, unless given
   std::uint64_t seed = 0;  ///< of the initial values
   int threads = 1;         ///< not part of the result's bits; sequences of a call bound the useful ones
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
@@ -16143,10 +16465,11 @@ struct StepResult {
   std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
 };
 
-/// The options with what was not given filled in, for a model of sequences up to `longest`.
+/// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
+/// where nobody says.
 ///
 /// Errors  throws Error for a count below its least value, and for a context that the model does not have
-inline TrainerOptions checked(TrainerOptions options, Index longest) {
+inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual) {
   const auto at_least = [](Index least, const char* name, Index value) {
     if (value >= least) return;
     throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
@@ -16154,12 +16477,7 @@ inline TrainerOptions checked(TrainerOptions options, Index longest) {
   at_least(1, "batch", options.batch);
   at_least(0, "sequences_per_step", options.sequences_per_step);
   if (!options.sequences_per_step) options.sequences_per_step = options.batch;
-  if (!options.context) options.context = longest;
-  if (options.context > longest) {
-    throw Error("context is " + std::to_string(options.context) + ", the model's positions end at " +
-                    std::to_string(longest),
-                "choose a shorter context, or a model with a longer one");
-  }
+  options.context = checked_context(options.context ? options.context : usual, longest);
   return options;
 }
 
@@ -16206,6 +16524,7 @@ struct BatchRamp {
   }
 };
 
+/// How a paper trains a model: optimiser, clipping, sequences and schedule of the learning rate.
 struct Recipe {
   AdamW optimiser{};  ///< its learning rate is the peak
   double clip = 1;    ///< 0 is off
@@ -16344,21 +16663,28 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Cost    a call wakes size - 1 threads and allocates nothing
 class Team {
  public:
-  explicit Team(int threads = 1) {
+  /// Errors  throws Error for less than one thread, or if the system does not start them all
+  explicit Team(int threads = 1) : Team(threads, [](auto work) { return std::jthread(work); }) {}
+  /// The same, of threads that start(function) makes: tests let it fail.
+  template <class Start>
+  Team(int threads, Start start) {
     if (threads < 1) throw Error("threads is " + std::to_string(threads), "it must be at least 1");
     shared_ = std::make_unique<Shared>();
     shared_->errors.resize(static_cast<std::size_t>(threads));
-    for (int member = 1; member < threads; ++member) {
-      workers_.emplace_back([shared = shared_.get(), member] { shared->work(member); });
+    try {
+      for (int member = 1; member < threads; ++member) {
+        workers_.push_back(start([shared = shared_.get(), member] { shared->work(member); }));
+      }
+    } catch (const std::exception& error) {  // of the system, or std::bad_alloc
+      release();
+      throw Error("cannot start thread " + std::to_string(size() + 1) + " of " + std::to_string(threads) + ": " +
+                      error.what(),
+                  "use fewer threads, or raise the limits of processes and memory (ulimit -u, -v)");
     }
   }
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
-  ~Team() {
-    shared_->call = nullptr;
-    shared_->round.fetch_add(1, std::memory_order_release);
-    shared_->round.notify_all();
-  }
+  ~Team() { release(); }
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
@@ -16405,6 +16731,13 @@ class Team {
       }
     }
   };
+
+  /// Lets the workers end, which are joined with workers_.
+  void release() {
+    shared_->call = nullptr;
+    shared_->round.fetch_add(1, std::memory_order_release);
+    shared_->round.notify_all();
+  }
 
   std::unique_ptr<Shared> shared_;
   std::vector<std::jthread> workers_;  // joined before what they share ends
@@ -16571,6 +16904,7 @@ struct SgdStep {
   }
 };
 
+/// The settings of gradient descent with momentum; decay is a part of the gradient, unlike that of AdamW.
 struct Sgd {
   static constexpr const char* name = "sgd";
 
@@ -16620,6 +16954,7 @@ struct Sgd {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Sums and numbers of sequences of a step in parts, until its update.
 class StepParts {
  public:
   bool empty() const { return sequences_ == 0; }
@@ -16716,20 +17051,15 @@ struct TrainedModel {
       return G::table.info[logits_node()].shape.cols;
     }
   }
-  /// Rows of the table that tokens are looked up in.
-  static constexpr Index tokens_known() {
-    constexpr int lookup = find_op("embedding");
-    return lookup < 0 ? classes() : G::table.info[G::table.info[lookup].arguments[0]].shape.rows;
-  }
+  /// What is below this is a token, or a label, wherever the model looks it up.
+  static constexpr Index tokens_known() { return known("tokens"); }
+  static constexpr Index labels_known() { return known("labels"); }
   /// Tokens of the longest sequence that the positions allow.
-  static constexpr Index longest_sequence() {
-    Index longest = Index(1) << 30;
-    for (int i = 0; i < G::count; ++i) {
-      if (G::flat.label[i].op == Tag("positions")) {
-        longest = std::min(longest, G::table.info[G::table.info[i].arguments[0]].shape.rows);
-      }
-    }
-    return longest;
+  static constexpr Index longest_sequence() { return view_of<G>.longest; }
+
+ private:
+  static constexpr Index known(std::string_view input) {
+    return view_of<G>.index_bound(view_of<G>.input_node(input));
   }
 };
 
@@ -16745,6 +17075,7 @@ struct TrainedModel {
 ///     other.restore(now);                          // takes its next steps bit for bit as `trainer` would
 ///
 /// Random numbers are drawn from counters, so that the seed and the number of steps are all that is left of them.
+/// Batches and the optimiser's numbers are the caller's, who gives them at each step: the same ones give the same bits.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -16756,7 +17087,28 @@ struct TrainerState {
   long steps = 0;           ///< taken in all: what dropout draws from
   long moment_steps = 0;    ///< of these, taken by that optimiser: its bias correction
   std::uint64_t seed = 0;   ///< of dropout
+  std::string rules = {};   ///< of the trainer's updates (rules_of); empty where they are not known
 };
+
+/// What the updates of a trainer with these options depend on, beside the optimiser's own numbers:
+/// "clip 1, embedding.* learning_rate_factor 0". Other options, another text.
+inline std::string rules_of(const TrainerOptions& options) {
+  std::string text;
+  const auto add = [&](const char* name, const std::optional<double>& value) {
+    if (!value) return;
+    char digits[32];
+    text.append(name).append(digits, std::to_chars(digits, std::end(digits), *value).ptr);
+  };
+  add("clip ", options.clip);
+  for (const ParameterGroup& group : options.groups) {
+    text += ", " + group.name;
+    add(" learning_rate_factor ", group.learning_rate_factor);
+    add(" weight_decay ", group.weight_decay);
+    add(" epsilon ", group.epsilon);
+    add(" momentum ", group.momentum);
+  }
+  return text;
+}
 
 /// Refuses what a trainer cannot go on from bit for bit.
 ///
@@ -16772,13 +17124,17 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
   compare("elements of the first moments", saved.first_moments.size(), own.first_moments.size());
   compare("elements of the second moments", saved.second_moments.size(), own.second_moments.size());
   compare("seed", saved.seed, own.seed);
+  if (!saved.rules.empty() && !own.rules.empty() && saved.rules != own.rules) {
+    faults += "\n  rules: " + saved.rules + " there, " + own.rules + " here";
+  }
   if (saved.steps < 0 || saved.moment_steps < 0 || saved.moment_steps > saved.steps) {
     faults += "\n  steps: " + std::to_string(saved.moment_steps) + " of " + std::to_string(saved.steps) +
               " is impossible";
   }
   if (faults.empty()) return;
   throw Error("the state is not of this training:" + faults,
-              "give the trainer the options that the state was made with; only `threads` may differ");
+              "give the trainer the model, seed, clip and groups that the state was made with; load_checkpoint takes its "
+              "weights alone");
 }
 
 }  // namespace simplx
@@ -16804,6 +17160,7 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Trains a model: step(batch, optimiser) is one step, of the same bits for any number of threads.
 template <auto const& model, class Backend_ = Cpu<float>>
 class Trainer {
  public:
@@ -16816,7 +17173,7 @@ class Trainer {
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...)");
 
   explicit Trainer(const TrainerOptions& options = {})
-      : options_(checked(options, longest_sequence())),
+      : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),
         team_(options.threads),
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
@@ -16853,11 +17210,11 @@ class Trainer {
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
     return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
-            steps_, moment_steps_, options_.seed};
+            steps_, moment_steps_, options_.seed, rules_of(options_)};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
-  /// Errors  throws if the state is of other sizes or another seed; then nothing has changed
+  /// Errors  throws if the state is of other sizes, another seed, clip or groups; then nothing has changed
   void restore(const TrainerState<S>& state) {
     discard();
     check_same_training(state, this->state());
@@ -17008,7 +17365,8 @@ class Trainer {
   }
 
   void check(const TokenBatch& batch) const {
-    check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), vocab(), Model::labelled_axis()});
+    check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), Model::labels_known(),
+                        Model::labelled_axis()});
   }
 
   void prepare() {
@@ -17142,6 +17500,7 @@ std::vector<std::int32_t> sample(Trainer& trainer, std::vector<std::int32_t> tok
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// The tokens around sentences, and how many a sequence may have.
 struct SentenceFormat {
   std::int32_t first, separator;  ///< tokens: [CLS] and [SEP] of BERT
   Index context;                  ///< tokens of a sequence at most
@@ -17218,6 +17577,7 @@ inline void append_pair(TokenBatch& batch, const SentenceFormat& format, std::sp
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Which bases W0 depend on others at first: none, W0^P of the last layer, or W0^P of every layer.
 enum class Ties : signed char { none, last_layer, all_layers };
 
 /// Ties the bases "<stack>.<layer>.attention.value.base" and "...projection.base" of a buffer of constants.
