@@ -56,8 +56,8 @@ inline constexpr bool possible = false;
   };
 
 SIMPLX_RULE("sizes", left >= 1 && right >= 1,
-            "a parameter, a constant or an input has at least 1 row (left number; 1 where rows are counted at run time) "
-            "and 1 column (right number): give every width and size a number of 1 or more")
+            "a parameter, a constant or an input has at least 1 row (left number; 1 where rows are counted at run time)"
+            " and 1 column (right number): give every width and size a number of 1 or more")
 SIMPLX_RULE("inner widths", left == right,
             "in x * W the width of x (left number) must equal the rows of W (right number); give W that many rows")
 SIMPLX_RULE("equal widths", left == right,

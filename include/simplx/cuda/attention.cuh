@@ -308,8 +308,8 @@ void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index
   using Tiles = detail::FittingTiles<detail::ForwardTiles, Size, Cores>;
   if constexpr (Size::centred && !Cores::means_beside) {
     const dim3 grid(blocks_for(sequences, 1), blocks_for(Size::value_stride, detail::mean_threads));
-    launch(stream, detail::attention_mean_kernel<Size, Cores, S>, grid, detail::mean_threads, offsets, in.value, in.slopes,
-           out);
+    launch(stream, detail::attention_mean_kernel<Size, Cores, S>, grid, detail::mean_threads, offsets, in.value,
+           in.slopes, out);
   }
   const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);
   launch(stream, detail::attention_kernel<Size, Cores, Operands, Out, S>, grid, Tiles::threads, offsets, sequences, in,

@@ -5,7 +5,7 @@
 /// Inference: the weights of a model and its forward pass, nothing else; no backward is compiled or kept room for.
 ///
 ///     Inference<logits_of<tiny>> net;
-///     load_checkpoint(path, net.tensors().parameters, net.parameters());
+///     load_checkpoint(path, net);
 ///     net.logits(tokens);                       // of a whole sequence; stream.hpp: of one token after the other
 ///     net.logits(tokens, to);                   // into memory of the caller
 
