@@ -41,7 +41,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
 
   /// Copies an Eigen object, a container or a number into the input, parameter or constant of that name.
   ///
-  /// Errors  does not compile for a name the function does not have; throws if the sizes do not fit
+  /// Errors  does not compile for a name the function does not have, nor for indices that are no integers; throws if
+  ///         the sizes do not fit, or an index not into 32 bits
   template <Name name, class Object>
   Function& set(const Object& object) {
     constexpr int node = find<name>();
@@ -65,10 +66,11 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
 
   /// Reads an input where it is: the object must outlive this, and changes to it are seen.
   ///
-  /// Errors  does not compile unless the object is row-major (or a vector) of this function's scalar; throws if it is
-  ///         a block with gaps
-  template <Name name, class Object>
-  Function& bind(const Object& object) {
+  /// Errors  does not compile unless the object is row-major (or a vector) of this function's scalar, nor for a
+  ///         temporary that owns its memory; throws if it is a block with gaps
+  template <Name name, class Object_>
+  Function& bind(Object_&& object) {
+    using Object = std::remove_cvref_t<Object_>;
     constexpr int node = find<name>();
     static_assert(is_input(node), "simplx: bind reads inputs in place; parameters and constants are copied by set");
     using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
@@ -76,6 +78,9 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
         detail::contiguous<Object, T>,
         "simplx: bind reads row-major memory of the function's scalar (std::int32_t for indices) in place: use "
         "a RowMajor matrix, a vector or a span, or copy the object with set");
+    static_assert(std::is_lvalue_reference_v<Object_> || !detail::owning<Object>,
+                  "simplx: bind reads memory that outlives the call, and this object ends with it: give it a name, or "
+                  "copy it with set");
     if (!detail::dense(object)) {
       throw Error(std::string(name.view()) + " is a part of a larger matrix, with gaps between its rows or elements",
                   "copy it with set<\"" + std::string(name.view()) + "\">(...)");

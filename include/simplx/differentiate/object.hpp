@@ -4,12 +4,17 @@
 /// \file simplx/differentiate/object.hpp
 /// How values of a function meet the user's objects: Eigen matrices and vectors, containers, spans, single numbers.
 
+#include <simplx/core/error.hpp>
 #include <simplx/core/shape.hpp>
 
 #include <Eigen/Core>
 
 #include <concepts>
+#include <cstdint>
+#include <ranges>
+#include <string>
 #include <type_traits>
+#include <utility>
 
 namespace simplx::inline SIMPLX_TARGET::detail {
 
@@ -62,6 +67,11 @@ concept contiguous = requires(const Object& object) {
   { object.data() } -> std::convertible_to<const S*>;
 } && (!EigenObject<Object> || bool(Object::IsVectorAtCompileTime) || bool(Object::IsRowMajor));
 
+/// Whether an object's memory ends with it: views of what others own are no such objects.
+template <class Object>
+concept owning = (EigenObject<Object> && std::is_base_of_v<Eigen::PlainObjectBase<Object>, Object>) ||
+                 (!EigenObject<Object> && !std::ranges::borrowed_range<Object>);
+
 /// Whether it lies without gaps in this very object: blocks of a larger matrix do not.
 template <class Object>
 bool dense(const Object& object) {
@@ -72,27 +82,52 @@ bool dense(const Object& object) {
   }
 }
 
+/// A number of an object as a kernel reads it.
+///
+/// Errors  throws Error for an index that the kernels' 32 bits do not hold; does not compile for one that is no integer
+template <class T, class Number>
+T number_as(const Number& number) {
+  if constexpr (std::is_same_v<T, std::int32_t>) {
+    static_assert(std::integral<Number>,
+                  "simplx: indices are whole numbers: give them as integers, such as std::int32_t, not as fractions");
+    if (!std::in_range<T>(+number)) {
+      throw Error("the index " + std::to_string(+number) + " does not fit into 32 bits",
+                  "indices are rows of a table, or -100 for labels that carry no loss");
+    }
+  }
+  return static_cast<T>(number);
+}
+
 /// Copies an object to row-major memory.
+///
+/// Errors  as number_as
 template <Shape shape, class Object, class T>
 void assign(const Object& object, Index rows, T* to) {
   if constexpr (EigenObject<Object>) {
     const auto& matrix = object.derived().matrix();
+    const auto numbers_of = [](const auto& values) {
+      if constexpr (std::is_same_v<T, std::int32_t>) {
+        return values.unaryExpr([](typename Object::Scalar number) { return number_as<T>(number); });
+      } else {
+        return values.template cast<T>();
+      }
+    };
     const auto copy_vector = [&] {  // a row may stand for a column, and the other way round
       using Column = Eigen::Matrix<T, Eigen::Dynamic, 1>;
-      Eigen::Map<Column>(to, matrix.size()) = matrix.reshaped().template cast<T>();
+      Eigen::Map<Column>(to, matrix.size()) = numbers_of(matrix.reshaped());
     };
     if constexpr (bool(Object::IsVectorAtCompileTime)) {
       copy_vector();
     } else if (matrix.rows() == rows && matrix.cols() == shape.cols) {
-      object_map<shape>(to, rows) = matrix.template cast<T>();
+      object_map<shape>(to, rows) = numbers_of(matrix);
     } else {
       copy_vector();
     }
   } else if constexpr (Container<Object>) {
     const auto* from = object.data();
-    for (Index i = 0; i < rows * shape.cols; ++i) to[i] = static_cast<T>(from[i]);
+    for (Index i = 0; i < rows * shape.cols; ++i) to[i] = number_as<T>(from[i]);
   } else {
-    *to = static_cast<T>(object);
+    *to = number_as<T>(object);
   }
 }
 
