@@ -83,6 +83,14 @@ TEST_CASE("a second backward behind the same forward gives the same gradients, t
   CHECK(std::ranges::any_of(first, [](double g) { return g != 0; }));
 }
 
+TEST_CASE("inputs of the other kind are refused, and say so") {
+  Evaluation<classifier> run(tokens{2});
+  CHECK(run.input("x").size() == 8);
+  CHECK_THROWS_WITH_AS(run.input("labels"), doctest::Contains("'labels' is one of indices"), Error);
+  CHECK_THROWS_WITH_AS(run.input_gradient("labels"), doctest::Contains("'labels' is one of indices"), Error);
+  CHECK_THROWS_WITH_AS(run.indices("x"), doctest::Contains("'x' is one of numbers"), Error);
+}
+
 TEST_CASE("labels that are no class are refused, -100 is none") {
   Evaluation<classifier> run(tokens{2});
   const auto labels = run.indices("labels");

@@ -5,7 +5,7 @@
 /// Evaluation: a model with its own parameters and memory, forward and backward, everything reachable by name.
 ///
 ///     Evaluation<model> run(tokens{128});
-///     run.indices("tokens", tokens); run.indices("labels", labels);
+///     std::ranges::copy(text, run.indices("tokens").begin());  // likewise labels
 ///     run.forward();                       // run.output(0)
 ///     run.seed(0)[...] = ...;              // gradient of the result
 ///     run.backward();                      // run.gradient("blocks.0.mlp.up.weight")
@@ -40,9 +40,10 @@ class EvaluationMemory {
   /// A named tensor or hyper-parameter that is not trained.
   std::span<S> constant(std::string_view name) { return slice(tensors_.constants, constants_, name); }
 
-  std::span<S> input(std::string_view name) { return inputs_[number_of(name)].span(); }
-  std::span<S> input_gradient(std::string_view name) { return input_gradients_[number_of(name)].span(); }
-  std::span<std::int32_t> indices(std::string_view name) { return indices_[number_of(name)].span(); }
+  /// An input of numbers and its gradient, one of indices; each throws Error for the other kind.
+  std::span<S> input(std::string_view name) { return inputs_[number_of(name, Kind::input)].span(); }
+  std::span<S> input_gradient(std::string_view name) { return input_gradients_[number_of(name, Kind::input)].span(); }
+  std::span<std::int32_t> indices(std::string_view name) { return indices_[number_of(name, Kind::indices)].span(); }
   /// A result, and its gradient: to be filled before each backward, which uses it up.
   std::span<S> output(int number = 0) { return result(number, context_.outputs); }
   std::span<S> seed(int number = 0) { return result(number, context_.output_gradients); }
@@ -101,9 +102,13 @@ class EvaluationMemory {
     }
     throw Error("the model has no tensor named '" + std::string(name) + "'");
   }
-  int number_of(std::string_view name) const {
+  int number_of(std::string_view name, Kind kind) const {
     const int node = graph_.input_node(name);
     if (node < 0) throw Error("the model has no input named '" + std::string(name) + "'");
+    if (graph_.info[node].kind != kind) {
+      throw Error("the input '" + std::string(name) + "' is one of " + (kind == Kind::input ? "indices" : "numbers"),
+                  std::string("reach it by ") + (kind == Kind::input ? "indices" : "input"));
+    }
     return graph_.input[node];
   }
   std::span<S> result(int number, S* const (&data)[max_outputs]) const {
