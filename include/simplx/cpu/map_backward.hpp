@@ -64,18 +64,16 @@ struct Sweep {
       sum += part;
     }
   }
-  /// What a pull-back is given in place of a value that its op does not declare to read: zero would make a gradient
-  /// of zero where the declaration was forgotten, NaN is seen at once. Costs nothing where it is not read.
-  SIMPLX_HD __attribute__((always_inline)) static constexpr V not_read() {
-    return literal<V>(std::numeric_limits<double>::quiet_NaN());
-  }
+  /// In place of a value that an op does not declare to read: zero would make a gradient of zero where the declaration
+  /// was forgotten, NaN is seen at once. Costs nothing where it is not read.
+  static constexpr double not_read = std::numeric_limits<double>::quiet_NaN();
   /// The result of member m where the pull-back to operand a reads it, and its operand b.
   template <int m, int a>
   SIMPLX_HD __attribute__((always_inline)) V result() const {
     if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
       return at.member[m];
     } else {
-      return not_read();
+      return literal<V>(not_read);
     }
   }
   template <int m, int a, int b>
@@ -83,7 +81,7 @@ struct Sweep {
     if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
       return at.template operand<m, b>();
     } else {
-      return not_read();
+      return literal<V>(not_read);
     }
   }
 };
