@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: c4036e4e9cfaabd6
+// sha256 of the headers: 1cc71f78af915eb5
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -36,6 +36,7 @@
 #include <numbers>
 #include <numeric>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -871,8 +872,8 @@ inline constexpr bool possible = false;
   };
 
 SIMPLX_RULE("sizes", left >= 1 && right >= 1,
-            "a parameter, a constant or an input has at least 1 row (left number; 1 where rows are counted at run time) "
-            "and 1 column (right number): give every width and size a number of 1 or more")
+            "a parameter, a constant or an input has at least 1 row (left number; 1 where rows are counted at run time)"
+            " and 1 column (right number): give every width and size a number of 1 or more")
 SIMPLX_RULE("inner widths", left == right,
             "in x * W the width of x (left number) must equal the rows of W (right number); give W that many rows")
 SIMPLX_RULE("equal widths", left == right,
@@ -3427,18 +3428,16 @@ struct Sweep {
       sum += part;
     }
   }
-  /// What a pull-back is given in place of a value that its op does not declare to read: zero would make a gradient
-  /// of zero where the declaration was forgotten, NaN is seen at once. Costs nothing where it is not read.
-  SIMPLX_HD __attribute__((always_inline)) static constexpr V not_read() {
-    return literal<V>(std::numeric_limits<double>::quiet_NaN());
-  }
+  /// In place of a value that an op does not declare to read: zero would make a gradient of zero where the declaration
+  /// was forgotten, NaN is seen at once. Costs nothing where it is not read.
+  static constexpr double not_read = std::numeric_limits<double>::quiet_NaN();
   /// The result of member m where the pull-back to operand a reads it, and its operand b.
   template <int m, int a>
   SIMPLX_HD __attribute__((always_inline)) V result() const {
     if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
       return at.member[m];
     } else {
-      return not_read();
+      return literal<V>(not_read);
     }
   }
   template <int m, int a, int b>
@@ -3446,7 +3445,7 @@ struct Sweep {
     if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
       return at.template operand<m, b>();
     } else {
-      return not_read();
+      return literal<V>(not_read);
     }
   }
 };
@@ -10742,6 +10741,11 @@ concept contiguous = requires(const Object& object) {
   { object.data() } -> std::convertible_to<const S*>;
 } && (!EigenObject<Object> || bool(Object::IsVectorAtCompileTime) || bool(Object::IsRowMajor));
 
+/// Whether an object's memory ends with it: views of what others own are no such objects.
+template <class Object>
+concept owning = (EigenObject<Object> && std::is_base_of_v<Eigen::PlainObjectBase<Object>, Object>) ||
+                 (!EigenObject<Object> && !std::ranges::borrowed_range<Object>);
+
 /// Whether it lies without gaps in this very object: blocks of a larger matrix do not.
 template <class Object>
 bool dense(const Object& object) {
@@ -10752,27 +10756,52 @@ bool dense(const Object& object) {
   }
 }
 
+/// A number of an object as a kernel reads it.
+///
+/// Errors  throws Error for an index that the kernels' 32 bits do not hold; does not compile for one that is no integer
+template <class T, class Number>
+T number_as(const Number& number) {
+  if constexpr (std::is_same_v<T, std::int32_t>) {
+    static_assert(std::integral<Number>,
+                  "simplx: indices are whole numbers: give them as integers, such as std::int32_t, not as fractions");
+    if (!std::in_range<T>(+number)) {
+      throw Error("the index " + std::to_string(+number) + " does not fit into 32 bits",
+                  "indices are rows of a table, or -100 for labels that carry no loss");
+    }
+  }
+  return static_cast<T>(number);
+}
+
 /// Copies an object to row-major memory.
+///
+/// Errors  as number_as
 template <Shape shape, class Object, class T>
 void assign(const Object& object, Index rows, T* to) {
   if constexpr (EigenObject<Object>) {
     const auto& matrix = object.derived().matrix();
+    const auto numbers_of = [](const auto& values) {
+      if constexpr (std::is_same_v<T, std::int32_t>) {
+        return values.unaryExpr([](typename Object::Scalar number) { return number_as<T>(number); });
+      } else {
+        return values.template cast<T>();
+      }
+    };
     const auto copy_vector = [&] {  // a row may stand for a column, and the other way round
       using Column = Eigen::Matrix<T, Eigen::Dynamic, 1>;
-      Eigen::Map<Column>(to, matrix.size()) = matrix.reshaped().template cast<T>();
+      Eigen::Map<Column>(to, matrix.size()) = numbers_of(matrix.reshaped());
     };
     if constexpr (bool(Object::IsVectorAtCompileTime)) {
       copy_vector();
     } else if (matrix.rows() == rows && matrix.cols() == shape.cols) {
-      object_map<shape>(to, rows) = matrix.template cast<T>();
+      object_map<shape>(to, rows) = numbers_of(matrix);
     } else {
       copy_vector();
     }
   } else if constexpr (Container<Object>) {
     const auto* from = object.data();
-    for (Index i = 0; i < rows * shape.cols; ++i) to[i] = static_cast<T>(from[i]);
+    for (Index i = 0; i < rows * shape.cols; ++i) to[i] = number_as<T>(from[i]);
   } else {
-    *to = static_cast<T>(object);
+    *to = number_as<T>(object);
   }
 }
 
@@ -11079,7 +11108,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
 
   /// Copies an Eigen object, a container or a number into the input, parameter or constant of that name.
   ///
-  /// Errors  does not compile for a name the function does not have; throws if the sizes do not fit
+  /// Errors  does not compile for a name the function does not have, nor for indices that are no integers; throws if
+  ///         the sizes do not fit, or an index not into 32 bits
   template <Name name, class Object>
   Function& set(const Object& object) {
     constexpr int node = find<name>();
@@ -11103,10 +11133,11 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
 
   /// Reads an input where it is: the object must outlive this, and changes to it are seen.
   ///
-  /// Errors  does not compile unless the object is row-major (or a vector) of this function's scalar; throws if it is
-  ///         a block with gaps
-  template <Name name, class Object>
-  Function& bind(const Object& object) {
+  /// Errors  does not compile unless the object is row-major (or a vector) of this function's scalar, nor for a
+  ///         temporary that owns its memory; throws if it is a block with gaps
+  template <Name name, class Object_>
+  Function& bind(Object_&& object) {
+    using Object = std::remove_cvref_t<Object_>;
     constexpr int node = find<name>();
     static_assert(is_input(node), "simplx: bind reads inputs in place; parameters and constants are copied by set");
     using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
@@ -11114,6 +11145,9 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
         detail::contiguous<Object, T>,
         "simplx: bind reads row-major memory of the function's scalar (std::int32_t for indices) in place: use "
         "a RowMajor matrix, a vector or a span, or copy the object with set");
+    static_assert(std::is_lvalue_reference_v<Object_> || !detail::owning<Object>,
+                  "simplx: bind reads memory that outlives the call, and this object ends with it: give it a name, or "
+                  "copy it with set");
     if (!detail::dense(object)) {
       throw Error(std::string(name.view()) + " is a part of a larger matrix, with gaps between its rows or elements",
                   "copy it with set<\"" + std::string(name.view()) + "\">(...)");
@@ -11656,7 +11690,7 @@ void each_probe(const Context<S>& context, const std::string& prefix, F& f) {
 /// Evaluation: a model with its own parameters and memory, forward and backward, everything reachable by name.
 ///
 ///     Evaluation<model> run(tokens{128});
-///     run.indices("tokens", tokens); run.indices("labels", labels);
+///     std::ranges::copy(text, run.indices("tokens").begin());  // likewise labels
 ///     run.forward();                       // run.output(0)
 ///     run.seed(0)[...] = ...;              // gradient of the result
 ///     run.backward();                      // run.gradient("blocks.0.mlp.up.weight")
@@ -11680,9 +11714,10 @@ class EvaluationMemory {
   /// A named tensor or hyper-parameter that is not trained.
   std::span<S> constant(std::string_view name) { return slice(tensors_.constants, constants_, name); }
 
-  std::span<S> input(std::string_view name) { return inputs_[number_of(name)].span(); }
-  std::span<S> input_gradient(std::string_view name) { return input_gradients_[number_of(name)].span(); }
-  std::span<std::int32_t> indices(std::string_view name) { return indices_[number_of(name)].span(); }
+  /// An input of numbers and its gradient, one of indices; each throws Error for the other kind.
+  std::span<S> input(std::string_view name) { return inputs_[number_of(name, Kind::input)].span(); }
+  std::span<S> input_gradient(std::string_view name) { return input_gradients_[number_of(name, Kind::input)].span(); }
+  std::span<std::int32_t> indices(std::string_view name) { return indices_[number_of(name, Kind::indices)].span(); }
   /// A result, and its gradient: to be filled before each backward, which uses it up.
   std::span<S> output(int number = 0) { return result(number, context_.outputs); }
   std::span<S> seed(int number = 0) { return result(number, context_.output_gradients); }
@@ -11741,9 +11776,13 @@ class EvaluationMemory {
     }
     throw Error("the model has no tensor named '" + std::string(name) + "'");
   }
-  int number_of(std::string_view name) const {
+  int number_of(std::string_view name, Kind kind) const {
     const int node = graph_.input_node(name);
     if (node < 0) throw Error("the model has no input named '" + std::string(name) + "'");
+    if (graph_.info[node].kind != kind) {
+      throw Error("the input '" + std::string(name) + "' is one of " + (kind == Kind::input ? "indices" : "numbers"),
+                  std::string("reach it by ") + (kind == Kind::input ? "indices" : "input"));
+    }
     return graph_.input[node];
   }
   std::span<S> result(int number, S* const (&data)[max_outputs]) const {
@@ -12299,7 +12338,7 @@ inline constexpr detail::WithRespectTo<f, names...> with_respect_to{};
 /// Inference: the weights of a model and its forward pass, nothing else; no backward is compiled or kept room for.
 ///
 ///     Inference<logits_of<tiny>> net;
-///     load_checkpoint(path, net.tensors().parameters, net.parameters());
+///     load_checkpoint(path, net);
 ///     net.logits(tokens);                       // of a whole sequence; stream.hpp: of one token after the other
 ///     net.logits(tokens, to);                   // into memory of the caller
 
