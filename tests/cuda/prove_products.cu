@@ -24,6 +24,7 @@ int prove() {
       const double error =
           std::max(test::error_of<S, Y>(products, shape, function), test::error_of<S, Y>(products, odd, function));
       std::printf("{\"%s\", %s},\n", name.c_str(), error < 1 ? "proven" : "not_yet");
+      std::fflush(stdout);  // whatever the next one does
       if (error < 1) return;
       std::fprintf(stderr, "%s: %g times the error it may have\n", name.c_str(), error);
     } catch (const simplx::Error& error) {
