@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 1cc71f78af915eb5
+// sha256 of the headers: f3a95d37d7af47af
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -14820,7 +14820,7 @@ struct EncoderOf {
   bool observed = false;  ///< as in ModelSizes
   double norm_epsilon = 1e-12;
   int recomputed = 0;  ///< as in ModelSizes
-  bool tiled_loss = false;  ///< as in DecoderOf; of rows without a label nothing is computed then
+  bool tiled_loss = false;  ///< as in DecoderOf; a CPU then computes nothing of rows without a label
 
   /// The model with a head of your own: head(x, E) of what leaves the last norm.
   template <class Head>
