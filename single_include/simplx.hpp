@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: f3a95d37d7af47af
+// sha256 of the headers: ac8c784fbd132a00
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -17208,8 +17208,9 @@ class Trainer {
   using G = GraphOf<model>;
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
-  static_assert(G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
-                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...)");
+  static_assert(G::layout.inputs == 2 && G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
+                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), and "
+                "no other, since batches have none; for more there are Function and Evaluation");
 
   explicit Trainer(const TrainerOptions& options = {})
       : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),

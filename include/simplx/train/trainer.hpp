@@ -48,8 +48,9 @@ class Trainer {
   using G = GraphOf<model>;
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
-  static_assert(G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
-                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...)");
+  static_assert(G::layout.inputs == 2 && G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
+                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), and "
+                "no other, since batches have none; for more there are Function and Evaluation");
 
   explicit Trainer(const TrainerOptions& options = {})
       : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),
