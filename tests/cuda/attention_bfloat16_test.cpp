@@ -55,6 +55,37 @@ void check_schedules() {
   test::same_bits([] { return computed<size, set, set, set>(test::Attention<float>(size, {70, 3})).results(); });
 }
 
+/// Operands and gradients of bfloat16 are the factors that floats are rounded to: the same bits, under every schedule,
+/// although they reach shared memory on another way.
+template <AttentionSize size, Write dq = set, class Out = float>
+void check_operands(const std::vector<Index>& lengths) {
+  using Rounded = std::vector<__nv_bfloat16>;
+  test::Attention<float> given(size, lengths);
+  const auto round = [](std::vector<float>& numbers) {
+    const Rounded rounded(numbers.begin(), numbers.end());
+    numbers.assign(rounded.begin(), rounded.end());
+    return rounded;
+  };
+  const Rounded query = round(given.query), key = round(given.key), value = round(given.value), dout = round(given.dout);
+  const auto expected = computed<size, dq, set, set, Out>(given).results();
+  const auto results = test::same_bits([&] {
+    test::Attention<float> found = given;
+    const AttentionOperands<float> own = found.operands();
+    const MixedOperands<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float> in{
+        query.data(), key.data(), value.data(), own.alpha, own.beta, own.gamma, own.slopes};
+    attention<size, Cores>(nullptr, found.offsets.data(), found.sequences, found.longest, in, found.out.data(),
+                           found.log_sum_exp.data());
+    auto scratch = test::unwritten<float>(
+        attention_backward_scratch<size, Cores>(found.tokens, found.sequences, found.longest));
+    const Out* const result = std::is_void_v<Out> ? nullptr : found.out.data();
+    attention_backward<size, Cores, dq, set, set>(nullptr, found.offsets.data(), found.sequences, found.longest, in,
+                                                  found.log_sum_exp.data(), result, dout.data(), found.gradients(),
+                                                  scratch.data());
+    return found.results();
+  });
+  CHECK(results == expected);
+}
+
 /// Queries of zero and gains of one.
 template <AttentionSize size>
 void check_identity() {
@@ -91,6 +122,17 @@ TEST_CASE("widths of an instruction, between, and of several; tiles shrink with 
     check<AttentionSize{1, 33, 64, Mixing::shaped, Mask::full, true}>(8);
     constexpr AttentionSize wide{1, 200, 130};
     check<wide>(8, test::Attention<float>(wide, {20, 17}));
+  }
+}
+
+TEST_CASE("operands of bfloat16: tiles in one place and in two, rows that tiles do not fill, padded columns") {
+  check_operands<AttentionSize{2, 8, 24, Mixing::shaped, Mask::causal}>({70, 0, 3});  // three passes over tiles
+  if constexpr (!sanitized) {
+    check_operands<AttentionSize{1, 64, 64, Mixing::softmax, Mask::causal}>({130});
+    check_operands<AttentionSize{1, 64, 64, Mixing::shaped, Mask::full, true}, set, void>({70});
+    check_operands<AttentionSize{1, 16, 8, Mixing::softmax, Mask::full}, skip>({65, 1});  // dK and dV alone
+    check_operands<AttentionSize{1, 128, 96, Mixing::skip_init, Mask::causal}>({40});     // one place
+    check_operands<AttentionSize{2, 12, 20, Mixing::skip_init, Mask::causal}>({33});      // through registers
   }
 }
 

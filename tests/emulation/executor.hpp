@@ -5,7 +5,8 @@
 ///
 /// Stricter than a GPU. Shared memory is poisoned for each block. A barrier that threads of a block reach at different
 /// places, or not at all, a warp operation whose lanes do not all come, and a deadlock of any kind throw a Fault that
-/// says which threads wait where. In which order threads run between their meetings is a Schedule: a kernel without
+/// says which threads wait where. What is copied into shared memory meanwhile is poison until its thread waits for it,
+/// and a thread that returns without waiting is a Fault. In which order threads run between their meetings is a Schedule: a kernel without
 /// races gives the same bits under all of them.
 
 #include "emulation/fiber.hpp"
@@ -165,17 +166,60 @@ class Block {
     return *reinterpret_cast<T*>(shared_.back().bytes.get());
   }
 
+  /// Begins a copy of so many bytes, and zeros behind them, to sixteen of shared memory. It can land at any time until
+  /// the thread waits: what was there is lost at once, and what comes is not there before.
+  ///
+  /// Errors  throws Fault for places where a GPU copies nothing so
+  void begin_copy(void* to, const void* from, std::size_t bytes, const Site& site) {
+    {
+      const Ignored executor;
+      const auto address = [](const void* place) { return reinterpret_cast<std::uintptr_t>(place); };
+      if (bytes > Copy::all || address(to) % Copy::all || address(from) % Copy::all) {
+        throw Fault("a copy is not of sixteen bytes, or not on sixteen bytes, at " + site.text());
+      }
+      const auto holds = [&](const SharedObject& object) {
+        const auto offset = address(to) - address(object.bytes.get());
+        return offset < object.size && offset + Copy::all <= object.size;
+      };
+      if (std::none_of(shared_.begin(), shared_.end(), holds)) {
+        throw Fault("a copy to what is not shared memory, at " + site.text());
+      }
+      thread_of_[current_]->copies.push_back({to, from, bytes, site});
+    }
+    std::memset(to, static_cast<int>(SharedObject::poison), Copy::all);
+  }
+  /// Waits for all copies that the thread has begun.
+  void await_copies() {
+    std::vector<Copy> landed;
+    {
+      const Ignored executor;
+      landed.swap(thread_of_[current_]->copies);
+    }
+    for (const Copy& copy : landed) {
+      std::memset(copy.to, 0, Copy::all);
+      std::memcpy(copy.to, copy.from, copy.bytes);
+    }
+  }
+
   /// The lane of the current thread in its warp.
   unsigned lane() const { return current_ % warp_size; }
 
  private:
   enum class Wait { no, barrier, warp };
+  struct Copy {
+    static constexpr std::size_t all = 16;
+    void* to;
+    const void* from;
+    std::size_t bytes;
+    Site site;
+  };
   struct Thread {
     Extent index;
     Fiber fiber;
     Wait wait = Wait::no;
     Site site{};
     unsigned mask = 0;
+    std::vector<Copy> copies{};  ///< on their way
 
     Thread(Extent where, std::function<void()> body) : index(where), fiber(std::move(body)) {}
     bool can_run() const { return wait == Wait::no && !fiber.ended(); }
@@ -208,6 +252,11 @@ class Block {
   void enter(const Kernel& kernel, void* launch) {
     try {
       kernel();
+      const std::vector<Copy>& copies = thread_of_[current_]->copies;
+      if (!copies.empty()) {
+        throw Fault("thread " + std::to_string(current_) + " returned before a copy landed that it began at " +
+                    copies.front().site.text());
+      }
       release(launch);  // seen by the host after the launch, not by other blocks
     } catch (const Abandoned&) {
     }

@@ -130,6 +130,36 @@ __global__ void behind_the_end() {
   volatile int* place = data;
   place[3 + threadIdx.x] = 0;
 }
+/// Sixteen fours of numbers, the last one cut off, by as many threads, who may wait and meet or forget it.
+template <bool waits, bool meets>
+__global__ void copied(const float* in, float* out) {
+  SIMPLX_SHARED(box, float[64]);
+  const unsigned thread = threadIdx.x;
+  begin_copy(box + 4 * thread, in + 4 * thread, thread < 15 ? 16 : 8);
+  if (waits) await_copies();
+  if (meets) __syncthreads();
+  for (unsigned i = 4 * thread; i < 4 * thread + 4; ++i) out[i] = box[63 - i];
+  __syncthreads();
+  await_copies();
+}
+/// Begins to overwrite what others have yet to read, unless there is a barrier before.
+template <bool barrier>
+__global__ void refilled(const float* in, float* out) {
+  SIMPLX_SHARED(box, float[64][4]);
+  box[threadIdx.x][0] = 1;
+  __syncthreads();
+  out[threadIdx.x] = box[63 - threadIdx.x][0];
+  if (barrier) __syncthreads();
+  begin_copy(box[threadIdx.x], in + 4, 16);
+  await_copies();
+}
+/// A copy to shared memory, or to the thread's own; nobody waits.
+template <bool shared>
+__global__ void odd_copy(const float* in, int behind, unsigned bytes) {
+  SIMPLX_SHARED(box, float[8]);
+  alignas(16) float own[8];
+  begin_copy((shared ? box : own) + behind, in, bytes);
+}
 __global__ void throws() {
   __syncthreads();
   if (threadIdx.x == 9) throw 9;
@@ -189,6 +219,44 @@ TEST_CASE("shared memory: one object for each declaration and type, poisoned, li
   if (!address_sanitized) {
     CHECK(has(fault_of([] { simplx::launch(nullptr, behind_the_end, 1, 1); }), "behind the shared object"));
   }
+}
+
+TEST_CASE("what is copied into shared memory is there behind a wait and a barrier, and lost from the beginning on") {
+  alignas(16) float in[64];
+  std::vector<float> out(64);
+  std::iota(in, in + 64, 1.0f);
+  const auto wrong = [&](auto kernel) {
+    simplx::launch(nullptr, kernel, 1, 16, &in[0], out.data());
+    std::ptrdiff_t count = 0;
+    for (std::size_t i = 0; i < 64; ++i) count += out[i] != (i < 2 ? 0 : in[63 - i]);
+    return count;
+  };
+  each_schedule([&] { CHECK(wrong(copied<true, true>) == 0); });
+  if (!thread_sanitized) {
+    each_schedule([&] {
+      CHECK(wrong(copied<false, true>) == 64);
+      CHECK(std::isnan(out[9]));
+      CHECK(wrong(copied<true, false>) > 0);
+    });
+    int overwritten = 0;
+    each_schedule([&] {
+      const auto ones = [&](auto kernel) {
+        simplx::launch(nullptr, kernel, 1, 64, &in[0], out.data());
+        return std::count(out.begin(), out.end(), 1.0f);
+      };
+      CHECK(ones(refilled<true>) == 64);
+      overwritten += ones(refilled<false>) < 64;
+    });
+    CHECK(overwritten > 0);
+  }
+  const auto fault = [&](auto kernel, int behind, unsigned bytes) {
+    return fault_of([&] { simplx::launch(nullptr, kernel, 1, 1, &in[0], behind, bytes); });
+  };
+  CHECK(has(fault(odd_copy<true>, 4, 16), "returned before a copy landed that it began at cp.async executor_test.cpp:"));
+  CHECK(has(fault(odd_copy<true>, 0, 17), "a copy is not of sixteen bytes"));
+  CHECK(has(fault(odd_copy<true>, 1, 16), "not on sixteen bytes"));
+  CHECK(has(fault(odd_copy<true>, 8, 16), "not shared memory"));
+  CHECK(has(fault(odd_copy<false>, 0, 16), "not shared memory"));
 }
 
 TEST_CASE("threads that do not meet are reported, each with its place") {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-/// The warp's instructions for matrices of bfloat16, ldmatrix and mma.m16n8k16, lane by lane as the PTX ISA lays their
-/// fragments out. Products are exact, sums are taken in double and rounded once: hardware keeps fewer bits.
+/// Copies that go past registers, and the warp's instructions for matrices of bfloat16, ldmatrix and mma.m16n8k16, lane
+/// by lane as the PTX ISA lays their fragments out. Products are exact, sums are taken in double and rounded once: hardware keeps fewer bits.
 
 #include "emulation/bfloat16.hpp"
 #include "emulation/executor.hpp"
@@ -12,6 +12,12 @@
 namespace emulation {
 
 inline constexpr unsigned whole_warp_mask = 0xffffffffu;
+
+inline void begin_copy(void* to, const void* from, unsigned bytes, const char* file = __builtin_FILE(),
+                       int line = __builtin_LINE()) {
+  Block::running()->begin_copy(to, from, bytes, {"cp.async", file, line});
+}
+inline void await_copies() { Block::running()->await_copies(); }
 
 /// Element `half` of a register.
 inline float half_of(std::uint32_t pair, int half) {

@@ -114,36 +114,38 @@ struct HeadOfBlock {
 };
 
 /// The tiles of a block of the forward pass: its own queries, and the keys and values that pass by.
-template <class Size, class Cores, int own_count, int other_count>
+template <class Size, class Cores, int own_count, int other_count, int place_count>
 struct ForwardTiles {
-  static constexpr int own = own_count, others = other_count, threads = 2 * own;
+  static constexpr int own = own_count, others = other_count, places = place_count, threads = 2 * own;
   static constexpr bool means = Size::centred && Cores::means_beside;
   /// Numbers that the threads of a row hold.
   static constexpr int held = others + Size::value_width * (means ? 2 : 1);
   typename Cores::template Tile<own, Size::key_width> query;
-  typename Cores::template Tile<others, Size::key_width> key;
-  typename Cores::template Tile<others, Size::value_width> value;
+  typename Cores::template Tile<others, Size::key_width> key[places];
+  typename Cores::template Tile<others, Size::value_width> value[places];
   typename Cores::template Weights<own, others> weights;
 };
 
 /// The largest tiles, from 64 rows on, that shared memory and registers hold; 512 bytes are left to sums over blocks.
-/// Own rows are given up first: with fewer others a thread reads more for each multiply-add.
-template <template <class, class, int, int> class Tiles, class Size, class Cores, int own = 64,
-          int others = Cores::most_others>
+/// The second place is given up first, then own rows: with fewer others a thread reads more for each multiply-add.
+template <template <class, class, int, int, int> class Tiles, class Size, class Cores, int own = 64,
+          int others = Cores::most_others, int places = Cores::places>
 constexpr auto fitting_tiles() {
-  using These = Tiles<Size, Cores, own, others>;
+  using These = Tiles<Size, Cores, own, others, places>;
   static_assert(others >= Cores::least_others, "heads are too wide for the shared memory of a block");
   constexpr bool crowded = These::held > Cores::most_held && others > Cores::least_others;
   if constexpr (others < Cores::least_others || (sizeof(These) <= (48 << 10) - 512 && !crowded)) {
     return std::type_identity<These>{};
   } else if constexpr (crowded) {
     return fitting_tiles<Tiles, Size, Cores, own, others / 2>();
+  } else if constexpr (places == 2) {
+    return fitting_tiles<Tiles, Size, Cores, own, others, 1>();
   } else {
     constexpr bool fewer_own = own > others && own > 16;  // a warp has 16
     return fitting_tiles<Tiles, Size, Cores, fewer_own ? own / 2 : own, fewer_own ? others : others / 2>();
   }
 }
-template <template <class, class, int, int> class Tiles, class Size, class Cores>
+template <template <class, class, int, int, int> class Tiles, class Size, class Cores>
 using FittingTiles = typename decltype(fitting_tiles<Tiles, Size, Cores>())::type;
 
 /// Blocks of a multiprocessor at once; to make room for more ptxas would rather spill.
@@ -168,13 +170,14 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
   typename Cores::template Product<Size::value_width> product = {};
   typename Cores::template Product<means ? Size::value_width : 1> mean = {};
 
-  const int end = head.keys_seen(begin + Tiles::own);
-  for (int key = 0; key < end; key += others) {
-    Cores::template load<threads>(tiles.key, in.key, head.key_at(key), Size::key_stride, head.rows - key);
-    Cores::template load<threads>(tiles.value, in.value, head.value_at(key), Size::value_stride, head.rows - key);
-    __syncthreads();
+  const auto fill = [&](int key, int place) {
+    const int left = head.rows - key;
+    Cores::template load<threads>(tiles.key[place], in.key, head.key_at(key), Size::key_stride, left);
+    Cores::template load<threads>(tiles.value[place], in.value, head.value_at(key), Size::value_stride, left);
+  };
+  const auto use = [&](int key, int place) {
     typename Cores::template Scores<others> scores;
-    Cores::multiply_rows(tiles.query, tiles.key, scores);  // (own, others)
+    Cores::multiply_rows(tiles.query, tiles.key[place], scores);  // (own, others)
     const bool all_seen = head.all_see(begin, key, others);
     /// What counts for keys that a query does not see. The whole block goes one way.
     const auto mask = [&](S masked) {
@@ -203,15 +206,15 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
       scores[a][b] = Cores::power(scores[a][b] - highest[a]);
       total[a] += scores[a][b];
     });
-    Cores::add_product(scores, tiles.weights, tiles.value, product);  // (own, value_width)
+    Cores::add_product(scores, tiles.weights, tiles.value[place], product);  // (own, value_width)
     if constexpr (means) {
       Cores::template each_score<others>(
           [&](int a, int b, int row, int col) { scores[a][b] = head.mean_weight(S(1), begin + row, key + col); });
       mask(0);
-      Cores::add_product(scores, tiles.weights, tiles.value, mean);
+      Cores::add_product(scores, tiles.weights, tiles.value[place], mean);
     }
-    __syncthreads();  // before the next keys and values go there
-  }
+  };
+  each_tile<Cores, Tiles::places>(0, head.keys_seen(begin + Tiles::own), others, fill, use);
 
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) {

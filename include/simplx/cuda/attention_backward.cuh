@@ -26,14 +26,14 @@ namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
 /// The tiles of a block of either kernel: its own rows, queries and dO or keys and values, and those that pass by.
-template <class Size, class Cores, int own_count, int other_count>
+template <class Size, class Cores, int own_count, int other_count, int place_count>
 struct BackwardTiles {
-  static constexpr int own = own_count, others = other_count, threads = 2 * own;
+  static constexpr int own = own_count, others = other_count, places = place_count, threads = 2 * own;
   static constexpr int held = 2 * others + Size::key_width + Size::value_width;
   typename Cores::template Tile<own, Size::key_width> own_keys;
   typename Cores::template Tile<own, Size::value_width> own_values;
-  typename Cores::template Tile<others, Size::key_width> other_keys;
-  typename Cores::template Tile<others, Size::value_width> other_values;
+  typename Cores::template Tile<others, Size::key_width> other_keys[places];
+  typename Cores::template Tile<others, Size::value_width> other_values[places];
   typename Cores::template Weights<own, others> weights;
 };
 
@@ -60,10 +60,13 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
     if (threadIdx.x == 0) write_gains();
     return;
   }
+  constexpr bool known = !std::is_void_v<Out> && (gains == 0 || Cores::rounds);  // D, but for gamma
+  constexpr bool first_pass = !known || Size::centred, second_pass = dq_mode != Write::skip || gains > 0;
   SIMPLX_SHARED(tiles, Tiles);
-  Cores::template load<threads>(tiles.own_keys, in.query, head.key_at(begin), Size::key_stride, rows);
-  Cores::template load<threads>(tiles.own_values, dout, head.value_at(begin), Size::value_stride, rows);
-
+  if constexpr (first_pass || second_pass) {
+    Cores::template load<threads>(tiles.own_keys, in.query, head.key_at(begin), Size::key_stride, rows);
+    Cores::template load<threads>(tiles.own_values, dout, head.value_at(begin), Size::value_stride, rows);
+  }
   S log_sum[own_rows];  // finite where no row is: dO is zero there
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) {
@@ -71,38 +74,36 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
     log_sum[a] = i < head.rows ? log_sum_exp[head.row_at(i)] * Cores::unit : S(0);
   }
 
-  /// Calls use(key, A, dM) for the tiles of keys that the own one sees, keys and values in place; without A and keys if
-  /// `scored` is not true.
-  const int end = head.keys_seen(begin + Tiles::own);
   const auto mask = [&](int key, Scores& weights) {
     if (head.all_see(begin, key, others)) return;
     Cores::template each_score<others>([&](int a, int b, int row, int col) {
       weights[a][b] = head.sees(begin + row, key + col) ? weights[a][b] : S(0);
     });
   };
-  const auto each_tile = [&]<bool scored>(std::bool_constant<scored>, const auto& use) {
-    for (int key = 0; key < end; key += others) {
+  /// Calls use(key, place, A, dM) for the tiles of keys that the own one sees, keys and values in that place; without A
+  /// and keys if `scored` is not true.
+  const auto each_tile_of_keys = [&]<bool scored>(std::bool_constant<scored>, const auto& use) {
+    const auto fill = [&](int key, int place) {
       const int left = head.rows - key;
       if constexpr (scored) {
-        Cores::template load<threads>(tiles.other_keys, in.key, head.key_at(key), Size::key_stride, left);
+        Cores::template load<threads>(tiles.other_keys[place], in.key, head.key_at(key), Size::key_stride, left);
       }
-      Cores::template load<threads>(tiles.other_values, in.value, head.value_at(key), Size::value_stride, left);
-      __syncthreads();
+      Cores::template load<threads>(tiles.other_values[place], in.value, head.value_at(key), Size::value_stride, left);
+    };
+    each_tile<Cores, Tiles::places>(0, head.keys_seen(begin + Tiles::own), others, fill, [&](int key, int place) {
       Scores weights, d_weights;
       if constexpr (scored) {
-        Cores::multiply_rows(tiles.own_keys, tiles.other_keys, weights);
+        Cores::multiply_rows(tiles.own_keys, tiles.other_keys[place], weights);
         Cores::template each_score<others>([&](int a, int b, int row, int col) {
           weights[a][b] = head.weight(weights[a][b], log_sum[a], begin + row, key + col);
         });
         mask(key, weights);
       }
-      Cores::multiply_rows(tiles.own_values, tiles.other_values, d_weights);
-      use(key, weights, d_weights);
-      __syncthreads();
-    }
+      Cores::multiply_rows(tiles.own_values, tiles.other_values[place], d_weights);
+      use(key, place, weights, d_weights);
+    });
   };
 
-  constexpr bool known = !std::is_void_v<Out> && (gains == 0 || Cores::rounds);
   S correction[own_rows] = {};
   if constexpr (known || gains > 0) {
     const typename Cores::template Product<Size::value_width> own{};  // for its places
@@ -115,9 +116,9 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
       gain_sums[0] += slope * value;
     });
   }
-  if constexpr (!known || Size::centred) {
+  if constexpr (first_pass) {
     S total[own_rows] = {}, mean[own_rows] = {};  // of A; of dM by the weights of C, as forward rounds them
-    each_tile(std::bool_constant<!known>(), [&](int key, const Scores& weights, Scores& d_weights) {
+    each_tile_of_keys(std::bool_constant<!known>(), [&](int key, int, const Scores& weights, Scores& d_weights) {
       if constexpr (!known) {
         Cores::template each_score<others>([&](int a, int b, int, int) {
           correction[a] += head.beta * weights[a][b] * d_weights[a][b], total[a] += weights[a][b];
@@ -150,15 +151,15 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
     corrections[head.row_at(begin + Cores::own_row(a))] = correction[a];
   }
 
-  if constexpr (dq_mode != Write::skip || gains > 0) {
+  if constexpr (second_pass) {
     typename Cores::template Product<Size::key_width> product = {};
-    each_tile(std::true_type(), [&](int, Scores& weights, const Scores& d_weights) {
+    each_tile_of_keys(std::true_type(), [&](int, int place, Scores& weights, const Scores& d_weights) {
       Cores::template each_score<others>([&](int a, int b, int, int) {
         const S weight = weights[a][b];
         if constexpr (gains > 0) gain_sums[1] += weight * d_weights[a][b];
         weights[a][b] = weight * (head.beta * d_weights[a][b] - correction[a]);
       });
-      if constexpr (dq_mode != Write::skip) Cores::add_product(weights, tiles.weights, tiles.other_keys, product);
+      if constexpr (dq_mode != Write::skip) Cores::add_product(weights, tiles.weights, tiles.other_keys[place], product);
     });
     if constexpr (dq_mode != Write::skip) {
       Cores::template each_own<Size::key_width>(product, rows, [&](int, int, int row, int col, S sum) {
@@ -194,10 +195,12 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
   typename Cores::template Product<Size::key_width> dk = {};
   typename Cores::template Product<Size::value_width> dv = {};
 
-  for (int query = Size::causal ? begin : 0; query < head.rows; query += others) {
+  const auto fill = [&](int query, int place) {
     const int left = head.rows - query;
-    Cores::template load<threads>(tiles.other_keys, in.query, head.key_at(query), Size::key_stride, left);
-    Cores::template load<threads>(tiles.other_values, dout, head.value_at(query), Size::value_stride, left);
+    Cores::template load<threads>(tiles.other_keys[place], in.query, head.key_at(query), Size::key_stride, left);
+    Cores::template load<threads>(tiles.other_values[place], dout, head.value_at(query), Size::value_stride, left);
+  };
+  const auto use = [&](int query, int place) {
     S log_sum[own_cols], inverse_mean[own_cols], correction[own_cols];
     SIMPLX_UNROLL
     for (int b = 0; b < own_cols; ++b) {
@@ -207,10 +210,9 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
       if constexpr (dk_mode != Write::skip) correction[b] = there ? corrections[head.row_at(i)] : S(0);
       if constexpr (Size::centred) inverse_mean[b] = there ? S(1) / head.mean_sum(i) : S(0);
     }
-    __syncthreads();
     typename Cores::template Scores<others> weights, d_scores;
-    Cores::multiply_rows(tiles.own_keys, tiles.other_keys, weights);
-    if constexpr (dk_mode != Write::skip) Cores::multiply_rows(tiles.own_values, tiles.other_values, d_scores);
+    Cores::multiply_rows(tiles.own_keys, tiles.other_keys[place], weights);
+    if constexpr (dk_mode != Write::skip) Cores::multiply_rows(tiles.own_values, tiles.other_values[place], d_scores);
     Cores::template each_score<others>([&](int a, int b, int row, int col) {
       const int i = query + col, j = begin + row;
       const S weight = head.weight(weights[a][b], log_sum[b], i, j);
@@ -225,10 +227,10 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
         if constexpr (dk_mode != Write::skip) d_scores[a][b] = seen ? d_scores[a][b] : S(0);
       });
     }
-    if constexpr (dv_mode != Write::skip) Cores::add_product(weights, tiles.weights, tiles.other_values, dv);
-    if constexpr (dk_mode != Write::skip) Cores::add_product(d_scores, tiles.weights, tiles.other_keys, dk);
-    __syncthreads();
-  }
+    if constexpr (dv_mode != Write::skip) Cores::add_product(weights, tiles.weights, tiles.other_values[place], dv);
+    if constexpr (dk_mode != Write::skip) Cores::add_product(d_scores, tiles.weights, tiles.other_keys[place], dk);
+  };
+  each_tile<Cores, Tiles::places>(Size::causal ? begin : 0, head.rows, others, fill, use);
 
   // One buffer of both gradients is as wide for the one as for the other: the same thread adds to a place, in turn.
   Cores::template each_own<Size::key_width>(dk, rows, [&](int, int, int row, int col, S sum) {

@@ -7,12 +7,13 @@
 /// A warp has 16 rows of a product. Of matrices (16, 16) and (16, 8) its instruction adds a product (16, 8), of which a
 /// lane has two neighbours of a row, and two of the row eight below. Where two such products are side by side, a lane
 /// has what it must hold of them as the left factor of the next instruction: X Y^T becomes the W of W Y in registers.
-/// Source: PTX ISA, "Matrix Fragments for mma.m16n8k16" and "ldmatrix".
+/// Source: PTX ISA, "Matrix Fragments for mma.m16n8k16", "ldmatrix" and "cp.async".
 
 #include <simplx/cuda/bfloat16_values.cuh>
 #include <simplx/cuda/tile.cuh>
 
 #include <cstring>
+#include <type_traits>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -26,6 +27,24 @@ __device__ __forceinline__ Pair pair_of(float first, float second) {
   Pair bits;
   std::memcpy(&bits, &rounded, sizeof bits);
   return bits;
+}
+
+/// Sixteen bytes of shared memory begin to get so many of a buffer, and zeros behind them; nothing is read for none.
+__device__ __forceinline__ void begin_copy(void* to, const void* from, unsigned bytes) {
+#if defined(__CUDACC__)
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(address), "l"(from), "r"(bytes) : "memory");
+#else
+  ::emulation::begin_copy(to, from, bytes);
+#endif
+}
+/// Waits for all copies that the thread has begun.
+__device__ __forceinline__ void await_copies() {
+#if defined(__CUDACC__)
+  asm volatile("cp.async.wait_all;" : : : "memory");
+#else
+  ::emulation::await_copies();
+#endif
 }
 
 /// What a lane holds of four matrices (8, 8) in shared memory; lane 8 m + r gives the address of row r of matrix m, of
@@ -79,7 +98,7 @@ struct TensorCores {
   template <int rows, int cols>
   struct Weights {};
 
-  static constexpr int most_others = 64, least_others = 16, most_held = 200;
+  static constexpr int places = 2, most_others = 64, least_others = 16, most_held = 200;
   static constexpr bool means_beside = true;
 
   static constexpr int own_rows = 2, col_lanes = 4;
@@ -140,7 +159,8 @@ struct TensorCores {
   }
 
   /// A tile of a matrix of float or bfloat16 that begins at an element of a buffer; beyond the rows that there are, and
-  /// in the padding, zero. Buffers, and rows of a multiple of eight columns, begin on 16 bytes.
+  /// in the padding, zero. Buffers, and rows of a multiple of eight columns, begin on 16 bytes. Such rows of bfloat16
+  /// go past registers: threads do other things meanwhile, until `arrive`.
   template <int threads, int rows, int cols, class T>
   __device__ static void load(Tile<rows, cols>& tile, const T* buffer, Index first, Index stride, int rows_there) {
     constexpr int each = cols % 8 == 0 ? 8 : 2, parts = padded<cols> / each;
@@ -153,7 +173,10 @@ struct TensorCores {
       const T* const place = buffer + first + row * stride + col;
       const bool there = row < rows_there;
       Pair pairs[each / 2];
-      if constexpr (each == 8) {
+      if constexpr (each == 8 && std::is_same_v<T, __nv_bfloat16>) {
+        begin_copy(&tile.at[row][col], place, there && col < cols ? sizeof(Sixteen) : 0);
+        continue;
+      } else if constexpr (each == 8) {
         constexpr int count = each * sizeof(T) / sizeof(Sixteen);
         Sixteen loaded[count] = {};  // one request each
         if (there && col < cols) {
@@ -172,6 +195,9 @@ struct TensorCores {
       std::memcpy(static_cast<void*>(&tile.at[row][col]), pairs, sizeof pairs);
     }
   }
+
+  /// Waits for what the thread has loaded; a barrier behind it lets others read that.
+  __device__ static void arrive() { await_copies(); }
 
   template <int rows, int cols, int width>
   __device__ static void multiply_rows(const Tile<rows, width>& x, const Tile<cols, width>& y, Scores<cols>& sums) {

@@ -48,6 +48,9 @@ struct CudaCores {
   template <int rows, int cols>
   using Weights = Tile<rows, cols>;
 
+  /// Places for tiles that are passed over: with two the next one arrives while one is in use. Here it goes through
+  /// registers, for which a thread waits: a second place would gain nothing.
+  static constexpr int places = 1;
   /// Rows of a tile that is passed over, at most and at least.
   static constexpr int most_others = 32, least_others = 8;
   /// Numbers that the threads of a row can hold in registers; more of them have been seen to spill.
@@ -135,6 +138,9 @@ struct CudaCores {
     }
   }
 
+  /// Waits for what the thread has loaded; a barrier behind it lets others read that.
+  __device__ static void arrive() {}
+
   /// sums = X Y^T.
   template <int rows, int cols, int width>
   __device__ static void multiply_rows(const Tile<rows, width>& x, const Tile<cols, width>& y, Scores<cols>& sums) {
@@ -179,6 +185,28 @@ struct CudaCores {
     }
   }
 };
+
+/// Calls use(i, place) for the tiles at i = begin, begin + step, ... before `end`, which fill(i, place) loads: with two
+/// places the next one while one is in use, and one barrier for a tile, not two.
+template <class Cores, int places, class Fill, class Use>
+__device__ __forceinline__ void each_tile(int begin, int end, int step, const Fill& fill, const Use& use) {
+  int place = 0;
+  if (begin < end) fill(begin, place);
+  for (int i = begin; i < end; i += step) {
+    const int next = i + step;
+    Cores::arrive();
+    __syncthreads();  // the tile is there, and nobody uses the one before
+    if (places == 2 && next < end) fill(next, 1 - place);
+    use(i, place);
+    if constexpr (places == 1) {
+      __syncthreads();
+      if (next < end) fill(next, place);
+    } else {
+      place = 1 - place;
+    }
+  }
+  if constexpr (places == 2) __syncthreads();  // before whoever loads next
+}
 
 }  // namespace detail
 
