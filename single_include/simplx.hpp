@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: ac8c784fbd132a00
+// sha256 of the headers: 9da98cc113194c3d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -17172,8 +17172,8 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
   }
   if (faults.empty()) return;
   throw Error("the state is not of this training:" + faults,
-              "give the trainer the model, seed, clip and groups that the state was made with; load_checkpoint takes its "
-              "weights alone");
+              "give the trainer the model, seed, clip and groups that the state was made with; load_checkpoint takes "
+              "its weights alone");
 }
 
 }  // namespace simplx
@@ -17209,8 +17209,8 @@ class Trainer {
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
   static_assert(G::layout.inputs == 2 && G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
-                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), and "
-                "no other, since batches have none; for more there are Function and Evaluation");
+                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
+                "and no other, since batches have none; for more there are Function and Evaluation");
 
   explicit Trainer(const TrainerOptions& options = {})
       : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),

@@ -76,7 +76,8 @@ struct Planned {
     if (!keeps_gradient(info.data(), plan, home) && !stores_gradient<capacity>(info.data(), fusion, plan, home)) {
       throw PlanFault("no home for the gradient of", i);
     }
-    return region(keeps_gradient(info.data(), plan, home) ? kept : temporary, at(home).shape.axis, layout.gradient[home]);
+    auto& where = keeps_gradient(info.data(), plan, home) ? kept : temporary;
+    return region(where, at(home).shape.axis, layout.gradient[home]);
   }
   void fill(int node, double x) { std::fill_n(gradient_at(node), size_of(at(node).shape), x); }
   void poison(const Columns& from, const Columns& size) {

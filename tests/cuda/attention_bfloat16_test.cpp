@@ -66,7 +66,8 @@ void check_operands(const std::vector<Index>& lengths) {
     numbers.assign(rounded.begin(), rounded.end());
     return rounded;
   };
-  const Rounded query = round(given.query), key = round(given.key), value = round(given.value), dout = round(given.dout);
+  const Rounded query = round(given.query), key = round(given.key), value = round(given.value);
+  const Rounded dout = round(given.dout);
   const auto expected = computed<size, dq, set, set, Out>(given).results();
   const auto results = test::same_bits([&] {
     test::Attention<float> found = given;

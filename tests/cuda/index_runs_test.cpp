@@ -37,7 +37,9 @@ TEST_CASE("of many rows, large indices and labels of nothing the order is that o
       indices.push_back(i % 7 == 3 ? -100 : static_cast<std::int32_t>(bits(bound, i) % bound));
     }
     sorted.sort(indices);
-    const auto index = [&](std::int32_t row) { return static_cast<std::uint32_t>(indices[static_cast<std::size_t>(row)]); };
+    const auto index = [&](std::int32_t row) {
+      return static_cast<std::uint32_t>(indices[static_cast<std::size_t>(row)]);
+    };
     std::vector<std::int32_t> rows(indices.size());
     std::iota(rows.begin(), rows.end(), 0);
     std::ranges::stable_sort(rows, {}, index);

@@ -9,8 +9,8 @@
 
 using namespace simplx;
 
-inline constexpr Decoder model{.block = pre_ln, .vocab = 50257, .width = 768, .heads = 12, .layers = 12, .context = 1024,
-                               .positions = Positions::learned};
+inline constexpr Decoder model{.block = pre_ln, .vocab = 50257, .width = 768, .heads = 12, .layers = 12,
+                               .context = 1024, .positions = Positions::learned};
 
 /// The loss of a step; everything else that a trainer can do is compiled.
 double step() {

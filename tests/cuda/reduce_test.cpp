@@ -40,7 +40,9 @@ TEST_CASE("all threads of a block get the sum") {
 }
 
 TEST_CASE("sums over columns and over everything") {
-  for (const auto& size : {std::pair{1, 1}, {5, 33}, {40, 7}, {17, 64}, {0, 3}, {1000, 1}, {600, 12}, {40, 2}, {3, 16}}) {
+  const std::pair<int, int> sizes[] = {{1, 1},    {5, 33},   {40, 7}, {17, 64}, {0, 3},
+                                       {1000, 1}, {600, 12}, {40, 2}, {3, 16}};
+  for (const auto& size : sizes) {
     const int count = size.first, cols = size.second;
     CAPTURE(count);
     CAPTURE(cols);

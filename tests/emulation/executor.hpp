@@ -6,8 +6,8 @@
 /// Stricter than a GPU. Shared memory is poisoned for each block. A barrier that threads of a block reach at different
 /// places, or not at all, a warp operation whose lanes do not all come, and a deadlock of any kind throw a Fault that
 /// says which threads wait where. What is copied into shared memory meanwhile is poison until its thread waits for it,
-/// and a thread that returns without waiting is a Fault. In which order threads run between their meetings is a Schedule: a kernel without
-/// races gives the same bits under all of them.
+/// and a thread that returns without waiting is a Fault. In which order threads run between their meetings is a Schedule:
+/// a kernel without races gives the same bits under all of them.
 
 #include "emulation/fiber.hpp"
 

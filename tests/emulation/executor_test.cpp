@@ -252,7 +252,7 @@ TEST_CASE("what is copied into shared memory is there behind a wait and a barrie
   const auto fault = [&](auto kernel, int behind, unsigned bytes) {
     return fault_of([&] { simplx::launch(nullptr, kernel, 1, 1, &in[0], behind, bytes); });
   };
-  CHECK(has(fault(odd_copy<true>, 4, 16), "returned before a copy landed that it began at cp.async executor_test.cpp:"));
+  CHECK(has(fault(odd_copy<true>, 4, 16), "returned before a copy landed that it began at cp.async executor_test"));
   CHECK(has(fault(odd_copy<true>, 0, 17), "a copy is not of sixteen bytes"));
   CHECK(has(fault(odd_copy<true>, 1, 16), "not on sixteen bytes"));
   CHECK(has(fault(odd_copy<true>, 8, 16), "not shared memory"));

@@ -2,7 +2,8 @@
 #pragma once
 
 /// Copies that go past registers, and the warp's instructions for matrices of bfloat16, ldmatrix and mma.m16n8k16, lane
-/// by lane as the PTX ISA lays their fragments out. Products are exact, sums are taken in double and rounded once: hardware keeps fewer bits.
+/// by lane as the PTX ISA lays their fragments out. Products are exact, sums are taken in double and rounded once:
+/// hardware keeps fewer bits.
 
 #include "emulation/bfloat16.hpp"
 #include "emulation/executor.hpp"

@@ -159,7 +159,8 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
         if constexpr (gains > 0) gain_sums[1] += weight * d_weights[a][b];
         weights[a][b] = weight * (head.beta * d_weights[a][b] - correction[a]);
       });
-      if constexpr (dq_mode != Write::skip) Cores::add_product(weights, tiles.weights, tiles.other_keys[place], product);
+      if constexpr (dq_mode == Write::skip) return;
+      Cores::add_product(weights, tiles.weights, tiles.other_keys[place], product);
     });
     if constexpr (dq_mode != Write::skip) {
       Cores::template each_own<Size::key_width>(product, rows, [&](int, int, int row, int col, S sum) {

@@ -123,8 +123,8 @@ inline constexpr bool stores_bfloat16 =
 template <class Backend, class G, int node>
 inline constexpr bool stores_bfloat16_gradient =
     Backend::rounds_values && detail::bfloat16_gradients<G>[static_cast<std::size_t>(node)];
-/// Numbers from a row of the gradient of a node to the next. Where it takes the place of floats its rows lie as far apart
-/// as theirs: a row then writes over itself alone.
+/// Numbers from a row of the gradient of a node to the next. Where it takes the place of floats its rows lie as far
+/// apart as theirs: a row then writes over itself alone.
 template <class Backend, class G, int node>
 inline constexpr Index gradient_stride =
     detail::gradient_stride_of<G>(node, stores_bfloat16_gradient<Backend, G, node>);

@@ -84,8 +84,8 @@ void cross_entropy(cudaStream_t stream, const S* logits, const std::int32_t* lab
 
 /// dlogits = dloss * (softmax(logits) - target), target = (1 - s) onehot(label) + s / classes.
 ///
-/// Shapes  as forward; dloss (rows); dlogits as logits, stored or added to; bfloat16 is stored, its rows `stride` numbers
-///         apart. It may be the logits' own memory if its rows begin where theirs do
+/// Shapes  as forward; dloss (rows); dlogits as logits, stored or added to; bfloat16 is stored, its rows `stride`
+///         numbers apart. It may be the logits' own memory if its rows begin where theirs do
 /// Cost    reads the logits once, writes as much
 template <class S, int classes, Write mode = Write::store, Index stride = classes, class DLogit>
 void cross_entropy_backward(cudaStream_t stream, const S* logits, const std::int32_t* labels, One<S> smoothing,

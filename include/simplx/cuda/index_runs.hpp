@@ -24,7 +24,9 @@ class IndexRuns {
  public:
   /// Cost    O(rows): a step waits for this. Allocates only for more rows than ever before
   void sort(std::span<const std::int32_t> indices) {
-    const auto key = [&](std::int32_t row) { return static_cast<std::uint32_t>(indices[static_cast<std::size_t>(row)]); };
+    const auto key = [&](std::int32_t row) {
+      return static_cast<std::uint32_t>(indices[static_cast<std::size_t>(row)]);
+    };
     rows_.resize(indices.size());
     std::iota(rows_.begin(), rows_.end(), 0);
     std::uint32_t largest = 0;

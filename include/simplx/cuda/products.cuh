@@ -179,8 +179,8 @@ class Products {
   /// Shapes  of ProductShape and Epilogue; S and Y are float, double or bfloat16, or S is bfloat16 and Y float
   /// Errors  throws Error if cuBLASLt refuses the product. Numbers of bfloat16 must lie on 16 bytes, as must each row;
   ///         double has no epilogues
-  /// Cost    2 rows cols inner operations; the first product of its kind makes a plan, a kilobyte on the host. All of it
-  ///         can be captured
+  /// Cost    2 rows cols inner operations; the first product of its kind makes a plan, a kilobyte on the host. All
+  ///         of it can be captured
   template <class S, class Y>
   void multiply(cudaStream_t stream, ProductShape shape, const S* a, const S* b, Y* y,
                 const ProductEpilogue<Y>& epilogue = {}) {

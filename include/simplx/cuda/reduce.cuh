@@ -132,7 +132,9 @@ __global__ void __launch_bounds__(column_threads)
   const int me = static_cast<int>(threadIdx.x), lane = me % lanes, team = me / lanes, teams = column_threads / lanes;
   const int col = static_cast<int>(blockIdx.x) * lanes + lane;
   S sum = 0;
-  for (int part = team; part < count && col < cols; part += teams) sum += parts[static_cast<Index>(part) * stride + col];
+  for (int part = team; part < count && col < cols; part += teams) {
+    sum += parts[static_cast<Index>(part) * stride + col];
+  }
   team_sums[me] = sum;
   for (int half = teams / 2; half > 0; half /= 2) {  // teams are a power of two
     __syncthreads();

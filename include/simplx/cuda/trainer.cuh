@@ -36,8 +36,8 @@ class Trainer<model, Cuda<precision>> {
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
   static_assert(G::layout.inputs == 2 && G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
-                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), and "
-                "no other, since batches have none; for more there are Function and Evaluation");
+                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
+                "and no other, since batches have none; for more there are Function and Evaluation");
 
   /// Errors  throws Error if there is no GPU, or if its memory is short
   explicit Trainer(const TrainerOptions& options = {})

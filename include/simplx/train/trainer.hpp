@@ -49,8 +49,8 @@ class Trainer {
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
   static_assert(G::layout.inputs == 2 && G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
-                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), and "
-                "no other, since batches have none; for more there are Function and Evaluation");
+                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
+                "and no other, since batches have none; for more there are Function and Evaluation");
 
   explicit Trainer(const TrainerOptions& options = {})
       : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),

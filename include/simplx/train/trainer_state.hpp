@@ -74,8 +74,8 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
   }
   if (faults.empty()) return;
   throw Error("the state is not of this training:" + faults,
-              "give the trainer the model, seed, clip and groups that the state was made with; load_checkpoint takes its "
-              "weights alone");
+              "give the trainer the model, seed, clip and groups that the state was made with; load_checkpoint takes "
+              "its weights alone");
 }
 
 }  // namespace simplx
