@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
-/// A model of the ops that decoders do without, for nvcc: compiled, not run, by nvcc.py.
+/// A model of the ops that decoders do without, and the forward pass of one that they have, for nvcc: compiled, not run,
+/// by nvcc.py.
+#include <simplx/blocks/tokens.hpp>
 #include <simplx/cuda/evaluation.cuh>
+#include <simplx/cuda/inference.cuh>
+#include <simplx/models/decoder.hpp>
 #include <simplx/ops/activation.hpp>
 #include <simplx/ops/custom.hpp>
 
@@ -28,3 +32,6 @@ inline constexpr auto moves = [] {
                                       vector("bias", 50257, zeros))};
 };
 template class simplx::Evaluation<moves, Cuda<>>;
+
+inline constexpr Decoder decoder{.block = sas_p, .width = 64, .layers = 2};
+template class simplx::Inference<logits_of<decoder>, Cuda<Precision::bfloat16>>;

@@ -27,6 +27,7 @@ enum class Precision : int { float32, tf32, bfloat16, float64 };
 template <Precision precision = Precision::float32>
 struct Cuda {
   using Scalar = std::conditional_t<precision == Precision::float64, double, float>;
+  static constexpr bool on_device = true;
   static constexpr bool rounds = precision == Precision::tf32 || precision == Precision::bfloat16;
   static constexpr Factors factors = rounds ? Factors::tf32 : Factors::exact;
   static constexpr bool rounds_values = precision == Precision::bfloat16;  ///< some, see bfloat16_values.cuh

@@ -34,6 +34,9 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   using S = typename Backend::Scalar;
   using G = GraphOf<f>;
   using Run = Execute<G, Backend>;
+  static_assert(!requires { Backend::on_device; },
+                "simplx: Function evaluates on the CPU, with Cpu<float> or Cpu<double>; on a GPU there are Trainer, "
+                "Evaluation and Inference");
 
   /// `seed` is that of the initial values of parameters that the function makes.
   explicit Function(std::uint64_t seed = 0)

@@ -39,17 +39,77 @@ struct Untrained {
   }
 };
 
-/// The weights of a model and its forward pass: logits of whole sequences, without a backward.
-template <auto const& model, class Backend_ = Cpu<float>>
-class Inference {
+namespace detail {
+
+/// What is known of a model that gives logits, and checked of its tokens, wherever it is evaluated.
+template <auto const& model>
+class LogitsOf {
  public:
-  using Backend = Backend_;
-  using S = typename Backend::Scalar;
   using G = Graph<Untrained<model>>;
-  using Run = Execute<G, Backend>;
   static_assert(G::layout.inputs == 1 && G::input_number("tokens") == 0 && G::layout.outputs == 1,
                 "simplx: Inference needs a model of indices(\"tokens\", ...) alone that gives logits alone: of a "
                 "decoder it is logits_of<model>");
+
+  static constexpr Index vocab() {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].result) return G::table.info[i].shape.cols;
+    }
+    return 0;
+  }
+  /// Tokens of the longest sequence that the model's positions allow.
+  static constexpr Index longest_sequence() { return view_of<G>.longest; }
+  /// The same, or the model's `context` if its positions do not end; 0 if it has none.
+  static constexpr Index usual_context() { return simplx::usual_context<model>(longest_sequence()); }
+
+  /// Errors  throws Error if a token is not one of the model's
+  static void check(std::span<const std::int32_t> tokens) {
+    for (const std::int32_t token : tokens) {
+      if (token >= 0 && token < known()) continue;
+      throw Error("token " + std::to_string(token) + ", but the model knows " + std::to_string(known()),
+                  "tokens are in [0, vocab)");
+    }
+  }
+
+ protected:
+  static std::size_t logits_of_all(std::span<const std::int32_t> tokens) {
+    return tokens.size() * static_cast<std::size_t>(vocab());
+  }
+  /// Errors  throws Error if logits of these tokens do not fill the room
+  static void check_room(std::span<const std::int32_t> tokens, std::size_t room) {
+    if (room == logits_of_all(tokens)) return;
+    throw Error("room for " + std::to_string(room) + " logits of " + std::to_string(tokens.size()) + " tokens",
+                "a token has " + std::to_string(vocab()));
+  }
+  /// The length of a sequence.
+  ///
+  /// Errors  throws Error if there is no token, one is not the model's, or the positions end before
+  static Index checked_length(std::span<const std::int32_t> tokens) {
+    const auto length = static_cast<Index>(tokens.size());
+    if (length == 0) throw Error("there is no token to evaluate", "begin with at least one");
+    check(tokens);
+    check_length("a sequence", length, longest_sequence());
+    return length;
+  }
+  /// Rows to keep room for where a sequence is so long: somewhat longer ones will come.
+  static Rows room_for(Index length) { return {.tokens = std::min(longest_sequence(), round_up(length, 128))}; }
+
+ private:
+  /// Tokens are in [0, known()).
+  static constexpr Index known() { return view_of<G>.index_bound(view_of<G>.input_node("tokens")); }
+};
+
+}  // namespace detail
+
+/// The weights of a model and its forward pass: logits of whole sequences, without a backward.
+template <auto const& model, class Backend_ = Cpu<float>>
+class Inference : public detail::LogitsOf<model> {
+  using Model = detail::LogitsOf<model>;
+
+ public:
+  using Backend = Backend_;
+  using S = typename Backend::Scalar;
+  using G = typename Model::G;
+  using Run = Execute<G, Backend>;
 
   /// Initial values, until others are loaded.
   explicit Inference(std::uint64_t seed = 0)
@@ -77,39 +137,16 @@ class Inference {
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
     const Context<S> context = begin(tokens);
     Run::forward(context);
-    return {context.outputs[0], logits_of_all(tokens)};
+    return {context.outputs[0], Model::logits_of_all(tokens)};
   }
   /// The same, computed where the caller wants them: `to` has (tokens, vocab) numbers.
   ///
   /// Errors  throws Error also if it has more or fewer
   void logits(std::span<const std::int32_t> tokens, std::span<S> to) {
-    if (to.size() != logits_of_all(tokens)) {
-      throw Error("room for " + std::to_string(to.size()) + " logits of " + std::to_string(tokens.size()) + " tokens",
-                  "a token has " + std::to_string(vocab()));
-    }
+    Model::check_room(tokens, to.size());
     Context<S> context = begin(tokens);
     context.outputs[0] = to.data();
     Run::forward(context);
-  }
-
-  static constexpr Index vocab() {
-    for (int i = 0; i < G::count; ++i) {
-      if (G::table.info[i].result) return G::table.info[i].shape.cols;
-    }
-    return 0;
-  }
-  /// Tokens of the longest sequence that the model's positions allow.
-  static constexpr Index longest_sequence() { return view_of<G>.longest; }
-  /// The same, or the model's `context` if its positions do not end; 0 if it has none.
-  static constexpr Index usual_context() { return simplx::usual_context<model>(longest_sequence()); }
-
-  /// Errors  throws Error if a token is not one of the model's
-  static void check(std::span<const std::int32_t> tokens) {
-    for (const std::int32_t token : tokens) {
-      if (token >= 0 && token < known()) continue;
-      throw Error("token " + std::to_string(token) + ", but the model knows " + std::to_string(known()),
-                  "tokens are in [0, vocab)");
-    }
   }
 
   /// The context with the addresses of the weights, prepared where they have changed.
@@ -123,25 +160,15 @@ class Inference {
   }
 
  private:
-  static std::size_t logits_of_all(std::span<const std::int32_t> tokens) {
-    return tokens.size() * static_cast<std::size_t>(vocab());
-  }
   /// The context of a forward pass over these tokens.
   Context<S> begin(std::span<const std::int32_t> tokens) {
-    const auto length = static_cast<Index>(tokens.size());
-    if (length == 0) throw Error("there is no token to evaluate", "begin with at least one");
-    check(tokens);
-    check_length("a sequence", length, longest_sequence());
-    if (!workspace_ || workspace_->capacity().tokens < length) {
-      workspace_.emplace(Rows{.tokens = std::min(longest_sequence(), round_up(length, 128))});
-    }
+    const Index length = Model::checked_length(tokens);
+    if (!workspace_ || workspace_->capacity().tokens < length) workspace_.emplace(Model::room_for(length));
     offsets_[1] = length;
     Context<S> context = give_weights(workspace_->context(Rows{.tokens = length}, {offsets_, 1}, length));
     context.inputs[0] = tokens.data();
     return context;
   }
-  /// Tokens are in [0, known()).
-  static constexpr Index known() { return view_of<G>.index_bound(view_of<G>.input_node("tokens")); }
 
   TensorList tensors_;
   Buffer<S> parameters_, constants_, packed_;

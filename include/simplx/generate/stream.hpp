@@ -31,6 +31,9 @@ class Stream {
   using S = typename Backend::Scalar;
   using G = typename Net::G;
   using Run = StreamedGraph<G>;
+  static_assert(!requires { Backend::on_device; },
+                "simplx: Stream evaluates on the CPU, with Cpu<float> or Cpu<double>; on a GPU there is Inference, of "
+                "whole sequences");
 
   /// Uses the weights of `net`, which must outlive it; several streams may. `chunk`: tokens evaluated at once at most.
   ///

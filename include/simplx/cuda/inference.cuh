@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/inference.cuh
+/// Inference on a GPU: what generate/inference.hpp does, with the same names, initial values and checkpoints.
+///
+///     Inference<logits_of<tiny>, Cuda<>> net;
+///     load_checkpoint(path, net);
+///     net.logits(tokens);
+///
+/// Weights stay on the device; a call copies tokens there and logits back, and waits for them. Spans of weights are
+/// copies on the host: what is written there counts from the next call of `logits` on, which ends them.
+
+#include <simplx/cuda/mirrored.cuh>
+#include <simplx/cuda/ops.cuh>
+#include <simplx/generate/inference.hpp>
+
+#include <optional>
+#include <vector>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <auto const& model, Precision precision>
+class Inference<model, Cuda<precision>> : public detail::LogitsOf<model> {
+  using Model = detail::LogitsOf<model>;
+
+ public:
+  using Backend = Cuda<precision>;
+  using S = typename Backend::Scalar;
+  using G = typename Model::G;
+  using Run = Execute<G, Backend>;
+
+  /// Errors  throws Error if there is no GPU, or if its memory is short
+  explicit Inference(std::uint64_t seed = 0)
+      : tensors_(tensors_of<model>()),
+        parameters_(G::layout.parameters),
+        constants_(G::layout.constants),
+        offsets_(2) {
+    initialise(tensors_.parameters, seed, parameters_.host(stream()).data());
+    initialise(tensors_.constants, seed, constants_.host(stream()).data());
+  }
+
+  const TensorList& tensors() const { return tensors_; }
+  std::span<S> parameters() { return parameters_.host(stream()); }
+  std::span<S> constants() { return constants_.host(stream()); }
+
+  /// Logits of a whole sequence, (tokens, vocab), valid until the next call.
+  ///
+  /// Errors  throws Error if there is no token, one is out of range, or the model's positions end before
+  /// Cost    a forward pass over all tokens; allocates if none so long came before
+  std::span<const S> logits(std::span<const std::int32_t> tokens) {
+    Model::checked_length(tokens);
+    logits_.resize(Model::logits_of_all(tokens));
+    logits(tokens, logits_);
+    return logits_;
+  }
+  /// The same, into memory of the caller: `to` has (tokens, vocab) numbers.
+  ///
+  /// Errors  throws Error also if it has more or fewer
+  void logits(std::span<const std::int32_t> tokens, std::span<S> to) {
+    Model::check_room(tokens, to.size());
+    const Index length = Model::checked_length(tokens);
+    make_room(length);
+    tokens_.copy_from(tokens, stream());
+    const Index offsets[] = {0, length};
+    offsets_.copy_from(offsets, stream());
+    Context<S> context = arena_->context(rows_of(length), {offsets_.data(), 1}, length);
+    context.gpu = &gpu_;
+    context.parameters = parameters_.device(stream());
+    context.constants = constants_.device(stream());
+    context.inputs[0] = tokens_.data();
+    Run::forward(context);
+    simplx::check(cudaMemcpyAsync(to.data(), context.outputs[0], to.size_bytes(), cudaMemcpyDeviceToHost, stream()),
+                  "the logits were not copied");
+    gpu_.synchronize();
+  }
+
+ private:
+  const GpuStream& stream() const { return gpu_.stream(); }
+  static Rows rows_of(Index tokens) { return {.tokens = tokens, .sequences = 1, .longest_sequence = tokens}; }
+
+  void make_room(Index length) {
+    if (arena_ && arena_->capacity().tokens >= length) return;
+    const Index tokens = Model::room_for(length).tokens;
+    arena_.reset();  // the larger one comes in its place, not beside it
+    arena_.emplace(view_of<G>, detail::graph_scratch<G, Backend>(rows_of(tokens)), rows_of(tokens));
+    tokens_ = DeviceBuffer<std::int32_t>(tokens);
+  }
+
+  Gpu gpu_;
+  TensorList tensors_;
+  Mirrored<S> parameters_, constants_;
+  DeviceBuffer<Index> offsets_;
+  DeviceBuffer<std::int32_t> tokens_;
+  std::optional<Arena<S, DeviceBuffer<S>>> arena_;
+  std::vector<S> logits_;
+};
+
+}  // namespace simplx

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include "emulation/cuda.hpp"
+
+#include <simplx/cuda/inference.cuh>
+#include <simplx/cuda/trainer.cuh>
+
+#include "cuda/kernels.hpp"
+#include "generate/streams.hpp"
+
+using namespace simplx;
+
+namespace {
+
+inline constexpr Decoder model{.block = sas_p, .vocab = 13, .width = 8, .heads = 2, .hidden = 16, .layers = 2,
+                               .context = 200, .positions = Positions::learned};
+using OnCpu = Inference<logits_of<model>, Cpu<double>>;
+template <Precision precision>
+using OnDevice = Inference<logits_of<model>, Cuda<precision>>;
+
+/// The largest difference, in parts of the largest logit.
+template <class S>
+double distance(std::span<const S> found, std::span<const double> exact) {
+  REQUIRE(found.size() == exact.size());
+  double worst = 0, largest = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(found[i]) - exact[i]);
+    worst = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(worst, difference);
+    largest = std::max(largest, std::abs(exact[i]));
+  }
+  return worst / largest;
+}
+
+/// Of sequences of some lengths, the later ones beyond the room that the first made.
+template <Precision precision>
+double worst_distance() {
+  OnCpu exact(4);
+  OnDevice<precision> net(4);
+  test::stir(exact.tensors(), exact.parameters());
+  test::stir(net.tensors(), net.parameters());
+  const auto tokens = test::some_tokens(200, 13);
+  double worst = 0;
+  for (const std::size_t length : {3, 1, 130, 200, 17}) {
+    const auto some = std::span(tokens).first(length);
+    worst = std::max(worst, distance(net.logits(some), exact.logits(some)));
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda/inference");
+
+TEST_CASE("it gives the logits of the CPU, for sequences of any length in any order") {
+  CHECK(worst_distance<Precision::float64>() < 1e-12);
+  CHECK(worst_distance<Precision::float32>() < 1e-5);
+  const double rounded = worst_distance<Precision::bfloat16>();
+  CHECK(rounded < 0.05);
+  CHECK(rounded > 1e-5);
+}
+
+TEST_CASE("weights that are written count from the next call on, also those of a trainer") {
+  OnDevice<Precision::float64> net;
+  const auto tokens = test::some_tokens(5, 13);
+  const auto logits = [&](auto& from) {
+    const auto found = from.logits(tokens);
+    return std::vector<double>(found.begin(), found.end());
+  };
+  const auto before = logits(net);
+  CHECK(logits(net) == before);
+  Trainer<model, Cuda<Precision::float64>> trainer({.batch = 1, .seed = 4});
+  test::stir(trainer.tensors(), trainer.parameters());
+  std::ranges::copy(trainer.parameters(), net.parameters().begin());
+  CHECK(logits(net) != before);
+  CHECK(distance<double>(logits(net), logits(trainer)) < 1e-12);
+}
+
+TEST_CASE("it computes logits into memory of the caller, and writes nothing else") {
+  OnDevice<Precision::float32> net;
+  const auto tokens = test::some_tokens(7, 13);
+  std::vector<float> memory(7 * 13 + 2, -1.0f);
+  net.logits(tokens, std::span(memory).subspan(1, 7 * 13));
+  CHECK(std::ranges::equal(std::span(memory).subspan(1, 7 * 13), net.logits(tokens)));
+  CHECK(memory.front() == -1.0f);
+  CHECK(memory.back() == -1.0f);
+  CHECK_THROWS_WITH_AS(net.logits(tokens, memory), doctest::Contains("room for 93 logits of 7 tokens"), Error);
+}
+
+TEST_CASE("it refuses sequences that the model does not know, and goes on") {
+  OnDevice<Precision::float32> net;
+  CHECK_THROWS_WITH_AS(net.logits(test::some_tokens(201, 13)), doctest::Contains("positions end at 200"), Error);
+  CHECK_THROWS_WITH_AS(net.logits({}), doctest::Contains("no token"), Error);
+  CHECK_THROWS_WITH_AS(net.logits(std::vector<std::int32_t>{-1}), doctest::Contains("token -1"), Error);
+  CHECK(net.logits(test::some_tokens(2, 13)).size() == 26);
+}
+
+TEST_SUITE_END();
