@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+/// Each barrier of attention is needed: left out, it is noticed.
+#include "emulation/cuda.hpp"
+
+#include <simplx/cuda/bfloat16_values.cuh>
+#include <simplx/cuda/reduce.cuh>
+
+#include <set>
+
+namespace {
+
+/// Barriers by the line they stand on: those that were reached, and the one that is left out, if any.
+std::set<int> reached;
+int left_out = 0;
+
+void barrier_at(int line) {
+  reached.insert(line);
+  if (line != left_out) emulation::Block::running()->barrier({"__syncthreads", "tile.cuh", line});
+}
+
+}  // namespace
+
+#define __syncthreads() barrier_at(__LINE__)
+#include <simplx/cuda/attention_backward.cuh>
+#include <simplx/cuda/tensor_cores.cuh>
+#undef __syncthreads
+
+#include "cuda/attention_problem.hpp"
+
+using namespace simplx;
+
+namespace {
+
+// Of this file alone, as then are kernels with them.
+struct SomeTensorCores : detail::TensorCores {};
+struct SomeCudaCores : detail::CudaCores<float> {};
+
+/// Both passes over a sequence of several tiles, from operands of type T.
+template <class Cores, class T>
+std::vector<float> results() {
+  constexpr AttentionSize size{1, 8, 8, Mixing::shaped, Mask::causal};
+  test::Attention<float> found(size, {150});
+  const auto stored = [](const std::vector<float>& numbers) { return std::vector<T>(numbers.begin(), numbers.end()); };
+  const std::vector<T> query = stored(found.query), key = stored(found.key), value = stored(found.value);
+  const std::vector<T> dout = stored(found.dout);
+  const AttentionOperands<float> own = found.operands();
+  const MixedOperands<T, T, T, float> in{query.data(), key.data(),  value.data(), own.alpha,
+                                         own.beta,     own.gamma,   own.slopes};
+  auto scratch = test::unwritten<float>(attention_backward_scratch<size, Cores>(found.tokens, 1, found.longest));
+  attention<size, Cores>(nullptr, found.offsets.data(), 1, found.longest, in, found.out.data(),
+                         found.log_sum_exp.data());
+  attention_backward<size, Cores, Write::store, Write::store, Write::store>(
+      nullptr, found.offsets.data(), 1, found.longest, in, found.log_sum_exp.data(), found.out.data(), dout.data(),
+      found.gradients(), scratch.data());
+  return found.results();
+}
+
+template <class Cores, class T>
+void check_barriers() {
+  reached.clear();
+  left_out = 0;
+  const std::vector<float> right = results<Cores, T>();
+  const std::set<int> barriers = reached;
+  CHECK(barriers.size() == 2);
+  for (const int barrier : barriers) {
+    CAPTURE(barrier);
+    left_out = barrier;
+    int noticed = 0;
+    emulation::each_schedule([&] { noticed += results<Cores, T>() != right; });
+    CHECK(noticed > 0);
+  }
+  left_out = 0;
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda/attention_barriers");
+
+TEST_CASE("a barrier that attention goes without shows under some schedule" *
+          doctest::skip(emulation::thread_sanitized)) {
+  check_barriers<SomeTensorCores, __nv_bfloat16>();
+  check_barriers<SomeCudaCores, float>();
+}
+
+TEST_SUITE_END();
