@@ -47,7 +47,7 @@ class BatchUpload {
   const std::int32_t* tokens() const { return tokens_.data(); }
   const std::int32_t* labels() const { return labels_.data(); }
   Segments sequences() const { return {offsets_.data(), rows_.sequences}; }
-  Index bytes() const { return (tokens_.size() + labels_.size()) * 4 + offsets_.size() * 8; }
+  std::size_t bytes() const { return tokens_.bytes() + labels_.bytes() + offsets_.bytes(); }
 
  private:
   Axis labelled_;

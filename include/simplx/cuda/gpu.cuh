@@ -66,6 +66,13 @@ class Gpu {
     }
   }
 
+  /// Of all buffers on the device.
+  std::size_t bytes() const {
+    std::size_t sum = products_.bytes() + draw_.bytes();
+    for (const Runs& own : runs_) sum += own.rows.bytes() + own.runs.bytes();
+    return sum;
+  }
+
   /// Waits for all kernels.
   void synchronize() { stream_.synchronize(); }
 

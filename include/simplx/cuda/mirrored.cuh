@@ -15,6 +15,7 @@ class Mirrored {
   explicit Mirrored(Index size) : host_(size), device_(size) {}
 
   Index size() const { return host_.size(); }
+  std::size_t bytes() const { return device_.bytes(); }
 
   /// The numbers on the host, to be read and written until `device` is called.
   ///

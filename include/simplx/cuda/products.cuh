@@ -176,6 +176,9 @@ class Products {
     handle_.reset(handle);
   }
 
+  /// Of the workspace.
+  std::size_t bytes() const { return workspace_.bytes(); }
+
   /// Shapes  of ProductShape and Epilogue; S and Y are float, double or bfloat16, or S is bfloat16 and Y float
   /// Errors  throws Error if cuBLASLt refuses the product. Numbers of bfloat16 must lie on 16 bytes, as must each row;
   ///         double has no epilogues

@@ -71,10 +71,13 @@ class Trainer<model, Cuda<precision>> {
     }
     throw Error("the model has no parameter named '" + std::string(name) + "'");
   }
-  /// Bytes of all buffers on the device.
+  /// Bytes of all buffers on the device, its kernels and libraries aside.
   Index bytes() const {
-    const Index elements = 4 * parameters_.size() + constants_.size() + arena_.size();
-    return elements * static_cast<Index>(sizeof(S)) + batch_.bytes();
+    const std::size_t trained = parameters_.bytes() + constants_.bytes() + gradient_.bytes() + first_moment_.bytes() +
+                                second_moment_.bytes() + norm_parts_.bytes();
+    const std::size_t of_steps = batch_.bytes() + scale_.bytes() + table_.bytes() + totals_.bytes() +
+                                 evaluated_loss_.bytes() + gpu_.bytes();
+    return static_cast<Index>(trained + of_steps) + arena_.size() * static_cast<Index>(sizeof(S));
   }
   long steps() const { return steps_; }
 

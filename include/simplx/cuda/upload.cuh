@@ -54,6 +54,7 @@ class Upload {
   explicit Upload(Index size) : host_(size), device_(size) {}
 
   Index size() const { return device_.size(); }
+  std::size_t bytes() const { return device_.bytes(); }
   std::span<T> host() { return host_.span(); }
   const T* data() const { return device_.data(); }
 
@@ -76,6 +77,7 @@ class Download {
   explicit Download(Index size) : host_(size), device_(size) {}
 
   std::span<const T> host() { return host_.span(); }
+  std::size_t bytes() const { return device_.bytes(); }
   T* data() { return device_.data(); }
 
   /// Copies all elements to the host, which synchronises before it reads them.
