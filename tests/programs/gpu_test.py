@@ -106,6 +106,10 @@ class Machine:
         assert sorted(os.listdir(self.out)) == ["gpu.json", "gpu.md"], os.listdir(self.out)
         return {row["command"].split()[-1]: row for row in rows}
 
+    def page(self):
+        with open(os.path.join(self.out, "gpu.md"), encoding="utf-8") as file:
+            return file.read()
+
     def log(self):
         with open(os.path.join(self.folder, "log"), encoding="utf-8") as file:
             return [json.loads(line) for line in file]
@@ -164,8 +168,8 @@ echo 'f32: the product was refused: status 15' >&2; echo '{"f32", not_yet},'; ex
     assert row["kinds"] == 2 and row["proven"] == 1 and row["holds"] == "no" and status == 1, row
     assert row["refused"] == ["f32: the product was refused: status 15"] and row["refused"][0] in text, text
     assert row["table"] == '{"f64", proven},\n{"f32", not_yet},', row
-    with open(os.path.join(machine.out, "gpu.md"), encoding="utf-8") as file:
-        assert "\n```\nrefused:\nf32: the product was refused" in file.read()
+    page = machine.page()
+    assert "\n```\nrefused:\nf32: the product was refused" in page and "1 of 2 products proven" in page, page
     machine.program("prove_products", """echo '{"f64", proven},'""")
     status, _, rows, _ = machine.run("products")
     assert status == 0 and rows["products"]["results"][0]["refused"] == []
@@ -264,6 +268,38 @@ def check_trainings(machine):
     assert len(without["tiny-v_skip_init_shaped"]["results"]) == 3
 
 
+def check_tables(machine):
+    """Each of our trainings in a line, beside the fastest rival of the same numbers; what is not known stays empty."""
+    def row(**more):
+        return json.dumps({"shape": "tiny", **more})
+    ours = {"precision": "bfloat16", "tokens_per_s": 1e6, "tflops": 200.0, "gb": 2.0}
+    for block, ms in (("pre_ln", 10.0), ("sas", 8.0)):
+        machine.program("training-tiny-" + block, "exit 1")
+        machine.program("training-tiny-%s-bfloat16" % block, "echo '%s'" % row(block=block, ms=ms, **ours))
+    rivals = [("eager", {"ms": 16.0, "gb": 5.0}), ("compile", {"ms": 12.0, "gb": 4.0}), ("none", {"failed": "a|b"})]
+    said = [row(peer="torch", block="sas", precision=precision, way=way, **more)
+            for precision in ("bfloat16", "tf32") for way, more in rivals]
+    peer, kept = os.path.join(machine.folder, "peer"), sys.executable
+    write(peer, "#!/bin/sh\n[ $5 = sas ] && [ $7 = bfloat16 ] && " + " && ".join("echo '%s'" % line for line in said))
+    machine.program("kernels", """echo '{"ceiling": "product bfloat16", "tflops": 800}'
+echo '{"kernel": "add", "us": 2000.4, "floor_us": 1800, "of_floor": 0.9}'""")
+    machine.run("--no-peers", "tiny-pre_ln")
+    sys.executable = peer
+    try:
+        machine.run("tiny-sas", "kernels")
+    finally:
+        sys.executable = kept
+    lines = machine.page().splitlines()
+    assert "| tiny | sas | bfloat16 | 8 | 1000000 | 0.25 | 2 | compile | 12 | 1.5 | 0.5 | 1.25 |" in lines, lines
+    assert "| tiny | pre_ln | bfloat16 | 10 | 1000000 | 0.25 | 2 |  |  |  |  | 1 |" in lines, lines
+    assert "| add | 2000 | 1800 | 0.9 |" in lines and "| product bfloat16 |  | 800 |" in lines, lines
+    assert any(line.startswith("| kernels | 2 results | 2") for line in lines), lines
+    assert any("failed a|b" in line for line in lines), lines
+    tables = [line for line in lines if line.startswith("|")]
+    head = next(line for line in tables if line.startswith("| shape"))
+    assert head.count("|") == 13 and lines[lines.index(head) + 1] == "| --- " * 12 + "|", head
+
+
 def check_prerequisites(machine):
     run = machine.run
     assert run("--list")[0] == 0 and "bert-sas_p\n" in run("--list")[1] and "gpt2-sas_p_norm_free\n" in run("--list")[1]
@@ -357,7 +393,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         machine = Machine(folder)
         for check in (check_check, check_numbers, check_products, check_sanitizers, check_deadlines, check_trainings,
-                      check_prerequisites):
+                      check_tables, check_prerequisites):
             check(machine)
     check_shapes()
     check_peers()

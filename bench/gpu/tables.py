@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""gpu.md: the rows of gpu.json as tables of Markdown, a section for each card."""
+import numbers
+
+PLAIN = {"Ceilings": ["ceiling", "tb_per_s", "tflops"], "Products": ["product", "precision", "tflops"],
+         "Kernels": ["kernel", "us", "floor_us", "of_floor"], "Checks": ["check", "model", "error", "bound", "holds"],
+         "Sanitizers": ["tool", "program", "said", "holds"]}
+WHICH = ("shape", "block", "precision")
+TRAININGS = [*WHICH, "ms", "tokens/s", "share of floor", "GB", "best rival", "its ms", "times as fast",
+             "memory of its", "over own pre_ln"]
+
+
+def is_long(value):
+    return isinstance(value, list) or "\n" in str(value)
+
+
+def in_a_line(row):
+    """A row as text, without what has lines of its own."""
+    def told(value):
+        return "%.4g" % value if isinstance(value, float) else str(value)
+    return ", ".join("%s %s" % (key, told(value)) for key, value in row.items() if not is_long(value))
+
+
+def is_number(value):
+    return isinstance(value, numbers.Real)
+
+
+def cell(value):
+    if is_number(value):
+        return "%.0f" % value if abs(value) >= 1000 else "%.3g" % value
+    return "" if value is None else str(value).replace("|", "\\|")
+
+
+def table(title, head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return ["### " + title, "", *("| %s |" % " | ".join(map(cell, cells)) for cells in lines), ""] if rows else []
+
+
+def ratio(a, b):
+    """None if one of them is not known: a part has not run, or a number was not finite."""
+    return a / b if is_number(a) and is_number(b) and b else None
+
+
+def trainings(results):
+    """A line for each of ours. The floor is what its FLOPs take at the rate of a large product."""
+    def case(row):
+        return row["shape"], row["precision"], row.get("logits")
+    ours = [row for row in results if "peer" not in row and row.keys() >= {*WHICH, "ms"}]
+    pre_ln = {case(row): row["ms"] for row in ours if row["block"] == "pre_ln"}
+    ceilings = {row["ceiling"]: row.get("tflops") for row in results if "ceiling" in row}
+    lines = []
+    for row in ours:
+        same = [other for other in results if "peer" in other and is_number(other.get("ms")) and
+                all(other.get(key) == row[key] for key in WHICH)]
+        rival = min(same, key=lambda other: other["ms"], default={})
+        block = row["block"] + (", logits " + row["logits"] if "logits" in row else "")
+        lines.append([row["shape"], block, row["precision"], row["ms"], row.get("tokens_per_s"),
+                      ratio(row.get("tflops"), ceilings.get("product " + row["precision"])), row.get("gb"),
+                      rival.get("way"), rival.get("ms"), ratio(rival.get("ms"), row["ms"]),
+                      ratio(row.get("gb"), rival.get("gb")), ratio(pre_ln.get(case(row)), row["ms"])])
+    return table("Trainings", TRAININGS, lines)
+
+
+def state_of(row):
+    judged = [result["holds"] == "yes" for result in row["results"] if "holds" in result]
+    words = ["not finished"] * ("unfinished" in row)
+    words += ["%d of %d hold" % (sum(judged), len(judged))] if judged else ["%d results" % len(row["results"])]
+    words += ["%(proven)d of %(kinds)d products proven" % result for result in row["results"] if "proven" in result]
+    words += ["%d failures" % len(row.get("failed", []))] * ("failed" in row)
+    return ", ".join(words)
+
+
+def texts(row):
+    """What fits into no table."""
+    blocks = ["FAILED: " + words for words in row.get("failed", [])]
+    for result in row["results"]:
+        blocks += [in_a_line(result)] * ("peer" in result and "failed" in result)
+        for key, value in result.items():
+            words = "\n".join(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value
+            blocks += ["%s:\n%s" % (key, words)] if words and not isinstance(words, list) and is_long(value) else []
+    return [line for text in blocks for line in ("```", *text.splitlines(), "```", "")]
+
+
+def page(rows):
+    lines = ["# What a GPU said", ""]
+    for device in dict.fromkeys(row["device"] for row in rows):
+        here = [row for row in rows if row["device"] == device]
+        results = [result for row in here for result in row["results"]]
+        lines += ["## " + device, "", *trainings(results)]
+        for title, keys in PLAIN.items():
+            lines += table(title, keys, [[row.get(key) for key in keys] for row in results if keys[0] in row])
+        parts = [(row["command"].split()[-1], row) for row in here]
+        lines += table("Parts", ["part", "state", "date", "version"],
+                       [[name, state_of(row), row["date"], row["version"]] for name, row in parts])
+        for name, row in parts:
+            lines += ["### Of " + name, "", *texts(row)] if texts(row) else []
+    return "\n".join(lines)
