@@ -97,7 +97,8 @@ class Block(nn.Module):
         shaped, self.gated = kind.startswith("sas"), shape.get("encoder", False)
         hidden = shape.get("hidden", 4 * width)
         bare = kind == "sas_p_norm_free" or (kind == "sas_p_no_norm" and not first)
-        self.norm1 = nn.Identity() if bare else norm_of(shape)
+        kept = kind == "sas_p_no_norm" and not self.gated  # the one norm is a LayerNorm in decoders, too
+        self.norm1 = nn.Identity() if bare else nn.LayerNorm(width, eps=1e-5) if kept else norm_of(shape)
         self.norm2 = norm_of(shape) if kind in ("pre_ln", "sas") else nn.Identity()
         self.attention = Attention(shape, shaped, first, fused)
         self.up = nn.Linear(width, hidden, bias=False)

@@ -302,7 +302,10 @@ echo '{"kernel": "add", "us": 2000.4, "floor_us": 1800, "of_floor": 0.9}'""")
 
 def check_prerequisites(machine):
     run = machine.run
-    assert run("--list")[0] == 0 and "bert-sas_p\n" in run("--list")[1] and "gpt2-sas_p_norm_free\n" in run("--list")[1]
+    status, text, _, _ = run("--list")
+    assert status == 0 and "bert-sas_p\n" in text and "bert-sas_p_norm_free\n" not in text, text
+    assert all("%s-%s\n" % (shape, block) in text for shape in ("gpt2", "paper", "tiny")
+               for block in ("sas_p_no_norm", "sas_p_norm_free")), text
     status, text, _, _ = run("nonsense")
     assert status == 1 and "nonsense" in text
     status, text, _, _ = run("--eigen", machine.folder, "check")
