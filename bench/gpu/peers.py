@@ -25,7 +25,7 @@ SHAPES = {"gpt2": dict(vocab=50304, width=768, heads=12, layers=12, context=1024
           "paper": dict(vocab=50304, width=768, heads=12, layers=18, context=128, batch=128),
           "bert": dict(vocab=32768, width=768, heads=12, layers=16, context=128, batch=128, encoder=True, hidden=3072),
           "tiny": dict(vocab=256, width=128, heads=4, layers=6, context=128, batch=8)}
-BLOCKS = ["pre_ln", "parallel", "sas", "sas_p", "sas_p_norm_free", "sas_p_no_norm"]
+BLOCKS = ["pre_ln", "parallel", "v_skip_init_shaped", "sas", "sas_p", "sas_p_norm_free", "sas_p_no_norm"]
 UNLABELLED = -100
 
 
@@ -47,17 +47,35 @@ def sinusoids(context, width):
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
-class Attention(nn.Module):
-    """Softmax attention, or shaped attention without value and projection (those of the first layer have a value)."""
+def is_shaped(kind):
+    return kind not in ("pre_ln", "parallel")
 
-    def __init__(self, shape, shaped, first, fused):
+
+class FirstValue(nn.Module):
+    """x (alpha I + beta D), of the first layer of SAS."""
+
+    def __init__(self, width):
         super().__init__()
-        width, self.heads, self.shaped, self.fused = shape["width"], shape["heads"], shaped, fused
+        self.alpha, self.beta = (nn.Parameter(torch.ones(())) for _ in range(2))
+        self.delta = nn.Linear(width, width, bias=False)
+
+    def forward(self, x):
+        return self.alpha * x + self.beta * self.delta(x)
+
+
+class Attention(nn.Module):
+    """Softmax or shaped attention; that of SAS has no projection, and a value in the first layer only."""
+
+    def __init__(self, shape, kind, first, fused):
+        super().__init__()
+        width, self.heads, self.shaped, self.fused = shape["width"], shape["heads"], is_shaped(kind), fused
         self.causal = not shape.get("encoder")
         self.query_key = nn.Linear(width, 2 * width, bias=False)
-        self.value = nn.Linear(width, width, bias=False) if not shaped or first else nn.Identity()
-        self.out = nn.Identity() if shaped else nn.Linear(width, width, bias=False)
-        if shaped:
+        if kind.startswith("sas"):
+            self.value, self.out = FirstValue(width) if first else nn.Identity(), nn.Identity()
+        else:
+            self.value, self.out = (nn.Linear(width, width, bias=False) for _ in range(2))
+        if self.shaped:
             self.gains = nn.Parameter(torch.ones(3, self.heads, 1, 1))
             length = shape["context"]
             mean = torch.ones(length, length) / length
@@ -94,19 +112,19 @@ class Block(nn.Module):
     def __init__(self, shape, kind, first, fused):
         super().__init__()
         width, self.kind = shape["width"], kind
-        shaped, self.gated = kind.startswith("sas"), shape.get("encoder", False)
+        self.gated = shape.get("encoder", False)
         hidden = shape.get("hidden", 4 * width)
         bare = kind == "sas_p_norm_free" or (kind == "sas_p_no_norm" and not first)
         kept = kind == "sas_p_no_norm" and not self.gated  # the one norm is a LayerNorm in decoders, too
         self.norm1 = nn.Identity() if bare else nn.LayerNorm(width, eps=1e-5) if kept else norm_of(shape)
-        self.norm2 = norm_of(shape) if kind in ("pre_ln", "sas") else nn.Identity()
-        self.attention = Attention(shape, shaped, first, fused)
+        self.norm2 = norm_of(shape) if kind in ("pre_ln", "v_skip_init_shaped", "sas") else nn.Identity()
+        self.attention = Attention(shape, kind, first, fused)
         self.up = nn.Linear(width, hidden, bias=False)
         self.down = nn.Linear(hidden // 2 if self.gated else hidden, width, bias=False)
-        if shaped:
+        if is_shaped(kind):
             self.attention_gain = nn.Parameter(torch.ones(()))
             self.mlp_gain = nn.Parameter(torch.tensor(0.05 if self.gated else 0.1))
-        if kind == "sas":
+        if kind in ("v_skip_init_shaped", "sas"):
             self.mlp_skip = nn.Parameter(torch.ones(()))
 
     def mlp(self, x):
@@ -122,7 +140,7 @@ class Block(nn.Module):
         n = self.norm1(x)
         if self.kind == "parallel":
             return x + self.attention(n) + self.mlp(n)
-        if self.kind == "sas":
+        if self.kind in ("v_skip_init_shaped", "sas"):
             a = self.attention_gain * self.attention(n)
             return self.mlp_skip * a + self.mlp_gain * self.mlp(self.norm2(a))
         return self.attention_gain * self.attention(n) + self.mlp_gain * self.mlp(n)
@@ -206,7 +224,7 @@ def main():
         sys.exit("error: PyTorch sees no GPU")
     torch.set_float32_matmul_precision("highest" if args.precision == "float32" else "high")
     for way in ("eager", "compile"):
-        for fused in ((False, True) if args.block.startswith("sas") else (False,)):
+        for fused in ((False, True) if is_shaped(args.block) else (False,)):
             row = {"peer": "torch " + torch.__version__, "way": way + (" fused" if fused else ""), "shape": args.shape,
                    "block": args.block, "precision": args.precision}
             try:

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import re
+import struct
 import sys
 import tempfile
 import time
@@ -255,7 +256,6 @@ def check_trainings(machine):
         compiled = machine.log()[before:]
         del os.environ["NVCC_SLEEPS"]
         bert = machine.run("--no-peers", "bert-sas_p_no_norm", "bert-v_skip_init_shaped")[2]
-        without = machine.run("tiny-v_skip_init_shaped")[2]
     finally:
         sys.executable, os.sched_getaffinity, machine.record.save = kept
     results = rows["tiny-sas_p"]["results"]
@@ -265,7 +265,6 @@ def check_trainings(machine):
     assert len(compiled) == 3 and max(c["begin"] for c in compiled) < min(c["end"] for c in compiled), compiled
     assert len(bert) >= 2 and len(bert["bert-sas_p_no_norm"]["results"]) == 6, bert
     assert sum("-DTILED_LOSS=true" in line["words"] for line in machine.log()) == 6
-    assert len(without["tiny-v_skip_init_shaped"]["results"]) == 3
 
 
 def check_tables(machine):
@@ -343,15 +342,72 @@ def check_shapes():
             return file.read()
     ours = {name: list(map(int, numbers.split(", "))) for name, numbers in
             re.findall(r"(\w+)\{(?:true|false), ([\d, ]+)\}", text("training.cu"))}
-    tree = next(node for node in ast.parse(text("peers.py")).body
-                if isinstance(node, ast.Assign) and node.targets[0].id == "SHAPES")
+    trees = {node.targets[0].id: node for node in ast.parse(text("peers.py")).body if isinstance(node, ast.Assign)}
+    tree, blocks = trees["SHAPES"], ast.literal_eval(trees["BLOCKS"].value)
     peers = {key.value: {word.arg: word.value.value for word in call.keywords}
              for key, call in zip(tree.value.keys, tree.value.values)}
     order = ("vocab", "width", "heads", "layers", "context", "batch")
     assert ours == {name: [shape[key] for key in order] for name, shape in peers.items()}, (ours, peers)
     assert ours.keys() == script("run").SHAPES.keys()
+    assert {block for all_of in script("run").SHAPES.values() for block in all_of} == set(blocks), blocks
     vocab, = re.findall(r"vocab = (\d+)", text("kernels.cu"))
     assert int(vocab) == ours["gpt2"][0] and int(vocab) % 64 == 0
+
+
+def read_golden(torch, name):
+    """(sizes, tensors, gradients) that the equations give, in double; simplx is held against the same file."""
+    with open(os.path.join(ROOT, "tests", "golden", name + "_small.safetensors"), "rb") as file:
+        raw = file.read()
+    begin = 8 + struct.unpack_from("<Q", raw)[0]
+    header, tensors = json.loads(raw[8:begin]), {}
+    sizes = header.pop("__metadata__")
+    for key, entry in header.items():
+        kind = {"F64": torch.float64, "I32": torch.int32}[entry["dtype"]]
+        first, last = (begin + offset for offset in entry["data_offsets"])
+        tensors[key] = torch.frombuffer(bytearray(raw[first:last]), dtype=kind).reshape(entry["shape"])
+    gradients = {key[5:]: tensors.pop(key) for key in list(tensors) if key.startswith("grad.")}
+    return {key: int(value) for key, value in sizes.items() if value.isdigit()}, tensors, gradients
+
+
+def in_names_of_peers(torch, tensors):
+    """Parameters, or their gradients, as peers.py has them: matrices with outputs first, query and key in one."""
+    made = {}
+    for name, value in tensors.items():
+        kind = "weight" if name.replace("gain", "bias") in tensors else "gain"  # of a LayerNorm, or another
+        for old, new in (("final_norm", "norm"), ("position.", ""), ("mlp.", ""), ("projection", "out"),
+                         (".delta", ".delta.weight"), (".gain", "." + kind)):
+            name = name.replace(old, new)
+        made[name] = value if value.dim() < 2 or name == "embedding.weight" else value.T
+    for begin in [name[:-len("query.weight")] for name in made if name.endswith("query.weight")]:
+        made[begin + "query_key.weight"] = torch.cat([made.pop(begin + part + ".weight") for part in ("query", "key")])
+        if begin + "gamma" in made:
+            gains = [made.pop(begin + gain)[:, None, None] for gain in ("alpha", "beta", "gamma")]
+            made[begin + "gains"] = torch.stack(gains)
+    return made
+
+
+def check_equations(torch, peers, name, block):
+    """Both formulations have the parameters, the logits and the gradients of simplx."""
+    sizes, tensors, gradients = read_golden(torch, name)
+    tokens, targets = tensors["tokens"].long(), tensors["targets"].long()
+    for fused in (False, True):
+        shape = {**sizes, "encoder": name.startswith("bert")}
+        model = peers.Model(shape, block, fused).double()
+        weights = in_names_of_peers(torch, {key: tensors[key] for key in gradients})
+        if not shape["encoder"]:  # the files' positions are not trained
+            weights["positions"] = peers.sinusoids(sizes["context"], sizes["width"]).double()
+        model.load_state_dict(weights)
+        assert {key for key, _ in model.named_parameters()} == weights.keys(), name
+        seen = {}
+        model.norm.register_forward_hook(lambda module, x, y: seen.update(x=y))
+        model(tokens, targets)
+        logits = seen["x"] @ model.embedding.weight.T
+        assert (logits - tensors["logits"]).abs().max() < 1e-6, (name, (logits - tensors["logits"]).abs().max())
+        torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()).backward()
+        expected = in_names_of_peers(torch, gradients)
+        for key, parameter in model.named_parameters():
+            if key != "positions":
+                assert (parameter.grad - expected[key]).abs().max() < 1e-6, (name, key)
 
 
 def check_peers():
@@ -363,12 +419,14 @@ def check_peers():
         return print("skipped: PyTorch's models")
     sys.path.insert(0, GPU)
     import peers
+    for block in peers.BLOCKS:
+        for name in (block, "bert_" + block):
+            if os.path.exists(os.path.join(ROOT, "tests", "golden", name + "_small.safetensors")):
+                check_equations(torch, peers, name, block)
     for encoder in (False, True):
         shape = {"vocab": 61, "width": 32, "heads": 4, "layers": 3, "context": 16, "batch": 4}
         shape.update({"encoder": True, "hidden": 64} if encoder else {})
         for block in script("run").SHAPES["bert" if encoder else "tiny"]:
-            if block not in peers.BLOCKS:
-                continue
             torch.manual_seed(1)
             tokens, labels = peers.batch_of(shape, "cpu")
             given = int((labels != peers.UNLABELLED).sum())
