@@ -78,8 +78,16 @@ class Machine:
         write(os.path.join(folder, "include", "cublasLt.h"), "")
         write(os.path.join(folder, "lib64", "libcublasLt.so"), "")
         os.makedirs(os.path.join(folder, "eigen", "Eigen"))
-        self.run_script = script("run")
+        self.proven = os.path.join(folder, "proven_products.inc")
+        self.reload()
         self.record = sys.modules["record"]
+
+    def reload(self):
+        """The script as it is in its file, but for what it would write into the sources."""
+        self.run_script = script("run")
+        assert os.path.samefile(os.path.dirname(self.run_script.PROVEN), os.path.join(ROOT, "tests", "emulation"))
+        assert len(self.run_script.kinds_of(open(self.run_script.PROVEN, encoding="utf-8").read())) > 100
+        self.run_script.PROVEN = self.proven
 
     def program(self, name, text):
         write(os.path.join(self.canned, name), "#!/bin/sh\n" + text + "\n")
@@ -104,7 +112,7 @@ class Machine:
                 rows = json.load(file, parse_constant=refuse)["rows"]
         except FileNotFoundError:
             return {}
-        assert sorted(os.listdir(self.out)) == ["gpu.json", "gpu.md"], os.listdir(self.out)
+        assert sorted({*os.listdir(self.out)} - {"proven_products.inc"}) == ["gpu.json", "gpu.md"], os.listdir(self.out)
         return {row["command"].split()[-1]: row for row in rows}
 
     def page(self):
@@ -156,26 +164,39 @@ def check_numbers(machine):
     try:
         status, text, rows, _ = machine.run("kernels", "products")
     finally:
-        machine.run_script = script("run")
+        machine.reload()
     assert status == 1 and "KeyError" in text and rows["products"]["results"] == [{"kinds": 1}], text
     assert "KeyError" in rows["kernels"]["failed"][0], rows["kernels"]
 
 
 def check_products(machine):
+    """The table of the sources becomes what was printed, if that has the same kinds and nothing else."""
+    def kept():
+        return [os.path.exists(path) and open(path, encoding="utf-8").read() for path in paths]
+    paths = (machine.proven, os.path.join(machine.out, "proven_products.inc"))
+    before = '// Has it run\n{"f32", not_yet},\n{"f64", not_yet},\n'
+    write(machine.proven, before)
+    half, other = """echo '{"f64", proven},'""", """echo '{"f32, TN", proven},'"""
+    for words in (half, half + "; " + other, half + "; " + half, half + """; echo '{"f32", maybe},'""",
+                  half + """; echo '{"f32", proven},'; """ + other, "%s; echo '{\"f32\", proven},'; exit 2" % half):
+        machine.program("prove_products", words)
+        status, text, rows, _ = machine.run("products")
+        assert status == 1 and kept() == [before, False] and "failed" in rows["products"], (words, text)
+        assert "exit" in words or "is left as it is" in text, text
     machine.program("prove_products", """echo '// Has it run'; echo '{"f64", proven},'
 echo 'f32: the product was refused: status 15' >&2; echo '{"f32", not_yet},'; exit 1""")
     status, text, rows, _ = machine.run("products")
     row, = rows["products"]["results"]
     assert row["kinds"] == 2 and row["proven"] == 1 and row["holds"] == "no" and status == 1, row
     assert row["refused"] == ["f32: the product was refused: status 15"] and row["refused"][0] in text, text
-    assert row["table"] == '{"f64", proven},\n{"f32", not_yet},', row
+    assert row["table"] == '{"f64", proven},\n{"f32", not_yet},' and "written: " + machine.proven in text, (row, text)
+    assert kept() == ['// Has it run\n{"f64", proven},\n{"f32", not_yet},\n'] * 2, kept()
     page = machine.page()
     assert "\n```\nrefused:\nf32: the product was refused" in page and "1 of 2 products proven" in page, page
-    machine.program("prove_products", """echo '{"f64", proven},'""")
+    machine.program("prove_products", """echo '{"f64", proven},'; echo '{"f32", proven},'""")
     status, _, rows, _ = machine.run("products")
-    assert status == 0 and rows["products"]["results"][0]["refused"] == []
-    machine.program("prove_products", """echo '{"f64", proven},'; exit 2""")
-    assert machine.run("products")[0] == 1, "it came to no end"
+    assert status == 0 and rows["products"]["results"][0]["refused"] == [] and kept()[0].count(" proven") == 2
+    assert not os.path.exists(machine.proven + ".new")
 
 
 def check_sanitizers(machine):
@@ -235,7 +256,7 @@ def check_deadlines(machine):
     assert status == 1 and "no time was left" in text and seconds < 8, "a part outlives the call: %s" % text
     status, text, _, _ = machine.run("--seconds", "0.1", "kernels")
     assert status == 1 and "1 were not run" in text, "nothing at all was run: %s" % text
-    machine.run_script = script("run")
+    machine.reload()
 
 
 def check_trainings(machine):
