@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Whether a GPU gives what the CPU gives: results and every gradient of small models in double and float, the losses of
-// a training, and the same bits twice. A line for each comparison; status 1 if one fails, 2 if they came to no end.
+// a training, and the same bits twice. A line for each comparison and each curve of losses; status 1 if a comparison
+// fails, 2 if they came to no end.
 
 #include "check.hpp"
 #include "device.cuh"
@@ -21,14 +22,20 @@ void compare(const char* what, const char* model, double error, double bound) {
       .add("holds", holds ? "yes" : "no");
 }
 
-double farthest(const std::vector<double>& a, const std::vector<double>& b) {
-  double worst = 0, largest = 1;
+/// The largest difference; infinite if one is no number.
+double apart(std::span<const double> a, std::span<const double> b) {
+  double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double difference = std::abs(a[i] - b[i]);
     worst = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(worst, difference);
-    largest = std::max(largest, std::abs(a[i]));
   }
-  return worst / largest;
+  return worst;
+}
+/// The same as a share of the largest number, or of 1.
+double farthest(const std::vector<double>& a, const std::vector<double>& b) {
+  double largest = 1;
+  for (const double number : a) largest = std::max(largest, std::abs(number));
+  return apart(a, b) / largest;
 }
 
 /// On the GPU.
@@ -47,13 +54,13 @@ void check_model(const char* name) {
   const auto losses = losses_of(Trainer<model, Cuda<>>(options)), again = losses_of(Trainer<model, Cuda<>>(options));
   compare("the same bits twice", name, losses == again ? 0 : 1, 0);
   const auto on_cpu = losses_on_cpu<model>();
-  double worst = 0;
-  for (std::size_t i = 0; i < steps; ++i) worst = std::max(worst, std::abs(losses[i] - on_cpu[i]));
-  compare("losses of 60 steps against the CPU", name, worst, 5e-3);
   const auto rounded = losses_of(Trainer<model, Cuda<Precision::bfloat16>>(options));
-  worst = 0;
-  for (std::size_t i = 0; i < steps; ++i) worst = std::max(worst, std::abs(rounded[i] - on_cpu[i]));
-  compare("losses of 60 steps in bfloat16 against the CPU", name, worst, 5e-2);
+  const auto curve = [](const std::vector<double>& all) { return std::span(all).first(steps); };
+  Row().add("curve", "CPU").add("model", name).add("losses", curve(on_cpu));
+  Row().add("curve", "GPU float32").add("model", name).add("losses", curve(losses));
+  Row().add("curve", "GPU bfloat16").add("model", name).add("losses", curve(rounded));
+  compare("losses of 60 steps against the CPU", name, apart(curve(losses), curve(on_cpu)), 5e-3);
+  compare("losses of 60 steps in bfloat16 against the CPU", name, apart(curve(rounded), curve(on_cpu)), 5e-2);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,16 +19,16 @@ namespace bench {
 
 using namespace simplx;
 
-/// An object on a line of its own; numbers and words. What is not finite is told in the words of Python's parser.
+/// An object on a line of its own; numbers, words and lists of numbers. What is not finite is told in the words of
+/// Python's parser.
 class Row {
  public:
   Row& add(const char* name, const std::string& word) { return put(name, '"' + word + '"'); }
-  Row& add(const char* name, double number) {
-    if (std::isnan(number)) return put(name, "NaN");
-    if (std::isinf(number)) return put(name, number > 0 ? "Infinity" : "-Infinity");
-    char text[40];
-    std::snprintf(text, sizeof text, "%.6g", number);
-    return put(name, text);
+  Row& add(const char* name, double number) { return put(name, told(number)); }
+  Row& add(const char* name, std::span<const double> numbers) {
+    std::string list;
+    for (const double number : numbers) list += (list.empty() ? "" : ", ") + told(number);
+    return put(name, '[' + list + ']');
   }
   ~Row() {
     std::printf("{%s}\n", text_.c_str());
@@ -35,6 +36,13 @@ class Row {
   }
 
  private:
+  static std::string told(double number) {
+    if (std::isnan(number)) return "NaN";
+    if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
+    char text[40];
+    std::snprintf(text, sizeof text, "%.6g", number);
+    return text;
+  }
   Row& put(const char* name, const std::string& value) {
     text_ += (text_.empty() ? "\"" : ", \"") + std::string(name) + "\": " + value;
     return *this;

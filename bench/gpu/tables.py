@@ -27,7 +27,7 @@ def is_number(value):
 
 def cell(value):
     if is_number(value):
-        return "%.0f" % value if abs(value) >= 1000 else "%.3g" % value
+        return "%.0f" % value if abs(value) >= 1000 else "%.4g" % value
     return "" if value is None else str(value).replace("|", "\\|")
 
 
@@ -61,6 +61,15 @@ def trainings(results):
     return table("Trainings", TRAININGS, lines)
 
 
+def curves(results):
+    """Losses at every tenth step; gpu.json has all of them."""
+    lines = [row for row in results if "curve" in row]
+    count = min((len(row["losses"]) for row in lines), default=0)
+    at = sorted({0, *range(9, count, 10)})
+    return table("Losses", ["model", "on", *("step %d" % (i + 1) for i in at)],
+                 [[row["model"], row["curve"], *(row["losses"][i] for i in at)] for row in lines])
+
+
 def state_of(row):
     judged = [result["holds"] == "yes" for result in row["results"] if "holds" in result]
     words = ["not finished"] * ("unfinished" in row)
@@ -89,6 +98,7 @@ def page(rows):
         lines += ["## " + device, "", *trainings(results)]
         for title, keys in PLAIN.items():
             lines += table(title, keys, [[row.get(key) for key in keys] for row in results if keys[0] in row])
+        lines += curves(results)
         parts = [(row["command"].split()[-1], row) for row in here]
         lines += table("Parts", ["part", "state", "date", "version"],
                        [[name, state_of(row), row["date"], row["version"]] for name, row in parts])

@@ -159,6 +159,11 @@ def check_numbers(machine):
     assert rows["check"]["results"] == [{"error": "inf", "loss": "nan", "holds": "no"},
                                         {"unreadable": "{\"error\": inf}", "holds": "no"}], rows["check"]
     assert status == 1 and rows["kernels"]["results"] == [{"kernel": "add", "us": 2}] and "1 parts failed" in text, text
+    machine.program("check", """echo '{"curve": "CPU", "model": "sas", "losses": [%s4.5, NaN]}'""" % ("4, " * 10))
+    status, _, rows, _ = machine.run("check")
+    curve, = rows["check"]["results"]
+    assert status == 1 and curve["losses"] == [4] * 10 + [4.5, "nan"] and curve["holds"] == "no", curve
+    assert "| model | on | step 1 | step 10 |\n| --- | --- | --- | --- |\n| sas | CPU | 4 | 4 |\n" in machine.page()
     machine.run_script.rows_of = lambda text: {}["key"]
     machine.run_script.prove = lambda part: part.add([{"kinds": 1}])
     try:
