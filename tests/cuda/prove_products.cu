@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// On a machine with a GPU: makes every product of the library, compares it with double, and prints the table
-/// tests/emulation/proven_products.inc with what has been seen here.
+/// tests/emulation/proven_products.inc with what has been seen here; `bench/gpu/run products` puts it there.
 ///
 ///     nvcc -std=c++20 -O2 -I include -I tests tests/cuda/prove_products.cu -lcublasLt -o prove && ./prove
 #include "cuda/products.hpp"
