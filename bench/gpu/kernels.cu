@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
 //
 // How near each kernel is to its floor, at the shapes of GPT-2 124M: 65,536 tokens, 768 columns, 12 heads of 64,
-// contexts of 1024. The floor is bytes over the measured rate of a copy, for products and attention FLOPs over the
-// measured rate of a product of the same numbers. Ceilings come first.
+// attention over contexts of 1024 and of 128. The floor is bytes over the measured rate of a copy, for products and
+// attention FLOPs over the measured rate of a product of the same numbers. Ceilings come first.
 
 #include "device.cuh"
+
+#include <simplx/cuda/evaluation.cuh>
+#include <simplx/ops/activation.hpp>
 
 using namespace bench;
 
 namespace {
 
-constexpr Index tokens = 65536, context = 1024;
+constexpr Index tokens = 65536;
 constexpr int width = 768, hidden = 3072, heads = 12, vocab = 50304;  // padded, as training.cu says
 
 struct Bench {
@@ -26,7 +29,9 @@ struct Bench {
   }
   template <class Work, class Before>
   void time(const char* name, double bytes, double flops, const Work& work, double rate, const Before& before) {
-    const double ms = median_ms(stream, 1, work, before);
+    tell(name, bytes, flops, median_ms(stream, 1, work, before), rate);
+  }
+  void tell(const char* name, double bytes, double flops, double ms, double rate) const {
     const double floor = std::max(bytes / copy_rate, flops / (rate != 0 ? rate : product_rate)) * 1e3;
     Row().add("kernel", name).add("us", ms * 1e3).add("floor_us", floor * 1e3).add("of_floor", floor / ms);
   }
@@ -67,8 +72,9 @@ void products_of_a_layer(Bench& bench) {
 void rows_of_a_layer(Bench& bench) {
   constexpr double unit = 4.0 * tokens * width;  // a tensor, in bytes
   const auto x = some_numbers<float>(tokens * width, bench.stream), gain = some_numbers<float>(width, bench.stream);
-  DeviceBuffer<float> y(tokens * width), saved(2 * tokens), dgain(width), parts(norm_parts<width>(tokens) * 2 * width);
-  dgain.fill_with_zero(bench.stream);
+  DeviceBuffer<float> y(tokens * width), saved(2 * tokens), dgain(width), dbias(width),
+      parts(norm_parts<width>(tokens) * 2 * width);
+  dgain.fill_with_zero(bench.stream), dbias.fill_with_zero(bench.stream);
   bench.time("rms_norm", 2 * unit, 0, [&] {
     rms_norm<float, width>(bench.stream, x.data(), gain.data(), One<float>(1e-8), y.data(), saved.data(), tokens);
   });
@@ -80,16 +86,21 @@ void rows_of_a_layer(Bench& bench) {
     layer_norm<float, width>(bench.stream, x.data(), gain.data(), gain.data(), One<float>(1e-5), y.data(),
                              saved.data(), tokens);
   });
+  bench.time("layer_norm backward", 3 * unit, 0, [&] {
+    layer_norm_backward<float, width>(bench.stream, x.data(), gain.data(), saved.data(), x.data(), y.data(),
+                                      dgain.data(), dbias.data(), parts.data(), tokens);
+  });
   bench.time("add", 3 * unit, 0, [&] { add(bench.stream, x.data(), tokens * width, y.data()); });
 }
 
 /// T: what query, key, value, the result's gradient and without gains the result are stored as; rate: of products of
 /// that kind.
-template <Mixing mixing, class Cores, class T>
-void attention_of_a_layer(Bench& bench, const char* name, double rate) {
+template <Mixing mixing, Mask mask, class Cores, class T>
+void attention_of_a_layer(Bench& bench, std::string name, Index context, double rate) {
   constexpr AttentionSize size{.heads = heads, .key_width = width / heads, .value_width = width / heads,
-                               .mixing = mixing};
-  constexpr Index sequences = tokens / context;
+                               .mixing = mixing, .mask = mask};
+  const Index sequences = tokens / context;
+  name += " attention, T = " + std::to_string(context);
   using Out = std::conditional_t<mixing == Mixing::softmax, T, float>;
   const auto x = some_numbers<T>(tokens * width, bench.stream), dout = some_numbers<T>(tokens * width, bench.stream);
   const auto gains = some_numbers<float>(heads, bench.stream);
@@ -102,18 +113,102 @@ void attention_of_a_layer(Bench& bench, const char* name, double rate) {
       dgains(3 * heads), scratch(attention_backward_scratch<size, Cores>(tokens, sequences, context));
   dgains.fill_with_zero(bench.stream);
   const MixedOperands<T, T, T, float> in{x.data(), x.data(), x.data(), gains.data(), gains.data(), gains.data()};
-  const double flops = 2.0 * tokens * (context + 1) / 2 * width * 2;  // what the causal mask leaves
+  const double seen = mask == Mask::causal ? (context + 1) / 2.0 : context;  // what the mask leaves of a row
+  const double flops = 4.0 * tokens * seen * width;
   const double unit = 1.0 * tokens * width, bytes = sizeof(T), of_out = sizeof(Out);
-  bench.time((std::string(name) + " attention").c_str(), (3 * bytes + of_out) * unit, flops, [&] {
+  bench.time(name.c_str(), (3 * bytes + of_out) * unit, flops, [&] {
     attention<size, Cores>(bench.stream, places.data(), sequences, context, in, out.data(), log_sum_exp.data());
   }, rate);
   const AttentionGradients<float> to{dq.data(), dk.data(), dv.data(), dgains.data(), dgains.data() + heads,
                                      dgains.data() + 2 * heads};
-  bench.time((std::string(name) + " attention backward").c_str(), (4 * bytes + of_out + 12) * unit, 2.5 * flops, [&] {
+  bench.time((name + ", backward").c_str(), (4 * bytes + of_out + 12) * unit, 2.5 * flops, [&] {
     attention_backward<size, Cores, Write::store, Write::store, Write::store>(
         bench.stream, places.data(), sequences, context, in, log_sum_exp.data(), out.data(), dout.data(), to,
         scratch.data());
   }, rate);
+}
+
+template <class Cores, class T>
+void causal_attention(Bench& bench, const std::string& of, double rate) {
+  for (const Index context : {1024, 128}) {
+    attention_of_a_layer<Mixing::softmax, Mask::causal, Cores, T>(bench, "softmax" + of, context, rate);
+    attention_of_a_layer<Mixing::shaped, Mask::causal, Cores, T>(bench, "shaped" + of, context, rate);
+  }
+}
+
+/// A graph whose passes run again and again on what one Evaluation has copied to the device.
+template <auto const& model, Precision precision>
+class Passes : Evaluation<model, Cuda<precision>> {
+  using Base = Evaluation<model, Cuda<precision>>;
+  using Base::device_, Base::gpu_;
+
+ public:
+  explicit Passes(Index rows) : Base(Rows{.tokens = rows}, 1, {rows}) {
+    this->random().training = true;
+    for (auto& input : this->inputs_) {
+      for (std::size_t i = 0; i < input.span().size(); ++i) input.span()[i] = static_cast<float>(normal(1, i % 4095));
+    }
+    for (auto& numbers : this->indices_) {
+      const auto drawn = random_batch(1, numbers.size(), vocab).labels;
+      std::ranges::copy(drawn, numbers.span().begin());
+    }
+    Base::forward();
+    std::ranges::fill(this->seed(), 1.0f);
+    Base::backward();
+  }
+  struct Work {
+    double bytes = 0, flops = 0;
+  };
+  void time(const Bench& bench, const std::string& name, Work forward, Work backward, double rate = 0) {
+    const auto run_forward = [&] { Base::Run::forward(device_); };
+    const auto run_backward = [&] { Base::Run::backward(device_); };
+    const auto tell = [&](const std::string& pass, const Work& work, const auto& run, const auto& before) {
+      bench.tell(pass.c_str(), work.bytes, work.flops, median_ms(gpu_.stream(), 1, run, before), rate);
+    };
+    tell(name, forward, run_forward, [] {});
+    tell(name + " backward", backward, run_backward, run_forward);  // which may write over values of forward
+  }
+};
+
+inline constexpr auto mapped = [] {
+  const Expr x = variable("x", rows_of(Axis::tokens, width)), y = variable("y", rows_of(Axis::tokens, width));
+  return gelu(x) * y + x;
+};
+inline constexpr auto dropped = [] { return dropout("drop", variable("x", rows_of(Axis::tokens, width)), 0.1); };
+inline constexpr auto tiled = [] {
+  return linear_cross_entropy(variable("x", rows_of(Axis::tokens, width)),
+                              weight("table", vocab, width, simplx::normal(0.02)), indices("labels", Axis::tokens));
+};
+
+void graphs_of_a_model(Bench& bench, double rate_of_bfloat16) {
+  constexpr double unit = 4.0 * tokens * width;
+  Passes<mapped, Precision::float32>(tokens).time(bench, "gelu(x) y + x", {.bytes = 3 * unit}, {.bytes = 5 * unit});
+  Passes<dropped, Precision::float32>(tokens).time(bench, "dropout", {.bytes = 2 * unit}, {.bytes = 2 * unit});
+  constexpr Index rows = 8192;
+  constexpr double product = 2.0 * rows * vocab * width;  // backward makes the logits again
+  Passes<tiled, Precision::float32>(rows).time(bench, "tiled loss", {.flops = product}, {.flops = 3 * product});
+  Passes<tiled, Precision::bfloat16>(rows).time(bench, "bfloat16 tiled loss", {.flops = product},
+                                                {.flops = 3 * product}, rate_of_bfloat16);
+}
+
+void embeddings(Bench& bench) {
+  constexpr double unit = 4.0 * tokens * width;
+  const std::vector<std::int32_t> words = random_batch(1, tokens, vocab).tokens;
+  IndexRuns sorted;
+  sorted.sort(words);
+  DeviceBuffer<std::int32_t> indices(tokens), rows(tokens);
+  DeviceBuffer<IndexRun> runs(std::ssize(sorted.runs()));
+  indices.copy_from(words, bench.stream);
+  rows.copy_from(sorted.rows(), bench.stream), runs.copy_from(sorted.runs(), bench.stream);
+  const auto table = some_numbers<float>(Index(vocab) * width, bench.stream);
+  DeviceBuffer<float> y(tokens * width), dtable(Index(vocab) * width);
+  y.fill_with_zero(bench.stream), dtable.fill_with_zero(bench.stream);
+  bench.time("embedding", 2 * unit, 0, [&] {
+    embedding<float, width>(bench.stream, table.data(), indices.data(), y.data(), tokens);
+  });
+  bench.time("embedding backward", unit + 8.0 * static_cast<double>(runs.size()) * width, 0, [&] {
+    embedding_backward<float, width>(bench.stream, rows.data(), runs.data(), runs.size(), y.data(), dtable.data());
+  });
 }
 
 void ends_of_a_model(Bench& bench) {
@@ -129,6 +224,11 @@ void ends_of_a_model(Bench& bench) {
   bench.time("cross_entropy backward", 8.0 * rows * vocab, 0, [&] {
     cross_entropy_backward<float, vocab>(bench.stream, logits.data(), labels.data(), One<float>(0.0),
                                          log_sum_exp.data(), dloss.data(), dlogits.data(), rows);
+  });
+  DeviceBuffer<__nv_bfloat16> rounded(rows * vocab);
+  bench.time("cross_entropy backward to bfloat16", 6.0 * rows * vocab, 0, [&] {
+    cross_entropy_backward<float, vocab>(bench.stream, logits.data(), labels.data(), One<float>(0.0),
+                                         log_sum_exp.data(), dloss.data(), rounded.data(), rows);
   });
   constexpr Index parameters = 124'000'000;
   auto values = some_numbers<float>(parameters, bench.stream), first = some_numbers<float>(parameters, bench.stream);
@@ -168,11 +268,16 @@ int main() {
     Row().add("ceiling", "product bfloat16").add("tflops", rate * 1e-12);
     products_of_a_layer(bench);
     rows_of_a_layer(bench);
-    using Exact = detail::CudaCores<float>;
-    attention_of_a_layer<Mixing::softmax, Exact, float>(bench, "softmax", bench.product_rate);
-    attention_of_a_layer<Mixing::shaped, Exact, float>(bench, "shaped", bench.product_rate);
-    attention_of_a_layer<Mixing::softmax, detail::TensorCores, __nv_bfloat16>(bench, "softmax bfloat16", rate);
-    attention_of_a_layer<Mixing::shaped, detail::TensorCores, __nv_bfloat16>(bench, "shaped bfloat16", rate);
+    embeddings(bench);
+    graphs_of_a_model(bench, rate);
+    causal_attention<detail::CudaCores<float>, float>(bench, "", bench.product_rate);
+    causal_attention<detail::TensorCores, __nv_bfloat16>(bench, " bfloat16", rate);
+    for (const Index context : {1024, 128}) {
+      attention_of_a_layer<Mixing::softmax, Mask::full, detail::TensorCores, __nv_bfloat16>(
+          bench, "softmax bfloat16 full", context, rate);
+      attention_of_a_layer<Mixing::shaped, Mask::full, detail::TensorCores, __nv_bfloat16>(
+          bench, "shaped bfloat16 full", context, rate);
+    }
     ends_of_a_model(bench);
   });
 }

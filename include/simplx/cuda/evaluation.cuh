@@ -95,7 +95,7 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
     simplx::each_probe<G>(context_, "", f);
   }
 
- private:
+ protected:  // bench/gpu/kernels.cu times passes without their copies
   Gpu gpu_;
   DeviceBuffer<S> parameters_, gradients_, constants_, memory_;
   DeviceBuffer<Index> device_offsets_;
