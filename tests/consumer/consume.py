@@ -92,7 +92,7 @@ def find_package(consumer):
 def cuda(consumer):
     nvcc = find_nvcc()
     if not nvcc:
-        print("nvcc is missing")
+        print("skipped: there is no nvcc\n  hint: install the CUDA toolkit, or set CUDA_HOME")
         sys.exit(77)
     consumer.configure(f"-DCMAKE_PREFIX_PATH={consumer.installed()}", f"-DCMAKE_CUDA_COMPILER={nvcc}",
                        f"-DCMAKE_CUDA_HOST_COMPILER={consumer.compiler}", "-DCMAKE_CUDA_ARCHITECTURES=90")
@@ -135,7 +135,7 @@ def fetch_content(consumer):
 
 def pkg_config(consumer):
     if not shutil.which("pkg-config"):
-        print("pkg-config is missing: apt-get install pkg-config")
+        print("skipped: pkg-config is missing\n  hint: apt-get install pkg-config")
         sys.exit(77)
     search = {"PKG_CONFIG_PATH": os.path.join(consumer.installed(), "share", "pkgconfig")}
     run("./build", cwd=consumer.project, env={**os.environ, **search, "CXX": consumer.compiler})

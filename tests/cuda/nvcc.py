@@ -1,27 +1,36 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""nvcc.py [--table] [--eigen FOLDER] [ARCHITECTURE...]: nvcc takes every kernel without a warning, and none spills
-registers; a program with them says in a sentence that there is no GPU. It takes what only a GPU can run, too.
+"""nvcc.py [--table | --write] [--eigen FOLDER] [ARCHITECTURE...]: nvcc takes every kernel and each header of cuda alone
+without a warning; no kernel spills, or takes more registers than registers.txt allows it. A program with them says in
+a sentence that there is no GPU. What only a GPU can run is compiled, too.
 
-The architecture is sm_90 unless given; --table prints the registers of each kernel. With SIMPLX_EVERY_CHECK sm_80 as
-well, a GPT-2, and the programs of bench/gpu.
+The architecture is sm_90 unless given; --table prints the registers of each kernel, --write renews registers.txt. With
+SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, the programs of bench/gpu, and train_lm's blocks.
 Exit code 77: no nvcc, in the PATH, in CUDA_HOME or in /usr/local/cuda.
 """
 import argparse
+import concurrent.futures
+import glob
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+INCLUDE = os.path.join(ROOT, "include")
 EXAMPLE = os.path.join(ROOT, "examples", "on_a_gpu.cu")
-FLAGS = ["-std=c++20", "-O3", "-DEIGEN_NO_CUDA", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings",
-         "-Xptxas", "-v", "-I", os.path.join(ROOT, "include")]
+KERNELS = [os.path.join(HERE, "kernels.cu"), os.path.join(HERE, "ops.cu"), EXAMPLE]
+GPT2 = os.path.join(HERE, "model.cu")
+BUDGETS = os.path.join(HERE, "registers.txt")
+BUDGETED = ["sm_80", "sm_90"]
+FLAGS = ["-std=c++20", "-O3", "-DEIGEN_NO_CUDA", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings", "-I", INCLUDE]
 KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
                     r".*?(\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers")
+UNIT = 8  # a multiprocessor hands out registers of a thread by so many: within a unit as many warps are resident
 
 
 def find_nvcc():
@@ -29,39 +38,133 @@ def find_nvcc():
     return shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join([*folders, "/usr/local/cuda/bin"]))
 
 
-def demangled(symbols):
-    if not shutil.which("c++filt"):
-        return symbols
-    done = subprocess.run(["c++filt", "-p", *symbols], capture_output=True, text=True, check=True)
-    return [re.sub(r"simplx::\w+::(detail::)?", "", name) for name in done.stdout.splitlines()]
-
-
 def run(command):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
 
-def compile_kernels(nvcc, flags, architecture, source, output, table):
-    """Whether all kernels of a source keep their registers; ends the program if nvcc refuses it."""
-    command = [nvcc, *flags, f"-arch={architecture}", "-c", source, "-o", output]
-    done = run(command)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}\n{done.stdout}")
-    kernels = KERNEL.findall(done.stdout)
-    if not kernels:
-        sys.exit(f"ptxas tells of no kernel:\n{done.stdout}")
-    good = True
-    for name, (_, stores, loads, registers) in zip(demangled([kernel[0] for kernel in kernels]), kernels):
-        spills = int(stores) + int(loads)
-        good = good and not spills
-        if table or spills:
-            print(f"{architecture}  {registers:>3} registers, {spills} bytes spilled  {name}")
-    print(f"{architecture} {os.path.basename(source)}: {len(kernels)} kernels, at most {max(int(k[3]) for k in kernels)} registers")
-    return good
+class Kernel(NamedTuple):
+    name: str
+    registers: int
+    spills: int  # bytes
 
 
-def check_program(nvcc, architecture, compiled, folder):
+def without_graph(name):
+    """Kernels of a graph's nodes differ by the node: they share a row."""
+    begin = name.find("Graph<")
+    if begin < 0:
+        return name
+    end, depth = begin + len("Graph<"), 1
+    while depth:
+        depth += {"<": 1, ">": -1}.get(name[end], 0)
+        end += 1
+    return name[:begin] + re.sub(r"^, \d+, ", "", name[end:])
+
+
+def kernels_of(text):
+    """Each kernel as ptxas tells of it; of those of one name, the most registers."""
+    told = KERNEL.findall(text)
+    if not told:
+        sys.exit(f"ptxas tells of no kernel:\n{text}")
+    demangled = run(["c++filt", "-p", *(symbol for symbol, *_ in told)]).stdout.splitlines()
+    found = {}
+    for name, (_, stores, loads, registers) in zip(demangled, told, strict=True):
+        name = without_graph(re.sub(r"simplx::\w+::(detail::)?", "", name).replace("> >", ">>"))
+        before = found.get(name, Kernel(name, 0, 0))
+        found[name] = Kernel(name, max(before.registers, int(registers)), before.spills + int(stores) + int(loads))
+    return found
+
+
+class Budgets:
+    """registers.txt: a line for each kernel of a source, with a number for each architecture."""
+
+    def __init__(self, release):
+        self.release, self.rows = release, {}
+        with open(BUDGETS, encoding="utf-8") as file:
+            lines = [line for line in file if not line.startswith("#")]
+        self.of_release = lines[0].split()[1]
+        for line in lines[1:]:
+            *numbers, source, name = line.strip().split(maxsplit=len(BUDGETED) + 1)
+            self.rows[source, name] = dict(zip(BUDGETED, map(int, numbers), strict=True))
+
+    def complaints(self, source, architecture, kernels):
+        """None about registers if they are those of another nvcc, or of an architecture that has no column."""
+        column = architecture.removesuffix("a")
+        bad = [f"{kernel.name} spills {kernel.spills} bytes" for kernel in kernels.values() if kernel.spills]
+        if self.release != self.of_release or column not in BUDGETED:
+            print(f"{architecture} {source}: registers are not judged: registers.txt is of {', '.join(BUDGETED)} "
+                  f"by CUDA {self.of_release}, not {self.release}")
+            return bad
+        rows = {name: numbers[column] for (of, name), numbers in self.rows.items() if of == source}
+        bad += [f"{kernel.name} takes {kernel.registers} registers, allowed are {rows[kernel.name]}"
+                for kernel in kernels.values() if kernel.registers > rows.get(kernel.name, kernel.registers)]
+        bad += [f"{name} has no line in registers.txt" for name in kernels if name not in rows]
+        return bad + [f"{name} is in registers.txt, but is no kernel" for name in rows if name not in kernels]
+
+
+def write_budgets(release, told):
+    """told: kernels by source and architecture."""
+    sources = dict.fromkeys(source for source, _ in told)
+    lines = ["# Registers of a thread, at most, as they are handed out: %d at a time. nvcc.py --write renews it." % UNIT,
+             "CUDA " + release]
+    for source in sources:
+        of = [told[source, architecture] for architecture in BUDGETED]
+        for name in sorted({name for kernels in of for name in kernels}):
+            numbers = [-(-kernels[name].registers // UNIT) * UNIT for kernels in of]
+            lines.append("".join("%3d " % number for number in numbers) + f" {source}  {name}")
+    with open(BUDGETS + ".new", "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    os.replace(BUDGETS + ".new", BUDGETS)
+
+
+class Compiler:
+    """nvcc, as many at a time as there are processors. The first file that it refuses ends the program."""
+
+    def __init__(self, nvcc, eigen, folder):
+        self.nvcc, self.flags, self.folder = nvcc, [*FLAGS, "-isystem", eigen], folder
+        self.pool, self.count = concurrent.futures.ThreadPoolExecutor(os.cpu_count()), 0
+
+    def start(self, *arguments):
+        """A future: what nvcc says, and the file that it writes."""
+        self.count += 1
+        output = os.path.join(self.folder, f"{self.count}.o")
+        command = [self.nvcc, *self.flags, *arguments, "-o", output]
+
+        def compiled():
+            done = run(command)
+            if done.returncode:
+                self.pool.shutdown(wait=False, cancel_futures=True)
+                sys.exit(f"{' '.join(command)}\n{done.stdout}")
+            return done.stdout, output
+        return self.pool.submit(compiled)
+
+    def header(self, path):
+        """A header of cuda, twice, in a file of its own; nothing is made of it."""
+        unit = os.path.join(self.folder, os.path.basename(path) + ".cu")
+        with open(unit, "w", encoding="utf-8") as file:
+            file.write(f"#include <{os.path.relpath(path, INCLUDE)}>\n" * 2)
+        return self.start("-arch=sm_90", "-cuda", unit)
+
+
+def for_a_gpu(every_check):
+    """Arguments of what is compiled here and run elsewhere."""
+    bench = os.path.join(ROOT, "bench", "gpu")
+
+    def training(shape, block, precision, *more):
+        return [f"-DSHAPE={shape}", f"-DBLOCK={block}", f"-DPRECISION={precision}", *more,
+                os.path.join(bench, "training.cu")]
+    programs = [[os.path.join(HERE, "prove_products.cu")]]
+    if every_check:
+        programs += [[os.path.join(bench, "kernels.cu")], [os.path.join(bench, "check.cu")]]
+        programs += [training("tiny", "sas_p", precision) for precision in ("bfloat16", "tf32", "float32")]
+        programs += [training("bert", "sas_p", "bfloat16", "-DTILED_LOSS=true"),
+                     training("bert", "sas_p_no_norm", "bfloat16")]
+        programs += [[block] for block in sorted(glob.glob(os.path.join(ROOT, "examples", "train_lm", "blocks", "*.cu")))]
+    return programs
+
+
+def says_whether_there_is_a_gpu(nvcc, architecture, compiled):
     """Links what was compiled and runs it: a loss on a GPU, elsewhere a sentence and a hint."""
-    program = os.path.join(folder, "on_a_gpu")
+    program = compiled.removesuffix(".o")
     linked = run([nvcc, f"-arch={architecture}", compiled, "-o", program, "-lcublasLt"])
     if linked.returncode:
         sys.exit(f"the program was not linked:\n{linked.stdout}")
@@ -75,34 +178,47 @@ def main():
     parser.add_argument("architectures", nargs="*", metavar="ARCHITECTURE")
     parser.add_argument("--eigen", default="/usr/include/eigen3", metavar="FOLDER")
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
     nvcc = find_nvcc()
     if not nvcc:
         print("skipped: there is no nvcc\n  hint: install the CUDA toolkit, or set CUDA_HOME")
         sys.exit(77)
-    flags = FLAGS + ["-isystem", args.eigen]
+    release = re.search(r"release ([\d.]+)", run([nvcc, "--version"]).stdout)[1]
     every_check = bool(os.environ.get("SIMPLX_EVERY_CHECK"))
-    every = ["sm_80", "sm_90"] if every_check else ["sm_90"]
-    good = True
-    for architecture in args.architectures or every:
-        with tempfile.TemporaryDirectory() as folder:
-            compiled = os.path.join(folder, "compiled.o")  # of the last one
-            more = [os.path.join(HERE, "model.cu")] if every_check else []
-            for source in [os.path.join(HERE, "kernels.cu"), os.path.join(HERE, "ops.cu"), *more, EXAMPLE]:
-                good = compile_kernels(nvcc, flags, architecture, source, compiled, args.table) and good
-            good = check_program(nvcc, architecture, compiled, folder) and good
-    with tempfile.TemporaryDirectory() as folder:  # programs that only a GPU runs
-        check = os.path.join(ROOT, "bench", "gpu")
-        training = ["-DSHAPE=tiny", "-DBLOCK=sas_p", "-DPRECISION=bfloat16", os.path.join(check, "training.cu")]
-        encoder = ["-DSHAPE=bert", "-DTILED_LOSS=true", *training[1:]]
-        more = [[os.path.join(check, "kernels.cu")], [os.path.join(check, "check.cu")], training, encoder]
-        more = more if every_check else []
-        for source in [[os.path.join(HERE, "prove_products.cu")], *more]:
-            command = [nvcc, *flags, "-I", os.path.dirname(HERE), "-arch=sm_90", "-c", *source,
-                       "-o", os.path.join(folder, "program.o")]
-            done = run(command)
-            if done.returncode:
-                sys.exit(f"{' '.join(command)}\n{done.stdout}")
+    architectures = BUDGETED if args.write else args.architectures or (
+        ["sm_80", "sm_90", "sm_90a"] if every_check else ["sm_90"])
+    sources = KERNELS + [GPT2] * (every_check or args.write)
+    with tempfile.TemporaryDirectory() as folder:
+        compiler = Compiler(nvcc, args.eigen, folder)
+        compiling = {(os.path.basename(source), architecture):
+                     compiler.start("-Xptxas", "-v", f"-arch={architecture}", "-c", source)
+                     for architecture in architectures for source in sources}
+        others = [] if args.write else [
+            *(compiler.start("-arch=sm_90", "-I", os.path.dirname(HERE), "-c", *program)
+              for program in for_a_gpu(every_check)),
+            *map(compiler.header, sorted(glob.glob(os.path.join(INCLUDE, "simplx", "cuda", "*"))))]
+        told = {which: kernels_of(future.result()[0]) for which, future in compiling.items()}
+        if args.write:
+            write_budgets(release, told)
+        budgets, good = Budgets(release), True
+        for (source, architecture), kernels in told.items():
+            for kernel in kernels.values() if args.table else []:
+                print(f"{architecture}  {kernel.registers:>3} registers  {kernel.name}")
+            complaints = budgets.complaints(source, architecture, kernels)
+            print(f"{architecture} {source}: {len(kernels)} kernels, at most "
+                  f"{max(kernel.registers for kernel in kernels.values())} registers, {len(complaints)} complaints",
+                  *complaints, sep="\n  ")
+            if complaints:
+                good = False
+                print("  hint: if kernels are better so, tests/cuda/nvcc.py --write")
+        for architecture in architectures:
+            compiled = compiling[os.path.basename(EXAMPLE), architecture].result()[1]
+            good = says_whether_there_is_a_gpu(nvcc, architecture, compiled) and good
+        for future in others:
+            future.result()
+        if others:
+            print(f"each header of cuda alone, and what only a GPU runs: {len(others)} compile")
     sys.exit(0 if good else 1)
 
 
