@@ -27,7 +27,8 @@ KERNELS = [os.path.join(HERE, "kernels.cu"), os.path.join(HERE, "ops.cu"), EXAMP
 GPT2 = os.path.join(HERE, "model.cu")
 BUDGETS = os.path.join(HERE, "registers.txt")
 BUDGETED = ["sm_80", "sm_90"]
-FLAGS = ["-std=c++20", "-O3", "-DEIGEN_NO_CUDA", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings", "-I", INCLUDE]
+FLAGS = ["-std=c++20", "-O3", "-DEIGEN_NO_CUDA", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings",
+         "-I", INCLUDE]
 KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
                     r".*?(\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers")
 UNIT = 8  # a multiprocessor hands out registers of a thread by so many: within a unit as many warps are resident
@@ -104,7 +105,7 @@ class Budgets:
 def write_budgets(release, told):
     """told: kernels by source and architecture."""
     sources = dict.fromkeys(source for source, _ in told)
-    lines = ["# Registers of a thread, at most, as they are handed out: %d at a time. nvcc.py --write renews it." % UNIT,
+    lines = [f"# Registers of a thread, at most, as they are handed out: {UNIT} at a time. nvcc.py --write renews it.",
              "CUDA " + release]
     for source in sources:
         of = [told[source, architecture] for architecture in BUDGETED]
@@ -158,7 +159,8 @@ def for_a_gpu(every_check):
         programs += [training("tiny", "sas_p", precision) for precision in ("bfloat16", "tf32", "float32")]
         programs += [training("bert", "sas_p", "bfloat16", "-DTILED_LOSS=true"),
                      training("bert", "sas_p_no_norm", "bfloat16")]
-        programs += [[block] for block in sorted(glob.glob(os.path.join(ROOT, "examples", "train_lm", "blocks", "*.cu")))]
+        blocks = glob.glob(os.path.join(ROOT, "examples", "train_lm", "blocks", "*.cu"))
+        programs += [[block] for block in sorted(blocks)]
     return programs
 
 
