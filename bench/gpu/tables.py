@@ -4,7 +4,7 @@ import numbers
 
 PLAIN = {"Ceilings": ["ceiling", "tb_per_s", "tflops"], "Products": ["product", "precision", "tflops"],
          "Kernels": ["kernel", "us", "floor_us", "of_floor"], "Checks": ["check", "model", "error", "bound", "holds"],
-         "Sanitizers": ["tool", "program", "said", "holds"]}
+         "Tests": ["test", "checks", "holds", "said"], "Sanitizers": ["tool", "program", "said", "holds"]}
 WHICH = ("shape", "block", "precision")
 TRAININGS = [*WHICH, "ms", "tokens/s", "share of floor", "GB", "best rival", "its ms", "times as fast",
              "memory of its", "over own pre_ln"]

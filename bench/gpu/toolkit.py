@@ -50,14 +50,14 @@ class Said(NamedTuple):
         raise Failure("%s %s\n%s" % (" ".join(self.command), how, last_of(self.out + "\n" + self.err)))
 
 
-def run(command, deadline):
-    """Runs a command until the deadline, when its children end with it."""
+def run(command, deadline, **variables):
+    """Runs a command, with these variables of the environment, until the deadline, when its children end with it."""
     if deadline.left() <= 0:
         return Said(command, None, "", "")
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:  # pipes would wait for children of children
         try:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                                       start_new_session=True)
+                                       env={**os.environ, **variables}, start_new_session=True)
         except FileNotFoundError:
             raise Failure("%s is not installed" % command[0]) from None
         try:
@@ -135,16 +135,20 @@ def find_sanitizer(nvcc):
 
 
 class Program(NamedTuple):
-    """A source of CUDA, constants for it, and sources for the host's compiler."""
+    """A source of CUDA, constants for it, sources for the host's compiler, and folders of headers before the others;
+    or what the host's compiler makes of the source instead."""
     source: str
     constants: tuple = ()
     on_host: tuple = ()
+    headers: tuple = ()
+    for_cpu: bool = False
 
     @property
     def name(self):
         """Such as "training-tiny-sas_p-bfloat16"."""
         stem = os.path.splitext(os.path.basename(self.source))[0]
-        return "-".join([stem, *(constant.split("=")[1] for constant in self.constants)])
+        words = [stem, *(constant.split("=")[1] for constant in self.constants), *["cpu"] * self.for_cpu]
+        return "-".join(words)
 
 
 class Builder:
@@ -179,14 +183,18 @@ class Builder:
         after_others = ["nice", "-n", "10"] if shutil.which("nice") else []
         # No -march: it must be one for the host's objects and what nvcc gives to the host's compiler, for the library's
         # names contain it; and headers of newer compilers have vectors which nvcc cannot read.
-        include = ["-std=c++20", "-I", os.path.join(record.ROOT, "include"), "-isystem", self.eigen]
+        folders = [*program.headers, os.path.join(record.ROOT, "tests"), os.path.join(record.ROOT, "include")]
+        include = ["-std=c++20", *(word for folder in folders for word in ("-I", folder)), "-isystem", self.eigen]
+        if program.for_cpu:
+            run([*after_others, "g++", "-O1", *include, *program.constants, "-x", "c++", program.source, "-o", path,
+                 "-pthread"], deadline).check()
+            return path
         objects = []
         for source in program.on_host:
             objects.append("%s-%d.o" % (path, len(objects)))
             run([*after_others, "g++", "-O2", *include, "-c", source, "-o", objects[-1]], deadline).check()
-        run([*after_others, self.nvcc, "-O3", "-lineinfo", "-arch=native", "-DEIGEN_NO_CUDA", *include, "-I",
-             os.path.join(record.ROOT, "tests"), *program.constants, program.source, *objects, "-o", path,
-             *self.cublas.flags], deadline).check()
+        run([*after_others, self.nvcc, "-O3", "-lineinfo", "-arch=native", "-DEIGEN_NO_CUDA", *include,
+             *program.constants, program.source, *objects, "-o", path, *self.cublas.flags], deadline).check()
         return path
 
     def close(self):

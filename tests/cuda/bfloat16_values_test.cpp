@@ -63,7 +63,7 @@ constexpr int count_of(const std::array<bool, G::count>& stored, std::string_vie
   for (int i = 0; i < G::count; ++i) count += stored[static_cast<std::size_t>(i)] && G::flat.label[i].op.view() == op;
   return count;
 }
-constexpr auto all = [](const auto& stored) { return std::ranges::count(stored, true); };
+constexpr auto count_all = [](const auto& stored) { return std::ranges::count(stored, true); };
 constexpr int bfloat16_of(std::string_view op) { return count_of(detail::bfloat16_values<G>, op); }
 constexpr int gradients_of(std::string_view op) { return count_of(detail::bfloat16_gradients<G>, op); }
 
@@ -74,7 +74,7 @@ TEST_SUITE_BEGIN("cuda/bfloat16_values");
 TEST_CASE("values are stored in bfloat16 where nobody but products and attention reads them") {
   static_assert(bfloat16_of("rms_norm") == 1 && bfloat16_of("softmax_attention") == 1 && bfloat16_of("matmul") == 2);
   static_assert(bfloat16_of("relu") == 2 && bfloat16_of("add") == 1 && bfloat16_of("gelu") == 1 &&
-                all(detail::bfloat16_values<G>) == 8);
+                count_all(detail::bfloat16_values<G>) == 8);
   static_assert(!stores_bfloat16<Cuda<>, G, 0>);
 }
 
@@ -82,29 +82,29 @@ TEST_CASE("values are stored in bfloat16 where nobody but products and attention
 TEST_CASE("gradients are stored in bfloat16 on their way from one product to another") {
   static_assert(gradients_of("relu") == 2 && gradients_of("add") == 1 && gradients_of("gelu") == 1);
   static_assert(gradients_of("tanh") == 1 && gradients_of("matmul") == 8);
-  static_assert(gradients_of("softmax_attention") == 1 && all(detail::bfloat16_gradients<G>) == 14);
+  static_assert(gradients_of("softmax_attention") == 1 && count_all(detail::bfloat16_gradients<G>) == 14);
   static_assert(!stores_bfloat16_gradient<Cuda<>, G, 0>);
-  static_assert(all(detail::bfloat16_gradients<GraphOf<head>>) == 1);
-  static_assert(all(detail::bfloat16_values<GraphOf<head>>) == 0);
-  static_assert(all(detail::bfloat16_gradients<GraphOf<narrow_head>>) == 0);
-  static_assert(all(detail::bfloat16_gradients<GraphOf<biased_head>>) == 2);
-  static_assert(all(detail::bfloat16_gradients<GraphOf<attended_head>>) == 1);  // that of the query
+  static_assert(count_all(detail::bfloat16_gradients<GraphOf<head>>) == 1);
+  static_assert(count_all(detail::bfloat16_values<GraphOf<head>>) == 0);
+  static_assert(count_all(detail::bfloat16_gradients<GraphOf<narrow_head>>) == 0);
+  static_assert(count_all(detail::bfloat16_gradients<GraphOf<biased_head>>) == 2);
+  static_assert(count_all(detail::bfloat16_gradients<GraphOf<attended_head>>) == 1);  // that of the query
 }
 
 TEST_CASE("a gradient in bfloat16 that takes the place of logits has rows as far apart as theirs") {
-  const auto stride_of = []<class H>(std::type_identity<H>, int node) {
+  constexpr auto stride_of = []<class H>(std::type_identity<H>, int node) {
     return detail::gradient_stride_of<H>(node, detail::bfloat16_gradients<H>[static_cast<std::size_t>(node)]);
   };
-  const auto find = []<class H>(std::type_identity<H>, std::string_view op) {
+  constexpr auto find = []<class H>(std::type_identity<H>, std::string_view op) {
     int node = 0;
     while (H::flat.label[node].op.view() != op) ++node;
     return node;
   };
   constexpr std::type_identity<GraphOf<head>> with_24;
   constexpr std::type_identity<GraphOf<biased_head>> biased;
-  CHECK(stride_of(with_24, find(with_24, "matmul")) == 48);
-  CHECK(stride_of(biased, find(biased, "matmul")) == 2064);
-  CHECK(stride_of(biased, find(biased, "add")) == 2064);
+  static_assert(stride_of(with_24, find(with_24, "matmul")) == 48);
+  static_assert(stride_of(biased, find(biased, "matmul")) == 2064);
+  static_assert(stride_of(biased, find(biased, "add")) == 2064);
 }
 
 TEST_CASE("results and gradients are those of the CPU, to the rounding of bfloat16, under every schedule") {

@@ -13,7 +13,7 @@ namespace {
 struct Visit {
   int* visits;
   Index cols;
-  void operator()(Index row, Index col) const { ++visits[row * cols + col]; }
+  __device__ void operator()(Index row, Index col) const { ++visits[row * cols + col]; }
 };
 
 }  // namespace

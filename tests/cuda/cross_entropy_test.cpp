@@ -14,11 +14,11 @@ struct Problem {
   Index rows;
   std::vector<S> logits, dloss;
   std::vector<std::int32_t> labels;
-  S smoothing;
+  std::vector<S> smoothing;
 
   Problem(Index count, double smooth)
       : rows(count), logits(test::numbers<S>(rows * classes, 1)), dloss(test::numbers<S>(rows, 2)),
-        smoothing(static_cast<S>(smooth)) {
+        smoothing(1, static_cast<S>(smooth)) {
     for (Index row = 0; row < rows; ++row) {
       labels.push_back(row % 4 == 2 ? ignored_label : static_cast<std::int32_t>((row * 7 + classes - 1) % classes));
       for (int c = 0; c < classes; ++c) {
@@ -33,9 +33,10 @@ struct Problem {
   std::vector<S> run() const {
     auto loss = test::unwritten<S>(rows), log_sum_exp = loss;
     auto gradient = mode == Write::store ? test::unwritten<S>(rows * classes) : logits;
-    cross_entropy<S, classes>(nullptr, logits.data(), labels.data(), &smoothing, loss.data(), log_sum_exp.data(), rows);
-    cross_entropy_backward<S, classes, mode>(nullptr, logits.data(), labels.data(), &smoothing, log_sum_exp.data(),
-                                             dloss.data(), gradient.data(), rows);
+    cross_entropy<S, classes>(nullptr, logits.data(), labels.data(), smoothing.data(), loss.data(),
+                              log_sum_exp.data(), rows);
+    cross_entropy_backward<S, classes, mode>(nullptr, logits.data(), labels.data(), smoothing.data(),
+                                             log_sum_exp.data(), dloss.data(), gradient.data(), rows);
     return test::joined<S>({loss, gradient});
   }
 
@@ -48,7 +49,7 @@ struct Problem {
       double highest = z[0], sum = 0, mean = 0;
       for (int c = 0; c < classes; ++c) highest = std::max<double>(highest, z[c]), mean += double(z[c]) / classes;
       for (int c = 0; c < classes; ++c) sum += std::exp(z[c] - highest);
-      const double log_sum = highest + std::log(sum), s = smoothing;
+      const double log_sum = highest + std::log(sum), s = smoothing[0];
       losses.push_back(counts ? log_sum - z[label] + s * (z[label] - mean) : 0);
       for (int c = 0; c < classes; ++c) {
         const double p = std::exp(z[c] - log_sum), target = (1 - s) * (c == label) + s / classes;
@@ -99,9 +100,9 @@ TEST_CASE("a gradient that is stored as bfloat16 is the one in float, rounded") 
   const auto all = problem.run<Write::store>();
   std::vector<float> loss(5), log_sum_exp(5);
   std::vector<__nv_bfloat16> gradient(5 * 40);
-  cross_entropy<float, 40>(nullptr, problem.logits.data(), problem.labels.data(), &problem.smoothing, loss.data(),
+  cross_entropy<float, 40>(nullptr, problem.logits.data(), problem.labels.data(), problem.smoothing.data(), loss.data(),
                            log_sum_exp.data(), 5);
-  cross_entropy_backward<float, 40>(nullptr, problem.logits.data(), problem.labels.data(), &problem.smoothing,
+  cross_entropy_backward<float, 40>(nullptr, problem.logits.data(), problem.labels.data(), problem.smoothing.data(),
                                     log_sum_exp.data(), problem.dloss.data(), gradient.data(), 5);
   for (std::size_t i = 0; i < gradient.size(); ++i) {
     CHECK(__bfloat162float(gradient[i]) == __bfloat162float(__float2bfloat16(all[5 + i])));
@@ -115,22 +116,21 @@ TEST_CASE("a gradient may take the place of its logits") {
     const auto elsewhere = problem.template run<Write::store>();
     const auto bits = test::same_bits([&] {
       std::vector<float> loss(4), log_sum_exp(4), logits = problem.logits;
-      cross_entropy<float, classes>(nullptr, logits.data(), problem.labels.data(), &problem.smoothing, loss.data(),
+      const float* const smoothing = problem.smoothing.data();
+      cross_entropy<float, classes>(nullptr, logits.data(), problem.labels.data(), smoothing, loss.data(),
                                     log_sum_exp.data(), 4);
       auto* const gradient = reinterpret_cast<DLogit*>(logits.data());
       cross_entropy_backward<float, classes, Write::store, stride>(
-          nullptr, logits.data(), problem.labels.data(), &problem.smoothing, log_sum_exp.data(), problem.dloss.data(),
-          gradient, 4);
+          nullptr, logits.data(), problem.labels.data(), smoothing, log_sum_exp.data(), problem.dloss.data(), gradient,
+          4);
       std::vector<float> found;
       for (Index row = 0; row < 4; ++row) {
-        for (Index c = 0; c < classes; ++c) found.push_back(detail::wide(gradient[row * stride + c]));
+        for (Index c = 0; c < classes; ++c) found.push_back(float(gradient[row * stride + c]));
       }
       return found;
     });
     for (std::size_t i = 0; i < bits.size(); ++i) {
-      DLogit expected;
-      detail::store_as(expected, elsewhere[4 + i]);
-      CHECK(bits[i] == detail::wide(expected));
+      CHECK(bits[i] == float(DLogit(elsewhere[4 + i])));
     }
   };
   in_place(std::integral_constant<int, 40>{}, float());
@@ -140,13 +140,13 @@ TEST_CASE("a gradient may take the place of its logits") {
 }
 
 TEST_CASE("rows without labels are zero whatever their logits are") {
-  const float nan = std::numeric_limits<float>::quiet_NaN(), one = 1;
-  const std::vector<float> logits(40, nan);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> logits(40, nan), ones(2, 1.0f);
   std::vector<float> loss(2, nan), log_sum_exp(2), gradient(40, nan);
   const std::vector<std::int32_t> labels(2, ignored_label);
   const One<float> none(0.0);
   cross_entropy<float, 20>(nullptr, logits.data(), labels.data(), none, loss.data(), log_sum_exp.data(), 2);
-  cross_entropy_backward<float, 20>(nullptr, logits.data(), labels.data(), none, log_sum_exp.data(), &one,
+  cross_entropy_backward<float, 20>(nullptr, logits.data(), labels.data(), none, log_sum_exp.data(), ones.data(),
                                     gradient.data(), 2);
   CHECK(gradient == std::vector<float>(40));
   CHECK(loss == std::vector<float>(2));
@@ -156,11 +156,12 @@ TEST_CASE("a logit of minus infinity has no likelihood; NaN is seen") {
   const float infinity = std::numeric_limits<float>::infinity();
   const auto loss_and_gradient = []<int classes>(std::integral_constant<int, classes>, const std::vector<float>& logits,
                                                  std::int32_t label) {
-    const float one = 1;
+    const std::vector<float> one{1};
+    const std::vector<std::int32_t> labels{label};
     std::vector<float> result(1), log_sum_exp(1), gradient(classes);
     const One<float> none(0.0);
-    cross_entropy<float, classes>(nullptr, logits.data(), &label, none, result.data(), log_sum_exp.data(), 1);
-    cross_entropy_backward<float, classes>(nullptr, logits.data(), &label, none, log_sum_exp.data(), &one,
+    cross_entropy<float, classes>(nullptr, logits.data(), labels.data(), none, result.data(), log_sum_exp.data(), 1);
+    cross_entropy_backward<float, classes>(nullptr, logits.data(), labels.data(), none, log_sum_exp.data(), one.data(),
                                            gradient.data(), 1);
     return test::joined<float>({result, gradient});
   };

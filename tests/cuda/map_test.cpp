@@ -11,6 +11,7 @@
 using namespace simplx;
 
 // An op from outside of the library; 4 and 12 are numbers of no particular type.
+SIMPLX_HD_BEGIN
 template <>
 struct simplx::op<"fourth_power"> : simplx::elementwise {
   static constexpr bool needs_inputs = true;
@@ -18,6 +19,7 @@ struct simplx::op<"fourth_power"> : simplx::elementwise {
   template <int i>
   SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return 4 * g * x * x * x; }
 };
+SIMPLX_HD_END
 
 namespace {
 

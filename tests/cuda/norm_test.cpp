@@ -19,7 +19,7 @@ struct Norm {
 template <class S>
 struct Operands {
   std::vector<S> x, gain, bias, dy, dx, dgain, dbias;
-  S epsilon = S(0.3);
+  std::vector<S> epsilon{S(0.3)};
   Operands(Index rows, int cols)
       : x(test::numbers<S>(rows * cols, 1)), gain(test::numbers<S>(cols, 2)), bias(test::numbers<S>(cols, 3)),
         dy(test::numbers<S>(rows * cols, 4)), dx(test::numbers<S>(rows * cols, 5)), dgain(test::numbers<S>(cols, 6)),
@@ -36,8 +36,8 @@ Norm<double> exact_rms(const Operands<double>& in, Index rows, int cols, bool in
     const double *x = &in.x[static_cast<std::size_t>(row * cols)], *dy = &in.dy[static_cast<std::size_t>(row * cols)];
     double square = 0, along = 0;
     for (int c = 0; c < cols; ++c) square += x[c] * x[c] / cols;
-    const double r = inside ? std::sqrt(square + in.epsilon) : std::sqrt(square);
-    const double q = 1 / (inside ? r : r + in.epsilon);
+    const double r = inside ? std::sqrt(square + in.epsilon[0]) : std::sqrt(square);
+    const double q = 1 / (inside ? r : r + in.epsilon[0]);
     for (int c = 0; c < cols; ++c) along += in.gain[static_cast<std::size_t>(c)] * dy[c] * x[c];
     out.saved[static_cast<std::size_t>(row)] = r;
     for (int c = 0; c < cols; ++c) {
@@ -58,7 +58,7 @@ Norm<double> exact_layer(const Operands<double>& in, Index rows, int cols, bool 
     double mean = 0, variance = 0, mean_u = 0, along = 0;
     for (int c = 0; c < cols; ++c) mean += x[c] / cols;
     for (int c = 0; c < cols; ++c) variance += (x[c] - mean) * (x[c] - mean) / cols;
-    const double s = 1 / std::sqrt(variance + in.epsilon);
+    const double s = 1 / std::sqrt(variance + in.epsilon[0]);
     for (int c = 0; c < cols; ++c) {
       const double u = in.gain[static_cast<std::size_t>(c)] * dy[c];
       mean_u += u / cols;
@@ -83,8 +83,9 @@ Norm<S> run_rms(const Operands<S>& in, Index rows, bool trained) {
   Norm<S> out{test::unwritten<S>(rows * cols), test::unwritten<S>(rows), in.dx, in.dgain, in.dbias};
   std::vector<S> parts = test::unwritten<S>(norm_parts<cols>(rows) * cols);
   if (mode == Write::store) out.dx = test::unwritten<S>(rows * cols);
-  rms_norm<S, cols, inside>(nullptr, in.x.data(), in.gain.data(), &in.epsilon, out.y.data(), out.saved.data(), rows);
-  rms_norm_backward<S, cols, inside, mode>(nullptr, in.x.data(), in.gain.data(), &in.epsilon, out.saved.data(),
+  rms_norm<S, cols, inside>(nullptr, in.x.data(), in.gain.data(), in.epsilon.data(), out.y.data(), out.saved.data(),
+                            rows);
+  rms_norm_backward<S, cols, inside, mode>(nullptr, in.x.data(), in.gain.data(), in.epsilon.data(), out.saved.data(),
                                            in.dy.data(), out.dx.data(), trained ? out.dgain.data() : nullptr,
                                            parts.data(), rows);
   return out;
@@ -95,7 +96,7 @@ Norm<S> run_layer(const Operands<S>& in, Index rows, bool trained) {
   Norm<S> out{test::unwritten<S>(rows * cols), test::unwritten<S>(2 * rows), in.dx, in.dgain, in.dbias};
   std::vector<S> parts = test::unwritten<S>(2 * norm_parts<cols>(rows) * cols);
   if (mode == Write::store) out.dx = test::unwritten<S>(rows * cols);
-  layer_norm<S, cols>(nullptr, in.x.data(), in.gain.data(), in.bias.data(), &in.epsilon, out.y.data(),
+  layer_norm<S, cols>(nullptr, in.x.data(), in.gain.data(), in.bias.data(), in.epsilon.data(), out.y.data(),
                       out.saved.data(), rows);
   layer_norm_backward<S, cols, mode>(nullptr, in.x.data(), in.gain.data(), out.saved.data(), in.dy.data(),
                                      out.dx.data(), trained ? out.dgain.data() : nullptr,
@@ -119,7 +120,7 @@ Operands<double> widened(const Operands<S>& in, Index rows, int cols) {
   const auto widen = [](const std::vector<S>& from, std::vector<double>& to) { to.assign(from.begin(), from.end()); };
   widen(in.x, out.x), widen(in.gain, out.gain), widen(in.bias, out.bias), widen(in.dy, out.dy), widen(in.dx, out.dx);
   widen(in.dgain, out.dgain), widen(in.dbias, out.dbias);
-  out.epsilon = in.epsilon;
+  out.epsilon[0] = in.epsilon[0];
   return out;
 }
 
@@ -139,7 +140,7 @@ void check_norms(Index rows) {
         exact_rms(wide, rows, cols, true, true));
   // A row of one is its own mean: dx is 0, and what rounding leaves of u / sqrt(epsilon), where u = gain dy.
   double terms = 0;
-  for (const double dy : wide.dy) terms = std::max(terms, std::abs(dy * wide.gain[0]) / std::sqrt(wide.epsilon));
+  for (const double dy : wide.dy) terms = std::max(terms, std::abs(dy * wide.gain[0]) / std::sqrt(wide.epsilon[0]));
   check([&] { return run_layer<S, cols, Write::store>(in, rows, true); }, exact_layer(wide, rows, cols, false),
         cols == 1 ? terms : 0);
   check([&] { return run_layer<S, cols, Write::accumulate>(in, rows, true); }, exact_layer(wide, rows, cols, true));

@@ -5,12 +5,14 @@ without a warning; no kernel spills, or takes more registers than registers.txt 
 a sentence that there is no GPU. What only a GPU can run is compiled, too.
 
 The architecture is sm_90 unless given; --table prints the registers of each kernel, --write renews registers.txt. With
-SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, the programs of bench/gpu, and train_lm's blocks.
+SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, what bench/gpu/run runs, and train_lm's blocks.
 Exit code 77: no nvcc, in the PATH, in CUDA_HOME or in /usr/local/cuda.
 """
 import argparse
 import concurrent.futures
 import glob
+import importlib.machinery
+import importlib.util
 import os
 import re
 import shutil
@@ -147,21 +149,19 @@ class Compiler:
 
 
 def for_a_gpu(every_check):
-    """Arguments of what is compiled here and run elsewhere."""
-    bench = os.path.join(ROOT, "bench", "gpu")
-
-    def training(shape, block, precision, *more):
-        return [f"-DSHAPE={shape}", f"-DBLOCK={block}", f"-DPRECISION={precision}", *more,
-                os.path.join(bench, "training.cu")]
-    programs = [[os.path.join(HERE, "prove_products.cu")]]
+    """Arguments for what is compiled here and run elsewhere: the programs of bench/gpu/run."""
+    loader = importlib.machinery.SourceFileLoader("gpu_run", os.path.join(ROOT, "bench", "gpu", "run"))
+    parts = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(parts)
+    programs, blocks = [*parts.programs_of("products"), parts.Test("tensor_cores").on_gpu], []
     if every_check:
-        programs += [[os.path.join(bench, "kernels.cu")], [os.path.join(bench, "check.cu")]]
-        programs += [training("tiny", "sas_p", precision) for precision in ("bfloat16", "tf32", "float32")]
-        programs += [training("bert", "sas_p", "bfloat16", "-DTILED_LOSS=true"),
-                     training("bert", "sas_p_no_norm", "bfloat16")]
-        blocks = glob.glob(os.path.join(ROOT, "examples", "train_lm", "blocks", "*.cu"))
-        programs += [[block] for block in sorted(blocks)]
-    return programs
+        some = ["check", "tests", "kernels", "sanitize-memcheck", "tiny-sas_p", "bert-sas_p_no_norm"]
+        programs += [program for part in some for program in parts.programs_of(part) if not program.for_cpu]
+        blocks = sorted(glob.glob(os.path.join(ROOT, "examples", "train_lm", "blocks", "*.cu")))
+    includes = {program: [word for folder in [*program.headers, os.path.dirname(HERE)] for word in ("-I", folder)]
+                for program in programs}
+    return [[*include, *program.constants, program.source] for program, include in includes.items()] + [
+        [block] for block in blocks]
 
 
 def says_whether_there_is_a_gpu(nvcc, architecture, compiled):
@@ -197,7 +197,7 @@ def main():
                      compiler.start("-Xptxas", "-v", f"-arch={architecture}", "-c", source)
                      for architecture in architectures for source in sources}
         others = [] if args.write else [
-            *(compiler.start("-arch=sm_90", "-I", os.path.dirname(HERE), "-c", *program)
+            *(compiler.start("-arch=sm_90", "-diag-suppress", "445", "-c", *program)  # lambdas of tests
               for program in for_a_gpu(every_check)),
             *map(compiler.header, sorted(glob.glob(os.path.join(INCLUDE, "simplx", "cuda", "*"))))]
         told = {which: kernels_of(future.result()[0]) for which, future in compiling.items()}

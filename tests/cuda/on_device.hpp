@@ -4,6 +4,7 @@
 /// A model on the device against the same model on the CPU.
 
 #include "cuda/kernels.hpp"
+#include "cuda/on_cpu.hpp"
 #include "support.hpp"
 
 #include <simplx/cuda/evaluation.cuh>
@@ -37,6 +38,14 @@ std::vector<double> all_of(Index tokens, const std::vector<Index>& lengths, cons
   return all;
 }
 
+/// The same by the reference path of the CPU, in S.
+template <auto const& model, class S = double>
+std::vector<double> expected(Index tokens, const std::vector<Index>& lengths = {}, const Randomness& random = {}) {
+  return on_cpu([&](auto number) {
+    return all_of<model, Cpu<decltype(number), Path::reference>>(tokens, lengths, random);
+  }, S());
+}
+
 /// Every number is finite and differs by no more than `tolerance` times the largest of those on the CPU.
 inline void check_close(const std::vector<double>& on_device, const std::vector<double>& on_cpu, double tolerance) {
   REQUIRE(on_cpu.size() == on_device.size());
@@ -55,24 +64,22 @@ inline void check_close(const std::vector<double>& on_device, const std::vector<
 template <auto const& model>
 void same_on_device(Index tokens, const std::vector<Index>& lengths = {}, const Randomness& random = {}) {
   CAPTURE(tokens);
-  const auto on_cpu = all_of<model, Cpu<double, Path::reference>>(tokens, lengths, random);
   const auto on_device =
       same_bits([&] { return all_of<model, Cuda<Precision::float64>>(tokens, lengths, random); });
-  check_close(on_device, on_cpu, 1e-12);
+  check_close(on_device, expected<model>(tokens, lengths, random), 1e-12);
 }
 
 /// In float a device gives the numbers of the CPU in double, to the rounding of float.
 template <auto const& model>
 void float_on_device(Index tokens, const std::vector<Index>& lengths = {}, const Randomness& random = {}) {
-  check_close(all_of<model, Cuda<>>(tokens, lengths, random),
-              all_of<model, Cpu<double, Path::reference>>(tokens, lengths, random), 1e-5);
+  check_close(all_of<model, Cuda<>>(tokens, lengths, random), expected<model>(tokens, lengths, random), 1e-5);
 }
 
 /// In bfloat16 to its rounding, with the same bits under every schedule.
 template <auto const& model>
 void bfloat16_on_device(Index tokens, double tolerance, const std::vector<Index>& lengths = {}) {
   check_close(same_bits([&] { return all_of<model, Cuda<Precision::bfloat16>>(tokens, lengths, {}); }),
-              all_of<model, Cpu<double, Path::reference>>(tokens, lengths, {}), tolerance);
+              expected<model>(tokens, lengths), tolerance);
 }
 
 }  // namespace test

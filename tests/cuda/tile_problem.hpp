@@ -18,8 +18,8 @@ struct Tiles {
 
 /// scores = X Y^T, product += X Y^T Y, and the largest and the sum of each row of scores, of x_rows and y_rows rows.
 template <class Cores, int rows, int count, int width>
-void products_of_tiles(const float* x, const float* y, int x_rows, int y_rows, float* scores, float* product,
-                       float* ends) {
+__global__ void products_of_tiles(const float* x, const float* y, int x_rows, int y_rows, float* scores,
+                                  float* product, float* ends) {
   using All = Tiles<Cores, rows, count, width>;
   constexpr int own_rows = Cores::own_rows;
   SIMPLX_SHARED(tiles, All);

@@ -4,6 +4,7 @@
 #include <simplx/cuda/update.cuh>
 
 #include "cuda/kernels.hpp"
+#include "cuda/on_cpu.hpp"
 
 #include <simplx/train/adamw.hpp>
 #include <simplx/train/sgd.hpp>
@@ -43,8 +44,9 @@ std::vector<S> run(State<S>& state, const Optimiser& optimiser, double limit, do
   const auto count = static_cast<int>(segments.size());
   const Index chunks = update_segments<S>(runs(), optimiser, step, segments.data());
   auto parts = test::unwritten<double>(squared_norm_parts(chunks)), norm = test::unwritten<double>(1);
+  const std::vector<double> losses{loss};
   squared_norm(nullptr, segments.data(), count, chunks, state.gradients.data(), parts.data());
-  update(nullptr, segments.data(), count, chunks, state.buffers(), parts.data(), limit, &loss, norm.data());
+  update(nullptr, segments.data(), count, chunks, state.buffers(), parts.data(), limit, losses.data(), norm.data());
   auto all = state.all();
   all.push_back(static_cast<S>(norm[0]));
   return all;
@@ -52,7 +54,7 @@ std::vector<S> run(State<S>& state, const Optimiser& optimiser, double limit, do
 
 /// What the Trainer does on a CPU, with the same gradient.
 template <class Optimiser>
-double on_cpu(State<double>& state, const Optimiser& optimiser, double limit, long step = 3) {
+double step_on_cpu(State<double>& state, const Optimiser& optimiser, double limit, long step = 3) {
   long double squared = 0;
   for (const SettingsRun& run : runs()) {
     for (Index i = run.begin; i < run.end; ++i) {
@@ -82,12 +84,12 @@ void check(const Optimiser& optimiser, double limit) {
   exact.gradients.assign(narrow.gradients.begin(), narrow.gradients.end());
   exact.first.assign(narrow.first.begin(), narrow.first.end());
   exact.second.assign(narrow.second.begin(), narrow.second.end());
-  auto expected = [&] {
-    const double norm = on_cpu(exact, optimiser, limit);
-    auto all = exact.all();
+  const auto expected = test::on_cpu([&](auto state) {
+    const double norm = step_on_cpu(state, optimiser, limit);
+    auto all = state.all();
     all.push_back(norm);
     return all;
-  }();
+  }, exact);
   const auto part = [](const auto& v, Index k) {  // parameters, gradients, moments, norm
     const auto begin = v.begin() + k * size;
     return std::remove_cvref_t<decltype(v)>(begin, begin + std::min<Index>(size, v.end() - begin));

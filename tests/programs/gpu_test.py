@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""gpu_test.py: bench/gpu/run on a machine without a GPU, where nvcc, compute-sanitizer and nvidia-smi are scripts that
-say what this test has told them to. What the programs themselves do, only a GPU can show."""
+"""gpu_test.py [EIGEN]: bench/gpu/run on a machine without a GPU, where nvcc, compute-sanitizer and nvidia-smi are
+scripts that say what this test has told them to. What the programs themselves do, only a GPU can show."""
 import ast
 import contextlib
 import importlib.machinery
@@ -36,11 +36,13 @@ except StopIteration:
     sys.exit("nvcc takes no " + name)
 """
 GXX = """#!%s
-import json, os, sys
+import json, os, shutil, sys
 words, root = sys.argv[1:], os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 if words == ["--version"]:
     sys.exit(print("g++ (Nobody's) 12.2.0"))
-open(words[words.index("-o") + 1], "w").close()
+output = words[words.index("-o") + 1]
+canned = os.path.join(root, "canned", os.path.basename(output))
+shutil.copy(canned, output) if os.path.exists(canned) else open(output, "w").close()
 with open(os.path.join(root, "log"), "a") as log:
     print(json.dumps({"words": words}), file=log)
 """
@@ -149,6 +151,60 @@ def check_check(machine):
     machine.program("check", "echo nothing")
     status, text, _, _ = machine.run("check")
     assert status == 1 and "said nothing" in text, text
+
+
+def check_tests(machine):
+    """A test on the GPU compares with what the same test on the CPU has told; one that is not there is told."""
+    run, test = machine.run_script, '{"test": "%s", "checks": 3, "holds": "%s", "said": "%s"}'
+    names = {one.name for one in run.tests()}
+    assert {"norm", "map", "tensor_cores"} <= names and "trainer" not in names, names
+    for name in run.ELSEWHERE:
+        assert os.path.exists(os.path.join(run.TESTS, name + "_test.cpp")), name
+    run.tests = lambda: [run.Test(name) for name in ("norm", "map", "rows", "update")]
+    assert [len(one.programs()) for one in run.tests()] == [1, 2, 2, 2]
+    machine.program("test-norm", """echo '%s'""" % test % ("norm", "yes", "'$CUDA_LAUNCH_BLOCKING$SIMPLX_TOLD'"))
+    machine.program("test-map-cpu", "echo yes > $SIMPLX_TELL")
+    machine.program("test-map", """read told < $SIMPLX_TOLD; echo '%s'""" % test % ("map", "'$told'", ""))
+    machine.program("test-rows-cpu", "exit 1")
+    machine.program("test-rows", "echo")
+    machine.program("test-update-cpu", "true")
+    machine.program("test-update", """echo '%s'; exit 1""" % test % ("update", "no", "update_test.cpp:80"))
+    try:
+        status, text, rows, _ = machine.run("tests")
+    finally:
+        machine.reload()
+    found = {row["test"]: row for row in rows["tests"]["results"]}
+    assert status == 1 and len(rows["tests"]["failed"]) == 2 and "test-rows-cpu ended with status 1" in text, text
+    assert found["norm"]["said"] == "1" and found["map"]["holds"] == "yes", found
+    assert "update_test.cpp:80" in text, text
+    assert "| update | 3 | no | update_test.cpp:80 |" in machine.page()
+    plain, = (words for words in [line["words"] for line in machine.log()] if "-DTEST=norm" in words)
+    folders = [os.path.relpath(word, ROOT) for word in plain if word.startswith(os.path.join(ROOT, "tests"))]
+    assert folders[:3] == ["tests/device", "tests/device/stand_in", "tests"], "the stand-ins come first"
+
+
+def check_told(eigen):
+    """A test of g++ tells its numbers; with others, with none, or with too few it does not hold."""
+    run = script("run")
+
+    def status(path, **variables):
+        said = run.toolkit.run([path], run.Deadline(100), **variables)
+        assert said.status == (1 if '"holds": "no"' in said.out else 0), said
+        return said.status
+    with tempfile.TemporaryDirectory() as folder:
+        builder = run.toolkit.Builder(None, eigen, None, folder, run.Deadline(600), 600)
+        path, told = builder.path_of(run.Test("map").on_cpu, run.Deadline(600)), os.path.join(folder, "told")
+        assert status(path, SIMPLX_TELL=told) == 0 and status(path, SIMPLX_TOLD=told) == 0
+        assert status(path, SIMPLX_TOLD=told + ".not") == 1
+        with open(told, "rb") as file:
+            numbers = file.read()
+        count, first = struct.unpack_from("=Qd", numbers)
+        assert count > 100 and len(numbers) > 8 * count
+        for other in (struct.pack("=Qd", count, first + 1e-3) + numbers[16:], numbers[:-8]):
+            with open(told, "wb") as file:
+                file.write(other)
+            assert status(path, SIMPLX_TOLD=told) == 1
+        builder.close()
 
 
 def check_numbers(machine):
@@ -479,9 +535,10 @@ def main():
     sys.path.insert(0, os.path.join(ROOT, "bench"))
     with tempfile.TemporaryDirectory() as folder:
         machine = Machine(folder)
-        for check in (check_check, check_numbers, check_products, check_sanitizers, check_deadlines, check_trainings,
-                      check_tables, check_prerequisites):
+        for check in (check_check, check_tests, check_numbers, check_products, check_sanitizers, check_deadlines,
+                      check_trainings, check_tables, check_prerequisites):
             check(machine)
+    check_told(sys.argv[1] if len(sys.argv) > 1 else "/usr/include/eigen3")
     check_shapes()
     check_peers()
     print("bench/gpu/run works")
