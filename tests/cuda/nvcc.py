@@ -31,6 +31,7 @@ BUDGETS = os.path.join(HERE, "registers.txt")
 BUDGETED = ["sm_80", "sm_90"]
 FLAGS = ["-std=c++20", "-O3", "-DEIGEN_NO_CUDA", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings",
          "-I", INCLUDE]
+FOR_TESTS = ["-diag-suppress", "445", "-Xcompiler", "-Wno-sign-compare"]  # lambdas of tests, and what they compare
 KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
                     r".*?(\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers")
 UNIT = 8  # a multiprocessor hands out registers of a thread by so many: within a unit as many warps are resident
@@ -197,8 +198,7 @@ def main():
                      compiler.start("-Xptxas", "-v", f"-arch={architecture}", "-c", source)
                      for architecture in architectures for source in sources}
         others = [] if args.write else [
-            *(compiler.start("-arch=sm_90", "-diag-suppress", "445", "-c", *program)  # lambdas of tests
-              for program in for_a_gpu(every_check)),
+            *(compiler.start("-arch=sm_90", *FOR_TESTS, "-c", *program) for program in for_a_gpu(every_check)),
             *map(compiler.header, sorted(glob.glob(os.path.join(INCLUDE, "simplx", "cuda", "*"))))]
         told = {which: kernels_of(future.result()[0]) for which, future in compiling.items()}
         if args.write:
