@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 //
 // How fast the three products of a linear layer are, for X (M, K) and W (K, N): Y = X W, dX = dY W^T, dW += X^T dY;
-// simplx's kernels against Eigen's. A program for each path: gemm, and gemm-bfloat16, which rounds the operands.
+// simplx's kernels against Eigen's. A program for each path: gemm; gemm-vectors, without a matrix unit; and
+// gemm-bfloat16, which rounds the operands.
 //
 //     gemm [--only WORD] [--rounds 9] [--json]     WORD: part of a row's "shape", such as 512x128x
 //
 // Method: one core, both sides in turn in one process on the same floats, processor time, medians. simplx runs the
 // product as a model does, through the plan of x * W. A training step packs W once for all its sequences: `simplx` is
 // the product alone, `packed` packs W before each. "of_peak" is the share of the peak of multiply-adds that was
-// measured just before the row, of pairs where they are rounded; "difference" is between the results, relative to their
+// measured just before the row, of what is multiplied: floats, floats in pieces (cpu/pieces.hpp), or pairs; "difference" is between the results, relative to their
 // norm.
 
 #include "measure.hpp"
@@ -100,7 +101,7 @@ void run(Run& run, Index M) {
   const double flops = 2.0 * static_cast<double>(M) * static_cast<double>(K) * static_cast<double>(N);
 
   const auto compare = [&](const char* product, auto ours, auto pack, auto eigen, auto difference) {
-    const double peak = measured_peak_gflops<std::conditional_t<Backend::rounds, Pair, float>>();
+    const double peak = bench::peak_of<Backend>();
     const auto times = bench::take_turns(run.turns, ours, pack, eigen);
     const double mine = times[0], packing = times[1] / 2, theirs = times[2];  // W and W^T are packed at once
     const auto rate = [&](double us) { return flops / us * 1e-3; };

@@ -61,7 +61,7 @@ void measure(const bench::Flags& flags, const std::string& axis, const Work& wor
   const double ms = bench::median(times), moved = 28 * static_cast<double>(parameters<model>);
   const double flops = 3 * causal_flops<model>(tokens{work.context}) * static_cast<double>(work.batch);
   const double limit =
-      1e-6 * (flops / measured_peak_gflops(work.threads) + moved / bench::measured_bandwidth(moved));
+      1e-6 * (flops / bench::peak_of<Cpu<float>>(work.threads) + moved / bench::measured_bandwidth(moved));
   bench::Rows(flags).add({{"axis", axis},
                           {"at", static_cast<double>(flags.number("--at"))},
                           {"ms", ms},

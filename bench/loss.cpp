@@ -43,7 +43,7 @@ void compare(bench::Rows& rows, int rounds, Index context, Index one_in) {
   }
   Trainer<held> by_held{{.batch = sequences, .context = context}};
   Trainer<in_tiles> by_tiles{{.batch = sequences, .context = context}};
-  const double peak = measured_peak_gflops();
+  const double peak = bench::peak_of<Cpu<float>>();
   const auto times = bench::take_turns({rounds, 1}, [&] { by_held.step(batch, AdamW{}); },
                                        [&] { by_tiles.step(batch, AdamW{}); });
   const double labelled = 1 / static_cast<double>(one_in);

@@ -5,6 +5,8 @@
 /// What the programs of this folder share: their flags, calls that take turns, the limits of the machine, rows of
 /// results. A row is a line of a table, or with --json an object on a line of its own; its names carry the units.
 
+#include <simplx/cpu/amx.hpp>
+#include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/memory.hpp>
 #include <simplx/cpu/peak.hpp>
 
@@ -194,6 +196,23 @@ inline double measured_bandwidth(double bytes) {
     best = std::max(best, 3e-3 * sizeof(float) * static_cast<double>(n) / us);
   }
   return best;
+}
+
+/// What the products with parameters of a backend are made of.
+template <class Backend>
+const char* multiplied() {
+  if (Backend::rounds) return "pairs of bfloat16";
+  return Backend::splits && simplx::Amx::available() ? "floats in pieces" : "floats";
+}
+
+/// Their limit, in GFLOP/s: of floats in pieces, what the matrix unit has for pairs over the products that one takes.
+template <class Backend>
+double peak_of(int threads = 1, double seconds = 0.03) {
+  if (Backend::rounds) return simplx::measured_peak_gflops<simplx::Pair>(threads, seconds);
+  if (Backend::splits && simplx::Amx::available()) {
+    return simplx::measured_peak_gflops<simplx::Pair>(threads, seconds) / simplx::piece_products;
+  }
+  return simplx::measured_peak_gflops(threads, seconds);
 }
 
 /// The most memory that this process has had in RAM so far, in bytes; not getrusage, which counts what ran before exec.

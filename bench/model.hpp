@@ -36,10 +36,10 @@ inline constexpr const char *config_name = SIMPLX_NAME(SIMPLX_CONFIG), *block_na
 template <class Step>
 void measure_step(const Flags& flags, double flops, Step step) {
   const int threads = static_cast<int>(flags.number("--threads"));
-  using Word = std::conditional_t<Backend::rounds, simplx::Pair, float>;
-  const auto peak = [&] { return simplx::measured_peak_gflops<Word>(threads, 0.0005); };
+  const auto peak = [&] { return peak_of<Backend>(threads, 0.0005); };
   if (flags.given("--serve")) {
-    std::printf("{\"ready\": true, \"flops_per_step\": %.0f, \"parameters\": %td}\n", flops, simplx::parameters<model>);
+    std::printf("{\"ready\": true, \"flops_per_step\": %.0f, \"parameters\": %td, \"peak_of\": \"%s\"}\n", flops,
+                simplx::parameters<model>, multiplied<Backend>());
     std::fflush(stdout);
     std::string word;
     for (long count = 0; std::cin >> word >> count;) {

@@ -7,10 +7,11 @@ function(simplx_add_variants program source)
   set(flags_of_avx2_fma -mavx2 -mfma)
   set(flags_of_avx512 ${avx512})
   set(flags_of_avx512_bf16 ${avx512} -mavx512bf16)
+  set(flags_of_amx_bf16 ${flags_of_avx512_bf16} -mamx-tile -mamx-bf16)
   # Eigen allocates by its alignment, which follows the flags; units that share a program must agree on it.
   target_compile_definitions(${program} PRIVATE EIGEN_MAX_ALIGN_BYTES=64)
   # The plainest is linked first: of functions that are not of simplx (std, Eigen) the linker keeps the first.
-  foreach(set IN ITEMS sse2 avx2_fma avx512 avx512_bf16)
+  foreach(set IN ITEMS sse2 avx2_fma avx512 avx512_bf16 amx_bf16)
     set(unit ${program}_${set})
     add_library(${unit} OBJECT ${source})
     target_link_libraries(${unit} PRIVATE simplx::simplx ${ARGN})

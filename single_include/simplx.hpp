@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 193abc60b969a678
+// sha256 of the headers: a88bac7dfbda3e5e
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -73,7 +73,9 @@
 #error "simplx: single_include/simplx.hpp is the whole library; include either it or include/simplx, not both"
 #endif
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && defined(__AMX_BF16__)
+#define SIMPLX_TARGET amx_bf16
+#elif defined(__AVX512BF16__)
 #define SIMPLX_TARGET avx512_bf16
 #elif defined(__AVX512F__)
 #define SIMPLX_TARGET avx512
@@ -3616,98 +3618,6 @@ struct MapBackward {
 
 }  // namespace simplx
 
-// ---- simplx/cpu/cpu.hpp
-
-/// \file simplx/cpu/cpu.hpp
-/// The CPU backend: scalar type and path of the kernels. It owns nothing; kernels are templates.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector, but for products with
-/// parameters.
-/// reference: Eigen everywhere, for every width; what tests compare with.
-/// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
-/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX
-/// of Intel).
-enum class Path : int { fast, reference, bfloat16 };
-
-template <class S>
-using MatrixMap = Eigen::Map<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
-template <class S>
-using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
-
-template <class S, Path path = Path::fast>
-struct Cpu {
-  static_assert(path != Path::bfloat16 || std::is_same_v<S, float>,
-                "simplx: Path::bfloat16 rounds the operands of products in float: use Cpu<float, Path::bfloat16>");
-  using Scalar = S;
-  /// Whether rows of that width are whole vectors on the fast path.
-  static constexpr bool vectorises(Index width) {
-    return path != Path::reference && std::is_arithmetic_v<S> && width % lanes<S> == 0;
-  }
-
-  static constexpr bool rounds = path == Path::bfloat16;
-
-  static void clear(const Context<S>&, S* data, Index size) { std::fill_n(data, size, S(0)); }
-  static void copy(const Context<S>&, const S* from, Index size, S* to) { std::copy_n(from, size, to); }
-  /// to += from
-  static void add(const Context<S>&, const S* from, Index size, S* to) {
-    for (Index i = 0; i < size; ++i) to[i] += from[i];
-  }
-
-  /// Evaluates a group; a product that it finishes runs first, or hands over its accumulators.
-  template <class G, int root>
-  static void map_forward(const Context<S>& context) {
-    constexpr int product = G::fusion.epilogue_of[root];
-    S* out = const_cast<S*>(Address<G>::template value<root>(context));
-    if constexpr (Group<G, root>::reduces) {
-      reduce_forward_loop<G, root, S>(context, out);
-    } else if constexpr (product < 0) {
-      map_forward_loop<G, root, S>(context, nullptr, out);
-    } else {
-      using Op = op_of<G, product>;
-      const Frame<G, product, S> frame{context};
-      if constexpr (Op::template takes_epilogue<Cpu, Frame<G, product, S>>) {
-        Op::forward(Cpu{}, frame, out, Epilogue<G, root>(context));
-      } else {
-        S* value = out;
-        if constexpr (G::plan.kept[product]) value = frame.out();
-        Op::forward(Cpu{}, frame, value);
-        map_forward_loop<G, root, S>(context, value, out);
-      }
-    }
-  }
-
-  template <class G, int root>
-  static void map_backward(const Context<S>& context) {
-    MapBackward<G, root, S>::run(context);
-  }
-
- private:
-  /// What a product calls for each vector of accumulators.
-  template <class G, int root>
-  struct Epilogue {
-    static constexpr int product = G::fusion.epilogue_of[root];
-    Operands<G, root, S> operands;
-    S* product_value = nullptr;
-
-    explicit Epilogue(const Context<S>& context) : operands(context) {
-      if constexpr (G::plan.kept[product]) {
-        product_value = const_cast<S*>(Address<G>::template value<product>(context));
-      }
-    }
-    template <class V>
-    __attribute__((always_inline)) V operator()(V accumulator, Index row, Index col) const {
-      if constexpr (G::plan.kept[product]) {
-        store(product_value + row * Group<G, root>::shape.cols + col, accumulator);
-      }
-      return map_value<G, root, V>(operands, row, col, accumulator);
-    }
-  };
-};
-
-}  // namespace simplx
-
 // ---- simplx/cpu/bfloat16.hpp
 
 /// \file simplx/cpu/bfloat16.hpp
@@ -3814,6 +3724,192 @@ inline void pair_rows(Index count, const float* first, const float* second, Pair
     store(pairs + i, pairs_of(load<Vec<float>>(first + i), below));
   }
 }
+
+}  // namespace simplx
+
+// ---- simplx/cpu/pieces.hpp
+
+/// \file simplx/cpu/pieces.hpp
+/// A float as the sum of three bfloat16, from whose products a matrix unit (amx.hpp) makes those of floats:
+///
+///     a = a0 + a1 + a2, 8 bits each
+///     a b = a0 b0 + (a0 b1 + a1 b0) + (a0 b2 + a1 b1 + a2 b0), without 2^-24 of it at the most
+///
+/// six products at a sixteenth of the time. Sums take the unit half as many roundings as multiply-adds, so that results
+/// are nearer to exact ones than theirs. The unit takes numbers below 2^-126 for zeros, and infinity is no sum: where
+/// operands might lead there (Extent) floats are multiplied as they are.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Pieces of a float.
+inline constexpr int pieces = 3;
+/// Products of pieces that make one of floats.
+inline constexpr int piece_products = 6;
+
+/// Whether this is compiled for CPUs whose matrix unit multiplies floats in pieces.
+#if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__x86_64__) && defined(__linux__)
+inline constexpr bool floats_in_pieces = true;
+#else
+inline constexpr bool floats_in_pieces = false;
+#endif
+
+/// a0, a1 and a2: each the upper half of what is left.
+struct Pieces {
+  Vec<float> of[pieces];
+
+  __attribute__((always_inline)) explicit Pieces(Vec<float> rest) {
+    using Bits = Vec<std::uint32_t>;
+    SIMPLX_UNROLL
+    for (int i = 0; i + 1 < pieces; ++i) {
+      of[i] = (Vec<float>)((Bits)rest & 0xffff0000u);
+      rest -= of[i];
+    }
+    of[pieces - 1] = rest;
+  }
+};
+
+/// (first[i], second[i]) for each lane, of numbers that are bfloat16.
+__attribute__((always_inline)) inline Vec<Pair> join_pairs(Vec<float> first, Vec<float> second) {
+  using Bits = Vec<std::uint32_t>;
+  return (Vec<Pair>)((Bits)first >> 16 | (Bits)second);
+}
+
+/// How small and how large numbers are.
+struct Extent {
+  int smallest;  ///< the exponent of the smallest one but zeros
+  bool splits;   ///< none is infinite, no number, or without room for its pieces
+};
+
+/// Whether products of the pieces of such numbers, and their sums, are exact or rounded as those of floats are: all of
+/// them are whole multiples of 2^-126.
+constexpr bool fit(Extent a, Extent b) { return a.splits && b.splits && a.smallest + b.smallest >= 30 - 126; }
+
+/// Finds the Extent of numbers that pass by.
+class Measure {
+ public:
+  __attribute__((always_inline)) void operator()(Vec<float> x) {
+    const Bits size = (Bits)x & 0x7fffffffu;
+    largest_ = max(size, largest_);
+    smallest_ = min(size - 1, smallest_);  // zero becomes the largest
+  }
+  Extent extent() const {
+    std::uint32_t smallest = ~0u, largest = 0;
+    for (int i = 0; i < lanes<float>; ++i) {
+      smallest = std::min<std::uint32_t>(smallest, smallest_[i]);
+      largest = std::max<std::uint32_t>(largest, largest_[i]);
+    }
+    constexpr std::uint32_t infinity = 0x7f800000, least = std::uint32_t(127 - 126 + 23) << 23;
+    const bool none = largest == 0;
+    return {none ? 0 : static_cast<int>((smallest + 1) >> 23) - 127, none || (largest < infinity && smallest + 1 >= least)};
+  }
+
+ private:
+  using Bits = Vec<std::uint32_t>;
+  Bits smallest_ = Bits{} + ~0u, largest_{};
+};
+
+/// Of K numbers, whole vectors of them.
+template <Index K>
+Extent extent_of(const float* numbers) {
+  Measure measure;
+  for (Index k = 0; k < K; k += lanes<float>) measure(load<Vec<float>>(numbers + k));
+  return measure.extent();
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/cpu.hpp
+
+/// \file simplx/cpu/cpu.hpp
+/// The CPU backend: scalar type and path of the kernels. It owns nothing; kernels are templates.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector, but for products with
+/// parameters; of floats those are the matrix unit's where there is one (cpu/gemm_pieces.hpp).
+/// vectors: as fast, without a matrix unit.
+/// reference: Eigen everywhere, for every width; what tests compare with.
+/// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
+/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX
+/// of Intel).
+enum class Path : int { fast, reference, bfloat16, vectors };
+
+template <class S>
+using MatrixMap = Eigen::Map<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+template <class S>
+using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+
+template <class S, Path path = Path::fast>
+struct Cpu {
+  static_assert(path != Path::bfloat16 || std::is_same_v<S, float>,
+                "simplx: Path::bfloat16 rounds the operands of products in float: use Cpu<float, Path::bfloat16>");
+  using Scalar = S;
+  /// Whether rows of that width are whole vectors on the fast path.
+  static constexpr bool vectorises(Index width) {
+    return path != Path::reference && std::is_arithmetic_v<S> && width % lanes<S> == 0;
+  }
+
+  /// Of products with parameters: whether their operands are rounded, or in pieces.
+  static constexpr bool rounds = path == Path::bfloat16;
+  static constexpr bool splits = path == Path::fast && floats_in_pieces && std::is_same_v<S, float>;
+
+  static void clear(const Context<S>&, S* data, Index size) { std::fill_n(data, size, S(0)); }
+  static void copy(const Context<S>&, const S* from, Index size, S* to) { std::copy_n(from, size, to); }
+  /// to += from
+  static void add(const Context<S>&, const S* from, Index size, S* to) {
+    for (Index i = 0; i < size; ++i) to[i] += from[i];
+  }
+
+  /// Evaluates a group; a product that it finishes runs first, or hands over its accumulators.
+  template <class G, int root>
+  static void map_forward(const Context<S>& context) {
+    constexpr int product = G::fusion.epilogue_of[root];
+    S* out = const_cast<S*>(Address<G>::template value<root>(context));
+    if constexpr (Group<G, root>::reduces) {
+      reduce_forward_loop<G, root, S>(context, out);
+    } else if constexpr (product < 0) {
+      map_forward_loop<G, root, S>(context, nullptr, out);
+    } else {
+      using Op = op_of<G, product>;
+      const Frame<G, product, S> frame{context};
+      if constexpr (Op::template takes_epilogue<Cpu, Frame<G, product, S>>) {
+        Op::forward(Cpu{}, frame, out, Epilogue<G, root>(context));
+      } else {
+        S* value = out;
+        if constexpr (G::plan.kept[product]) value = frame.out();
+        Op::forward(Cpu{}, frame, value);
+        map_forward_loop<G, root, S>(context, value, out);
+      }
+    }
+  }
+
+  template <class G, int root>
+  static void map_backward(const Context<S>& context) {
+    MapBackward<G, root, S>::run(context);
+  }
+
+ private:
+  /// What a product calls for each vector of accumulators.
+  template <class G, int root>
+  struct Epilogue {
+    static constexpr int product = G::fusion.epilogue_of[root];
+    Operands<G, root, S> operands;
+    S* product_value = nullptr;
+
+    explicit Epilogue(const Context<S>& context) : operands(context) {
+      if constexpr (G::plan.kept[product]) {
+        product_value = const_cast<S*>(Address<G>::template value<product>(context));
+      }
+    }
+    template <class V>
+    __attribute__((always_inline)) V operator()(V accumulator, Index row, Index col) const {
+      if constexpr (G::plan.kept[product]) {
+        store(product_value + row * Group<G, root>::shape.cols + col, accumulator);
+      }
+      return map_value<G, root, V>(operands, row, col, accumulator);
+    }
+  };
+};
 
 }  // namespace simplx
 
@@ -4375,6 +4471,21 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Rows of a tile, words in a row of it, and words of a tile.
 inline constexpr Index tile_side = 16, tile_words = tile_side * tile_side;
 
+/// What a product fetches into the second level of the cache while it multiplies: rows of two lines, `at_once` of them
+/// between products of tiles. All at once would keep the tiles of the next step waiting.
+struct FetchRows {
+  const void* place = nullptr;
+  Index row_bytes = 0, rows = 0, at_once = 0;
+
+  __attribute__((always_inline)) void operator()() {
+    for (Index i = 0; i < at_once && rows > 0; ++i, --rows) {
+      __builtin_prefetch(place, 0, 2);
+      __builtin_prefetch(static_cast<const char*>(place) + 64, 0, 2);
+      place = static_cast<const char*>(place) + row_bytes;
+    }
+  }
+};
+
 #if defined(SIMPLX_AMX)
 
 /// The unit, ready for whole tiles for as long as this object lives.
@@ -4409,16 +4520,17 @@ class Amx {
   Amx& operator=(const Amx&) = delete;
 
   /// c (=|+=) left * right, of rows x cols tiles, 1 or 2 of each. `left` holds its first row of tiles step after step,
-  /// then its second one; of `right` and c rows are that many numbers apart.
+  /// then its second one; of `right` and c rows are that many numbers apart. Each number of the operands is the sum of
+  /// so many bfloat16 (pieces.hpp); a step holds the tiles of the first ones, then those of the second ones, and so on.
   ///
   /// Cost    16 cycles for each product of tiles, if tiles come from the first level of the cache
-  template <int rows, int cols, Write mode>
+  template <int pieces, int rows, int cols, Write mode>
   SIMPLX_AMX __attribute__((noinline)) void multiply(Index steps, const Pair* left, const Pair* right, Index right_row,
-                                                     float* c, Index c_row) const {
+                                                     float* c, Index c_row, FetchRows fetch = {}) const {
     asm volatile("" ::: "memory");  // g++ does not know that tiles are loaded from memory
     constexpr bool below = rows == 2, beside = cols == 2, adds = mode == Write::accumulate;
-    const Index left_bytes = tile_side * sizeof(Pair), right_bytes = right_row * Index(sizeof(Pair));
     const Index c_bytes = c_row * Index(sizeof(float));
+    const Pair* const left_below = left + steps * pieces * tile_words;
     float* const c_below = c + tile_side * c_row;
     if constexpr (adds) {
       _tile_loadd(0, c, c_bytes);
@@ -4431,19 +4543,36 @@ class Amx {
       _tile_zero(2);
       _tile_zero(3);
     }
-    for (Index step = 0; step < steps; ++step, left += tile_words, right += tile_side * right_row) {
-      _tile_loadd(6, right, right_bytes);
-      _tile_loadd(4, left, left_bytes);
-      _tile_dpbf16ps(0, 4, 6);
-      if constexpr (below) {
-        _tile_loadd(5, left + steps * tile_words, left_bytes);
-        _tile_dpbf16ps(2, 5, 6);
+    for (Index step = 0; step < steps; ++step) {
+      const Index at = step * pieces * tile_words;
+      const Pair* const words = right + step * pieces * tile_side * right_row;
+      if constexpr (pieces == 1) {
+        load_right<cols>(words, right_row);
+        load_left<rows>(left + at, left_below + at);
+        add_products<rows, cols>();
+      } else {  // what is smallest first; each line differs in one operand from the one before
+        const auto left_piece = [&](int i) { return at + i * tile_words; };
+        const auto right_piece = [&](int i) { return words + i * tile_side * right_row; };
+        load_right<cols>(right_piece(0), right_row);
+        load_left<rows>(left + left_piece(2), left_below + left_piece(2));
+        fetch();
+        add_products<rows, cols>();
+        load_left<rows>(left + left_piece(1), left_below + left_piece(1));
+        fetch();
+        add_products<rows, cols>();
+        load_left<rows>(left + left_piece(0), left_below + left_piece(0));
+        fetch();
+        add_products<rows, cols>();
+        load_right<cols>(right_piece(2), right_row);
+        fetch();
+        add_products<rows, cols>();
+        load_right<cols>(right_piece(1), right_row);
+        fetch();
+        add_products<rows, cols>();
+        load_left<rows>(left + left_piece(1), left_below + left_piece(1));
+        fetch();
+        add_products<rows, cols>();
       }
-      if constexpr (beside) {
-        _tile_loadd(7, right + tile_side, right_bytes);
-        _tile_dpbf16ps(1, 4, 7);
-      }
-      if constexpr (below && beside) _tile_dpbf16ps(3, 5, 7);
     }
     _tile_stored(0, c, c_bytes);
     if constexpr (beside) _tile_stored(1, c + tile_side, c_bytes);
@@ -4452,6 +4581,24 @@ class Amx {
   }
 
  private:
+  template <int rows>
+  SIMPLX_AMX __attribute__((always_inline)) static void load_left(const Pair* tile, const Pair* below) {
+    _tile_loadd(4, tile, tile_side * Index(sizeof(Pair)));
+    if constexpr (rows == 2) _tile_loadd(5, below, tile_side * Index(sizeof(Pair)));
+  }
+  template <int cols>
+  SIMPLX_AMX __attribute__((always_inline)) static void load_right(const Pair* tile, Index row) {
+    _tile_loadd(6, tile, row * Index(sizeof(Pair)));
+    if constexpr (cols == 2) _tile_loadd(7, tile + tile_side, row * Index(sizeof(Pair)));
+  }
+  template <int rows, int cols>
+  SIMPLX_AMX __attribute__((always_inline)) static void add_products() {
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (rows == 2) _tile_dpbf16ps(2, 5, 6);
+    if constexpr (cols == 2) _tile_dpbf16ps(1, 4, 7);
+    if constexpr (rows == 2 && cols == 2) _tile_dpbf16ps(3, 5, 7);
+  }
+
   struct Configuration {
     std::uint8_t palette = 1, start_row = 0, reserved[14]{};
     std::uint16_t bytes[16]{};
@@ -4690,11 +4837,12 @@ void pack_right_tiles(Index rows, const float* dy, Pair* packed) {
 namespace detail {
 
 /// Unit::multiply of one or two tiles.
-template <Write mode, class Unit>
+template <int pieces, Write mode, class Unit>
 __attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool beside, Index steps, const Pair* left,
-                                              const Pair* right, Index right_row, float* c, Index c_row) {
+                                              const Pair* right, Index right_row, float* c, Index c_row,
+                                              FetchRows fetch) {
   const auto multiply = [&]<int rows, int cols>(std::integer_sequence<int, rows, cols>) {
-    unit.template multiply<rows, cols, mode>(steps, left, right, right_row, c, c_row);
+    unit.template multiply<pieces, rows, cols, mode>(steps, left, right, right_row, c, c_row, fetch);
   };
   if (below && beside) return multiply(std::integer_sequence<int, 2, 2>{});
   if (below) return multiply(std::integer_sequence<int, 2, 1>{});
@@ -4703,18 +4851,19 @@ __attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool
 }
 
 /// One block of c, `count` rows of it: its sums behind the epilogue.
-template <Index N, Write mode, class Unit, class Epilogue>
+template <int pieces, Index N, Write mode, class Unit, class Epilogue>
 __attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index width, Index steps, const Pair* left,
                                           const Pair* right, Index right_row, float* c, const Epilogue& epilogue,
-                                          Index row, Index col) {
+                                          Index row, Index col, FetchRows fetch = {}) {
   using V = Vec<float>;
   const bool below = count > tile_side, beside = width > tile_side;
   c += row * N + col;
   if (std::is_same_v<Epilogue, NoEpilogue> && count % tile_side == 0) {
-    return multiply_tiles<mode>(unit, below, beside, steps, left, right, right_row, c, N);
+    return multiply_tiles<pieces, mode>(unit, below, beside, steps, left, right, right_row, c, N, fetch);
   }
   alignas(64) float sums[block_side * block_side];
-  multiply_tiles<Write::store>(unit, below, beside, steps, left, right, right_row, sums, block_side);
+  multiply_tiles<pieces, Write::store>(unit, below, beside, steps, left, right, right_row, sums, block_side,
+                                       fetch);
   for (Index i = 0; i < count; ++i) {
     for (Index j = 0; j < width; j += lanes<float>) {
       V value = epilogue(load<V>(sums + i * block_side + j), row + i, col + j);
@@ -4741,7 +4890,7 @@ void gemm_tiles(const Unit& unit, Index rows, const Pair* left, const Pair* pack
     for (Index row = 0; row < rows; row += block_side) {
       const Index count = std::min(rows - row, block_side);
       for (Index i = 0; i < width; i += block_side) {
-        detail::tile_block<N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2),
+        detail::tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2),
                                     right + i, width, c, epilogue, row, col + i);
       }
     }
@@ -4761,9 +4910,9 @@ void gemm_gradient_tiles(const Unit& unit, Index rows, const Pair* left, const P
     const Index count = std::min(from + span - row, block_side);
     each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
       for (Index i = 0; i < width; i += block_side) {
-        detail::tile_block<N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps,
-                                                 left + row * pairs, right + col * pairs + i, width, dw, NoEpilogue{},
-                                                 row, col + i);
+        detail::tile_block<1, N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps,
+                                                    left + row * pairs, right + col * pairs + i, width, dw,
+                                                    NoEpilogue{}, row, col + i);
       }
     });
   }
@@ -4878,6 +5027,401 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
   pair_up(Static<K>{}, x, left);
   pair_up(Static<N>{}, dy, right);
   gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N, turn);
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/piece_tiles.hpp
+
+/// \file simplx/cpu/piece_tiles.hpp
+/// Operands of a matrix unit, in pieces (pieces.hpp). A step is 32 numbers of the inner dimension, 16 words of pairs: the
+/// tiles of their first pieces, then those of the second and of the third ones.
+///
+///     left   rows of tiles, step after step; a tile is 16 rows of 16 words
+///     right  strips of 32 columns, step after step; of each piece 16 words, one below the other, in 32 columns
+///
+/// What is missing to whole steps and tiles of rows is zero.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Numbers of the inner dimension in a step, columns of a strip.
+inline constexpr Index step_depth = 2 * tile_side, strip_columns = 2 * tile_side;
+
+/// Words of so many numbers in pieces.
+constexpr Index words_in_pieces(Index numbers) { return numbers / 2 * pieces; }
+
+namespace detail {
+
+/// Where a step of a strip begins whose inner dimension has that depth; of a piece it has strip_words.
+inline constexpr Index strip_words = tile_side * strip_columns;
+constexpr Index strip_place(Index col, Index depth, Index step) {
+  return words_in_pieces(col * depth) + step * pieces * strip_words;
+}
+
+/// A square of words, piece by piece: numbers(i, front, back) gives the two numbers of each word of row i, and
+/// write(piece, i, words) takes column i of the square.
+template <class Numbers, class Pairing, class Writing>
+__attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbers, const Pairing& paired,
+                                                            const Writing& write) {
+  constexpr int L = lanes<float>;
+  Vec<Pair> squares[pieces][L];
+  SIMPLX_UNROLL
+  for (int i = 0; i < L; ++i) {
+    Vec<float> front, back;
+    numbers(i, front, back);
+    const Pieces a(front), b(back);
+    SIMPLX_UNROLL
+    for (int piece = 0; piece < pieces; ++piece) squares[piece][i] = paired(a.of[piece], b.of[piece]);
+  }
+  SIMPLX_UNROLL
+  for (int piece = 0; piece < pieces; ++piece) {
+    transpose_vectors<Pair>(squares[piece]);
+    SIMPLX_UNROLL
+    for (int i = 0; i < L; ++i) write(piece, i, squares[piece][i]);
+  }
+}
+
+}  // namespace detail
+
+/// a (rows, depth), rows that are `stride` numbers apart, as a left operand; a row for which taken(row, extent) is false
+/// becomes zeros.
+///
+/// Cost    one pass
+template <class Taken>
+__attribute__((noinline)) void pack_left_pieces(Index rows, Index depth, const float* a, Index stride,
+                                                const Taken& taken, Pair* tiles) {
+  constexpr Index L = lanes<float>;
+  const Index steps = depth / step_depth;
+  for (Index row = 0; row < round_up(rows, tile_side); ++row) {
+    Pair* const to = tiles + row / tile_side * steps * pieces * tile_words + row % tile_side * tile_side;
+    Measure measure;
+    if (row < rows) {
+      const float* from = a + row * stride;
+      Pair* place = to;
+      for (Index step = 0; step < steps; ++step, from += step_depth, place += pieces * tile_words) {
+        SIMPLX_UNROLL
+        for (Index i = 0; i < tile_side; i += L) {
+          const Vec<float> x = load<Vec<float>>(from + 2 * i), y = load<Vec<float>>(from + 2 * i + L);
+          measure(x), measure(y);
+          const Pieces front(x), back(y);
+          SIMPLX_UNROLL
+          for (int piece = 0; piece < pieces; ++piece) {
+            store(place + piece * tile_words + i, pairs_along(front.of[piece], back.of[piece]));
+          }
+        }
+      }
+    }
+    if (row < rows && taken(row, measure.extent())) continue;
+    for (Index tile = 0; tile < steps * pieces; ++tile) std::fill_n(to + tile * tile_words, tile_side, Pair(0));
+  }
+}
+
+/// The transpose (columns, rows) of x (rows, columns) as a left operand; columns are whole tiles.
+///
+/// Cost    one pass
+inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, Index columns, const float* x,
+                                                                    Index stride, Pair* tiles) {
+  constexpr Index L = lanes<float>;
+  const Index steps = (rows + step_depth - 1) / step_depth;
+  Measure measure;
+  for (Index step = 0; step < steps; ++step) {
+    for (Index col = 0; col < columns; col += L) {
+      Pair* const to = tiles + (col / tile_side * steps + step) * pieces * tile_words + col % tile_side * tile_side;
+      for (Index word = 0; word < tile_side; word += L) {
+        const Index above = step * step_depth + 2 * word;
+        const auto number = [&](Index row) __attribute__((always_inline)) {
+          return row < rows ? load<Vec<float>>(x + row * stride + col) : Vec<float>{};
+        };
+        const auto numbers = [&](int i, Vec<float>& front, Vec<float>& back) __attribute__((always_inline)) {
+          front = number(above + 2 * i), back = number(above + 2 * i + 1);
+          measure(front), measure(back);
+        };
+        detail::transpose_pieces(numbers, join_pairs, [&](int piece, int i, Vec<Pair> words) {
+          store(to + piece * tile_words + i * tile_side + word, words);
+        });
+      }
+    }
+  }
+  return measure.extent();
+}
+
+/// A matrix (rows, columns), whose rows are `stride` numbers apart, as a right operand; columns are whole strips.
+///
+/// Cost    one pass
+template <class Writing = detail::Storing>
+__attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, const float* matrix, Index stride,
+                                                   Pair* strips, Writing write = {}) {
+  constexpr Index L = lanes<float>;
+  const Index depth = round_up(rows, step_depth);
+  Measure measure;
+  for (Index row = 0; row < depth; row += 2, matrix += 2 * stride) {
+    for (Index col = 0; col < columns; col += strip_columns) {
+      Pair* const to = strips + detail::strip_place(col, depth, row / step_depth) + row % step_depth / 2 * strip_columns;
+      SIMPLX_UNROLL
+      for (Index i = 0; i < strip_columns; i += L) {
+        const Vec<float> above = row < rows ? load<Vec<float>>(matrix + col + i) : Vec<float>{};
+        const Vec<float> below = row + 1 < rows ? load<Vec<float>>(matrix + stride + col + i) : Vec<float>{};
+        measure(above), measure(below);
+        const Pieces a(above), b(below);
+        SIMPLX_UNROLL
+        for (int piece = 0; piece < pieces; ++piece) {
+          write(to + piece * detail::strip_words + i, join_pairs(a.of[piece], b.of[piece]));
+        }
+      }
+    }
+  }
+  return measure.extent();
+}
+
+/// The transpose (depth, columns) of a (columns, depth) matrix as a right operand; both are whole strips.
+///
+/// Cost    one pass
+template <class Writing = detail::Storing>
+__attribute__((noinline)) Extent pack_transposed_right_pieces(Index depth, Index columns, const float* matrix,
+                                                              Pair* strips, Writing write = {}) {
+  constexpr Index L = lanes<float>;
+  Measure measure;
+  for (Index col = 0; col < columns; col += strip_columns) {
+    for (Index step = 0; step < depth / step_depth; ++step) {
+      Pair* const to = strips + detail::strip_place(col, depth, step);
+      for (Index word = 0; word < tile_side; word += L) {
+        for (Index i = 0; i < strip_columns; i += L) {
+          const float* const from = matrix + (col + i) * depth + step * step_depth + 2 * word;
+          const auto numbers = [&](int q, Vec<float>& front, Vec<float>& back) __attribute__((always_inline)) {
+            const float* const row = from + q * depth;
+            __builtin_prefetch(row + detail::transposed_ahead<float>, 0, 2);
+            __builtin_prefetch(row + detail::transposed_ahead<float> + L, 0, 2);
+            front = load<Vec<float>>(row), back = load<Vec<float>>(row + L);
+            measure(front), measure(back);
+          };
+          detail::transpose_pieces(numbers, pairs_along, [&](int piece, int q, Vec<Pair> words) {
+            write(to + piece * detail::strip_words + (word + q) * strip_columns + i, words);
+          });
+        }
+      }
+    }
+  }
+  return measure.extent();
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/gemm_pieces.hpp
+
+/// \file simplx/cpu/gemm_pieces.hpp
+/// The products of gemm.hpp, floats by a matrix unit: in pieces (piece_tiles.hpp) and blocks of 32 x 32 sums.
+///
+/// What the unit cannot take (Extent) is multiplied by vectors, from the operands as they are: a row of a product, or a
+/// block of a gradient. So what is infinite or tiny comes out as with the other kernels, and no other row knows of it.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Whether the operands of all three products of a layer are whole strips.
+constexpr bool fits_pieces(Index K, Index N) { return K % strip_columns == 0 && N % strip_columns == 0; }
+
+// What stays in the second level of the cache: rows of a left operand and numbers of the inner dimension that are
+// multiplied at once, columns of a gradient's right operand.
+inline constexpr Index piece_rows = 128, piece_depth = 1024, piece_columns = 512;
+
+/// Weights (K, N) as a right operand, and their Extent behind them.
+template <Index K, Index N>
+struct PackedPieces {
+  static constexpr Index extent_at = words_in_pieces(K * N);
+  static constexpr Index words = extent_at + Index((sizeof(Extent) + sizeof(Pair) - 1) / sizeof(Pair));
+
+  /// Of a (K, N) matrix, or of an (N, K) one if `transposed`.
+  ///
+  /// Cost    one pass
+  template <bool transposed>
+  static void pack(const float* matrix, Pair* packed) {
+    detail::written<words_in_pieces(K * N)>(packed, [&](auto write) {
+      Extent extent;
+      if constexpr (transposed) {
+        extent = pack_transposed_right_pieces(K, N, matrix, packed, write);
+      } else {
+        extent = pack_right_pieces(K, N, matrix, N, packed, write);
+      }
+      std::memcpy(packed + extent_at, &extent, sizeof extent);
+    });
+  }
+  static Extent extent(const Pair* packed) {
+    Extent extent;
+    std::memcpy(&extent, packed + extent_at, sizeof extent);
+    return extent;
+  }
+};
+
+namespace detail {
+
+/// The epilogue of rows that begin at `first`.
+template <class Epilogue>
+struct FromRow {
+  const Epilogue& epilogue;
+  Index first;
+
+  template <class V>
+  __attribute__((always_inline)) V operator()(V accumulator, Index row, Index col) const {
+    return epilogue(accumulator, first + row, col);
+  }
+};
+
+/// Rows [begin, end) of a product, from the (K, N) weights, (N, K) if `transposed`.
+template <Index K, Index N, bool transposed, Write mode, class Epilogue>
+__attribute__((noinline)) void rows_by_vectors(Index begin, Index end, const float* a, const float* weight, float* c,
+                                               const Epilogue& epilogue) {
+  using V = Vec<float>;
+  constexpr Index L = lanes<float>;
+  for (Index col = 0; col < N; col += L) {
+    if constexpr (!transposed) {
+      panel<8, 1, mode>(end - begin, K, a + begin * K, Static<K>{}, Static<1>{}, weight + col, Static<N>{},
+                        c + begin * N + col, Static<N>{}, FromRow<Epilogue>{epilogue, begin}, col);
+    } else {
+      for (Index row = begin; row < end; ++row) {
+        float sums[L];
+        for (Index i = 0; i < L; ++i) {
+          V products{};
+          for (Index k = 0; k < K; k += L) products += load<V>(a + row * K + k) * load<V>(weight + (col + i) * K + k);
+          sums[i] = sum(products);
+        }
+        V value = epilogue(load<V>(sums), row, col);
+        if constexpr (mode == Write::accumulate) value += load<V>(c + row * N + col);
+        store(c + row * N + col, value);
+      }
+    }
+  }
+}
+
+/// Rows from `row` on, `count` of them, and what `depth` numbers of the inner dimension from `from` on give of their
+/// products.
+template <Index K, Index N, Write mode, class Unit, class Epilogue>
+__attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Index count, Index from, Index depth,
+                                               const Pair* left, const Pair* packed, float* c,
+                                               const Epilogue& epilogue) {
+  constexpr Index row_bytes = strip_columns * Index(sizeof(Pair)), rows_of_step = pieces * tile_side;
+  const Index steps = depth / step_depth, blocks = (count + block_side - 1) / block_side;
+  for (Index col = 0; col < N; col += strip_columns) {
+    const Pair* const right = packed + strip_place(col, K, from / step_depth);
+    for (Index i = 0; i < count; i += block_side) {
+      // Each block of rows fetches its share of the next strip.
+      const Index share = (steps * rows_of_step + blocks - 1) / blocks;
+      const Pair* const next = right + strip_place(strip_columns, K, 0) + i / block_side * share * strip_columns;
+      tile_block<pieces, N, mode>(unit, std::min(count - i, block_side), block_side, steps,
+                                  left + words_in_pieces(i * depth), right, strip_columns, c, epilogue, row + i, col,
+                                  FetchRows{next, row_bytes, share, (share + 6 * steps - 1) / (6 * steps)});
+    }
+  }
+}
+
+}  // namespace detail
+
+/// Words of scratch that gemm_pieces needs.
+constexpr Index product_pieces(Index rows, Index K) {
+  return words_in_pieces(round_up(std::min(rows, piece_rows), tile_side) * std::min(K, piece_depth));
+}
+
+/// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b the (K, N) weights, (N, K) if `transposed`, packed by PackedPieces;
+/// scratch holds product_pieces(rows, K) words. Where c is added to there is no epilogue.
+///
+/// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, and one pass over a, two where K > piece_depth
+template <Index K, Index N, bool transposed, Write mode, class Unit, class Epilogue>
+void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weight, const Pair* packed, float* c,
+                 const Epilogue& epilogue, Pair* scratch) {
+  static_assert(fits_pieces(K, N));
+  static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
+  const Extent of_weights = PackedPieces<K, N>::extent(packed);
+  for (Index row = 0; row < rows; row += piece_rows) {
+    const Index count = std::min(rows - row, piece_rows);
+    const float* const left = a + row * K;
+    bool taken[piece_rows];
+    if constexpr (K > piece_depth) {  // all of a row has to be known before the first part of it is multiplied
+      for (Index i = 0; i < count; ++i) taken[i] = fit(extent_of<K>(left + i * K), of_weights);
+    }
+    const auto take = [&](Index i, Extent extent) {
+      if constexpr (K <= piece_depth) taken[i] = fit(extent, of_weights);
+      return taken[i];
+    };
+    const auto part = [&]<Write part_mode>(std::integral_constant<Write, part_mode>, Index from, const auto& last) {
+      const Index depth = std::min(K - from, piece_depth);
+      pack_left_pieces(count, depth, left + from, K, take, scratch);
+      detail::multiply_strips<K, N, part_mode>(unit, row, count, from, depth, scratch, packed, c, last);
+    };
+    if constexpr (K <= piece_depth) {
+      part(std::integral_constant<Write, mode>{}, 0, epilogue);
+    } else {
+      constexpr bool completed = !std::is_same_v<Epilogue, NoEpilogue>;
+      constexpr Index last = (K - 1) / piece_depth * piece_depth;
+      part(std::integral_constant<Write, mode>{}, 0, NoEpilogue{});
+      for (Index from = piece_depth; from < K - completed * (K - last); from += piece_depth) {
+        part(std::integral_constant<Write, Write::accumulate>{}, from, NoEpilogue{});
+      }
+      if constexpr (completed) {
+        part(std::integral_constant<Write, Write::store>{}, last, detail::Completing<N, float, Epilogue>{c, epilogue});
+      }
+    }
+    for (Index begin = 0; begin < count; ++begin) {
+      if (taken[begin]) continue;
+      Index end = begin + 1;
+      while (end < count && !taken[end]) ++end;
+      detail::rows_by_vectors<K, N, transposed, mode>(row + begin, row + end, a, weight, c, epilogue);
+      begin = end;
+    }
+  }
+}
+
+/// Words of scratch that gemm_gradient_pieces needs.
+constexpr Index gradient_pieces(Index rows, Index K, Index N) {
+  return words_in_pieces(round_up(std::min(rows, piece_rows), step_depth) *
+                         (std::min(K, piece_depth) + std::min(N, piece_columns)));
+}
+
+/// dw (K, N) += x^T dy, x (rows, K), dy (rows, N); scratch holds gradient_pieces(rows, K, N) words. Turns as in
+/// gemm_gradient.
+///
+/// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, one pass over x, one over dy for every piece_depth
+///         columns of x; dw is read and written once for every piece_rows
+template <Index K, Index N, class Unit>
+void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const float* dy, float* dw, Pair* scratch,
+                          Turn* turn = nullptr) {
+  static_assert(fits_pieces(K, N));
+  const auto add_block = [&](Index row, Index count, Index from, Index span) {
+    const Index steps = (count + step_depth - 1) / step_depth, depth = steps * step_depth;
+    Pair* const right = scratch + words_in_pieces(depth * std::min(K, piece_depth));
+    const float* const left_numbers = x + row * K + from;
+    const Extent of_left = pack_transposed_left_pieces(count, span, left_numbers, K, scratch);
+    for (Index first = 0; first < N; first += piece_columns) {
+      const Index columns = std::min(N - first, piece_columns);
+      const float* const right_numbers = dy + row * N + first;
+      float* const to = dw + from * N + first;
+      if (!fit(of_left, pack_right_pieces(count, columns, right_numbers, N, right))) {
+        for (Index col = 0; col < columns; col += strip_columns) {
+          gemm_strided<strip_columns, Write::accumulate>(span, count, left_numbers, Static<1>{}, Static<K>{},
+                                                         right_numbers + col, Static<N>{}, to + col, Static<N>{});
+        }
+        continue;
+      }
+      for (Index i = 0; i < span; i += block_side) {
+        for (Index col = 0; col < columns; col += strip_columns) {
+          detail::tile_block<pieces, N, Write::accumulate>(unit, std::min(span - i, block_side), block_side, steps,
+                                                           scratch + words_in_pieces(i * depth),
+                                                           right + words_in_pieces(col * depth), strip_columns, to,
+                                                           NoEpilogue{}, i, col,
+                                                           FetchRows{to + i * N + col + strip_columns,
+                                                                     N * Index(sizeof(float)), block_side,
+                                                                     (block_side + 6 * steps - 1) / (6 * steps)});
+        }
+      }
+    }
+  };
+  static_assert(rows_in_turn % tile_side == 0);
+  for (Index from = 0; from < K; from += rows_in_turn) {
+    const Addition addition(turn);
+    const Index end = std::min(from + rows_in_turn, K);
+    for (Index row = 0; row < rows; row += piece_rows) {
+      for (Index i = from; i < end; i += piece_depth) {
+        add_block(row, std::min(rows - row, piece_rows), i, std::min(end - i, piece_depth));
+      }
+    }
+  }
 }
 
 }  // namespace simplx
@@ -5000,14 +5544,17 @@ __attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S*
 ///
 ///     Y = X W,   dX = dY W^T,   dW += X^T dY
 ///
-/// Weights that are parameters are packed into panels once for each step, W and W^T, so that all three run at the speed
-/// of the plain one; others are packed anew for each product, where that pays.
+/// Weights that are parameters are packed once for each step, W and W^T, so that all three run at the speed of the plain
+/// one: into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, where that
+/// pays.
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Elements of a (rows, cols) matrix in panels, of vectors of any width; with one column it is never in panels.
-constexpr Index room_in_panels(Index rows, Index cols) {
-  return round_up(cols == 1 ? rows : rows * round_up(cols, alignment), alignment);
+/// Elements of a (rows, cols) matrix in panels, of vectors of any width, or in pieces; with one column it is never packed.
+constexpr Index packed_room(Index rows, Index cols) {
+  const Index panels = cols == 1 ? rows : rows * round_up(cols, alignment);
+  const bool in_pieces = floats_in_pieces && fits_pieces(rows, cols);
+  return round_up(in_pieces ? words_in_pieces(rows * cols) + alignment : panels, alignment);
 }
 
 /// W is (K, N) in the equations, and lies as (N, K) in memory if `transposed`; `prepared` if it is packed beforehand.
@@ -5025,23 +5572,32 @@ struct LinearProduct {
   }
   /// Whether the operands are rounded to pairs of bfloat16.
   static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
+  /// Whether the matrix unit multiplies floats in pieces, if the system lets the program use it.
+  static constexpr bool splits = Amx::compiled && Backend::splits && prepared && fits_pieces(K, N);
   /// A matrix and a vector, which lies in memory the same way whether transposed or not.
   static constexpr bool of_vector = Backend::vectorises(0) && N == 1;
   static constexpr bool takes_epilogue = by_panels(N);
 
   /// Elements of W in panels; those of W^T lie behind it.
-  static constexpr Index size = room_in_panels(K, N);
-  static constexpr Index packed = size + room_in_panels(N, K);
+  static constexpr Index size = packed_room(K, N);
+  static constexpr Index packed = size + packed_room(N, K);
   /// Elements of scratch that each of the products needs.
   static constexpr Index scratch(Index rows) {
     constexpr Index stored_rows = transposed ? N : K, stored_columns = transposed ? K : N;
     if (rounds) return gradient_pairs(rows, stored_rows, stored_columns);
     const bool gradient = by_panels(N) && by_panels(K);
-    return std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment), stored_columns) : 0, prepared ? 0 : size);
+    const Index panels =
+        std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment), stored_columns) : 0, prepared ? 0 : size);
+    if (!splits) return panels;
+    return std::max({panels, product_pieces(rows, K), product_pieces(rows, N),
+                     gradient_pieces(rows, stored_rows, stored_columns)});
   }
 
   /// W for Y = X W.
   static void pack_forward(const S* weight, S* packed) {
+    if constexpr (splits) {
+      if (Amx::available()) return PackedPieces<K, N>::template pack<transposed>(weight, pairs(packed));
+    }
     if constexpr (rounds) {
       if constexpr (transposed) {
         pack_transposed_pairs<K, N>(weight, pairs(packed));
@@ -5056,6 +5612,9 @@ struct LinearProduct {
   }
   /// W^T for dX = dY W^T.
   static void pack_backward(const S* weight, S* packed) {
+    if constexpr (splits) {
+      if (Amx::available()) return PackedPieces<N, K>::template pack<!transposed>(weight, pairs(packed));
+    }
     if constexpr (rounds) {
       if constexpr (transposed) {
         pack_pairs<N, K>(weight, pairs(packed));
@@ -5079,6 +5638,12 @@ struct LinearProduct {
   template <class Epilogue>
   static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y,
                       const Epilogue& epilogue) {
+    if constexpr (splits) {
+      if (Amx::available()) {
+        return gemm_pieces<K, N, transposed, Write::store>(Amx{}, rows, x, weight, pairs(packed), y, epilogue,
+                                                           pairs(scratch));
+      }
+    }
     if constexpr (rounds) {
       gemm_bfloat16<K, N, Write::store>(rows, x, pairs(packed), y, epilogue, pairs(scratch));
     } else {
@@ -5110,6 +5675,12 @@ struct LinearProduct {
   /// dX (=|+=) dY W^T
   template <Write mode>
   static void input_gradient(Index rows, const S* dy, const S* weight, const S* packed, S* scratch, S* dx) {
+    if constexpr (splits) {
+      if (Amx::available()) {
+        return gemm_pieces<N, K, !transposed, mode>(Amx{}, rows, dy, weight, pairs(packed + size), dx, NoEpilogue{},
+                                                    pairs(scratch));
+      }
+    }
     if constexpr (rounds) {
       gemm_bfloat16<N, K, mode>(rows, dy, pairs(packed + size), dx, NoEpilogue{}, pairs(scratch));
     } else if constexpr (by_panels(K)) {
@@ -5134,6 +5705,15 @@ struct LinearProduct {
 
   /// dW += X^T dY, in the order of W in memory; takes turns as gemm_gradient does, or one.
   static void add_weight_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch, Turn* turn) {
+    if constexpr (splits) {
+      if (Amx::available()) {
+        if constexpr (transposed) {
+          return gemm_gradient_pieces<N, K>(Amx{}, rows, dy, x, dw, pairs(scratch), turn);
+        } else {
+          return gemm_gradient_pieces<K, N>(Amx{}, rows, x, dy, dw, pairs(scratch), turn);
+        }
+      }
+    }
     if constexpr (rounds) {
       if constexpr (transposed) {
         gemm_gradient_bfloat16<N, K>(rows, dy, x, dw, pairs(scratch), turn);
@@ -5623,7 +6203,7 @@ struct op<"matmul"> : kernel_op {
     return Term(turned ? apply<"contract">({}, dy, x) : apply<"contract">({}, x, dy));
   }
   static constexpr Index packed(const Attributes&, Shape, Shape w) {
-    return room_in_panels(w.rows, w.cols) + room_in_panels(w.cols, w.rows);
+    return packed_room(w.rows, w.cols) + packed_room(w.cols, w.rows);
   }
 
   /// What a product of the graph is, as constants.
@@ -14388,7 +14968,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   static constexpr Index tile(const Attributes& attributes) { return std::max<Index>(attributes.integers[0], 1); }
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
     const auto room = [&](Index classes) {
-      return room_in_panels(classes, table.cols) + room_in_panels(table.cols, classes);
+      return packed_room(classes, table.cols) + packed_room(table.cols, classes);
     };
     const Index whole = table.rows / tile(attributes), rest = table.rows % tile(attributes);
     return whole * room(tile(attributes)) + (rest ? room(rest) : 0);

@@ -22,4 +22,7 @@ Lesson learn(int steps);
 namespace avx512_bf16 {
 Lesson learn(int steps);
 }
+namespace amx_bf16 {
+Lesson learn(int steps);
+}
 }  // namespace app

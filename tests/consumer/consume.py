@@ -202,7 +202,7 @@ def keep_their_kernels(build, optimised):
     units = {unit: functions_of(os.path.join(build, "CMakeFiles", f"{unit}.dir", "unit.cpp.o"))
              for unit in ("baseline", "avx2", "native")}
     target = {unit: next(name for name in sorted(names) if "Trainer" in name) for unit, names in units.items()}
-    target = {unit: re.search(r"6simplx\d+(sse2|avx2_fma|avx512_bf16|avx512)", name)[1] for unit, name in target.items()}
+    target = {unit: re.search(r"6simplx\d+(sse2|avx2_fma|avx512_bf16|avx512|amx_bf16)", name)[1] for unit, name in target.items()}
     expect(target["baseline"] == "sse2" and target["avx2"] == "avx2_fma", f"the units are of {target}")
 
     shared = {name for one in units for two in units if target[one] != target[two] for name in units[one] & units[two]}

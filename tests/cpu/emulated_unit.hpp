@@ -3,7 +3,7 @@
 
 /// A matrix unit for every CPU: what Amx::multiply computes, number by number.
 
-#include <simplx/cpu/bfloat16.hpp>
+#include <simplx/cpu/amx.hpp>
 
 #include <bit>
 #include <cstdint>
@@ -16,15 +16,23 @@ inline float first_of(Pair pair) { return std::bit_cast<float>(static_cast<std::
 inline float second_of(Pair pair) { return std::bit_cast<float>(static_cast<std::uint32_t>(pair) & 0xffff0000u); }
 
 struct EmulatedUnit {
-  template <int rows, int cols, Write mode>
-  void multiply(Index steps, const Pair* left, const Pair* right, Index right_row, float* c, Index c_row) const {
+  template <int pieces, int rows, int cols, Write mode>
+  void multiply(Index steps, const Pair* left, const Pair* right, Index right_row, float* c, Index c_row,
+                simplx::FetchRows = {}) const {
     for (Index i = 0; i < 16 * rows; ++i) {
       for (Index j = 0; j < 16 * cols; ++j) {
         float sum = mode == Write::accumulate ? c[i * c_row + j] : 0;
-        for (Index pair = 0; pair < 16 * steps; ++pair) {
-          const Pair a = left[((i / 16 * steps + pair / 16) * 16 + i % 16) * 16 + pair % 16];
-          const Pair b = right[pair * right_row + j];
-          sum += first_of(a) * first_of(b) + second_of(a) * second_of(b);
+        for (Index step = 0; step < steps; ++step) {
+          for (int of_left = pieces; of_left-- > 0;) {
+            for (int of_right = pieces - of_left; of_right-- > 0;) {  // what is smaller than the last piece is left out
+              const Index left_tile = (i / 16 * steps + step) * pieces + of_left, right_tile = step * pieces + of_right;
+              for (Index pair = 0; pair < 16; ++pair) {
+                const Pair a = left[(left_tile * 16 + i % 16) * 16 + pair];
+                const Pair b = right[(right_tile * 16 + pair) * right_row + j];
+                sum += first_of(a) * first_of(b) + second_of(a) * second_of(b);
+              }
+            }
+          }
         }
         c[i * c_row + j] = sum;
       }

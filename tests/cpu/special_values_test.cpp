@@ -15,6 +15,7 @@ struct Softmax {
   constexpr Expr operator()(Expr x) const { return softmax(x); }
 };
 inline constexpr test::OnTokens<Linear> linear{32, {.out = 48, .bias = true}}, odd_linear{7, {.out = 5}};
+inline constexpr test::OnTokens<Linear> strips{64, {.out = 32, .bias = true}};  // which a matrix unit takes
 inline constexpr test::OnTokens<MlpOf<Relu>> mlp{32, {.hidden = 64, .bias = true}};
 inline constexpr test::OnTokens<MlpOf<Gelu>> odd_mlp{7, {.hidden = 9}};
 inline constexpr test::OnTokens<RmsNorm> rms{37};
@@ -122,6 +123,7 @@ void check_subnormal() {
 TEST_CASE("cpu/special_values: what is no number stays in its row") {
   check_row<linear>();
   check_row<odd_linear>();
+  check_row<strips>();
   check_row<mlp>();
   check_row<odd_mlp>();
   check_row<rms>();
@@ -137,5 +139,6 @@ TEST_CASE("cpu/special_values: in attention, in its sequence") {
 TEST_CASE("cpu/special_values: subnormal numbers are multiplied like others") {
   check_subnormal<linear, float>();
   check_subnormal<linear, double>();
+  check_subnormal<strips, float>();
   check_subnormal<odd_linear, float>();
 }

@@ -26,7 +26,9 @@
 #error "simplx: single_include/simplx.hpp is the whole library; include either it or include/simplx, not both"
 #endif
 
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && defined(__AMX_BF16__)
+#define SIMPLX_TARGET amx_bf16
+#elif defined(__AVX512BF16__)
 #define SIMPLX_TARGET avx512_bf16
 #elif defined(__AVX512F__)
 #define SIMPLX_TARGET avx512

@@ -22,6 +22,21 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Rows of a tile, words in a row of it, and words of a tile.
 inline constexpr Index tile_side = 16, tile_words = tile_side * tile_side;
 
+/// What a product fetches into the second level of the cache while it multiplies: rows of two lines, `at_once` of them
+/// between products of tiles. All at once would keep the tiles of the next step waiting.
+struct FetchRows {
+  const void* place = nullptr;
+  Index row_bytes = 0, rows = 0, at_once = 0;
+
+  __attribute__((always_inline)) void operator()() {
+    for (Index i = 0; i < at_once && rows > 0; ++i, --rows) {
+      __builtin_prefetch(place, 0, 2);
+      __builtin_prefetch(static_cast<const char*>(place) + 64, 0, 2);
+      place = static_cast<const char*>(place) + row_bytes;
+    }
+  }
+};
+
 #if defined(SIMPLX_AMX)
 
 /// The unit, ready for whole tiles for as long as this object lives.
@@ -56,16 +71,17 @@ class Amx {
   Amx& operator=(const Amx&) = delete;
 
   /// c (=|+=) left * right, of rows x cols tiles, 1 or 2 of each. `left` holds its first row of tiles step after step,
-  /// then its second one; of `right` and c rows are that many numbers apart.
+  /// then its second one; of `right` and c rows are that many numbers apart. Each number of the operands is the sum of
+  /// so many bfloat16 (pieces.hpp); a step holds the tiles of the first ones, then those of the second ones, and so on.
   ///
   /// Cost    16 cycles for each product of tiles, if tiles come from the first level of the cache
-  template <int rows, int cols, Write mode>
+  template <int pieces, int rows, int cols, Write mode>
   SIMPLX_AMX __attribute__((noinline)) void multiply(Index steps, const Pair* left, const Pair* right, Index right_row,
-                                                     float* c, Index c_row) const {
+                                                     float* c, Index c_row, FetchRows fetch = {}) const {
     asm volatile("" ::: "memory");  // g++ does not know that tiles are loaded from memory
     constexpr bool below = rows == 2, beside = cols == 2, adds = mode == Write::accumulate;
-    const Index left_bytes = tile_side * sizeof(Pair), right_bytes = right_row * Index(sizeof(Pair));
     const Index c_bytes = c_row * Index(sizeof(float));
+    const Pair* const left_below = left + steps * pieces * tile_words;
     float* const c_below = c + tile_side * c_row;
     if constexpr (adds) {
       _tile_loadd(0, c, c_bytes);
@@ -78,19 +94,36 @@ class Amx {
       _tile_zero(2);
       _tile_zero(3);
     }
-    for (Index step = 0; step < steps; ++step, left += tile_words, right += tile_side * right_row) {
-      _tile_loadd(6, right, right_bytes);
-      _tile_loadd(4, left, left_bytes);
-      _tile_dpbf16ps(0, 4, 6);
-      if constexpr (below) {
-        _tile_loadd(5, left + steps * tile_words, left_bytes);
-        _tile_dpbf16ps(2, 5, 6);
+    for (Index step = 0; step < steps; ++step) {
+      const Index at = step * pieces * tile_words;
+      const Pair* const words = right + step * pieces * tile_side * right_row;
+      if constexpr (pieces == 1) {
+        load_right<cols>(words, right_row);
+        load_left<rows>(left + at, left_below + at);
+        add_products<rows, cols>();
+      } else {  // what is smallest first; each line differs in one operand from the one before
+        const auto left_piece = [&](int i) { return at + i * tile_words; };
+        const auto right_piece = [&](int i) { return words + i * tile_side * right_row; };
+        load_right<cols>(right_piece(0), right_row);
+        load_left<rows>(left + left_piece(2), left_below + left_piece(2));
+        fetch();
+        add_products<rows, cols>();
+        load_left<rows>(left + left_piece(1), left_below + left_piece(1));
+        fetch();
+        add_products<rows, cols>();
+        load_left<rows>(left + left_piece(0), left_below + left_piece(0));
+        fetch();
+        add_products<rows, cols>();
+        load_right<cols>(right_piece(2), right_row);
+        fetch();
+        add_products<rows, cols>();
+        load_right<cols>(right_piece(1), right_row);
+        fetch();
+        add_products<rows, cols>();
+        load_left<rows>(left + left_piece(1), left_below + left_piece(1));
+        fetch();
+        add_products<rows, cols>();
       }
-      if constexpr (beside) {
-        _tile_loadd(7, right + tile_side, right_bytes);
-        _tile_dpbf16ps(1, 4, 7);
-      }
-      if constexpr (below && beside) _tile_dpbf16ps(3, 5, 7);
     }
     _tile_stored(0, c, c_bytes);
     if constexpr (beside) _tile_stored(1, c + tile_side, c_bytes);
@@ -99,6 +132,24 @@ class Amx {
   }
 
  private:
+  template <int rows>
+  SIMPLX_AMX __attribute__((always_inline)) static void load_left(const Pair* tile, const Pair* below) {
+    _tile_loadd(4, tile, tile_side * Index(sizeof(Pair)));
+    if constexpr (rows == 2) _tile_loadd(5, below, tile_side * Index(sizeof(Pair)));
+  }
+  template <int cols>
+  SIMPLX_AMX __attribute__((always_inline)) static void load_right(const Pair* tile, Index row) {
+    _tile_loadd(6, tile, row * Index(sizeof(Pair)));
+    if constexpr (cols == 2) _tile_loadd(7, tile + tile_side, row * Index(sizeof(Pair)));
+  }
+  template <int rows, int cols>
+  SIMPLX_AMX __attribute__((always_inline)) static void add_products() {
+    _tile_dpbf16ps(0, 4, 6);
+    if constexpr (rows == 2) _tile_dpbf16ps(2, 5, 6);
+    if constexpr (cols == 2) _tile_dpbf16ps(1, 4, 7);
+    if constexpr (rows == 2 && cols == 2) _tile_dpbf16ps(3, 5, 7);
+  }
+
   struct Configuration {
     std::uint8_t palette = 1, start_row = 0, reserved[14]{};
     std::uint16_t bytes[16]{};

@@ -6,6 +6,7 @@
 
 #include <simplx/cpu/map.hpp>
 #include <simplx/cpu/map_backward.hpp>
+#include <simplx/cpu/pieces.hpp>
 
 #include <Eigen/Core>
 
@@ -14,12 +15,13 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 /// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector, but for products with
-/// parameters.
+/// parameters; of floats those are the matrix unit's where there is one (cpu/gemm_pieces.hpp).
+/// vectors: as fast, without a matrix unit.
 /// reference: Eigen everywhere, for every width; what tests compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
 /// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX
 /// of Intel).
-enum class Path : int { fast, reference, bfloat16 };
+enum class Path : int { fast, reference, bfloat16, vectors };
 
 template <class S>
 using MatrixMap = Eigen::Map<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
@@ -36,7 +38,9 @@ struct Cpu {
     return path != Path::reference && std::is_arithmetic_v<S> && width % lanes<S> == 0;
   }
 
+  /// Of products with parameters: whether their operands are rounded, or in pieces.
   static constexpr bool rounds = path == Path::bfloat16;
+  static constexpr bool splits = path == Path::fast && floats_in_pieces && std::is_same_v<S, float>;
 
   static void clear(const Context<S>&, S* data, Index size) { std::fill_n(data, size, S(0)); }
   static void copy(const Context<S>&, const S* from, Index size, S* to) { std::copy_n(from, size, to); }

@@ -84,11 +84,12 @@ void pack_right_tiles(Index rows, const float* dy, Pair* packed) {
 namespace detail {
 
 /// Unit::multiply of one or two tiles.
-template <Write mode, class Unit>
+template <int pieces, Write mode, class Unit>
 __attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool beside, Index steps, const Pair* left,
-                                              const Pair* right, Index right_row, float* c, Index c_row) {
+                                              const Pair* right, Index right_row, float* c, Index c_row,
+                                              FetchRows fetch) {
   const auto multiply = [&]<int rows, int cols>(std::integer_sequence<int, rows, cols>) {
-    unit.template multiply<rows, cols, mode>(steps, left, right, right_row, c, c_row);
+    unit.template multiply<pieces, rows, cols, mode>(steps, left, right, right_row, c, c_row, fetch);
   };
   if (below && beside) return multiply(std::integer_sequence<int, 2, 2>{});
   if (below) return multiply(std::integer_sequence<int, 2, 1>{});
@@ -97,18 +98,19 @@ __attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool
 }
 
 /// One block of c, `count` rows of it: its sums behind the epilogue.
-template <Index N, Write mode, class Unit, class Epilogue>
+template <int pieces, Index N, Write mode, class Unit, class Epilogue>
 __attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index width, Index steps, const Pair* left,
                                           const Pair* right, Index right_row, float* c, const Epilogue& epilogue,
-                                          Index row, Index col) {
+                                          Index row, Index col, FetchRows fetch = {}) {
   using V = Vec<float>;
   const bool below = count > tile_side, beside = width > tile_side;
   c += row * N + col;
   if (std::is_same_v<Epilogue, NoEpilogue> && count % tile_side == 0) {
-    return multiply_tiles<mode>(unit, below, beside, steps, left, right, right_row, c, N);
+    return multiply_tiles<pieces, mode>(unit, below, beside, steps, left, right, right_row, c, N, fetch);
   }
   alignas(64) float sums[block_side * block_side];
-  multiply_tiles<Write::store>(unit, below, beside, steps, left, right, right_row, sums, block_side);
+  multiply_tiles<pieces, Write::store>(unit, below, beside, steps, left, right, right_row, sums, block_side,
+                                       fetch);
   for (Index i = 0; i < count; ++i) {
     for (Index j = 0; j < width; j += lanes<float>) {
       V value = epilogue(load<V>(sums + i * block_side + j), row + i, col + j);
@@ -135,7 +137,7 @@ void gemm_tiles(const Unit& unit, Index rows, const Pair* left, const Pair* pack
     for (Index row = 0; row < rows; row += block_side) {
       const Index count = std::min(rows - row, block_side);
       for (Index i = 0; i < width; i += block_side) {
-        detail::tile_block<N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2),
+        detail::tile_block<1, N, mode>(unit, count, std::min(width - i, block_side), steps, left + row * (K / 2),
                                     right + i, width, c, epilogue, row, col + i);
       }
     }
@@ -155,9 +157,9 @@ void gemm_gradient_tiles(const Unit& unit, Index rows, const Pair* left, const P
     const Index count = std::min(from + span - row, block_side);
     each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
       for (Index i = 0; i < width; i += block_side) {
-        detail::tile_block<N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps,
-                                                 left + row * pairs, right + col * pairs + i, width, dw, NoEpilogue{},
-                                                 row, col + i);
+        detail::tile_block<1, N, Write::accumulate>(unit, count, std::min(width - i, block_side), steps,
+                                                    left + row * pairs, right + col * pairs + i, width, dw,
+                                                    NoEpilogue{}, row, col + i);
       }
     });
   }

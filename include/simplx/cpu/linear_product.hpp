@@ -6,20 +6,24 @@
 ///
 ///     Y = X W,   dX = dY W^T,   dW += X^T dY
 ///
-/// Weights that are parameters are packed into panels once for each step, W and W^T, so that all three run at the speed
-/// of the plain one; others are packed anew for each product, where that pays.
+/// Weights that are parameters are packed once for each step, W and W^T, so that all three run at the speed of the plain
+/// one: into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, where that
+/// pays.
 
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/gemm.hpp>
 #include <simplx/cpu/gemm_bfloat16.hpp>
 #include <simplx/cpu/gemm_gradient.hpp>
+#include <simplx/cpu/gemm_pieces.hpp>
 #include <simplx/cpu/matrix_vector.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Elements of a (rows, cols) matrix in panels, of vectors of any width; with one column it is never in panels.
-constexpr Index room_in_panels(Index rows, Index cols) {
-  return round_up(cols == 1 ? rows : rows * round_up(cols, alignment), alignment);
+/// Elements of a (rows, cols) matrix in panels, of vectors of any width, or in pieces; with one column it is never packed.
+constexpr Index packed_room(Index rows, Index cols) {
+  const Index panels = cols == 1 ? rows : rows * round_up(cols, alignment);
+  const bool in_pieces = floats_in_pieces && fits_pieces(rows, cols);
+  return round_up(in_pieces ? words_in_pieces(rows * cols) + alignment : panels, alignment);
 }
 
 /// W is (K, N) in the equations, and lies as (N, K) in memory if `transposed`; `prepared` if it is packed beforehand.
@@ -37,23 +41,32 @@ struct LinearProduct {
   }
   /// Whether the operands are rounded to pairs of bfloat16.
   static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
+  /// Whether the matrix unit multiplies floats in pieces, if the system lets the program use it.
+  static constexpr bool splits = Amx::compiled && Backend::splits && prepared && fits_pieces(K, N);
   /// A matrix and a vector, which lies in memory the same way whether transposed or not.
   static constexpr bool of_vector = Backend::vectorises(0) && N == 1;
   static constexpr bool takes_epilogue = by_panels(N);
 
   /// Elements of W in panels; those of W^T lie behind it.
-  static constexpr Index size = room_in_panels(K, N);
-  static constexpr Index packed = size + room_in_panels(N, K);
+  static constexpr Index size = packed_room(K, N);
+  static constexpr Index packed = size + packed_room(N, K);
   /// Elements of scratch that each of the products needs.
   static constexpr Index scratch(Index rows) {
     constexpr Index stored_rows = transposed ? N : K, stored_columns = transposed ? K : N;
     if (rounds) return gradient_pairs(rows, stored_rows, stored_columns);
     const bool gradient = by_panels(N) && by_panels(K);
-    return std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment), stored_columns) : 0, prepared ? 0 : size);
+    const Index panels =
+        std::max(gradient ? gradient_scratch<S>(round_up(rows, alignment), stored_columns) : 0, prepared ? 0 : size);
+    if (!splits) return panels;
+    return std::max({panels, product_pieces(rows, K), product_pieces(rows, N),
+                     gradient_pieces(rows, stored_rows, stored_columns)});
   }
 
   /// W for Y = X W.
   static void pack_forward(const S* weight, S* packed) {
+    if constexpr (splits) {
+      if (Amx::available()) return PackedPieces<K, N>::template pack<transposed>(weight, pairs(packed));
+    }
     if constexpr (rounds) {
       if constexpr (transposed) {
         pack_transposed_pairs<K, N>(weight, pairs(packed));
@@ -68,6 +81,9 @@ struct LinearProduct {
   }
   /// W^T for dX = dY W^T.
   static void pack_backward(const S* weight, S* packed) {
+    if constexpr (splits) {
+      if (Amx::available()) return PackedPieces<N, K>::template pack<!transposed>(weight, pairs(packed));
+    }
     if constexpr (rounds) {
       if constexpr (transposed) {
         pack_pairs<N, K>(weight, pairs(packed));
@@ -91,6 +107,12 @@ struct LinearProduct {
   template <class Epilogue>
   static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y,
                       const Epilogue& epilogue) {
+    if constexpr (splits) {
+      if (Amx::available()) {
+        return gemm_pieces<K, N, transposed, Write::store>(Amx{}, rows, x, weight, pairs(packed), y, epilogue,
+                                                           pairs(scratch));
+      }
+    }
     if constexpr (rounds) {
       gemm_bfloat16<K, N, Write::store>(rows, x, pairs(packed), y, epilogue, pairs(scratch));
     } else {
@@ -122,6 +144,12 @@ struct LinearProduct {
   /// dX (=|+=) dY W^T
   template <Write mode>
   static void input_gradient(Index rows, const S* dy, const S* weight, const S* packed, S* scratch, S* dx) {
+    if constexpr (splits) {
+      if (Amx::available()) {
+        return gemm_pieces<N, K, !transposed, mode>(Amx{}, rows, dy, weight, pairs(packed + size), dx, NoEpilogue{},
+                                                    pairs(scratch));
+      }
+    }
     if constexpr (rounds) {
       gemm_bfloat16<N, K, mode>(rows, dy, pairs(packed + size), dx, NoEpilogue{}, pairs(scratch));
     } else if constexpr (by_panels(K)) {
@@ -146,6 +174,15 @@ struct LinearProduct {
 
   /// dW += X^T dY, in the order of W in memory; takes turns as gemm_gradient does, or one.
   static void add_weight_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch, Turn* turn) {
+    if constexpr (splits) {
+      if (Amx::available()) {
+        if constexpr (transposed) {
+          return gemm_gradient_pieces<N, K>(Amx{}, rows, dy, x, dw, pairs(scratch), turn);
+        } else {
+          return gemm_gradient_pieces<K, N>(Amx{}, rows, x, dy, dw, pairs(scratch), turn);
+        }
+      }
+    }
     if constexpr (rounds) {
       if constexpr (transposed) {
         gemm_gradient_bfloat16<N, K>(rows, dy, x, dw, pairs(scratch), turn);

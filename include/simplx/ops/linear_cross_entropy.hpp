@@ -42,7 +42,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   static constexpr Index tile(const Attributes& attributes) { return std::max<Index>(attributes.integers[0], 1); }
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
     const auto room = [&](Index classes) {
-      return room_in_panels(classes, table.cols) + room_in_panels(table.cols, classes);
+      return packed_room(classes, table.cols) + packed_room(table.cols, classes);
     };
     const Index whole = table.rows / tile(attributes), rest = table.rows % tile(attributes);
     return whole * room(tile(attributes)) + (rest ? room(rest) : 0);

@@ -35,7 +35,7 @@ struct op<"matmul"> : kernel_op {
     return Term(turned ? apply<"contract">({}, dy, x) : apply<"contract">({}, x, dy));
   }
   static constexpr Index packed(const Attributes&, Shape, Shape w) {
-    return room_in_panels(w.rows, w.cols) + room_in_panels(w.cols, w.rows);
+    return packed_room(w.rows, w.cols) + packed_room(w.cols, w.rows);
   }
 
   /// What a product of the graph is, as constants.
