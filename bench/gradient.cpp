@@ -20,6 +20,7 @@
 #include "../examples/functions/log_sum_exp.hpp"
 #include "../examples/functions/logistic_regression.hpp"
 #include "../examples/functions/lstm_cell.hpp"
+#include "../examples/functions/perceptron.hpp"
 #include "../examples/functions/stochastic_volatility.hpp"
 
 using namespace simplx;
@@ -31,6 +32,7 @@ inline constexpr functions::LeastSquares least_squares{features};
 inline constexpr functions::LogisticRegression logistic_regression{features};
 inline constexpr functions::GaussianMixture gaussian_mixture{components};
 inline constexpr functions::LstmCell lstm_cell{units, units};
+inline constexpr functions::Perceptron perceptron{units, 2 * units, units / 2};
 inline constexpr functions::LogSumExp log_sum_exp_of_all{};
 inline constexpr functions::StochasticVolatility stochastic_volatility{};
 
@@ -146,6 +148,20 @@ void run_lstm_cell(Run& run, Index rows) {
           [&] { return relative(f.gradient<"U">(), g.dU) + relative(f.gradient<"c">(), g.dc); });
 }
 
+void run_perceptron(Run& run, Index rows) {
+  const double n = static_cast<double>(rows), weights = 2 * units * (units + units / 2);
+  const Matrix x = Matrix::Random(rows, units), y = Matrix::Random(rows, units / 2);
+  const Matrix W = 0.2 * Matrix::Random(units, 2 * units), V = 0.2 * Matrix::Random(2 * units, units / 2);
+  const Vector b = Vector::Random(2 * units), c = Vector::Random(units / 2);
+  Function<perceptron> f;
+  f.bind<"x">(x).bind<"y">(y).bind<"W">(W).bind<"V">(V).bind<"b">(b).bind<"c">(c);
+  by_hand::Perceptron g;
+  const double products = n * 2 * (3 * weights - 2 * units * units);  // no gradient of x
+  compare(run, "perceptron", rows, {products, n * 2 * units, n * 1.5 * units * 8}, [&] { f.value_and_grad(); },
+          [&] { g(x, y, W, b, V, c); },
+          [&] { return relative(f.gradient<"W">(), g.dW) + relative(f.gradient<"V">(), g.dV); });
+}
+
 void run_stochastic_volatility(Run& run, Index rows) {
   const double n = static_cast<double>(rows);
   const Vector y = Vector::Random(rows), h = Vector::Random(rows);
@@ -172,6 +188,7 @@ int main(int count, char** arguments) {
     run("log sum exp", run_log_sum_exp, {12000, 100000, 800000});
     run("Gaussian mixture", run_gaussian_mixture, {700, 6000, 60000});
     run("LSTM cell", run_lstm_cell, {8, 80, 800});
+    run("perceptron", run_perceptron, {16, 160, 1600});
     run("stochastic volatility", run_stochastic_volatility, {5000, 40000, 400000});
   });
 }

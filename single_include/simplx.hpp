@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a88bac7dfbda3e5e
+// sha256 of the headers: 7bb54f432a561466
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -4457,7 +4457,8 @@ void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, c
 /// the multiply-adds of a vector of AVX-512 in a cycle.
 ///
 /// A tile is 16 rows of 16 words. Whether a program may use the unit is known when it runs, so that this belongs to the
-/// instruction set of pairs (avx512_bf16) and asks for no flags of its own.
+/// instruction set of pairs (avx512_bf16) and asks for no flags of its own. Floats are multiplied by it where it is named
+/// to the compiler (amx_bf16, pieces.hpp): weights take more room there.
 
 #if defined(__AVX512BF16__) && defined(__x86_64__) && defined(__linux__) && !defined(__CUDACC__)
 #define SIMPLX_AMX __attribute__((target("amx-tile,amx-bf16")))

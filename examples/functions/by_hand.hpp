@@ -137,6 +137,33 @@ struct LstmCell {
   Matrix gates, dgates, squashed, dcell;
 };
 
+struct Perceptron {
+  Matrix dW, dV;
+  Eigen::RowVectorXd db, dc;
+
+  double operator()(const Matrix& x, const Matrix& y, const Matrix& W, const Vector& b, const Matrix& V,
+                    const Vector& c) {
+    hidden.noalias() = x * W;
+    hidden.rowwise() += b.transpose();
+    hidden = 2 * (2 * hidden.array()).logistic() - 1;  // tanh of doubles is not vectorised in Eigen
+    error.noalias() = hidden * V;
+    error.rowwise() += c.transpose();
+    error -= y;
+    const double scale = 1 / static_cast<double>(error.size()), value = scale * error.squaredNorm();
+    error *= 2 * scale;
+    dV.noalias() = hidden.transpose() * error;
+    dc = error.colwise().sum();
+    dhidden.noalias() = error * V.transpose();
+    dhidden.array() *= 1 - hidden.array().square();
+    dW.noalias() = x.transpose() * dhidden;
+    db = dhidden.colwise().sum();
+    return value;
+  }
+
+ private:
+  Matrix hidden, error, dhidden;
+};
+
 struct StochasticVolatility {
   Vector dh;
   double dmu, dphi, dsigma;

@@ -8,6 +8,7 @@
 #include "../../examples/functions/log_sum_exp.hpp"
 #include "../../examples/functions/logistic_regression.hpp"
 #include "../../examples/functions/lstm_cell.hpp"
+#include "../../examples/functions/perceptron.hpp"
 #include "../../examples/functions/stochastic_volatility.hpp"
 
 #include <simplx/differentiate/gradcheck.hpp>
@@ -24,6 +25,7 @@ inline constexpr functions::LeastSquares least_squares{5};
 inline constexpr functions::LogisticRegression logistic_regression{5};
 inline constexpr functions::GaussianMixture gaussian_mixture{3}, wider_mixture{8};
 inline constexpr functions::LstmCell lstm_cell{3, 4};
+inline constexpr functions::Perceptron perceptron{3, 5, 2};
 inline constexpr functions::LogSumExp log_sum_exp_of_all{};
 inline constexpr functions::StochasticVolatility stochastic_volatility{};
 
@@ -132,6 +134,20 @@ TEST_CASE("LSTM cell") {
   CHECK(distance(f.gradient<"W">(), g.dW) < 1e-12);
   CHECK(distance(f.gradient<"U">(), g.dU) < 1e-12);
   CHECK(distance(f.gradient<"b">(), g.db) < 1e-12);
+}
+
+TEST_CASE("perceptron") {
+  check(gradcheck<perceptron>());
+  const Matrix x = Matrix::Random(7, 3), y = Matrix::Random(7, 2), W = Matrix::Random(3, 5), V = Matrix::Random(5, 2);
+  const Vector b = Vector::Random(5), c = Vector::Random(2);
+  Function<perceptron> f;
+  f.bind<"x">(x).bind<"y">(y).bind<"W">(W).bind<"b">(b).bind<"V">(V).bind<"c">(c);
+  by_hand::Perceptron g;
+  CHECK(f.value_and_grad() == doctest::Approx(g(x, y, W, b, V, c)).epsilon(1e-13));
+  CHECK(distance(f.gradient<"W">(), g.dW) < 1e-12);
+  CHECK(distance(f.gradient<"V">(), g.dV) < 1e-12);
+  CHECK(distance(f.gradient<"b">(), g.db) < 1e-12);
+  CHECK(distance(f.gradient<"c">(), g.dc) < 1e-12);
 }
 
 TEST_CASE("stochastic volatility") {
