@@ -59,6 +59,46 @@ TEST_CASE("work that comes again is recorded, until another comes or it is forgo
   CHECK(host == std::vector<float>{8});
 }
 
+TEST_CASE("work that cannot be recorded runs as it is, until another comes") {
+  const GpuStream stream;
+  DeviceBuffer<float> sum(1), part(1);
+  std::vector<float> host{1};
+  sum.fill_with_zero(stream);
+  part.copy_from(host, stream);
+  Repeated<int> repeated;
+  int calls = 0;
+  const auto run = [&](int kind, bool waits = false, bool throws = false) {
+    repeated.run(stream, kind, [&] {
+      ++calls;
+      add(stream, part.data(), 1, sum.data());
+      if (waits) stream.synchronize();
+      if (throws) throw Error("stop");
+    });
+    return calls;
+  };
+  const std::string words = "the work of a stream has failed: operation not permitted when stream is capturing";
+  CHECK(run(7, true) == 1);
+  CHECK(repeated.refusal() == "");
+  CHECK(run(7, true) == 3);  // given up, and run
+  CHECK(repeated.refusal() == words);
+  CHECK(run(7, true) == 4);  // not tried again
+  CHECK(run(7) == 5);
+  CHECK(repeated.refusal() == words);
+  CHECK(run(8) == 6);
+  CHECK(repeated.refusal() == "");
+  CHECK(run(8) == 7);
+  CHECK(run(8) == 7);
+  CHECK(repeated.refusal() == "");
+  CHECK_THROWS_WITH_AS(run(9, false, true), "stop", Error);
+  CHECK_THROWS_WITH_AS(run(9, false, true), "stop", Error);  // of the work itself
+  CHECK(run(9) == 11);
+  repeated.forget();
+  CHECK(repeated.refusal() == "");
+  sum.copy_to(host, stream);
+  stream.synchronize();
+  CHECK(host == std::vector<float>{10});
+}
+
 TEST_CASE("what cannot be recorded is refused, and the stream goes on") {
   const GpuStream stream;
   CHECK_THROWS_AS(Recorded(stream, [&] { stream.synchronize(); }), Error);

@@ -215,6 +215,24 @@ TEST_CASE("a step of known sizes is one call, also with dropout, and the host al
   check_one_call<dropping>();
 }
 
+TEST_CASE("where nothing can be recorded, steps are the same, and it says why") {
+  const TrainerOptions options{.batch = 4, .seed = 3};
+  OnDevice recorded(options), plain(options);
+  for (int step = 0; step < 4; ++step) {
+    CAPTURE(step);
+    const StepResult its = recorded.step(some_batch(step), adamw);
+    emulation::Call::watch = [](const char*, bool) { emulation::device().spoil_captures(); };
+    const StepResult mine = plain.step(some_batch(step), adamw);
+    emulation::Call::watch = nullptr;
+    CHECK(mine.loss == its.loss);
+    CHECK(mine.gradient_norm == its.gradient_norm);
+    CHECK(recorded.not_recorded() == "");
+    CHECK((plain.not_recorded() == "") == (step == 0));
+  }
+  CHECK(plain.not_recorded().ends_with("operation failed due to a previous error during capture"));
+  CHECK(farthest(plain.parameters(), recorded.parameters()) == 0);
+}
+
 TEST_CASE("it tells all bytes that it has on the device") {
   const auto allocated = [] { return emulation::device().allocations.bytes(emulation::Memory::device); };
   const std::size_t before = allocated();

@@ -3,11 +3,12 @@
 
 /// \file simplx/cuda/recorded.cuh
 /// Recorded: work of a stream that runs again with one call, without the host starting each kernel anew. Repeated: work
-/// that is recorded when it comes a second time.
+/// that is recorded when it comes a second time, if it can be.
 
 #include <simplx/cuda/memory.cuh>
 
 #include <optional>
+#include <string>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -49,8 +50,9 @@ template <class Kind>
 class Repeated {
  public:
   /// Runs work as it is the first time, when products choose their algorithms, and recorded if the next is the same.
+  /// What CUDA does not record, or finds no memory for, is slower but right: it runs as it is until another kind comes.
   ///
-  /// Errors  throws Error as Recorded, and what `work` throws
+  /// Errors  throws what `work` throws when it is not being recorded, and Error if recorded work does not start
   template <class F>
   void run(const GpuStream& stream, const Kind& kind, const F& work) {
     if (kind != last_) {
@@ -58,18 +60,32 @@ class Repeated {
       last_ = kind;
       return work();
     }
-    if (!recorded_) recorded_.emplace(stream, work);
+    if (!recorded_ && !refusal_) record(stream, work);
+    if (!recorded_) return work();
     recorded_->run(stream);
   }
   /// What was recorded no longer holds.
   void forget() {
     recorded_.reset();
+    refusal_.reset();
     last_.reset();
   }
+  /// Why the last kind of work was not recorded when it came again; empty if nothing was refused.
+  std::string refusal() const { return refusal_.value_or(""); }
 
  private:
+  template <class F>
+  void record(const GpuStream& stream, const F& work) {
+    try {
+      recorded_.emplace(stream, work);
+    } catch (const Error& error) {
+      refusal_ = error.what();
+    }
+  }
+
   std::optional<Kind> last_;
   std::optional<Recorded> recorded_;
+  std::optional<std::string> refusal_;
 };
 
 }  // namespace simplx

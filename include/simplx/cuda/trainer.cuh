@@ -10,9 +10,9 @@
 ///
 /// All sequences of a batch run at once. Parameters, moments and gradient stay on the device; a step copies tokens
 /// there and two numbers back. From the second batch of equal sizes on, a step is one graph of CUDA, copies and update
-/// included: the host allocates nothing, starts it with one call and waits. Sums are taken in an order of sizes alone,
-/// so a training has the same bits each time; those of a step in parts differ by rounding from those of the step at
-/// once, and `threads` means nothing here.
+/// included: the host allocates nothing, starts it with one call and waits; not_recorded() tells if CUDA refuses. Sums
+/// are taken in an order of sizes alone, so a training has the same bits each time; those of a step in parts differ by
+/// rounding from those of the step at once, and `threads` means nothing here.
 /// Spans are copies on the host, valid until the next call; what is written there counts from that call on.
 
 #include <simplx/cuda/batch.cuh>
@@ -80,6 +80,8 @@ class Trainer<model, Cuda<precision>> {
     return static_cast<Index>(trained + of_steps) + arena_.size() * static_cast<Index>(sizeof(S));
   }
   long steps() const { return steps_; }
+  /// Why steps are not one graph of CUDA, but a call for each kernel; empty if they are, or have yet to come again.
+  std::string not_recorded() const { return repeated_.refusal(); }
 
   /// What continues this training; its buffers are views of this trainer's copies on the host.
   ///
