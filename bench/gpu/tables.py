@@ -6,8 +6,10 @@ PLAIN = {"Ceilings": ["ceiling", "tb_per_s", "tflops"], "Products": ["product", 
          "Kernels": ["kernel", "us", "floor_us", "of_floor"], "Checks": ["check", "model", "error", "bound", "holds"],
          "Tests": ["test", "checks", "holds", "said"], "Sanitizers": ["tool", "program", "said", "holds"]}
 WHICH = ("shape", "block", "precision")
-TRAININGS = [*WHICH, "ms", "tokens/s", "share of floor", "GB", "best rival", "its ms", "times as fast",
-             "memory of its", "over own pre_ln"]
+RIVALS = ["eager", "compile", "eager authors", "compile authors"]  # ways of peers.py
+TRAININGS = [*WHICH, "ms", "tokens/s", "share of floor", "GB", *("times as fast as " + way for way in RIVALS),
+             "best rival", "its ms", "memory of its", "over own pre_ln"]
+STEP_BYTES = 28  # of a parameter: AdamW reads it, its gradient and two moments, and writes all but the gradient
 
 
 def is_long(value):
@@ -41,23 +43,38 @@ def ratio(a, b):
     return a / b if is_number(a) and is_number(b) and b else None
 
 
+def share_of_floor(row, ceilings):
+    """Of a step: its FLOPs at the rate of a large product, or the bytes of its update at that of a copy, whichever take
+    longer. Bytes of activations are not known here: the true floor lies higher."""
+    products = ratio(row.get("tflops"), ceilings.get("product " + row["precision"]))
+    terabytes_per_s = ratio(STEP_BYTES * 1e-9 * row["parameters"], row["ms"]) if "parameters" in row else None
+    update = ratio(terabytes_per_s, ceilings.get("copy"))
+    return None if products is None or update is None else max(products, update)
+
+
+def fastest(rivals, way):
+    """Of those whose way begins so; empty if there is none."""
+    return min((row for row in rivals if row["way"].startswith(way)), key=lambda row: row["ms"], default={})
+
+
 def trainings(results):
-    """A line for each of ours. The floor is what its FLOPs take at the rate of a large product."""
+    """A line for each of ours; beside eager and compile stands the faster of their formulations."""
     def case(row):
         return row["shape"], row["precision"], row.get("logits")
     ours = [row for row in results if "peer" not in row and row.keys() >= {*WHICH, "ms"}]
     pre_ln = {case(row): row["ms"] for row in ours if row["block"] == "pre_ln"}
-    ceilings = {row["ceiling"]: row.get("tflops") for row in results if "ceiling" in row}
+    ceilings = {row["ceiling"]: row.get("tflops", row.get("tb_per_s")) for row in results if "ceiling" in row}
     lines = []
     for row in ours:
         same = [other for other in results if "peer" in other and is_number(other.get("ms")) and
                 all(other.get(key) == row[key] for key in WHICH)]
-        rival = min(same, key=lambda other: other["ms"], default={})
+        rival = fastest(same, "")
         block = row["block"] + (", logits " + row["logits"] if "logits" in row else "")
         lines.append([row["shape"], block, row["precision"], row["ms"], row.get("tokens_per_s"),
-                      ratio(row.get("tflops"), ceilings.get("product " + row["precision"])), row.get("gb"),
-                      rival.get("way"), rival.get("ms"), ratio(rival.get("ms"), row["ms"]),
-                      ratio(row.get("gb"), rival.get("gb")), ratio(pre_ln.get(case(row)), row["ms"])])
+                      share_of_floor(row, ceilings), row.get("gb"),
+                      *(ratio(fastest(same, way).get("ms"), row["ms"]) for way in RIVALS),
+                      rival.get("way"), rival.get("ms"), ratio(row.get("gb"), rival.get("gb")),
+                      ratio(pre_ln.get(case(row)), row["ms"])])
     return table("Trainings", TRAININGS, lines)
 
 

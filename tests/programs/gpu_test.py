@@ -14,6 +14,8 @@ import struct
 import sys
 import tempfile
 import time
+import weakref
+from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GPU = os.path.join(ROOT, "bench", "gpu")
@@ -354,15 +356,19 @@ def check_tables(machine):
     def row(**more):
         return json.dumps({"shape": "tiny", **more})
     ours = {"precision": "bfloat16", "tokens_per_s": 1e6, "tflops": 200.0, "gb": 2.0}
-    for block, ms in (("pre_ln", 10.0), ("sas", 8.0)):
+    for block, ms, parameters in (("pre_ln", 10.0, 2 * 10**8), ("sas", 8.0, 10**8)):
         machine.program("training-tiny-" + block, "exit 1")
-        machine.program("training-tiny-%s-bfloat16" % block, "echo '%s'" % row(block=block, ms=ms, **ours))
-    rivals = [("eager", {"ms": 16.0, "gb": 5.0}), ("compile", {"ms": 12.0, "gb": 4.0}), ("none", {"failed": "a|b"})]
+        said = row(block=block, ms=ms, parameters=parameters, **ours)
+        machine.program("training-tiny-%s-bfloat16" % block, "echo '%s'" % said)
+    rivals = [("eager authors", {"ms": 20.0, "gb": 6.0}), ("eager fused", {"ms": 16.0, "gb": 5.0}),
+              ("compile authors", {"ms": 18.0, "gb": 5.0}), ("compile fused", {"ms": 12.0, "gb": 4.0}),
+              ("none", {"failed": "a|b"})]
     said = [row(peer="torch", block="sas", precision=precision, way=way, **more)
             for precision in ("bfloat16", "tf32") for way, more in rivals]
     peer, kept = os.path.join(machine.folder, "peer"), sys.executable
     write(peer, "#!/bin/sh\n[ $5 = sas ] && [ $7 = bfloat16 ] && " + " && ".join("echo '%s'" % line for line in said))
     machine.program("kernels", """echo '{"ceiling": "product bfloat16", "tflops": 800}'
+echo '{"ceiling": "copy", "tb_per_s": 1.4}'
 echo '{"kernel": "add", "us": 2000.4, "floor_us": 1800, "of_floor": 0.9}'""")
     machine.run("--no-peers", "tiny-pre_ln")
     sys.executable = peer
@@ -371,14 +377,23 @@ echo '{"kernel": "add", "us": 2000.4, "floor_us": 1800, "of_floor": 0.9}'""")
     finally:
         sys.executable = kept
     lines = machine.page().splitlines()
-    assert "| tiny | sas | bfloat16 | 8 | 1000000 | 0.25 | 2 | compile | 12 | 1.5 | 0.5 | 1.25 |" in lines, lines
-    assert "| tiny | pre_ln | bfloat16 | 10 | 1000000 | 0.25 | 2 |  |  |  |  | 1 |" in lines, lines
+    beside = "2 | 1.5 | 2.5 | 2.25 | compile fused | 12 | 0.5 | 1.25"
+    assert "| tiny | sas | bfloat16 | 8 | 1000000 | 0.25 | 2 | %s |" % beside in lines, lines
+    # 28 bytes of 2e8 parameters in 10 ms are 0.4 of the copy, and its products 0.25 of the large one
+    assert "| tiny | pre_ln | bfloat16 | 10 | 1000000 | 0.4 | 2 |%s 1 |" % ("  |" * 7) in lines, lines
     assert "| add | 2000 | 1800 | 0.9 |" in lines and "| product bfloat16 |  | 800 |" in lines, lines
-    assert any(line.startswith("| kernels | 2 results | 2") for line in lines), lines
+    assert any(line.startswith("| kernels | 3 results | 2") for line in lines), lines
     assert any("failed a|b" in line for line in lines), lines
     tables = [line for line in lines if line.startswith("|")]
     head = next(line for line in tables if line.startswith("| shape"))
-    assert head.count("|") == 13 and lines[lines.index(head) + 1] == "| --- " * 12 + "|", head
+    assert head.count("|") == 16 and lines[lines.index(head) + 1] == "| --- " * 15 + "|", head
+    tables, judged = machine.run_script.tables, {"precision": "tf32", "ms": 10.0, "tflops": 200.0, "parameters": 1000}
+    known = {"product tf32": 400.0, "copy": 1.4}
+    assert tables.share_of_floor(judged, known) == 0.5
+    for unknown in ({**judged, "ms": "nan"}, {**judged, "tflops": "inf"}, {"precision": "tf32", "ms": 10.0}):
+        assert tables.share_of_floor(unknown, known) is None, unknown
+    for one in known:
+        assert tables.share_of_floor(judged, {one: known[one]}) is None, one
 
 
 def check_prerequisites(machine):
@@ -492,6 +507,43 @@ def check_equations(torch, peers, name, block):
                 assert (parameter.grad - expected[key]).abs().max() < 1e-6, (name, key)
 
 
+def check_ways():
+    """What a way has left, in the compiler and in cycles, is gone when the next one begins: a PyTorch of names alone,
+    whose memory is the number of models."""
+    torch, alive, compiled = mock.MagicMock(__version__="2"), weakref.WeakSet(), []
+    torch.nn.Module, torch.cuda.OutOfMemoryError = object, MemoryError
+    torch.cuda.Event.return_value.elapsed_time.return_value = 2.0
+    torch.randint.return_value.numel.return_value = 8
+    torch.cuda.max_memory_allocated = lambda: len(alive) * 10**9
+    torch.compiler.reset = compiled.clear
+    torch.compile = lambda model: compiled.append(model) or model
+
+    class Model:
+        def __init__(self, *_):
+            self.cycle = self
+            alive.add(self)
+
+        def __call__(self, *_):
+            return mock.Mock(**{"item.return_value": 1.0})
+
+        def cuda(self):
+            return self
+
+        def parameters(self):
+            return []
+    with mock.patch.dict(sys.modules, {"torch": torch, "torch.nn": torch.nn}):
+        peers = script("peers.py")
+    said = io.StringIO()
+    with mock.patch.object(peers, "Model", Model), contextlib.redirect_stdout(said), \
+            mock.patch.object(sys, "argv", ["peers.py", "--shape", "tiny", "--block", "sas_p"]):
+        peers.main()
+    rows = [json.loads(line) for line in said.getvalue().splitlines()]
+    assert [row["way"] for row in rows] == ["eager authors", "eager fused", "compile authors", "compile fused"], rows
+    assert {*script("run").tables.RIVALS} - {"eager", "compile"} <= {row["way"] for row in rows}
+    assert [row["gb"] for row in rows] == [1, 1, 1, 1], rows
+    assert torch.cuda.empty_cache.call_count == 4 and not peers.is_shaped("pre_ln")
+
+
 def check_peers():
     """PyTorch's models on the CPU: both formulations of shaped attention are one function, the head of the labelled
     tokens gives what that of all gives, and nobody of a decoder sees what comes."""
@@ -540,6 +592,7 @@ def main():
             check(machine)
     check_told(sys.argv[1] if len(sys.argv) > 1 else "/usr/include/eigen3")
     check_shapes()
+    check_ways()
     check_peers()
     print("bench/gpu/run works")
 
