@@ -80,6 +80,12 @@ def run(command, deadline, **variables):
         return Said(command, status, *texts)
 
 
+def find_nvcc():
+    """nvcc in the PATH, else in CUDA_HOME, CUDA_PATH or /usr/local/cuda; None if it is nowhere."""
+    folders = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ] + ["/usr/local/cuda"]
+    return shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(folder + "/bin" for folder in folders))
+
+
 class CublasLt(NamedTuple):
     """Where header and library are; flags for nvcc."""
     include: str

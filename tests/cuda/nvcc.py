@@ -15,7 +15,6 @@ import importlib.machinery
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,9 @@ from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [os.path.join(ROOT, "bench", "gpu"), os.path.join(ROOT, "bench")]
+from toolkit import find_nvcc  # noqa: E402
+
 INCLUDE = os.path.join(ROOT, "include")
 EXAMPLE = os.path.join(ROOT, "examples", "on_a_gpu.cu")
 KERNELS = [os.path.join(HERE, "kernels.cu"), os.path.join(HERE, "ops.cu"), EXAMPLE]
@@ -35,11 +37,6 @@ FOR_TESTS = ["-diag-suppress", "445", "-Xcompiler", "-Wno-sign-compare"]  # lamb
 KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
                     r".*?(\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers")
 UNIT = 8  # a multiprocessor hands out registers of a thread by so many: within a unit as many warps are resident
-
-
-def find_nvcc():
-    folders = [os.path.join(os.environ[name], "bin") for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
-    return shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join([*folders, "/usr/local/cuda/bin"]))
 
 
 def run(command):

@@ -396,6 +396,21 @@ echo '{"kernel": "add", "us": 2000.4, "floor_us": 1800, "of_floor": 0.9}'""")
         assert tables.share_of_floor(judged, {one: known[one]}) is None, one
 
 
+def check_nvcc(machine):
+    """It is found where CUDA_HOME or CUDA_PATH says, if not in the PATH."""
+    machine.program("kernels", """echo '{"kernel": "add", "us": 2}'""")
+    kept, bare = machine.bin, os.path.join(machine.folder, "bare")
+    for name in ("g++", "nvidia-smi"):
+        write(os.path.join(bare, name), "#!/bin/sh\nexec %s \"$@\"\n" % os.path.join(machine.bin, name))
+    for name, other in (("CUDA_HOME", "CUDA_PATH"), ("CUDA_PATH", "CUDA_HOME")):
+        with mock.patch.dict(os.environ, {name: machine.folder}):
+            os.environ.pop(other, None)
+            machine.bin = bare
+            status, text, _, _ = machine.run("kernels")
+            machine.bin, os.environ[name] = kept, bare
+            assert status == 0 == machine.run("kernels")[0], text
+
+
 def check_prerequisites(machine):
     run = machine.run
     status, text, _, _ = run("--list")
@@ -588,7 +603,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         machine = Machine(folder)
         for check in (check_check, check_tests, check_numbers, check_products, check_sanitizers, check_deadlines,
-                      check_trainings, check_tables, check_prerequisites):
+                      check_trainings, check_tables, check_nvcc, check_prerequisites):
             check(machine)
     check_told(sys.argv[1] if len(sys.argv) > 1 else "/usr/include/eigen3")
     check_shapes()
