@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 """nvcc.py [--table | --write] [--eigen FOLDER] [ARCHITECTURE...]: nvcc takes every kernel and each header of cuda alone
 without a warning; no kernel spills, or takes more registers than registers.txt allows it. A program with them says in
-a sentence that there is no GPU. What only a GPU can run is compiled, too.
+a sentence that there is no GPU. What only a GPU can run is compiled, too; bench/gpu is only read.
 
 The architecture is sm_90 unless given; --table prints the registers of each kernel, --write renews registers.txt. With
-SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, what bench/gpu/run runs, and train_lm's blocks.
+SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, all that bench/gpu/run runs, and train_lm's blocks.
 Exit code 77: no nvcc, in the PATH, in CUDA_HOME or in /usr/local/cuda.
 """
 import argparse
@@ -34,6 +34,7 @@ BUDGETED = ["sm_80", "sm_90"]
 FLAGS = ["-std=c++20", "-O3", "-DEIGEN_NO_CUDA", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings",
          "-I", INCLUDE]
 FOR_TESTS = ["-diag-suppress", "445", "-Xcompiler", "-Wno-sign-compare"]  # lambdas of tests, and what they compare
+READ = ["-fdevice-syntax-only", "-Xcompiler", "-fsyntax-only"]  # a third of the time
 KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
                     r".*?(\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers")
 UNIT = 8  # a multiprocessor hands out registers of a thread by so many: within a unit as many warps are resident
@@ -146,20 +147,23 @@ class Compiler:
         return self.start("-arch=sm_90", "-cuda", unit)
 
 
-def for_a_gpu(every_check):
+def for_a_gpu(nvcc, every_check):
     """Arguments for what is compiled here and run elsewhere: the programs of bench/gpu/run."""
     loader = importlib.machinery.SourceFileLoader("gpu_run", os.path.join(ROOT, "bench", "gpu", "run"))
     parts = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(parts)
     programs, blocks = [*parts.programs_of("products"), parts.Test("tensor_cores").on_gpu], []
+    read = [parts.programs_of(part)[0] for part in ("check", "kernels", "tiny-sas_p")]
+    flags = READ if READ[0] in run([nvcc, "--help"]).stdout else []  # an older nvcc compiles them
     if every_check:
         some = ["check", "tests", "kernels", "sanitize-memcheck", "tiny-sas_p", "bert-sas_p_no_norm"]
         programs += [program for part in some for program in parts.programs_of(part) if not program.for_cpu]
-        blocks = sorted(glob.glob(os.path.join(ROOT, "examples", "train_lm", "blocks", "*.cu")))
-    includes = {program: [word for folder in [*program.headers, os.path.dirname(HERE)] for word in ("-I", folder)]
-                for program in programs}
-    return [[*include, *program.constants, program.source] for program, include in includes.items()] + [
-        [block] for block in blocks]
+        read, blocks = [], sorted(glob.glob(os.path.join(ROOT, "examples", "train_lm", "blocks", "*.cu")))
+
+    def arguments(program):
+        include = [word for folder in [*program.headers, os.path.dirname(HERE)] for word in ("-I", folder)]
+        return [*include, *program.constants, program.source, *flags * (program in read)]
+    return [*map(arguments, dict.fromkeys(programs + read)), *([block] for block in blocks)]
 
 
 def says_whether_there_is_a_gpu(nvcc, architecture, compiled):
@@ -195,7 +199,7 @@ def main():
                      compiler.start("-Xptxas", "-v", f"-arch={architecture}", "-c", source)
                      for architecture in architectures for source in sources}
         others = [] if args.write else [
-            *(compiler.start("-arch=sm_90", *FOR_TESTS, "-c", *program) for program in for_a_gpu(every_check)),
+            *(compiler.start("-arch=sm_90", *FOR_TESTS, "-c", *program) for program in for_a_gpu(nvcc, every_check)),
             *map(compiler.header, sorted(glob.glob(os.path.join(INCLUDE, "simplx", "cuda", "*"))))]
         told = {which: kernels_of(future.result()[0]) for which, future in compiling.items()}
         if args.write:
