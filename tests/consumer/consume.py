@@ -202,7 +202,8 @@ def keep_their_kernels(build, optimised):
     units = {unit: functions_of(os.path.join(build, "CMakeFiles", f"{unit}.dir", "unit.cpp.o"))
              for unit in ("baseline", "avx2", "native")}
     target = {unit: next(name for name in sorted(names) if "Trainer" in name) for unit, names in units.items()}
-    target = {unit: re.search(r"6simplx\d+(sse2|avx2_fma|avx512_bf16|avx512|amx_bf16)", name)[1] for unit, name in target.items()}
+    sets = r"6simplx\d+(sse2|avx2_fma|avx512_bf16|avx512|amx_bf16)"
+    target = {unit: re.search(sets, name)[1] for unit, name in target.items()}
     expect(target["baseline"] == "sse2" and target["avx2"] == "avx2_fma", f"the units are of {target}")
 
     shared = {name for one in units for two in units if target[one] != target[two] for name in units[one] & units[two]}
@@ -211,7 +212,7 @@ def keep_their_kernels(build, optimised):
 
     widths = width_of_functions(os.path.join(build, "consumer"))
     for unit, names in units.items():
-        wanted = {"sse2": 0, "avx2": 32, "avx512": 64}[target[unit].split("_")[0]]
+        wanted = {"sse2": 0, "avx2": 32, "avx512": 64, "amx": 64}[target[unit].split("_")[0]]
         kernels = [widths[name] for name in names & widths.keys() if target[unit] in name]
         expect(max(kernels) == wanted, f"{optimised}: the kernels of {unit} have vectors of {max(kernels)} bytes")
         print(f"{optimised} {unit}: {len(kernels)} functions of simplx::{target[unit]}, "
