@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 7bb54f432a561466
+// sha256 of the headers: df83d18553b21c17
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3805,7 +3805,7 @@ class Measure {
 
  private:
   using Bits = Vec<std::uint32_t>;
-  Bits smallest_ = Bits{} + ~0u, largest_{};
+  Bits smallest_ = splat<Bits>(~0u), largest_{};  // an operator here, of vectors this wide, and nvcc 13 crashes
 };
 
 /// Of K numbers, whole vectors of them.

@@ -9,8 +9,9 @@
 #include <simplx/cuda/trainer.cuh>
 
 template <auto const& block>
-std::unique_ptr<train_lm::Learner> train_lm::make_cuda_learner(const simplx::TrainerOptions& options) {
+std::unique_ptr<train_lm::Learner> train_lm::make_cuda_learner(Device device, const simplx::TrainerOptions& options) {
   using namespace simplx;
-  constexpr Precision precision = path == Path::bfloat16 ? Precision::bfloat16 : Precision::float32;
-  return std::make_unique<LearnerOf<block, Cuda<precision>>>(options);
+  if (device == Device::cuda_bfloat16) return std::make_unique<LearnerOf<block, Cuda<Precision::bfloat16>>>(options);
+  if (device == Device::cuda_tf32) return std::make_unique<LearnerOf<block, Cuda<Precision::tf32>>>(options);
+  return std::make_unique<LearnerOf<block, Cuda<Precision::float32>>>(options);
 }

@@ -54,8 +54,8 @@ class Learner {
   virtual std::vector<double> gradient_norms(const simplx::TokenBatch& batch) = 0;
 };
 
-/// What a model is trained on.
-enum class Device { cpu, cuda };
+/// What a model is trained on: a GPU computes products of floats, or of what they are rounded to.
+enum class Device { cpu, cuda_float32, cuda_tf32, cuda_bfloat16 };
 
 /// A decoder of 6 layers, width 128 and 4 heads around a block; defined for the blocks of blocks/*.cpp.
 ///
@@ -64,6 +64,6 @@ template <auto const& block>
 std::unique_ptr<Learner> make_learner(Device device, const simplx::TrainerOptions& options);
 /// The same on a GPU; defined in blocks/*.cu, which are part of programs built with CUDA.
 template <auto const& block>
-std::unique_ptr<Learner> make_cuda_learner(const simplx::TrainerOptions& options);
+std::unique_ptr<Learner> make_cuda_learner(Device device, const simplx::TrainerOptions& options);
 
 }  // namespace train_lm

@@ -81,7 +81,7 @@ template <auto const& block>
 std::unique_ptr<Learner> make_learner(Device device, const TrainerOptions& options) {
   if (device == Device::cpu) return std::make_unique<LearnerOf<block, Cpu<float, path>>>(options);
 #if defined(SIMPLX_CUDA)  // a CMake option
-  return make_cuda_learner<block>(options);
+  return make_cuda_learner<block>(device, options);
 #else
   throw Error("this program was built without CUDA",
               "install the CUDA toolkit, and configure with -DSIMPLX_CUDA=ON");

@@ -137,7 +137,15 @@ class Run {
             .sequences_per_step = options_.batch};
   }
   bool on_cpu() const { return options_.device == Device::cpu; }
-  const char* device() const { return on_cpu() ? "cpu" : "cuda"; }
+  const char* device() const {
+    switch (options_.device) {
+      case Device::cpu: return "cpu";
+      case Device::cuda_float32: return "cuda, float32";
+      case Device::cuda_tf32: return "cuda, tf32";
+      case Device::cuda_bfloat16: return "cuda, bfloat16";
+    }
+    return "";
+  }
   Index tokens_per_step() const { return options_.batch * context; }
   long warmup() const { return steps_ / 20; }
 
@@ -286,7 +294,8 @@ class Run {
                                    readable_bytes(static_cast<double>(learner_->bytes())),
                                    readable_bytes(static_cast<double>(facts.arena_bytes)))},
             {"FLOPs", fmt::format("{:.2f} million per token, forward and backward", facts.flops_per_token * 1e-6)},
-            {"device", on_cpu() ? fmt::format("cpu, {} threads, peak {:.0f} GFLOP/s", options_.threads, peak) : "cuda"},
+            {"device",
+             on_cpu() ? fmt::format("cpu, {} threads, peak {:.0f} GFLOP/s", options_.threads, peak) : device()},
             {"build", build_type()},
             {"text", text_.paths[0].string() +
                          (text_.paths.size() > 1 ? fmt::format(" and {} more", text_.paths.size() - 1) : "")},

@@ -150,6 +150,8 @@ TEST_CASE("the same where the result was not kept") {
 TEST_CASE("the identity at initialisation, bit for bit") {
   check_identity<AttentionSize{2, 3, 5, Mixing::shaped, Mask::causal}>();
   check_identity<AttentionSize{1, 64, 64, Mixing::shaped, Mask::causal}>();
+  check_identity<AttentionSize{2, 3, 5, Mixing::shaped, Mask::full}>();
+  check_identity<AttentionSize{1, 64, 64, Mixing::shaped, Mask::full}>();
 }
 
 TEST_CASE("nothing to attend to") {

@@ -16,6 +16,14 @@ constexpr Decoder pre_ln_dropping = small(pre_ln, 0.3), norm_former_model = smal
 constexpr Encoder bert{
     .block = bert_sas_p, .vocab = 11, .width = 8, .heads = 2, .layers = 2, .context = 9, .masked_head = true};
 
+constexpr Encoder in_bfloat16(BlockConfig block, bool alibi) {
+  block.alibi = alibi;
+  return {.block = block, .vocab = 11, .width = 16, .heads = 2, .layers = 2, .context = 9};
+}
+constexpr Encoder gated = in_bfloat16(bert_pre_ln, false), biased = in_bfloat16(bert_sas_p, true);
+constexpr Decoder wide{.block = sas_p, .vocab = 11, .width = 16, .heads = 2, .layers = 2, .context = 9,
+                       .positions = Positions::learned};
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda/models");
@@ -29,5 +37,20 @@ TEST_CASE("dropout has the masks of the CPU in every layer") {
 }
 
 TEST_CASE("an encoder sees whole sequences") { test::same_on_device<bert>(15, {9, 1, 5}); }
+
+TEST_CASE("encoders in bfloat16: a gated MLP behind LayerNorm, and shaped attention that falls to both sides") {
+  test::bfloat16_on_device<gated>(15, 0.02, {9, 1, 5}, test::Parameters::stirred);
+  test::bfloat16_on_device<biased>(15, 0.02, {9, 1, 5}, test::Parameters::stirred);
+}
+
+TEST_CASE("in tf32 products round their operands to 10 bits, and every gradient is near that of the CPU") {
+  const std::vector<Index> lengths{4, 9, 2};
+  constexpr auto stirred = test::Parameters::stirred;
+  const auto on_cpu = test::expected<wide>(15, lengths, {}, stirred);
+  const auto rounded =
+      test::same_bits([&] { return test::all_of<wide, Cuda<Precision::tf32>>(15, lengths, {}, stirred); });
+  test::check_close(rounded, on_cpu, 0.002);
+  CHECK(test::farthest(rounded, on_cpu) > 1e-4);  // it was rounded
+}
 
 TEST_SUITE_END();

@@ -146,6 +146,43 @@ void check_norms(Index rows) {
   check([&] { return run_layer<S, cols, Write::accumulate>(in, rows, true); }, exact_layer(wide, rows, cols, true));
 }
 
+/// What is stored in bfloat16 is, number by number, the nearest to that in double; what is saved stays float.
+template <int cols, class F>
+void check_bfloat16(Index rows, const Norm<double>& exact, Index saved_count, const F& norm) {
+  CAPTURE(cols);
+  const auto none = test::unwritten<float>(rows * cols);
+  std::vector<float> saved;
+  const auto y = test::same_bits([&] {
+    std::vector<__nv_bfloat16> to(none.begin(), none.end());
+    saved = test::unwritten<float>(saved_count);
+    norm(to.data(), saved.data());
+    return to;
+  });
+  const std::vector<float> found(y.begin(), y.end());
+  double largest = 0;
+  for (const double number : exact.y) largest = std::max(largest, std::abs(number));
+  bool nearest = true;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double half_a_digit = std::ldexp(std::abs(exact.y[i]), -8), of_float = 8 * test::rounding<float> * largest;
+    nearest = nearest && std::abs(double(found[i]) - exact.y[i]) <= half_a_digit + of_float;  // never of NaN
+  }
+  CHECK(nearest);
+  CHECK(test::distance(found, exact.y) > 1000);  // it was rounded
+  CHECK(test::distance(saved, exact.saved) < 8);
+}
+
+template <int cols>
+void check_both_in_bfloat16(Index rows) {
+  const Operands<float> in(rows, cols);
+  const Operands<double> wide = widened(in, rows, cols);
+  check_bfloat16<cols>(rows, exact_layer(wide, rows, cols, false), 2 * rows, [&](__nv_bfloat16* y, float* saved) {
+    layer_norm<float, cols>(nullptr, in.x.data(), in.gain.data(), in.bias.data(), in.epsilon.data(), y, saved, rows);
+  });
+  check_bfloat16<cols>(rows, exact_rms(wide, rows, cols, false, false), rows, [&](__nv_bfloat16* y, float* saved) {
+    rms_norm<float, cols>(nullptr, in.x.data(), in.gain.data(), in.epsilon.data(), y, saved, rows);
+  });
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda/norm");
@@ -161,6 +198,11 @@ TEST_CASE("values and gradients are those of double, at odd widths") {
 TEST_CASE("several warps have a long row") {
   check_norms<double, 513>(3);
   check_norms<float, 1100>(2);
+}
+
+TEST_CASE("results in bfloat16 are those of double, rounded to nearest") {
+  check_both_in_bfloat16<40>(6);
+  check_both_in_bfloat16<520>(3);  // several warps have a row
 }
 
 TEST_CASE("many rows: a block takes several, and parts are added up") {

@@ -14,6 +14,7 @@ import glob
 import importlib.machinery
 import importlib.util
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -37,6 +38,8 @@ FOR_TESTS = ["-diag-suppress", "445", "-Xcompiler", "-Wno-sign-compare"]  # lamb
 READ = ["-fdevice-syntax-only", "-Xcompiler", "-fsyntax-only"]  # a third of the time
 KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
                     r".*?(\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers")
+# A host with all vectors and a matrix unit: CMake gives nvcc -march=native, and what its front end reads depends on it.
+WIDE_HOST = ["-Xcompiler", "-march=sapphirerapids"] if platform.machine() == "x86_64" else []
 UNIT = 8  # a multiprocessor hands out registers of a thread by so many: within a unit as many warps are resident
 
 
@@ -139,12 +142,12 @@ class Compiler:
             return done.stdout, output
         return self.pool.submit(compiled)
 
-    def header(self, path):
+    def header(self, path, *arguments):
         """A header of cuda, twice, in a file of its own; nothing is made of it."""
-        unit = os.path.join(self.folder, os.path.basename(path) + ".cu")
+        unit = os.path.join(self.folder, f"{self.count}-{os.path.basename(path)}.cu")
         with open(unit, "w", encoding="utf-8") as file:
             file.write(f"#include <{os.path.relpath(path, INCLUDE)}>\n" * 2)
-        return self.start("-arch=sm_90", "-cuda", unit)
+        return self.start("-arch=sm_90", "-cuda", *arguments, unit)
 
 
 def for_a_gpu(nvcc, every_check):
@@ -200,7 +203,8 @@ def main():
                      for architecture in architectures for source in sources}
         others = [] if args.write else [
             *(compiler.start("-arch=sm_90", *FOR_TESTS, "-c", *program) for program in for_a_gpu(nvcc, every_check)),
-            *map(compiler.header, sorted(glob.glob(os.path.join(INCLUDE, "simplx", "cuda", "*"))))]
+            *map(compiler.header, sorted(glob.glob(os.path.join(INCLUDE, "simplx", "cuda", "*")))),
+            compiler.header(os.path.join(INCLUDE, "simplx", "cuda", "trainer.cuh"), *WIDE_HOST)]
         told = {which: kernels_of(future.result()[0]) for which, future in compiling.items()}
         if args.write:
             write_budgets(release, told)

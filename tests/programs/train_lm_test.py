@@ -166,6 +166,8 @@ def main():
         refused("minutes that are none", ["--minutes: nan is not a number from 0.01 to 100000"], "--minutes", "nan")
         for seed in (-1, 1.5, 2**64):
             refused("a seed that is none", [f"--seed: {seed} is not a whole number from 0 to {2**64 - 1}"], "--seed", seed)
+        refused("a precision that is none", ["--precision", "float64", "bfloat16,float32,tf32"], "--precision", "float64")
+        refused("a precision of the CPU", ["--precision tf32 is a GPU's", "hint: give --device cuda"], "--precision", "tf32")
         refused("text that is missing", [os.path.join(folder, "nowhere"), "hint:"], "--text", os.path.join(folder, "nowhere"))
         refused("text that is empty", [empty, "hint:"], "--text", empty)
         refused("text that is too short", ["too short", "129 bytes", "hint:"], "--text", short)
@@ -175,9 +177,12 @@ def main():
         refused("text that is a pipe", [pipe, "hint:"], "--text", pipe)
         refused("an interval that is none", ["--checkpoint-every", "hint:"], "--checkpoint-every", "often")
         refused("a directory that cannot be written", ["/proc/nowhere", "hint:"], "--out", "/proc/nowhere", "--text", TEXT)
-        done = run("--device", "cuda", "--steps", 3, "--text", TEXT, "--out", os.path.join(folder, "cuda"))
-        check(done.returncode == 0 or (done.returncode == 1 and "CUDA" in done.stderr and "hint:" in done.stderr),
-              "a GPU trains too, or the program says what is missing:" + done.stderr)
+        for precision in ("float32", "bfloat16"):
+            done = run("--device", "cuda", "--precision", precision, "--steps", 3, "--text", TEXT,
+                       "--out", os.path.join(folder, precision))
+            check((done.returncode == 0 and "cuda, " + precision in done.stdout) or
+                  (done.returncode == 1 and "CUDA" in done.stderr and "hint:" in done.stderr),
+                  f"a GPU trains too, in {precision}, or the program says what is missing:" + done.stderr)
         refused("a loss that explodes", ["no longer finite at step", "parameter concerned is", "checkpoint", "hint:"],
                 "--steps", 60, "--learning-rate", 1e25, "--text", TEXT, "--out", os.path.join(folder, "explodes"))
         check(not os.path.exists(os.path.join(folder, "explodes", "model.safetensors")), "and leaves no model behind")

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "../cuda_learner_of.hpp"
 
-template std::unique_ptr<train_lm::Learner> train_lm::make_cuda_learner<simplx::v_skip_init_shaped>(const simplx::TrainerOptions&);
+template std::unique_ptr<train_lm::Learner> train_lm::make_cuda_learner<simplx::v_skip_init_shaped>(
+    Device, const simplx::TrainerOptions&);

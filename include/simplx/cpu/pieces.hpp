@@ -83,7 +83,7 @@ class Measure {
 
  private:
   using Bits = Vec<std::uint32_t>;
-  Bits smallest_ = Bits{} + ~0u, largest_{};
+  Bits smallest_ = splat<Bits>(~0u), largest_{};  // an operator here, of vectors this wide, and nvcc 13 crashes
 };
 
 /// Of K numbers, whole vectors of them.
