@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: df83d18553b21c17
+// sha256 of the headers: 6d80f42a7140fba7
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1232,6 +1232,17 @@ struct Randomness {
   std::uint64_t layer = 0;    ///< of the layer in its stack
   Index first_sequence = 0;   ///< number of the first sequence (or row) among those of the whole step
 };
+
+/// By which kernels a CPU computes.
+///
+/// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector, but for products with
+/// parameters; of floats those are the matrix unit's where there is one (cpu/gemm_pieces.hpp).
+/// vectors: as fast, without a matrix unit.
+/// reference: Eigen everywhere, for every width; what tests compare with.
+/// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
+/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX
+/// of Intel).
+enum class Path : int { fast, reference, bfloat16, vectors };
 
 class Gpu;   // cuda/gpu.cuh
 class Turn;  // core/turn.hpp
@@ -3824,15 +3835,6 @@ Extent extent_of(const float* numbers) {
 /// The CPU backend: scalar type and path of the kernels. It owns nothing; kernels are templates.
 
 namespace simplx::inline SIMPLX_TARGET {
-
-/// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector, but for products with
-/// parameters; of floats those are the matrix unit's where there is one (cpu/gemm_pieces.hpp).
-/// vectors: as fast, without a matrix unit.
-/// reference: Eigen everywhere, for every width; what tests compare with.
-/// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
-/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX
-/// of Intel).
-enum class Path : int { fast, reference, bfloat16, vectors };
 
 template <class S>
 using MatrixMap = Eigen::Map<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
@@ -10200,7 +10202,6 @@ struct VSkipInit {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-enum class Path : int;
 template <class S, Path path>
 struct Cpu;
 
@@ -10269,9 +10270,11 @@ constexpr Index arena_bytes_on(const Rows& rows) {
           detail::graph_scratch<G, Backend>(rows)) *
          static_cast<Index>(sizeof(typename Backend::Scalar));
 }
+/// In float, by vectors, which is the same on every machine. A matrix unit's operands in pieces take 1.2 MB more at the
+/// most (arena_bytes_on<model, Cpu<float>>).
 template <auto const& model>
 constexpr Index arena_bytes(const Rows& rows) {
-  return arena_bytes_on<model, Cpu<float, Path{}>>(rows);
+  return arena_bytes_on<model, Cpu<float, Path::vectors>>(rows);
 }
 
 /// Whether two models are the same graph but for initial values and source lines.
@@ -15926,12 +15929,12 @@ constexpr int fewest_recomputed() {
 
 }  // namespace detail
 
-/// The model with as few recomputed layers as keep an evaluation of these rows within so many bytes (arena_bytes);
+/// The model with as few recomputed layers as keep an evaluation of these rows within so many bytes (arena_bytes_on);
 /// parameters, names, values and gradients stay what they are.
 ///
 /// Errors  does not compile if the model does not fit with all its layers recomputed
 /// Cost    the forward of the recomputed layers once more; to the compiler, three or four plans of the model
-template <auto const& model, Index bytes, Rows rows, class Backend = Cpu<float, Path{}>>
+template <auto const& model, Index bytes, Rows rows, class Backend = Cpu<float, Path::fast>>
 inline constexpr auto within =
     with_recomputed<model, detail::fewest_recomputed<model, bytes, rows, Backend>()>;
 

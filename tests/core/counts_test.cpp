@@ -38,6 +38,7 @@ TEST_CASE("FLOPs are those of the formula, dense and causal") {
 
 TEST_CASE("bytes of an evaluation grow with the rows, and little with what is not kept") {
   static_assert(arena_bytes<tiny_sas_p>(tokens{128}) < 6'000'000);
+  static_assert(arena_bytes_on<tiny_sas_p, Cpu<float>>(tokens{128}) < arena_bytes<tiny_sas_p>(tokens{128}) + 1'200'000);
   CHECK(arena_bytes<tiny_pre_ln>(tokens{128}) > arena_bytes<tiny_sas_p>(tokens{128}));
   CHECK(arena_bytes<tiny_sas_p>(tokens{256}) < 2.1 * arena_bytes<tiny_sas_p>(tokens{128}));
   const double per_layer = double(arena_bytes<deep>(tokens{128}) - arena_bytes<tiny_sas_p>(tokens{128})) / 66;

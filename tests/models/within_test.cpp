@@ -17,7 +17,7 @@ inline constexpr Decoder whole{
 inline constexpr Encoder encoder{.block = pre_ln, .vocab = 32, .width = 32, .heads = 2, .layers = 3, .context = 24};
 
 template <auto const& model>
-constexpr Index bytes = arena_bytes<model>(rows);
+constexpr Index bytes = arena_bytes_on<model, Cpu<float>>(rows);
 
 constexpr Index least = bytes<with_recomputed<whole, 5>>;
 static_assert(least < bytes<with_recomputed<whole, 3>> && bytes<with_recomputed<whole, 3>> < bytes<whole>);

@@ -217,7 +217,7 @@ TEST_CASE("without positions that end, the context is the model's own") {
 
 TEST_CASE("a further thread takes an arena, and no copy of the gradient") {
   const Index one = Trainer<model>({.batch = 8}).bytes(), two = Trainer<model>({.batch = 8, .threads = 2}).bytes();
-  CHECK(two - one == arena_bytes<model>(tokens{24}) + 2 * 32 * 4);  // and the rows of the results
+  CHECK(two - one == arena_bytes_on<model, Cpu<float>>(tokens{24}) + 2 * 32 * 4);  // and the rows of the results
 }
 
 TEST_CASE("a step touches no new memory") {

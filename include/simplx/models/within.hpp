@@ -63,12 +63,12 @@ constexpr int fewest_recomputed() {
 
 }  // namespace detail
 
-/// The model with as few recomputed layers as keep an evaluation of these rows within so many bytes (arena_bytes);
+/// The model with as few recomputed layers as keep an evaluation of these rows within so many bytes (arena_bytes_on);
 /// parameters, names, values and gradients stay what they are.
 ///
 /// Errors  does not compile if the model does not fit with all its layers recomputed
 /// Cost    the forward of the recomputed layers once more; to the compiler, three or four plans of the model
-template <auto const& model, Index bytes, Rows rows, class Backend = Cpu<float, Path{}>>
+template <auto const& model, Index bytes, Rows rows, class Backend = Cpu<float, Path::fast>>
 inline constexpr auto within =
     with_recomputed<model, detail::fewest_recomputed<model, bytes, rows, Backend>()>;
 
