@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 6d80f42a7140fba7
+// sha256 of the headers: 5d6ffcd70cfac860
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3748,7 +3748,8 @@ inline void pair_rows(Index count, const float* first, const float* second, Pair
 ///
 /// six products at a sixteenth of the time. Sums take the unit half as many roundings as multiply-adds, so that results
 /// are nearer to exact ones than theirs. The unit takes numbers below 2^-126 for zeros, and infinity is no sum: where
-/// operands might lead there (Extent) floats are multiplied as they are.
+/// operands might lead there (Extent) floats are multiplied as they are. A sum that products are added to counts as zero
+/// below 2^-126.
 
 namespace simplx::inline SIMPLX_TARGET {
 

@@ -9,7 +9,8 @@
 ///
 /// six products at a sixteenth of the time. Sums take the unit half as many roundings as multiply-adds, so that results
 /// are nearer to exact ones than theirs. The unit takes numbers below 2^-126 for zeros, and infinity is no sum: where
-/// operands might lead there (Extent) floats are multiplied as they are.
+/// operands might lead there (Extent) floats are multiplied as they are. A sum that products are added to counts as zero
+/// below 2^-126.
 
 #include <simplx/cpu/bfloat16.hpp>
 
