@@ -5,7 +5,7 @@
 /// A float as the sum of three bfloat16, from whose products a matrix unit (amx.hpp) makes those of floats:
 ///
 ///     a = a0 + a1 + a2, 8 bits each
-///     a b = a0 b0 + (a0 b1 + a1 b0) + (a0 b2 + a1 b1 + a2 b0), without 2^-24 of it at the most
+///     a b = a0 b0 + (a0 b1 + a1 b0) + (a0 b2 + a1 b1 + a2 b0), without 2^-21 of it at the most, 2^-24 in the mean
 ///
 /// six products at a sixteenth of the time. Sums take the unit half as many roundings as multiply-adds, so that results
 /// are nearer to exact ones than theirs. The unit takes numbers below 2^-126 for zeros, and infinity is no sum: where
