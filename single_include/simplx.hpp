@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 9f442d3991dae95f
+// sha256 of the headers: 844a668d40642954
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3744,7 +3744,9 @@ inline void pair_rows(Index count, const float* first, const float* second, Pair
 /// A float as the sum of three bfloat16, from whose products a matrix unit (amx.hpp) makes those of floats:
 ///
 ///     a = a0 + a1 + a2, 8 bits each
-///     a b = a0 b0 + (a0 b1 + a1 b0) + (a0 b2 + a1 b1 + a2 b0), without 2^-21 of it at the most, 2^-24 in the mean
+///     a b = a0 b0 + (a0 b1 + a1 b0) + (a0 b2 + a1 b1 + a2 b0)
+///
+/// but for 2^-21 of it at the most, 2^-24 in the mean:
 ///
 /// six products at a sixteenth of the time. Sums take the unit half as many roundings as multiply-adds, so that results
 /// are nearer to exact ones than theirs. The unit takes numbers below 2^-126 for zeros, and infinity is no sum: where
@@ -3812,7 +3814,8 @@ class Measure {
     }
     constexpr std::uint32_t infinity = 0x7f800000, least = std::uint32_t(127 - 126 + 23) << 23;
     const bool none = largest == 0;
-    return {none ? 0 : static_cast<int>((smallest + 1) >> 23) - 127, none || (largest < infinity && smallest + 1 >= least)};
+    return {none ? 0 : static_cast<int>((smallest + 1) >> 23) - 127,
+            none || (largest < infinity && smallest + 1 >= least)};
   }
 
  private:

@@ -5,7 +5,9 @@
 /// A float as the sum of three bfloat16, from whose products a matrix unit (amx.hpp) makes those of floats:
 ///
 ///     a = a0 + a1 + a2, 8 bits each
-///     a b = a0 b0 + (a0 b1 + a1 b0) + (a0 b2 + a1 b1 + a2 b0), without 2^-21 of it at the most, 2^-24 in the mean
+///     a b = a0 b0 + (a0 b1 + a1 b0) + (a0 b2 + a1 b1 + a2 b0)
+///
+/// but for 2^-21 of it at the most, 2^-24 in the mean:
 ///
 /// six products at a sixteenth of the time. Sums take the unit half as many roundings as multiply-adds, so that results
 /// are nearer to exact ones than theirs. The unit takes numbers below 2^-126 for zeros, and infinity is no sum: where
@@ -79,7 +81,8 @@ class Measure {
     }
     constexpr std::uint32_t infinity = 0x7f800000, least = std::uint32_t(127 - 126 + 23) << 23;
     const bool none = largest == 0;
-    return {none ? 0 : static_cast<int>((smallest + 1) >> 23) - 127, none || (largest < infinity && smallest + 1 >= least)};
+    return {none ? 0 : static_cast<int>((smallest + 1) >> 23) - 127,
+            none || (largest < infinity && smallest + 1 >= least)};
   }
 
  private:
