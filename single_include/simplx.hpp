@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 844a668d40642954
+// sha256 of the headers: 6b6e098b35cc5cea
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -5038,6 +5038,117 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
 
 }  // namespace simplx
 
+// ---- simplx/cpu/matrix_vector.hpp
+
+/// \file simplx/cpu/matrix_vector.hpp
+/// Products of a matrix and a vector, A (rows, K) row after row in memory:
+///
+///     y = A w          as many rows at a time as a vector has lanes, whose partial sums are added up together
+///     w += A^T g       four vectors of columns at a time, which stay in registers
+///
+/// Backward is the second of them behind the first, over an A that may be larger than a cache: it begins with the last
+/// rows, those that are still there.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// Lane i of the result is the sum of vector i, of lanes<S> vectors, which are used up.
+template <class S>
+__attribute__((always_inline)) inline Vec<S> lane_sums(Vec<S>* vectors) {
+  constexpr int count = lanes<S>;
+  constexpr auto sequence = std::make_integer_sequence<int, count>();
+  SIMPLX_UNROLL
+  for (int half = count / 2; half > 0; half /= 2) {
+    SIMPLX_UNROLL
+    for (int i = 0; i < half; ++i) {
+      const Vec<S> a = vectors[i], b = vectors[i + half];
+      vectors[i] = interleave<0>(a, b, sequence) + interleave<count / 2>(a, b, sequence);
+    }
+  }
+  return vectors[0];
+}
+
+/// The product of a row and a vector: its whole vectors lane by lane, and the elements that are left.
+template <Index K, class S>
+struct RowProduct {
+  Vec<S> vectors{};
+  S rest = S(0);
+
+  __attribute__((always_inline)) RowProduct(const S* row, const S* w) {
+    constexpr Index whole = K / lanes<S> * lanes<S>;
+    for (Index k = 0; k < whole; k += lanes<S>) vectors += load<Vec<S>>(row + k) * load<Vec<S>>(w + k);
+    for (Index k = whole; k < K; ++k) rest += row[k] * w[k];
+  }
+};
+
+/// w[0 .. vectors * lanes) += A^T g for those columns of A.
+template <Index K, int vectors, class S>
+__attribute__((always_inline)) inline void add_columns(Index rows, const S* a, const S* g, S* w) {
+  constexpr Index step = lanes<S>;
+  Vec<S> sums[2][vectors]{};  // of even and odd rows, which need not wait for each other
+  const auto add = [&](Index row, Vec<S>* to) __attribute__((always_inline)) {
+    const Vec<S> factor = splat<Vec<S>>(g[row]);
+    SIMPLX_UNROLL
+    for (int v = 0; v < vectors; ++v) to[v] += factor * load<Vec<S>>(a + row * K + v * step);
+  };
+  Index row = rows;
+  for (; row >= 2; row -= 2) add(row - 1, sums[0]), add(row - 2, sums[1]);
+  if (row > 0) add(0, sums[0]);
+  SIMPLX_UNROLL
+  for (int v = 0; v < vectors; ++v) store(w + v * step, Vec<S>(load<Vec<S>>(w + v * step) + (sums[0][v] + sums[1][v])));
+}
+
+}  // namespace detail
+
+/// y = A w; rows of A may be part of longer ones, `stride` elements apart.
+///
+/// Shapes  A (rows, K), w (K), y (rows)
+/// Cost    2 rows K FLOPs, one pass over A
+template <Index K, Index stride = K, class S>
+__attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w, S* y) {
+  constexpr Index group = lanes<S>;
+  Index row = 0;
+  for (; row + group <= rows; row += group, a += group * stride) {
+    Vec<S> sums[group];
+    S rest[group];
+    SIMPLX_UNROLL
+    for (Index i = 0; i < group; ++i) {
+      const detail::RowProduct<K, S> product(a + i * stride, w);
+      sums[i] = product.vectors;
+      rest[i] = product.rest;
+    }
+    Vec<S> total = detail::lane_sums<S>(sums);
+    if constexpr (K % group != 0) total += load<Vec<S>>(rest);
+    store(y + row, total);
+  }
+  for (row = rows - rows % group; row < rows; ++row, a += stride) {  // g++ sees that none is left where none is
+    const detail::RowProduct<K, S> product(a, w);
+    y[row] = sum(product.vectors) + product.rest;
+  }
+}
+
+/// w += A^T g.
+///
+/// Shapes  A (rows, K), g (rows), w (K)
+/// Cost    2 rows K FLOPs; reads A once, a stripe of columns after the other, each from its end
+template <Index K, class S>
+__attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
+  constexpr Index step = lanes<S>, wide = 4 * step, whole = K / step * step, widest = K / wide * wide;
+  if (rows == 0) return;  // there may be no A
+  for (Index k = 0; k < widest; k += wide) detail::add_columns<K, 4>(rows, a + k, g, w + k);
+  for (Index k = widest; k < whole; k += step) detail::add_columns<K, 1>(rows, a + k, g, w + k);
+  if constexpr (whole < K) {
+    S sums[K - whole]{};
+    for (Index row = 0; row < rows; ++row) {
+      for (Index k = whole; k < K; ++k) sums[k - whole] += a[row * K + k] * g[row];
+    }
+    for (Index k = whole; k < K; ++k) w[k] += sums[k - whole];
+  }
+}
+
+}  // namespace simplx
+
 // ---- simplx/cpu/piece_tiles.hpp
 
 /// \file simplx/cpu/piece_tiles.hpp
@@ -5220,6 +5331,7 @@ __attribute__((noinline)) Extent pack_transposed_right_pieces(Index depth, Index
 ///
 /// What the unit cannot take (Extent) is multiplied by vectors, from the operands as they are: a row of a product, or a
 /// block of a gradient. So what is infinite or tiny comes out as with the other kernels, and no other row knows of it.
+/// So are products of few rows, which would fill a part of a tile alone.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -5229,6 +5341,10 @@ constexpr bool fits_pieces(Index K, Index N) { return K % strip_columns == 0 && 
 // What stays in the second level of the cache: rows of a left operand and numbers of the inner dimension that are
 // multiplied at once, columns of a gradient's right operand.
 inline constexpr Index piece_rows = 128, piece_depth = 1024, piece_columns = 512;
+
+// A product of so few rows takes what the weights take to be read, 4 bytes each as they are, 6 in pieces: a token of a
+// stream comes 1.5 to 3 times as fast, four rows 1.2 to 2 times.
+inline constexpr Index few_rows = 4;
 
 /// Weights (K, N) as a right operand, and their Extent behind them.
 template <Index K, Index N>
@@ -5278,19 +5394,32 @@ __attribute__((noinline)) void rows_by_vectors(Index begin, Index end, const flo
                                                const Epilogue& epilogue) {
   using V = Vec<float>;
   constexpr Index L = lanes<float>;
-  for (Index col = 0; col < N; col += L) {
-    if constexpr (!transposed) {
-      panel<8, 1, mode>(end - begin, K, a + begin * K, Static<K>{}, Static<1>{}, weight + col, Static<N>{},
-                        c + begin * N + col, Static<N>{}, FromRow<Epilogue>{epilogue, begin}, col);
-    } else {
+  if constexpr (!transposed) {
+    // Eight rows of weights at a time are read along, as memory likes it; the sums wait in c.
+    constexpr Index depth = 8;
+    constexpr bool completed = !std::is_same_v<Epilogue, NoEpilogue>;
+    const auto part = [&]<Write part_mode>(std::integral_constant<Write, part_mode>, Index from, const auto& last) {
+      for (Index col = 0; col < N; col += strip_columns) {
+        panel<8, strip_columns / L, part_mode>(end - begin, Static<depth>{}, a + begin * K + from, Static<K>{},
+                                               Static<1>{}, weight + from * N + col, Static<N>{}, c + begin * N + col,
+                                               Static<N>{}, last, col);
+      }
+    };
+    part(std::integral_constant<Write, mode>{}, 0, NoEpilogue{});
+    for (Index from = depth; from < K - completed * depth; from += depth) {
+      part(std::integral_constant<Write, Write::accumulate>{}, from, NoEpilogue{});
+    }
+    if constexpr (completed) {
+      const FromRow<Epilogue> moved{epilogue, begin};
+      part(std::integral_constant<Write, Write::store>{}, K - depth,
+           Completing<N, float, FromRow<Epilogue>>{c + begin * N, moved});
+    }
+  } else {
+    for (Index col = 0; col < N; col += L) {
       for (Index row = begin; row < end; ++row) {
-        float sums[L];
-        for (Index i = 0; i < L; ++i) {
-          V products{};
-          for (Index k = 0; k < K; k += L) products += load<V>(a + row * K + k) * load<V>(weight + (col + i) * K + k);
-          sums[i] = sum(products);
-        }
-        V value = epilogue(load<V>(sums), row, col);
+        V products[L]{};
+        for (Index i = 0; i < L; ++i) products[i] = RowProduct<K, float>(weight + (col + i) * K, a + row * K).vectors;
+        V value = epilogue(lane_sums<float>(products), row, col);
         if constexpr (mode == Write::accumulate) value += load<V>(c + row * N + col);
         store(c + row * N + col, value);
       }
@@ -5329,12 +5458,16 @@ constexpr Index product_pieces(Index rows, Index K) {
 /// c (rows, N) (=|+=) epilogue(a (rows, K) * b), b the (K, N) weights, (N, K) if `transposed`, packed by PackedPieces;
 /// scratch holds product_pieces(rows, K) words. Where c is added to there is no epilogue.
 ///
-/// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, and one pass over a, two where K > piece_depth
+/// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, and one pass over a, two where K > piece_depth; where
+///         rows <= few_rows, 2 rows K N FLOPs of vectors
 template <Index K, Index N, bool transposed, Write mode, class Unit, class Epilogue>
 void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weight, const Pair* packed, float* c,
                  const Epilogue& epilogue, Pair* scratch) {
   static_assert(fits_pieces(K, N));
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
+  if (rows <= few_rows) {
+    return detail::rows_by_vectors<K, N, transposed, mode>(0, rows, a, weight, c, epilogue);
+  }
   const Extent of_weights = PackedPieces<K, N>::extent(packed);
   for (Index row = 0; row < rows; row += piece_rows) {
     const Index count = std::min(rows - row, piece_rows);
@@ -5428,117 +5561,6 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
         add_block(row, std::min(rows - row, piece_rows), i, std::min(end - i, piece_depth));
       }
     }
-  }
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/matrix_vector.hpp
-
-/// \file simplx/cpu/matrix_vector.hpp
-/// Products of a matrix and a vector, A (rows, K) row after row in memory:
-///
-///     y = A w          as many rows at a time as a vector has lanes, whose partial sums are added up together
-///     w += A^T g       four vectors of columns at a time, which stay in registers
-///
-/// Backward is the second of them behind the first, over an A that may be larger than a cache: it begins with the last
-/// rows, those that are still there.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-/// Lane i of the result is the sum of vector i, of lanes<S> vectors, which are used up.
-template <class S>
-__attribute__((always_inline)) inline Vec<S> lane_sums(Vec<S>* vectors) {
-  constexpr int count = lanes<S>;
-  constexpr auto sequence = std::make_integer_sequence<int, count>();
-  SIMPLX_UNROLL
-  for (int half = count / 2; half > 0; half /= 2) {
-    SIMPLX_UNROLL
-    for (int i = 0; i < half; ++i) {
-      const Vec<S> a = vectors[i], b = vectors[i + half];
-      vectors[i] = interleave<0>(a, b, sequence) + interleave<count / 2>(a, b, sequence);
-    }
-  }
-  return vectors[0];
-}
-
-/// The product of a row and a vector: its whole vectors lane by lane, and the elements that are left.
-template <Index K, class S>
-struct RowProduct {
-  Vec<S> vectors{};
-  S rest = S(0);
-
-  __attribute__((always_inline)) RowProduct(const S* row, const S* w) {
-    constexpr Index whole = K / lanes<S> * lanes<S>;
-    for (Index k = 0; k < whole; k += lanes<S>) vectors += load<Vec<S>>(row + k) * load<Vec<S>>(w + k);
-    for (Index k = whole; k < K; ++k) rest += row[k] * w[k];
-  }
-};
-
-/// w[0 .. vectors * lanes) += A^T g for those columns of A.
-template <Index K, int vectors, class S>
-__attribute__((always_inline)) inline void add_columns(Index rows, const S* a, const S* g, S* w) {
-  constexpr Index step = lanes<S>;
-  Vec<S> sums[2][vectors]{};  // of even and odd rows, which need not wait for each other
-  const auto add = [&](Index row, Vec<S>* to) __attribute__((always_inline)) {
-    const Vec<S> factor = splat<Vec<S>>(g[row]);
-    SIMPLX_UNROLL
-    for (int v = 0; v < vectors; ++v) to[v] += factor * load<Vec<S>>(a + row * K + v * step);
-  };
-  Index row = rows;
-  for (; row >= 2; row -= 2) add(row - 1, sums[0]), add(row - 2, sums[1]);
-  if (row > 0) add(0, sums[0]);
-  SIMPLX_UNROLL
-  for (int v = 0; v < vectors; ++v) store(w + v * step, Vec<S>(load<Vec<S>>(w + v * step) + (sums[0][v] + sums[1][v])));
-}
-
-}  // namespace detail
-
-/// y = A w; rows of A may be part of longer ones, `stride` elements apart.
-///
-/// Shapes  A (rows, K), w (K), y (rows)
-/// Cost    2 rows K FLOPs, one pass over A
-template <Index K, Index stride = K, class S>
-__attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w, S* y) {
-  constexpr Index group = lanes<S>;
-  Index row = 0;
-  for (; row + group <= rows; row += group, a += group * stride) {
-    Vec<S> sums[group];
-    S rest[group];
-    SIMPLX_UNROLL
-    for (Index i = 0; i < group; ++i) {
-      const detail::RowProduct<K, S> product(a + i * stride, w);
-      sums[i] = product.vectors;
-      rest[i] = product.rest;
-    }
-    Vec<S> total = detail::lane_sums<S>(sums);
-    if constexpr (K % group != 0) total += load<Vec<S>>(rest);
-    store(y + row, total);
-  }
-  for (row = rows - rows % group; row < rows; ++row, a += stride) {  // g++ sees that none is left where none is
-    const detail::RowProduct<K, S> product(a, w);
-    y[row] = sum(product.vectors) + product.rest;
-  }
-}
-
-/// w += A^T g.
-///
-/// Shapes  A (rows, K), g (rows), w (K)
-/// Cost    2 rows K FLOPs; reads A once, a stripe of columns after the other, each from its end
-template <Index K, class S>
-__attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
-  constexpr Index step = lanes<S>, wide = 4 * step, whole = K / step * step, widest = K / wide * wide;
-  if (rows == 0) return;  // there may be no A
-  for (Index k = 0; k < widest; k += wide) detail::add_columns<K, 4>(rows, a + k, g, w + k);
-  for (Index k = widest; k < whole; k += step) detail::add_columns<K, 1>(rows, a + k, g, w + k);
-  if constexpr (whole < K) {
-    S sums[K - whole]{};
-    for (Index row = 0; row < rows; ++row) {
-      for (Index k = whole; k < K; ++k) sums[k - whole] += a[row * K + k] * g[row];
-    }
-    for (Index k = whole; k < K; ++k) w[k] += sums[k - whole];
   }
 }
 
