@@ -76,6 +76,18 @@ void check_all(Index rows) {
   check<Backend, K, N, false, false>(rows), check<Backend, K, N, true, false>(rows);
 }
 
+/// A width of 1 to 128 that the compiler draws, every other one a whole number of vectors and strips.
+consteval Index drawn_width(std::uint64_t place) {
+  return place % 4 < 2 ? 32 * static_cast<Index>(1 + bits(1, place) % 4) : static_cast<Index>(1 + bits(1, place) % 128);
+}
+
+template <class Backend, std::uint64_t... draw>
+void check_drawn(std::integer_sequence<std::uint64_t, draw...>) {
+  (check<Backend, drawn_width(3 * draw), drawn_width(3 * draw + 1), draw % 3 == 0, draw % 5 != 0>(
+       static_cast<Index>(1 + bits(2, draw) % 200)),
+   ...);
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cpu/linear_product");
@@ -90,6 +102,11 @@ TEST_CASE_TEMPLATE("the three products of a layer, for widths that are and are n
   check_all<Backend, 24, 1>(8);
   check_all<Backend, 1, 24>(8);
   check_all<Backend, 512, 32>(13);  // of which one gradient is wide enough to copy its left operand
+}
+
+TEST_CASE_TEMPLATE("the three products of a layer, for widths and rows that are drawn", Backend, Cpu<float>,
+                   Cpu<float, Path::vectors>, Cpu<double>, Cpu<float, Path::bfloat16>) {
+  check_drawn<Backend>(std::make_integer_sequence<std::uint64_t, 16>());
 }
 
 TEST_CASE("floats by the fastest way are as near to exact products as multiply-adds") {
