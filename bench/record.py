@@ -38,7 +38,8 @@ def machine():
     except OSError:
         facts = {}
     vectors = {"avx512f": "AVX-512", "avx2": "AVX2"}
-    widest = [name for flag, name in vectors.items() if flag in facts.get("flags", "").split()][:1]
+    flags = facts.get("flags", "").split()
+    widest = [name for flag, name in vectors.items() if flag in flags][:1] + ["AMX"] * ("amx_bf16" in flags)
     family = ["family %s model %s" % (facts["cpu family"], facts["model"])] if "cpu family" in facts else []
     return ", ".join([facts.get("model name", os.uname().machine), *family, *widest, "%d cores" % os.cpu_count()])
 

@@ -209,9 +209,15 @@ TEST_CASE("indices out of range are refused, and gradients wait for their values
   CHECK_THROWS_WITH_AS(f.forward(), doctest::Contains("'label' names 4 in row 1"), Error);
   f.set<"label">(std::vector<int>{3, -100});
   CHECK_NOTHROW(f.forward());
+  CHECK_THROWS_WITH_AS(f.gradient<"w">(), doctest::Contains("gradient() without a backward()"), Error);
+  f.seed().setOnes();
+  f.backward();
+  CHECK_NOTHROW(f.gradient<"w">());
   const std::vector<std::int32_t> labels{1, 2, 3};
   f.set<"x">(Eigen::MatrixXd::Random(3, 3)).bind<"label">(labels);
   CHECK_THROWS_WITH_AS(f.backward(), doctest::Contains("backward() without a forward()"), Error);
+  f.forward();
+  CHECK_THROWS_AS(f.gradient<"w">(), Error);  // of other rows
 }
 
 TEST_CASE("parameters and their gradients by name and all together are the same numbers") {

@@ -62,6 +62,20 @@ TEST_CASE("a full context forgets its first half") {
   CHECK(written(Cached(net, 1), {1, 2}, 4, {.temperature = 0}).size() == 4);
 }
 
+TEST_CASE("what a source refuses changes nothing") {
+  Net net = stirred();
+  const auto check = [](auto source) {
+    const std::vector<std::int32_t> good{1, 2}, unknown{3, 16}, none;
+    source.feed(good);
+    CHECK_THROWS_WITH_AS(source.feed(unknown), doctest::Contains("token 16"), Error);
+    CHECK_THROWS_WITH_AS(source.feed(none), doctest::Contains("no token to evaluate"), Error);
+    CHECK(source.size() == 2);
+    CHECK_NOTHROW(source.feed(good));
+  };
+  check(Cached(net));
+  check(Uncached(net));
+}
+
 TEST_CASE("of a long prompt the end is seen; an empty one is refused") {
   Net net = stirred();
   const auto prompt = test::some_tokens(60, 16);

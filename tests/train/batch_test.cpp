@@ -27,7 +27,7 @@ TEST_CASE("each limit is kept, and the message says which is not") {
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}}), doctest::Contains("made for at most 2"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 3}}), doctest::Contains("3 tokens for a context of 2"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 0, 2}}), doctest::Contains("a sequence of 0 tokens"), Error);
-  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2}, {0, 2, 3}}), doctest::Contains("3 tokens with 2 labels"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2}, {0, 2, 3}}), doctest::Contains("2 labels for 3 tokens"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {-1, 1, 3}}), doctest::Contains("sequences in [-1, 3)"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 2, 4}}), doctest::Contains("sequences in [0, 4) of 3"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {2, 3, 1}}), doctest::Contains("sequences in [2, 1)"), Error);

@@ -31,11 +31,18 @@ TEST_CASE("everything is reachable by its name, and unknown names are errors") {
   Evaluation<net> run(Rows{.tokens = 3});
   CHECK(run.parameter("w").size() == 32);
   CHECK(run.constant("factor")[0] == 2);
-  CHECK_THROWS_WITH_AS(run.parameter("v"), "the model has no tensor named 'v'", Error);
+  CHECK_THROWS_WITH_AS(run.parameter("v"), doctest::Contains("no tensor named 'v'\n  hint: the nearest names are w"), Error);
   CHECK_THROWS_AS(run.constant("w"), Error);
   CHECK_THROWS_AS(run.indices("tokens"), Error);
   CHECK_THROWS_WITH_AS(Evaluation<net>(Rows{.tokens = 5}, 0, {2, 2}), doctest::Contains("4 tokens together, not 5"),
                        Error);
+}
+
+TEST_CASE("backward needs a forward before it") {
+  Evaluation<net> run(Rows{.tokens = 3});
+  CHECK_THROWS_WITH_AS(run.backward(), doctest::Contains("without a forward()"), Error);
+  run.forward();
+  CHECK_NOTHROW(run.backward());
 }
 
 TEST_CASE("sequences of negative or too great length are refused") {

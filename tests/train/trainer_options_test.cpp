@@ -20,10 +20,13 @@ TEST_CASE("counts below their least value, and a context that the model does not
   CHECK_THROWS_WITH_AS(checked({.batch = 0}, 128, 128), doctest::Contains("batch is 0"), Error);
   CHECK_THROWS_WITH_AS(checked({.sequences_per_step = -1}, 128, 128), doctest::Contains("sequences_per_step is -1"),
                        Error);
+  CHECK_THROWS_WITH_AS(checked({.clip = -1}, 128, 128), doctest::Contains("clip is -1"), Error);
+  CHECK_THROWS_WITH_AS(checked({.clip = NAN}, 128, 128), doctest::Contains("clip is nan"), Error);
+  CHECK(checked({.clip = 0}, 128, 128).clip == 0);
   CHECK_THROWS_WITH_AS(checked({.context = 129}, 128, 128),
                        doctest::Contains("a context of 129 tokens, but the model's positions end at 128"), Error);
   CHECK_THROWS_WITH_AS(checked({.context = -3}, 128, 128), doctest::Contains("a context of -3 tokens"), Error);
-  CHECK_THROWS_WITH_AS(checked({}, no_limit, 0), doctest::Contains("give .context"), Error);
+  CHECK_THROWS_WITH_AS(checked({}, no_limit, 0), doctest::Contains("set .context"), Error);
 }
 
 TEST_SUITE_END();

@@ -19,7 +19,7 @@ inline void check_length(const char* what, Index tokens, Index longest) {
   if (tokens <= longest) return;
   throw Error(std::string(what) + " of " + std::to_string(tokens) + " tokens, but the model's positions end at " +
                   std::to_string(longest),
-              "give fewer tokens, as the last of them alone, or the model more positions");
+              "give fewer tokens, such as the last ones alone, or a model with a longer context");
 }
 
 /// A context of sequences.
@@ -28,7 +28,7 @@ inline void check_length(const char* what, Index tokens, Index longest) {
 inline Index checked_context(Index context, Index longest) {
   if (context < 1) {
     throw Error("a context of " + std::to_string(context) + " tokens",
-                "give .context, at least 1: a model whose positions do not end need not have one");
+                "set .context to at least 1; it may be left out only where the model has a context of its own");
   }
   check_length("a context", context, longest);
   return context;

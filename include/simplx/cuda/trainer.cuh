@@ -69,7 +69,7 @@ class Trainer<model, Cuda<precision>> {
     for (const TensorInfo& tensor : tensors_.parameters) {
       if (tensor.name == name) return parameters().subspan(tensor.offset, tensor.size());
     }
-    throw Error("the model has no parameter named '" + std::string(name) + "'");
+    throw unknown_name("parameter", name, names_of(tensors_.parameters));
   }
   /// Bytes of all buffers on the device, its kernels and libraries aside.
   Index bytes() const {
@@ -110,10 +110,12 @@ class Trainer<model, Cuda<precision>> {
 
   /// Forward, backward, clip and update over a batch, by AdamW, Sgd or another optimiser.
   ///
-  /// Errors  throws if a token or label is out of range, or the batch does not fit; then nothing has changed
+  /// Errors  throws if a token or label is out of range, the batch does not fit, or a number of the optimiser makes no
+  ///         sense; then nothing has changed
   /// Cost    three times the FLOPs of a forward pass; waits for the device once
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
+    check_optimiser(optimiser);
     discard();
     check(batch);
     const Context<S> context = take(batch, labelled(batch));
@@ -150,9 +152,11 @@ class Trainer<model, Cuda<precision>> {
   /// Clips the accumulated gradient and updates the parameters. The moments begin anew when an optimiser of another
   /// kind takes over. Frozen parameters keep their bits, and their gradient is no part of the norm.
   ///
-  /// Errors  throws if nothing was accumulated, or not as many labelled tokens as announced; the parts are discarded
+  /// Errors  throws if nothing was accumulated, or not as many labelled tokens as announced: then the parts are
+  ///         discarded; and if a number of the optimiser makes no sense: then nothing has changed
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
+    check_optimiser(optimiser);
     StepResult result = take_parts();
     run_update(update_of(optimiser));
     finish(result, Optimiser::name);

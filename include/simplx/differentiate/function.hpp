@@ -107,7 +107,10 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   ///         are not all tokens or too long for the positions, or if an index is out of range. Views of results and
   ///         gradients end when the number of rows changes.
   void forward() {
-    if (stale_) Memory::arrange();
+    if (stale_) {
+      Memory::arrange();
+      differentiated_ = false;
+    }
     for (int i = 0; i < G::layout.inputs; ++i) context_.inputs[i] = pointers_[i];
     check_indices(Memory::graph_, context_.inputs, Memory::arena_->capacity());
     Run::prepare(parameters_.data(), packed_.data());
@@ -125,6 +128,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     used_up_ = G::uses_up_values;
     std::ranges::fill(gradients_, S(0));
     Run::backward(context_);
+    differentiated_ = true;
   }
 
   /// The first result, a number.
@@ -157,12 +161,17 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     return detail::object_map<result_shape(k)>(context_.output_gradients[k], context_.rows_of(result_shape(k)));
   }
   /// The gradient with respect to an input or parameter, as the last backward left it.
+  ///
+  /// Errors  throws without a backward() of these rows
   template <Name name>
   auto gradient() {
     constexpr int node = find<name>();
     static_assert(G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
     Memory::check_evaluated("gradient()");
+    if (!differentiated_) {
+      throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
+    }
     S* place = nullptr;
     if constexpr (is_input(node)) {
       place = context_.input_gradients[G::layout.input[node]];
@@ -257,7 +266,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
   }
 
-  bool used_up_ = false;  ///< backward has written over values of the last evaluation
+  bool used_up_ = false;         ///< backward has written over values of the last evaluation
+  bool differentiated_ = false;  ///< there are gradients of these rows
 };
 
 }  // namespace simplx

@@ -32,6 +32,8 @@ class Replay {
 
   /// As Stream::feed.
   auto feed(std::span<const std::int32_t> tokens) {
+    if (tokens.empty()) throw Error("there is no token to evaluate", "begin with at least one");
+    Net::check(tokens);
     if (static_cast<Index>(tokens.size()) > capacity_ - size()) {
       throw Error("the context of " + std::to_string(capacity_) + " tokens is full",
                   "reset() and feed the last tokens again");

@@ -14,8 +14,9 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays; where a model has one label for each sequence,
-/// labels[s] is that of sequence s. A label of -100 carries no loss.
+/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays: {0, 3, 5} is a sequence of 3 tokens and one of 2.
+/// Tokens before the first offset and behind the last are no part of the batch. Where a model has one label for each
+/// sequence, labels[s] is that of sequence s. A label of -100 carries no loss.
 struct TokenBatch {
   std::vector<std::int32_t> tokens, labels;
   std::vector<Index> offsets;
@@ -38,7 +39,7 @@ inline void check_offsets(const TokenBatch& batch) {
     return;
   throw Error("sequences in [" + std::to_string(offsets.front()) + ", " + std::to_string(offsets.back()) + ") of " +
                   std::to_string(batch.tokens.size()) + " tokens",
-              "offsets never fall, from 0 to the number of tokens");
+              "offsets never fall, and lie between 0 and the number of tokens");
 }
 
 /// Errors  throws Error that says which limit a batch does not keep
@@ -63,8 +64,8 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   const bool by_sequence = limits.labelled == Axis::sequences;
   const Index begin = batch.offsets.front(), end = batch.offsets.back(), labels = std::ssize(batch.labels);
   if (labels < (by_sequence ? batch.sequences() : end)) {
-    throw Error(std::to_string(batch.sequences()) + " sequences of " + std::to_string(end - begin) + " tokens with " +
-                    std::to_string(labels) + " labels",
+    throw Error(std::to_string(labels) + " labels for " +
+                    (by_sequence ? std::to_string(batch.sequences()) + " sequences" : std::to_string(end) + " tokens"),
                 by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
   }
   const auto is_label = [&](Index label) { return label == ignored_label || (label >= 0 && label < limits.labels); };

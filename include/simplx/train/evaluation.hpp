@@ -14,6 +14,7 @@
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/workspace.hpp>
 #include <simplx/ops/stack.hpp>
+#include <simplx/train/glob.hpp>
 #include <simplx/train/initialise.hpp>
 
 #include <algorithm>
@@ -100,20 +101,30 @@ class EvaluationMemory {
     for (const TensorInfo& tensor : tensors) {
       if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
     }
-    throw Error("the model has no tensor named '" + std::string(name) + "'");
+    throw unknown_name("tensor", name, names_of(tensors));
   }
   int number_of(std::string_view name, Kind kind) const {
     const int node = graph_.input_node(name);
-    if (node < 0) throw Error("the model has no input named '" + std::string(name) + "'");
+    if (node < 0) throw unknown_name("input", name, names_of_inputs());
     if (graph_.info[node].kind != kind) {
       throw Error("the input '" + std::string(name) + "' is one of " + (kind == Kind::input ? "indices" : "numbers"),
                   std::string("reach it by ") + (kind == Kind::input ? "indices" : "input"));
     }
     return graph_.input[node];
   }
+  std::vector<std::string> names_of_inputs() const {
+    std::vector<std::string> names;
+    for (int i = 0; i < graph_.count; ++i) {
+      if (graph_.is_input(i)) names.emplace_back(graph_.label[i].name.view());
+    }
+    return names;
+  }
   std::span<S> result(int number, S* const (&data)[max_outputs]) const {
     const int node = graph_.result_node(number);
-    if (node < 0) throw Error("the model has no result number " + std::to_string(number));
+    if (node < 0) {
+      throw Error("the model has no result number " + std::to_string(number),
+                  "its results are numbered from 0 in the order of outputs(...)");
+    }
     return {data[number], static_cast<std::size_t>(size_of(node))};
   }
   Index size_of(int node) const {
@@ -156,12 +167,14 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
     check_indices(graph_, context_.inputs, arena_->capacity());
     Run::prepare(parameters_.data(), packed_.data());
     Run::forward(context_);
-    used_up_ = false;
+    used_up_ = false, evaluated_ = true;
   }
   /// Gradients of the parameters are set, not added to.
   ///
+  /// Errors  throws Error without a forward() before
   /// Cost    a second one behind the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
+    if (!evaluated_) throw Error("backward() without a forward()", "call forward() first");
     if (used_up_) Run::forward(context_);
     used_up_ = G::uses_up_values;
     std::ranges::fill(gradients_, S(0));
@@ -175,6 +188,7 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   }
 
  private:
+  bool evaluated_ = false;
   bool used_up_ = false;  ///< backward has written over values of the last forward
 };
 

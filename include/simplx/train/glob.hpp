@@ -6,7 +6,8 @@
 ///
 /// Matching is an edit distance of zero, so that a pattern that matches nothing can name what it nearly matches.
 
-#include <simplx/core/shape.hpp>
+#include <simplx/core/error.hpp>
+#include <simplx/core/parameters.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -62,6 +63,19 @@ inline bool matches_glob(std::string_view pattern, std::string_view text) { retu
     candidates.erase(nearest);
   }
   return text;
+}
+
+inline std::vector<std::string> names_of(const std::vector<TensorInfo>& tensors) {
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
+  return names;
+}
+
+/// What is thrown for a name of a `kind`, such as a parameter, that is none of those that the model has.
+[[gnu::cold]] inline Error unknown_name(const std::string& kind, std::string_view name,
+                                        const std::vector<std::string>& names) {
+  return Error("the model has no " + kind + " named '" + std::string(name) + "'",
+               names.empty() ? "it has none at all" : "the nearest names are " + nearest_names(name, names, 3));
 }
 
 }  // namespace simplx

@@ -16,7 +16,6 @@
 #include <simplx/train/optimiser.hpp>
 
 #include <algorithm>
-#include <cmath>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -39,22 +38,16 @@ struct SettingsRun {
 namespace detail {
 
 [[gnu::cold]] inline void check_group(const ParameterGroup& group, const std::vector<TensorInfo>& tensors) {
-  const auto check = [&](const char* field, const std::optional<double>& value) {
-    if (!value || (*value >= 0 && std::isfinite(*value))) return;
-    throw Error(std::string(field) + " of the parameter group '" + group.name + "' is " + std::to_string(*value),
-                "it must be a number from 0");
-  };
-  check("learning_rate_factor", group.learning_rate_factor);
-  check("weight_decay", group.weight_decay);
-  check("epsilon", group.epsilon);
-  check("momentum", group.momentum);
-  std::vector<std::string> names;
+  const std::string of_group = " of the parameter group '" + group.name + "'";
+  check_setting("learning_rate_factor" + of_group, group.learning_rate_factor.value_or(1));
+  check_setting("weight_decay" + of_group, group.weight_decay.value_or(0));
+  check_positive_setting("epsilon" + of_group, group.epsilon.value_or(1));
+  check_setting("momentum" + of_group, group.momentum.value_or(0));
   for (const TensorInfo& tensor : tensors) {
     if (matches_glob(group.name, tensor.name)) return;
-    names.push_back(tensor.name);
   }
   throw Error("no parameter matches the group '" + group.name + "'",
-              "the nearest names are " + nearest_names(group.name, names, 3));
+              "the nearest names are " + nearest_names(group.name, names_of(tensors), 3));
 }
 
 inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector<ParameterGroup>& groups) {

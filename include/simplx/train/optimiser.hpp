@@ -7,10 +7,13 @@
 /// Optimisers are plain aggregates given anew for each step, so that a schedule is a number written into one.
 /// Their state lies in the buffers of whoever trains; a rule with a single moment leaves the second alone.
 
+#include <simplx/core/error.hpp>
 #include <simplx/cpu/simd.hpp>
 
 #include <concepts>
+#include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -33,6 +36,20 @@ struct UpdateBuffers {
   S *parameters, *gradients, *first_moments, *second_moments;
 };
 
+/// Holds a number of an optimiser or of a group of parameters, such as "learning_rate", against [0, end).
+///
+/// Errors  throws Error where it is outside, or no number
+inline void check_setting(const std::string& name, double value, double end = std::numeric_limits<double>::infinity()) {
+  if (value >= 0 && value < end) return;
+  throw Error(name + " is " + std::to_string(value),
+              end == 1 ? "it must be a number from 0 on, below 1" : "it must be a finite number from 0 on");
+}
+/// The same against (0, infinity): what is added to a divisor that may be 0.
+inline void check_positive_setting(const std::string& name, double value) {
+  if (value > 0 && value < std::numeric_limits<double>::infinity()) return;
+  throw Error(name + " is " + std::to_string(value), "it must be a finite number above 0");
+}
+
 /// `with` gives the optimiser of a tensor; `update` takes step `step`, counted from 1, over [begin, end), reads
 /// the gradient times a scale (the clip factor) and leaves zeros in its place.
 template <class O, class S>
@@ -42,6 +59,12 @@ concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& sett
   { optimiser.with(settings) } -> std::same_as<O>;
   optimiser.update(step, scale, buffers, i, i);
 };
+
+/// Errors  throws what the optimiser's own check() has to say about its numbers, if it has one
+template <class Optimiser>
+void check_optimiser(const Optimiser& optimiser) {
+  if constexpr (requires { optimiser.check(); }) optimiser.check();
+}
 
 /// Calls f.operator()<V>(i) over [begin, end): V is a vector, and a single element for what is left.
 template <class S, class F>

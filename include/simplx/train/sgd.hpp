@@ -39,6 +39,13 @@ struct Sgd {
   bool nesterov = false;
   double weight_decay = 0;
 
+  /// Errors  throws Error for a rate, momentum or decay that would spoil the parameters
+  void check() const {
+    check_setting("Sgd's learning_rate", learning_rate);
+    check_setting("Sgd's momentum", momentum);
+    check_setting("Sgd's weight_decay", weight_decay);
+  }
+
   Sgd with(const ParameterSettings& settings) const {
     Sgd own = *this;
     own.learning_rate *= settings.learning_rate_factor;

@@ -25,6 +25,7 @@
 #include <simplx/train/adamw.hpp>
 #include <simplx/train/batch.hpp>
 #include <simplx/train/clip.hpp>
+#include <simplx/train/glob.hpp>
 #include <simplx/train/gradient_sums.hpp>
 #include <simplx/train/initialise.hpp>
 #include <simplx/train/sgd.hpp>
@@ -110,10 +111,12 @@ class Trainer {
 
   /// Forward, backward, clip and update over a batch, by AdamW, Sgd or another optimiser.
   ///
-  /// Errors  throws if a token or label is out of range, or the batch does not fit; then nothing has changed
+  /// Errors  throws if a token or label is out of range, the batch does not fit, or a number of the optimiser makes no
+  ///         sense; then nothing has changed
   /// Cost    three times the FLOPs of a forward pass; no allocation
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
+    check_optimiser(optimiser);
     discard();
     check(batch);
     add_gradient(batch, labelled(batch));
@@ -143,9 +146,11 @@ class Trainer {
   /// Clips the accumulated gradient and updates the parameters. The moments begin anew when an optimiser of another
   /// kind takes over. Frozen parameters keep their bits, and their gradient is no part of the norm.
   ///
-  /// Errors  throws if nothing was accumulated, or not as many labelled tokens as announced; the parts are discarded
+  /// Errors  throws if nothing was accumulated, or not as many labelled tokens as announced: then the parts are
+  ///         discarded; and if a number of the optimiser makes no sense: then nothing has changed
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
+    check_optimiser(optimiser);
     StepResult result = take_parts();
     const Index chunks = norm_chunks(parameters_.size());
     team_.run([&](int member) {
@@ -241,7 +246,7 @@ class Trainer {
     for (const TensorInfo& tensor : tensors_.parameters) {
       if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
     }
-    throw Error("the model has no parameter named '" + std::string(name) + "'");
+    throw unknown_name("parameter", name, names_of(tensors_.parameters));
   }
 
   void check(const TokenBatch& batch) const {

@@ -40,7 +40,8 @@ struct StepResult {
 /// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
 /// where nobody says.
 ///
-/// Errors  throws Error for a count below its least value, and for a context that the model does not have
+/// Errors  throws Error for a count below its least value, for a clip below 0, and for a context that the model does not
+///         have
 inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual) {
   const auto at_least = [](Index least, const char* name, Index value) {
     if (value >= least) return;
@@ -48,6 +49,9 @@ inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual
   };
   at_least(1, "batch", options.batch);
   at_least(0, "sequences_per_step", options.sequences_per_step);
+  if (!(options.clip >= 0)) {
+    throw Error("clip is " + std::to_string(options.clip), "it must be a number from 0 on; 0 is off");
+  }
   if (!options.sequences_per_step) options.sequences_per_step = options.batch;
   options.context = checked_context(options.context ? options.context : usual, longest);
   return options;
