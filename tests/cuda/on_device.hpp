@@ -18,7 +18,7 @@ enum class Parameters { initial, stirred };
 /// as many as tokens.
 template <auto const& model, class Backend>
 std::vector<double> all_of(Index tokens, const std::vector<Index>& lengths, const Randomness& random,
-                           Parameters parameters = Parameters::initial) {
+                           Parameters parameters = Parameters::stirred) {
   Evaluation<model, Backend> run(Rows{.tokens = tokens, .batch = tokens}, 1, lengths);
   using S = typename Backend::Scalar;
   std::ranges::fill(run.memory(), std::numeric_limits<S>::quiet_NaN());  // whatever is read must have been written
@@ -51,7 +51,7 @@ std::vector<double> all_of(Index tokens, const std::vector<Index>& lengths, cons
 /// The same by the reference path of the CPU, in S.
 template <auto const& model, class S = double>
 std::vector<double> expected(Index tokens, const std::vector<Index>& lengths = {}, const Randomness& random = {},
-                             Parameters parameters = Parameters::initial) {
+                             Parameters parameters = Parameters::stirred) {
   return on_cpu([&](auto number) {
     return all_of<model, Cpu<decltype(number), Path::reference>>(tokens, lengths, random, parameters);
   }, S());
@@ -93,7 +93,7 @@ void float_on_device(Index tokens, const std::vector<Index>& lengths = {}, const
 /// In bfloat16 to its rounding, with the same bits under every schedule.
 template <auto const& model>
 void bfloat16_on_device(Index tokens, double tolerance, const std::vector<Index>& lengths = {},
-                        Parameters parameters = Parameters::initial) {
+                        Parameters parameters = Parameters::stirred) {
   check_close(same_bits([&] { return all_of<model, Cuda<Precision::bfloat16>>(tokens, lengths, {}, parameters); }),
               expected<model>(tokens, lengths, {}, parameters), tolerance);
 }

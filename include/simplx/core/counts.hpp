@@ -79,8 +79,8 @@ constexpr Index arena_bytes_on(const Rows& rows) {
           detail::graph_scratch<G, Backend>(rows)) *
          static_cast<Index>(sizeof(typename Backend::Scalar));
 }
-/// In float, by vectors, which is the same on every machine. A matrix unit's operands in pieces take 1.2 MB more at the
-/// most (arena_bytes_on<model, Cpu<float>>).
+/// In float, by vectors, whether or not there is a matrix unit, whose operands in pieces take 1.2 MB more at the most
+/// (arena_bytes_on<model, Cpu<float>>). Scratch of kernels differs a little with the width of vectors.
 template <auto const& model>
 constexpr Index arena_bytes(const Rows& rows) {
   return arena_bytes_on<model, Cpu<float, Path::vectors>>(rows);
