@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 6b6e098b35cc5cea
+// sha256 of the headers: ff8a319defb4a71a
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3746,11 +3746,10 @@ inline void pair_rows(Index count, const float* first, const float* second, Pair
 ///     a = a0 + a1 + a2, 8 bits each
 ///     a b = a0 b0 + (a0 b1 + a1 b0) + (a0 b2 + a1 b1 + a2 b0)
 ///
-/// but for 2^-21 of it at the most, 2^-24 in the mean:
-///
-/// six products at a sixteenth of the time. Sums take the unit half as many roundings as multiply-adds, so that results
-/// are nearer to exact ones than theirs. The unit takes numbers below 2^-126 for zeros, and infinity is no sum: where
-/// operands might lead there (Extent) floats are multiplied as they are. A sum that products are added to counts as zero
+/// up to an error of at most 2^-21 of a b, 2^-24 on average: the three smallest products are left out. Each of the six
+/// takes a sixteenth of the time of a product of floats. The unit rounds a sum half as often as multiply-adds do, so that
+/// its results are nearer to the exact ones. It takes numbers below 2^-126 for zeros and cannot split infinities: where
+/// operands might lead there (Extent), floats are multiplied as they are. A sum that products are added to counts as zero
 /// below 2^-126.
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -4210,9 +4209,10 @@ struct FetchEachStep {
 template <class S, class Step>
 FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 
-// Steps of the inner dimension in one turn of the loop. With AVX2 the 12 multiply-adds of a step take 6 cycles, and its
-// 20 instructions with 5 that count, fetch and jump more than the 3 in a cycle that are left where another thread has
-// half of the core. With AVX-512 Intel's cores gain 5 %, tiles of few sums nothing for which to compile them longer.
+// Steps of the inner dimension in one turn of the loop. With AVX2 the 12 multiply-adds of a step take 6 cycles. Its 20
+// instructions, and 5 more that count, fetch and jump, exceed the 3 a cycle that remain where another thread has half of
+// the core; four steps in a turn share those 5. With AVX-512 Intel's cores gain 5 %; tiles of few sums gain nothing and
+// would only compile longer.
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
@@ -5342,8 +5342,8 @@ constexpr bool fits_pieces(Index K, Index N) { return K % strip_columns == 0 && 
 // multiplied at once, columns of a gradient's right operand.
 inline constexpr Index piece_rows = 128, piece_depth = 1024, piece_columns = 512;
 
-// A product of so few rows takes what the weights take to be read, 4 bytes each as they are, 6 in pieces: a token of a
-// stream comes 1.5 to 3 times as fast, four rows 1.2 to 2 times.
+// The time of so few rows is that of reading the weights: 4 bytes each as they are, 6 in pieces. By vectors a token of a
+// stream is 1.5 to 3 times as fast, four rows 1.2 to 2 times. Their sums are other ones, to rounding.
 inline constexpr Index few_rows = 4;
 
 /// Weights (K, N) as a right operand, and their Extent behind them.
@@ -10296,8 +10296,8 @@ constexpr Index arena_bytes_on(const Rows& rows) {
           detail::graph_scratch<G, Backend>(rows)) *
          static_cast<Index>(sizeof(typename Backend::Scalar));
 }
-/// In float, by vectors, which is the same on every machine. A matrix unit's operands in pieces take 1.2 MB more at the
-/// most (arena_bytes_on<model, Cpu<float>>).
+/// In float, by vectors, whether or not there is a matrix unit, whose operands in pieces take 1.2 MB more at the most
+/// (arena_bytes_on<model, Cpu<float>>). Scratch of kernels differs a little with the width of vectors.
 template <auto const& model>
 constexpr Index arena_bytes(const Rows& rows) {
   return arena_bytes_on<model, Cpu<float, Path::vectors>>(rows);
@@ -11097,7 +11097,7 @@ inline void check_length(const char* what, Index tokens, Index longest) {
   if (tokens <= longest) return;
   throw Error(std::string(what) + " of " + std::to_string(tokens) + " tokens, but the model's positions end at " +
                   std::to_string(longest),
-              "give fewer tokens, as the last of them alone, or the model more positions");
+              "give fewer tokens, such as the last ones alone, or a model with a longer context");
 }
 
 /// A context of sequences.
@@ -11106,7 +11106,7 @@ inline void check_length(const char* what, Index tokens, Index longest) {
 inline Index checked_context(Index context, Index longest) {
   if (context < 1) {
     throw Error("a context of " + std::to_string(context) + " tokens",
-                "give .context, at least 1: a model whose positions do not end need not have one");
+                "set .context to at least 1; it may be left out only where the model has a context of its own");
   }
   check_length("a context", context, longest);
   return context;
@@ -11784,7 +11784,10 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   ///         are not all tokens or too long for the positions, or if an index is out of range. Views of results and
   ///         gradients end when the number of rows changes.
   void forward() {
-    if (stale_) Memory::arrange();
+    if (stale_) {
+      Memory::arrange();
+      differentiated_ = false;
+    }
     for (int i = 0; i < G::layout.inputs; ++i) context_.inputs[i] = pointers_[i];
     check_indices(Memory::graph_, context_.inputs, Memory::arena_->capacity());
     Run::prepare(parameters_.data(), packed_.data());
@@ -11802,6 +11805,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     used_up_ = G::uses_up_values;
     std::ranges::fill(gradients_, S(0));
     Run::backward(context_);
+    differentiated_ = true;
   }
 
   /// The first result, a number.
@@ -11834,12 +11838,17 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     return detail::object_map<result_shape(k)>(context_.output_gradients[k], context_.rows_of(result_shape(k)));
   }
   /// The gradient with respect to an input or parameter, as the last backward left it.
+  ///
+  /// Errors  throws without a backward() of these rows
   template <Name name>
   auto gradient() {
     constexpr int node = find<name>();
     static_assert(G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
     Memory::check_evaluated("gradient()");
+    if (!differentiated_) {
+      throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
+    }
     S* place = nullptr;
     if constexpr (is_input(node)) {
       place = context_.input_gradients[G::layout.input[node]];
@@ -11934,7 +11943,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
   }
 
-  bool used_up_ = false;  ///< backward has written over values of the last evaluation
+  bool used_up_ = false;         ///< backward has written over values of the last evaluation
+  bool differentiated_ = false;  ///< there are gradients of these rows
 };
 
 }  // namespace simplx
@@ -12297,6 +12307,78 @@ void each_probe(const Context<S>& context, const std::string& prefix, F& f) {
 
 }  // namespace simplx
 
+// ---- simplx/train/glob.hpp
+
+/// \file simplx/train/glob.hpp
+/// Patterns of names: '*' stands for any text, dots included; every other character for itself.
+///
+/// Matching is an edit distance of zero, so that a pattern that matches nothing can name what it nearly matches.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// How many characters must be added, removed or replaced until the text matches the pattern [Levenshtein].
+///
+/// Cost    pattern x text steps, one row of memory
+inline Index glob_distance(std::string_view pattern, std::string_view text) {
+  std::vector<Index> row(text.size() + 1);  // row[j]: of the pattern so far to the first j characters of the text
+  std::iota(row.begin(), row.end(), Index(0));
+  for (const char c : pattern) {
+    Index diagonal = row[0];
+    row[0] += c != '*';
+    for (std::size_t j = 1; j <= text.size(); ++j) {
+      const Index above = row[j];
+      row[j] = c == '*' ? std::min(above, row[j - 1])
+                        : std::min({above + 1, row[j - 1] + 1, diagonal + (c != text[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
+
+/// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
+[[gnu::cold]] inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names,
+                                               std::size_t count) {
+  struct Candidate {
+    Index distance;
+    std::string name, letters;
+  };
+  std::vector<Candidate> candidates;
+  for (const std::string& name : names) {
+    std::string letters = name;
+    std::erase_if(letters, [](char c) { return c >= '0' && c <= '9'; });
+    const auto alike = [&](const Candidate& other) { return other.letters == letters; };
+    if (std::none_of(candidates.begin(), candidates.end(), alike)) {
+      candidates.push_back({glob_distance(pattern, name), name, letters});
+    }
+  }
+  std::string text;
+  for (; count > 0 && !candidates.empty(); --count) {
+    const auto nearest =
+        std::min_element(candidates.begin(), candidates.end(),
+                         [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
+    text += (text.empty() ? "" : ", ") + nearest->name;
+    candidates.erase(nearest);
+  }
+  return text;
+}
+
+inline std::vector<std::string> names_of(const std::vector<TensorInfo>& tensors) {
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
+  return names;
+}
+
+/// What is thrown for a name of a `kind`, such as a parameter, that is none of those that the model has.
+[[gnu::cold]] inline Error unknown_name(const std::string& kind, std::string_view name,
+                                        const std::vector<std::string>& names) {
+  return Error("the model has no " + kind + " named '" + std::string(name) + "'",
+               names.empty() ? "it has none at all" : "the nearest names are " + nearest_names(name, names, 3));
+}
+
+}  // namespace simplx
+
 // ---- simplx/train/evaluation.hpp
 
 /// \file simplx/train/evaluation.hpp
@@ -12387,20 +12469,30 @@ class EvaluationMemory {
     for (const TensorInfo& tensor : tensors) {
       if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
     }
-    throw Error("the model has no tensor named '" + std::string(name) + "'");
+    throw unknown_name("tensor", name, names_of(tensors));
   }
   int number_of(std::string_view name, Kind kind) const {
     const int node = graph_.input_node(name);
-    if (node < 0) throw Error("the model has no input named '" + std::string(name) + "'");
+    if (node < 0) throw unknown_name("input", name, names_of_inputs());
     if (graph_.info[node].kind != kind) {
       throw Error("the input '" + std::string(name) + "' is one of " + (kind == Kind::input ? "indices" : "numbers"),
                   std::string("reach it by ") + (kind == Kind::input ? "indices" : "input"));
     }
     return graph_.input[node];
   }
+  std::vector<std::string> names_of_inputs() const {
+    std::vector<std::string> names;
+    for (int i = 0; i < graph_.count; ++i) {
+      if (graph_.is_input(i)) names.emplace_back(graph_.label[i].name.view());
+    }
+    return names;
+  }
   std::span<S> result(int number, S* const (&data)[max_outputs]) const {
     const int node = graph_.result_node(number);
-    if (node < 0) throw Error("the model has no result number " + std::to_string(number));
+    if (node < 0) {
+      throw Error("the model has no result number " + std::to_string(number),
+                  "its results are numbered from 0 in the order of outputs(...)");
+    }
     return {data[number], static_cast<std::size_t>(size_of(node))};
   }
   Index size_of(int node) const {
@@ -12443,12 +12535,14 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
     check_indices(graph_, context_.inputs, arena_->capacity());
     Run::prepare(parameters_.data(), packed_.data());
     Run::forward(context_);
-    used_up_ = false;
+    used_up_ = false, evaluated_ = true;
   }
   /// Gradients of the parameters are set, not added to.
   ///
+  /// Errors  throws Error without a forward() before
   /// Cost    a second one behind the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
+    if (!evaluated_) throw Error("backward() without a forward()", "call forward() first");
     if (used_up_) Run::forward(context_);
     used_up_ = G::uses_up_values;
     std::ranges::fill(gradients_, S(0));
@@ -12462,6 +12556,7 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   }
 
  private:
+  bool evaluated_ = false;
   bool used_up_ = false;  ///< backward has written over values of the last forward
 };
 
@@ -13262,6 +13357,8 @@ class Replay {
 
   /// As Stream::feed.
   auto feed(std::span<const std::int32_t> tokens) {
+    if (tokens.empty()) throw Error("there is no token to evaluate", "begin with at least one");
+    Net::check(tokens);
     if (static_cast<Index>(tokens.size()) > capacity_ - size()) {
       throw Error("the context of " + std::to_string(capacity_) + " tokens is full",
                   "reset() and feed the last tokens again");
@@ -15446,8 +15543,8 @@ inline constexpr LogitsOf<model> logits_of{};
 ///     x = Norm(E[token] + s P[position]);   x = block(x), L times;   logits = Norm(x) E^T
 ///
 /// Every token sees its whole sequence. Both norms are LayerNorm (the last is absent behind blocks that end with a norm
-/// themselves), P are sinusoids and s is one trained number. What is
-/// to be predicted is given as labels of the masked tokens, -100 elsewhere.
+/// themselves), P are sinusoids and s is one trained number. What is to be predicted is given as labels of the masked
+/// tokens, -100 elsewhere.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -16081,6 +16178,20 @@ struct UpdateBuffers {
   S *parameters, *gradients, *first_moments, *second_moments;
 };
 
+/// Holds a number of an optimiser or of a group of parameters, such as "learning_rate", against [0, end).
+///
+/// Errors  throws Error where it is outside, or no number
+inline void check_setting(const std::string& name, double value, double end = std::numeric_limits<double>::infinity()) {
+  if (value >= 0 && value < end) return;
+  throw Error(name + " is " + std::to_string(value),
+              end == 1 ? "it must be a number from 0 on, below 1" : "it must be a finite number from 0 on");
+}
+/// The same against (0, infinity): what is added to a divisor that may be 0.
+inline void check_positive_setting(const std::string& name, double value) {
+  if (value > 0 && value < std::numeric_limits<double>::infinity()) return;
+  throw Error(name + " is " + std::to_string(value), "it must be a finite number above 0");
+}
+
 /// `with` gives the optimiser of a tensor; `update` takes step `step`, counted from 1, over [begin, end), reads
 /// the gradient times a scale (the clip factor) and leaves zeros in its place.
 template <class O, class S>
@@ -16090,6 +16201,12 @@ concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& sett
   { optimiser.with(settings) } -> std::same_as<O>;
   optimiser.update(step, scale, buffers, i, i);
 };
+
+/// Errors  throws what the optimiser's own check() has to say about its numbers, if it has one
+template <class Optimiser>
+void check_optimiser(const Optimiser& optimiser) {
+  if constexpr (requires { optimiser.check(); }) optimiser.check();
+}
 
 /// Calls f.operator()<V>(i) over [begin, end): V is a vector, and a single element for what is left.
 template <class S, class F>
@@ -16216,8 +16333,9 @@ class WeightAverage {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays; where a model has one label for each sequence,
-/// labels[s] is that of sequence s. A label of -100 carries no loss.
+/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays: {0, 3, 5} is a sequence of 3 tokens and one of 2.
+/// Tokens before the first offset and behind the last are no part of the batch. Where a model has one label for each
+/// sequence, labels[s] is that of sequence s. A label of -100 carries no loss.
 struct TokenBatch {
   std::vector<std::int32_t> tokens, labels;
   std::vector<Index> offsets;
@@ -16240,7 +16358,7 @@ inline void check_offsets(const TokenBatch& batch) {
     return;
   throw Error("sequences in [" + std::to_string(offsets.front()) + ", " + std::to_string(offsets.back()) + ") of " +
                   std::to_string(batch.tokens.size()) + " tokens",
-              "offsets never fall, from 0 to the number of tokens");
+              "offsets never fall, and lie between 0 and the number of tokens");
 }
 
 /// Errors  throws Error that says which limit a batch does not keep
@@ -16265,8 +16383,8 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   const bool by_sequence = limits.labelled == Axis::sequences;
   const Index begin = batch.offsets.front(), end = batch.offsets.back(), labels = std::ssize(batch.labels);
   if (labels < (by_sequence ? batch.sequences() : end)) {
-    throw Error(std::to_string(batch.sequences()) + " sequences of " + std::to_string(end - begin) + " tokens with " +
-                    std::to_string(labels) + " labels",
+    throw Error(std::to_string(labels) + " labels for " +
+                    (by_sequence ? std::to_string(batch.sequences()) + " sequences" : std::to_string(end) + " tokens"),
                 by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
   }
   const auto is_label = [&](Index label) { return label == ignored_label || (label >= 0 && label < limits.labels); };
@@ -16682,65 +16800,6 @@ class Batches {
 
 }  // namespace simplx
 
-// ---- simplx/train/glob.hpp
-
-/// \file simplx/train/glob.hpp
-/// Patterns of names: '*' stands for any text, dots included; every other character for itself.
-///
-/// Matching is an edit distance of zero, so that a pattern that matches nothing can name what it nearly matches.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// How many characters must be added, removed or replaced until the text matches the pattern [Levenshtein].
-///
-/// Cost    pattern x text steps, one row of memory
-inline Index glob_distance(std::string_view pattern, std::string_view text) {
-  std::vector<Index> row(text.size() + 1);  // row[j]: of the pattern so far to the first j characters of the text
-  std::iota(row.begin(), row.end(), Index(0));
-  for (const char c : pattern) {
-    Index diagonal = row[0];
-    row[0] += c != '*';
-    for (std::size_t j = 1; j <= text.size(); ++j) {
-      const Index above = row[j];
-      row[j] = c == '*' ? std::min(above, row[j - 1])
-                        : std::min({above + 1, row[j - 1] + 1, diagonal + (c != text[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
-
-inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
-
-/// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
-[[gnu::cold]] inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names,
-                                               std::size_t count) {
-  struct Candidate {
-    Index distance;
-    std::string name, letters;
-  };
-  std::vector<Candidate> candidates;
-  for (const std::string& name : names) {
-    std::string letters = name;
-    std::erase_if(letters, [](char c) { return c >= '0' && c <= '9'; });
-    const auto alike = [&](const Candidate& other) { return other.letters == letters; };
-    if (std::none_of(candidates.begin(), candidates.end(), alike)) {
-      candidates.push_back({glob_distance(pattern, name), name, letters});
-    }
-  }
-  std::string text;
-  for (; count > 0 && !candidates.empty(); --count) {
-    const auto nearest =
-        std::min_element(candidates.begin(), candidates.end(),
-                         [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
-    text += (text.empty() ? "" : ", ") + nearest->name;
-    candidates.erase(nearest);
-  }
-  return text;
-}
-
-}  // namespace simplx
-
 // ---- simplx/train/fairseq.hpp
 
 /// \file simplx/train/fairseq.hpp
@@ -16915,6 +16974,15 @@ struct AdamW {
   double epsilon = 1e-8;
   double weight_decay = 0.1;
 
+  /// Errors  throws Error for a rate, decay, beta or epsilon that would spoil the parameters
+  void check() const {
+    check_setting("AdamW's learning_rate", learning_rate);
+    check_setting("AdamW's beta1", beta1, 1);
+    check_setting("AdamW's beta2", beta2, 1);
+    check_positive_setting("AdamW's epsilon", epsilon);
+    check_setting("AdamW's weight_decay", weight_decay);
+  }
+
   AdamW with(const ParameterSettings& settings) const {
     AdamW own = *this;
     own.learning_rate *= settings.learning_rate_factor;
@@ -17053,22 +17121,16 @@ struct SettingsRun {
 namespace detail {
 
 [[gnu::cold]] inline void check_group(const ParameterGroup& group, const std::vector<TensorInfo>& tensors) {
-  const auto check = [&](const char* field, const std::optional<double>& value) {
-    if (!value || (*value >= 0 && std::isfinite(*value))) return;
-    throw Error(std::string(field) + " of the parameter group '" + group.name + "' is " + std::to_string(*value),
-                "it must be a number from 0");
-  };
-  check("learning_rate_factor", group.learning_rate_factor);
-  check("weight_decay", group.weight_decay);
-  check("epsilon", group.epsilon);
-  check("momentum", group.momentum);
-  std::vector<std::string> names;
+  const std::string of_group = " of the parameter group '" + group.name + "'";
+  check_setting("learning_rate_factor" + of_group, group.learning_rate_factor.value_or(1));
+  check_setting("weight_decay" + of_group, group.weight_decay.value_or(0));
+  check_positive_setting("epsilon" + of_group, group.epsilon.value_or(1));
+  check_setting("momentum" + of_group, group.momentum.value_or(0));
   for (const TensorInfo& tensor : tensors) {
     if (matches_glob(group.name, tensor.name)) return;
-    names.push_back(tensor.name);
   }
   throw Error("no parameter matches the group '" + group.name + "'",
-              "the nearest names are " + nearest_names(group.name, names, 3));
+              "the nearest names are " + nearest_names(group.name, names_of(tensors), 3));
 }
 
 inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector<ParameterGroup>& groups) {
@@ -17150,7 +17212,8 @@ struct StepResult {
 /// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
 /// where nobody says.
 ///
-/// Errors  throws Error for a count below its least value, and for a context that the model does not have
+/// Errors  throws Error for a count below its least value, for a clip below 0, and for a context that the model does not
+///         have
 inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual) {
   const auto at_least = [](Index least, const char* name, Index value) {
     if (value >= least) return;
@@ -17158,6 +17221,9 @@ inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual
   };
   at_least(1, "batch", options.batch);
   at_least(0, "sequences_per_step", options.sequences_per_step);
+  if (!(options.clip >= 0)) {
+    throw Error("clip is " + std::to_string(options.clip), "it must be a number from 0 on; 0 is off");
+  }
   if (!options.sequences_per_step) options.sequences_per_step = options.batch;
   options.context = checked_context(options.context ? options.context : usual, longest);
   return options;
@@ -17595,6 +17661,13 @@ struct Sgd {
   bool nesterov = false;
   double weight_decay = 0;
 
+  /// Errors  throws Error for a rate, momentum or decay that would spoil the parameters
+  void check() const {
+    check_setting("Sgd's learning_rate", learning_rate);
+    check_setting("Sgd's momentum", momentum);
+    check_setting("Sgd's weight_decay", weight_decay);
+  }
+
   Sgd with(const ParameterSettings& settings) const {
     Sgd own = *this;
     own.learning_rate *= settings.learning_rate_factor;
@@ -17913,10 +17986,12 @@ class Trainer {
 
   /// Forward, backward, clip and update over a batch, by AdamW, Sgd or another optimiser.
   ///
-  /// Errors  throws if a token or label is out of range, or the batch does not fit; then nothing has changed
+  /// Errors  throws if a token or label is out of range, the batch does not fit, or a number of the optimiser makes no
+  ///         sense; then nothing has changed
   /// Cost    three times the FLOPs of a forward pass; no allocation
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
+    check_optimiser(optimiser);
     discard();
     check(batch);
     add_gradient(batch, labelled(batch));
@@ -17946,9 +18021,11 @@ class Trainer {
   /// Clips the accumulated gradient and updates the parameters. The moments begin anew when an optimiser of another
   /// kind takes over. Frozen parameters keep their bits, and their gradient is no part of the norm.
   ///
-  /// Errors  throws if nothing was accumulated, or not as many labelled tokens as announced; the parts are discarded
+  /// Errors  throws if nothing was accumulated, or not as many labelled tokens as announced: then the parts are
+  ///         discarded; and if a number of the optimiser makes no sense: then nothing has changed
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
+    check_optimiser(optimiser);
     StepResult result = take_parts();
     const Index chunks = norm_chunks(parameters_.size());
     team_.run([&](int member) {
@@ -18044,7 +18121,7 @@ class Trainer {
     for (const TensorInfo& tensor : tensors_.parameters) {
       if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
     }
-    throw Error("the model has no parameter named '" + std::string(name) + "'");
+    throw unknown_name("parameter", name, names_of(tensors_.parameters));
   }
 
   void check(const TokenBatch& batch) const {
