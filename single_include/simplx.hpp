@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: ff8a319defb4a71a
+// sha256 of the headers: 9e4d97911bb8e2e3
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3747,10 +3747,10 @@ inline void pair_rows(Index count, const float* first, const float* second, Pair
 ///     a b = a0 b0 + (a0 b1 + a1 b0) + (a0 b2 + a1 b1 + a2 b0)
 ///
 /// up to an error of at most 2^-21 of a b, 2^-24 on average: the three smallest products are left out. Each of the six
-/// takes a sixteenth of the time of a product of floats. The unit rounds a sum half as often as multiply-adds do, so that
-/// its results are nearer to the exact ones. It takes numbers below 2^-126 for zeros and cannot split infinities: where
-/// operands might lead there (Extent), floats are multiplied as they are. A sum that products are added to counts as zero
-/// below 2^-126.
+/// takes a sixteenth of the time of a product of floats. The unit rounds a sum half as often as multiply-adds do, so
+/// that its results are nearer to the exact ones. It takes numbers below 2^-126 for zeros and cannot split infinities:
+/// where operands might lead there (Extent), floats are multiplied as they are. A sum that products are added to counts
+/// as zero below 2^-126.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -4210,8 +4210,8 @@ template <class S, class Step>
 FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 
 // Steps of the inner dimension in one turn of the loop. With AVX2 the 12 multiply-adds of a step take 6 cycles. Its 20
-// instructions, and 5 more that count, fetch and jump, exceed the 3 a cycle that remain where another thread has half of
-// the core; four steps in a turn share those 5. With AVX-512 Intel's cores gain 5 %; tiles of few sums gain nothing and
+// instructions, and 5 more that count, fetch and jump, exceed the 3 a cycle that remain where another thread has half
+// of the core; four steps in a turn share those 5. With AVX-512 Intel's cores gain 5 %; tiles of few sums gain nothing and
 // would only compile longer.
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
@@ -5342,8 +5342,8 @@ constexpr bool fits_pieces(Index K, Index N) { return K % strip_columns == 0 && 
 // multiplied at once, columns of a gradient's right operand.
 inline constexpr Index piece_rows = 128, piece_depth = 1024, piece_columns = 512;
 
-// The time of so few rows is that of reading the weights: 4 bytes each as they are, 6 in pieces. By vectors a token of a
-// stream is 1.5 to 3 times as fast, four rows 1.2 to 2 times. Their sums are other ones, to rounding.
+// The time of so few rows is that of reading the weights: 4 bytes each as they are, 6 in pieces. By vectors a token of
+// a stream is 1.5 to 3 times as fast, four rows 1.2 to 2 times. Their sums are other ones, to rounding.
 inline constexpr Index few_rows = 4;
 
 /// Weights (K, N) as a right operand, and their Extent behind them.
@@ -17212,8 +17212,8 @@ struct StepResult {
 /// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
 /// where nobody says.
 ///
-/// Errors  throws Error for a count below its least value, for a clip below 0, and for a context that the model does not
-///         have
+/// Errors  throws Error for a count below its least value, for a clip below 0, and for a context that the model does
+///         not have
 inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual) {
   const auto at_least = [](Index least, const char* name, Index value) {
     if (value >= least) return;

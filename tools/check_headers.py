@@ -9,6 +9,7 @@ import concurrent.futures
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -54,6 +55,9 @@ def main():
         tests = [file for folder in compilers[1].split(";")
                  for file in glob.glob(os.path.join(ROOT, "tests", folder, "*_test.cpp"))]
         compilers = compilers[2:]
+    if not compilers or not all(map(shutil.which, compilers)):
+        sys.exit("error: no such compiler: %s\n  hint: tools/check_headers.py [--rest] [--tests FOLDERS] g++" %
+                 (" ".join(compilers) or "none is named"))
     jobs = [(compiler, file) for compiler in compilers for file in sorted(headers) + sorted(tests)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         faults = [fault for fault in pool.map(check, jobs) if fault]

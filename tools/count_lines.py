@@ -38,8 +38,11 @@ def python_lines(text):
 
 
 def count(path, first=1, last=sys.maxsize):
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+    except OSError as error:
+        sys.exit("error: %s: %s" % (path, error.strerror))
     lines = python_lines(text) if path.endswith(".py") else cpp_lines(text)
     return sum(first <= number <= last for number in lines)
 

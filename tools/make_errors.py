@@ -35,6 +35,10 @@ numbers would do; g++ may show what remains of it, `(2 == 0)` for `128 % 6 == 0`
 code or of the module of the library that it uses, is in the note that says `at_line<"rule", left, right, line,
 File<...>>`, with the file and its folder letter by letter. Read the first error; those after it follow from it.
 
+Two mistakes come before all that, and the compiler tells them in its own words: a model that is not a constant ("not
+usable in a constant expression"), and one that is a constant of a function ("does not have static storage duration").
+The remedy of both is `inline constexpr Decoder mine{...};` outside of functions, or `static constexpr` within one.
+
 In the code below, lines with `-` are the mistake and lines with `+` the remedy. The link above each is the whole source.
 Numbers that are lines count in that source.
 """

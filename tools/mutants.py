@@ -10,6 +10,7 @@ A list (tests/mutants/*.txt) names faults of one line each:
 
 Prints the faults that no test noticed; exit status 1 if there are any, or if a line is not there any more.
 """
+import argparse
 import glob
 import os
 import re
@@ -29,7 +30,13 @@ def run(command, **options):
 
 
 def main():
-    lists = sys.argv[1:] or sorted(glob.glob(os.path.join(ROOT, "tests", "mutants", "*.txt")))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lists", nargs="*", metavar="LIST", help="all of tests/mutants unless given")
+    lists = parser.parse_args().lists
+    for path in lists:
+        if not os.path.isfile(path):
+            parser.error("no such list: %s" % path)
+    lists = lists or sorted(glob.glob(os.path.join(ROOT, "tests", "mutants", "*.txt")))
     faults = [(path, *entry) for path in lists for entry in ENTRY.findall(open(path, encoding="utf-8").read())]
     bad = []
     with tempfile.TemporaryDirectory() as folder:

@@ -18,6 +18,8 @@ SHARED = ("doctest", "fmt", "nlohmann", "eigen3/Eigen", "eigen3/unsupported")
 
 
 def main():
+    if len(sys.argv) != 4:
+        sys.exit('usage: tools/test_foreign.py "core;cpu;ops" COMPILER EMULATOR')
     folders, compiler, emulator = sys.argv[1:]
     sources = [os.path.join(ROOT, "tests", "main.cpp")]
     for folder in folders.split(";"):

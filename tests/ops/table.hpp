@@ -176,7 +176,7 @@ struct Sequences {
                                       {"skip_init_attention", "`skip_init_attention(q, k, v, alpha, beta, heads)`"},
                                       {"shaped_attention", "`shaped_attention(q, k, v, alpha, beta, gamma, heads)`"},
                                       {"cross_entropy", "`cross_entropy(logits, labels)`"},
-                                      {"linear_cross_entropy", "`linear_cross_entropy(x, table, labels)`"}};
+                                      {"linear_cross_entropy", "`linear_cross_entropy(x, table, labels)`, a = table, b = labels, c = x"}};
   struct Results {
     Expr first, soft, skipping, shaped;
   };

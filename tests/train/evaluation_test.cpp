@@ -31,7 +31,8 @@ TEST_CASE("everything is reachable by its name, and unknown names are errors") {
   Evaluation<net> run(Rows{.tokens = 3});
   CHECK(run.parameter("w").size() == 32);
   CHECK(run.constant("factor")[0] == 2);
-  CHECK_THROWS_WITH_AS(run.parameter("v"), doctest::Contains("no tensor named 'v'\n  hint: the nearest names are w"), Error);
+  CHECK_THROWS_WITH_AS(run.parameter("v"), doctest::Contains("no tensor named 'v'\n  hint: the nearest names are w"),
+                       Error);
   CHECK_THROWS_AS(run.constant("w"), Error);
   CHECK_THROWS_AS(run.indices("tokens"), Error);
   CHECK_THROWS_WITH_AS(Evaluation<net>(Rows{.tokens = 5}, 0, {2, 2}), doctest::Contains("4 tokens together, not 5"),

@@ -27,8 +27,8 @@ constexpr bool fits_pieces(Index K, Index N) { return K % strip_columns == 0 && 
 // multiplied at once, columns of a gradient's right operand.
 inline constexpr Index piece_rows = 128, piece_depth = 1024, piece_columns = 512;
 
-// The time of so few rows is that of reading the weights: 4 bytes each as they are, 6 in pieces. By vectors a token of a
-// stream is 1.5 to 3 times as fast, four rows 1.2 to 2 times. Their sums are other ones, to rounding.
+// The time of so few rows is that of reading the weights: 4 bytes each as they are, 6 in pieces. By vectors a token of
+// a stream is 1.5 to 3 times as fast, four rows 1.2 to 2 times. Their sums are other ones, to rounding.
 inline constexpr Index few_rows = 4;
 
 /// Weights (K, N) as a right operand, and their Extent behind them.

@@ -8,10 +8,10 @@
 ///     a b = a0 b0 + (a0 b1 + a1 b0) + (a0 b2 + a1 b1 + a2 b0)
 ///
 /// up to an error of at most 2^-21 of a b, 2^-24 on average: the three smallest products are left out. Each of the six
-/// takes a sixteenth of the time of a product of floats. The unit rounds a sum half as often as multiply-adds do, so that
-/// its results are nearer to the exact ones. It takes numbers below 2^-126 for zeros and cannot split infinities: where
-/// operands might lead there (Extent), floats are multiplied as they are. A sum that products are added to counts as zero
-/// below 2^-126.
+/// takes a sixteenth of the time of a product of floats. The unit rounds a sum half as often as multiply-adds do, so
+/// that its results are nearer to the exact ones. It takes numbers below 2^-126 for zeros and cannot split infinities:
+/// where operands might lead there (Extent), floats are multiplied as they are. A sum that products are added to counts
+/// as zero below 2^-126.
 
 #include <simplx/cpu/bfloat16.hpp>
 

@@ -40,8 +40,8 @@ struct StepResult {
 /// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
 /// where nobody says.
 ///
-/// Errors  throws Error for a count below its least value, for a clip below 0, and for a context that the model does not
-///         have
+/// Errors  throws Error for a count below its least value, for a clip below 0, and for a context that the model does
+///         not have
 inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual) {
   const auto at_least = [](Index least, const char* name, Index value) {
     if (value >= least) return;
