@@ -105,8 +105,8 @@ TEST_CASE_TEMPLATE("the three products of a layer, for widths that are and are n
 }
 
 TEST_CASE_TEMPLATE("the three products of a layer, for widths and rows that are drawn", Backend, Cpu<float>,
-                   Cpu<float, Path::vectors>, Cpu<double>, Cpu<float, Path::bfloat16>) {
-  check_drawn<Backend>(std::make_integer_sequence<std::uint64_t, 16>());
+                   Cpu<double>, Cpu<float, Path::bfloat16>) {
+  check_drawn<Backend>(std::make_integer_sequence<std::uint64_t, 9>());
 }
 
 TEST_CASE("floats by the fastest way are as near to exact products as multiply-adds") {
