@@ -312,7 +312,7 @@ TEST_CASE("cuda/products: each epilogue may be refused alone; masks are not read
   }
 }
 
-TEST_CASE("cuda/products: kernels add a residual that cuBLASLt does not, unless y itself is that") {
+TEST_CASE("cuda/products: kernels add a residual that cuBLASLt does not; one in the place of y is y += ...") {
   const auto residual = [](const std::string& name) { return name.ends_with(", residual") && !has(name, "f64"); };
   check_refusing(How::when_it_runs, residual, {.rows = 5, .cols = 7, .inner = 9}, 1);
   Products products;
@@ -328,8 +328,20 @@ TEST_CASE("cuda/products: kernels add a residual that cuBLASLt does not, unless 
   CHECK(products.not_fused().empty());
   CHECK(refused(x + 2048, x + 3073) == "");  // not on 16 bytes
   CHECK(products.not_fused().size() == 1);
-  const Refusing refusing(How::when_it_runs, [](const std::string& name) { return name.ends_with(", added"); });
-  CHECK(has(refused(x + 2048, x + 2048), "residual, epilogue none, was refused: the requested functionality"));
+
+  const Refusing refusing(How::when_it_runs, residual);
+  std::vector<float> ones(128, 1);
+  DeviceBuffer<float> one(128), y(128);
+  one.copy_from(ones, stream);
+  for (float* const added : {one.data(), y.data(), one.data()}) {
+    y.copy_from(std::vector<float>(128, 1), stream);
+    products.multiply(stream, {.rows = 8, .cols = 16, .inner = 8}, one.data(), one.data(), y.data(),
+                      {.residual = added});
+    y.copy_to(ones, stream);
+    stream.synchronize();
+    CHECK(ones == std::vector<float>(128, 9));
+  }
+  CHECK(products.not_fused().size() == 2);
 }
 
 TEST_CASE("cuda/products: what is refused is asked once, told with its reason, and serves all of its kind") {

@@ -123,8 +123,9 @@ class Products {
     if (shape.ld_y == 0) shape.ld_y = shape.cols;
     void* const vector = info.sums ? epilogue.sums : info.bias ? const_cast<Y*>(epilogue.bias) : nullptr;
     void* const aux = info.aux_multiple ? epilogue.aux : nullptr;
-    const Y* const added = epilogue.residual ? epilogue.residual : y;
     shape.residual = epilogue.residual != nullptr;
+    if (epilogue.residual == y && shape.write == Write::store) shape.residual = false, shape.write = Write::accumulate;
+    const Y* const added = shape.residual ? epilogue.residual : y;
     const detail::ProductPlanKey key{shape, detail::data_type<S>, detail::data_type<Y>, epilogue.function,
                               aux ? epilogue.ld_aux : 0,
                               {detail::alignment_of(a), detail::alignment_of(b), detail::alignment_of(y),
@@ -138,7 +139,7 @@ class Products {
     if constexpr (!std::is_same_v<Y, double>) {
       if (fused.function == epilogue.function && fused.residual == shape.residual) return;
       ProductEpilogue<Y> rest = epilogue;
-      if (fused.residual) rest.residual = nullptr;
+      if (fused.residual == shape.residual) rest.residual = nullptr;
       finish_product(stream, shape, a, b, y, rest);
     }
   }
@@ -172,7 +173,7 @@ class Products {
     }
     if (plans() == most_plans) plans_.clear();
     std::optional<Error> refusal;
-    for (const detail::Fused& fused : attempts(key, call)) {
+    for (const detail::Fused& fused : attempts(key)) {
       try {
         detail::ProductPlan plan = make_plan(key, fused, call.of(fused));
         start(stream, key, plan, call);  // before it is kept: what the heuristic promised may be refused here
@@ -186,13 +187,13 @@ class Products {
     }
     throw *refusal;
   }
-  /// All that is wanted, then less. A residual in the place of y cannot wait, and no kernel finishes doubles.
-  static std::vector<detail::Fused> attempts(const detail::ProductPlanKey& key, const detail::ProductCall& call) {
+  /// All that is wanted, then less; no kernel finishes doubles.
+  static std::vector<detail::Fused> attempts(const detail::ProductPlanKey& key) {
     const bool residual = key.shape.residual;
     std::vector<detail::Fused> all{{key.epilogue, residual}};
     if (key.in == CUDA_R_64F) return all;
     if (key.epilogue != Epilogue::none) all.push_back({Epilogue::none, residual});
-    if (residual && call.added != call.y) all.push_back({Epilogue::none, false});
+    if (residual) all.push_back({Epilogue::none, false});
     return all;
   }
   /// Keeps what was refused, for the user, and that there are masks which no product writes: in whose order their bits
