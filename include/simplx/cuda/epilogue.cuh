@@ -64,7 +64,7 @@ struct ProductShape {
   Write write = Write::store;
   Factors factors = Factors::exact;
   Index ld_a = 0, ld_b = 0, ld_y = 0;  ///< elements from one row to the next as stored; 0: as many as it has
-  bool residual = false;  ///< y = op(a) op(b) + residual; true where ProductEpilogue has one
+  bool residual = false;  ///< y = op(a) op(b) + residual; true where ProductEpilogue has one that is not y
 
   auto operator<=>(const ProductShape&) const = default;
 };

@@ -111,7 +111,7 @@ class Products {
   /// Errors  throws Error if cuBLASLt refuses the product without its epilogue, too. Numbers of bfloat16 must lie on 16
   ///         bytes, as must each row; double has no epilogues
   /// Cost    2 rows cols inner operations; the first product of its kind makes a plan, a kilobyte on the host, by trial
-  ///         if it is refused. All of it can be captured. Where kernels finish it, y is read and written once more
+  ///         and error if it is refused. All of it can be captured. Where kernels finish it, y is read and written anew
   template <class S, class Y>
   void multiply(cudaStream_t stream, ProductShape shape, const S* a, const S* b, Y* y,
                 const ProductEpilogue<Y>& epilogue = {}) {
