@@ -19,7 +19,7 @@ namespace bench {
 
 using namespace simplx;
 
-/// An object on a line of its own; numbers, words and lists of numbers. What is not finite is told in the words of
+/// An object on a line of its own; numbers, words and lists of either. What is not finite is told in the words of
 /// Python's parser.
 class Row {
  public:
@@ -28,6 +28,11 @@ class Row {
   Row& add(const char* name, std::span<const double> numbers) {
     std::string list;
     for (const double number : numbers) list += (list.empty() ? "" : ", ") + told(number);
+    return put(name, '[' + list + ']');
+  }
+  Row& add(const char* name, const std::vector<std::string>& words) {
+    std::string list;
+    for (const std::string& word : words) list += (list.empty() ? "\"" : ", \"") + word + '"';
     return put(name, '[' + list + ']');
   }
   ~Row() {

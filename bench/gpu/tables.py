@@ -87,11 +87,17 @@ def curves(results):
                  [[row["model"], row["curve"], *(row["losses"][i] for i in at)] for row in lines])
 
 
+def not_fused(row):
+    """The products of all its trainings that cuBLASLt did without their epilogue."""
+    return list(dict.fromkeys(line for result in row["results"] for line in result.get("not_fused", [])))
+
+
 def state_of(row):
     judged = [result["holds"] == "yes" for result in row["results"] if "holds" in result]
     words = ["not finished"] * ("unfinished" in row)
     words += ["%d of %d hold" % (sum(judged), len(judged))] if judged else ["%d results" % len(row["results"])]
     words += ["%(proven)d of %(kinds)d products proven" % result for result in row["results"] if "proven" in result]
+    words += ["%d kinds of products not fused" % len(kinds) for kinds in [not_fused(row)] if kinds]
     words += ["%d failures" % len(row.get("failed", []))] * ("failed" in row)
     return ", ".join(words)
 

@@ -101,6 +101,7 @@ int main(int count, char** words) {
         3 * (shape.encoder ? simplx::flops<model>(rows) : causal_flops<model>(rows)) * static_cast<double>(shape.batch);
     Row row = about();
     if (!trainer.not_recorded().empty()) row.add("not_recorded", trainer.not_recorded());
+    if (!trainer.not_fused().empty()) row.add("not_fused", trainer.not_fused());
     row.add("ms", ms).add("tokens_per_s", tokens / ms * 1e3).add("tflops", flops / ms * 1e-9)
         .add("gb", static_cast<double>(trainer.bytes()) * 1e-9).add("loss", loss);
   });

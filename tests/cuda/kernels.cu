@@ -59,7 +59,7 @@ template void positions_backward<float, 768>(cudaStream_t, const Segments&, Inde
 template Rounded round_to_bfloat16<768>(cudaStream_t, const float*, Index, float*&);
 template Rounded round_to_bfloat16<77>(cudaStream_t, const float*, Index, float*&);
 
-using Halves = MixedOperands<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float>;
+using Narrow = MixedOperands<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float>;
 #define SIMPLX_ATTENTION(cores, operands, out, dout, ...)                                                             \
   template void attention<__VA_ARGS__, detail::cores>(cudaStream_t, const Index*, Index, Index, const operands&,      \
                                                       out*, float*);                                                  \
@@ -68,10 +68,10 @@ using Halves = MixedOperands<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float>
       const AttentionGradients<float>&, float*);
 SIMPLX_ATTENTION(CudaCores<float>, AttentionOperands<float>, float, float, AttentionSize{12, 64, 64, Mixing::shaped})
 SIMPLX_ATTENTION(TensorCores, AttentionOperands<float>, float, float, AttentionSize{3, 77, 77, Mixing::skip_init})
-SIMPLX_ATTENTION(TensorCores, Halves, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::softmax})
-SIMPLX_ATTENTION(TensorCores, Halves, float, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::shaped})
-SIMPLX_ATTENTION(TensorCores, Halves, float, float, AttentionSize{12, 64, 64, Mixing::shaped, Mask::full, true})
-SIMPLX_ATTENTION(TensorCores, Halves, float, __nv_bfloat16, AttentionSize{8, 128, 128, Mixing::shaped})
+SIMPLX_ATTENTION(TensorCores, Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::softmax})
+SIMPLX_ATTENTION(TensorCores, Narrow, float, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::shaped})
+SIMPLX_ATTENTION(TensorCores, Narrow, float, float, AttentionSize{12, 64, 64, Mixing::shaped, Mask::full, true})
+SIMPLX_ATTENTION(TensorCores, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, Mixing::shaped})
 template void squared_norm(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const float*, double*);
 template void update(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const UpdateBuffers<float>&,
                      const double*, double, const double*, double*);

@@ -17,10 +17,10 @@ struct Norm {
 };
 
 template <class S>
-struct Operands {
+struct NormOperands {
   std::vector<S> x, gain, bias, dy, dx, dgain, dbias;
   std::vector<S> epsilon{S(0.3)};
-  Operands(Index rows, int cols)
+  NormOperands(Index rows, int cols)
       : x(test::numbers<S>(rows * cols, 1)), gain(test::numbers<S>(cols, 2)), bias(test::numbers<S>(cols, 3)),
         dy(test::numbers<S>(rows * cols, 4)), dx(test::numbers<S>(rows * cols, 5)), dgain(test::numbers<S>(cols, 6)),
         dbias(test::numbers<S>(cols, 7)) {
@@ -30,7 +30,7 @@ struct Operands {
 };
 
 /// The equations of ops/norm.hpp, in double.
-Norm<double> exact_rms(const Operands<double>& in, Index rows, int cols, bool inside, bool accumulate) {
+Norm<double> exact_rms(const NormOperands<double>& in, Index rows, int cols, bool inside, bool accumulate) {
   Norm<double> out{in.x, std::vector<double>(static_cast<std::size_t>(rows)), in.dx, in.dgain, in.dbias};
   for (Index row = 0; row < rows; ++row) {
     const double *x = &in.x[static_cast<std::size_t>(row * cols)], *dy = &in.dy[static_cast<std::size_t>(row * cols)];
@@ -51,7 +51,7 @@ Norm<double> exact_rms(const Operands<double>& in, Index rows, int cols, bool in
   return out;
 }
 
-Norm<double> exact_layer(const Operands<double>& in, Index rows, int cols, bool accumulate) {
+Norm<double> exact_layer(const NormOperands<double>& in, Index rows, int cols, bool accumulate) {
   Norm<double> out{in.x, std::vector<double>(static_cast<std::size_t>(2 * rows)), in.dx, in.dgain, in.dbias};
   for (Index row = 0; row < rows; ++row) {
     const double *x = &in.x[static_cast<std::size_t>(row * cols)], *dy = &in.dy[static_cast<std::size_t>(row * cols)];
@@ -79,7 +79,7 @@ Norm<double> exact_layer(const Operands<double>& in, Index rows, int cols, bool 
 }
 
 template <class S, int cols, bool inside, Write mode>
-Norm<S> run_rms(const Operands<S>& in, Index rows, bool trained) {
+Norm<S> run_rms(const NormOperands<S>& in, Index rows, bool trained) {
   Norm<S> out{test::unwritten<S>(rows * cols), test::unwritten<S>(rows), in.dx, in.dgain, in.dbias};
   std::vector<S> parts = test::unwritten<S>(norm_parts<cols>(rows) * cols);
   if (mode == Write::store) out.dx = test::unwritten<S>(rows * cols);
@@ -92,7 +92,7 @@ Norm<S> run_rms(const Operands<S>& in, Index rows, bool trained) {
 }
 
 template <class S, int cols, Write mode>
-Norm<S> run_layer(const Operands<S>& in, Index rows, bool trained) {
+Norm<S> run_layer(const NormOperands<S>& in, Index rows, bool trained) {
   Norm<S> out{test::unwritten<S>(rows * cols), test::unwritten<S>(2 * rows), in.dx, in.dgain, in.dbias};
   std::vector<S> parts = test::unwritten<S>(2 * norm_parts<cols>(rows) * cols);
   if (mode == Write::store) out.dx = test::unwritten<S>(rows * cols);
@@ -115,8 +115,8 @@ void compare(const Norm<S>& found, const Norm<double>& exact, double terms_of_dx
 
 /// The operands of S in double, so that only arithmetic differs.
 template <class S>
-Operands<double> widened(const Operands<S>& in, Index rows, int cols) {
-  Operands<double> out(rows, cols);
+NormOperands<double> widened(const NormOperands<S>& in, Index rows, int cols) {
+  NormOperands<double> out(rows, cols);
   const auto widen = [](const std::vector<S>& from, std::vector<double>& to) { to.assign(from.begin(), from.end()); };
   widen(in.x, out.x), widen(in.gain, out.gain), widen(in.bias, out.bias), widen(in.dy, out.dy), widen(in.dx, out.dx);
   widen(in.dgain, out.dgain), widen(in.dbias, out.dbias);
@@ -128,8 +128,8 @@ template <class S, int cols>
 void check_norms(Index rows) {
   CAPTURE(cols);
   CAPTURE(rows);
-  const Operands<S> in(rows, cols);
-  const Operands<double> wide = widened(in, rows, cols);
+  const NormOperands<S> in(rows, cols);
+  const NormOperands<double> wide = widened(in, rows, cols);
   const auto check = [&](const auto& run, const Norm<double>& exact, double terms_of_dx = 0) {
     test::same_bits([&] { return run().all(); });
     compare(run(), exact, terms_of_dx);
@@ -173,8 +173,8 @@ void check_bfloat16(Index rows, const Norm<double>& exact, Index saved_count, co
 
 template <int cols>
 void check_both_in_bfloat16(Index rows) {
-  const Operands<float> in(rows, cols);
-  const Operands<double> wide = widened(in, rows, cols);
+  const NormOperands<float> in(rows, cols);
+  const NormOperands<double> wide = widened(in, rows, cols);
   check_bfloat16<cols>(rows, exact_layer(wide, rows, cols, false), 2 * rows, [&](__nv_bfloat16* y, float* saved) {
     layer_norm<float, cols>(nullptr, in.x.data(), in.gain.data(), in.bias.data(), in.epsilon.data(), y, saved, rows);
   });
@@ -208,13 +208,13 @@ TEST_CASE("results in bfloat16 are those of double, rounded to nearest") {
 TEST_CASE("many rows: a block takes several, and parts are added up") {
   const Index rows = 4500;
   REQUIRE(norm_parts<3>(rows) < rows / 4);
-  const Operands<float> in(rows, 3);
+  const NormOperands<float> in(rows, 3);
   compare(run_layer<float, 3, Write::store>(in, rows, true), exact_layer(widened(in, rows, 3), rows, 3, false));
 }
 
 TEST_CASE("no rows, and gradients that are not wanted") {
   check_norms<float, 5>(0);
-  const Operands<float> in(3, 5);
+  const NormOperands<float> in(3, 5);
   const auto rms = run_rms<float, 5, false, Write::skip>(in, 3, true);
   CHECK(rms.dx == in.dx);
   CHECK(rms.dgain == run_rms<float, 5, false, Write::store>(in, 3, true).dgain);

@@ -108,7 +108,7 @@ double error_of(Products& products, ProductShape shape, Epilogue function = Epil
   products.multiply(stream, shape, a.data(), b.data(), y.data(),
                     ProductEpilogue<Y>{function, vector.data(),
                                        mask ? static_cast<void*>(bits.data()) : static_cast<void*>(aux.data()), ld_aux,
-                                       vector.data(), shape.residual ? residual.data() : nullptr});
+                                       vector.data(), shape.residual ? residual.data() : nullptr, relu_of.data()});
   y.fetch(stream), vector.fetch(stream), aux.fetch(stream), relu_of.fetch(stream);
   stream.synchronize();
 
@@ -130,7 +130,10 @@ double error_of(Products& products, ProductShape shape, Epilogue function = Epil
       if (info.bias) p += static_cast<double>(vector_before[col]);
       if (saves) of_aux.add(aux[i * ld_aux + j], p);
       if (relu) p = std::max(p, 0.0);
-      if (of_gelu) p = gelu(p);
+      if (of_gelu) {
+        of_y.largest = std::max(of_y.largest, std::abs(p));  // far below 0 it is the difference of such numbers
+        p = gelu(p);
+      }
       if (drelu) p = static_cast<double>(relu_of.host[at]) > 0 ? p : 0;
       if (dgelu) p *= gelu_slope(static_cast<double>(aux_before[static_cast<std::size_t>(i * ld_aux + j)]));
       if (drelu || dgelu) sums[col] += p;

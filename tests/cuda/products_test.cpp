@@ -7,7 +7,9 @@
 #include "cuda/products.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <string_view>
 
 using namespace simplx;
 using emulation::device;
@@ -26,6 +28,34 @@ std::string said(const F& f) {
 }
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+using emulation::Refusing;
+using How = Refusing::How;
+/// A product that ends in more than itself.
+bool has_epilogue(const std::string& name) { return !has(name, ", default"); }
+
+/// Whether all products are right where a card refuses some; a result of bfloat16 is rounded before its epilogue, too.
+void check_refusing(How how, const Refusing::What& what, ProductShape sizes, Index apart = 0) {
+  const Refusing refusing(how, what);
+  Products products;
+  test::each_product(sizes, [&]<class S, class Y>(const ProductShape& shape, Epilogue function) {
+    const std::string name = test::name_of<S, Y>(shape, function);
+    CAPTURE(name);
+    CHECK(test::error_of<S, Y>(products, shape, function, apart) < (std::is_same_v<Y, __nv_bfloat16> ? 2 : 1));
+  });
+}
+
+/// How often f calls a function of cuBLASLt.
+template <class F>
+long calls_of(std::string_view name, const F& f) {
+  static std::string_view counted;
+  static long count;
+  counted = name, count = 0;
+  emulation::Call::watch = [](const char* called, bool begins) { count += begins && called == counted; };
+  f();
+  emulation::Call::watch = nullptr;
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("cuda/products: all that the library multiplies, against double; nothing else is in the table") {
@@ -38,6 +68,7 @@ TEST_CASE("cuda/products: all that the library multiplies, against double; nothi
       CHECK(test::error_of<S, Y>(products, shape, function) < 1);
       CHECK(emulation::used_products().contains(name));
     });
+    CHECK(products.not_fused().empty());
   }
   for (const emulation::ProvenProduct& one : emulation::proven_products) {
     CAPTURE(std::string(one.name));
@@ -197,6 +228,7 @@ TEST_CASE("cuda/products: what is refused says shape, types and epilogue") {
   CHECK(has(refused(shape, {.function = Epilogue::gelu_bias}), "gelu_bias, was refused: there is no bias"));
   CHECK(has(refused(shape, {.function = Epilogue::sums_of_b}), ", was refused: there is no place for the sums"));
   CHECK(has(refused(shape, {.function = Epilogue::gelu_aux}), "gelu_aux, was refused: there is no aux"));
+  CHECK(has(refused(shape, {.function = Epilogue::drelu, .aux = x, .ld_aux = 128}), ": there is no relu"));
   CHECK(has(refused(shape, {.function = Epilogue::gelu_aux, .aux = x, .ld_aux = 12}),
             ": ld_aux is 12\n  hint: at least as many elements as columns, a multiple of 8"));
   CHECK(has(refused(shape, {.function = Epilogue::relu_aux, .aux = x, .ld_aux = 64}), "a multiple of 128"));
@@ -247,6 +279,153 @@ TEST_CASE("cuda/products: a product can be captured, with its plan") {
   y.copy_to(values, stream);
   stream.synchronize();
   CHECK(values == std::vector<double>{21, 30, 45, 66});
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+}
+
+TEST_CASE("cuda/products: kernels do the epilogues that cuBLASLt refuses, in every way that it can") {
+  for (const How how : {How::by_status, How::without_algorithm, How::when_it_runs}) {
+    check_refusing(how, has_epilogue, {.rows = 5, .cols = 7, .inner = 9});
+  }
+  for (const Index rows : {1, 33}) {
+    for (const Index cols : {1, 8, 31}) {
+      for (const Index inner : {1, 65}) {
+        check_refusing(How::by_status, has_epilogue, {.rows = rows, .cols = cols, .inner = inner}, rows % 2 * 3);
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda/products: each epilogue may be refused alone; masks are not read where none were written") {
+  std::set<std::string> epilogues;
+  for (const emulation::ProvenProduct& one : emulation::proven_products) {
+    const std::string name = std::string(one.name) + ",";  // types, ops, epilogue
+    const std::size_t begin = name.find(", ", name.find(", ") + 1);
+    epilogues.insert(name.substr(begin, name.find(",", begin + 1) + 1 - begin));
+  }
+  REQUIRE(epilogues.size() == 16);
+  for (const std::string& epilogue : epilogues) {
+    CAPTURE(epilogue);
+    if (epilogue == ", default,") continue;
+    check_refusing(How::by_status, [&](const std::string& name) { return has(name + ",", epilogue); },
+                   {.rows = 5, .cols = 7, .inner = 9});
+  }
+}
+
+TEST_CASE("cuda/products: kernels add a residual that cuBLASLt does not; one in the place of y is y += ...") {
+  const auto residual = [](const std::string& name) { return name.ends_with(", residual") && !has(name, "f64"); };
+  check_refusing(How::when_it_runs, residual, {.rows = 5, .cols = 7, .inner = 9}, 1);
+  Products products;
+  const GpuStream stream;
+  DeviceBuffer<__nv_bfloat16> numbers(4096);
+  numbers.fill_with_zero(stream);
+  __nv_bfloat16* const x = numbers.data();
+  const ProductShape shape{.rows = 4, .cols = 8, .inner = 16};
+  const auto refused = [&](__nv_bfloat16* y, __nv_bfloat16* added) {
+    return said([&] { products.multiply(stream, shape, x, x + 1024, y, {.residual = added}); });
+  };
+  CHECK(refused(x + 2048, x + 3072) == "");
+  CHECK(products.not_fused().empty());
+  CHECK(refused(x + 2048, x + 3073) == "");  // not on 16 bytes
+  CHECK(products.not_fused().size() == 1);
+
+  const Refusing refusing(How::when_it_runs, residual);
+  std::vector<float> ones(128, 1);
+  DeviceBuffer<float> one(128), y(128);
+  one.copy_from(ones, stream);
+  for (float* const added : {one.data(), y.data(), one.data()}) {
+    y.copy_from(std::vector<float>(128, 1), stream);
+    products.multiply(stream, {.rows = 8, .cols = 16, .inner = 8}, one.data(), one.data(), y.data(),
+                      {.residual = added});
+    y.copy_to(ones, stream);
+    stream.synchronize();
+    CHECK(ones == std::vector<float>(128, 9));
+  }
+  CHECK(products.not_fused().size() == 2);
+}
+
+TEST_CASE("cuda/products: what is refused is asked once, told with its reason, and serves all of its kind") {
+  Products products;
+  const GpuStream stream;
+  DeviceBuffer<float> numbers(4096);
+  numbers.fill_with_zero(stream);
+  float* const x = numbers.data();
+  const auto multiply = [&](Index rows = 4) {
+    products.multiply(stream, {.rows = rows, .cols = 8, .inner = 16}, x, x + 1024, x + 2048,
+                      {.function = Epilogue::bias, .bias = x + 3072});
+  };
+  const char *heuristic = "cublasLtMatmulAlgoGetHeuristic", *run = "cublasLtMatmul";
+  {
+    const Refusing refusing(How::when_it_runs, has_epilogue);
+    CHECK(calls_of(run, multiply) == 2);
+    CHECK(calls_of(run, multiply) == 1);
+    CHECK(calls_of(heuristic, multiply) == 0);
+  }
+  {
+    const Refusing refusing(How::by_status, has_epilogue);
+    CHECK(calls_of(heuristic, [&] { multiply(3); }) == 2);
+    CHECK(calls_of(heuristic, [&] { multiply(3); }) == 0);
+    CHECK(calls_of(run, [&] { multiply(3); }) == 1);
+    CHECK(calls_of("launch", [&] { multiply(3); }) == 1);
+  }
+  CHECK(calls_of(heuristic, multiply) == 0);  // though now it would be taken
+  CHECK(calls_of("launch", multiply) == 1);
+  CHECK(products.plans() == 2);
+  CHECK(products.not_fused() ==
+        std::vector<std::string>{"the product y (4, 8; ld 8) = a (4, 16; ld 16) b (16, 8; ld 8) of float, epilogue "
+                                 "bias, was refused: the requested functionality is not supported"});
+  multiply(5);
+  CHECK(calls_of("launch", [&] { multiply(5); }) == 0);
+  CHECK(products.not_fused().size() == 1);
+}
+
+TEST_CASE("cuda/products: what is refused without its epilogue, too, is told as it was wanted") {
+  Products products;
+  const GpuStream stream;
+  DeviceBuffer<float> numbers(4096);
+  DeviceBuffer<double> wide(1024);
+  float* const x = numbers.data();
+  const Refusing refusing(How::without_algorithm, [](const std::string&) { return true; });
+  const std::string words = ", was refused: the requested functionality is not supported";
+  const ProductShape shape{.rows = 4, .cols = 8, .inner = 16};
+  CHECK(has(said([&] {
+              products.multiply(stream, shape, x, x + 1024, x + 2048, {.function = Epilogue::bias, .bias = x});
+            }), "of float, epilogue bias" + words));
+  CHECK(has(said([&] { products.multiply(stream, shape, x, x + 1024, x + 2048); }), "of float, epilogue none" + words));
+  CHECK(has(said([&] {
+              products.multiply(stream, shape, wide.data(), wide.data(), wide.data() + 512, {.residual = wide.data()});
+            }), "of double, residual, epilogue none" + words));
+  CHECK(products.plans() == 0);
+  CHECK(products.not_fused().empty());
+}
+
+TEST_CASE("cuda/products: kernels that finish a product can be captured with it") {
+  const Refusing refusing(How::by_status, has_epilogue);
+  Products products;
+  const GpuStream stream;
+  DeviceBuffer<float> x(4), y(4), sums(2);
+  std::vector<float> values{1, 2, 3, 4};
+  x.copy_from(values, stream);
+  y.fill_with_zero(stream);
+  stream.synchronize();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+  products.multiply(stream, {.rows = 2, .cols = 2, .inner = 2, .write = Write::accumulate}, x.data(), x.data(),
+                    y.data(), {.function = Epilogue::bias, .bias = x.data()});
+  products.multiply(stream, {.rows = 2, .cols = 2, .inner = 2, .write = Write::accumulate}, x.data(), x.data(),
+                    y.data(), {.function = Epilogue::sums_of_b, .sums = sums.data()});
+  check(cudaStreamEndCapture(stream, &graph), "capture");
+  check(cudaGraphInstantiate(&exec, graph, 0), "graph");
+  for (int i = 0; i < 2; ++i) check(cudaGraphLaunch(exec, stream), "launch");
+  y.copy_to(values, stream);
+  stream.synchronize();
+  CHECK(values == std::vector<float>{4 * 7 + 2 * 1, 4 * 10 + 2 * 2, 4 * 15 + 2 * 1, 4 * 22 + 2 * 2});
+  values.resize(2);
+  sums.copy_to(values, stream);
+  stream.synchronize();
+  CHECK(values == std::vector<float>{4, 6});
+  CHECK(products.not_fused().size() == 2);
   cudaGraphExecDestroy(exec);
   cudaGraphDestroy(graph);
 }

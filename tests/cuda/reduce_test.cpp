@@ -55,6 +55,21 @@ TEST_CASE("sums over columns and over everything") {
       return result;
     });
     CHECK(test::distance(sums, exact) < 8);
+    std::vector<__nv_bfloat16> narrow(parts.size());  // and turned
+    std::vector<double> of_narrow(exact.size());
+    for (int i = 0; i < count; ++i) {
+      for (int j = 0; j < cols; ++j) {
+        const auto from = static_cast<std::size_t>(i * cols + j), to = static_cast<std::size_t>(j * count + i);
+        narrow[to] = static_cast<__nv_bfloat16>(parts[from]);
+        of_narrow[static_cast<std::size_t>(j)] += static_cast<double>(static_cast<float>(narrow[to]));
+      }
+    }
+    const auto stored = test::same_bits([&] {
+      auto result = test::unwritten<float>(cols);
+      column_sums<Write::store>(nullptr, narrow.data(), {.row = 1, .col = count}, count, cols, result.data());
+      return result;
+    });
+    CHECK(test::distance(stored, of_narrow, count) < 8);
     const auto total = test::same_bits([&] {
       auto result = test::unwritten<double>(1);
       sum(nullptr, parts.data(), count * cols, result.data());

@@ -233,6 +233,89 @@ TEST_CASE("where nothing can be recorded, steps are the same, and it says why") 
   CHECK(farthest(plain.parameters(), recorded.parameters()) == 0);
 }
 
+/// An MLP whose products do all of it in bfloat16.
+constexpr Decoder with(Activation activation, bool biases) {
+  BlockConfig block = pre_ln;
+  block.activation = activation;
+  block.mlp_bias = block.query_key_bias = block.value_projection_bias = biases;
+  return {.block = block, .vocab = 13, .width = 16, .heads = 2, .hidden = 128, .layers = 2, .context = 9};
+}
+inline constexpr Decoder plain_relu = with(Activation::relu, false), biased_relu = with(Activation::relu, true),
+                         biased_gelu = with(Activation::gelu_tanh, true);
+
+/// Some steps and a gradient where cuBLASLt refuses every epilogue, and where it takes them.
+template <auto const& of, Precision precision>
+void check_refused(double tolerance) {
+  using Device = Trainer<of, Cuda<precision>>;
+  const TrainerOptions options{.batch = 4, .seed = 3};
+  const auto train = [&](Device& device, std::vector<float>& gradient) {
+    for (const TensorInfo& tensor : device.tensors().parameters) {  // biases begin at zero
+      std::uint64_t number = 0;
+      for (float& p : device.parameter(tensor.name)) {
+        p += static_cast<float>(0.2 * normal(key_of(16, tensor.name), number++));
+      }
+    }
+    gradient.resize(device.parameters().size());
+    std::vector<double> losses{device.gradient(some_batch(), gradient).loss};
+    for (int step = 0; step < 5; ++step) {
+      const TokenBatch batch = some_batch(step);
+      StepResult result;
+      const long allocations = HostWork::allocations_of([&] { result = device.step(batch, adamw); });
+      losses.push_back(result.loss);
+      CAPTURE(step);
+      CHECK(std::ranges::count(HostWork::calls, "cublasLtMatmulAlgoGetHeuristic") == 0);  // all asked for by gradient
+      if (step < 2) continue;
+      CHECK(allocations == 0);
+      CHECK(HostWork::calls == std::vector<std::string>{"cudaGraphLaunch", "cudaStreamSynchronize"});
+    }
+    CHECK(device.not_recorded() == "");
+    return losses;
+  };
+  std::vector<float> expected, found;
+  std::vector<double> losses, others;
+  {
+    Device device(options);
+    losses = train(device, expected);
+    CHECK(device.not_fused().empty());
+  }
+  const emulation::Refusing refusing(emulation::Refusing::How::by_status, [](const std::string& name) {
+    return name.find(", default") == std::string::npos;
+  });
+  const auto allocated = [] { return emulation::device().allocations.bytes(emulation::Memory::device); };
+  const std::size_t before = allocated();
+  Device device(options);
+  others = train(device, found);
+  CHECK(static_cast<std::size_t>(device.bytes()) == allocated() - before);
+  const std::vector<std::string> kinds = device.not_fused();
+  const auto told = [&](const std::string& epilogue) {
+    return std::ranges::any_of(kinds, [&](const std::string& line) {
+      return line.find("epilogue " + epilogue + ", was refused") != std::string::npos;
+    });
+  };
+  constexpr bool biases = of.block.mlp_bias, relu = of.block.activation == Activation::relu;
+  CHECK(told("bias") == biases);
+  if (precision == Precision::bfloat16) {
+    CHECK(told(std::string(relu ? "relu" : "gelu") + "_aux" + (biases ? "_bias" : "")));
+    CHECK(told(relu ? "drelu" : "dgelu"));
+    CHECK(told("sums_of_b") == biases);
+  }
+  for (std::size_t i = 0; i < losses.size(); ++i) CHECK(std::abs(losses[i] - others[i]) <= tolerance);
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double exact = expected[i], apart = found[i] - exact;
+    difference += apart * apart, norm += exact * exact;
+  }
+  CHECK(std::sqrt(difference / norm) <= tolerance);
+}
+
+TEST_CASE("where cuBLASLt refuses every epilogue, steps are the same to rounding, still one call, and it says so") {
+  check_refused<plain_relu, Precision::bfloat16>(0);  // rounding before a function that does not round changes nothing
+  check_refused<biased_relu, Precision::bfloat16>(0.04);  // and before a bias moves single numbers to ReLU's other side
+  check_refused<biased_gelu, Precision::bfloat16>(0.02);
+  check_refused<biased_relu, Precision::tf32>(1e-5);
+  check_refused<biased_relu, Precision::float32>(1e-5);
+}
+
 TEST_CASE("it tells all bytes that it has on the device") {
   const auto allocated = [] { return emulation::device().allocations.bytes(emulation::Memory::device); };
   const std::size_t before = allocated();

@@ -65,8 +65,13 @@ struct Bench {
     desc = nullptr;
   }
 
-  /// What the heuristic says.
+  /// What the heuristic says; it has an algorithm if that is good.
   cublasStatus_t plan(const Problem& problem) {
+    const cublasStatus_t status = ask(problem);
+    CHECK(found == (status == good));
+    return status;
+  }
+  cublasStatus_t ask(const Problem& problem) {
     clear();
     cublasLtMatmulDescCreate(&desc, problem.compute, problem.scale);
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
@@ -92,7 +97,6 @@ struct Bench {
     const cublasStatus_t status =
         cublasLtMatmulAlgoGetHeuristic(handle, desc, a, b, c, d, preference, 1, &result, &found);
     cublasLtMatmulPreferenceDestroy(preference);
-    CHECK(found == (status == good));
     return status;
   }
   /// Multiplies what lies so far from the beginning of memory.
@@ -306,4 +310,32 @@ TEST_CASE("emulation/bfloat16: the nearest, and the even one of two") {
     const float value = std::bit_cast<float>(bits << 16);
     CHECK(rounded(value) == value);
   }
+}
+
+TEST_CASE("emulation/cublas_lt: a test has it refuse more, in each way that a card may") {
+  using emulation::Refusing;
+  using How = Refusing::How;
+  Bench bench;
+  const auto all = [](const std::string& name) { return name == "f32 to f32, NN, default"; };
+  {
+    const Refusing refusing(How::by_status, all);
+    CHECK(bench.plan({}) == unsupported);
+  }
+  CHECK(bench.plan({}) == good);
+  {
+    const Refusing refusing(How::when_it_runs, all);
+    CHECK(bench.plan({}) == good);
+    CHECK(bench.multiply() == unsupported);
+  }
+  CHECK(bench.multiply() == good);
+  {
+    const Refusing refusing(How::by_status, [](const std::string& name) { return name.ends_with("relu"); });
+    CHECK(bench.plan({}) == good);
+    Problem problem;
+    problem.epilogue = CUBLASLT_EPILOGUE_RELU;
+    CHECK(bench.plan(problem) == unsupported);
+  }
+  const Refusing refusing(How::without_algorithm, all);
+  CHECK(bench.ask({}) == good);
+  CHECK(bench.found == 0);
 }

@@ -324,7 +324,7 @@ def check_deadlines(machine):
 
 def check_trainings(machine):
     """A row of ours for each precision, one of PyTorch beside it, each saved at once; programs are compiled ahead."""
-    machine.program("training", "echo '{\"ours\": 1}'")
+    machine.program("training", "echo '{\"ours\": 1, \"not_fused\": [\"y = a b, epilogue dgelu, was refused\"]}'")
     peer = os.path.join(machine.folder, "peer")
     write(peer, "#!/bin/sh\necho '{\"peer\": \"torch\", \"ms\": 1}'\necho 'error: no more of it' >&2; exit 1\n")
     kept, saves = (sys.executable, os.sched_getaffinity, machine.record.save), []
@@ -345,6 +345,9 @@ def check_trainings(machine):
     results = rows["tiny-sas_p"]["results"]
     assert status == 0 and [r.get("ours") for r in results[:3]] == [1, 1, 1] and len(results) == 9, results
     assert [r["failed"] for r in results if "failed" in r] == ["error: no more of it"] * 3 and "no more of it" in text
+    assert text.count("not fused: y = a b, epilogue dgelu, was refused") == 1, text
+    page = machine.page()
+    assert "1 kinds of products not fused" in page and "\n```\nnot_fused:\ny = a b, epilogue dgelu" in page, page
     assert saves[:3] == [(1, True), (2, True), (3, True)] and saves[9] == (9, False), saves
     assert len(compiled) == 3 and max(c["begin"] for c in compiled) < min(c["end"] for c in compiled), compiled
     assert len(bert) >= 2 and len(bert["bert-sas_p_no_norm"]["results"]) == 6, bert

@@ -10,7 +10,7 @@
 ///     db = sum dz      the product dW1 = x^T dz adds up its right factor in passing
 ///
 /// Backward so moves 2 bytes for each element of h and a bit (ReLU) or 2 (GELU), where a kernel between would read dh
-/// and h and write dz, 6 more.
+/// and h and write dz, 6 more, as epilogue.cuh does if cuBLASLt refuses: then h says what ReLU's mask would.
 
 #include <simplx/cuda/bfloat16_values.cuh>
 #include <simplx/cuda/finished_product.cuh>
@@ -99,6 +99,7 @@ class BetweenProducts {
     };
     ProductEpilogue<__nv_bfloat16> result{.function = function, .ld_aux = cols};
     if constexpr (Finished::activation == Finished::Activation::relu) {
+      result.relu = place(std::integral_constant<int, root>{});
       result.aux = place(std::integral_constant<int, root>{}) + context.rows_of(G::table.info[root].shape) * cols;
     } else {
       result.aux = place(std::integral_constant<int, Group<G, root>::product>{});

@@ -142,23 +142,6 @@ SIMPLX_HD auto* stored(S* place) {
   return reinterpret_cast<To*>(place);
 }
 
-/// to = value, as it is or rounded to nearest.
-template <class S>
-__device__ __forceinline__ void store_as(S& to, S value) {
-  to = value;
-}
-__device__ __forceinline__ void store_as(__nv_bfloat16& to, float value) { to = __float2bfloat16(value); }
-/// A gradient that is stored so is never added to.
-template <Write mode>
-__device__ __forceinline__ void write(__nv_bfloat16& to, float value) {
-  static_assert(mode == Write::store);
-  store_as(to, value);
-}
-
-__device__ __forceinline__ float wide(float value) { return value; }
-__device__ __forceinline__ double wide(double value) { return value; }
-__device__ __forceinline__ float wide(__nv_bfloat16 value) { return __bfloat162float(value); }
-
 }  // namespace detail
 
 }  // namespace simplx

@@ -89,6 +89,9 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
     gpu_.synchronize();
   }
 
+  /// As of a trainer.
+  std::vector<std::string> not_fused() const { return gpu_.products().not_fused(); }
+
   /// Calls f(name, shape, value, gradient) for every probe, in stacks for each layer.
   template <class F>
   void each_probe(F f) {

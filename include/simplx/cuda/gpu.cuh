@@ -30,6 +30,7 @@ class Gpu {
 
   const GpuStream& stream() const { return stream_; }
   Products& products() { return products_; }
+  const Products& products() const { return products_; }
   const Runs& runs(int input) const { return runs_[input]; }
   /// On the device.
   const Draw* draw() const { return draw_.data(); }

@@ -43,6 +43,8 @@ class Inference<model, Cuda<precision>> : public detail::LogitsOf<model> {
   const TensorList& tensors() const { return tensors_; }
   std::span<S> parameters() { return parameters_.host(stream()); }
   std::span<S> constants() { return constants_.host(stream()); }
+  /// As of a trainer.
+  std::vector<std::string> not_fused() const { return gpu_.products().not_fused(); }
 
   /// Logits of a whole sequence, (tokens, vocab), valid until the next call.
   ///

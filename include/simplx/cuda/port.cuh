@@ -17,6 +17,10 @@
 #include <simplx/core/error.hpp>
 #include <simplx/core/shape.hpp>
 
+#if defined(__CUDACC__)
+#include <cuda_bf16.h>
+#endif
+
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -65,11 +69,28 @@ constexpr unsigned blocks_for(Index count, Index each) { return static_cast<unsi
 
 namespace detail {
 
+/// to = value, as it is or rounded to nearest.
+template <class S>
+__device__ __forceinline__ void store_as(S& to, S value) {
+  to = value;
+}
+__device__ __forceinline__ void store_as(__nv_bfloat16& to, float value) { to = __float2bfloat16(value); }
+
+__device__ __forceinline__ float wide(float value) { return value; }
+__device__ __forceinline__ double wide(double value) { return value; }
+__device__ __forceinline__ float wide(__nv_bfloat16 value) { return __bfloat162float(value); }
+
 /// What a gradient's mode says.
 template <Write mode, class S>
 __device__ __forceinline__ void write(S& place, S value) {
   if constexpr (mode == Write::store) place = value;
   if constexpr (mode == Write::accumulate) place += value;
+}
+/// What is stored as bfloat16 is never added to.
+template <Write mode>
+__device__ __forceinline__ void write(__nv_bfloat16& to, float value) {
+  static_assert(mode == Write::store);
+  store_as(to, value);
 }
 
 }  // namespace detail

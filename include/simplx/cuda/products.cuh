@@ -14,107 +14,21 @@
 ///                       {.function = Epilogue::gelu_aux_bias, .bias = bias, .aux = h, .ld_aux = out});
 ///
 /// cuBLASLt is column-major: it sees each matrix transposed, and computes y^T = b^T a^T. Programs link with -lcublasLt.
+/// What it has algorithms for depends on the card, its version and the addresses, and is asked once for each kind of
+/// product: one that it refuses is multiplied without its epilogue, which kernels do behind it (epilogue.cuh).
 
+#include <simplx/cuda/epilogue.cuh>
 #include <simplx/cuda/memory.cuh>
 
-#if defined(__CUDACC__)
-#include <cublasLt.h>
-#include <cuda_bf16.h>
-#endif
-
 #include <array>
-#include <compare>
 #include <map>
 #include <memory>
+#include <optional>
+#include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// What a product becomes before it is stored, in fp32; p is op(a) op(b), and y too if that is added to, or a residual.
-///
-/// Shapes  bias (cols); aux (rows, cols), its rows ld_aux elements apart, a multiple of 8; a mask has a bit for each
-///         element, in an order of cuBLASLt's own, and ld_aux / 8 bytes for each row, ld_aux a multiple of 128;
-///         sums (cols), those of a (rows): stored, never added to
-enum class Epilogue : signed char {
-  none,
-  bias,           ///< p + bias
-  relu,           ///< max(p, 0)
-  relu_bias,      ///< max(p + bias, 0)
-  relu_aux,       ///< max(p, 0); aux = the mask of what is positive
-  relu_aux_bias,  ///< max(p + bias, 0), and the mask
-  gelu,           ///< of the tanh form
-  gelu_bias,      ///< gelu(p + bias)
-  gelu_aux,       ///< gelu(p); aux = p
-  gelu_aux_bias,  ///< gelu(p + bias); aux = p + bias
-  drelu,          ///< p where the mask is set, else 0
-  drelu_sums,     ///< that; sums = its sums over rows, the gradient of a bias
-  dgelu,          ///< p times the derivative of gelu at aux
-  dgelu_sums,     ///< that; sums = its sums over rows
-  sums_of_b,      ///< p; sums = those of op(b) over its rows: with b = dy the gradient of a bias
-  sums_of_a,      ///< p; sums = those of op(a) over its columns
-};
-
-/// How the factors of a product of floats are read; sums are fp32.
-enum class Factors : signed char {
-  exact,  ///< as they are
-  tf32,   ///< with ten bits of mantissa, on tensor cores
-};
-
-/// y = op(a) op(b), or y += with Write::accumulate.
-///
-/// Shapes  op(a) (rows, inner), op(b) (inner, cols), y (rows, cols); what is transposed is stored the other way,
-///         a (inner, rows)
-struct ProductShape {
-  Index rows, cols, inner;
-  bool transpose_a = false, transpose_b = false;
-  Write write = Write::store;
-  Factors factors = Factors::exact;
-  Index ld_a = 0, ld_b = 0, ld_y = 0;  ///< elements from one row to the next as stored; 0: as many as it has
-  bool residual = false;  ///< y = op(a) op(b) + residual; true where ProductEpilogue has one
-
-  auto operator<=>(const ProductShape&) const = default;
-};
-
-/// With pointers for what the function needs.
-template <class Y>
-struct ProductEpilogue {
-  Epilogue function = Epilogue::none;
-  const Y* bias = nullptr;
-  void* aux = nullptr;  ///< Y, or bits
-  Index ld_aux = 0;
-  Y* sums = nullptr;
-  const Y* residual = nullptr;  ///< (rows, cols), its rows ld_y elements apart; y itself, or elsewhere
-};
-
 namespace detail {
-
-struct EpilogueInfo {
-  const char* name;
-  cublasLtEpilogue_t function;
-  bool bias = false, sums = false;
-  int aux_multiple = 0;  ///< of ld_aux; 0: no aux
-};
-inline EpilogueInfo info_of(Epilogue epilogue) {
-  switch (epilogue) {
-    case Epilogue::none: break;
-    case Epilogue::bias: return {"bias", CUBLASLT_EPILOGUE_BIAS, true};
-    case Epilogue::relu: return {"relu", CUBLASLT_EPILOGUE_RELU};
-    case Epilogue::relu_bias: return {"relu_bias", CUBLASLT_EPILOGUE_RELU_BIAS, true};
-    case Epilogue::relu_aux: return {"relu_aux", CUBLASLT_EPILOGUE_RELU_AUX, false, false, 128};
-    case Epilogue::relu_aux_bias: return {"relu_aux_bias", CUBLASLT_EPILOGUE_RELU_AUX_BIAS, true, false, 128};
-    case Epilogue::gelu: return {"gelu", CUBLASLT_EPILOGUE_GELU};
-    case Epilogue::gelu_bias: return {"gelu_bias", CUBLASLT_EPILOGUE_GELU_BIAS, true};
-    case Epilogue::gelu_aux: return {"gelu_aux", CUBLASLT_EPILOGUE_GELU_AUX, false, false, 8};
-    case Epilogue::gelu_aux_bias: return {"gelu_aux_bias", CUBLASLT_EPILOGUE_GELU_AUX_BIAS, true, false, 8};
-    case Epilogue::drelu: return {"drelu", CUBLASLT_EPILOGUE_DRELU, false, false, 128};
-    case Epilogue::drelu_sums: return {"drelu_sums", CUBLASLT_EPILOGUE_DRELU_BGRAD, false, true, 128};
-    case Epilogue::dgelu: return {"dgelu", CUBLASLT_EPILOGUE_DGELU, false, false, 8};
-    case Epilogue::dgelu_sums: return {"dgelu_sums", CUBLASLT_EPILOGUE_DGELU_BGRAD, false, true, 8};
-    // b is the A of cuBLASLt.
-    case Epilogue::sums_of_b: return {"sums_of_b", CUBLASLT_EPILOGUE_BGRADA, false, true};
-    case Epilogue::sums_of_a: return {"sums_of_a", CUBLASLT_EPILOGUE_BGRADB, false, true};
-  }
-  return {"none", CUBLASLT_EPILOGUE_DEFAULT};
-}
 
 template <class S>
 inline constexpr cudaDataType_t data_type = CUDA_R_32F;
@@ -142,10 +56,17 @@ struct ProductPlanKey {
   Epilogue epilogue;
   Index ld_aux;
   std::array<std::uint32_t, 6> alignments;  ///< of a, b, y, what is added, aux, and bias or sums: bytes
+  bool without_mask;  ///< a pull-back of ReLU whose mask may not have been written
 
   auto operator<=>(const ProductPlanKey&) const = default;
 };
+/// How much of an epilogue the product's own kernel does.
+struct Fused {
+  Epilogue function;
+  bool residual;
+};
 struct ProductPlan {
+  Fused fused;
   Owned<cublasLtMatmulDesc_t, &cublasLtMatmulDescDestroy> what;
   OwnedLayout a, b, y;
   cublasLtMatmulAlgo_t algorithm;
@@ -155,6 +76,12 @@ struct ProductPlan {
 struct ProductCall {
   const void *a, *b, *added;  ///< added: y, or a residual
   void *y, *aux, *vector;     ///< vector: bias or sums
+
+  /// What cuBLASLt is given if that is all it does.
+  ProductCall of(const Fused& fused) const {
+    const bool has_function = fused.function != Epilogue::none;
+    return {a, b, fused.residual ? added : y, y, has_function ? aux : nullptr, has_function ? vector : nullptr};
+  }
 };
 
 inline std::uint32_t alignment_of(const void* place) {
@@ -164,7 +91,8 @@ inline std::uint32_t alignment_of(const void* place) {
 
 }  // namespace detail
 
-/// Multiplies, with a plan for each kind of product that it has seen; for one stream at a time.
+/// Multiplies, with a plan for each kind of product that it has seen, and kernels for what that leaves of an epilogue;
+/// for one stream at a time.
 class Products {
  public:
   /// Errors  throws Error if there is no GPU, or the workspace does not fit
@@ -180,10 +108,10 @@ class Products {
   std::size_t bytes() const { return workspace_.bytes(); }
 
   /// Shapes  of ProductShape and Epilogue; S and Y are float, double or bfloat16, or S is bfloat16 and Y float
-  /// Errors  throws Error if cuBLASLt refuses the product. Numbers of bfloat16 must lie on 16 bytes, as must each row;
-  ///         double has no epilogues
-  /// Cost    2 rows cols inner operations; the first product of its kind makes a plan, a kilobyte on the host. All
-  ///         of it can be captured
+  /// Errors  throws Error if cuBLASLt refuses the product without its epilogue, too. Numbers of bfloat16 must lie on 16
+  ///         bytes, as must each row; double has no epilogues
+  /// Cost    2 rows cols inner operations; the first product of its kind makes a plan, a kilobyte on the host, by trial
+  ///         and error if it is refused. All of it can be captured. Where kernels finish it, y is read and written anew
   template <class S, class Y>
   void multiply(cudaStream_t stream, ProductShape shape, const S* a, const S* b, Y* y,
                 const ProductEpilogue<Y>& epilogue = {}) {
@@ -195,18 +123,33 @@ class Products {
     if (shape.ld_y == 0) shape.ld_y = shape.cols;
     void* const vector = info.sums ? epilogue.sums : info.bias ? const_cast<Y*>(epilogue.bias) : nullptr;
     void* const aux = info.aux_multiple ? epilogue.aux : nullptr;
-    const Y* const added = epilogue.residual ? epilogue.residual : y;
     shape.residual = epilogue.residual != nullptr;
+    if (epilogue.residual == y && shape.write == Write::store) shape.residual = false, shape.write = Write::accumulate;
+    const Y* const added = shape.residual ? epilogue.residual : y;
     const detail::ProductPlanKey key{shape, detail::data_type<S>, detail::data_type<Y>, epilogue.function,
                               aux ? epilogue.ld_aux : 0,
                               {detail::alignment_of(a), detail::alignment_of(b), detail::alignment_of(y),
-                               detail::alignment_of(added), detail::alignment_of(aux), detail::alignment_of(vector)}};
-    check_arguments(key, info, vector, aux);
+                               detail::alignment_of(added), detail::alignment_of(aux), detail::alignment_of(vector)},
+                              masks_missing_ && is_pull_back_of_relu(epilogue.function)};
+    check_arguments(key, info, vector, aux, epilogue.relu);
     if (shape.rows == 0 || shape.cols == 0 || shape.inner == 0) {
-      multiply_nothing(stream, key, y, vector, sizeof(Y));
-    } else {
-      run(stream, key, {a, b, added, y, aux, vector});
+      return multiply_nothing(stream, key, y, vector, sizeof(Y));
     }
+    const detail::Fused fused = run(stream, key, {a, b, added, y, aux, vector});
+    if constexpr (!std::is_same_v<Y, double>) {
+      if (fused.function == epilogue.function && fused.residual == shape.residual) return;
+      ProductEpilogue<Y> rest = epilogue;
+      if (fused.residual == shape.residual) rest.residual = nullptr;
+      finish_product(stream, shape, a, b, y, rest);
+    }
+  }
+
+  /// What kernels finish, as cuBLASLt refused the epilogue: the first product of each kind with the reason, a line
+  /// each.
+  std::vector<std::string> not_fused() const {
+    std::vector<std::string> lines;
+    for (const auto& [kind, refusal] : not_fused_) lines.push_back(refusal);
+    return lines;
   }
 
   /// Where batches are never as long as one before, each makes plans of its own: so many are held, then none.
@@ -217,15 +160,62 @@ class Products {
  private:
   using Status = cublasStatus_t;
 
-  void run(cudaStream_t stream, const detail::ProductPlanKey& key, const detail::ProductCall& call) {
-    auto found = plans_.find(key);
-    if (found == plans_.end()) {
-      if (plans() == most_plans) plans_.clear();
-      found = plans_.emplace(key, make_plan(key, call)).first;
+  static bool is_pull_back_of_relu(Epilogue epilogue) {
+    return epilogue == Epilogue::drelu || epilogue == Epilogue::drelu_sums;
+  }
+
+  /// Multiplies, and tells how much of the epilogue is done. What cuBLASLt refuses when a plan is made it is not asked
+  /// for again.
+  detail::Fused run(cudaStream_t stream, const detail::ProductPlanKey& key, const detail::ProductCall& call) {
+    if (const auto found = plans_.find(key); found != plans_.end()) {
+      start(stream, key, found->second, call);
+      return found->second.fused;
     }
-    const detail::ProductPlan& plan = found->second;
+    if (plans() == most_plans) plans_.clear();
+    std::optional<Error> refusal;
+    for (const detail::Fused& fused : attempts(key)) {
+      try {
+        detail::ProductPlan plan = make_plan(key, fused, call.of(fused));
+        start(stream, key, plan, call);  // before it is kept: what the heuristic promised may be refused here
+        if (refusal) note(key, fused, *refusal);
+        plans_.emplace(key, std::move(plan));
+        return fused;
+      } catch (const Error& error) {
+        static_cast<void>(cudaGetLastError());  // or the next launch would be blamed
+        if (!refusal) refusal = error;
+      }
+    }
+    throw *refusal;
+  }
+  /// All that is wanted, then less; no kernel finishes doubles.
+  static std::vector<detail::Fused> attempts(const detail::ProductPlanKey& key) {
+    const bool residual = key.shape.residual;
+    std::vector<detail::Fused> all{{key.epilogue, residual}};
+    if (key.in == CUDA_R_64F) return all;
+    if (key.epilogue != Epilogue::none) all.push_back({Epilogue::none, residual});
+    if (residual) all.push_back({Epilogue::none, false});
+    return all;
+  }
+  /// Keeps what was refused, for the user, and that there are masks which no product writes: in whose order their bits
+  /// would lie only cuBLASLt knows.
+  void note(const detail::ProductPlanKey& key, const detail::Fused& fused, const Error& refusal) {
+    const bool mask = key.epilogue == Epilogue::relu_aux || key.epilogue == Epilogue::relu_aux_bias;
+    if (mask && fused.function == Epilogue::none) masks_missing_ = true;
+    detail::ProductPlanKey kind = key;
+    ProductShape& shape = kind.shape;
+    for (Index* size : {&shape.rows, &shape.cols, &shape.inner, &shape.ld_a, &shape.ld_b, &shape.ld_y, &kind.ld_aux}) {
+      *size = 0;
+    }
+    kind.alignments = {};
+    const std::string words = refusal.what();
+    not_fused_.emplace(kind, words.substr(0, words.find('\n')));
+  }
+
+  void start(cudaStream_t stream, const detail::ProductPlanKey& key, const detail::ProductPlan& plan,
+             const detail::ProductCall& wanted) {
+    const detail::ProductCall call = wanted.of(plan.fused);
     point(key, *plan.what, call);
-    const bool adds = key.shape.write == Write::accumulate || key.shape.residual;
+    const bool adds = key.shape.write == Write::accumulate || plan.fused.residual;
     const float one = 1, beta = adds ? 1 : 0;
     const double one_in_double = 1, beta_in_double = beta;
     const bool in_double = key.in == CUDA_R_64F;
@@ -259,20 +249,24 @@ class Products {
     }
   }
 
-  detail::ProductPlan make_plan(const detail::ProductPlanKey& key, const detail::ProductCall& call) const {
+  /// Errors  throws Error if cuBLASLt has no algorithm for it
+  detail::ProductPlan make_plan(const detail::ProductPlanKey& key, const detail::Fused& fused,
+                                const detail::ProductCall& call) const {
     const ProductShape& shape = key.shape;
+    if (key.without_mask && fused.function != Epilogue::none) refuse(key, "no product has written its mask");
     const cublasComputeType_t compute = key.in == CUDA_R_64F ? CUBLAS_COMPUTE_64F
                                         : key.in == CUDA_R_32F && shape.factors == Factors::tf32
                                             ? CUBLAS_COMPUTE_32F_FAST_TF32
                                             : CUBLAS_COMPUTE_32F;
     detail::ProductPlan plan;
+    plan.fused = fused;
     cublasLtMatmulDesc_t what = nullptr;
     check(key, cublasLtMatmulDescCreate(&what, compute, key.in == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F));
     plan.what.reset(what);
     // A matrix that is not transposed is so in columns already, as cuBLASLt wants y^T = b^T a^T.
     set(key, *what, CUBLASLT_MATMUL_DESC_TRANSA, shape.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(key, *what, CUBLASLT_MATMUL_DESC_TRANSB, shape.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    set(key, *what, CUBLASLT_MATMUL_DESC_EPILOGUE, detail::info_of(key.epilogue).function);
+    set(key, *what, CUBLASLT_MATMUL_DESC_EPILOGUE, detail::info_of(fused.function).function);
     if (call.aux) set(key, *what, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<std::int64_t>(key.ld_aux));
     point(key, *what, call);
     plan.a = layout(key, key.in, shape.transpose_a, shape.rows, shape.inner, shape.ld_a);
@@ -288,7 +282,7 @@ class Products {
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_.bytes()));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignments[1]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignments[0]);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignments[3]);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignments[fused.residual ? 3 : 2]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.alignments[2]);
     cublasLtMatmulHeuristicResult_t best{};
     int count = 0;
@@ -321,7 +315,7 @@ class Products {
   }
 
   static void check_arguments(const detail::ProductPlanKey& key, const detail::EpilogueInfo& info, const void* vector,
-                              const void* aux) {
+                              const void* aux, const void* relu) {
     const ProductShape& shape = key.shape;
     const Index width_a = shape.transpose_a ? shape.rows : shape.inner;
     const Index width_b = shape.transpose_b ? shape.inner : shape.cols;
@@ -332,6 +326,7 @@ class Products {
     if (info.bias && !vector) refuse(key, "there is no bias");
     if (info.sums && !vector) refuse(key, "there is no place for the sums");
     if (info.aux_multiple && !aux) refuse(key, "there is no aux");
+    if (is_pull_back_of_relu(key.epilogue) && !relu) refuse(key, "there is no relu");
     if (aux && (key.ld_aux < shape.cols || key.ld_aux % info.aux_multiple != 0)) {
       refuse(key, "ld_aux is " + std::to_string(key.ld_aux),
              "at least as many elements as columns, a multiple of " + std::to_string(info.aux_multiple));
@@ -367,6 +362,8 @@ class Products {
   DeviceBuffer<std::byte> workspace_;
   detail::Owned<cublasLtHandle_t, &cublasLtDestroy> handle_;
   std::map<detail::ProductPlanKey, detail::ProductPlan> plans_;
+  std::map<detail::ProductPlanKey, std::string> not_fused_;  ///< by kind: a key without sizes and places
+  bool masks_missing_ = false;
 };
 
 }  // namespace simplx

@@ -7,7 +7,7 @@
 /// Nothing is added by atomics. A sum over more than a block is one of parts, which a second kernel adds up; how many
 /// parts there are depends on the sizes alone, never on the device.
 
-#include <simplx/cuda/port.cuh>
+#include <simplx/cuda/cells.cuh>
 
 #include <cmath>
 #include <limits>
@@ -125,22 +125,21 @@ constexpr int column_lanes(int cols) {
   return lanes;
 }
 
-template <class S>
+template <Write mode, class P, class S>
 __global__ void __launch_bounds__(column_threads)
-    add_column_sums_kernel(const S* parts, int count, int cols, int stride, int lanes, S* sums) {
-  SIMPLX_SHARED(team_sums, S[column_threads]);
+    column_sums_kernel(const P* parts, Strides at, int count, int cols, int lanes, S* sums) {
+  using Sum = decltype(wide(P()));
+  SIMPLX_SHARED(team_sums, Sum[column_threads]);
   const int me = static_cast<int>(threadIdx.x), lane = me % lanes, team = me / lanes, teams = column_threads / lanes;
   const int col = static_cast<int>(blockIdx.x) * lanes + lane;
-  S sum = 0;
-  for (int part = team; part < count && col < cols; part += teams) {
-    sum += parts[static_cast<Index>(part) * stride + col];
-  }
+  Sum sum = 0;
+  for (int part = team; part < count && col < cols; part += teams) sum += wide(parts[at(part, col)]);
   team_sums[me] = sum;
   for (int half = teams / 2; half > 0; half /= 2) {  // teams are a power of two
     __syncthreads();
     if (team < half) team_sums[me] += team_sums[me + half * lanes];
   }
-  if (team == 0 && col < cols) sums[col] += team_sums[me];
+  if (team == 0 && col < cols) write<mode>(sums[col], team_sums[me]);
 }
 
 inline constexpr int sum_threads = 1024;
@@ -183,14 +182,20 @@ void add(cudaStream_t stream, const S* from, Index size, S* to) {
   launch(stream, detail::add_kernel<S>, blocks_for(size, detail::add_threads), detail::add_threads, from, size, to);
 }
 
-/// sums[c] += sum over p of parts[p, c].
+/// sums[c] = sum over p of parts[p, c], or += with Write::accumulate; sums of bfloat16 are float until they are stored.
 ///
-/// Shapes  parts (count, cols), rows `stride` apart (0: cols); sums (cols)
+/// Shapes  parts (count, cols), which lie in any way; sums (cols)
+template <Write mode, class P, class S>
+void column_sums(cudaStream_t stream, const P* parts, Strides at, int count, int cols, S* sums) {
+  const int lanes = detail::column_lanes(cols);
+  launch(stream, detail::column_sums_kernel<mode, P, S>, blocks_for(cols, lanes), detail::column_threads, parts, at,
+         count, cols, lanes, sums);
+}
+
+/// The same, added to sums; rows of parts lie `stride` apart (0: cols).
 template <class S>
 void add_column_sums(cudaStream_t stream, const S* parts, int count, int cols, S* sums, int stride = 0) {
-  const int lanes = detail::column_lanes(cols);
-  launch(stream, detail::add_column_sums_kernel<S>, blocks_for(cols, lanes), detail::column_threads, parts, count, cols,
-         stride ? stride : cols, lanes, sums);
+  column_sums<Write::accumulate>(stream, parts, {.row = stride ? stride : cols}, count, cols, sums);
 }
 
 /// The sum of some thousand numbers, such as the losses of all rows, in double; stored or added to.

@@ -10,9 +10,9 @@
 ///
 /// All sequences of a batch run at once. Parameters, moments and gradient stay on the device; a step copies tokens
 /// there and two numbers back. From the second batch of equal sizes on, a step is one graph of CUDA, copies and update
-/// included: the host allocates nothing, starts it with one call and waits; not_recorded() tells if CUDA refuses. Sums
-/// are taken in an order of sizes alone, so a training has the same bits each time; those of a step in parts differ by
-/// rounding from those of the step at once, and `threads` means nothing here.
+/// included: the host allocates nothing, starts it with one call and waits; not_recorded() tells if CUDA refuses that,
+/// not_fused() what cuBLASLt refuses. Sums are taken in an order of sizes alone, so a training has the same bits each
+/// time; those of a step in parts differ by rounding from those of the step at once, and `threads` means nothing here.
 /// Spans are copies on the host, valid until the next call; what is written there counts from that call on.
 
 #include <simplx/cuda/batch.cuh>
@@ -82,6 +82,9 @@ class Trainer<model, Cuda<precision>> {
   long steps() const { return steps_; }
   /// Why steps are not one graph of CUDA, but a call for each kernel; empty if they are, or have yet to come again.
   std::string not_recorded() const { return repeated_.refusal(); }
+  /// Which products so far are finished by kernels of their own, as cuBLASLt refused the epilogue: a line for each
+  /// kind, which are slower but right.
+  std::vector<std::string> not_fused() const { return gpu_.products().not_fused(); }
 
   /// What continues this training; its buffers are views of this trainer's copies on the host.
   ///

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/epilogue.cuh
+/// What a product becomes before it is stored. cuBLASLt does that in the kernel of the product (products.cuh); where it
+/// has no algorithm for an epilogue, finish_product does it behind the plain product:
+///
+///     y = x w                       by cuBLASLt, in the type of y
+///     y = gelu(y + bias)            one kernel, in place, in float
+///     sums = its sums over rows     another, in an order of the sizes alone
+///
+/// Nothing is needed but y itself: there is no scratch memory to plan, and all of it can be captured. Numbers of
+/// bfloat16 are rounded once more, between the two.
+
+#include <simplx/cuda/number.cuh>
+#include <simplx/cuda/reduce.cuh>
+#include <simplx/ops/activation.hpp>
+
+#if defined(__CUDACC__)
+#include <cublasLt.h>
+#endif
+
+#include <compare>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// What a product becomes before it is stored, in fp32; p is op(a) op(b), and y too if that is added to, or a residual.
+///
+/// Shapes  bias (cols); aux (rows, cols), its rows ld_aux elements apart, a multiple of 8; a mask has a bit for each
+///         element, in an order of cuBLASLt's own, and ld_aux / 8 bytes for each row, ld_aux a multiple of 128; it may
+///         be left as it is, and `relu` be read in its place; sums (cols), those of a (rows): stored, never added to
+enum class Epilogue : signed char {
+  none,
+  bias,           ///< p + bias
+  relu,           ///< max(p, 0)
+  relu_bias,      ///< max(p + bias, 0)
+  relu_aux,       ///< max(p, 0); aux = the mask of what is positive
+  relu_aux_bias,  ///< max(p + bias, 0), and the mask
+  gelu,           ///< of the tanh form
+  gelu_bias,      ///< gelu(p + bias)
+  gelu_aux,       ///< gelu(p); aux = p
+  gelu_aux_bias,  ///< gelu(p + bias); aux = p + bias
+  drelu,          ///< p where the mask is set, else 0
+  drelu_sums,     ///< that; sums = its sums over rows, the gradient of a bias
+  dgelu,          ///< p times the derivative of gelu at aux
+  dgelu_sums,     ///< that; sums = its sums over rows
+  sums_of_b,      ///< p; sums = those of op(b) over its rows: with b = dy the gradient of a bias
+  sums_of_a,      ///< p; sums = those of op(a) over its columns
+};
+
+/// How the factors of a product of floats are read; sums are fp32.
+enum class Factors : signed char {
+  exact,  ///< as they are
+  tf32,   ///< with ten bits of mantissa, on tensor cores
+};
+
+/// y = op(a) op(b), or y += with Write::accumulate.
+///
+/// Shapes  op(a) (rows, inner), op(b) (inner, cols), y (rows, cols); what is transposed is stored the other way,
+///         a (inner, rows)
+struct ProductShape {
+  Index rows, cols, inner;
+  bool transpose_a = false, transpose_b = false;
+  Write write = Write::store;
+  Factors factors = Factors::exact;
+  Index ld_a = 0, ld_b = 0, ld_y = 0;  ///< elements from one row to the next as stored; 0: as many as it has
+  bool residual = false;  ///< y = op(a) op(b) + residual; true where ProductEpilogue has one that is not y
+
+  auto operator<=>(const ProductShape&) const = default;
+};
+
+/// With pointers for what the function needs.
+template <class Y>
+struct ProductEpilogue {
+  Epilogue function = Epilogue::none;
+  const Y* bias = nullptr;
+  void* aux = nullptr;  ///< Y, or bits
+  Index ld_aux = 0;
+  Y* sums = nullptr;
+  const Y* residual = nullptr;  ///< (rows, cols), its rows ld_y elements apart; y itself, or elsewhere
+  const Y* relu = nullptr;      ///< for a pull-back of ReLU: its value, which the mask is of, the same way
+};
+
+namespace detail {
+
+struct EpilogueInfo {
+  const char* name;
+  cublasLtEpilogue_t function;
+  bool bias = false, sums = false;
+  int aux_multiple = 0;  ///< of ld_aux; 0: no aux
+};
+inline EpilogueInfo info_of(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::none: break;
+    case Epilogue::bias: return {"bias", CUBLASLT_EPILOGUE_BIAS, true};
+    case Epilogue::relu: return {"relu", CUBLASLT_EPILOGUE_RELU};
+    case Epilogue::relu_bias: return {"relu_bias", CUBLASLT_EPILOGUE_RELU_BIAS, true};
+    case Epilogue::relu_aux: return {"relu_aux", CUBLASLT_EPILOGUE_RELU_AUX, false, false, 128};
+    case Epilogue::relu_aux_bias: return {"relu_aux_bias", CUBLASLT_EPILOGUE_RELU_AUX_BIAS, true, false, 128};
+    case Epilogue::gelu: return {"gelu", CUBLASLT_EPILOGUE_GELU};
+    case Epilogue::gelu_bias: return {"gelu_bias", CUBLASLT_EPILOGUE_GELU_BIAS, true};
+    case Epilogue::gelu_aux: return {"gelu_aux", CUBLASLT_EPILOGUE_GELU_AUX, false, false, 8};
+    case Epilogue::gelu_aux_bias: return {"gelu_aux_bias", CUBLASLT_EPILOGUE_GELU_AUX_BIAS, true, false, 8};
+    case Epilogue::drelu: return {"drelu", CUBLASLT_EPILOGUE_DRELU, false, false, 128};
+    case Epilogue::drelu_sums: return {"drelu_sums", CUBLASLT_EPILOGUE_DRELU_BGRAD, false, true, 128};
+    case Epilogue::dgelu: return {"dgelu", CUBLASLT_EPILOGUE_DGELU, false, false, 8};
+    case Epilogue::dgelu_sums: return {"dgelu_sums", CUBLASLT_EPILOGUE_DGELU_BGRAD, false, true, 8};
+    // b is the A of cuBLASLt.
+    case Epilogue::sums_of_b: return {"sums_of_b", CUBLASLT_EPILOGUE_BGRADA, false, true};
+    case Epilogue::sums_of_a: return {"sums_of_a", CUBLASLT_EPILOGUE_BGRADB, false, true};
+  }
+  return {"none", CUBLASLT_EPILOGUE_DEFAULT};
+}
+
+/// An element of a product without its epilogue becomes what it would be with it.
+template <class Y>
+struct FinishCell {
+  Epilogue function;
+  Index ld_y, ld_aux;
+  const Y *residual, *bias, *relu;  ///< null where there is none
+  Y *aux, *y;
+  __device__ void operator()(Index row, Index col) const {
+    using Relu = op<"relu">;
+    using Gelu = op<"gelu_tanh">;
+    const Index at = row * ld_y + col, at_aux = row * ld_aux + col;
+    Number<float> p(wide(y[at]));
+    if (residual) p += wide(residual[at]);
+    if (bias) p += wide(bias[col]);
+    switch (function) {
+      case Epilogue::relu:
+      case Epilogue::relu_bias:
+      case Epilogue::relu_aux:
+      case Epilogue::relu_aux_bias: p = Relu::f(p); break;
+      case Epilogue::gelu_aux:
+      case Epilogue::gelu_aux_bias: store_as(aux[at_aux], p.value); [[fallthrough]];
+      case Epilogue::gelu:
+      case Epilogue::gelu_bias: p = Gelu::f(p); break;
+      case Epilogue::drelu:
+      case Epilogue::drelu_sums: p = Relu::d<0>(p, Number<float>(wide(relu[at])), p); break;
+      case Epilogue::dgelu:
+      case Epilogue::dgelu_sums: p = Gelu::d<0>(p, p, Number<float>(wide(aux[at_aux]))); break;
+      default: break;
+    }
+    store_as(y[at], p.value);
+  }
+};
+
+}  // namespace detail
+
+/// Does what a product that lies in y lacks of its epilogue: the function, and a residual if there is one, which then
+/// has not been added.
+///
+/// Shapes  of ProductShape, its strides given, and of Epilogue; masks are neither written nor read
+/// Cost    reads and writes y; its sums, or those of a factor, read that once more
+template <class S, class Y>
+void finish_product(cudaStream_t stream, const ProductShape& shape, const S* a, const S* b, Y* y,
+                    const ProductEpilogue<Y>& epilogue) {
+  const detail::EpilogueInfo info = detail::info_of(epilogue.function);
+  const bool of_a = epilogue.function == Epilogue::sums_of_a, of_b = epilogue.function == Epilogue::sums_of_b;
+  if ((epilogue.function != Epilogue::none && !of_a && !of_b) || epilogue.residual) {
+    each_cell(stream, shape.rows, shape.cols,
+              detail::FinishCell<Y>{epilogue.function, shape.ld_y, epilogue.ld_aux, epilogue.residual,
+                                    info.bias ? epilogue.bias : nullptr, epilogue.relu,
+                                    static_cast<Y*>(epilogue.aux), y});
+  }
+  const auto sum = [&](const auto* matrix, Strides at, Index rows, Index cols) {
+    column_sums<Write::store>(stream, matrix, at, static_cast<int>(rows), static_cast<int>(cols), epilogue.sums);
+  };
+  const auto stored = [](Index ld, bool transposed) { return transposed ? Strides{1, ld} : Strides{ld, 1}; };
+  if (of_a) {
+    sum(a, stored(shape.ld_a, !shape.transpose_a), shape.inner, shape.rows);
+  } else if (of_b) {
+    sum(b, stored(shape.ld_b, shape.transpose_b), shape.inner, shape.cols);
+  } else if (info.sums) {
+    sum(y, stored(shape.ld_y, false), shape.rows, shape.cols);
+  }
+}
+
+}  // namespace simplx
