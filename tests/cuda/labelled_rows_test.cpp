@@ -193,6 +193,10 @@ TEST_CASE("the head of a model whose tokens see ahead begins where its rows were
   CHECK(ops_of_head<classifier>().empty());
   CHECK(ops_of_head<looking_up>().empty());
   static_assert(std::is_same_v<TrainedGraphOf<decoder>, GraphOf<decoder>>);
+  using G = TrainedGraphOf<hidden_too>;  // its other result has all rows
+  const int hidden = G::table.info[view_of<G>.result_node(1)].arguments[0];
+  CHECK(G::flat.label[hidden].op == Tag("layer_norm"));
+  CHECK(G::table.info[hidden].shape.axis == Axis::tokens);
 }
 
 TEST_CASE("parameters and the rest of the graph stay where they are") {
