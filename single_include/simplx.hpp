@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 581489bce5700b71
+// sha256 of the headers: 511a8c91e9552315
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -7672,10 +7672,6 @@ struct Heads {
 };
 
 namespace detail {
-
-constexpr bool is_attention(Tag op) {
-  return op == Tag("softmax_attention") || op == Tag("skip_init_attention") || op == Tag("shaped_attention");
-}
 
 /// Operands: query, key, value; the gains of the mixing; slopes if there is a bias.
 /// Attributes: the number of heads, the mask, whether there is a bias.

@@ -4,7 +4,7 @@
 /// \file simplx/cuda/batch.cuh
 /// BatchUpload: a batch of sequences where a device reads it.
 
-#include <simplx/cuda/labelled_rows.hpp>
+#include <simplx/cuda/labelled_rows.cuh>
 #include <simplx/cuda/upload.cuh>
 #include <simplx/train/batch.hpp>
 
@@ -12,7 +12,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// The tokens, labels and offsets of one batch after another, and which tokens a head computes (labelled_rows.hpp).
+/// The tokens, labels and offsets of one batch after another, and which tokens a head computes (labelled_rows.cuh).
 class BatchUpload {
  public:
   /// Room for so many rows, of which those of the axis `labelled` have labels. If it is to gather the labelled tokens,

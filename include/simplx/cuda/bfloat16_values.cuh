@@ -15,7 +15,6 @@
 
 #include <simplx/core/graph.hpp>
 #include <simplx/cuda/products.cuh>
-#include <simplx/ops/attention.hpp>
 
 #include <array>
 #include <type_traits>
@@ -23,6 +22,10 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
+
+constexpr bool is_attention(Tag op) {
+  return op == Tag("softmax_attention") || op == Tag("skip_init_attention") || op == Tag("shaped_attention");
+}
 
 /// Whether the kernels of a node can store its value so. Of its own value a pull-back may compute a small difference,
 /// as 1 - y^2, or O - alpha V of attention with gains; that of ReLU asks for the sign alone.

@@ -14,11 +14,11 @@
 /// are taken in an order of sizes alone, so a training has the same bits each time; those of a step in parts differ by
 /// rounding from those of the step at once, and `threads` means nothing here.
 /// Of a model whose tokens see ahead the head computes the labelled ones, and less than a 32nd of all tokens beside
-/// them (labelled_rows.hpp): from 0 to all, as a batch has them. How many those are is a size.
+/// them (labelled_rows.cuh): from 0 to all, as a batch has them. How many those are is a size.
 /// Spans are copies on the host, valid until the next call; what is written there counts from that call on.
 
 #include <simplx/cuda/batch.cuh>
-#include <simplx/cuda/labelled_rows.hpp>
+#include <simplx/cuda/labelled_rows.cuh>
 #include <simplx/cuda/mirrored.cuh>
 #include <simplx/cuda/ops.cuh>
 #include <simplx/cuda/recorded.cuh>

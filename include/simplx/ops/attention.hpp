@@ -35,10 +35,6 @@ struct Heads {
 
 namespace detail {
 
-constexpr bool is_attention(Tag op) {
-  return op == Tag("softmax_attention") || op == Tag("skip_init_attention") || op == Tag("shaped_attention");
-}
-
 /// Operands: query, key, value; the gains of the mixing; slopes if there is a bias.
 /// Attributes: the number of heads, the mask, whether there is a bias.
 template <Mixing mixing>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-/// \file simplx/cuda/labelled_rows.hpp
+/// \file simplx/cuda/labelled_rows.cuh
 /// A masked language model whose head computes the labelled tokens alone, as a change of its expressions:
 ///
 ///     loss(head(x), labels)   ->   loss(head(gather(x, rows)), labels of these rows)
@@ -11,6 +11,7 @@
 /// an input along Axis::labelled, as the labels then are: the host says how many there are.
 
 #include <simplx/core/graph.hpp>
+#include <simplx/cuda/bfloat16_values.cuh>
 #include <simplx/ops/attention.hpp>
 #include <simplx/ops/linear_cross_entropy.hpp>
 #include <simplx/ops/rows.hpp>
