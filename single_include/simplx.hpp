@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 9e4d97911bb8e2e3
+// sha256 of the headers: f6ecf1dd1ddc6a57
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -10786,12 +10786,16 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
 /// Names, places and initial values of all parameters and constants, in the order of the buffers.
 ///
 /// Cost    allocates the list; call it once
-template <auto const& model>
-TensorList tensors_of() {
+template <class G>
+TensorList tensors_in() {
   detail::TensorLister lister;
   const Init* said_by_labels = nullptr;
-  detail::list_tensors<GraphOf<model>>(lister, "", said_by_labels);
+  detail::list_tensors<G>(lister, "", said_by_labels);
   return std::move(lister.list);
+}
+template <auto const& model>
+TensorList tensors_of() {
+  return tensors_in<GraphOf<model>>();
 }
 
 /// Whether a model has a parameter of that name; works in static_assert.
@@ -15560,7 +15564,7 @@ struct EncoderOf {
   bool observed = false;  ///< as in ModelSizes
   double norm_epsilon = 1e-12;
   int recomputed = 0;  ///< as in ModelSizes
-  bool tiled_loss = false;  ///< as in DecoderOf; a CPU then computes nothing of rows without a label
+  bool tiled_loss = false;  ///< as in DecoderOf; a CPU then computes no logits of rows without a label
 
   /// The model with a head of your own: head(x, E) of what leaves the last norm.
   template <class Head>

@@ -8,6 +8,7 @@
 #include "device.cuh"
 
 #include <simplx/models/crammed_bert.hpp>
+#include <simplx/train/masking.hpp>
 
 #include <charconv>
 #include <string_view>
@@ -52,13 +53,10 @@ inline constexpr auto model = around<shape>(simplx::BLOCK);
 #define WORD(name) #name
 #define NAME(name) WORD(name)
 
-/// An encoder predicts a quarter of its tokens. The logits of all are computed nevertheless, in tiles as well: the code
-/// of the crammed BERT, which peers.py follows, gives only the labelled rows to its head.
+/// An encoder predicts a quarter of the tokens of each sequence; its head has no other rows, as with the peers.
 TokenBatch some_batch() {
   TokenBatch batch = random_batch(shape.batch, shape.context, shape.vocab);
-  for (std::size_t i = 0; shape.encoder && i < batch.labels.size(); ++i) {
-    if (bits(3, i) % 4 != 0) batch.labels[i] = ignored_label;
-  }
+  if (shape.encoder) mask_tokens(batch, {.share = 0.25, .mask_token = 0, .words = shape.vocab}, 0);
   return batch;
 }
 
@@ -77,7 +75,8 @@ int steps_of(int count, char** words) {
 int main(int count, char** words) {
   return guarded([&] {
     const int steps = steps_of(count, words);
-    Trainer<model, Cuda<Precision::PRECISION>> trainer({.batch = shape.batch, .seed = 1});
+    using Trained = Trainer<model, Cuda<Precision::PRECISION>>;
+    Trained trainer({.batch = shape.batch, .seed = 1});
     const TokenBatch batch = some_batch();
     double loss = 0;
     const auto step = [&] { loss = trainer.step(batch, AdamW{.learning_rate = 1e-4}).loss; };
@@ -96,9 +95,9 @@ int main(int count, char** words) {
     const GpuStream stream;  // the trainer waits for its own
     const double ms = median_ms(stream, 1, step);
     const double tokens = static_cast<double>(shape.batch * shape.context);
-    const Rows rows{.tokens = shape.context};
-    const double flops =
-        3 * (shape.encoder ? simplx::flops<model>(rows) : causal_flops<model>(rows)) * static_cast<double>(shape.batch);
+    const Rows rows{.tokens = shape.batch * shape.context, .sequences = shape.batch,
+                    .labelled = labelled_tokens(batch)};
+    const double flops = 3 * simplx::detail::graph_flops<Trained::G>(rows, true);
     Row row = about();
     if (!trainer.not_recorded().empty()) row.add("not_recorded", trainer.not_recorded());
     if (!trainer.not_fused().empty()) row.add("not_fused", trainer.not_fused());

@@ -31,4 +31,20 @@ TEST_CASE("the indices of an input are sorted into runs; those behind the last o
   CHECK_THROWS_AS(gpu.sort(2, std::vector<std::int32_t>(6)), Error);  // more than there is room for
 }
 
+TEST_CASE("indices that all differ are a run each, as they come") {
+  Gpu gpu;
+  gpu.reserve(2, 3);
+  gpu.take_distinct(2, std::vector<std::int32_t>{7, 3});
+  gpu.send();
+  gpu.synchronize();
+  for (std::int32_t row = 0; row < 2; ++row) {
+    CHECK(gpu.runs(2).rows.data()[row] == row);
+    CHECK(gpu.runs(2).runs.data()[row].index == (row == 0 ? 7 : 3));
+    CHECK(gpu.runs(2).runs.data()[row].begin == row);
+    CHECK(gpu.runs(2).runs.data()[row].end == row + 1);
+  }
+  CHECK(gpu.runs(2).count == 2);
+  CHECK_THROWS_AS(gpu.take_distinct(2, std::vector<std::int32_t>(4)), Error);
+}
+
 TEST_SUITE_END();

@@ -30,7 +30,7 @@ TEST_CASE("what is recorded runs when it is told, with what memory holds then") 
   CHECK(host == std::vector<float>{21, 42, 63});
 }
 
-TEST_CASE("work that comes again is recorded, until another comes or it is forgotten") {
+TEST_CASE("work that comes again is recorded, as some other is, until it is forgotten or the oldest of too many") {
   const GpuStream stream;
   DeviceBuffer<float> sum(1), part(1);
   std::vector<float> host{1};
@@ -49,17 +49,27 @@ TEST_CASE("work that comes again is recorded, until another comes or it is forgo
   CHECK(run(7) == 2);  // recorded, and run
   CHECK(run(7) == 2);
   CHECK(run(8) == 3);
-  CHECK(run(7) == 4);
+  CHECK(run(7) == 3);
+  CHECK(run(8) == 4);
+  CHECK(run(8) == 4);
+  CHECK(run(9) == 5);
+  CHECK(run(10) == 6);
+  CHECK(run(7) == 6);
+  CHECK(run(11) == 7);  // in the place of 7
+  CHECK(run(8) == 7);
+  CHECK(run(7) == 8);  // in the place of 8
+  CHECK(run(7) == 9);
+  CHECK(run(8) == 10);
   repeated.forget();
-  CHECK(run(7) == 5);
-  CHECK(run(7) == 6);
-  CHECK(run(7) == 6);
+  CHECK(run(7) == 11);
+  CHECK(run(7) == 12);
+  CHECK(run(7) == 12);
   sum.copy_to(host, stream);
   stream.synchronize();
-  CHECK(host == std::vector<float>{8});
+  CHECK(host == std::vector<float>{18});
 }
 
-TEST_CASE("work that cannot be recorded runs as it is, until another comes") {
+TEST_CASE("work that cannot be recorded runs as it is") {
   const GpuStream stream;
   DeviceBuffer<float> sum(1), part(1);
   std::vector<float> host{1};

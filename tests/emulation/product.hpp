@@ -50,6 +50,12 @@ inline void use(const std::string& name) {
   ++used_products()[name];
 }
 
+/// Of all products that ran.
+inline long& multiply_adds() {
+  static long count = 0;
+  return count;
+}
+
 inline double gelu(double x) {
   return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
 }
@@ -138,6 +144,7 @@ class Product {
   }
 
   void run() const {
+    multiply_adds() += m_ * n_ * k_;
     if (workspace_bytes_) std::memset(workspace_, Allocations::poison, workspace_bytes_);
     if (desc_.compute == CUBLAS_COMPUTE_64F) {
       run_in<double>();

@@ -194,12 +194,16 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
 /// Names, places and initial values of all parameters and constants, in the order of the buffers.
 ///
 /// Cost    allocates the list; call it once
-template <auto const& model>
-TensorList tensors_of() {
+template <class G>
+TensorList tensors_in() {
   detail::TensorLister lister;
   const Init* said_by_labels = nullptr;
-  detail::list_tensors<GraphOf<model>>(lister, "", said_by_labels);
+  detail::list_tensors<G>(lister, "", said_by_labels);
   return std::move(lister.list);
+}
+template <auto const& model>
+TensorList tensors_of() {
+  return tensors_in<GraphOf<model>>();
 }
 
 /// Whether a model has a parameter of that name; works in static_assert.

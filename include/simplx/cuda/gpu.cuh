@@ -43,16 +43,20 @@ class Gpu {
   /// Errors  throws Error if there are more than `reserve` was told
   /// Cost    O(rows) on the host
   void sort(int input, std::span<const std::int32_t> indices) {
-    Runs& own = runs_[input];
-    if (std::ssize(indices) > own.rows.size()) {
-      throw Error(std::to_string(indices.size()) + " indices where there is room for " +
-                  std::to_string(own.rows.size()));
-    }
+    Runs& own = runs_for(input, indices);
     sorted_.sort(indices);
     std::ranges::copy(sorted_.rows(), own.rows.host().begin());
     const auto behind = std::ranges::copy(sorted_.runs(), own.runs.host().begin()).out;
-    own.count = std::ssize(indices);
     std::fill(behind, own.runs.host().begin() + own.count, IndexRun{});
+  }
+  /// The same for indices that all differ, which need no sorting.
+  void take_distinct(int input, std::span<const std::int32_t> indices) {
+    Runs& own = runs_for(input, indices);
+    for (std::int32_t row = 0; row < own.count; ++row) {
+      const auto at = static_cast<std::size_t>(row);
+      own.rows.host()[at] = row;
+      own.runs.host()[at] = {indices[at], row, row + 1};
+    }
   }
   /// Says what dropout draws from behind the next `send`; what was sent before must have arrived.
   void draw_from(const Randomness& random) { draw_.host()[0] = {random.key, random.first_sequence}; }
@@ -78,6 +82,16 @@ class Gpu {
   void synchronize() { stream_.synchronize(); }
 
  private:
+  Runs& runs_for(int input, std::span<const std::int32_t> indices) {
+    Runs& own = runs_[input];
+    if (std::ssize(indices) > own.rows.size()) {
+      throw Error(std::to_string(indices.size()) + " indices where there is room for " +
+                  std::to_string(own.rows.size()));
+    }
+    own.count = std::ssize(indices);
+    return own;
+  }
+
   GpuStream stream_;
   Products products_;
   Upload<Draw> draw_{1};

@@ -6,9 +6,9 @@
 /// and kernels that take a tile of logits, a block for each row.
 ///
 /// What is a row's sum of exponentials so far is kept as its logarithm, and the loss is minus its own logit until the
-/// last tile adds that logarithm to it. Rows without a label are computed with the others: how many they are is not
-/// known to the host. With Precision::bfloat16 x, the table and the gradients of logits are rounded for their products;
-/// logits are float.
+/// last tile adds that logarithm to it. Rows without a label are computed with the others: of masked language models a
+/// Trainer leaves them out beforehand (labelled_rows.cuh). With Precision::bfloat16 x, the table and the gradients of
+/// logits are rounded for their products; logits are float.
 
 #include <simplx/cuda/bfloat16.cuh>
 #include <simplx/cuda/cross_entropy.cuh>

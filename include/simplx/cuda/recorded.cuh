@@ -7,6 +7,8 @@
 
 #include <simplx/cuda/memory.cuh>
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 
@@ -45,47 +47,62 @@ class Recorded {
   cudaGraphExec_t graph_ = nullptr;
 };
 
-/// Work of one kind or another, which a Kind tells apart: what comes again in turn differs in nothing that is recorded.
+/// Work of one kind or another, which a Kind tells apart: what comes again differs in nothing that is recorded.
 template <class Kind>
 class Repeated {
  public:
-  /// Runs work as it is the first time, when products choose their algorithms, and recorded if the next is the same.
-  /// What CUDA does not record, or finds no memory for, is slower but right: it runs as it is until another kind comes.
+  /// Kinds that are remembered: of more, each takes the place of the one that came first.
+  static constexpr std::size_t kinds = 4;
+
+  /// Runs work as it is the first time, when products choose their algorithms, and recorded from the second time on.
+  /// What CUDA does not record, or finds no memory for, is slower but right: it runs as it is, and is not tried again.
   ///
   /// Errors  throws what `work` throws when it is not being recorded, and Error if recorded work does not start
   template <class F>
   void run(const GpuStream& stream, const Kind& kind, const F& work) {
-    if (kind != last_) {
-      forget();
-      last_ = kind;
+    const auto known = std::ranges::find(known_, kind, &Known::kind);
+    if (known == known_.end()) {
+      last_ = oldest_;
+      oldest_ = (oldest_ + 1) % kinds;
+      clear(known_[last_]);
+      known_[last_].kind = kind;
       return work();
     }
-    if (!recorded_ && !refusal_) record(stream, work);
-    if (!recorded_) return work();
-    recorded_->run(stream);
+    last_ = static_cast<std::size_t>(known - known_.begin());
+    if (!known->recorded && !known->refusal) record(stream, *known, work);
+    if (!known->recorded) return work();
+    known->recorded->run(stream);
   }
   /// What was recorded no longer holds.
   void forget() {
-    recorded_.reset();
-    refusal_.reset();
-    last_.reset();
+    for (Known& known : known_) clear(known);
   }
-  /// Why the last kind of work was not recorded when it came again; empty if nothing was refused.
-  std::string refusal() const { return refusal_.value_or(""); }
+  /// Why the last work was not recorded when it came again; empty if it was not refused.
+  std::string refusal() const { return known_[last_].refusal.value_or(""); }
 
  private:
+  struct Known {
+    std::optional<Kind> kind{};
+    std::optional<Recorded> recorded{};
+    std::optional<std::string> refusal{};
+  };
+
+  static void clear(Known& known) {
+    known.recorded.reset();
+    known.refusal.reset();
+    known.kind.reset();
+  }
   template <class F>
-  void record(const GpuStream& stream, const F& work) {
+  static void record(const GpuStream& stream, Known& known, const F& work) {
     try {
-      recorded_.emplace(stream, work);
+      known.recorded.emplace(stream, work);
     } catch (const Error& error) {
-      refusal_ = error.what();
+      known.refusal = error.what();
     }
   }
 
-  std::optional<Kind> last_;
-  std::optional<Recorded> recorded_;
-  std::optional<std::string> refusal_;
+  std::array<Known, kinds> known_{};
+  std::size_t last_ = 0, oldest_ = 0;
 };
 
 }  // namespace simplx

@@ -13,9 +13,12 @@
 /// included: the host allocates nothing, starts it with one call and waits; not_recorded() tells if CUDA refuses that,
 /// not_fused() what cuBLASLt refuses. Sums are taken in an order of sizes alone, so a training has the same bits each
 /// time; those of a step in parts differ by rounding from those of the step at once, and `threads` means nothing here.
+/// Of a model whose tokens see ahead the head computes the labelled ones, and less than a 32nd of all tokens beside
+/// them (labelled_rows.cuh): from 0 to all, as a batch has them. How many those are is a size.
 /// Spans are copies on the host, valid until the next call; what is written there counts from that call on.
 
 #include <simplx/cuda/batch.cuh>
+#include <simplx/cuda/labelled_rows.cuh>
 #include <simplx/cuda/mirrored.cuh>
 #include <simplx/cuda/ops.cuh>
 #include <simplx/cuda/recorded.cuh>
@@ -32,24 +35,25 @@ class Trainer<model, Cuda<precision>> {
  public:
   using Backend = Cuda<precision>;
   using S = typename Backend::Scalar;
-  using G = GraphOf<model>;
+  using G = TrainedGraphOf<model>;
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
-  static_assert(G::layout.inputs == 2 && G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
+  static constexpr bool gathers = LabelledRoot<model>::gathers;  ///< its head computes labelled tokens alone
+  static_assert(G::layout.inputs == 2 + gathers && G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
                 "and no other, since batches have none; for more there are Function and Evaluation");
 
   /// Errors  throws Error if there is no GPU, or if its memory is short
   explicit Trainer(const TrainerOptions& options = {})
       : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),
-        tensors_(tensors_of<model>()),
+        tensors_(tensors_in<G>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
         first_moment_(G::layout.parameters),
         second_moment_(G::layout.parameters),
         gradient_(G::layout.parameters),
         arena_(view_of<G>, detail::graph_scratch<G, Backend>(capacity()), capacity()),
-        batch_(capacity(), Model::labelled_axis()),
+        batch_(capacity(), labelled_axis(), gathers),
         scale_(1),
         totals_(2),
         evaluated_loss_(1),
@@ -58,6 +62,7 @@ class Trainer<model, Cuda<precision>> {
     initialise(tensors_.parameters, options.seed, parameters_.host(stream()).data());
     initialise(tensors_.constants, options.seed, constants_.host(stream()).data());
     gpu_.reserve(G::input_number("tokens"), capacity().tokens);
+    if constexpr (gathers) gpu_.reserve(gathered_input, capacity().tokens);
     clear();
   }
 
@@ -197,7 +202,7 @@ class Trainer<model, Cuda<precision>> {
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
     const TokenBatch batch = unlabelled(tokens);
     check(batch);
-    const Context<S> context = forward(batch);
+    const Context<S> context = forward(batch, true);
     logits_.resize(static_cast<std::size_t>(rows(context) * vocab()));
     const S* place = Address<G>::template value<Model::logits_node()>(context);
     simplx::check(cudaMemcpyAsync(logits_.data(), place, sizeof(S) * logits_.size(), cudaMemcpyDeviceToHost, stream()),
@@ -212,18 +217,27 @@ class Trainer<model, Cuda<precision>> {
   static constexpr Index longest_sequence() { return Model::longest_sequence(); }
 
  private:
-  static Index labelled(const TokenBatch& batch) { return labelled_rows(batch, Model::labelled_axis()); }
-  /// Rows of the loss.
-  static Index rows(const Context<S>& context) { return context.rows[static_cast<int>(Model::labelled_axis())]; }
+  static constexpr int gathered_input = G::input_number(LabelledRoot<model>::rows);  ///< or -1
+  static constexpr Axis labelled_axis() {
+    if constexpr (gathers) {
+      return Axis::tokens;
+    } else {
+      return Model::labelled_axis();
+    }
+  }
+  static Index labelled(const TokenBatch& batch) { return labelled_rows(batch, labelled_axis()); }
+  /// Rows of the loss, and of the logits.
+  static Index rows(const Context<S>& context) { return context.rows_of(G::table.info[Model::loss_node()].shape); }
   const GpuStream& stream() const { return gpu_.stream(); }
 
   Rows capacity() const {
-    return {.tokens = options_.batch * options_.context, .sequences = options_.batch,
+    const Index tokens = options_.batch * options_.context;
+    return {.tokens = tokens, .sequences = options_.batch, .labelled = gathers ? tokens : 0,
             .longest_sequence = options_.context};
   }
   void check(const TokenBatch& batch) const {
     check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), Model::labels_known(),
-                        Model::labelled_axis()});
+                        labelled_axis()});
   }
 
   /// Clears what was accumulated.
@@ -238,10 +252,10 @@ class Trainer<model, Cuda<precision>> {
     sending_ = false;
   }
 
-  /// Lays a batch out for `send`; what its evaluation needs.
-  Context<S> prepare(const TokenBatch& batch, const Randomness& random) {
+  /// Lays a batch out for `send`, its head of all rows or of those with labels; what its evaluation needs.
+  Context<S> prepare(const TokenBatch& batch, const Randomness& random, bool all_rows = false) {
     if (sending_) synchronize();  // the part before
-    batch_.lay_out(batch);
+    batch_.lay_out(batch, all_rows);
     gpu_.sort(G::input_number("tokens"), batch_.host_tokens());
     gpu_.draw_from(random);
     const Rows& rows = batch_.rows();
@@ -253,6 +267,10 @@ class Trainer<model, Cuda<precision>> {
     context.random = random;
     context.inputs[G::input_number("tokens")] = batch_.tokens();
     context.inputs[G::input_number("labels")] = batch_.labels();
+    if constexpr (gathers) {
+      gpu_.take_distinct(gathered_input, batch_.host_gathered());
+      context.inputs[gathered_input] = batch_.gathered();
+    }
     return context;
   }
 
@@ -262,8 +280,8 @@ class Trainer<model, Cuda<precision>> {
     gpu_.send();
     scale_.send(stream());
   }
-  Context<S> forward(const TokenBatch& batch) {
-    const Context<S> context = prepare(batch, {});
+  Context<S> forward(const TokenBatch& batch, bool all_rows = false) {
+    const Context<S> context = prepare(batch, {}, all_rows);
     send();
     sending_ = true;
     Run::forward(context);
@@ -325,7 +343,7 @@ class Trainer<model, Cuda<precision>> {
 
   /// Work on batches of such sizes, and whose update comes behind it, if any.
   struct Work {
-    Index tokens, sequences, longest;
+    Index tokens, sequences, longest, gathered;
     std::string_view optimiser;
 
     bool operator==(const Work&) const = default;
@@ -335,7 +353,7 @@ class Trainer<model, Cuda<precision>> {
   void run(std::string_view optimiser, const F& f) {
     const Rows& rows = batch_.rows();
     sending_ = true;
-    repeated_.run(stream(), {rows.tokens, rows.sequences, rows.longest_sequence, optimiser}, f);
+    repeated_.run(stream(), {rows.tokens, rows.sequences, rows.longest_sequence, rows.labelled, optimiser}, f);
   }
 
   /// Ends the accumulation. The gradient stays on the device.

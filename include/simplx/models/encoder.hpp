@@ -29,7 +29,7 @@ struct EncoderOf {
   bool observed = false;  ///< as in ModelSizes
   double norm_epsilon = 1e-12;
   int recomputed = 0;  ///< as in ModelSizes
-  bool tiled_loss = false;  ///< as in DecoderOf; a CPU then computes nothing of rows without a label
+  bool tiled_loss = false;  ///< as in DecoderOf; a CPU then computes no logits of rows without a label
 
   /// The model with a head of your own: head(x, E) of what leaves the last norm.
   template <class Head>
