@@ -16,6 +16,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace train_lm {
@@ -45,6 +46,9 @@ class Learner {
   virtual double loss(const simplx::TokenBatch& batch) = 0;
   virtual std::span<const float> logits(std::span<const std::int32_t> tokens) = 0;
   simplx::Index vocab() const { return facts().vocab; }
+
+  /// What a GPU refused and was done otherwise, slower but right: a line each.
+  virtual std::vector<std::string> refusals() const = 0;
 
   virtual simplx::TrainerState<float> state() = 0;
   virtual void restore(const simplx::TrainerState<float>& state) = 0;

@@ -46,6 +46,15 @@ class LearnerOf final : public Learner {
   double loss(const TokenBatch& batch) override { return trainer_.loss(batch); }
   std::span<const float> logits(std::span<const std::int32_t> tokens) override { return trainer_.logits(tokens); }
 
+  std::vector<std::string> refusals() const override {
+    std::vector<std::string> lines;
+    if constexpr (requires { trainer_.not_fused(); }) {
+      lines = trainer_.not_fused();
+      if (!trainer_.not_recorded().empty()) lines.push_back(trainer_.not_recorded());
+    }
+    return lines;
+  }
+
   TrainerState<float> state() override { return trainer_.state(); }
   void restore(const TrainerState<float>& state) override { trainer_.restore(state); }
 

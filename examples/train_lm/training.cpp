@@ -386,6 +386,7 @@ class Run {
         "\n{}\n\n{:.3f} nats per byte on held-out text after {} of training\n{}: run.json log.jsonl checkpoints "
         "model.safetensors sample.txt block.svg report.html\n",
         text, val_loss_.value_or(0), readable_seconds(seconds_), directory_.path().string());
+    for (const std::string& refusal : learner_->refusals()) fmt::print("slower than it should be: {}\n", refusal);
     return 0;
   }
 
