@@ -39,15 +39,15 @@ struct UpdateBuffers {
 /// Holds a number of an optimiser or of a group of parameters, such as "learning_rate", against [0, end).
 ///
 /// Errors  throws Error where it is outside, or no number
-inline void check_setting(const std::string& name, double value, double end = std::numeric_limits<double>::infinity()) {
+inline void check_setting(std::string_view name, double value, double end = std::numeric_limits<double>::infinity()) {
   if (value >= 0 && value < end) return;
-  throw Error(name + " is " + std::to_string(value),
+  throw Error(std::string(name) + " is " + std::to_string(value),
               end == 1 ? "it must be a number from 0 on, below 1" : "it must be a finite number from 0 on");
 }
 /// The same against (0, infinity): what is added to a divisor that may be 0.
-inline void check_positive_setting(const std::string& name, double value) {
+inline void check_positive_setting(std::string_view name, double value) {
   if (value > 0 && value < std::numeric_limits<double>::infinity()) return;
-  throw Error(name + " is " + std::to_string(value), "it must be a finite number above 0");
+  throw Error(std::string(name) + " is " + std::to_string(value), "it must be a finite number above 0");
 }
 
 /// `with` gives the optimiser of a tensor; `update` takes step `step`, counted from 1, over [begin, end), reads
