@@ -21,53 +21,71 @@ std::vector<S> numbers(Index count, int seed) {
   return values;
 }
 
+/// What the three products of a layer are given, and what they leave. No template but of the number type: there are
+/// many layers.
+template <class S>
+struct Case {
+  Index K, N, rows;
+  bool transposed;
+  Index room = std::max<Index>(rows, 1);  // no row is no null pointer
+  std::vector<S> x = numbers<S>(room * K, 1), weight = numbers<S>(K * N, 2), dy = numbers<S>(room * N, 3);
+  std::vector<S> before_dx = numbers<S>(room * K, 4), before_dw = numbers<S>(K * N, 5);
+  std::vector<S> y = dy, dx = before_dx, stored_dx = std::vector<S>(x.size(), S(99)), dw = before_dw;
+
+  /// How many numbers are not the sums by hand.
+  Index wrong() const {
+    const auto at = [](const auto& values, Index i) { return values[static_cast<std::size_t>(i)]; };
+    const auto place = [&](Index k, Index n) { return transposed ? n * K + k : k * N + n; };
+    Index wrong = 0;
+    for (Index i = 0; i < rows; ++i) {
+      for (Index n = 0; n < N; ++n) {
+        S sum = 0;
+        for (Index k = 0; k < K; ++k) sum += at(x, i * K + k) * at(weight, place(k, n));
+        wrong += at(y, i * N + n) != sum;
+      }
+      for (Index k = 0; k < K; ++k) {
+        S sum = 0;
+        for (Index n = 0; n < N; ++n) sum += at(dy, i * N + n) * at(weight, place(k, n));
+        wrong += at(dx, i * K + k) != at(before_dx, i * K + k) + sum;
+        wrong += at(stored_dx, i * K + k) != sum;
+      }
+    }
+    for (Index k = 0; k < K; ++k) {
+      for (Index n = 0; n < N; ++n) {
+        S sum = at(before_dw, place(k, n));
+        for (Index i = 0; i < rows; ++i) sum += at(x, i * K + k) * at(dy, i * N + n);
+        wrong += at(dw, place(k, n)) != sum;
+      }
+    }
+    return wrong;
+  }
+};
+
+template <class S>
+void check_sums(const Case<S>& found) {
+  CAPTURE(found.K);
+  CAPTURE(found.N);
+  CAPTURE(found.rows);
+  CAPTURE(found.transposed);
+  CHECK(found.wrong() == 0);
+}
+
 /// All three products against sums by hand.
 template <class Backend, Index K, Index N, bool transposed, bool prepared>
 void check(Index rows) {
   using Product = LinearProduct<Backend, K, N, transposed, prepared>;
   using S = typename Backend::Scalar;
-  CAPTURE(K);
-  CAPTURE(N);
-  CAPTURE(rows);
-  CAPTURE(transposed);
-  const Index room = std::max<Index>(rows, 1);  // no row is no null pointer
-  const auto x = numbers<S>(room * K, 1), weight = numbers<S>(K * N, 2), dy = numbers<S>(room * N, 3);
-  const auto before_dx = numbers<S>(room * K, 4), before_dw = numbers<S>(K * N, 5);
-  std::vector<S> packed(Product::packed), scratch(static_cast<std::size_t>(Product::scratch(room)) + 1, S(77));
-  std::vector<S> y(dy.size()), dx = before_dx, stored_dx(x.size(), S(99)), dw = before_dw;
-  if constexpr (prepared) Product::template prepare<true>(weight.data(), packed.data());
-  Product::forward(rows, x.data(), weight.data(), packed.data(), scratch.data(), y.data());
-  Product::template input_gradient<Write::accumulate>(rows, dy.data(), weight.data(), packed.data(), scratch.data(),
-                                                      dx.data());
-  Product::template input_gradient<Write::store>(rows, dy.data(), weight.data(), packed.data(), scratch.data(),
-                                                 stored_dx.data());
-  Product::add_weight_gradient(rows, x.data(), dy.data(), dw.data(), scratch.data(), nullptr);
+  Case<S> c{K, N, rows, transposed};
+  std::vector<S> packed(Product::packed), scratch(static_cast<std::size_t>(Product::scratch(c.room)) + 1, S(77));
+  const S *x = c.x.data(), *weight = c.weight.data(), *dy = c.dy.data();
+  S *panels = packed.data(), *room = scratch.data();
+  if constexpr (prepared) Product::template prepare<true>(weight, panels);
+  Product::forward(rows, x, weight, panels, room, c.y.data());
+  Product::template input_gradient<Write::accumulate>(rows, dy, weight, panels, room, c.dx.data());
+  Product::template input_gradient<Write::store>(rows, dy, weight, panels, room, c.stored_dx.data());
+  Product::add_weight_gradient(rows, x, dy, c.dw.data(), room, nullptr);
   CHECK(scratch.back() == 77);
-
-  const auto at = [](const auto& values, Index i) { return values[static_cast<std::size_t>(i)]; };
-  const auto place = [](Index k, Index n) { return transposed ? n * K + k : k * N + n; };
-  Index wrong = 0;
-  for (Index i = 0; i < rows; ++i) {
-    for (Index n = 0; n < N; ++n) {
-      S sum = 0;
-      for (Index k = 0; k < K; ++k) sum += at(x, i * K + k) * at(weight, place(k, n));
-      wrong += at(y, i * N + n) != sum;
-    }
-    for (Index k = 0; k < K; ++k) {
-      S sum = 0;
-      for (Index n = 0; n < N; ++n) sum += at(dy, i * N + n) * at(weight, place(k, n));
-      wrong += at(dx, i * K + k) != at(before_dx, i * K + k) + sum;
-      wrong += at(stored_dx, i * K + k) != sum;
-    }
-  }
-  for (Index k = 0; k < K; ++k) {
-    for (Index n = 0; n < N; ++n) {
-      S sum = at(before_dw, place(k, n));
-      for (Index i = 0; i < rows; ++i) sum += at(x, i * K + k) * at(dy, i * N + n);
-      wrong += at(dw, place(k, n)) != sum;
-    }
-  }
-  CHECK(wrong == 0);
+  check_sums(c);
 }
 
 template <class Backend, Index K, Index N>
