@@ -56,6 +56,21 @@ long calls_of(std::string_view name, const F& f) {
   return count;
 }
 
+/// Captures what f does, and launches that so many times.
+template <class F>
+void launch_captured(const GpuStream& stream, int times, const F& f) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
+  f();
+  check(cudaStreamEndCapture(stream, &graph), "capture");
+  check(cudaGraphInstantiate(&exec, graph, 0), "graph");
+  for (int i = 0; i < times; ++i) check(cudaGraphLaunch(exec, stream), "launch");
+  stream.synchronize();
+  cudaGraphExecDestroy(exec);
+  cudaGraphDestroy(graph);
+}
+
 }  // namespace
 
 TEST_CASE("cuda/products: all that the library multiplies, against double; nothing else is in the table") {
@@ -268,19 +283,13 @@ TEST_CASE("cuda/products: a product can be captured, with its plan") {
   x.copy_from(values, stream);
   y.fill_with_zero(stream);
   stream.synchronize();
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t exec = nullptr;
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-  products.multiply(stream, {.rows = 2, .cols = 2, .inner = 2, .write = Write::accumulate}, x.data(), x.data(),
-                    y.data());
-  check(cudaStreamEndCapture(stream, &graph), "capture");
-  check(cudaGraphInstantiate(&exec, graph, 0), "graph");
-  for (int i = 0; i < 3; ++i) check(cudaGraphLaunch(exec, stream), "launch");
+  launch_captured(stream, 3, [&] {
+    products.multiply(stream, {.rows = 2, .cols = 2, .inner = 2, .write = Write::accumulate}, x.data(), x.data(),
+                      y.data());
+  });
   y.copy_to(values, stream);
   stream.synchronize();
   CHECK(values == std::vector<double>{21, 30, 45, 66});
-  cudaGraphExecDestroy(exec);
-  cudaGraphDestroy(graph);
 }
 
 TEST_CASE("cuda/products: kernels do the epilogues that cuBLASLt refuses, in every way that it can") {
@@ -408,16 +417,12 @@ TEST_CASE("cuda/products: kernels that finish a product can be captured with it"
   x.copy_from(values, stream);
   y.fill_with_zero(stream);
   stream.synchronize();
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t exec = nullptr;
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
-  products.multiply(stream, {.rows = 2, .cols = 2, .inner = 2, .write = Write::accumulate}, x.data(), x.data(),
-                    y.data(), {.function = Epilogue::bias, .bias = x.data()});
-  products.multiply(stream, {.rows = 2, .cols = 2, .inner = 2, .write = Write::accumulate}, x.data(), x.data(),
-                    y.data(), {.function = Epilogue::sums_of_b, .sums = sums.data()});
-  check(cudaStreamEndCapture(stream, &graph), "capture");
-  check(cudaGraphInstantiate(&exec, graph, 0), "graph");
-  for (int i = 0; i < 2; ++i) check(cudaGraphLaunch(exec, stream), "launch");
+  launch_captured(stream, 2, [&] {
+    products.multiply(stream, {.rows = 2, .cols = 2, .inner = 2, .write = Write::accumulate}, x.data(), x.data(),
+                      y.data(), {.function = Epilogue::bias, .bias = x.data()});
+    products.multiply(stream, {.rows = 2, .cols = 2, .inner = 2, .write = Write::accumulate}, x.data(), x.data(),
+                      y.data(), {.function = Epilogue::sums_of_b, .sums = sums.data()});
+  });
   y.copy_to(values, stream);
   stream.synchronize();
   CHECK(values == std::vector<float>{4 * 7 + 2 * 1, 4 * 10 + 2 * 2, 4 * 15 + 2 * 1, 4 * 22 + 2 * 2});
@@ -426,6 +431,4 @@ TEST_CASE("cuda/products: kernels that finish a product can be captured with it"
   stream.synchronize();
   CHECK(values == std::vector<float>{4, 6});
   CHECK(products.not_fused().size() == 2);
-  cudaGraphExecDestroy(exec);
-  cudaGraphDestroy(graph);
 }

@@ -110,6 +110,16 @@ TEST_CASE("what is written into the parameters counts from the next call on") {
   CHECK_THROWS_WITH_AS(device.parameter("nothing"), doctest::Contains("no parameter named 'nothing'"), Error);
 }
 
+TEST_CASE("numbers of an optimiser that would spoil the parameters are refused, and nothing has changed") {
+  OnDevice device({.batch = 4, .seed = 3});
+  const std::vector<double> before(device.parameters().begin(), device.parameters().end());
+  const AdamW broken{.learning_rate = std::numeric_limits<double>::quiet_NaN()};
+  CHECK_THROWS_WITH_AS(device.step(some_batch(), broken), doctest::Contains("learning_rate is nan"), Error);
+  CHECK_THROWS_WITH_AS(device.update(broken), doctest::Contains("learning_rate is nan"), Error);
+  CHECK(device.steps() == 0);
+  CHECK(std::ranges::equal(before, device.parameters()));
+}
+
 TEST_CASE("a step in parts is the step; parts can be discarded") {
   const TokenBatch whole = some_batch(), first = part_of(whole, 0, 2), second = part_of(whole, 2, 4);
   const Index labelled = labelled_tokens(whole);
