@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 38afe72d94c2dc81
+// sha256 of the headers: bb291a855ec72262
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -2181,15 +2181,29 @@ constexpr bool keeps_gradient(const Info* info, const Plan<capacity>& plan, int 
   return info[home].observed || plan.over_value[home];
 }
 
-/// Sizes are in units of `alignment` elements on the fixed axis and of columns on the others.
+/// Columns of a value of that shape, or of its gradient: of the fixed axis elements, whole units of `alignment`.
+constexpr Index room_of(const Shape& shape) {
+  return shape.is_fixed() ? round_up(shape.columns(), alignment) : shape.cols;
+}
+
+/// Columns that the value of each node takes, and its gradient.
+template <int capacity>
+struct Rooms {
+  Index value[capacity]{}, gradient[capacity]{};
+};
+
+/// Where all are numbers of one type.
+template <int capacity>
+constexpr Rooms<capacity> whole_rooms(const Info* info, int count) {
+  Rooms<capacity> rooms;
+  for (int i = 0; i < count; ++i) rooms.value[i] = rooms.gradient[i] = room_of(info[i].shape);
+  return rooms;
+}
+
 template <int capacity>
 constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<capacity>& fusion,
-                                   const Plan<capacity>& plan) {
+                                   const Plan<capacity>& plan, const Rooms<capacity>& rooms) {
   Layout<capacity> layout;
-  const auto size_of = [&](int node) {
-    const Shape& shape = info[node].shape;
-    return shape.is_fixed() ? round_up(shape.columns(), alignment) : shape.cols;
-  };
 
   for (int i = 0; i < count; ++i) {
     const Info& node = info[i];
@@ -2213,12 +2227,12 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     const Axis axis = node.shape.axis;
     if (stores_value<capacity>(info, fusion, plan, i) && plan.kept[i]) {
       layout.value[i] = layout.kept[axis];
-      layout.kept[axis] += size_of(i);
+      layout.kept[axis] += rooms.value[i];
       if (plan.over_value[i]) layout.gradient[i] = layout.value[i];
     }
     if (node.observed && fusion.wanted[i]) {
       layout.gradient[i] = layout.kept[axis];
-      layout.kept[axis] += size_of(i);
+      layout.kept[axis] += rooms.gradient[i];
     }
   }
 
@@ -2236,7 +2250,7 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     const int node = fusion.order[s];
     layout.forward_workspace[node] = forward.place(s, s, info[node].workspace);
     if (plan.kept[node] || !stores_value<capacity>(info, fusion, plan, node)) continue;
-    layout.value[node] = forward.place(s, last_read[node], info[node].shape.axis, size_of(node));
+    layout.value[node] = forward.place(s, last_read[node], info[node].shape.axis, rooms.value[node]);
   }
   layout.temporary = forward.top();
 
@@ -2259,7 +2273,7 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     const int node = fusion.order[fusion.steps - 1 - time / 2];
     if (time % 2 == 0) layout.backward_workspace[node] = backward.place(time, time, info[node].workspace);
     for (int i = first_written_at[time]; i >= 0; i = next_written[i]) {
-      layout.gradient[i] = backward.place(time, last_use[i], info[i].shape.axis, size_of(i));
+      layout.gradient[i] = backward.place(time, last_use[i], info[i].shape.axis, rooms.gradient[i]);
     }
   }
   layout.temporary.raise_to(backward.top());
@@ -2300,13 +2314,24 @@ SIMPLX_HD_END
 /// Graph<Source>: a model evaluated by the compiler, planned, and addressed by node number from here on.
 ///
 /// A *source* is a type whose `with(f)` evaluates a model and calls f with its root: `Root<model>` for a model,
-/// `LayerSource` for a layer of one of its stacks. Evaluating again is cheap, so nothing but numbers is kept.
+/// `LayerSource` for a layer of one of its stacks. Evaluating again is cheap, so nothing but numbers is kept. Its
+/// `Lowering` says what a backend changes of it: nothing, or what its kernels do better otherwise (cuda/graph_on.cuh).
 
 namespace simplx::inline SIMPLX_TARGET {
+
+/// A model is evaluated as it is written, and all values and gradients are numbers of one type.
+struct AsWritten {
+  static constexpr void rewrite(Node*) {}
+  template <class Planned, int capacity = Planned::count>
+  static constexpr Rooms<capacity> rooms() {
+    return whole_rooms<capacity>(Planned::table.info, Planned::count);
+  }
+};
 
 /// The expressions of a model: a constexpr object whose operator() returns an Expr, or an aggregate of them.
 template <auto const& model>
 struct Root {
+  using Lowering = AsWritten;
   template <class F>
   static constexpr auto with(F f) {
     const detail::Evaluated evaluated = detail::evaluate(model);
@@ -2317,6 +2342,7 @@ struct Root {
 /// The function, or the pull-back, of a node with a rule of its user's own.
 template <class Parent, int node, int part>
 struct RuleSource {
+  using Lowering = typename Parent::Lowering;
   template <class F>
   static constexpr auto with(F f) {
     return Parent::with([&](Node* root) {
@@ -2329,10 +2355,12 @@ struct RuleSource {
 /// The expressions of one layer of a stack of another source.
 template <class Parent, int stack_node, int layer>
 struct LayerSource {
+  using Lowering = typename Parent::Lowering;
   template <class F>
   static constexpr auto with(F f) {
     return Parent::with([&](Node* root) {
       const detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
+      Lowering::rewrite(built.root);
       return f(built.root);
     });
   }
@@ -2428,10 +2456,11 @@ struct LayersOf {
   }
 };
 
-/// A planned model, all of it static: nodes, fusion, plan, layout, and the graphs of its layers.
+/// A planned model, all of it static: nodes, fusion, plan, and the graphs of its layers.
 template <class Source_>
-struct Graph {
+struct PlannedGraph {
   using Source = Source_;
+  using Planned = PlannedGraph;
   static constexpr bool sound = detail::Gate<Source>::sound;
   static constexpr int count = sound ? detail::Gate<Source>::summary.count : 1;
 
@@ -2457,10 +2486,6 @@ struct Graph {
     int stack[count]{};  ///< numbers of the nodes with graphs of their own
     int stacks = 0;
   };
-  /// Columns of a value of that shape, or of its gradient, in a workspace.
-  static constexpr Index room(const Shape& shape) {
-    return shape.is_fixed() ? round_up(shape.columns(), alignment) : shape.cols;
-  }
   static constexpr Table plain = [] {
     Table result;
     for (int i = 0; i < count; ++i) {
@@ -2474,7 +2499,7 @@ struct Graph {
   static constexpr void count_layers(Info& info) {
     using Layers = layers_of<node>;
     constexpr int last = Layers::layers;
-    const Index carry = room(info.shape);
+    const Index carry = room_of(info.shape);
     info.parameters = Layers::offsets.parameter[last];
     info.trained = Layers::offsets.trained;
     info.constants = Layers::offsets.constant[last];
@@ -2493,17 +2518,17 @@ struct Graph {
   /// What a function with its own pull-back needs: each part in turn, and the gradients that the pull-back gives.
   template <int node>
   static constexpr void count_rule(Info& info) {
-    const auto room_of = [](const auto& layout) {
+    const auto room_in = [](const auto& layout) {
       Columns columns = layout.kept;
       columns += layout.temporary;
       return columns;
     };
-    Columns pull = room_of(rule_of<node, 1>::layout);
+    Columns pull = room_in(rule_of<node, 1>::layout);
     for (int i = 0; i < info.argument_count; ++i) {
       const Shape& shape = plain.info[info.arguments[i]].shape;
-      pull[shape.axis] += room(shape);
+      pull[shape.axis] += room_of(shape);
     }
-    info.workspace = room_of(rule_of<node, 0>::layout);
+    info.workspace = room_in(rule_of<node, 0>::layout);
     info.workspace.raise_to(pull);
   }
   /// The numbers of the planner, with what the layers of each stack need.
@@ -2522,7 +2547,6 @@ struct Graph {
 
   static constexpr Fusion<count> fusion = fuse<count>(table.info, count);
   static constexpr Plan<count> plan = make_plan<count>(table.info, count, fusion);
-  static constexpr Layout<count> layout = lay_out<count>(table.info, count, fusion, plan);
   /// Whether backward writes over values that it has read: a second one then asks for another forward.
   static constexpr bool uses_up_values = [] {
     bool any = false;
@@ -2533,8 +2557,6 @@ struct Graph {
     });
     return any;
   }();
-  static_assert(layout.inputs <= 8 && layout.outputs <= 8,
-                "simplx: a model has at most eight inputs and eight outputs; put some beside each other in one");
 
   /// Whether it has ops that are not elementwise.
   static constexpr bool has_kernels() {
@@ -2543,6 +2565,18 @@ struct Graph {
     }
     return false;
   }
+};
+
+/// A model where everything has its place.
+template <class Source>
+struct Graph : PlannedGraph<Source> {
+  using typename PlannedGraph<Source>::Planned;
+  using Planned::count, Planned::flat, Planned::table, Planned::fusion, Planned::plan;
+
+  static constexpr Layout<count> layout =
+      lay_out<count>(table.info, count, fusion, plan, Source::Lowering::template rooms<Planned>());
+  static_assert(layout.inputs <= 8 && layout.outputs <= 8,
+                "simplx: a model has at most eight inputs and eight outputs; put some beside each other in one");
 
   /// The number of the input of that name, or -1.
   static constexpr int input_number(std::string_view name) {
@@ -12132,8 +12166,7 @@ struct op<"stack"> : kernel_op {
   static auto* carry(const F& frame, int layer) {
     using Stack = Layers<F>;
     constexpr int axis = static_cast<int>(F::out_shape.axis);
-    constexpr Index columns =
-        F::out_shape.is_fixed() ? round_up(F::out_shape.columns(), alignment) : F::out_shape.cols;
+    constexpr Index columns = room_of(F::out_shape);
     const Index layers_kept = recomputes<F> ? 0 : Stack::offsets.kept[Stack::layers].on[axis];
     const Index at = F::Graph::layout.saved[F::index].on[axis] + layers_kept;
     return frame.context.kept[axis] + (at + layer * columns) * frame.context.stride[axis];
@@ -12161,7 +12194,7 @@ struct op<"stack"> : kernel_op {
     const Index kept_again = recomputes<F> ? Stack::offsets.largest_kept.on[axis] : 0;
     const Index layer_room = Stack::offsets.temporary.on[axis] + kept_again;
     S* other = frame.context.temporary[axis] + (workspace.on[axis] + layer_room) * frame.context.stride[axis];
-    [[maybe_unused]] S* unread = other + F::Graph::room(F::out_shape) * frame.context.stride[axis];
+    [[maybe_unused]] S* unread = other + room_of(F::out_shape) * frame.context.stride[axis];
     for (int layer = Stack::layers - 1; layer >= 0; --layer) {
       Context<S> mine = layer_context<F, S>(frame, layer, workspace);
       Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
@@ -13059,6 +13092,7 @@ namespace simplx::inline SIMPLX_TARGET {
 /// The expressions of a model whose parameters are not trained: nothing is kept for a backward.
 template <auto const& model>
 struct Untrained {
+  using Lowering = AsWritten;
   template <class F>
   static constexpr auto with(F f) {
     const detail::Evaluated evaluated = detail::evaluate(model);
@@ -13695,7 +13729,7 @@ struct op<"custom"> : kernel_op {
       constexpr Shape shape = F::template shape<k>;
       constexpr int axis = static_cast<int>(shape.axis);
       mine.outputs[k] = room[axis];
-      room[axis] += F::Graph::room(shape) * mine.stride[axis];
+      room[axis] += room_of(shape) * mine.stride[axis];
     });
     Execute<G, Backend>::forward(mine);
     detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {

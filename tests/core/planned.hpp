@@ -37,7 +37,7 @@ struct Planned {
     if (g.count() > capacity) throw PlanFault("too many nodes", g.count());
     fusion = fuse<capacity>(info.data(), g.count());
     plan = make_plan<capacity>(info.data(), g.count(), fusion);
-    layout = lay_out<capacity>(info.data(), g.count(), fusion, plan);
+    layout = lay_out<capacity>(info.data(), g.count(), fusion, plan, whole_rooms<capacity>(info.data(), g.count()));
     for (int i = 0; i < axis_count; ++i) {
       const Index rows = rows_of_axis(static_cast<Axis>(i));
       const auto allocate = [&](std::vector<double>& region, Index columns) {

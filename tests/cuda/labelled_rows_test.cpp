@@ -64,7 +64,7 @@ constexpr auto hidden_too = [] {
 /// The ops of the rows with labels, in their order.
 template <auto const& of>
 std::string ops_of_head() {
-  using G = TrainedGraphOf<of>;
+  using G = Graph<TrainedRoot<of>>;
   std::string words;
   for (int i = 0; i < G::count; ++i) {
     if (G::table.info[i].shape.axis != Axis::labelled || G::table.info[i].kind == Kind::indices) continue;
@@ -192,15 +192,15 @@ TEST_CASE("the head of a model whose tokens see ahead begins where its rows were
   CHECK(ops_of_head<decoder>().empty());
   CHECK(ops_of_head<classifier>().empty());
   CHECK(ops_of_head<looking_up>().empty());
-  static_assert(std::is_same_v<TrainedGraphOf<decoder>, GraphOf<decoder>>);
-  using G = TrainedGraphOf<hidden_too>;  // its other result has all rows
+  static_assert(std::is_same_v<TrainedRoot<decoder>, Root<decoder>>);
+  using G = Graph<TrainedRoot<hidden_too>>;  // its other result has all rows
   const int hidden = G::table.info[view_of<G>.result_node(1)].arguments[0];
   CHECK(G::flat.label[hidden].op == Tag("layer_norm"));
   CHECK(G::table.info[hidden].shape.axis == Axis::tokens);
 }
 
 TEST_CASE("parameters and the rest of the graph stay where they are") {
-  using Is = TrainedGraphOf<masked>;
+  using Is = Graph<TrainedRoot<masked>>;
   using Was = GraphOf<masked>;
   CHECK(Is::layout.parameters == Was::layout.parameters);
   CHECK(Is::layout.constants == Was::layout.constants);

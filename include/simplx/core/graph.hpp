@@ -5,7 +5,8 @@
 /// Graph<Source>: a model evaluated by the compiler, planned, and addressed by node number from here on.
 ///
 /// A *source* is a type whose `with(f)` evaluates a model and calls f with its root: `Root<model>` for a model,
-/// `LayerSource` for a layer of one of its stacks. Evaluating again is cheap, so nothing but numbers is kept.
+/// `LayerSource` for a layer of one of its stacks. Evaluating again is cheap, so nothing but numbers is kept. Its
+/// `Lowering` says what a backend changes of it: nothing, or what its kernels do better otherwise (cuda/graph_on.cuh).
 
 #include <simplx/core/layers.hpp>
 #include <simplx/core/layout.hpp>
@@ -16,9 +17,19 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// A model is evaluated as it is written, and all values and gradients are numbers of one type.
+struct AsWritten {
+  static constexpr void rewrite(Node*) {}
+  template <class Planned, int capacity = Planned::count>
+  static constexpr Rooms<capacity> rooms() {
+    return whole_rooms<capacity>(Planned::table.info, Planned::count);
+  }
+};
+
 /// The expressions of a model: a constexpr object whose operator() returns an Expr, or an aggregate of them.
 template <auto const& model>
 struct Root {
+  using Lowering = AsWritten;
   template <class F>
   static constexpr auto with(F f) {
     const detail::Evaluated evaluated = detail::evaluate(model);
@@ -29,6 +40,7 @@ struct Root {
 /// The function, or the pull-back, of a node with a rule of its user's own.
 template <class Parent, int node, int part>
 struct RuleSource {
+  using Lowering = typename Parent::Lowering;
   template <class F>
   static constexpr auto with(F f) {
     return Parent::with([&](Node* root) {
@@ -41,10 +53,12 @@ struct RuleSource {
 /// The expressions of one layer of a stack of another source.
 template <class Parent, int stack_node, int layer>
 struct LayerSource {
+  using Lowering = typename Parent::Lowering;
   template <class F>
   static constexpr auto with(F f) {
     return Parent::with([&](Node* root) {
       const detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
+      Lowering::rewrite(built.root);
       return f(built.root);
     });
   }
@@ -140,10 +154,11 @@ struct LayersOf {
   }
 };
 
-/// A planned model, all of it static: nodes, fusion, plan, layout, and the graphs of its layers.
+/// A planned model, all of it static: nodes, fusion, plan, and the graphs of its layers.
 template <class Source_>
-struct Graph {
+struct PlannedGraph {
   using Source = Source_;
+  using Planned = PlannedGraph;
   static constexpr bool sound = detail::Gate<Source>::sound;
   static constexpr int count = sound ? detail::Gate<Source>::summary.count : 1;
 
@@ -169,10 +184,6 @@ struct Graph {
     int stack[count]{};  ///< numbers of the nodes with graphs of their own
     int stacks = 0;
   };
-  /// Columns of a value of that shape, or of its gradient, in a workspace.
-  static constexpr Index room(const Shape& shape) {
-    return shape.is_fixed() ? round_up(shape.columns(), alignment) : shape.cols;
-  }
   static constexpr Table plain = [] {
     Table result;
     for (int i = 0; i < count; ++i) {
@@ -186,7 +197,7 @@ struct Graph {
   static constexpr void count_layers(Info& info) {
     using Layers = layers_of<node>;
     constexpr int last = Layers::layers;
-    const Index carry = room(info.shape);
+    const Index carry = room_of(info.shape);
     info.parameters = Layers::offsets.parameter[last];
     info.trained = Layers::offsets.trained;
     info.constants = Layers::offsets.constant[last];
@@ -205,17 +216,17 @@ struct Graph {
   /// What a function with its own pull-back needs: each part in turn, and the gradients that the pull-back gives.
   template <int node>
   static constexpr void count_rule(Info& info) {
-    const auto room_of = [](const auto& layout) {
+    const auto room_in = [](const auto& layout) {
       Columns columns = layout.kept;
       columns += layout.temporary;
       return columns;
     };
-    Columns pull = room_of(rule_of<node, 1>::layout);
+    Columns pull = room_in(rule_of<node, 1>::layout);
     for (int i = 0; i < info.argument_count; ++i) {
       const Shape& shape = plain.info[info.arguments[i]].shape;
-      pull[shape.axis] += room(shape);
+      pull[shape.axis] += room_of(shape);
     }
-    info.workspace = room_of(rule_of<node, 0>::layout);
+    info.workspace = room_in(rule_of<node, 0>::layout);
     info.workspace.raise_to(pull);
   }
   /// The numbers of the planner, with what the layers of each stack need.
@@ -234,7 +245,6 @@ struct Graph {
 
   static constexpr Fusion<count> fusion = fuse<count>(table.info, count);
   static constexpr Plan<count> plan = make_plan<count>(table.info, count, fusion);
-  static constexpr Layout<count> layout = lay_out<count>(table.info, count, fusion, plan);
   /// Whether backward writes over values that it has read: a second one then asks for another forward.
   static constexpr bool uses_up_values = [] {
     bool any = false;
@@ -245,8 +255,6 @@ struct Graph {
     });
     return any;
   }();
-  static_assert(layout.inputs <= 8 && layout.outputs <= 8,
-                "simplx: a model has at most eight inputs and eight outputs; put some beside each other in one");
 
   /// Whether it has ops that are not elementwise.
   static constexpr bool has_kernels() {
@@ -255,6 +263,18 @@ struct Graph {
     }
     return false;
   }
+};
+
+/// A model where everything has its place.
+template <class Source>
+struct Graph : PlannedGraph<Source> {
+  using typename PlannedGraph<Source>::Planned;
+  using Planned::count, Planned::flat, Planned::table, Planned::fusion, Planned::plan;
+
+  static constexpr Layout<count> layout =
+      lay_out<count>(table.info, count, fusion, plan, Source::Lowering::template rooms<Planned>());
+  static_assert(layout.inputs <= 8 && layout.outputs <= 8,
+                "simplx: a model has at most eight inputs and eight outputs; put some beside each other in one");
 
   /// The number of the input of that name, or -1.
   static constexpr int input_number(std::string_view name) {

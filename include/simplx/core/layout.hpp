@@ -145,15 +145,29 @@ constexpr bool keeps_gradient(const Info* info, const Plan<capacity>& plan, int 
   return info[home].observed || plan.over_value[home];
 }
 
-/// Sizes are in units of `alignment` elements on the fixed axis and of columns on the others.
+/// Columns of a value of that shape, or of its gradient: of the fixed axis elements, whole units of `alignment`.
+constexpr Index room_of(const Shape& shape) {
+  return shape.is_fixed() ? round_up(shape.columns(), alignment) : shape.cols;
+}
+
+/// Columns that the value of each node takes, and its gradient.
+template <int capacity>
+struct Rooms {
+  Index value[capacity]{}, gradient[capacity]{};
+};
+
+/// Where all are numbers of one type.
+template <int capacity>
+constexpr Rooms<capacity> whole_rooms(const Info* info, int count) {
+  Rooms<capacity> rooms;
+  for (int i = 0; i < count; ++i) rooms.value[i] = rooms.gradient[i] = room_of(info[i].shape);
+  return rooms;
+}
+
 template <int capacity>
 constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<capacity>& fusion,
-                                   const Plan<capacity>& plan) {
+                                   const Plan<capacity>& plan, const Rooms<capacity>& rooms) {
   Layout<capacity> layout;
-  const auto size_of = [&](int node) {
-    const Shape& shape = info[node].shape;
-    return shape.is_fixed() ? round_up(shape.columns(), alignment) : shape.cols;
-  };
 
   for (int i = 0; i < count; ++i) {
     const Info& node = info[i];
@@ -177,12 +191,12 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     const Axis axis = node.shape.axis;
     if (stores_value<capacity>(info, fusion, plan, i) && plan.kept[i]) {
       layout.value[i] = layout.kept[axis];
-      layout.kept[axis] += size_of(i);
+      layout.kept[axis] += rooms.value[i];
       if (plan.over_value[i]) layout.gradient[i] = layout.value[i];
     }
     if (node.observed && fusion.wanted[i]) {
       layout.gradient[i] = layout.kept[axis];
-      layout.kept[axis] += size_of(i);
+      layout.kept[axis] += rooms.gradient[i];
     }
   }
 
@@ -200,7 +214,7 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     const int node = fusion.order[s];
     layout.forward_workspace[node] = forward.place(s, s, info[node].workspace);
     if (plan.kept[node] || !stores_value<capacity>(info, fusion, plan, node)) continue;
-    layout.value[node] = forward.place(s, last_read[node], info[node].shape.axis, size_of(node));
+    layout.value[node] = forward.place(s, last_read[node], info[node].shape.axis, rooms.value[node]);
   }
   layout.temporary = forward.top();
 
@@ -223,7 +237,7 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     const int node = fusion.order[fusion.steps - 1 - time / 2];
     if (time % 2 == 0) layout.backward_workspace[node] = backward.place(time, time, info[node].workspace);
     for (int i = first_written_at[time]; i >= 0; i = next_written[i]) {
-      layout.gradient[i] = backward.place(time, last_use[i], info[i].shape.axis, size_of(i));
+      layout.gradient[i] = backward.place(time, last_use[i], info[i].shape.axis, rooms.gradient[i]);
     }
   }
   layout.temporary.raise_to(backward.top());

@@ -40,7 +40,7 @@ class BetweenProducts {
         constexpr int made = Group<G, root>::product;
         constexpr bool relu = Finished::activation == Finished::Activation::relu;
         const Info& z = G::table.info[made];
-        // cuBLASLt's mask has rows of a multiple of 128 bits; it lies behind h, which takes half of its room.
+        // cuBLASLt's mask has rows of a multiple of 128 bits.
         if (relu ? z.shape.cols % 128 != 0 || !G::plan.kept[root] : !G::plan.kept[made] || z.observed || z.result) {
           return false;
         }
@@ -74,6 +74,16 @@ class BetweenProducts {
     if constexpr (taken) return wanted_bias();
     return -1;
   }();
+  /// Where backward reads GELU's z, or -1.
+  static constexpr int z = [] {
+    if constexpr (taken) {
+      using Finished = FinishedProduct<G, root>;
+      if (Finished::activation == Finished::Activation::gelu) return Group<G, root>::product;
+    }
+    return -1;
+  }();
+  /// Columns of numbers of 32 bits that ReLU's mask takes, behind h.
+  static constexpr Index mask_columns = taken && z < 0 ? G::table.info[root].shape.cols / 32 : 0;
 
   /// What the product that makes z, and the one that gives dz, end in.
   template <class S>

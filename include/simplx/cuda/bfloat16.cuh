@@ -6,6 +6,7 @@
 /// are stored so (bfloat16_values.cuh); sums are float. Parameters and gradients stay float.
 
 #include <simplx/cuda/cuda.cuh>
+#include <simplx/cuda/sliced_products.cuh>
 #include <simplx/ops/matmul.hpp>
 
 #include <cstring>
@@ -31,7 +32,7 @@ inline constexpr int rounding_threads = 256;
 /// A thread has eight neighbours of a row.
 template <Index cols>
 __global__ void __launch_bounds__(rounding_threads)
-    round_kernel(const float* from, Index rows, __nv_bfloat16* to) {
+    round_kernel(const float* from, Index stride, Index rows, __nv_bfloat16* to) {
   constexpr Index eights = (cols + 7) / 8;
   struct alignas(16) Eight {
     __nv_bfloat162 pairs[4];
@@ -40,8 +41,8 @@ __global__ void __launch_bounds__(rounding_threads)
   if (i >= rows * eights) return;
   const Index row = i / eights, col = i % eights * 8;
   float numbers[8];
-  const float* const place = from + row * cols + col;
-  if (cols % 8 == 0 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0) {
+  const float* const place = from + row * stride + col;
+  if (cols % 8 == 0 && stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0) {
     std::memcpy(numbers, __builtin_assume_aligned(place, 16), sizeof numbers);
   } else {
     SIMPLX_UNROLL
@@ -55,16 +56,17 @@ __global__ void __launch_bounds__(rounding_threads)
 
 }  // namespace detail
 
-/// Rounds a matrix (rows, cols), row by row, into rounded_scratch(rows, cols) floats of scratch, which is moved on.
+/// Rounds a matrix (rows, cols), its rows `stride` apart, into rounded_scratch(rows, cols) floats of scratch, which is
+/// moved on.
 ///
 /// Cost    reads 4 bytes and writes 2 for each number
-template <Index cols>
+template <Index cols, Index stride = cols>
 Rounded round_to_bfloat16(cudaStream_t stream, const float* from, Index rows, float*& scratch) {
   auto* const to = reinterpret_cast<__nv_bfloat16*>(scratch);
   scratch += rounded_scratch(rows, cols);
   const Index eights = rows * rounded_stride(cols) / 8;
   launch(stream, detail::round_kernel<cols>, blocks_for(eights, detail::rounding_threads), detail::rounding_threads,
-         from, rows, to);
+         from, stride, rows, to);
   return {to, rounded_stride(cols)};
 }
 
@@ -115,9 +117,10 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
       constexpr int bias = bias_of<F>();
       ProductEpilogue<float> epilogue{};
       if constexpr (bias >= 0) epilogue = {.function = Epilogue::sums_of_b, .sums = scratch};
-      multiply(f, {.rows = P::weight.rows, .cols = P::weight.cols, .inner = f.rows(), .transpose_a = true,
-                   .write = Write::accumulate},
-               P::transposed ? dy : x, P::transposed ? x : dy, f.template grad<1>(), epilogue);
+      multiply(f, {.rows = P::weight.rows, .cols = P::transposed ? P::K : P::N, .inner = f.rows(),
+                   .transpose_a = true, .write = Write::accumulate, .ld_y = P::weight.cols},
+               P::transposed ? dy : x, P::transposed ? x : dy, f.template grad<1>() + first_column(F::attributes),
+               epilogue);
       if constexpr (bias >= 0) {
         Backend::add(f.context, scratch, P::N, Address<G>::template gradient<bias>(f.context));
         scratch += round_up(P::N, alignment);
@@ -147,12 +150,13 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
   /// An operand as it is, if it is stored so.
   template <int k, class F>
   static Rounded rounded(const F& f, float*& scratch) {
-    constexpr Index cols = F::template shape<k>.cols;
-    const auto* const value = detail::value_of<Backend, k>(f);
+    constexpr Index stride = F::template shape<k>.cols, from = k == 1 ? first_column(F::attributes) : 0;
+    constexpr Index cols = k == 1 && !Product<F>::transposed ? Product<F>::N : stride;
+    const auto* const value = detail::value_of<Backend, k>(f) + from;
     if constexpr (stores_bfloat16<Backend, typename F::Graph, F::template argument<k>>) {
-      return {value, cols};
+      return {value, stride};
     } else {
-      return round_to_bfloat16<cols>(detail::stream_of(f), value, f.template rows_in<k>(), scratch);
+      return round_to_bfloat16<cols, stride>(detail::stream_of(f), value, f.template rows_in<k>(), scratch);
     }
   }
   template <class F, class Y>

@@ -3,7 +3,7 @@
 
 /// \file simplx/cuda/bfloat16_values.cuh
 /// Which values and gradients Cuda<Precision::bfloat16> stores as bfloat16. It is known at compile time, and halves
-/// their traffic, not their room.
+/// their traffic and their room (graph_on.cuh).
 ///
 /// Values that nobody reads but products with weights, a tiled loss among them, and attention, most of which would
 /// round them anyway. Logits, what elementwise ops read, what their pull-backs read of them, and a residual stream are
@@ -39,7 +39,7 @@ constexpr bool can_store_bfloat16(int node) {
   return op == Tag("matmul") || op == Tag("rms_norm") || op == Tag("layer_norm") || op == Tag("softmax_attention");
 }
 
-/// For each node whether its value is stored as bfloat16.
+/// For each node of a plan whether its value is stored as bfloat16.
 template <class G>
 constexpr auto bfloat16_values_of() {
   std::array<bool, G::count> stored{}, read{};
@@ -59,8 +59,10 @@ constexpr auto bfloat16_values_of() {
   for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = stored[i] && read[i];
   return stored;
 }
+template <class Planned>
+inline constexpr auto planned_bfloat16_values = bfloat16_values_of<Planned>();
 template <class G>
-inline constexpr auto bfloat16_values = bfloat16_values_of<G>();
+inline constexpr auto bfloat16_values = planned_bfloat16_values<typename G::Planned>;
 
 /// For each node whether its gradient is stored as bfloat16: it is stored once, by a product, attention, a group or
 /// a cross-entropy, and read by a product, attention or a group.
@@ -105,8 +107,10 @@ constexpr auto bfloat16_gradients_of() {
   }
   return stored;
 }
+template <class Planned>
+inline constexpr auto planned_bfloat16_gradients = bfloat16_gradients_of<Planned>();
 template <class G>
-inline constexpr auto bfloat16_gradients = bfloat16_gradients_of<G>();
+inline constexpr auto bfloat16_gradients = planned_bfloat16_gradients<typename G::Planned>;
 
 template <class G>
 SIMPLX_HD constexpr Index gradient_stride_of(int node, bool rounded) {

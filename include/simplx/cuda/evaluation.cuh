@@ -6,6 +6,7 @@
 /// parameters and inputs to the device and all values back, backward the seeds and the gradients. For tests and for
 /// looking into a model; Trainer keeps everything on the device.
 
+#include <simplx/cuda/graph_on.cuh>
 #include <simplx/cuda/ops.cuh>
 #include <simplx/train/evaluation.hpp>
 
@@ -19,7 +20,7 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
  public:
   using Backend = Cuda<precision>;
   using S = typename Backend::Scalar;
-  using G = GraphOf<model>;
+  using G = GraphOn<Root<model>, Backend>;
   using Run = Execute<G, Backend>;
 
   explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})

@@ -11,6 +11,7 @@
 /// Weights stay on the device; a call copies tokens there and logits back, and waits for them. Spans of weights are
 /// copies on the host: what is written there counts from the next call of `logits` on, which ends them.
 
+#include <simplx/cuda/graph_on.cuh>
 #include <simplx/cuda/mirrored.cuh>
 #include <simplx/cuda/ops.cuh>
 #include <simplx/generate/inference.hpp>
@@ -27,7 +28,7 @@ class Inference<model, Cuda<precision>> : public detail::LogitsOf<model> {
  public:
   using Backend = Cuda<precision>;
   using S = typename Backend::Scalar;
-  using G = typename Model::G;
+  using G = GraphOn<Untrained<model>, Backend>;
   using Run = Execute<G, Backend>;
 
   /// Errors  throws Error if there is no GPU, or if its memory is short

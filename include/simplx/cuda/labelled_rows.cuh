@@ -12,6 +12,7 @@
 
 #include <simplx/core/graph.hpp>
 #include <simplx/cuda/bfloat16_values.cuh>
+#include <simplx/cuda/rewriting.cuh>
 #include <simplx/ops/attention.hpp>
 #include <simplx/ops/linear_cross_entropy.hpp>
 #include <simplx/ops/rows.hpp>
@@ -44,23 +45,7 @@ struct LabelledHead {
   Node *loss = nullptr, *labels = nullptr;
   Node* x = nullptr;  ///< what it begins with; null if nothing can be left out
 
-  constexpr bool is_live(const Node* node) const { return node->index != unvisited; }
   constexpr bool has(const Node* node) const { return node->depends && node->index > x->index; }
-
-  /// Calls f(user) for each live user of a node.
-  template <class F>
-  constexpr void each_user(const Node* node, F f) const {
-    for (Node* user = node->first_user; user;) {
-      if (is_live(user)) f(user);
-      user = user->next_user[first_slot(user, node)];
-    }
-  }
-  /// A node that is used twice by another stands there twice in a row.
-  static constexpr int first_slot(const Node* user, const Node* node) {
-    int slot = 0;
-    while (user->arguments[slot] != node) ++slot;
-    return slot;
-  }
 
   /// Whether its rows come of the same rows of its operands.
   static constexpr bool goes_by_rows(const Node& node) {
@@ -116,24 +101,6 @@ struct LabelledHead {
   }
 };
 
-/// Gives the users of a node that `moves` names another operand in its place.
-template <class Moves>
-constexpr void redirect(Node* from, Node* to, Moves moves) {
-  Node* user = from->first_user;
-  from->first_user = nullptr;
-  while (user) {
-    Node* const current = user;
-    user = current->next_user[LabelledHead::first_slot(current, from)];
-    Node* const operand = moves(current) ? to : from;
-    for (int slot = 0; slot < current->argument_count; ++slot) {
-      if (current->arguments[slot] != from) continue;
-      current->arguments[slot] = operand;
-      current->next_user[slot] = operand->first_user;
-      operand->first_user = current;
-    }
-  }
-}
-
 /// Makes the change, if there is anything to leave out.
 constexpr bool gather_labelled(Node* root, const char* rows) {
   const Chain chain = chain_of(root);
@@ -145,10 +112,10 @@ constexpr bool gather_labelled(Node* root, const char* rows) {
       if (head.has(node)) move(node);
     }
     move(head.labels), move(head.loss);
-    head.each_user(head.loss, move);
+    each_user(head.loss, move);
     const Expr gathered = gather(Expr{head.x}, indices(rows, Axis::labelled));
     redirect(head.x, gathered.node, [&](const Node* user) {
-      return head.is_live(user) && (head.has(user) || user == head.loss);
+      return is_live(user) && (head.has(user) || user == head.loss);
     });
   }
   unnumber(chain);
@@ -160,6 +127,7 @@ constexpr bool gather_labelled(Node* root, const char* rows) {
 /// A model with that change, if it makes one: `gathers`.
 template <auto const& model>
 struct LabelledRoot {
+  using Lowering = AsWritten;
   static constexpr const char* rows = "labelled rows";  ///< the name of the input
   static constexpr bool gathers = Root<model>::with([](Node* root) {
     return root->kind != Kind::error && detail::sees_ahead(root) && detail::gather_labelled(root, rows);
@@ -174,8 +142,8 @@ struct LabelledRoot {
   }
 };
 
-/// The graph that a GPU trains.
+/// The source of what a GPU trains.
 template <auto const& model>
-using TrainedGraphOf = Graph<std::conditional_t<LabelledRoot<model>::gathers, LabelledRoot<model>, Root<model>>>;
+using TrainedRoot = std::conditional_t<LabelledRoot<model>::gathers, LabelledRoot<model>, Root<model>>;
 
 }  // namespace simplx

@@ -17,6 +17,7 @@
 #include <simplx/cuda/maximum.cuh>
 #include <simplx/cuda/norm.cuh>
 #include <simplx/cuda/rows.cuh>
+#include <simplx/cuda/sliced_products.cuh>
 #include <simplx/cuda/softmax.cuh>
 #include <simplx/cuda/tensor_cores.cuh>
 #include <simplx/ops/attention.hpp>
@@ -39,8 +40,9 @@ struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
     using P = op<"matmul">::Product<F>;
     epilogue.bias = bias;
     Cuda<p>::multiply(f.context,
-                      {.rows = f.rows(), .cols = P::N, .inner = P::K, .transpose_b = P::transposed},
-                      f.template in<0>(), f.template in<1>(), out, epilogue);
+                      {.rows = f.rows(), .cols = P::N, .inner = P::K, .transpose_b = P::transposed,
+                       .ld_b = P::weight.cols},
+                      f.template in<0>(), f.template in<1>() + first_column(F::attributes), out, epilogue);
   }
   template <class F>
   static void forward(Cuda<p> backend, const F& f) {
@@ -52,15 +54,16 @@ struct kernels<Cuda<p>, "matmul"> : op<"matmul"> {
     if constexpr (F::template write<1> != Write::skip) {
       const auto *x = f.template in<0>(), *dy = f.out_grad();
       Cuda<p>::multiply(f.context,
-                        {.rows = P::weight.rows, .cols = P::weight.cols, .inner = f.rows(), .transpose_a = true,
-                         .write = Write::accumulate},
-                        P::transposed ? dy : x, P::transposed ? x : dy, f.template grad<1>());
+                        {.rows = P::weight.rows, .cols = P::transposed ? P::K : P::N, .inner = f.rows(),
+                         .transpose_a = true, .write = Write::accumulate, .ld_y = P::weight.cols},
+                        P::transposed ? dy : x, P::transposed ? x : dy,
+                        f.template grad<1>() + first_column(F::attributes));
     }
     if constexpr (F::template write<0> != Write::skip) {
       Cuda<p>::multiply(f.context,
                         {.rows = f.rows(), .cols = P::K, .inner = P::N, .transpose_b = !P::transposed,
-                         .write = F::template write<0>},
-                        f.out_grad(), f.template in<1>(), f.template grad<0>());
+                         .write = F::template write<0>, .ld_b = P::weight.cols},
+                        f.out_grad(), f.template in<1>() + first_column(F::attributes), f.template grad<0>());
     }
   }
 };

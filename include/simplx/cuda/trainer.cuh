@@ -18,6 +18,7 @@
 /// Spans are copies on the host, valid until the next call; what is written there counts from that call on.
 
 #include <simplx/cuda/batch.cuh>
+#include <simplx/cuda/graph_on.cuh>
 #include <simplx/cuda/labelled_rows.cuh>
 #include <simplx/cuda/mirrored.cuh>
 #include <simplx/cuda/ops.cuh>
@@ -35,7 +36,7 @@ class Trainer<model, Cuda<precision>> {
  public:
   using Backend = Cuda<precision>;
   using S = typename Backend::Scalar;
-  using G = TrainedGraphOf<model>;
+  using G = GraphOn<TrainedRoot<model>, Backend>;
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
   static constexpr bool gathers = LabelledRoot<model>::gathers;  ///< its head computes labelled tokens alone

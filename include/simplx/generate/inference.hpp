@@ -25,6 +25,7 @@ namespace simplx::inline SIMPLX_TARGET {
 /// The expressions of a model whose parameters are not trained: nothing is kept for a backward.
 template <auto const& model>
 struct Untrained {
+  using Lowering = AsWritten;
   template <class F>
   static constexpr auto with(F f) {
     const detail::Evaluated evaluated = detail::evaluate(model);

@@ -83,7 +83,7 @@ struct op<"custom"> : kernel_op {
       constexpr Shape shape = F::template shape<k>;
       constexpr int axis = static_cast<int>(shape.axis);
       mine.outputs[k] = room[axis];
-      room[axis] += F::Graph::room(shape) * mine.stride[axis];
+      room[axis] += room_of(shape) * mine.stride[axis];
     });
     Execute<G, Backend>::forward(mine);
     detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {

@@ -99,8 +99,7 @@ struct op<"stack"> : kernel_op {
   static auto* carry(const F& frame, int layer) {
     using Stack = Layers<F>;
     constexpr int axis = static_cast<int>(F::out_shape.axis);
-    constexpr Index columns =
-        F::out_shape.is_fixed() ? round_up(F::out_shape.columns(), alignment) : F::out_shape.cols;
+    constexpr Index columns = room_of(F::out_shape);
     const Index layers_kept = recomputes<F> ? 0 : Stack::offsets.kept[Stack::layers].on[axis];
     const Index at = F::Graph::layout.saved[F::index].on[axis] + layers_kept;
     return frame.context.kept[axis] + (at + layer * columns) * frame.context.stride[axis];
@@ -128,7 +127,7 @@ struct op<"stack"> : kernel_op {
     const Index kept_again = recomputes<F> ? Stack::offsets.largest_kept.on[axis] : 0;
     const Index layer_room = Stack::offsets.temporary.on[axis] + kept_again;
     S* other = frame.context.temporary[axis] + (workspace.on[axis] + layer_room) * frame.context.stride[axis];
-    [[maybe_unused]] S* unread = other + F::Graph::room(F::out_shape) * frame.context.stride[axis];
+    [[maybe_unused]] S* unread = other + room_of(F::out_shape) * frame.context.stride[axis];
     for (int layer = Stack::layers - 1; layer >= 0; --layer) {
       Context<S> mine = layer_context<F, S>(frame, layer, workspace);
       Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
