@@ -6,9 +6,14 @@
 ///
 ///     y[:, b : b + n],   y = x W + c      ->      x W[:, b : b + n] + c[b : b + n]
 ///
-/// So the halves of a gated MLP go from the product to the gate without a copy, forward and backward, which is 40 bytes
-/// a number of the hidden units; and either finishes in what comes behind it. It is a change of the expressions:
-/// the product has the columns among its attributes, reads them where they lie in W, and adds its gradient there.
+/// So the halves of a gated MLP go from the product to the gate without a copy, forward and backward. It is a change of
+/// the expressions: the product has the columns among its attributes, reads them where they lie in W, and adds its
+/// gradient there.
+///
+/// In bfloat16 a gated unit of a token moves 36 bytes instead of 92 beside its products, where F = 2 d units are gated:
+///
+///     forward    y 8, slices 16, gate 8 + 2                              ->  y 8, gate 8 + 2
+///     backward   gate 8 + 2 + 8, slices 28, rounding of the gradient 12  ->  gate 8 + 2 + 4, a sum of two in dx 4
 
 #include <simplx/cuda/rewriting.cuh>
 #include <simplx/ops/columns.hpp>
