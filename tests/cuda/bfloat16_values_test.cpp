@@ -36,25 +36,34 @@ constexpr auto mixed = [] {
 };
 using G = GraphOf<mixed>;
 
-/// The logits are float, their gradient is not; with 12 words it is.
-template <Index words>
-constexpr auto head_of = [] {
-  const Expr x = variable("x", rows_of(Axis::tokens, 16));
-  return cross_entropy(x * weight("head", 16, words, normal(0.3)), indices("labels", Axis::tokens));
-};
-constexpr auto head = head_of<24>;
-constexpr auto narrow_head = head_of<12>;
-/// A group lies between the loss and the product: it reads and writes rows that lie as far apart as floats.
-constexpr auto biased_head = [] {
-  const Expr x = variable("x", rows_of(Axis::tokens, 16));
-  return cross_entropy(sin(x * weight("head", 16, 1032, normal(0.3))) + vector("bias", 1032, normal(1)),
-                       indices("labels", Axis::tokens));
-};
-/// Attention's backward takes rows of its own width, so that their gradient over these logits is float.
+constexpr Expr logits_of(Index words) {
+  return variable("x", rows_of(Axis::tokens, 16)) * weight("head", 16, words, normal(0.3));
+}
+constexpr Expr loss_of(Expr logits) { return cross_entropy(logits, indices("labels", Axis::tokens)); }
+/// Neither logits nor their gradient are float; with 12 words both are.
+constexpr auto head = [] { return loss_of(logits_of(24)); };
+constexpr auto narrow_head = [] { return loss_of(logits_of(12)); };
+/// A group lies between the loss and the product.
+constexpr auto biased_head = [] { return loss_of(sin(logits_of(1032)) + vector("bias", 1032, normal(1))); };
+/// One whose pull-back reads the logits: they are float, and their gradient lies elsewhere.
+constexpr auto capped_head = [] { return loss_of(tanh(logits_of(1032) + vector("bias", 1032, normal(1)))); };
+/// Attention with gains stores floats, and so the gradient in their place.
 constexpr auto attended_head = [] {
   const Expr x = variable("x", rows_of(Axis::tokens, 16));
-  return cross_entropy(softmax_attention(x * weight("query", 16, 16, normal(0.3)), x, x, {.count = 2}),
-                       indices("labels", Axis::tokens));
+  const auto gain = [](const char* name) { return weight(name, 1, 2, normal(1)); };
+  return loss_of(skip_init_attention(x * weight("query", 16, 16, normal(0.3)), x, x, gain("alpha"), gain("beta"),
+                                     {.count = 2}));
+};
+/// So does a norm's gradient, which is float and would not fit over bfloat16.
+constexpr auto normed_head = [] {
+  return loss_of(rms_norm(logits_of(24), vector("gain", 24, normal(1)), hyper("epsilon", 1e-6)));
+};
+/// cuBLASLt adds the bias to what it stores.
+constexpr auto plain_head = [] { return loss_of(logits_of(24) + vector("bias", 24, normal(1))); };
+/// Two losses add to one gradient, which is float, as what lies below it.
+constexpr auto two_losses = [] {
+  const Expr logits = logits_of(24);
+  return Results{loss_of(logits), cross_entropy(logits, indices("other labels", Axis::tokens))};
 };
 
 /// How many values or gradients of an op are stored so, and of all of them.
@@ -71,7 +80,7 @@ constexpr int gradients_of(std::string_view op) { return count_of(detail::bfloat
 
 TEST_SUITE_BEGIN("cuda/bfloat16_values");
 
-TEST_CASE("values are stored in bfloat16 where nobody but products and attention reads them") {
+TEST_CASE("values are stored in bfloat16 where nobody but products, attention and a loss reads them") {
   static_assert(bfloat16_of("rms_norm") == 1 && bfloat16_of("softmax_attention") == 1 && bfloat16_of("matmul") == 2);
   static_assert(bfloat16_of("relu") == 2 && bfloat16_of("add") == 1 && bfloat16_of("gelu") == 1 &&
                 count_all(detail::bfloat16_values<G>) == 8);
@@ -84,33 +93,30 @@ TEST_CASE("gradients are stored in bfloat16 on their way from one product to ano
   static_assert(gradients_of("tanh") == 1 && gradients_of("matmul") == 8);
   static_assert(gradients_of("softmax_attention") == 1 && count_all(detail::bfloat16_gradients<G>) == 14);
   static_assert(!stores_bfloat16_gradient<Cuda<>, G, 0>);
-  static_assert(count_all(detail::bfloat16_gradients<GraphOf<head>>) == 1);
-  static_assert(count_all(detail::bfloat16_values<GraphOf<head>>) == 0);
-  static_assert(count_all(detail::bfloat16_gradients<GraphOf<narrow_head>>) == 0);
-  static_assert(count_all(detail::bfloat16_gradients<GraphOf<biased_head>>) == 2);
-  static_assert(count_all(detail::bfloat16_gradients<GraphOf<attended_head>>) == 1);  // that of the query
 }
 
-TEST_CASE("a gradient in bfloat16 that takes the place of logits has rows as far apart as theirs") {
-  constexpr auto stride_of = []<class H>(std::type_identity<H>, int node) {
-    return detail::gradient_stride_of<H>(node, detail::bfloat16_gradients<H>[static_cast<std::size_t>(node)]);
+TEST_CASE("logits are stored in bfloat16 if their gradient is, which takes their place") {
+  constexpr auto stores = []<class H>(std::type_identity<H>, auto values, auto gradients) {
+    return count_all(detail::bfloat16_values<H>) == values && count_all(detail::bfloat16_gradients<H>) == gradients;
   };
-  constexpr auto find = []<class H>(std::type_identity<H>, std::string_view op) {
-    int node = 0;
-    while (H::flat.label[node].op.view() != op) ++node;
-    return node;
-  };
-  constexpr std::type_identity<GraphOf<head>> with_24;
-  constexpr std::type_identity<GraphOf<biased_head>> biased;
-  static_assert(stride_of(with_24, find(with_24, "matmul")) == 48);
-  static_assert(stride_of(biased, find(biased, "matmul")) == 2064);
-  static_assert(stride_of(biased, find(biased, "add")) == 2064);
+  static_assert(stores(std::type_identity<GraphOf<head>>(), 1, 1));
+  static_assert(stores(std::type_identity<GraphOf<narrow_head>>(), 0, 0));
+  static_assert(stores(std::type_identity<GraphOf<biased_head>>(), 1, 2));
+  static_assert(stores(std::type_identity<GraphOf<capped_head>>(), 0, 2));
+  static_assert(stores(std::type_identity<GraphOf<plain_head>>(), 1, 2));
+  static_assert(stores(std::type_identity<GraphOf<attended_head>>(), 1, 1));  // of the query
+  static_assert(stores(std::type_identity<GraphOf<normed_head>>(), 0, 0));
+  static_assert(stores(std::type_identity<GraphOf<two_losses>>(), 1, 0));
 }
 
 TEST_CASE("results and gradients are those of the CPU, to the rounding of bfloat16, under every schedule") {
   test::bfloat16_on_device<mixed>(11, 0.03, {4, 7});
   test::bfloat16_on_device<head>(9, 0.03);
   test::bfloat16_on_device<biased_head>(5, 0.03);
+  test::bfloat16_on_device<capped_head>(5, 0.03);
+  test::bfloat16_on_device<plain_head>(9, 0.03);
+  test::bfloat16_on_device<normed_head>(9, 0.03);
+  test::bfloat16_on_device<two_losses>(9, 0.03);
   test::bfloat16_on_device<attended_head>(9, 0.03);
 }
 

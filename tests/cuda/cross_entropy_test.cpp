@@ -9,21 +9,22 @@ using namespace simplx;
 
 namespace {
 
-template <class S, int classes>
+template <class S, int classes, class Logit = S>
 struct Problem {
   Index rows;
-  std::vector<S> logits, dloss;
+  std::vector<Logit> logits;
+  std::vector<S> dloss;
   std::vector<std::int32_t> labels;
   std::vector<S> smoothing;
 
   Problem(Index count, double smooth)
-      : rows(count), logits(test::numbers<S>(rows * classes, 1)), dloss(test::numbers<S>(rows, 2)),
-        smoothing(1, static_cast<S>(smooth)) {
+      : rows(count), dloss(test::numbers<S>(rows, 2)), smoothing(1, static_cast<S>(smooth)) {
+    const std::vector<S> numbers = test::numbers<S>(rows * classes, 1);
     for (Index row = 0; row < rows; ++row) {
       labels.push_back(row % 4 == 2 ? ignored_label : static_cast<std::int32_t>((row * 7 + classes - 1) % classes));
       for (int c = 0; c < classes; ++c) {
-        S& z = logits[static_cast<std::size_t>(row * classes + c)];
-        z = 20 * z + (row == 1 ? S(1000) : S(0));  // large ones, which exp alone could not take
+        const S large = row == 1 ? S(1000) : S(0);  // which exp alone could not take
+        logits.push_back(Logit(20 * numbers[static_cast<std::size_t>(row * classes + c)] + large));
       }
     }
   }
@@ -32,7 +33,7 @@ struct Problem {
   template <Write mode>
   std::vector<S> run() const {
     auto loss = test::unwritten<S>(rows), log_sum_exp = loss;
-    auto gradient = mode == Write::store ? test::unwritten<S>(rows * classes) : logits;
+    auto gradient = mode == Write::store ? test::unwritten<S>(rows * classes) : std::vector<S>(logits.begin(), logits.end());
     cross_entropy<S, classes>(nullptr, logits.data(), labels.data(), smoothing.data(), loss.data(),
                               log_sum_exp.data(), rows);
     cross_entropy_backward<S, classes, mode>(nullptr, logits.data(), labels.data(), smoothing.data(),
@@ -43,11 +44,12 @@ struct Problem {
   std::vector<double> exact() const {
     std::vector<double> losses, gradient;
     for (Index row = 0; row < rows; ++row) {
-      const S* z = &logits[static_cast<std::size_t>(row * classes)];
+      const auto begin = logits.begin() + row * classes;
+      const std::vector<double> z(begin, begin + classes);
       const std::int32_t label = labels[static_cast<std::size_t>(row)];
       const bool counts = label != ignored_label;
       double highest = z[0], sum = 0, mean = 0;
-      for (int c = 0; c < classes; ++c) highest = std::max<double>(highest, z[c]), mean += double(z[c]) / classes;
+      for (int c = 0; c < classes; ++c) highest = std::max(highest, z[c]), mean += double(z[c]) / classes;
       for (int c = 0; c < classes; ++c) sum += std::exp(z[c] - highest);
       const double log_sum = highest + std::log(sum), s = smoothing[0];
       losses.push_back(counts ? log_sum - z[label] + s * (z[label] - mean) : 0);
@@ -61,10 +63,10 @@ struct Problem {
   }
 };
 
-template <class S, int classes>
+template <class S, int classes, class Logit = S>
 void check(Index rows, double smoothing) {
   CAPTURE(classes);
-  const Problem<S, classes> problem(rows, smoothing);
+  const Problem<S, classes, Logit> problem(rows, smoothing);
   const auto all = test::same_bits([&] { return problem.template run<Write::store>(); });
   const auto exact = problem.exact();
   const auto part = [](const auto& v, Index begin, Index end) {
@@ -77,7 +79,7 @@ void check(Index rows, double smoothing) {
   const auto added = problem.template run<Write::accumulate>();
   for (Index i = rows; i < size; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    CHECK(added[at] == problem.logits[at - static_cast<std::size_t>(rows)] + all[at]);
+    CHECK(added[at] == S(problem.logits[at - static_cast<std::size_t>(rows)]) + all[at]);
   }
 }
 
@@ -93,7 +95,17 @@ TEST_CASE("losses and gradients are those of double") {
   check<float, 700>(2, 0);
 }
 
-TEST_CASE("a vocabulary") { check<float, 5003>(2, 0); }
+TEST_CASE("a vocabulary, its logits one by one, in fours and in eights of bfloat16") {
+  check<float, 5003>(2, 0);
+  check<float, 9004>(2, 0.1);
+  check<float, 9008, __nv_bfloat16>(2, 0.1);
+}
+
+TEST_CASE("logits that are stored as bfloat16") {
+  check<float, 33, __nv_bfloat16>(6, 0.1);  // one by one
+  check<float, 700, __nv_bfloat16>(2, 0);   // in fours
+  check<float, 1032, __nv_bfloat16>(7, 0.2);
+}
 
 TEST_CASE("a gradient that is stored as bfloat16 is the one in float, rounded") {
   const Problem<float, 40> problem(5, 0.1);
@@ -110,33 +122,27 @@ TEST_CASE("a gradient that is stored as bfloat16 is the one in float, rounded") 
 }
 
 TEST_CASE("a gradient may take the place of its logits") {
-  const auto in_place = []<int classes, class DLogit>(std::integral_constant<int, classes>, DLogit) {
-    const Problem<float, classes> problem(4, 0.1);
-    constexpr Index stride = classes * static_cast<Index>(sizeof(float) / sizeof(DLogit));
+  const auto in_place = []<int classes, class Logit>(std::integral_constant<int, classes>, Logit) {
+    const Problem<float, classes, Logit> problem(4, 0.1);
     const auto elsewhere = problem.template run<Write::store>();
     const auto bits = test::same_bits([&] {
-      std::vector<float> loss(4), log_sum_exp(4), logits = problem.logits;
+      std::vector<float> loss(4), log_sum_exp(4);
+      std::vector<Logit> logits = problem.logits;
       const float* const smoothing = problem.smoothing.data();
       cross_entropy<float, classes>(nullptr, logits.data(), problem.labels.data(), smoothing, loss.data(),
                                     log_sum_exp.data(), 4);
-      auto* const gradient = reinterpret_cast<DLogit*>(logits.data());
-      cross_entropy_backward<float, classes, Write::store, stride>(
-          nullptr, logits.data(), problem.labels.data(), smoothing, log_sum_exp.data(), problem.dloss.data(), gradient,
-          4);
-      std::vector<float> found;
-      for (Index row = 0; row < 4; ++row) {
-        for (Index c = 0; c < classes; ++c) found.push_back(float(gradient[row * stride + c]));
-      }
-      return found;
+      cross_entropy_backward<float, classes>(nullptr, logits.data(), problem.labels.data(), smoothing,
+                                             log_sum_exp.data(), problem.dloss.data(), logits.data(), 4);
+      return std::vector<float>(logits.begin(), logits.end());
     });
-    for (std::size_t i = 0; i < bits.size(); ++i) {
-      CHECK(bits[i] == float(DLogit(elsewhere[4 + i])));
-    }
+    for (std::size_t i = 0; i < bits.size(); ++i) CHECK(bits[i] == float(Logit(elsewhere[4 + i])));
   };
-  in_place(std::integral_constant<int, 40>{}, float());
-  in_place(std::integral_constant<int, 40>{}, __nv_bfloat16());
-  in_place(std::integral_constant<int, 1000>{}, float());
-  in_place(std::integral_constant<int, 1000>{}, __nv_bfloat16());  // several turns of the threads, the last not whole
+  const std::integral_constant<int, 40> few;
+  const std::integral_constant<int, 9008> many;  // several turns of the threads, the last not whole
+  in_place(few, float());
+  in_place(few, __nv_bfloat16());
+  in_place(many, float());
+  in_place(many, __nv_bfloat16());
 }
 
 TEST_CASE("rows without labels are zero whatever their logits are") {

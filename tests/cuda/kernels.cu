@@ -49,7 +49,9 @@ template void cross_entropy<float, 50257>(cudaStream_t, const float*, const std:
                                           Index);
 template void cross_entropy_backward<float, 50257>(cudaStream_t, const float*, const std::int32_t*, One<float>,
                                                    const float*, const float*, float*, Index);
-template void cross_entropy_backward<float, 50304>(cudaStream_t, const float*, const std::int32_t*, One<float>,
+template void cross_entropy<float, 50304>(cudaStream_t, const __nv_bfloat16*, const std::int32_t*, One<float>, float*,
+                                          float*, Index);
+template void cross_entropy_backward<float, 50304>(cudaStream_t, const __nv_bfloat16*, const std::int32_t*, One<float>,
                                                    const float*, const float*, __nv_bfloat16*, Index);
 template void embedding<float, 768>(cudaStream_t, const float*, const std::int32_t*, float*, Index);
 template void embedding_backward<float, 768>(cudaStream_t, const std::int32_t*, const IndexRun*, Index, const float*,

@@ -108,7 +108,7 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
     float* scratch = f.scratch();
     const Rounded dy = [&]() -> Rounded {
       if constexpr (stores_bfloat16_gradient<Backend, G, F::index>) {
-        return {detail::stored<true>(f.out_grad()), gradient_stride<Backend, G, F::index>};
+        return {detail::stored<true>(f.out_grad()), P::N};
       }
       return round_to_bfloat16<P::N>(detail::stream_of(f), f.out_grad(), f.rows(), scratch);
     }();

@@ -6,8 +6,9 @@
 /// their traffic and their room (graph_on.cuh).
 ///
 /// Values that nobody reads but products with weights, a tiled loss among them, and attention, most of which would
-/// round them anyway. Logits, what elementwise ops read, what their pull-backs read of them, and a residual stream are
-/// float. Blocks without one (SAS-P) pass the signal itself through these values.
+/// round them anyway, and the logits of a cross-entropy: what is written and read most in a step, an extra pass over
+/// floats in their place would take 2 % of GPT-2's. What elementwise ops read, what their pull-backs read of them, and
+/// a residual stream are float. Blocks without one (SAS-P) pass the signal itself through these values.
 ///
 /// Gradients that go from one product, attention or loss to another product, through elementwise ops or not, such as
 /// those of the hidden units of an MLP, of queries and keys, of logits: the product would round them anyway. Sums of
@@ -39,35 +40,10 @@ constexpr bool can_store_bfloat16(int node) {
   return op == Tag("matmul") || op == Tag("rms_norm") || op == Tag("layer_norm") || op == Tag("softmax_attention");
 }
 
-/// For each node of a plan whether its value is stored as bfloat16.
+/// For each node of a plan whether its gradient can be stored as bfloat16: it is stored once, by a product, attention,
+/// a group or a cross-entropy, and read by a product, attention or a group.
 template <class G>
-constexpr auto bfloat16_values_of() {
-  std::array<bool, G::count> stored{}, read{};
-  for (int i = 0; i < G::count; ++i) stored[static_cast<std::size_t>(i)] = can_store_bfloat16<G>(i);
-  for (int reader = 0; reader < G::count; ++reader) {
-    const Info& info = G::table.info[reader];
-    const Tag op = G::flat.label[reader].op;
-    for (int a = 0; a < info.argument_count; ++a) {
-      const auto node = static_cast<std::size_t>(info.arguments[a]);
-      const bool takes_it = op == Tag("matmul")                 ? a == 0
-                            : op == Tag("linear_cross_entropy") ? a == 2
-                                                                : is_attention(op) && a < 3;
-      stored[node] = stored[node] && takes_it;
-      read[node] = true;
-    }
-  }
-  for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = stored[i] && read[i];
-  return stored;
-}
-template <class Planned>
-inline constexpr auto planned_bfloat16_values = bfloat16_values_of<Planned>();
-template <class G>
-inline constexpr auto bfloat16_values = planned_bfloat16_values<typename G::Planned>;
-
-/// For each node whether its gradient is stored as bfloat16: it is stored once, by a product, attention, a group or
-/// a cross-entropy, and read by a product, attention or a group.
-template <class G>
-constexpr auto bfloat16_gradients_of() {
+constexpr auto can_store_bfloat16_gradients() {
   std::array<bool, G::count> stored{};
   const auto number = [](int node) { return static_cast<std::size_t>(node); };
   const auto is_product = [](int node) { return G::flat.label[node].op == Tag("matmul"); };
@@ -95,10 +71,6 @@ constexpr auto bfloat16_gradients_of() {
       stored[number(info.arguments[a])] = stored[number(info.arguments[a])] && once;
     }
   }
-  for (int i = 0; i < G::count; ++i) {  // rows over a value are apart: products and groups can read that
-    const bool reads_rows = is_product(i) || (G::table.info[i].kind == Kind::map && G::fusion.group[i] == i);
-    if (G::plan.over_value[G::plan.shares[i]] && !reads_rows) stored[number(i)] = false;
-  }
   for (int i = 0; i < G::count; ++i) {  // what shares a buffer shares its type
     if (stored[number(i)] || !G::fusion.wanted[i]) continue;
     for (int other = 0; other < G::count; ++other) {
@@ -107,15 +79,52 @@ constexpr auto bfloat16_gradients_of() {
   }
   return stored;
 }
+
+/// For each node of a plan whether its value is stored as bfloat16. Where a gradient takes its place, that is no wider.
+template <class G>
+constexpr auto bfloat16_values_of() {
+  const std::array<bool, G::count> narrow_gradient = can_store_bfloat16_gradients<G>();
+  std::array<bool, G::count> stored{}, read{};
+  for (int i = 0; i < G::count; ++i) {
+    const auto node = static_cast<std::size_t>(i);
+    stored[node] = can_store_bfloat16<G>(i) && (!G::plan.over_value[i] || narrow_gradient[node]);
+  }
+  for (int reader = 0; reader < G::count; ++reader) {
+    const Info& info = G::table.info[reader];
+    const Tag op = G::flat.label[reader].op;
+    for (int a = 0; a < info.argument_count; ++a) {
+      const auto node = static_cast<std::size_t>(info.arguments[a]);
+      const bool takes_it = op == Tag("matmul") || op == Tag("cross_entropy") ? a == 0
+                            : op == Tag("linear_cross_entropy")               ? a == 2
+                                                                              : is_attention(op) && a < 3;
+      stored[node] = stored[node] && takes_it;
+      read[node] = true;
+    }
+  }
+  for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = stored[i] && read[i];
+  return stored;
+}
+template <class Planned>
+inline constexpr auto planned_bfloat16_values = bfloat16_values_of<Planned>();
+template <class G>
+inline constexpr auto bfloat16_values = planned_bfloat16_values<typename G::Planned>;
+
+/// For each node of a plan whether its gradient is stored as bfloat16: not over floats, whose rows are longer.
+template <class G>
+constexpr auto bfloat16_gradients_of() {
+  std::array<bool, G::count> stored = can_store_bfloat16_gradients<G>();
+  for (int i = 0; i < G::count; ++i) {
+    const int home = G::plan.shares[i];
+    if (G::plan.over_value[home] && !bfloat16_values<G>[static_cast<std::size_t>(home)]) {
+      stored[static_cast<std::size_t>(i)] = false;
+    }
+  }
+  return stored;
+}
 template <class Planned>
 inline constexpr auto planned_bfloat16_gradients = bfloat16_gradients_of<Planned>();
 template <class G>
 inline constexpr auto bfloat16_gradients = planned_bfloat16_gradients<typename G::Planned>;
-
-template <class G>
-SIMPLX_HD constexpr Index gradient_stride_of(int node, bool rounded) {
-  return G::table.info[node].shape.cols * (rounded && G::plan.over_value[G::plan.shares[node]] ? 2 : 1);
-}
 
 }  // namespace detail
 
@@ -127,11 +136,6 @@ inline constexpr bool stores_bfloat16 =
 template <class Backend, class G, int node>
 inline constexpr bool stores_bfloat16_gradient =
     Backend::rounds_values && detail::bfloat16_gradients<G>[static_cast<std::size_t>(node)];
-/// Numbers from a row of the gradient of a node to the next. Where it takes the place of floats its rows lie as far
-/// apart as theirs: a row then writes over itself alone.
-template <class Backend, class G, int node>
-inline constexpr Index gradient_stride =
-    detail::gradient_stride_of<G>(node, stores_bfloat16_gradient<Backend, G, node>);
 
 namespace detail {
 

@@ -24,8 +24,7 @@ struct LoweredTo {
     Rooms<capacity> rooms = whole_rooms<capacity>(Planned::table.info, capacity);
     detail::unroll<0, Backend::rounds_values ? capacity : 0>([&]<int i>(std::integral_constant<int, i>) {
       if constexpr (stores_bfloat16_gradient<Backend, Planned, i>) rooms.gradient[i] /= 2;
-      // A gradient that takes a value's place may be wider than the value.
-      if constexpr (stores_bfloat16<Backend, Planned, i> && !Planned::plan.over_value[i]) {
+      if constexpr (stores_bfloat16<Backend, Planned, i>) {
         using Between = BetweenProducts<Backend, Planned, i>;
         rooms.value[i] = rooms.value[i] / 2 + Between::mask_columns;
         if constexpr (Between::z >= 0) rooms.value[Between::z] /= 2;

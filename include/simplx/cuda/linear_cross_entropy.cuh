@@ -8,7 +8,7 @@
 /// What is a row's sum of exponentials so far is kept as its logarithm, and the loss is minus its own logit until the
 /// last tile adds that logarithm to it. Rows without a label are computed with the others: of masked language models a
 /// Trainer leaves them out beforehand (labelled_rows.cuh). With Precision::bfloat16 x, the table and the gradients of
-/// logits are rounded for their products; logits are float.
+/// logits are rounded for their products; logits, which stay in scratch memory, are float.
 
 #include <simplx/cuda/bfloat16.cuh>
 #include <simplx/cuda/cross_entropy.cuh>

@@ -112,8 +112,7 @@ struct MapPlaces {
       return Number<S>(scale * out_gradient[col]);
     } else {
       constexpr bool narrow = rounds_gradient(root);
-      constexpr Index stride = gradient_stride_of<G>(root, narrow);
-      return Number<S>(wide(stored<narrow>(out_gradient)[row * stride + col]));
+      return Number<S>(wide(stored<narrow>(out_gradient)[row * cols + col]));
     }
   }
 
@@ -150,8 +149,7 @@ struct MapPlaces {
   __device__ void write_full(Index row, Index col, S adjoint) const {
     constexpr Write mode = G::plan.leaf_write[Grp::slot(l)];
     constexpr bool narrow = rounds_gradient(Grp::leaf(l));
-    constexpr Index stride = gradient_stride_of<G>(Grp::leaf(l), narrow);
-    auto& place = stored<narrow>(gradient[l])[row * stride + col];
+    auto& place = stored<narrow>(gradient[l])[row * cols + col];
     if constexpr (mode == Write::accumulate) adjoint += place;  // such a sum is never narrow
     store_as(place, adjoint);
   }

@@ -136,19 +136,16 @@ struct kernels<Cuda<p>, "cross_entropy"> : op<"cross_entropy"> {
   }
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    cross_entropy<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), f.template in<0>(),
-                                                                f.template indices<1>(), smoothing(f), f.out(),
-                                                                f.saved(), f.rows());
+    cross_entropy<typename F::Scalar, detail::columns_of<0, F>>(
+        detail::stream_of(f), detail::value_of<Cuda<p>, 0>(f), f.template indices<1>(), smoothing(f), f.out(),
+        f.saved(), f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    using G = typename F::Graph;
-    constexpr int logits = F::template argument<0>;
-    constexpr bool narrow = stores_bfloat16_gradient<Cuda<p>, G, logits>;
-    constexpr Index stride = gradient_stride<Cuda<p>, G, logits>;
-    cross_entropy_backward<typename F::Scalar, detail::columns_of<0, F>, F::template write<0>, stride>(
-        detail::stream_of(f), f.template in<0>(), f.template indices<1>(), smoothing(f), f.saved(), f.out_grad(),
-        detail::stored<narrow>(f.template grad<0>()), f.rows());
+    constexpr bool narrow = stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<0>>;
+    cross_entropy_backward<typename F::Scalar, detail::columns_of<0, F>, F::template write<0>>(
+        detail::stream_of(f), detail::value_of<Cuda<p>, 0>(f), f.template indices<1>(), smoothing(f), f.saved(),
+        f.out_grad(), detail::stored<narrow>(f.template grad<0>()), f.rows());
   }
 };
 

@@ -80,6 +80,18 @@ __device__ __forceinline__ float wide(float value) { return value; }
 __device__ __forceinline__ double wide(double value) { return value; }
 __device__ __forceinline__ float wide(__nv_bfloat16 value) { return __bfloat162float(value); }
 
+/// So many numbers beside each other, which one request moves if they are 16 bytes or less.
+template <class T, int count>
+struct alignas(sizeof(T) * count < 16 ? sizeof(T) * count : 16) Neighbours {
+  T of[count];
+};
+/// A place that begins on as many bytes as they take, 16 at the most, in such parts.
+template <int count, class T>
+__device__ __forceinline__ auto* neighbours(T* place) {
+  using To = Neighbours<std::remove_const_t<T>, count>;
+  return reinterpret_cast<std::conditional_t<std::is_const_v<T>, const To, To>*>(place);
+}
+
 /// What a gradient's mode says.
 template <Write mode, class S>
 __device__ __forceinline__ void write(S& place, S value) {

@@ -103,6 +103,16 @@ struct ExpSum {
       sum += std::exp(x - highest);
     }
   }
+  /// Several at once, which scale the sum anew once.
+  template <int count>
+  __device__ void add(const S (&x)[count]) {
+    S most = highest;
+    for (const S each : x) most = larger(most, each);
+    sum = below(most);
+    highest = most;
+    if (!(highest > minus_infinity<S>) && highest == highest) return;
+    for (const S each : x) sum += std::exp(each - highest);
+  }
   /// What it adds to the sum of several, the highest of all being that.
   __device__ S below(S highest_of_all) const { return sum != 0 ? sum * std::exp(highest - highest_of_all) : S(0); }
 };
