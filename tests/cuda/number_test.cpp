@@ -23,6 +23,28 @@ TEST_CASE("a number computes as its type does") {
   is(sum, -1.75);
 }
 
+TEST_CASE("several numbers compute each by itself") {
+  Numbers<double, 3> x, y;
+  for (int k = 0; k < 3; ++k) x.of[k] = Number<double>(0.5 + k), y.of[k] = Number<double>(1.5 - 2 * k);
+  const auto each = [&](const auto& rule) {
+    const Numbers<double, 3> found = rule(x, y);
+    for (int k = 0; k < 3; ++k) CHECK(found.of[k].value == rule(x.of[k], y.of[k]).value);
+  };
+  each([](auto a, auto b) { return a + b; }), each([](auto a, auto b) { return a - b; });
+  each([](auto a, auto b) { return a * b; }), each([](auto a, auto b) { return a / b; });
+  each([](auto a, auto) { return -a; }), each([](auto a, auto) { return 4 * a - 1.0f; });
+  each([](auto a, auto b) { return a += b; }), each([](auto a, auto b) { return select(a > b, a, b + b); });
+  each([](auto a, auto b) { return max(a, b); }), each([](auto a, auto b) { return min(a, b); });
+  each([](auto a, auto) { return exp(a); }), each([](auto a, auto) { return log(a); });
+  each([](auto a, auto) { return log1p(a); }), each([](auto a, auto) { return sqrt(a); });
+  each([](auto, auto b) { return sin(b); }), each([](auto, auto b) { return cos(b); });
+  each([](auto, auto b) { return tanh(b); }), each([](auto, auto b) { return sigmoid(b); });
+  each([](auto, auto b) { return erf(b); }), each([](auto, auto b) { return abs(b); });
+  each([](auto a, auto b) { return pow(a, b); });
+  CHECK(x.sum() == 4.5);
+  CHECK(Numbers<double, 3>(0.25).sum() == 0.75);
+}
+
 TEST_CASE("maxima and minima with NaN are the second operand, as on the CPU") {
   const Number<float> nan = std::numeric_limits<float>::quiet_NaN(), one = 1;
   CHECK(max(nan, one).value == 1);

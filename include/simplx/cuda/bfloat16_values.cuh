@@ -6,9 +6,10 @@
 /// their traffic and their room (graph_on.cuh).
 ///
 /// Values that nobody reads but products with weights, a tiled loss among them, and attention, most of which would
-/// round them anyway, and the logits of a cross-entropy: what is written and read most in a step, an extra pass over
-/// floats in their place would take 2 % of GPT-2's. What elementwise ops read, what their pull-backs read of them, and
-/// a residual stream are float. Blocks without one (SAS-P) pass the signal itself through these values.
+/// round them anyway. Products and attention without gains also where elementwise ops read them, and the logits of a
+/// cross-entropy: what is written and read most in a step, an extra pass over floats in their place would take 2 % of
+/// GPT-2's. What else elementwise ops and their pull-backs read, and a residual stream, are float. Blocks without one
+/// (SAS-P) pass the signal itself through these values.
 ///
 /// Gradients that go from one product, attention or loss to another product, through elementwise ops or not, such as
 /// those of the hidden units of an MLP, of queries and keys, of logits: the product would round them anyway. Sums of
@@ -35,7 +36,7 @@ constexpr bool can_store_bfloat16(int node) {
   const Info& info = G::table.info[node];
   const Tag op = G::flat.label[node].op;
   if (info.shape.is_fixed() || info.shape.cols % 8 != 0) return false;  // rows on 16 bytes
-  if (info.result || info.observed) return false;
+  if (info.observed || !stores_value(G::table.info, G::fusion, G::plan, node)) return false;
   if (info.kind == Kind::map) return G::fusion.group[node] == node && (!info.reads_output || op == Tag("relu"));
   return op == Tag("matmul") || op == Tag("rms_norm") || op == Tag("layer_norm") || op == Tag("softmax_attention");
 }
@@ -94,9 +95,12 @@ constexpr auto bfloat16_values_of() {
     const Tag op = G::flat.label[reader].op;
     for (int a = 0; a < info.argument_count; ++a) {
       const auto node = static_cast<std::size_t>(info.arguments[a]);
-      const bool takes_it = op == Tag("matmul") || op == Tag("cross_entropy") ? a == 0
-                            : op == Tag("linear_cross_entropy")               ? a == 2
-                                                                              : is_attention(op) && a < 3;
+      const bool is_sum = G::flat.label[info.arguments[a]].op == Tag("matmul") ||
+                          is_attention(G::flat.label[info.arguments[a]].op);
+      const bool takes_it = info.looped()                                       ? is_sum
+                            : op == Tag("matmul") || op == Tag("cross_entropy") ? a == 0
+                            : op == Tag("linear_cross_entropy")                 ? a == 2
+                                                                                : is_attention(op) && a < 3;
       stored[node] = stored[node] && takes_it;
       read[node] = true;
     }

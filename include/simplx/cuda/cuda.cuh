@@ -89,12 +89,12 @@ struct Cuda {
     } else if constexpr (product >= 0) {
       constexpr int home = G::plan.kept[product] ? product : root;
       Scalar* place = const_cast<Scalar*>(Address<G>::template value<home>(run));
-      constexpr bool rounded_product = rounded && !G::plan.kept[product];
+      constexpr bool rounded_product = stores_bfloat16<Cuda, G, home>;
       kernels_of<Cuda, G, product>::forward(Cuda{}, Frame<G, product, Scalar>{run},
                                             detail::stored<rounded_product>(place));
-      simplx::map_forward<G, root, rounded, Scalar>(run.gpu->stream(), run, place);
+      simplx::map_forward<G, root, rounds_values, Scalar>(run.gpu->stream(), run, place);
     } else {
-      simplx::map_forward<G, root, rounded, Scalar>(run.gpu->stream(), run, nullptr);
+      simplx::map_forward<G, root, rounds_values, Scalar>(run.gpu->stream(), run, nullptr);
     }
   }
   /// Whether cuBLASLt does all of a group: of doubles it promises no functions, how exact its GELU is nobody says, and
@@ -116,7 +116,7 @@ struct Cuda {
   template <class G, int root>
   static void map_backward(const Run& run) {
     if constexpr (!BetweenProducts<Cuda, G, root>::taken) {
-      simplx::map_backward<G, root, stores_bfloat16<Cuda, G, root>, rounds_values>(run.gpu->stream(), run);
+      simplx::map_backward<G, root, rounds_values>(run.gpu->stream(), run);
     }
   }
 

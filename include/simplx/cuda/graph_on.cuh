@@ -25,9 +25,7 @@ struct LoweredTo {
     detail::unroll<0, Backend::rounds_values ? capacity : 0>([&]<int i>(std::integral_constant<int, i>) {
       if constexpr (stores_bfloat16_gradient<Backend, Planned, i>) rooms.gradient[i] /= 2;
       if constexpr (stores_bfloat16<Backend, Planned, i>) {
-        using Between = BetweenProducts<Backend, Planned, i>;
-        rooms.value[i] = rooms.value[i] / 2 + Between::mask_columns;
-        if constexpr (Between::z >= 0) rooms.value[Between::z] /= 2;
+        rooms.value[i] = rooms.value[i] / 2 + BetweenProducts<Backend, Planned, i>::mask_columns;
       }
     });
     return rooms;

@@ -4,42 +4,84 @@
 /// \file simplx/cuda/map.cuh
 /// A fused group of elementwise ops as one kernel forward and one backward, made from the expression itself.
 ///
-/// Group, GroupValues and Sweep of the CPU's loops serve here too, over Number instead of vectors; what differs is who
-/// evaluates which element. Sums over rows, columns or all elements (a reduction forward, the gradient of a gain or a
-/// bias backward) are taken by each block for its rows, and the blocks' parts are added up by a second kernel, in one
-/// order.
+/// Group, GroupValues and Sweep of the CPU's loops serve here too, over four Numbers of a row that one request moves
+/// instead of vectors; what differs is who evaluates which element. Sums over rows, columns or all elements (a
+/// reduction forward, the gradient of a gain or a bias backward) are taken by each block for its rows, and the blocks'
+/// parts are added up by a second kernel, in one order.
 
 #include <simplx/cpu/map_backward.hpp>
 #include <simplx/cuda/bfloat16_values.cuh>
 #include <simplx/cuda/number.cuh>
 #include <simplx/cuda/reduce.cuh>
 
+#include <numeric>
+
 namespace simplx::inline SIMPLX_TARGET {
 SIMPLX_HD_BEGIN
 
 namespace detail {
 
-/// The threads of a block stand along the columns of a row, and a thread has every so many columns of it.
+/// Neighbours of a row that a thread has at a time.
+template <Index cols>
+inline constexpr int map_together = std::gcd(static_cast<int>(cols), 4);
+
+/// The threads of a block stand along such parts of a row, and a thread has every so many parts of it.
 template <Index cols>
 struct RowBlock {
-  static constexpr int threads = cols > 128 ? 256 : 32 * ((static_cast<int>(cols) + 31) / 32);
-  static constexpr int each = (static_cast<int>(cols) + threads - 1) / threads;
+  static constexpr int parts = static_cast<int>(cols) / map_together<cols>;
+  static constexpr int threads = parts > 256 ? 256 : 32 * ((parts + 31) / 32);
+  static constexpr int each = (parts + threads - 1) / threads;
   /// Enough blocks to fill a GPU, few enough to add up their sums.
   static constexpr unsigned blocks(Index rows) { return static_cast<unsigned>(rows < 1024 ? rows : 1024); }
 };
 
-inline constexpr int map_threads = 256, map_each = 4;
+inline constexpr int map_threads = 256;
+/// Parts of a row that a thread has one after the other, so that four numbers at least are under way.
+template <Index cols>
+inline constexpr int map_each = 4 / map_together<cols>;
+template <Index cols>
+unsigned map_blocks(Index rows) {
+  return blocks_for(rows * cols, map_threads * map_each<cols> * map_together<cols>);
+}
 
-/// Where a group reads, writes and sums, on the device; by value to its kernels. Rounded: its value, and the product
-/// that lies in the same place before, are stored as bfloat16; rounds: so are gradients, where bfloat16_gradients says.
-template <class G, int root, class S, bool rounded, bool rounds>
+/// Where a group reads, writes and sums, on the device; by value to its kernels. Where the backend rounds, values and
+/// gradients are stored as bfloat16 as bfloat16_values and bfloat16_gradients say.
+template <class G, int root, class S, bool rounds>
 struct MapPlaces {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   static constexpr Index cols = Grp::shape.cols;
+  static constexpr int together = map_together<cols>;
+  using V = Numbers<S, together>;
+  SIMPLX_HD static constexpr bool rounds_value(int node) {
+    if constexpr (rounds) return bfloat16_values<G>[static_cast<std::size_t>(node)];
+    return false;
+  }
   SIMPLX_HD static constexpr bool rounds_gradient(int node) {
     if constexpr (rounds) return bfloat16_gradients<G>[static_cast<std::size_t>(node)];
     return false;
+  }
+  /// What a leaf is stored as; a product that is not kept lies where the group's value will.
+  SIMPLX_HD static constexpr bool rounds_leaf(int l) {
+    const int node = Grp::leaf(l);
+    return rounds_value(node == Grp::product && !G::plan.kept[node] ? root : node);
+  }
+
+  /// Numbers from element `at` of a place on.
+  template <bool rounded>
+  __device__ static V load(const S* place, Index at) {
+    const auto part = *neighbours<together>(stored<rounded>(place) + at);
+    V numbers;
+    SIMPLX_UNROLL
+    for (int k = 0; k < together; ++k) numbers.of[k] = Number<S>(wide(part.of[k]));
+    return numbers;
+  }
+  template <bool rounded>
+  __device__ static void store(S* place, Index at, const V& numbers) {
+    Neighbours<Stored<rounded, S>, together> part;
+    SIMPLX_UNROLL
+    for (int k = 0; k < together; ++k) store_as(part.of[k], numbers.of[k].value);
+    *neighbours<together>(stored<rounded>(place) + at) = part;
   }
 
   const S* leaf[Grp::leaves + 1]{};
@@ -74,52 +116,50 @@ struct MapPlaces {
   }
 
   template <int l>
-  __device__ Number<S> load_leaf(Index row, Index col) const {
+  __device__ V load_leaf(Index row, Index col) const {
     constexpr Spread spread = Grp::spread(l);
     if constexpr (G::table.info[Grp::leaf(l)].kind == Kind::number) {
       constexpr double number = G::flat.label[Grp::leaf(l)].attributes.reals[0];
-      return Number<S>(number);
+      return V(number);
     } else if constexpr (spread == Spread::one) {
-      return Number<S>(*leaf[l]);
+      return V(*leaf[l]);
     } else if constexpr (spread == Spread::row) {
-      return Number<S>(leaf[l][col]);
+      return load<false>(leaf[l], col);
     } else if constexpr (spread == Spread::column) {
-      return Number<S>(leaf[l][row]);
+      return V(leaf[l][row]);
     } else {
-      constexpr bool rounded_product = rounded && Grp::leaf(l) == Grp::product && !G::plan.kept[Grp::leaf(l)];
-      return Number<S>(wide(stored<rounded_product>(leaf[l])[row * cols + col]));
+      return load<rounds_leaf(l)>(leaf[l], row * cols + col);
     }
   }
 
-  /// The group's value at a place; members that backward reads are stored in passing.
-  __device__ S evaluate(Index row, Index col) const {
-    GroupValues<G, root, Number<S>> at;
+  /// The group's values from a place on; members that backward reads are stored in passing.
+  __device__ V evaluate(Index row, Index col) const {
+    GroupValues<G, root, V> at;
     unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) { at.leaf[l] = load_leaf<l>(row, col); });
     unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
       at.template evaluate<m>();
-      if constexpr (Grp::kept(m)) kept[m][row * cols + col] = at.member[m].value;
+      if constexpr (Grp::kept(m)) store<false>(kept[m], row * cols + col, at.member[m]);
     });
-    return at.member[Grp::members - 1].value;
+    return at.member[Grp::members - 1];
   }
 
-  __device__ Number<S> incoming(Index row, Index col) const {
+  __device__ V incoming(Index row, Index col) const {
     constexpr Spread target = Grp::target();
     if constexpr (target == Spread::one) {
-      return Number<S>(scale * *out_gradient);
+      return V(scale * *out_gradient);
     } else if constexpr (target == Spread::column) {
-      return Number<S>(scale * out_gradient[row]);
+      return V(scale * out_gradient[row]);
     } else if constexpr (target == Spread::row) {
-      return Number<S>(scale * out_gradient[col]);
+      return V(scale) * load<false>(out_gradient, col);
     } else {
-      constexpr bool narrow = rounds_gradient(root);
-      return Number<S>(wide(stored<narrow>(out_gradient)[row * cols + col]));
+      return load<rounds_gradient(root)>(out_gradient, row * cols + col);
     }
   }
 
-  /// Sweeps the group at a place and calls take<l>(adjoint) for each leaf whose gradient is wanted.
+  /// Sweeps the group at a place and calls take<l>(adjoints) for each leaf whose gradient is wanted.
   template <class Take>
   __device__ void sweep(Index row, Index col, const Take& take) const {
-    Sweep<G, root, Number<S>> sweep;
+    Sweep<G, root, V> sweep;
     unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
       constexpr bool read = G::plan.leaf_read[Grp::slot(l)];
       if constexpr (read) sweep.at.leaf[l] = load_leaf<l>(row, col);
@@ -127,31 +167,32 @@ struct MapPlaces {
     unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
       constexpr bool again = m != sweep.last && G::plan.recomputed[Grp::member(m)];
       if constexpr (Grp::kept(m)) {
-        sweep.at.member[m] = Number<S>(kept[m][row * cols + col]);
+        sweep.at.member[m] = load<false>(kept[m], row * cols + col);
       } else if constexpr (again) {
         sweep.at.template evaluate<m>();
       }
     });
     constexpr bool reads_value = G::plan.kept[root] && !Grp::reduces;
     if constexpr (reads_value) {
-      sweep.at.member[sweep.last] = Number<S>(wide(stored<rounded>(value)[row * cols + col]));
+      sweep.at.member[sweep.last] = load<rounds_value(root)>(value, row * cols + col);
     }
     sweep.adjoint[sweep.last] = incoming(row, col);
     unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
       sweep.template pull<Grp::members - 1 - m>();
     });
     unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l> index) {
-      if constexpr (Grp::writes(l)) take(index, sweep.leaf_adjoint[l].value);
+      if constexpr (Grp::writes(l)) take(index, sweep.leaf_adjoint[l]);
     });
   }
 
   template <int l>
-  __device__ void write_full(Index row, Index col, S adjoint) const {
-    constexpr Write mode = G::plan.leaf_write[Grp::slot(l)];
+  __device__ void write_full(Index row, Index col, V adjoints) const {
     constexpr bool narrow = rounds_gradient(Grp::leaf(l));
-    auto& place = stored<narrow>(gradient[l])[row * cols + col];
-    if constexpr (mode == Write::accumulate) adjoint += place;  // such a sum is never narrow
-    store_as(place, adjoint);
+    constexpr bool adds = G::plan.leaf_write[Grp::slot(l)] == Write::accumulate;
+    static_assert(!(adds && narrow), "a sum of gradients is never narrow");
+    const Index at = row * cols + col;
+    if constexpr (adds) adjoints += load<false>(gradient[l], at);
+    store<narrow>(gradient[l], at, adjoints);
   }
 };
 
@@ -178,57 +219,65 @@ struct MapSums {
   }
 };
 
-template <class G, int root, class S, bool rounded>
-__global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S, rounded, false> at) {
-  constexpr Index cols = Group<G, root>::shape.cols;
-  const Index first = static_cast<Index>(blockIdx.x) * (map_threads * map_each) + threadIdx.x;
-  for (int k = 0; k < map_each; ++k) {
+/// Calls f(row, col) where the parts of a thread begin.
+template <Index cols, class F>
+__device__ __forceinline__ void each_part(Index rows, const F& f) {
+  constexpr int each = map_each<cols>, together = map_together<cols>;
+  constexpr Index parts = cols / together;
+  const Index first = static_cast<Index>(blockIdx.x) * (map_threads * each) + threadIdx.x;
+  for (int k = 0; k < each; ++k) {
     const Index i = first + k * map_threads;
-    if (i < at.rows * cols) store_as(stored<rounded>(at.value)[i], at.evaluate(i / cols, i % cols));
+    if (i < rows * parts) f(i / parts, i % parts * together);
   }
 }
 
-/// Backward where every gradient is as large as the group.
-template <class G, int root, class S, bool rounded, bool rounds>
-__global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, root, S, rounded, rounds> at) {
+template <class G, int root, class S, bool rounds>
+__global__ void __launch_bounds__(map_threads) map_kernel(MapPlaces<G, root, S, rounds> at) {
   constexpr Index cols = Group<G, root>::shape.cols;
-  const Index first = static_cast<Index>(blockIdx.x) * (map_threads * map_each) + threadIdx.x;
-  for (int k = 0; k < map_each; ++k) {
-    const Index i = first + k * map_threads, row = i / cols, col = i % cols;
-    if (i >= at.rows * cols) return;
-    at.sweep(row, col, [&]<int l>(std::integral_constant<int, l>, S adjoint) {
-      at.template write_full<l>(row, col, adjoint);
+  each_part<cols>(at.rows, [&](Index row, Index col) {
+    at.template store<at.rounds_value(root)>(at.value, row * cols + col, at.evaluate(row, col));
+  });
+}
+
+/// Backward where every gradient is as large as the group.
+template <class G, int root, class S, bool rounds>
+__global__ void __launch_bounds__(map_threads) map_backward_kernel(MapPlaces<G, root, S, rounds> at) {
+  each_part<Group<G, root>::shape.cols>(at.rows, [&](Index row, Index col) {
+    at.sweep(row, col, [&]<int l>(std::integral_constant<int, l>, const auto& adjoints) {
+      at.template write_full<l>(row, col, adjoints);
     });
-  }
+  });
 }
 
 /// The same with sums: a block has every so many rows. Sums along a row are complete after it; of the others each
 /// block leaves its part.
-template <class G, int root, class S, bool rounded, bool rounds>
+template <class G, int root, class S, bool rounds>
 __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
-    map_backward_sums_kernel(MapPlaces<G, root, S, rounded, rounds> at) {
+    map_backward_sums_kernel(MapPlaces<G, root, S, rounds> at) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   using Sums = MapSums<G, root>;
   constexpr Index cols = Grp::shape.cols;
+  constexpr int together = map_together<cols>;
   using Block = RowBlock<cols>;
-  S down[Sums::rows + 1][Block::each] = {}, along[Sums::columns + 1] = {}, all[Sums::ones + 1] = {};
+  Numbers<S, together> down[Sums::rows + 1][Block::each];
+  S along[Sums::columns + 1] = {}, all[Sums::ones + 1] = {};
   for (Index row = blockIdx.x; row < at.rows; row += gridDim.x) {
     SIMPLX_UNROLL
     for (int k = 0; k < Block::each; ++k) {
-      const Index col = static_cast<Index>(threadIdx.x) + k * Block::threads;
+      const Index col = (static_cast<Index>(threadIdx.x) + k * Block::threads) * together;
       if (col >= cols) break;
-      at.sweep(row, col, [&]<int l>(std::integral_constant<int, l>, S adjoint) {
+      at.sweep(row, col, [&]<int l>(std::integral_constant<int, l>, const auto& adjoints) {
         constexpr Spread spread = Grp::spread(l);
         constexpr int number = Sums::count(spread, l);
         if constexpr (spread == Spread::row) {
-          down[number][k] += adjoint;
+          down[number][k] += adjoints;
         } else if constexpr (spread == Spread::column) {
-          along[number] += adjoint;
+          along[number] += adjoints.sum();
         } else if constexpr (spread == Spread::one) {
-          all[number] += adjoint;
+          all[number] += adjoints.sum();
         } else {
-          at.template write_full<l>(row, col, adjoint);
+          at.template write_full<l>(row, col, adjoints);
         }
       });
     }
@@ -253,8 +302,10 @@ __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
     for (int number = 0; number < Sums::rows; ++number) {
       SIMPLX_UNROLL
       for (int k = 0; k < Block::each; ++k) {
-        const Index col = static_cast<Index>(threadIdx.x) + k * Block::threads;
-        if (col < cols) mine[number * cols + col] = down[number][k];
+        const Index col = (static_cast<Index>(threadIdx.x) + k * Block::threads) * together;
+        if (col >= cols) break;
+        SIMPLX_UNROLL
+        for (int i = 0; i < together; ++i) mine[number * cols + col + i] = down[number][k].of[i].value;
       }
     }
   }
@@ -268,21 +319,27 @@ __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
 
 /// Forward of a reduction: a block has every so many rows; sums along a row are complete, of the others it leaves its
 /// part.
-template <class G, int root, class S>
+template <class G, int root, class S, bool rounds>
 __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
-    map_reduce_kernel(MapPlaces<G, root, S, false, false> at) {
+    map_reduce_kernel(MapPlaces<G, root, S, rounds> at) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
   constexpr Spread target = Grp::target();
+  constexpr int together = map_together<cols>;
   using Block = RowBlock<cols>;
-  S down[Block::each] = {}, sum = 0;
+  Numbers<S, together> down[Block::each];
+  S sum = 0;
   for (Index row = blockIdx.x; row < at.rows; row += gridDim.x) {
     SIMPLX_UNROLL
     for (int k = 0; k < Block::each; ++k) {
-      const Index col = static_cast<Index>(threadIdx.x) + k * Block::threads;
+      const Index col = (static_cast<Index>(threadIdx.x) + k * Block::threads) * together;
       if (col >= cols) break;
-      (target == Spread::row ? down[k] : sum) += at.evaluate(row, col);
+      if constexpr (target == Spread::row) {
+        down[k] += at.evaluate(row, col);
+      } else {
+        sum += at.evaluate(row, col).sum();
+      }
     }
     if constexpr (target == Spread::column) {
       sum = block_sum<Block::threads>(sum);
@@ -293,8 +350,8 @@ __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
   if constexpr (target == Spread::row) {
     SIMPLX_UNROLL
     for (int k = 0; k < Block::each; ++k) {
-      const Index col = static_cast<Index>(threadIdx.x) + k * Block::threads;
-      if (col < cols) at.parts[blockIdx.x * cols + col] = at.scale * down[k];
+      const Index col = (static_cast<Index>(threadIdx.x) + k * Block::threads) * together;
+      if (col < cols) at.template store<false>(at.parts, blockIdx.x * cols + col, down[k] * at.scale);
     }
   } else if constexpr (target == Spread::one) {
     sum = block_sum<Block::threads>(sum);
@@ -314,15 +371,14 @@ constexpr Index map_scratch(const Rows& rows) {
 }
 
 /// Evaluates a group; a product that it finishes lies in `product`.
-template <class G, int root, bool rounded, class S>
+template <class G, int root, bool rounds, class S>
 void map_forward(cudaStream_t stream, const Context<S>& context, const S* product) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
-  const detail::MapPlaces<G, root, S, rounded, false> at(context, product);
+  const detail::MapPlaces<G, root, S, rounds> at(context, product);
   if constexpr (!Grp::reduces) {
-    const unsigned blocks = blocks_for(at.rows * cols, detail::map_threads * detail::map_each);
-    launch(stream, detail::map_kernel<G, root, S, rounded>, blocks, detail::map_threads, at);
+    launch(stream, detail::map_kernel<G, root, S, rounds>, detail::map_blocks<cols>(at.rows), detail::map_threads, at);
   } else {
     using Block = detail::RowBlock<cols>;
     constexpr Spread target = Grp::target();
@@ -331,7 +387,7 @@ void map_forward(cudaStream_t stream, const Context<S>& context, const S* produc
       check(cudaMemsetAsync(at.value, 0, sizeof(S) * (target == Spread::row ? cols : 1), stream),
             "a sum was not cleared");
     }
-    launch(stream, detail::map_reduce_kernel<G, root, S>, blocks, Block::threads, at);
+    launch(stream, detail::map_reduce_kernel<G, root, S, rounds>, blocks, Block::threads, at);
     if constexpr (target != Spread::column) {
       add_column_sums(stream, at.parts, static_cast<int>(blocks), static_cast<int>(target == Spread::row ? cols : 1),
                       at.value);
@@ -340,7 +396,7 @@ void map_forward(cudaStream_t stream, const Context<S>& context, const S* produc
 }
 
 /// The reverse sweep of a group; the gradient of a product that it finishes is one of its leaves'.
-template <class G, int root, bool rounded, bool rounds, class S>
+template <class G, int root, bool rounds, class S>
 void map_backward(cudaStream_t stream, const Context<S>& context) {
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
@@ -350,14 +406,14 @@ void map_backward(cudaStream_t stream, const Context<S>& context) {
   if constexpr (Grp::product >= 0) {
     if constexpr (G::plan.kept[Grp::product]) product = Address<G>::template value<Grp::product>(context);
   }
-  const detail::MapPlaces<G, root, S, rounded, rounds> at(context, product);
+  const detail::MapPlaces<G, root, S, rounds> at(context, product);
   if constexpr (!Sums::any) {
-    launch(stream, detail::map_backward_kernel<G, root, S, rounded, rounds>,
-           blocks_for(at.rows * cols, detail::map_threads * detail::map_each), detail::map_threads, at);
+    launch(stream, detail::map_backward_kernel<G, root, S, rounds>, detail::map_blocks<cols>(at.rows),
+           detail::map_threads, at);
   } else {
     using Block = detail::RowBlock<cols>;
     const unsigned blocks = Block::blocks(at.rows);
-    launch(stream, detail::map_backward_sums_kernel<G, root, S, rounded, rounds>, blocks, Block::threads, at);
+    launch(stream, detail::map_backward_sums_kernel<G, root, S, rounds>, blocks, Block::threads, at);
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
       constexpr bool parts = Grp::writes(l) && (Grp::spread(l) == Spread::row || Grp::spread(l) == Spread::one);
       if constexpr (parts) {

@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/cuda/number.cuh
-/// Number: what the rules of elementwise ops compute with in a kernel; One: a single number that a kernel is given.
+/// Number: what the rules of elementwise ops compute with in a kernel; Numbers: several of them beside each other; One:
+/// a single number that a kernel is given.
 ///
 /// A rule such as `g * (1 - y * y)` is written once, over any type that behaves like a number. On a GPU that type is
 /// Number<float>, whose functions are those of CUDA's mathematics.
@@ -45,6 +46,106 @@ struct Number {
   friend SIMPLX_HD Number sqrt(Number x) { return Number(std::sqrt(x.value)); }
   friend SIMPLX_HD Number abs(Number x) { return Number(std::abs(x.value)); }
   friend SIMPLX_HD Number pow(Number x, Number p) { return Number(std::pow(x.value, p.value)); }
+};
+
+/// So many numbers, each by itself, and what is true of each of them.
+template <int count>
+struct Conditions {
+  bool of[count];
+};
+template <class S, int count>
+struct Numbers {
+  Number<S> of[count];
+
+  constexpr Numbers() = default;
+  /// The same everywhere.
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  SIMPLX_HD constexpr Numbers(T number) {
+    for (int k = 0; k < count; ++k) of[k] = Number<S>(number);
+  }
+  /// f(x_k ...) for each k.
+  template <class F, class... X>
+  SIMPLX_HD static Numbers each(const F& f, const X&... x) {
+    Numbers result;
+    SIMPLX_UNROLL
+    for (int k = 0; k < count; ++k) result.of[k] = f(x.of[k]...);
+    return result;
+  }
+  /// Of all of them.
+  SIMPLX_HD S sum() const {
+    Number<S> total = of[0];
+    SIMPLX_UNROLL
+    for (int k = 1; k < count; ++k) total += of[k];
+    return total.value;
+  }
+
+  SIMPLX_HD Numbers& operator+=(const Numbers& b) { return *this = *this + b; }
+
+  friend SIMPLX_HD Numbers operator+(const Numbers& a, const Numbers& b) {
+    return each([](auto x, auto y) { return x + y; }, a, b);
+  }
+  friend SIMPLX_HD Numbers operator-(const Numbers& a, const Numbers& b) {
+    return each([](auto x, auto y) { return x - y; }, a, b);
+  }
+  friend SIMPLX_HD Numbers operator*(const Numbers& a, const Numbers& b) {
+    return each([](auto x, auto y) { return x * y; }, a, b);
+  }
+  friend SIMPLX_HD Numbers operator/(const Numbers& a, const Numbers& b) {
+    return each([](auto x, auto y) { return x / y; }, a, b);
+  }
+  friend SIMPLX_HD Numbers operator-(const Numbers& a) {
+    return each([](auto x) { return -x; }, a);
+  }
+  friend SIMPLX_HD Conditions<count> operator>(const Numbers& a, const Numbers& b) {
+    Conditions<count> result;
+    SIMPLX_UNROLL
+    for (int k = 0; k < count; ++k) result.of[k] = a.of[k] > b.of[k];
+    return result;
+  }
+  friend SIMPLX_HD Numbers select(const Conditions<count>& condition, const Numbers& yes, const Numbers& no) {
+    return each([](bool is, auto x, auto y) { return is ? x : y; }, condition, yes, no);
+  }
+  friend SIMPLX_HD Numbers max(const Numbers& a, const Numbers& b) {
+    return each([](auto x, auto y) { return max(x, y); }, a, b);
+  }
+  friend SIMPLX_HD Numbers min(const Numbers& a, const Numbers& b) {
+    return each([](auto x, auto y) { return min(x, y); }, a, b);
+  }
+
+  friend SIMPLX_HD Numbers exp(const Numbers& x) {
+    return each([](auto a) { return exp(a); }, x);
+  }
+  friend SIMPLX_HD Numbers log(const Numbers& x) {
+    return each([](auto a) { return log(a); }, x);
+  }
+  friend SIMPLX_HD Numbers log1p(const Numbers& x) {
+    return each([](auto a) { return log1p(a); }, x);
+  }
+  friend SIMPLX_HD Numbers sin(const Numbers& x) {
+    return each([](auto a) { return sin(a); }, x);
+  }
+  friend SIMPLX_HD Numbers cos(const Numbers& x) {
+    return each([](auto a) { return cos(a); }, x);
+  }
+  friend SIMPLX_HD Numbers tanh(const Numbers& x) {
+    return each([](auto a) { return tanh(a); }, x);
+  }
+  friend SIMPLX_HD Numbers sigmoid(const Numbers& x) {
+    return each([](auto a) { return sigmoid(a); }, x);
+  }
+  friend SIMPLX_HD Numbers erf(const Numbers& x) {
+    return each([](auto a) { return erf(a); }, x);
+  }
+  friend SIMPLX_HD Numbers sqrt(const Numbers& x) {
+    return each([](auto a) { return sqrt(a); }, x);
+  }
+  friend SIMPLX_HD Numbers abs(const Numbers& x) {
+    return each([](auto a) { return abs(a); }, x);
+  }
+  friend SIMPLX_HD Numbers pow(const Numbers& x, const Numbers& p) {
+    return each([](auto a, auto b) { return pow(a, b); }, x, p);
+  }
 };
 
 /// One number that a kernel reads: where it is in the device's memory, or a literal of the model's code.

@@ -10,10 +10,11 @@
 /// the expressions: the product has the columns among its attributes, reads them where they lie in W, and adds its
 /// gradient there.
 ///
-/// In bfloat16 a gated unit of a token moves 36 bytes instead of 92 beside its products, where F = 2 d units are gated:
+/// In bfloat16 a gated unit of a token moves 24 bytes instead of 92 beside its products, where F = 2 d units are gated;
+/// halves are stored in bfloat16 then:
 ///
-///     forward    y 8, slices 16, gate 8 + 2                              ->  y 8, gate 8 + 2
-///     backward   gate 8 + 2 + 8, slices 28, rounding of the gradient 12  ->  gate 8 + 2 + 4, a sum of two in dx 4
+///     forward    y 8, slices 16, gate 8 + 2                              ->  y 4, gate 4 + 2
+///     backward   gate 8 + 2 + 8, slices 28, rounding of the gradient 12  ->  gate 4 + 2 + 4, a sum of two in dx 4
 
 #include <simplx/cuda/rewriting.cuh>
 #include <simplx/ops/columns.hpp>
