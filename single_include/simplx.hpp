@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: bb291a855ec72262
+// sha256 of the headers: e801094424f4ab9f
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -768,6 +768,9 @@ constexpr Node* node_at(Node* root, int wanted) {
   return found;
 }
 
+/// Whether a node is a module that is evaluated again in backward: its name is the scope of what it made.
+constexpr bool is_recomputed(const Node& node) { return node.block && node.attributes.integers[1] != 0; }
+
 constexpr bool takes_scope(const Node& node) {
   return (!node.name.empty() || node.block) && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
 }
@@ -1125,9 +1128,6 @@ struct Summary {
 
 namespace detail {
 
-/// Whether a node is a module that is evaluated again in backward: its name is the scope of what it made.
-constexpr bool is_recomputed(const Node& node) { return node.block && node.attributes.integers[1] != 0; }
-
 constexpr bool needs_own_name(const Node& node) {
   const bool names_layers = node.block && !is_recomputed(node);
   const bool is_input = (node.kind == Kind::input && !node.carry) || node.kind == Kind::indices;
@@ -1422,6 +1422,78 @@ constexpr LayerNodes make_layer(const Node* stack, int layer) {
   return {root, carry};
 }
 
+/// A rule that an evaluation breaks by itself, and the line where; of a stack's block, where the stack is.
+struct BlockFault {
+  Tag rule{};
+  Index line = 0;
+  Where stack{};
+};
+
+/// What is wrong with what was evaluated twice: `forbidden` names the rule that a node of it breaks, if any, and the
+/// two evaluations share no node but what was made outside of them.
+template <class Forbidden>
+constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
+  BlockFault fault;
+  const auto complain = [&](Tag rule, const Node& node) {
+    if (fault.rule.empty()) fault = {rule, node.where.line};
+  };
+  int number = 0;
+  postorder(first, [&](Node* node) {
+    node->index = ++number;
+    if (const Tag rule = forbidden(*node); !rule.empty()) complain(rule, *node);
+  });
+  // A node of the second evaluation that is already marked was not made by it.
+  if (second->index != unvisited) complain("captured", *second);
+  int fresh = 0;
+  postorder(second, [&](Node* node) {
+    node->index = 1000000 + ++fresh;
+    for (int i = 0; i < node->argument_count; ++i) {
+      if (node->arguments[i]->index < 1000000) complain("captured", *node->arguments[i]);
+    }
+  });
+  clear_marks(second);
+  if (first->index != unvisited) clear_marks(first);
+  return fault;
+}
+
+constexpr BlockFault fault_of_block(Node* stack);
+
+/// What is wrong with the block of a stack among the nodes of root, or with one inside of such a block.
+constexpr BlockFault fault_of_blocks(Node* root) {
+  Node* stacks = nullptr;
+  postorder(root, [&](Node* node) {
+    node->index = 0;
+    if (node->block) node->link = stacks, stacks = node;
+  });
+  BlockFault fault;
+  for (; stacks && fault.rule.empty(); stacks = stacks->link) fault = fault_of_block(stacks);
+  clear_marks(root);
+  return fault;
+}
+
+constexpr BlockFault fault_of_block(Node* stack) {
+  const auto forbidden = [forgets = is_recomputed(*stack)](const Node& node) -> Tag {
+    if ((node.kind == Kind::input || node.kind == Kind::indices) && !node.carry) return "input in a block";
+    return forgets && node.observed ? Tag("probe in recompute") : Tag();
+  };
+  Node* values[2];
+  Node* hub = new_node();
+  for (Node*& value : values) {
+    Node* carry = new_carry(stack->shape, stack->where);
+    value = stack->block->make(stack->block, 0, carry);
+    use(hub, carry), use(hub, value);
+  }
+  BlockFault fault = fault_of(values[0], values[1], forbidden);
+  fault.stack = stack->where;
+  if (fault.rule.empty()) fault = fault_of_blocks(values[0]);
+  if (fault.rule.empty()) {
+    release(hub);
+  } else {
+    use(stack, hub);  // what was made outside cannot be told from what the rest of the model uses
+  }
+  return fault;
+}
+
 /// One layer, alive until the end of this object.
 struct Layer : LayerNodes {
   constexpr ~Layer() { free(); }
@@ -1584,19 +1656,24 @@ constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> grou
   }
   struct Kept {
     LayerNodes nodes;
+    bool sound;
     Chain chain;
   };
   Kept* kept = new Kept[layers + 1]{};
   const auto build = [&](int slot, int layer) {
     kept[slot].nodes = make_layer(stack, layer);
+    kept[slot].sound = fault_of_blocks(kept[slot].nodes.root).rule.empty();
     kept[slot].chain = chain_of(kept[slot].nodes.root);
   };
   for (int k = 0; k < groups.distinct; ++k) build(k, groups.representative[k]);
   for (int layer = begin; layer < end; ++layer) {
     const int candidate = groups.distinct;
     build(candidate, layer);
+    const auto matches = [&](int k) {  // comparing evaluates blocks inside: what is unsound is left to its Gate
+      return kept[k].sound && kept[candidate].sound && same_chain(kept[k].chain, kept[candidate].chain);
+    };
     int same = candidate - 1;
-    while (same >= 0 && !same_chain(kept[same].chain, kept[candidate].chain)) --same;
+    while (same >= 0 && !matches(same)) --same;
     if (same < 0) {
       same = candidate;
       groups.representative[groups.distinct++] = layer;
@@ -2314,8 +2391,10 @@ SIMPLX_HD_END
 /// Graph<Source>: a model evaluated by the compiler, planned, and addressed by node number from here on.
 ///
 /// A *source* is a type whose `with(f)` evaluates a model and calls f with its root: `Root<model>` for a model,
-/// `LayerSource` for a layer of one of its stacks. Evaluating again is cheap, so nothing but numbers is kept. Its
-/// `Lowering` says what a backend changes of it: nothing, or what its kernels do better otherwise (cuda/graph_on.cuh).
+/// `LayerSource` for a layer of one of its stacks. Nothing of an evaluation is kept but numbers, so each of them is
+/// evaluated a few times. A constant is initialised by `with` itself, not by a function or lambda around it: g++ would
+/// evaluate that three times, since it does not remember what happened on the heap. The source's `Lowering` says what a
+/// backend changes of it: nothing, or what its kernels do better otherwise (cuda/graph_on.cuh).
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -2334,7 +2413,7 @@ struct Root {
   using Lowering = AsWritten;
   template <class F>
   static constexpr auto with(F f) {
-    const detail::Evaluated evaluated = detail::evaluate(model);
+    detail::Evaluated evaluated = detail::evaluate(model);
     return f(evaluated.root);
   }
 };
@@ -2345,8 +2424,8 @@ struct RuleSource {
   using Lowering = typename Parent::Lowering;
   template <class F>
   static constexpr auto with(F f) {
-    return Parent::with([&](Node* root) {
-      const detail::RulePart built = detail::rule_part(detail::node_at(root, node), part);
+    return Parent::with([f](Node* root) {
+      detail::RulePart built = detail::rule_part(detail::node_at(root, node), part);
       return f(built.root);
     });
   }
@@ -2358,8 +2437,8 @@ struct LayerSource {
   using Lowering = typename Parent::Lowering;
   template <class F>
   static constexpr auto with(F f) {
-    return Parent::with([&](Node* root) {
-      const detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
+    return Parent::with([f](Node* root) {
+      detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
       Lowering::rewrite(built.root);
       return f(built.root);
     });
@@ -2368,10 +2447,24 @@ struct LayerSource {
 
 namespace detail {
 
+/// The summary of all that can be wrong: in the model's own nodes, and in the blocks of its stacks.
+constexpr Summary inspect(Node* root) {
+  Summary summary = summarise(root);
+  if (!summary.rule.empty()) return summary;
+  const BlockFault fault = fault_of_blocks(root);
+  if (!fault.rule.empty()) {
+    summary.rule = fault.rule;
+    summary.left = fault.line;
+    summary.right = fault.stack.line;
+    summary.where = fault.stack;
+  }
+  return summary;
+}
+
 /// Reports a broken rule: the sentence, both numbers and the user's line, before anything else goes wrong.
 template <class Source>
 struct Gate {
-  static constexpr Summary summary = Source::with(summarise);
+  static constexpr Summary summary = Source::with(inspect);
   static constexpr bool check() {
     if constexpr (summary.rule.empty()) {
       return true;
@@ -2387,18 +2480,16 @@ struct Gate {
 
 template <class Source, int stack_node, int layers, int chunk>
 struct GroupedLayers {
-  static constexpr Grouping<layers> value = [] {
-    if constexpr (chunk == 0) {
-      return Grouping<layers>{};
-    } else {
-      constexpr int begin = (chunk - 1) * layers_per_evaluation;
-      constexpr int end = std::min(layers, begin + layers_per_evaluation);
-      return Source::with([](Node* root) {
-        return group_layers<layers>(node_at(root, stack_node),
-                                    GroupedLayers<Source, stack_node, layers, chunk - 1>::value, begin, end);
-      });
-    }
-  }();
+  static constexpr int begin = (chunk - 1) * layers_per_evaluation;
+  static constexpr int end = std::min(layers, begin + layers_per_evaluation);
+  static constexpr Grouping<layers> value = Source::with([](Node* root) {
+    return group_layers<layers>(node_at(root, stack_node), GroupedLayers<Source, stack_node, layers, chunk - 1>::value,
+                                begin, end);
+  });
+};
+template <class Source, int stack_node, int layers>
+struct GroupedLayers<Source, stack_node, layers, 0> {
+  static constexpr Grouping<layers> value{};
 };
 
 }  // namespace detail
@@ -2464,13 +2555,7 @@ struct PlannedGraph {
   static constexpr bool sound = detail::Gate<Source>::sound;
   static constexpr int count = sound ? detail::Gate<Source>::summary.count : 1;
 
-  static constexpr Flat<count> flat = [] {
-    if constexpr (sound) {
-      return Source::with(detail::flatten<count>);
-    } else {
-      return Flat<count>{};
-    }
-  }();
+  static constexpr Flat<count> flat = sound ? Source::with(detail::flatten<count>) : Flat<count>{};
 
   template <int node>
   using layers_of = LayersOf<Source, node, static_cast<int>(flat.label[node].attributes.integers[0])>;
@@ -4252,11 +4337,11 @@ inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
 namespace detail {
 
-/// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors.
-template <int rows, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow, class CRow,
-          class Epilogue, class Fetch = NoFetch>
-__attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_row, ACol a_col, const W* b,
-                                                BRow b_row, S* c, CRow c_row, const Epilogue& epilogue, Index row,
+/// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
+/// where it is called are part of its instructions.
+template <int rows, int vectors, Write mode, class W, class S, class Epilogue, class Fetch = NoFetch>
+__attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a_row, Index a_col, const W* b,
+                                                Index b_row, S* c, Index c_row, const Epilogue& epilogue, Index row,
                                                 Index col, Fetch fetch = {}) {
   using V = Vec<S>;
   using Words = Vec<W>;
@@ -4321,10 +4406,9 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
 }
 
 /// What is left below the last full tile, by halves: 4, 2, 1 rows.
-template <int rows, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow, class CRow,
-          class Epilogue>
-__attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, ARow a_row, ACol a_col,
-                                                    const W* b, BRow b_row, S* c, CRow c_row,
+template <int rows, int vectors, Write mode, class W, class S, class Epilogue>
+__attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, Index a_row, Index a_col,
+                                                    const W* b, Index b_row, S* c, Index c_row,
                                                     const Epilogue& epilogue, Index row, Index col) {
   if constexpr (rows > 0) {
     if (left & rows) {
@@ -4337,15 +4421,22 @@ __attribute__((always_inline)) inline void row_tail(Index left, Index inner, con
   }
 }
 
+/// A function of its own: what is left of all products without an epilogue is one, whatever their sizes.
+template <int rows, int vectors, Write mode, class W, class S, class Epilogue>
+__attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, Index a_row, Index a_col, const W* b,
+                                         Index b_row, S* c, Index c_row, const Epilogue& epilogue, Index row,
+                                         Index col) {
+  row_tail<rows, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, row, col);
+}
+
 constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows > 2 ? 2 : 1; }
 
 }  // namespace detail
 
 /// All rows of one panel of columns: c (rows, vectors * lanes) at `col`; fetch(i) is what the tile of row i fetches.
-template <int rows_per_tile, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow,
-          class CRow, class Epilogue, class FetchOf>
-__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col,
-                                                 const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
+template <int rows_per_tile, int vectors, Write mode, class W, class S, class Epilogue, class FetchOf>
+__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, Index a_row, Index a_col,
+                                                 const W* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
                                                  Index col, const FetchOf& fetch) {
   Index i = 0;
   SIMPLX_ROLLED
@@ -4354,15 +4445,14 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
                                                epilogue, i, col, fetch(i));
   }
   if (i < rows) {
-    detail::row_tail<detail::half_below(rows_per_tile), vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col,
+    detail::rows_left<detail::half_below(rows_per_tile), vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col,
                                                                        b, b_row, c + i * c_row, c_row, epilogue, i,
                                                                        col);
   }
 }
-template <int rows_per_tile, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow,
-          class CRow, class Epilogue>
-__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col,
-                                                 const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
+template <int rows_per_tile, int vectors, Write mode, class W, class S, class Epilogue>
+__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, Index a_row, Index a_col,
+                                                 const W* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
                                                  Index col) {
   panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
                                       [](Index) { return NoFetch{}; });
@@ -4759,7 +4849,7 @@ __attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W
                                                              scratch, Static<wide>{}, to + i * N, Static<N>{},
                                                              NoEpilogue{}, i, col, next_panel(col, i));
           }
-          row_tail<half_below(tile_rows), tile_vectors, Write::accumulate>(
+          rows_left<half_below(tile_rows), tile_vectors, Write::accumulate>(
               columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
               to + tiled * N, Static<N>{}, NoEpilogue{}, tiled, col);
         }
@@ -10340,6 +10430,7 @@ constexpr Index arena_bytes(const Rows& rows) {
 /// Whether two models are the same graph but for initial values and source lines.
 template <auto const& a, auto const& b>
 constexpr bool same_graph() {
+  static_assert(detail::Gate<Root<a>>::sound && detail::Gate<Root<b>>::sound);
   const detail::Evaluated x = detail::evaluate(a), y = detail::evaluate(b);
   return detail::same_graph(x.root, y.root);
 }
@@ -10835,7 +10926,8 @@ TensorList tensors_of() {
 /// Whether a model has a parameter of that name; works in static_assert.
 template <auto const& model>
 constexpr bool has_parameter(std::string_view name) {
-  return Root<model>::with([&](Node* root) { return detail::find_parameter(root, name).found; });
+  static_assert(detail::Gate<Root<model>>::sound);
+  return Root<model>::with([name](Node* root) { return detail::find_parameter(root, name).found; });
 }
 
 /// The shape of a parameter; works in static_assert.
@@ -10843,8 +10935,9 @@ constexpr bool has_parameter(std::string_view name) {
 /// Errors  a name that the model does not have is no constant expression
 template <auto const& model>
 constexpr Shape parameter_shape(std::string_view name) {
+  static_assert(detail::Gate<Root<model>>::sound);
   const detail::FoundShape found =
-      Root<model>::with([&](Node* root) { return detail::find_parameter(root, name); });
+      Root<model>::with([name](Node* root) { return detail::find_parameter(root, name); });
   if (!found.found) throw "simplx: the model has no parameter of that name";
   return found.shape;
 }
@@ -12243,65 +12336,12 @@ struct BlockOf : BlockMaker {
   }
 };
 
-/// A rule that an evaluation breaks by itself, and the line where.
-struct BlockFault {
-  Tag rule{};
-  Index line = 0;
-};
-/// What is wrong with what was evaluated twice: `forbidden` names the rule that a node of it breaks, if any, and the
-/// two evaluations share no node but what was made outside of them.
-template <class Forbidden>
-constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
-  BlockFault fault;
-  const auto complain = [&](Tag rule, const Node& node) {
-    if (fault.rule.empty()) fault = {rule, node.where.line};
-  };
-  int number = 0;
-  postorder(first, [&](Node* node) {
-    node->index = ++number;
-    if (const Tag rule = forbidden(*node); !rule.empty()) complain(rule, *node);
-  });
-  // A node of the second evaluation that is already marked was not made by it.
-  if (second->index != unvisited) complain("captured", *second);
-  int fresh = 0;
-  postorder(second, [&](Node* node) {
-    node->index = 1000000 + ++fresh;
-    for (int i = 0; i < node->argument_count; ++i) {
-      if (node->arguments[i]->index < 1000000) complain("captured", *node->arguments[i]);
-    }
-  });
-  clear_marks(second);
-  if (first->index != unvisited) clear_marks(first);
-  return fault;
-}
-
 template <class Block>
 constexpr Expr stack_of(const char* name, const Attributes& attributes, const Block& block, At x) {
   Expr result = apply<"stack">(attributes, x);
   if (result.node->kind == Kind::error) return result;
   result.node->name = name;
-  auto* maker = new BlockOf<Block>(block);
-  result.node->block = maker;
-  Node* carries[2];
-  Node* values[2];
-  for (int i = 0; i < 2; ++i) {
-    carries[i] = new_carry(x.shape(), x.where);
-    values[i] = maker->make(maker, 0, carries[i]);
-  }
-  const bool forgets = is_recomputed(*result.node);
-  const auto forbidden = [forgets](const Node& node) -> Tag {
-    if ((node.kind == Kind::input || node.kind == Kind::indices) && !node.carry) return "input in a block";
-    return forgets && node.observed ? Tag("probe in recompute") : Tag();
-  };
-  const BlockFault fault = fault_of(values[0], values[1], forbidden);
-  Node* hub = new_node();
-  for (int i = 0; i < 2; ++i) use(hub, carries[i]), use(hub, values[i]);
-  if (fault.rule.empty()) {
-    release(hub);
-  } else {
-    use(result.node, hub);  // what was made outside cannot be told from what the rest of the model uses
-    broken(result.node, fault.rule, fault.line, x.where.line);
-  }
+  result.node->block = new BlockOf<Block>(block);
   return result;
 }
 
@@ -13095,7 +13135,7 @@ struct Untrained {
   using Lowering = AsWritten;
   template <class F>
   static constexpr auto with(F f) {
-    const detail::Evaluated evaluated = detail::evaluate(model);
+    detail::Evaluated evaluated = detail::evaluate(model);
     int count = 0;
     detail::postorder(evaluated.root, [&](Node* node) {
       node->index = ++count;

@@ -89,6 +89,7 @@ constexpr Index arena_bytes(const Rows& rows) {
 /// Whether two models are the same graph but for initial values and source lines.
 template <auto const& a, auto const& b>
 constexpr bool same_graph() {
+  static_assert(detail::Gate<Root<a>>::sound && detail::Gate<Root<b>>::sound);
   const detail::Evaluated x = detail::evaluate(a), y = detail::evaluate(b);
   return detail::same_graph(x.root, y.root);
 }

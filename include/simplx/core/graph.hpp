@@ -5,8 +5,10 @@
 /// Graph<Source>: a model evaluated by the compiler, planned, and addressed by node number from here on.
 ///
 /// A *source* is a type whose `with(f)` evaluates a model and calls f with its root: `Root<model>` for a model,
-/// `LayerSource` for a layer of one of its stacks. Evaluating again is cheap, so nothing but numbers is kept. Its
-/// `Lowering` says what a backend changes of it: nothing, or what its kernels do better otherwise (cuda/graph_on.cuh).
+/// `LayerSource` for a layer of one of its stacks. Nothing of an evaluation is kept but numbers, so each of them is
+/// evaluated a few times. A constant is initialised by `with` itself, not by a function or lambda around it: g++ would
+/// evaluate that three times, since it does not remember what happened on the heap. The source's `Lowering` says what a
+/// backend changes of it: nothing, or what its kernels do better otherwise (cuda/graph_on.cuh).
 
 #include <simplx/core/layers.hpp>
 #include <simplx/core/layout.hpp>
@@ -32,7 +34,7 @@ struct Root {
   using Lowering = AsWritten;
   template <class F>
   static constexpr auto with(F f) {
-    const detail::Evaluated evaluated = detail::evaluate(model);
+    detail::Evaluated evaluated = detail::evaluate(model);
     return f(evaluated.root);
   }
 };
@@ -43,8 +45,8 @@ struct RuleSource {
   using Lowering = typename Parent::Lowering;
   template <class F>
   static constexpr auto with(F f) {
-    return Parent::with([&](Node* root) {
-      const detail::RulePart built = detail::rule_part(detail::node_at(root, node), part);
+    return Parent::with([f](Node* root) {
+      detail::RulePart built = detail::rule_part(detail::node_at(root, node), part);
       return f(built.root);
     });
   }
@@ -56,8 +58,8 @@ struct LayerSource {
   using Lowering = typename Parent::Lowering;
   template <class F>
   static constexpr auto with(F f) {
-    return Parent::with([&](Node* root) {
-      const detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
+    return Parent::with([f](Node* root) {
+      detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
       Lowering::rewrite(built.root);
       return f(built.root);
     });
@@ -66,10 +68,24 @@ struct LayerSource {
 
 namespace detail {
 
+/// The summary of all that can be wrong: in the model's own nodes, and in the blocks of its stacks.
+constexpr Summary inspect(Node* root) {
+  Summary summary = summarise(root);
+  if (!summary.rule.empty()) return summary;
+  const BlockFault fault = fault_of_blocks(root);
+  if (!fault.rule.empty()) {
+    summary.rule = fault.rule;
+    summary.left = fault.line;
+    summary.right = fault.stack.line;
+    summary.where = fault.stack;
+  }
+  return summary;
+}
+
 /// Reports a broken rule: the sentence, both numbers and the user's line, before anything else goes wrong.
 template <class Source>
 struct Gate {
-  static constexpr Summary summary = Source::with(summarise);
+  static constexpr Summary summary = Source::with(inspect);
   static constexpr bool check() {
     if constexpr (summary.rule.empty()) {
       return true;
@@ -85,18 +101,16 @@ struct Gate {
 
 template <class Source, int stack_node, int layers, int chunk>
 struct GroupedLayers {
-  static constexpr Grouping<layers> value = [] {
-    if constexpr (chunk == 0) {
-      return Grouping<layers>{};
-    } else {
-      constexpr int begin = (chunk - 1) * layers_per_evaluation;
-      constexpr int end = std::min(layers, begin + layers_per_evaluation);
-      return Source::with([](Node* root) {
-        return group_layers<layers>(node_at(root, stack_node),
-                                    GroupedLayers<Source, stack_node, layers, chunk - 1>::value, begin, end);
-      });
-    }
-  }();
+  static constexpr int begin = (chunk - 1) * layers_per_evaluation;
+  static constexpr int end = std::min(layers, begin + layers_per_evaluation);
+  static constexpr Grouping<layers> value = Source::with([](Node* root) {
+    return group_layers<layers>(node_at(root, stack_node), GroupedLayers<Source, stack_node, layers, chunk - 1>::value,
+                                begin, end);
+  });
+};
+template <class Source, int stack_node, int layers>
+struct GroupedLayers<Source, stack_node, layers, 0> {
+  static constexpr Grouping<layers> value{};
 };
 
 }  // namespace detail
@@ -162,13 +176,7 @@ struct PlannedGraph {
   static constexpr bool sound = detail::Gate<Source>::sound;
   static constexpr int count = sound ? detail::Gate<Source>::summary.count : 1;
 
-  static constexpr Flat<count> flat = [] {
-    if constexpr (sound) {
-      return Source::with(detail::flatten<count>);
-    } else {
-      return Flat<count>{};
-    }
-  }();
+  static constexpr Flat<count> flat = sound ? Source::with(detail::flatten<count>) : Flat<count>{};
 
   template <int node>
   using layers_of = LayersOf<Source, node, static_cast<int>(flat.label[node].attributes.integers[0])>;

@@ -95,9 +95,6 @@ struct Summary {
 
 namespace detail {
 
-/// Whether a node is a module that is evaluated again in backward: its name is the scope of what it made.
-constexpr bool is_recomputed(const Node& node) { return node.block && node.attributes.integers[1] != 0; }
-
 constexpr bool needs_own_name(const Node& node) {
   const bool names_layers = node.block && !is_recomputed(node);
   const bool is_input = (node.kind == Kind::input && !node.carry) || node.kind == Kind::indices;

@@ -126,6 +126,78 @@ constexpr LayerNodes make_layer(const Node* stack, int layer) {
   return {root, carry};
 }
 
+/// A rule that an evaluation breaks by itself, and the line where; of a stack's block, where the stack is.
+struct BlockFault {
+  Tag rule{};
+  Index line = 0;
+  Where stack{};
+};
+
+/// What is wrong with what was evaluated twice: `forbidden` names the rule that a node of it breaks, if any, and the
+/// two evaluations share no node but what was made outside of them.
+template <class Forbidden>
+constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
+  BlockFault fault;
+  const auto complain = [&](Tag rule, const Node& node) {
+    if (fault.rule.empty()) fault = {rule, node.where.line};
+  };
+  int number = 0;
+  postorder(first, [&](Node* node) {
+    node->index = ++number;
+    if (const Tag rule = forbidden(*node); !rule.empty()) complain(rule, *node);
+  });
+  // A node of the second evaluation that is already marked was not made by it.
+  if (second->index != unvisited) complain("captured", *second);
+  int fresh = 0;
+  postorder(second, [&](Node* node) {
+    node->index = 1000000 + ++fresh;
+    for (int i = 0; i < node->argument_count; ++i) {
+      if (node->arguments[i]->index < 1000000) complain("captured", *node->arguments[i]);
+    }
+  });
+  clear_marks(second);
+  if (first->index != unvisited) clear_marks(first);
+  return fault;
+}
+
+constexpr BlockFault fault_of_block(Node* stack);
+
+/// What is wrong with the block of a stack among the nodes of root, or with one inside of such a block.
+constexpr BlockFault fault_of_blocks(Node* root) {
+  Node* stacks = nullptr;
+  postorder(root, [&](Node* node) {
+    node->index = 0;
+    if (node->block) node->link = stacks, stacks = node;
+  });
+  BlockFault fault;
+  for (; stacks && fault.rule.empty(); stacks = stacks->link) fault = fault_of_block(stacks);
+  clear_marks(root);
+  return fault;
+}
+
+constexpr BlockFault fault_of_block(Node* stack) {
+  const auto forbidden = [forgets = is_recomputed(*stack)](const Node& node) -> Tag {
+    if ((node.kind == Kind::input || node.kind == Kind::indices) && !node.carry) return "input in a block";
+    return forgets && node.observed ? Tag("probe in recompute") : Tag();
+  };
+  Node* values[2];
+  Node* hub = new_node();
+  for (Node*& value : values) {
+    Node* carry = new_carry(stack->shape, stack->where);
+    value = stack->block->make(stack->block, 0, carry);
+    use(hub, carry), use(hub, value);
+  }
+  BlockFault fault = fault_of(values[0], values[1], forbidden);
+  fault.stack = stack->where;
+  if (fault.rule.empty()) fault = fault_of_blocks(values[0]);
+  if (fault.rule.empty()) {
+    release(hub);
+  } else {
+    use(stack, hub);  // what was made outside cannot be told from what the rest of the model uses
+  }
+  return fault;
+}
+
 /// One layer, alive until the end of this object.
 struct Layer : LayerNodes {
   constexpr ~Layer() { free(); }
@@ -288,19 +360,24 @@ constexpr Grouping<layers> group_layers(const Node* stack, Grouping<layers> grou
   }
   struct Kept {
     LayerNodes nodes;
+    bool sound;
     Chain chain;
   };
   Kept* kept = new Kept[layers + 1]{};
   const auto build = [&](int slot, int layer) {
     kept[slot].nodes = make_layer(stack, layer);
+    kept[slot].sound = fault_of_blocks(kept[slot].nodes.root).rule.empty();
     kept[slot].chain = chain_of(kept[slot].nodes.root);
   };
   for (int k = 0; k < groups.distinct; ++k) build(k, groups.representative[k]);
   for (int layer = begin; layer < end; ++layer) {
     const int candidate = groups.distinct;
     build(candidate, layer);
+    const auto matches = [&](int k) {  // comparing evaluates blocks inside: what is unsound is left to its Gate
+      return kept[k].sound && kept[candidate].sound && same_chain(kept[k].chain, kept[candidate].chain);
+    };
     int same = candidate - 1;
-    while (same >= 0 && !same_chain(kept[same].chain, kept[candidate].chain)) --same;
+    while (same >= 0 && !matches(same)) --same;
     if (same < 0) {
       same = candidate;
       groups.representative[groups.distinct++] = layer;

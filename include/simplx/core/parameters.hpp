@@ -209,7 +209,8 @@ TensorList tensors_of() {
 /// Whether a model has a parameter of that name; works in static_assert.
 template <auto const& model>
 constexpr bool has_parameter(std::string_view name) {
-  return Root<model>::with([&](Node* root) { return detail::find_parameter(root, name).found; });
+  static_assert(detail::Gate<Root<model>>::sound);
+  return Root<model>::with([name](Node* root) { return detail::find_parameter(root, name).found; });
 }
 
 /// The shape of a parameter; works in static_assert.
@@ -217,8 +218,9 @@ constexpr bool has_parameter(std::string_view name) {
 /// Errors  a name that the model does not have is no constant expression
 template <auto const& model>
 constexpr Shape parameter_shape(std::string_view name) {
+  static_assert(detail::Gate<Root<model>>::sound);
   const detail::FoundShape found =
-      Root<model>::with([&](Node* root) { return detail::find_parameter(root, name); });
+      Root<model>::with([name](Node* root) { return detail::find_parameter(root, name); });
   if (!found.found) throw "simplx: the model has no parameter of that name";
   return found.shape;
 }

@@ -106,6 +106,9 @@ constexpr Node* node_at(Node* root, int wanted) {
   return found;
 }
 
+/// Whether a node is a module that is evaluated again in backward: its name is the scope of what it made.
+constexpr bool is_recomputed(const Node& node) { return node.block && node.attributes.integers[1] != 0; }
+
 constexpr bool takes_scope(const Node& node) {
   return (!node.name.empty() || node.block) && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
 }

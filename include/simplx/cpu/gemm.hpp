@@ -73,11 +73,11 @@ inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
 namespace detail {
 
-/// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors.
-template <int rows, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow, class CRow,
-          class Epilogue, class Fetch = NoFetch>
-__attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_row, ACol a_col, const W* b,
-                                                BRow b_row, S* c, CRow c_row, const Epilogue& epilogue, Index row,
+/// One tile: c[i, j] (=|+=) epilogue(sum_p a[i, p] b[p, j]), rows x vectors. In line, since strides that are constants
+/// where it is called are part of its instructions.
+template <int rows, int vectors, Write mode, class W, class S, class Epilogue, class Fetch = NoFetch>
+__attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a_row, Index a_col, const W* b,
+                                                Index b_row, S* c, Index c_row, const Epilogue& epilogue, Index row,
                                                 Index col, Fetch fetch = {}) {
   using V = Vec<S>;
   using Words = Vec<W>;
@@ -142,10 +142,9 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, ARow a_
 }
 
 /// What is left below the last full tile, by halves: 4, 2, 1 rows.
-template <int rows, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow, class CRow,
-          class Epilogue>
-__attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, ARow a_row, ACol a_col,
-                                                    const W* b, BRow b_row, S* c, CRow c_row,
+template <int rows, int vectors, Write mode, class W, class S, class Epilogue>
+__attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, Index a_row, Index a_col,
+                                                    const W* b, Index b_row, S* c, Index c_row,
                                                     const Epilogue& epilogue, Index row, Index col) {
   if constexpr (rows > 0) {
     if (left & rows) {
@@ -158,15 +157,22 @@ __attribute__((always_inline)) inline void row_tail(Index left, Index inner, con
   }
 }
 
+/// A function of its own: what is left of all products without an epilogue is one, whatever their sizes.
+template <int rows, int vectors, Write mode, class W, class S, class Epilogue>
+__attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, Index a_row, Index a_col, const W* b,
+                                         Index b_row, S* c, Index c_row, const Epilogue& epilogue, Index row,
+                                         Index col) {
+  row_tail<rows, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, row, col);
+}
+
 constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows > 2 ? 2 : 1; }
 
 }  // namespace detail
 
 /// All rows of one panel of columns: c (rows, vectors * lanes) at `col`; fetch(i) is what the tile of row i fetches.
-template <int rows_per_tile, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow,
-          class CRow, class Epilogue, class FetchOf>
-__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col,
-                                                 const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
+template <int rows_per_tile, int vectors, Write mode, class W, class S, class Epilogue, class FetchOf>
+__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, Index a_row, Index a_col,
+                                                 const W* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
                                                  Index col, const FetchOf& fetch) {
   Index i = 0;
   SIMPLX_ROLLED
@@ -175,15 +181,14 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
                                                epilogue, i, col, fetch(i));
   }
   if (i < rows) {
-    detail::row_tail<detail::half_below(rows_per_tile), vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col,
+    detail::rows_left<detail::half_below(rows_per_tile), vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col,
                                                                        b, b_row, c + i * c_row, c_row, epilogue, i,
                                                                        col);
   }
 }
-template <int rows_per_tile, int vectors, Write mode, class W, class S, class ARow, class ACol, class BRow,
-          class CRow, class Epilogue>
-__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col,
-                                                 const W* b, BRow b_row, S* c, CRow c_row, const Epilogue& epilogue,
+template <int rows_per_tile, int vectors, Write mode, class W, class S, class Epilogue>
+__attribute__((always_inline)) inline void panel(Index rows, Index inner, const W* a, Index a_row, Index a_col,
+                                                 const W* b, Index b_row, S* c, Index c_row, const Epilogue& epilogue,
                                                  Index col) {
   panel<rows_per_tile, vectors, mode>(rows, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, col,
                                       [](Index) { return NoFetch{}; });

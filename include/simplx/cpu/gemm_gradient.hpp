@@ -105,7 +105,7 @@ __attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W
                                                              scratch, Static<wide>{}, to + i * N, Static<N>{},
                                                              NoEpilogue{}, i, col, next_panel(col, i));
           }
-          row_tail<half_below(tile_rows), tile_vectors, Write::accumulate>(
+          rows_left<half_below(tile_rows), tile_vectors, Write::accumulate>(
               columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
               to + tiled * N, Static<N>{}, NoEpilogue{}, tiled, col);
         }

@@ -38,7 +38,7 @@ struct LoweredSource {
   using Lowering = LoweredTo<Backend>;
   template <class F>
   static constexpr auto with(F f) {
-    return Source::with([&](Node* root) {
+    return Source::with([f](Node* root) {
       Lowering::rewrite(root);
       return f(root);
     });

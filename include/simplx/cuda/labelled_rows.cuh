@@ -129,13 +129,13 @@ template <auto const& model>
 struct LabelledRoot {
   using Lowering = AsWritten;
   static constexpr const char* rows = "labelled rows";  ///< the name of the input
-  static constexpr bool gathers = Root<model>::with([](Node* root) {
+  static constexpr bool gathers = detail::Gate<Root<model>>::sound && Root<model>::with([](Node* root) {
     return root->kind != Kind::error && detail::sees_ahead(root) && detail::gather_labelled(root, rows);
   });
 
   template <class F>
   static constexpr auto with(F f) {
-    return Root<model>::with([&](Node* root) {
+    return Root<model>::with([f](Node* root) {
       detail::gather_labelled(root, rows);
       return f(root);
     });

@@ -176,65 +176,12 @@ struct BlockOf : BlockMaker {
   }
 };
 
-/// A rule that an evaluation breaks by itself, and the line where.
-struct BlockFault {
-  Tag rule{};
-  Index line = 0;
-};
-/// What is wrong with what was evaluated twice: `forbidden` names the rule that a node of it breaks, if any, and the
-/// two evaluations share no node but what was made outside of them.
-template <class Forbidden>
-constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
-  BlockFault fault;
-  const auto complain = [&](Tag rule, const Node& node) {
-    if (fault.rule.empty()) fault = {rule, node.where.line};
-  };
-  int number = 0;
-  postorder(first, [&](Node* node) {
-    node->index = ++number;
-    if (const Tag rule = forbidden(*node); !rule.empty()) complain(rule, *node);
-  });
-  // A node of the second evaluation that is already marked was not made by it.
-  if (second->index != unvisited) complain("captured", *second);
-  int fresh = 0;
-  postorder(second, [&](Node* node) {
-    node->index = 1000000 + ++fresh;
-    for (int i = 0; i < node->argument_count; ++i) {
-      if (node->arguments[i]->index < 1000000) complain("captured", *node->arguments[i]);
-    }
-  });
-  clear_marks(second);
-  if (first->index != unvisited) clear_marks(first);
-  return fault;
-}
-
 template <class Block>
 constexpr Expr stack_of(const char* name, const Attributes& attributes, const Block& block, At x) {
   Expr result = apply<"stack">(attributes, x);
   if (result.node->kind == Kind::error) return result;
   result.node->name = name;
-  auto* maker = new BlockOf<Block>(block);
-  result.node->block = maker;
-  Node* carries[2];
-  Node* values[2];
-  for (int i = 0; i < 2; ++i) {
-    carries[i] = new_carry(x.shape(), x.where);
-    values[i] = maker->make(maker, 0, carries[i]);
-  }
-  const bool forgets = is_recomputed(*result.node);
-  const auto forbidden = [forgets](const Node& node) -> Tag {
-    if ((node.kind == Kind::input || node.kind == Kind::indices) && !node.carry) return "input in a block";
-    return forgets && node.observed ? Tag("probe in recompute") : Tag();
-  };
-  const BlockFault fault = fault_of(values[0], values[1], forbidden);
-  Node* hub = new_node();
-  for (int i = 0; i < 2; ++i) use(hub, carries[i]), use(hub, values[i]);
-  if (fault.rule.empty()) {
-    release(hub);
-  } else {
-    use(result.node, hub);  // what was made outside cannot be told from what the rest of the model uses
-    broken(result.node, fault.rule, fault.line, x.where.line);
-  }
+  result.node->block = new BlockOf<Block>(block);
   return result;
 }
 
