@@ -34,7 +34,7 @@ struct Root {
   using Lowering = AsWritten;
   template <class F>
   static constexpr auto with(F f) {
-    detail::Evaluated evaluated = detail::evaluate(model);
+    const detail::Evaluated evaluated = detail::evaluate(model);
     return f(evaluated.root);
   }
 };
@@ -46,7 +46,7 @@ struct RuleSource {
   template <class F>
   static constexpr auto with(F f) {
     return Parent::with([f](Node* root) {
-      detail::RulePart built = detail::rule_part(detail::node_at(root, node), part);
+      const detail::RulePart built = detail::rule_part(detail::node_at(root, node), part);
       return f(built.root);
     });
   }
@@ -59,7 +59,7 @@ struct LayerSource {
   template <class F>
   static constexpr auto with(F f) {
     return Parent::with([f](Node* root) {
-      detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
+      const detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
       Lowering::rewrite(built.root);
       return f(built.root);
     });

@@ -28,7 +28,7 @@ struct Untrained {
   using Lowering = AsWritten;
   template <class F>
   static constexpr auto with(F f) {
-    detail::Evaluated evaluated = detail::evaluate(model);
+    const detail::Evaluated evaluated = detail::evaluate(model);
     int count = 0;
     detail::postorder(evaluated.root, [&](Node* node) {
       node->index = ++count;
