@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e801094424f4ab9f
+// sha256 of the headers: d06f00ff047fa162
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -2393,8 +2393,9 @@ SIMPLX_HD_END
 /// A *source* is a type whose `with(f)` evaluates a model and calls f with its root: `Root<model>` for a model,
 /// `LayerSource` for a layer of one of its stacks. Nothing of an evaluation is kept but numbers, so each of them is
 /// evaluated a few times. A constant is initialised by `with` itself, not by a function or lambda around it: g++ would
-/// evaluate that three times, since it does not remember what happened on the heap. The source's `Lowering` says what a
-/// backend changes of it: nothing, or what its kernels do better otherwise (cuda/graph_on.cuh).
+/// evaluate that three times, since it does not remember what happened on the heap. What hands `f` on captures it by
+/// value: by reference g++ takes it for a constant, and finds out behind an evaluation in vain. The source's `Lowering`
+/// says what a backend changes of it: nothing, or what its kernels do better otherwise (cuda/graph_on.cuh).
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -2413,7 +2414,7 @@ struct Root {
   using Lowering = AsWritten;
   template <class F>
   static constexpr auto with(F f) {
-    detail::Evaluated evaluated = detail::evaluate(model);
+    const detail::Evaluated evaluated = detail::evaluate(model);
     return f(evaluated.root);
   }
 };
@@ -2425,7 +2426,7 @@ struct RuleSource {
   template <class F>
   static constexpr auto with(F f) {
     return Parent::with([f](Node* root) {
-      detail::RulePart built = detail::rule_part(detail::node_at(root, node), part);
+      const detail::RulePart built = detail::rule_part(detail::node_at(root, node), part);
       return f(built.root);
     });
   }
@@ -2438,7 +2439,7 @@ struct LayerSource {
   template <class F>
   static constexpr auto with(F f) {
     return Parent::with([f](Node* root) {
-      detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
+      const detail::Layer built = detail::layer_of(detail::node_at(root, stack_node), layer);
       Lowering::rewrite(built.root);
       return f(built.root);
     });
@@ -13135,7 +13136,7 @@ struct Untrained {
   using Lowering = AsWritten;
   template <class F>
   static constexpr auto with(F f) {
-    detail::Evaluated evaluated = detail::evaluate(model);
+    const detail::Evaluated evaluated = detail::evaluate(model);
     int count = 0;
     detail::postorder(evaluated.root, [&](Node* node) {
       node->index = ++count;

@@ -43,6 +43,16 @@ def instantiations(compiler, folder, block, layers):
     return sum(e["name"] in ("InstantiateClass", "InstantiateFunction") for e in events)
 
 
+def evaluation_memory(compiler, source, output):
+    """MB that g++ hands out while it evaluates the constants of a source: a count, for it repeats to a few bytes."""
+    command = [compiler, *FLAGS, "-O1", "-ftime-report", "-c", os.path.join(HERE, source), "-o", output]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    told = re.search(r"^ constant expression evaluation .*?(\d+)([kM]?) \( *\d+%\)$", done.stderr, re.MULTILINE)
+    if done.returncode or not told:
+        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+    return int(told[1]) / {"": 1e6, "k": 1e3, "M": 1}[told[2]]
+
+
 def version(compiler):
     """Such as "clang++ 14.0.6"."""
     text = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
