@@ -248,7 +248,6 @@ TEST_CASE("parts of a step may have different numbers of labels") {
   }
 }
 
-#if !defined(__CUDACC__)  // a GPU does not count
 TEST_CASE("the head multiplies for the labelled rows alone") {
   Trainer<masked, Cuda<Precision::float64>> trainer(options);
   const auto multiply_adds = [&](Index labelled) {
@@ -264,7 +263,6 @@ TEST_CASE("the head multiplies for the labelled rows alone") {
   CHECK(all - multiply_adds(17) == 24 * row);
   CHECK(all - multiply_adds(41) == 0);
 }
-#endif
 
 TEST_CASE("logits are those of every token") {
   Trainer<masked, Cuda<Precision::float64>> device(options);
