@@ -73,6 +73,8 @@ int main() {
     check_model<sas_p_model>("sas_p");
     check_model<norm_free_model>("sas_p_norm_free");
     check_model<skip_init_model>("v_skip_init_shaped");
+    check_model<masked_pre_ln_model>("bert_pre_ln");
+    check_model<masked_sas_p_model>("bert_sas_p, tiled loss");
   });
   return status ? status : !all_hold;
 }

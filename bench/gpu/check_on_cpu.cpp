@@ -21,5 +21,7 @@ CHECKED(sas_model)
 CHECKED(sas_p_model)
 CHECKED(norm_free_model)
 CHECKED(skip_init_model)
+CHECKED(masked_pre_ln_model)
+CHECKED(masked_sas_p_model)
 
 }  // namespace bench

@@ -21,6 +21,7 @@
 #include <simplx/cuda/memory.cuh>
 
 #include <array>
+#include <compare>
 #include <map>
 #include <memory>
 #include <optional>
