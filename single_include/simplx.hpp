@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: d06f00ff047fa162
+// sha256 of the headers: 43b848a2d663c97c
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -700,15 +700,15 @@ constexpr void postorder(Node* root, Visit visit) {
   }
 }
 
-/// Undoes the marks of postorder.
-constexpr void clear_marks(Node* root) {
+/// Undoes the marks of postorder, but not beyond nodes that are marked as `outside`.
+constexpr void clear_marks(Node* root, int outside = unvisited) {
   root->link = nullptr;
   root->index = unvisited;
   root->cursor = 0;
   for (Node* top = root; top;) {
     if (top->cursor < top->argument_count) {
       Node* argument = top->arguments[top->cursor++];
-      if (argument->index != unvisited) {
+      if (argument->index != unvisited && argument->index != outside) {
         argument->index = unvisited;
         argument->cursor = 0;
         argument->link = top;
@@ -1429,8 +1429,11 @@ struct BlockFault {
   Where stack{};
 };
 
+/// The mark of nodes that are older than what is inspected.
+inline constexpr int outside = 0;
+
 /// What is wrong with what was evaluated twice: `forbidden` names the rule that a node of it breaks, if any, and the
-/// two evaluations share no node but what was made outside of them.
+/// two evaluations share no node.
 template <class Forbidden>
 constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
   BlockFault fault;
@@ -1451,22 +1454,27 @@ constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
       if (node->arguments[i]->index < 1000000) complain("captured", *node->arguments[i]);
     }
   });
-  clear_marks(second);
-  if (first->index != unvisited) clear_marks(first);
+  for (Node* made : {second, first}) {
+    if (made->index > outside) clear_marks(made, outside);
+  }
   return fault;
 }
 
 constexpr BlockFault fault_of_block(Node* stack);
 
-/// What is wrong with the block of a stack among the nodes of root, or with one inside of such a block.
+/// What is wrong with the block of a stack among the nodes of root, or with one inside of such a block. All are
+/// looked at: what a block captures, and nothing else uses, is connected, so that it is freed, when the block is made.
 constexpr BlockFault fault_of_blocks(Node* root) {
   Node* stacks = nullptr;
   postorder(root, [&](Node* node) {
-    node->index = 0;
+    node->index = outside;
     if (node->block) node->link = stacks, stacks = node;
   });
   BlockFault fault;
-  for (; stacks && fault.rule.empty(); stacks = stacks->link) fault = fault_of_block(stacks);
+  for (; stacks; stacks = stacks->link) {
+    const BlockFault found = fault_of_block(stacks);
+    if (fault.rule.empty()) fault = found;
+  }
   clear_marks(root);
   return fault;
 }
@@ -1485,7 +1493,10 @@ constexpr BlockFault fault_of_block(Node* stack) {
   }
   BlockFault fault = fault_of(values[0], values[1], forbidden);
   fault.stack = stack->where;
-  if (fault.rule.empty()) fault = fault_of_blocks(values[0]);
+  if (fault.rule.empty()) {
+    fault = fault_of_blocks(values[0]);
+    if (!fault.rule.empty()) fault_of_blocks(values[1]);
+  }
   if (fault.rule.empty()) {
     release(hub);
   } else {
@@ -2451,9 +2462,8 @@ namespace detail {
 /// The summary of all that can be wrong: in the model's own nodes, and in the blocks of its stacks.
 constexpr Summary inspect(Node* root) {
   Summary summary = summarise(root);
-  if (!summary.rule.empty()) return summary;
   const BlockFault fault = fault_of_blocks(root);
-  if (!fault.rule.empty()) {
+  if (summary.rule.empty() && !fault.rule.empty()) {
     summary.rule = fault.rule;
     summary.left = fault.line;
     summary.right = fault.stack.line;

@@ -72,9 +72,8 @@ namespace detail {
 /// The summary of all that can be wrong: in the model's own nodes, and in the blocks of its stacks.
 constexpr Summary inspect(Node* root) {
   Summary summary = summarise(root);
-  if (!summary.rule.empty()) return summary;
   const BlockFault fault = fault_of_blocks(root);
-  if (!fault.rule.empty()) {
+  if (summary.rule.empty() && !fault.rule.empty()) {
     summary.rule = fault.rule;
     summary.left = fault.line;
     summary.right = fault.stack.line;

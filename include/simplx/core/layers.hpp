@@ -133,8 +133,11 @@ struct BlockFault {
   Where stack{};
 };
 
+/// The mark of nodes that are older than what is inspected.
+inline constexpr int outside = 0;
+
 /// What is wrong with what was evaluated twice: `forbidden` names the rule that a node of it breaks, if any, and the
-/// two evaluations share no node but what was made outside of them.
+/// two evaluations share no node.
 template <class Forbidden>
 constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
   BlockFault fault;
@@ -155,22 +158,27 @@ constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
       if (node->arguments[i]->index < 1000000) complain("captured", *node->arguments[i]);
     }
   });
-  clear_marks(second);
-  if (first->index != unvisited) clear_marks(first);
+  for (Node* made : {second, first}) {
+    if (made->index > outside) clear_marks(made, outside);
+  }
   return fault;
 }
 
 constexpr BlockFault fault_of_block(Node* stack);
 
-/// What is wrong with the block of a stack among the nodes of root, or with one inside of such a block.
+/// What is wrong with the block of a stack among the nodes of root, or with one inside of such a block. All are
+/// looked at: what a block captures, and nothing else uses, is connected, so that it is freed, when the block is made.
 constexpr BlockFault fault_of_blocks(Node* root) {
   Node* stacks = nullptr;
   postorder(root, [&](Node* node) {
-    node->index = 0;
+    node->index = outside;
     if (node->block) node->link = stacks, stacks = node;
   });
   BlockFault fault;
-  for (; stacks && fault.rule.empty(); stacks = stacks->link) fault = fault_of_block(stacks);
+  for (; stacks; stacks = stacks->link) {
+    const BlockFault found = fault_of_block(stacks);
+    if (fault.rule.empty()) fault = found;
+  }
   clear_marks(root);
   return fault;
 }
@@ -189,7 +197,10 @@ constexpr BlockFault fault_of_block(Node* stack) {
   }
   BlockFault fault = fault_of(values[0], values[1], forbidden);
   fault.stack = stack->where;
-  if (fault.rule.empty()) fault = fault_of_blocks(values[0]);
+  if (fault.rule.empty()) {
+    fault = fault_of_blocks(values[0]);
+    if (!fault.rule.empty()) fault_of_blocks(values[1]);
+  }
   if (fault.rule.empty()) {
     release(hub);
   } else {

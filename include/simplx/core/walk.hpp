@@ -38,15 +38,15 @@ constexpr void postorder(Node* root, Visit visit) {
   }
 }
 
-/// Undoes the marks of postorder.
-constexpr void clear_marks(Node* root) {
+/// Undoes the marks of postorder, but not beyond nodes that are marked as `outside`.
+constexpr void clear_marks(Node* root, int outside = unvisited) {
   root->link = nullptr;
   root->index = unvisited;
   root->cursor = 0;
   for (Node* top = root; top;) {
     if (top->cursor < top->argument_count) {
       Node* argument = top->arguments[top->cursor++];
-      if (argument->index != unvisited) {
+      if (argument->index != unvisited && argument->index != outside) {
         argument->index = unvisited;
         argument->cursor = 0;
         argument->link = top;
