@@ -19,7 +19,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
-FLAGS = ["-std=c++20", "-O1", "-g1", "-Wall", "-Wextra", "-Werror",
+FLAGS = ["-std=c++20", "-O0", "-g1", "-Wall", "-Wextra", "-Werror",
          "-Wno-unused-command-line-argument", "-isystem", "/usr/include/eigen3",
          "-I", os.path.join(os.path.dirname(TESTS), "include"), "-I", TESTS]
 SANITIZERS = {"thread": ["-fsanitize=thread"],
