@@ -319,6 +319,7 @@ def check_deadlines(machine):
     assert status == 1 and "no time was left" in text and seconds < 8, "a part outlives the call: %s" % text
     status, text, _, _ = machine.run("--seconds", "0.1", "kernels")
     assert status == 1 and "1 were not run" in text, "nothing at all was run: %s" % text
+    machine.program("training-tiny-sas-tf32", "exit 1")  # which would sleep where there is time
     machine.reload()
 
 
