@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 8b66ceb12967025d
+// sha256 of the headers: e15a2f25299b4505
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -2459,8 +2459,8 @@ struct LayerSource {
 
 namespace detail {
 
-/// The summary of all that can be wrong: in the model's own nodes, and in the blocks of its stacks. Those are made in any
-/// case, so that what they capture is freed.
+/// The summary of all that can be wrong: in the model's own nodes, and in the blocks of its stacks. Those are made
+/// in any case, so that what they capture is freed.
 constexpr Summary inspect(Node* root) {
   Summary summary = summarise(root);
   const BlockFault fault = fault_of_blocks(root);

@@ -69,8 +69,8 @@ struct LayerSource {
 
 namespace detail {
 
-/// The summary of all that can be wrong: in the model's own nodes, and in the blocks of its stacks. Those are made in any
-/// case, so that what they capture is freed.
+/// The summary of all that can be wrong: in the model's own nodes, and in the blocks of its stacks. Those are made
+/// in any case, so that what they capture is freed.
 constexpr Summary inspect(Node* root) {
   Summary summary = summarise(root);
   const BlockFault fault = fault_of_blocks(root);
