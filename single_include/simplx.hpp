@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e15a2f25299b4505
+// sha256 of the headers: 9afade73e54a5f6d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1303,11 +1303,7 @@ constexpr Index elements(const Columns& columns, const Rows& rows) {
 // ---- simplx/core/layers.hpp
 
 /// \file simplx/core/layers.hpp
-/// Evaluating a model and the layers of its stacks; telling equal layers from different ones.
-///
-/// A stack keeps its block, not its layers. Layers whose graphs are equal, adjacent or not, share one
-/// instantiation, so that compile time depends on the number of *distinct* layers and not on depth. Initial
-/// values are no part of the comparison: a layer may begin elsewhere without being another program.
+/// Evaluating a model, the layers of its stacks and the parts of its functions; what is wrong with their blocks.
 
 namespace simplx::inline SIMPLX_TARGET::detail {
 
@@ -1566,7 +1562,18 @@ constexpr RulePart rule_part(const Node* node, int part) {
   return {root, hub};
 }
 
-// --------------------------------------------------------------------------------------- equality of graphs
+}  // namespace simplx::detail
+
+// ---- simplx/core/equal_layers.hpp
+
+/// \file simplx/core/equal_layers.hpp
+/// Telling equal layers from different ones.
+///
+/// A stack keeps its block, not its layers. Layers whose graphs are equal, adjacent or not, share one
+/// instantiation, so that compile time depends on the number of *distinct* layers and not on depth. Initial
+/// values are no part of the comparison: a layer may begin elsewhere without being another program.
+
+namespace simplx::inline SIMPLX_TARGET::detail {
 
 /// The nodes of a graph in the order of the walk, linked and numbered.
 struct Chain {

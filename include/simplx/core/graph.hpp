@@ -11,7 +11,7 @@
 /// value: by reference g++ takes it for a constant, and finds out behind an evaluation in vain. The source's `Lowering`
 /// says what a backend changes of it: nothing, or what its kernels do better otherwise (cuda/graph_on.cuh).
 
-#include <simplx/core/layers.hpp>
+#include <simplx/core/equal_layers.hpp>
 #include <simplx/core/layout.hpp>
 #include <simplx/core/rules.hpp>
 #include <simplx/core/unroll.hpp>

@@ -10,6 +10,7 @@
 /// transform and logits of an encoder, whose stack mixes rows. Parameters are the same, in the same places. `rows` is
 /// an input along Axis::labelled, as the labels then are: the host says how many there are.
 
+#include <simplx/core/equal_layers.hpp>
 #include <simplx/core/graph.hpp>
 #include <simplx/cuda/bfloat16_values.cuh>
 #include <simplx/cuda/rewriting.cuh>

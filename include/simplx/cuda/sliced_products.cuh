@@ -16,6 +16,7 @@
 ///     forward    y 8, slices 16, gate 8 + 2                              ->  y 4, gate 4 + 2
 ///     backward   gate 8 + 2 + 8, slices 28, rounding of the gradient 12  ->  gate 4 + 2 + 4, a sum of two in dx 4
 
+#include <simplx/core/equal_layers.hpp>
 #include <simplx/cuda/rewriting.cuh>
 #include <simplx/ops/columns.hpp>
 #include <simplx/ops/elementwise.hpp>

@@ -8,9 +8,9 @@
 /// planned and no kernel is instantiated, and its configuration may be known at run time only. Modules that are
 /// evaluated again in backward (ops/recompute.hpp) are written out in place.
 
+#include <simplx/core/equal_layers.hpp>
 #include <simplx/core/error.hpp>
 #include <simplx/core/info.hpp>
-#include <simplx/core/layers.hpp>
 
 #include <map>
 #include <string>
