@@ -33,7 +33,8 @@ struct Problem {
   template <Write mode>
   std::vector<S> run() const {
     auto loss = test::unwritten<S>(rows), log_sum_exp = loss;
-    auto gradient = mode == Write::store ? test::unwritten<S>(rows * classes) : std::vector<S>(logits.begin(), logits.end());
+    auto gradient = mode == Write::store ? test::unwritten<S>(rows * classes)
+                                         : std::vector<S>(logits.begin(), logits.end());
     cross_entropy<S, classes>(nullptr, logits.data(), labels.data(), smoothing.data(), loss.data(),
                               log_sum_exp.data(), rows);
     cross_entropy_backward<S, classes, mode>(nullptr, logits.data(), labels.data(), smoothing.data(),

@@ -142,12 +142,13 @@ class Compiler:
             return done.stdout, output
         return self.pool.submit(compiled)
 
-    def header(self, path, *arguments):
-        """A header of cuda, twice, in a file of its own; nothing is made of it."""
-        unit = os.path.join(self.folder, f"{self.count}-{os.path.basename(path)}.cu")
+    def headers(self, *paths, to="-cubin", also=()):
+        """Headers of cuda, each twice, in a file of their own, for a GPU alone (a third of the time): nothing is made
+        of it. For the host as well with to="-cuda"."""
+        unit = os.path.join(self.folder, f"{self.count}-{os.path.basename(paths[-1])}.cu")
         with open(unit, "w", encoding="utf-8") as file:
-            file.write(f"#include <{os.path.relpath(path, INCLUDE)}>\n" * 2)
-        return self.start("-arch=sm_90", "-cuda", *arguments, unit)
+            file.writelines(f"#include <{os.path.relpath(path, INCLUDE)}>\n" * 2 for path in paths)
+        return self.start("-arch=sm_90", to, *also, unit)
 
 
 def for_a_gpu(nvcc, every_check):
@@ -196,6 +197,7 @@ def main():
     architectures = BUDGETED if args.write else args.architectures or (
         ["sm_80", "sm_90", "sm_90a"] if every_check else ["sm_90"])
     sources = KERNELS + [GPT2] * (every_check or args.write)
+    headers = sorted(glob.glob(os.path.join(INCLUDE, "simplx", "cuda", "*")))
     with tempfile.TemporaryDirectory() as folder:
         compiler = Compiler(nvcc, args.eigen, folder)
         compiling = {(os.path.basename(source), architecture):
@@ -203,8 +205,8 @@ def main():
                      for architecture in architectures for source in sources}
         others = [] if args.write else [
             *(compiler.start("-arch=sm_90", *FOR_TESTS, "-c", *program) for program in for_a_gpu(nvcc, every_check)),
-            *map(compiler.header, sorted(glob.glob(os.path.join(INCLUDE, "simplx", "cuda", "*")))),
-            compiler.header(os.path.join(INCLUDE, "simplx", "cuda", "trainer.cuh"), *WIDE_HOST)]
+            *map(compiler.headers, headers),
+            *(compiler.headers(*headers, to="-cuda", also=host) for host in ((), WIDE_HOST))]
         told = {which: kernels_of(future.result()[0]) for which, future in compiling.items()}
         if args.write:
             write_budgets(release, told)
