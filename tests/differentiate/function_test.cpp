@@ -136,9 +136,16 @@ TEST_CASE("one gradient for each row; their sum is the gradient of the sum") {
   CHECK(rows.rows() == 6);
   CHECK(rows.cols() == 12);
   CHECK(rows.row(3).norm() == 0);  // no label
-  f.forward();
+  CHECK_THROWS_WITH_AS(f.gradient<"w">(), doctest::Contains("gradient() without a backward()"), Error);
+  const Eigen::VectorXd losses = f.output();  // of all rows
   f.seed().setOnes();
   f.backward();
+  const Eigen::MatrixXd gradient = f.gradient<"w">();
+  f.forward();
+  CHECK(f.output() == losses);
+  f.seed().setOnes();
+  f.backward();
+  CHECK(f.gradient<"w">() == gradient);
   const Eigen::Map<const Eigen::RowVectorXd> whole(f.gradient<"w">().data(), 12);
   CHECK((rows.colwise().sum() - whole).norm() < 1e-13);
   Function<row_losses> alone(5);  // a single row by itself
@@ -215,6 +222,7 @@ TEST_CASE("indices out of range are refused, and gradients wait for their values
   CHECK_NOTHROW(f.gradient<"w">());
   const std::vector<std::int32_t> labels{1, 2, 3};
   f.set<"x">(Eigen::MatrixXd::Random(3, 3)).bind<"label">(labels);
+  CHECK_THROWS_AS(f.gradient<"w">(), Error);  // of other rows
   CHECK_THROWS_WITH_AS(f.backward(), doctest::Contains("backward() without a forward()"), Error);
   f.forward();
   CHECK_THROWS_AS(f.gradient<"w">(), Error);  // of other rows

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/generate/inference.hpp>
 
+#include <simplx/models/classifier.hpp>
 #include <simplx/train/trainer.hpp>
 
 #include "allocations.hpp"
@@ -10,6 +11,12 @@ using namespace simplx;
 
 namespace {
 inline constexpr Decoder model{.block = sas, .vocab = 16, .width = 16, .heads = 2, .layers = 3, .context = 30};
+inline constexpr Classifier classifier{.encoder = {.block = bert_sas_p, .vocab = 16, .width = 16, .heads = 2,
+                                                   .layers = 2, .context = 16},
+                                       .head = {.classes = 3}};
+inline constexpr auto over_rows = [] {
+  return mean(embedding(weight("table", 16, 4), indices("tokens", Axis::tokens)), Over::rows);
+};
 using G = GraphOf<logits_of<model>>;
 using Untrained = Graph<simplx::Untrained<logits_of<model>>>;
 
@@ -39,6 +46,20 @@ TEST_CASE("it gives the logits of the trainer whose parameters it has, and alloc
     CHECK(std::ranges::equal(trainer.logits(some), net.logits(some)));
   }
   CHECK(test::allocations_of([&] { net.logits(tokens); }) == 0);
+}
+
+TEST_CASE("logits of a classifier are one row, of a model without rows as many as it has") {
+  Trainer<classifier> trainer({.batch = 1, .seed = 4});
+  Inference<logits_of<classifier>> net(4);
+  const auto tokens = test::some_tokens(12, 16);
+  const auto logits = net.logits(tokens);
+  CHECK(logits.size() == 3);
+  CHECK(std::ranges::equal(trainer.logits(tokens), logits));
+  std::vector<float> memory(3);
+  net.logits(tokens, memory);
+  CHECK(std::ranges::equal(memory, logits));
+  CHECK_THROWS_WITH_AS(net.logits(tokens, std::span(memory).first(2)), doctest::Contains("they have 3"), Error);
+  CHECK(Inference<over_rows>().logits(tokens).size() == 4);
 }
 
 TEST_CASE("it computes logits where the caller wants them, aligned or not, and writes nothing else") {

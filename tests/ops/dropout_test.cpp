@@ -43,6 +43,16 @@ TEST_CASE("nothing happens outside of training; in training a quarter is dropped
   CHECK(evaluate<dropped>(x, {.training = true, .key = 6}) != y);
 }
 
+TEST_CASE("a rate below 0 counts as 0, above 1 as 1") {
+  Function<dropped> run;
+  run.set<"x">(Eigen::MatrixXd::Ones(6, 8));
+  run.random() = {.training = true, .key = 9};
+  for (const auto& [rate, kept] : {std::pair(-0.5, 1.0), {1.5, 0.0}, {1.0, 0.0}}) {
+    run.set<"rate">(rate).forward();
+    CHECK((run.output().array() == kept).all());
+  }
+}
+
 TEST_CASE("the mask depends on sequences, not on how they are packed") {
   const Eigen::MatrixXd x = Eigen::MatrixXd::Ones(9, 8);
   const Eigen::MatrixXd packed = evaluate<dropped>(x, {.training = true, .key = 1, .first_sequence = 3}, {4, 5});

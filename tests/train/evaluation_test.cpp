@@ -51,6 +51,7 @@ TEST_CASE("sequences of negative or too great length are refused") {
   CHECK_THROWS_WITH_AS(Evaluation<placed>(tokens{5}), doctest::Contains("5 tokens, but the model's positions end at 4"),
                        Error);
   CHECK_NOTHROW(Evaluation<placed>(tokens{5}, 0, {1, 4}));
+  CHECK_THROWS_WITH_AS(Evaluation<net>(Rows{.batch = -1}), doctest::Contains("an evaluation of -1 rows"), Error);
 }
 
 TEST_CASE("a hyper-parameter set at run time is used") {

@@ -41,7 +41,7 @@ struct GraphView {
     return bound;
   }
   /// The node that is result k, or -1.
-  int result_node(int k) const {
+  constexpr int result_node(int k) const {
     for (int i = 0; i < count; ++i) {
       if (info[i].result && output[i] == k) return i;
     }

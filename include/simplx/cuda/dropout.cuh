@@ -25,7 +25,7 @@ struct Drop {
   S* to;
   __device__ void operator()(Index row, Index col) const {
     const auto sequence = sequences.of(row);
-    const double dropped = static_cast<double>(*rate);
+    const double dropped = *rate > 0 ? static_cast<double>(*rate) : 0;
     const std::uint64_t mine = bits(op<"dropout">::key(step->key, node),
                                     static_cast<std::uint64_t>(step->first_sequence + sequence.number));
     const auto element = static_cast<std::uint64_t>((row - sequence.begin) * cols + col);

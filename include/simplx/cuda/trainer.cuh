@@ -40,9 +40,14 @@ class Trainer<model, Cuda<precision>> {
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
   static constexpr bool gathers = LabelledRoot<model>::gathers;  ///< its head computes labelled tokens alone
-  static_assert(G::layout.inputs == 2 + gathers && G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
+  static_assert(!G::sound || (G::layout.inputs == 2 + gathers && G::input_number("tokens") >= 0 &&
+                              G::input_number("labels") >= 0),
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
                 "and no other, since batches have none; for more there are Function and Evaluation");
+  static_assert(!G::sound || Model::gives_losses(),
+                "simplx: Trainer needs a model whose only result is the loss of each token or sequence, as "
+                "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all its "
+                "parts, and without logits beside it, which Trainer::logits gives");
 
   /// Errors  throws Error if there is no GPU, or if its memory is short
   explicit Trainer(const TrainerOptions& options = {})

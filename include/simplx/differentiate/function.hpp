@@ -154,7 +154,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     Memory::check_evaluated("output()");
     return detail::object_map<result_shape(k)>(context_.outputs[k], context_.rows_of(result_shape(k)));
   }
-  /// The gradient of result k, to be filled before backward(), which uses it up.
+  /// The gradient of result k: those of all results are to be filled before each backward(), which writes over some and
+  /// leaves others; forward() leaves them as they are.
   template <int k = 0>
   auto seed() {
     Memory::check_evaluated("seed()");
@@ -169,7 +170,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     static_assert(G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
     Memory::check_evaluated("gradient()");
-    if (!differentiated_) {
+    if (stale_ || !differentiated_) {
       throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
     }
     S* place = nullptr;
@@ -184,7 +185,9 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   /// One gradient for each row of the first result, (rows, 1): row r of the answer is the gradient of result r with
   /// respect to a static value, flattened. Rows must not depend on each other.
   ///
-  /// Cost    one evaluation of a single row for each row
+  /// Afterwards results are those of all rows, as after forward().
+  ///
+  /// Cost    one evaluation of a single row for each row, and two of all
   template <Name name>
   Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
     constexpr int node = find<name>();
@@ -207,6 +210,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       std::copy_n(g.data(), size, all.row(row).data());
     }
     context_ = whole;
+    evaluate();  // results of all rows again; the gradients were those of one
+    differentiated_ = false;
     return all;
   }
 

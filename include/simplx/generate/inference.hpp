@@ -51,12 +51,8 @@ class LogitsOf {
                 "simplx: Inference needs a model of indices(\"tokens\", ...) alone that gives logits alone: of a "
                 "decoder it is logits_of<model>");
 
-  static constexpr Index vocab() {
-    for (int i = 0; i < G::count; ++i) {
-      if (G::table.info[i].result) return G::table.info[i].shape.cols;
-    }
-    return 0;
-  }
+  /// Columns of the logits: tokens, or classes.
+  static constexpr Index vocab() { return result().cols; }
   /// Tokens of the longest sequence that the model's positions allow.
   static constexpr Index longest_sequence() { return view_of<G>.longest; }
   /// The same, or the model's `context` if its positions do not end; 0 if it has none.
@@ -73,13 +69,14 @@ class LogitsOf {
 
  protected:
   static std::size_t logits_of_all(std::span<const std::int32_t> tokens) {
-    return tokens.size() * static_cast<std::size_t>(vocab());
+    const Rows one{.tokens = static_cast<Index>(tokens.size()), .sequences = 1};
+    return static_cast<std::size_t>(one.count(result()) * result().cols);
   }
   /// Errors  throws Error if logits of these tokens do not fill the room
   static void check_room(std::span<const std::int32_t> tokens, std::size_t room) {
     if (room == logits_of_all(tokens)) return;
     throw Error("room for " + std::to_string(room) + " logits of " + std::to_string(tokens.size()) + " tokens",
-                "a token has " + std::to_string(vocab()));
+                "they have " + std::to_string(logits_of_all(tokens)));
   }
   /// The length of a sequence.
   ///
@@ -95,6 +92,7 @@ class LogitsOf {
   static Rows room_for(Index length) { return {.tokens = std::min(longest_sequence(), round_up(length, 128))}; }
 
  private:
+  static constexpr Shape result() { return G::table.info[view_of<G>.result_node(0)].shape; }
   /// Tokens are in [0, known()).
   static constexpr Index known() { return view_of<G>.index_bound(view_of<G>.input_node("tokens")); }
 };
@@ -131,7 +129,7 @@ class Inference : public detail::LogitsOf<model> {
   }
   std::span<S> constants() { return constants_.span(); }
 
-  /// Logits of a whole sequence, (tokens, vocab), valid until the next call.
+  /// Logits of a whole sequence, (tokens, vocab), of a classifier (1, classes), valid until the next call.
   ///
   /// Errors  throws Error if there is no token, one is out of range, or the model's positions end before
   /// Cost    a forward pass over all tokens; allocates if none so long came before
@@ -140,7 +138,7 @@ class Inference : public detail::LogitsOf<model> {
     Run::forward(context);
     return {context.outputs[0], Model::logits_of_all(tokens)};
   }
-  /// The same, computed where the caller wants them: `to` has (tokens, vocab) numbers.
+  /// The same, computed where the caller wants them: `to` has as many numbers.
   ///
   /// Errors  throws Error also if it has more or fewer
   void logits(std::span<const std::int32_t> tokens, std::span<S> to) {

@@ -36,7 +36,7 @@ struct op<"dropout"> : kernel_op {
     constexpr Index cols = F::out_shape.cols;
     const Randomness& random = frame.context.random;
     const double rate = static_cast<double>(*frame.template in<1>());
-    if (!random.training || rate == 0) {
+    if (!random.training || !(rate > 0)) {
       for (Index i = 0; i < frame.rows() * cols; ++i) visit(i, S(1));
       return;
     }
@@ -81,11 +81,19 @@ struct op<"dropout"> : kernel_op {
 
 /// Drops elements in training; the name tells the masks of a model apart.
 ///
-/// Shapes  x any; rate (1, 1), a number or hyper("rate", 0.1), from 0 to 1
+/// Shapes  x any; rate (1, 1), a number or hyper("rate", 0.1); set at run time below 0 it counts as 0, above 1 as 1
+/// Errors  does not compile for a number that is not from 0 to 1
 /// Cost    one random number for each element, forward and backward; keeps nothing
 constexpr Expr dropout(const char* name, At x, At rate) {
   Expr result = apply<"dropout">({}, x, rate);
   result.node->name = name;
+  const Init& given = rate.node->init;
+  const bool is_known = rate.node->kind == Kind::constant && given.law == Init::Law::constant;
+  if (result.node->kind != Kind::error && is_known && !(given.value >= 0 && given.value <= 1)) {
+    const bool is_number = given.value == given.value;
+    const double thousandths = is_number ? std::clamp(1000 * given.value, -1e9, 1e9) : -1;
+    detail::broken(result.node, "dropout rate", static_cast<Index>(thousandths), 1000);
+  }
   return result;
 }
 

@@ -45,7 +45,8 @@ class EvaluationMemory {
   std::span<S> input(std::string_view name) { return inputs_[number_of(name, Kind::input)].span(); }
   std::span<S> input_gradient(std::string_view name) { return input_gradients_[number_of(name, Kind::input)].span(); }
   std::span<std::int32_t> indices(std::string_view name) { return indices_[number_of(name, Kind::indices)].span(); }
-  /// A result, and its gradient: to be filled before each backward, which uses it up.
+  /// A result, and its gradient: those of all results are to be filled before each backward, which writes over some and
+  /// leaves others.
   std::span<S> output(int number = 0) { return result(number, context_.outputs); }
   std::span<S> seed(int number = 0) { return result(number, context_.output_gradients); }
   /// What dropout draws from; nothing is dropped unless its `training` is set.
@@ -64,6 +65,9 @@ class EvaluationMemory {
         gradients_(graph.parameters),
         constants_(graph.constants),
         packed_(graph.packed) {
+    for (const Index count : {rows.tokens, rows.sequences, rows.labelled, rows.batch}) {
+      if (count < 0) throw Error("an evaluation of " + std::to_string(count) + " rows", "rows are counted from 0 on");
+    }
     if (lengths.empty()) {
       for (Index s = 0; s < rows.sequences; ++s) lengths.push_back(rows.tokens / rows.sequences);
     }
@@ -123,7 +127,7 @@ class EvaluationMemory {
     const int node = graph_.result_node(number);
     if (node < 0) {
       throw Error("the model has no result number " + std::to_string(number),
-                  "its results are numbered from 0 in the order of outputs(...)");
+                  "results are numbered from 0 in the order in which the model returns them");
     }
     return {data[number], static_cast<std::size_t>(size_of(node))};
   }
@@ -158,7 +162,8 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
 
   /// Memory for these rows; sequences of equal length unless their lengths are given.
   ///
-  /// Errors  throws Error if the lengths are not those of all tokens, or longer than the model's positions
+  /// Errors  throws Error if the lengths are not those of all tokens, or longer than the model's positions, or if a
+  ///         number of rows is below 0
   explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
       : Memory(view_of<G>, tensors_of<model>(), detail::graph_scratch<G, Backend>, rows, seed, std::move(lengths)) {}
 

@@ -20,9 +20,9 @@ struct TrainedModel {
   /// Whether the loss computes its logits in tiles and holds none of them.
   static constexpr bool tiled() { return find_op("linear_cross_entropy") >= 0; }
   static constexpr int loss_node() {
-    static_assert(tiled() || find_op("cross_entropy") >= 0,
+    static_assert(!G::sound || tiled() || find_op("cross_entropy") >= 0,
                   "simplx: Trainer needs a model that ends with cross_entropy(...) or linear_cross_entropy(...)");
-    return find_op(tiled() ? "linear_cross_entropy" : "cross_entropy");
+    return G::sound ? find_op(tiled() ? "linear_cross_entropy" : "cross_entropy") : 0;
   }
   static constexpr int logits_node() {
     static_assert(!tiled(),
@@ -33,9 +33,14 @@ struct TrainedModel {
   /// What has a label: tokens or sequences.
   static constexpr Axis labelled_axis() {
     constexpr Axis axis = G::table.info[loss_node()].shape.axis;
-    static_assert(axis == Axis::tokens || axis == Axis::sequences,
+    static_assert(!G::sound || axis == Axis::tokens || axis == Axis::sequences,
                   "simplx: Trainer needs labels along the tokens or the sequences: indices(\"labels\", Axis::tokens)");
     return axis;
+  }
+  /// Whether the losses are all that it gives: what a step seeds with 1 / labels, and sums.
+  static constexpr bool gives_losses() {
+    const Shape losses = G::table.info[loss_node()].shape, result = G::table.info[view_of<G>.result_node(0)].shape;
+    return G::layout.outputs == 1 && result.axis == losses.axis && result.rows == losses.rows && result.cols == 1;
   }
   /// Columns of the logits.
   static constexpr Index classes() {

@@ -49,9 +49,13 @@ class Trainer {
   using G = GraphOf<model>;
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
-  static_assert(G::layout.inputs == 2 && G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
+  static_assert(!G::sound || (G::layout.inputs == 2 && G::input_number("tokens") >= 0 && G::input_number("labels") >= 0),
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
                 "and no other, since batches have none; for more there are Function and Evaluation");
+  static_assert(!G::sound || Model::gives_losses(),
+                "simplx: Trainer needs a model whose only result is the loss of each token or sequence, as "
+                "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all its "
+                "parts, and without logits beside it, which Trainer::logits gives");
 
   explicit Trainer(const TrainerOptions& options = {})
       : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),
