@@ -39,6 +39,7 @@ class Learner {
   virtual simplx::OpTable layer() const = 0;
   virtual const simplx::TrainerOptions& options() const = 0;
   virtual const simplx::TensorList& tensors() const = 0;
+  virtual std::span<float> parameters() = 0;
   virtual std::span<float> constants() = 0;
   virtual simplx::Index bytes() const = 0;
 

@@ -39,6 +39,7 @@ class LearnerOf final : public Learner {
   OpTable layer() const override { return ops_of_layer(model<block>, 1); }
   const TrainerOptions& options() const override { return trainer_.options(); }
   const TensorList& tensors() const override { return trainer_.tensors(); }
+  std::span<float> parameters() override { return trainer_.parameters(); }
   std::span<float> constants() override { return trainer_.constants(); }
   Index bytes() const override { return trainer_.bytes(); }
 

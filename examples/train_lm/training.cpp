@@ -380,8 +380,7 @@ class Run {
 
   int finished() {
     const std::string text = write_results();
-    save_checkpoint<float>(directory_ / "model.safetensors", learner_->tensors().parameters,
-                           learner_->state().parameters, model_metadata());
+    save_checkpoint(directory_ / "model.safetensors", *learner_, model_metadata());
     fmt::print(
         "\n{}\n\n{:.3f} nats per byte on held-out text after {} of training\n{}: run.json log.jsonl checkpoints "
         "model.safetensors sample.txt block.svg report.html\n",

@@ -44,6 +44,10 @@ struct Init {
   Law law = Law::constant;
   double value = 0;  ///< constant, deviation of the normal law (by rows: times sqrt(rows)), bound of the uniform law
   constexpr bool operator==(const Init&) const = default;
+  /// Whether the values depend on a seed.
+  constexpr bool is_drawn() const {
+    return law == Law::normal || law == Law::normal_by_rows || law == Law::uniform || law == Law::orthogonal;
+  }
 };
 constexpr Init normal(double deviation) { return {Init::Law::normal, deviation}; }
 constexpr Init uniform(double bound) { return {Init::Law::uniform, bound}; }  ///< between -bound and bound

@@ -103,7 +103,7 @@ class Trainer<model, Cuda<precision>> {
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
     return {parameters(), first_moment_.host(stream()), second_moment_.host(stream()), optimiser_,
-            steps_, moment_steps_, options_.seed, rules_of(options_)};
+            steps_, moment_steps_, options_.seed, rules_of(options_), constants()};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
@@ -118,6 +118,7 @@ class Trainer<model, Cuda<precision>> {
     take(state.parameters, own.parameters);
     take(state.first_moments, own.first_moments);
     take(state.second_moments, own.second_moments);
+    take(state.constants, own.constants);
     optimiser_ = state.optimiser;
     steps_ = state.steps, moment_steps_ = state.moment_steps;
   }

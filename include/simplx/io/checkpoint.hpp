@@ -2,7 +2,9 @@
 #pragma once
 
 /// \file simplx/io/checkpoint.hpp
-/// Parameters of a model as a safetensors file, under their names, shapes as people write them: (), (n), (r, c).
+/// Parameters of a model as a safetensors file, under their names, shapes as people write them: (), (n), (r, c); and
+/// beside them what is not trained but drawn from the seed, such as the bases of Eq. (6). Other constants (rates,
+/// epsilons, slopes) are the model's own.
 ///
 ///     save_checkpoint("model.safetensors", trainer);
 ///     load_checkpoint("model.safetensors", net);  // an Inference of the same model
@@ -38,6 +40,54 @@ inline void check_buffer(const std::vector<TensorInfo>& tensors, std::size_t ele
               "make it as long as parameters() of the model: tensors begin at multiples of a vector");
 }
 
+/// Tensors, and where the values of each are.
+template <class S>
+struct Held {
+  std::vector<TensorInfo> tensors;
+  std::vector<std::span<S>> values;
+
+  /// Adds tensors of a flat buffer.
+  void add(const std::vector<TensorInfo>& more, std::span<S> buffer) {
+    check_buffer(more, buffer.size());
+    for (const TensorInfo& tensor : more) {
+      tensors.push_back(tensor);
+      const auto offset = static_cast<std::size_t>(tensor.offset), size = static_cast<std::size_t>(tensor.size());
+      values.push_back(buffer.subspan(offset, size));
+    }
+  }
+};
+template <class S>
+Held<S> held(const std::vector<TensorInfo>& tensors, std::span<S> buffer) {
+  Held<S> all;
+  all.add(tensors, buffer);
+  return all;
+}
+inline std::vector<TensorInfo> drawn(std::vector<TensorInfo> constants) {
+  std::erase_if(constants, [](const TensorInfo& tensor) { return !tensor.init.is_drawn(); });
+  return constants;
+}
+/// What a checkpoint has of a network.
+template <class Net, class S = ParameterOf<Net>>
+Held<S> held_by(Net& net) {
+  Held<S> all = held<S>(net.tensors().parameters, net.parameters());
+  all.add(drawn(net.tensors().constants), net.constants());
+  return all;
+}
+
+template <class S>
+void write_checkpoint(const std::filesystem::path& path, const Held<S>& held, const Metadata& metadata, Dtype dtype) {
+  const bool as_they_are = dtype == dtype_of<std::remove_const_t<S>>;
+  std::vector<Tensor> entries;
+  std::vector<std::vector<std::byte>> rounded;  // entries point into them
+  for (std::size_t i = 0; i < held.tensors.size(); ++i) {
+    const std::span<const std::remove_const_t<S>> values = held.values[i];
+    if (!as_they_are) rounded.push_back(bytes_as(dtype, values));
+    entries.push_back({held.tensors[i].name, dtype, checkpoint_shape(held.tensors[i]),
+                       as_they_are ? std::as_bytes(values) : std::span<const std::byte>(rounded.back())});
+  }
+  write_safetensors(path, entries, metadata);
+}
+
 }  // namespace detail
 
 /// Writes the tensors of a flat buffer, as they are or rounded to another floating-point type.
@@ -46,23 +96,14 @@ inline void check_buffer(const std::vector<TensorInfo>& tensors, std::size_t ele
 template <class S>
 void save_checkpoint(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
                      std::span<const S> buffer, const Metadata& metadata = {}, Dtype dtype = dtype_of<S>) {
-  detail::check_buffer(tensors, buffer.size());
-  std::vector<Tensor> entries;
-  std::vector<std::vector<std::byte>> rounded;  // entries point into them
-  for (const TensorInfo& tensor : tensors) {
-    const auto values =
-        buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size()));
-    if (dtype != dtype_of<S>) rounded.push_back(bytes_as(dtype, values));
-    entries.push_back({tensor.name, dtype, checkpoint_shape(tensor),
-                       dtype == dtype_of<S> ? std::as_bytes(values) : std::span<const std::byte>(rounded.back())});
-  }
-  write_safetensors(path, entries, metadata);
+  detail::write_checkpoint(path, detail::held(tensors, buffer), metadata, dtype);
 }
-/// The same of a network: a Trainer, an Evaluation, an Inference, anything that has tensors() and parameters().
+/// The same of a network: a Trainer, an Evaluation, an Inference, anything that has tensors(), parameters() and
+/// constants(), of which those that were drawn are written, too.
 template <class Net, class S = detail::ParameterOf<Net>>
 void save_checkpoint(const std::filesystem::path& path, Net& net, const Metadata& metadata = {},
                      Dtype dtype = dtype_of<S>) {
-  save_checkpoint<S>(path, net.tensors().parameters, net.parameters(), metadata, dtype);
+  detail::write_checkpoint(path, detail::held_by(net), metadata, dtype);
 }
 
 /// Where a file and a model may differ, as names or patterns of names; then where they did, as names.
@@ -124,24 +165,21 @@ inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vec
 /// Reads what a file and a model share; returns what they do not.
 template <class S>
 CheckpointDifferences read_checkpoint(const SafetensorsFile& file, const std::filesystem::path& path,
-                                      const std::vector<TensorInfo>& tensors, std::span<S> buffer,
-                                      const CheckpointDifferences& expected) {
-  check_buffer(tensors, buffer.size());
-  if (const std::string faults = checkpoint_faults(file, tensors, expected); !faults.empty()) {
+                                      const Held<S>& held, const CheckpointDifferences& expected) {
+  if (const std::string faults = checkpoint_faults(file, held.tensors, expected); !faults.empty()) {
     throw Error("the checkpoint " + path.string() + " is not of this model:" + faults,
                 "was it written for another block or other sizes?");
   }
   CheckpointDifferences differences;
   std::set<std::string_view> known;
-  for (const TensorInfo& tensor : tensors) {
-    known.insert(tensor.name);
-    const Tensor* found = file.find(tensor.name);
-    if (!found) {
-      differences.missing.push_back(tensor.name);
-      continue;
+  for (std::size_t i = 0; i < held.tensors.size(); ++i) {
+    const std::string& name = held.tensors[i].name;
+    known.insert(name);
+    if (const Tensor* found = file.find(name)) {
+      read_values(found->dtype, found->bytes, held.values[i]);
+    } else {
+      differences.missing.push_back(name);
     }
-    read_values(found->dtype, found->bytes,
-                buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size())));
   }
   for (const Tensor& tensor : file.tensors()) {
     if (!known.count(tensor.name)) differences.unexpected.push_back(tensor.name);
@@ -159,13 +197,15 @@ template <class S>
 Metadata load_checkpoint(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
                          std::span<S> buffer) {
   const SafetensorsFile file = SafetensorsFile::read(path);
-  detail::read_checkpoint(file, path, tensors, buffer, {});
+  detail::read_checkpoint(file, path, detail::held(tensors, buffer), {});
   return file.metadata();
 }
-/// The same into a network.
+/// The same into a network, and what its seed had drawn: the network may have another.
 template <class Net, class S = detail::ParameterOf<Net>>
 Metadata load_checkpoint(const std::filesystem::path& path, Net& net) {
-  return load_checkpoint<S>(path, net.tensors().parameters, net.parameters());
+  const SafetensorsFile file = SafetensorsFile::read(path);
+  detail::read_checkpoint(file, path, detail::held_by(net), {});
+  return file.metadata();
 }
 
 /// load_checkpoint from a checkpoint that has another head, or none: what is `expected` to be missing keeps the values
@@ -178,12 +218,12 @@ Metadata load_checkpoint(const std::filesystem::path& path, Net& net) {
 template <class S>
 CheckpointDifferences load_body(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
                                 std::span<S> buffer, const CheckpointDifferences& expected) {
-  return detail::read_checkpoint(SafetensorsFile::read(path), path, tensors, buffer, expected);
+  return detail::read_checkpoint(SafetensorsFile::read(path), path, detail::held(tensors, buffer), expected);
 }
 /// The same into a network.
 template <class Net, class S = detail::ParameterOf<Net>>
 CheckpointDifferences load_body(const std::filesystem::path& path, Net& net, const CheckpointDifferences& expected) {
-  return load_body<S>(path, net.tensors().parameters, net.parameters(), expected);
+  return detail::read_checkpoint(SafetensorsFile::read(path), path, detail::held_by(net), expected);
 }
 
 }  // namespace simplx

@@ -49,7 +49,8 @@ class Trainer {
   using G = GraphOf<model>;
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
-  static_assert(!G::sound || (G::layout.inputs == 2 && G::input_number("tokens") >= 0 && G::input_number("labels") >= 0),
+  static_assert(!G::sound || (G::layout.inputs == 2 && G::input_number("tokens") >= 0 &&
+                              G::input_number("labels") >= 0),
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
                 "and no other, since batches have none; for more there are Function and Evaluation");
   static_assert(!G::sound || Model::gives_losses(),
@@ -95,7 +96,7 @@ class Trainer {
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
     return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
-            steps_, moment_steps_, options_.seed, rules_of(options_)};
+            steps_, moment_steps_, options_.seed, rules_of(options_), constants_.span()};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
@@ -109,6 +110,7 @@ class Trainer {
     take(state.parameters, parameters_);
     take(state.first_moments, first_moment_);
     take(state.second_moments, second_moment_);
+    take(state.constants, constants_);
     optimiser_ = state.optimiser;
     steps_ = state.steps, moment_steps_ = state.moment_steps;
   }

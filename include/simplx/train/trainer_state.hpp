@@ -29,6 +29,7 @@ struct TrainerState {
   long moment_steps = 0;    ///< of these, taken by that optimiser: its bias correction
   std::uint64_t seed = 0;   ///< of dropout
   std::string rules = {};   ///< of the trainer's updates (rules_of); empty where they are not known
+  std::span<S> constants = {};  ///< what is not trained: rates that someone set, what was drawn; none if not known
 };
 
 /// What the updates of a trainer with these options depend on, beside the optimiser's own numbers:
@@ -64,6 +65,9 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
   compare("elements of the parameters", saved.parameters.size(), own.parameters.size());
   compare("elements of the first moments", saved.first_moments.size(), own.first_moments.size());
   compare("elements of the second moments", saved.second_moments.size(), own.second_moments.size());
+  if (!saved.constants.empty()) {
+    compare("elements of the constants", saved.constants.size(), own.constants.size());
+  }
   compare("seed", saved.seed, own.seed);
   if (!saved.rules.empty() && !own.rules.empty() && saved.rules != own.rules) {
     faults += "\n  rules: " + saved.rules + " there, " + own.rules + " here";
