@@ -40,8 +40,8 @@ struct ObservedBlock {
   Block block;
   bool observed = true;
 
-  constexpr Expr operator()(Expr x) const requires requires { block(x); } { return block(input(x)); }
-  constexpr Expr operator()(int layer, Expr x) const requires requires { block(layer, x); } {
+  constexpr Expr operator()(Expr x) const requires requires { Expr(block(x)); } { return block(input(x)); }
+  constexpr Expr operator()(int layer, Expr x) const requires requires { Expr(block(layer, x)); } {
     return block(layer, input(x));
   }
 
