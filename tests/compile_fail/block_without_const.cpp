@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Blocks
 // doc: A block is called as a constant, with the layer's number first if it asks for it.
-// expect: error: .*simplx: the block of a stack needs `constexpr Expr operator\(\)\(Expr x\) const`, or one of \(int layer, 
+// expect: error: .*simplx: the block of a stack needs `constexpr Expr operator\(\)\(Expr x\) const`, or one of
 #include <simplx/models/decoder.hpp>
 
 using namespace simplx;

@@ -82,7 +82,8 @@ class Description {
       for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
         const int leaf = G::fusion.leaves[l];
         const bool spelt = leaf == G::fusion.epilogue_of[root] && !by_name;
-        value[static_cast<std::size_t>(leaf)] = spelt ? Formula(product_text(leaf), Formula::product) : Formula(name_of(leaf));
+        Formula& formula = value[static_cast<std::size_t>(leaf)];
+        formula = spelt ? Formula(product_text(leaf), Formula::product) : Formula(name_of(leaf));
       }
       unroll<begin, end>([&]<int m>(std::integral_constant<int, m>) {
         constexpr int node = G::fusion.members[m];
