@@ -75,7 +75,8 @@ class Section:
         """The code behind the includes, -DFIXED as '+' and the rest of its conditions as '-'."""
         flags = re.findall(r"^// flags: (.*)$", text, re.M)
         if flags:
-            return f"- c++ -std=c++20 -O3 {flags[0]}\n+ c++ -std=c++20 -O3"
+            standard = "" if flags[0].startswith("-std=") else "-std=c++20 "
+            return f"- c++ {standard}-O3 {flags[0]}\n+ c++ -std=c++20 -O3"
         body = text.split("using namespace simplx;\n", 1)[1].strip("\n")
         lines, broken, fixed = [], [], []
         into = lines

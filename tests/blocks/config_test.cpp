@@ -14,7 +14,7 @@ constexpr Projection around(Init base, Gain alpha, Gain beta) { return reparamet
 static_assert(BlockConfig{}.broken_rule().empty() && layered.broken_rule().empty());
 static_assert(layered.at(0).value.kind == Projection::Kind::reparameterised && layered.at(0).first_norm);
 static_assert(layered.at(0).value.weights.base == identity && layered.at(0).value.weights.beta == trainable(1));
-static_assert(layered.at(1).value.kind == Projection::Kind::identity && !layered.at(1).first_norm);
+static_assert(layered.at(1).value.kind == Projection::Kind::none && !layered.at(1).first_norm);
 
 // What makes no sense is refused, each for its own reason.
 static_assert(breaks({.branches = Branches::parallel}, "parallel skip"));

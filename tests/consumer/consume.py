@@ -19,7 +19,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "tests", "cuda"))
 from nvcc import find_nvcc  # noqa: E402
-WARNINGS = ["-Wall", "-Wextra", "-Werror", "-isystem", "/usr/include/eigen3"]
+# The headers are in a user's own compilation, and get the warnings that the user asks for.
+WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-pedantic", "-Werror", "-isystem", "/usr/include/eigen3"]
 
 
 class Failure(Exception):
@@ -159,7 +160,12 @@ def single_header(consumer):
     run(consumer.compiler, "main.o", "other.o", "-o", "consumer", "-pthread", cwd=consumer.project)
     consumer.start(folder=consumer.project)
     consumer.start("my_function", folder=consumer.project)
-    # Half from one place and half from the other is told at once.
+    # A forgotten -std=c++20 is told at once, and so is half from one place and half from the other.
+    said = run(consumer.compiler, "-std=c++17", "-fsyntax-only", "-I", include, *WARNINGS, "main.cpp",
+               cwd=consumer.project, fails=True)
+    errors = [line for line in said.splitlines() if "error: " in line]
+    expect("simplx: the library needs C++20" in errors[0], f"as C++17 the first error is:\n{errors[0]}")
+    expect(len(errors) == 2, f"as C++17 the compiler goes on after that:\n{said[:2000]}")
     for first, then in (("simplx.hpp", "simplx/io/safetensors.hpp"), ("simplx/core/shape.hpp", "simplx.hpp")):
         with open(os.path.join(consumer.project, "both.cpp"), "w", encoding="utf-8") as file:
             file.write(f"#include <{first}>\n#include <{then}>\n")

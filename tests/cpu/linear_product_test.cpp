@@ -76,7 +76,7 @@ void check(Index rows) {
   using Product = LinearProduct<Backend, K, N, transposed, prepared>;
   using S = typename Backend::Scalar;
   Case<S> c{K, N, rows, transposed};
-  std::vector<S> packed(Product::packed), scratch(static_cast<std::size_t>(Product::scratch(c.room)) + 1, S(77));
+  std::vector<S> packed(Product::room), scratch(static_cast<std::size_t>(Product::scratch(c.room)) + 1, S(77));
   const S *x = c.x.data(), *weight = c.weight.data(), *dy = c.dy.data();
   S *panels = packed.data(), *room = scratch.data();
   if constexpr (prepared) Product::template prepare<true>(weight, panels);
@@ -137,7 +137,7 @@ TEST_CASE("floats by the fastest way are as near to exact products as multiply-a
   const auto x = normal_numbers(rows * K, 1), weight = normal_numbers(K * N, 2);
   const auto error = [&](auto backend) {
     using Product = LinearProduct<decltype(backend), K, N, false, true>;
-    std::vector<float> packed(Product::packed), scratch(static_cast<std::size_t>(Product::scratch(rows))), y(rows * N);
+    std::vector<float> packed(Product::room), scratch(static_cast<std::size_t>(Product::scratch(rows))), y(rows * N);
     Product::template prepare<true>(weight.data(), packed.data());
     Product::forward(rows, x.data(), weight.data(), packed.data(), scratch.data(), y.data());
     double squares = 0;

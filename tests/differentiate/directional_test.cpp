@@ -29,4 +29,17 @@ TEST_CASE("Jacobian and Hessian along a direction") {
   CHECK(d.hessian_product<"y">()(0) == doctest::Approx(480 * 2 + 200 * 3));
 }
 
+TEST_CASE("what is read too early says which of its own functions come before") {
+  Directional<rosenbrock> d;
+  d.set<"x">(-1.2, 2.0).set<"y">(1.0, 3.0);
+  const auto says = [](auto read, const char* what) { CHECK_THROWS_WITH_AS(read(), doctest::Contains(what), Error); };
+  says([&] { d.output(); }, "output() without a jvp() or hvp()\n  hint: call jvp() or hvp() before");
+  says([&] { d.tangent(); }, "tangent() without a jvp() or hvp()");
+  says([&] { d.gradient<"x">(); }, "gradient() without an hvp()\n  hint: call hvp() before");
+  d.jvp();
+  CHECK(d.output()(0) == doctest::Approx(24.2));
+  says([&] { d.gradient<"x">(); }, "gradient() without an hvp()");
+  says([&] { d.hessian_product<"y">(); }, "hessian_product() without an hvp()");
+}
+
 TEST_SUITE_END();

@@ -141,7 +141,7 @@ TEST_CASE("a step that was given up leaves nothing behind") {
   check([](auto& trainer) {
     TokenBatch bad = part_of(some_batch(9), 3, 2);
     bad.tokens[1] = 99;
-    CHECK_THROWS_WITH_AS(trainer.accumulate(bad, 77), doctest::Contains("token 99 with label"), Error);
+    CHECK_THROWS_WITH_AS(trainer.accumulate(bad, 77), doctest::Contains("token 99 at position"), Error);
   });
   check([](auto& trainer) {
     CHECK_THROWS_WITH_AS(trainer.accumulate(part_of(some_batch(9), 3, 2), 78),

@@ -32,9 +32,9 @@ TEST_CASE("each limit is kept, and the message says which is not") {
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 2, 4}}), doctest::Contains("sequences in [0, 4) of 3"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {2, 3, 1}}), doctest::Contains("sequences in [2, 1)"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 5, 3}, {1, 2, 3}, {0, 2, 3}}),
-                       doctest::Contains("token 5 with label 2 at position 1"), Error);
+                       doctest::Contains("token 5 at position 1, but the model knows 5 tokens"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 9}, {0, 2, 3}}),
-                       doctest::Contains("token 3 with label 9 at position 2"), Error);
+                       doctest::Contains("token at position 2 has the label 9, but the model knows 9 classes"), Error);
   CHECK_THROWS_AS(check({{1, 2, 3}, {1, 2, -1}, {0, 2, 3}}), Error);
 }
 

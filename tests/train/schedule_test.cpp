@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <limits>
+
 using namespace simplx;
 
 TEST_SUITE_BEGIN("train/schedule");
@@ -54,6 +56,23 @@ TEST_CASE("a warm-up may start above zero: the triangle of [He & Hofmann 2024, A
   CHECK(s.at(99) == doctest::Approx(4.0 / 25));
   CHECK(CosineSchedule{.peak = 4, .warmup = 75, .total = 100, .start = 1}.at(24) == 2);
   CHECK(ConstantSchedule{.peak = 4, .warmup = 75, .start = 1}.at(24) == 2);
+}
+
+TEST_CASE("rates that are none, and steps that cannot be counted, are refused by name") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto refuses = [](auto schedule, const char* what) {
+    CHECK_THROWS_WITH_AS(schedule.at(0), doctest::Contains(what), Error);
+  };
+  refuses(ConstantSchedule{.peak = nan}, "ConstantSchedule's peak is nan");
+  refuses(ConstantSchedule{.peak = -1}, "ConstantSchedule's peak is -1");
+  refuses(ConstantSchedule{.warmup = -5}, "ConstantSchedule's warmup is -5");
+  refuses(ConstantSchedule{.start = nan}, "ConstantSchedule's start is nan");
+  refuses(LinearSchedule{.peak = nan}, "LinearSchedule's peak is nan");
+  refuses(LinearSchedule{.warmup = -1}, "LinearSchedule's warmup is -1");
+  refuses(LinearSchedule{.floor = nan}, "LinearSchedule's floor is nan");
+  refuses(CosineSchedule{.total = -2}, "CosineSchedule's total is -2");
+  refuses(CosineSchedule{.start = std::numeric_limits<double>::infinity()}, "CosineSchedule's start is inf");
+  CHECK(LinearSchedule{.warmup = 0, .total = 0}.at(0) == 0);  // of a run without steps: the floor
 }
 
 TEST_SUITE_END();

@@ -138,9 +138,9 @@ struct ConfiguredBlock {
       return named("attention_dropout", Dropout{dropout})(y);
     };
     const auto feed_forward = [&](Expr n) {
-      using Mlp = MlpOf<detail::ConfiguredActivation, detail::ConfiguredNorm>;
+      using ConfiguredMlp = MlpOf<detail::ConfiguredActivation, detail::ConfiguredNorm>;
       const auto y = scaled(c.mlp_gain, "mlp_gain",
-                            named("mlp", Mlp{hidden, c.mlp_bias, activation, norm.where(c.mlp_norm)})(n));
+                            named("mlp", ConfiguredMlp{hidden, c.mlp_bias, activation, norm.where(c.mlp_norm)})(n));
       return named("mlp_dropout", Dropout{dropout})(y);
     };
     const detail::ConfiguredSkip attention_skip{c.attention_skip, "attention_skip", c.attention_residual_scale,

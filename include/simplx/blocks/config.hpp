@@ -25,13 +25,13 @@ enum class Activation : signed char { relu, leaky_relu, gelu, gelu_tanh, relu_sq
 
 /// How values are made of x, and the result of the heads: by x itself, x W, or x (alpha W0 + beta D).
 struct Projection {
-  enum class Kind : signed char { identity, dense, reparameterised /* Eq. (6) */ };
+  enum class Kind : signed char { none, dense, reparameterised /* Eq. (6) */ };
   Kind kind = Kind::dense;
   Init init = normal(0.02);    ///< of W
   Reparameterised weights{};   ///< W0, alpha and beta
   constexpr bool operator==(const Projection&) const = default;
 };
-inline constexpr Projection no_projection{.kind = Projection::Kind::identity};
+inline constexpr Projection no_projection{.kind = Projection::Kind::none};
 constexpr Projection dense(Init init = normal(0.02)) { return {Projection::Kind::dense, init, {}}; }
 constexpr Projection reparameterised(Init base, Gain alpha, Gain beta) {
   return {Projection::Kind::reparameterised, {}, {base, alpha, beta}};
@@ -90,14 +90,14 @@ struct BlockConfig {
       if (norm_position == NormPosition::after) return "parallel post-norm";
     }
     if (attention_gain.is_zero() || mlp_gain.is_zero()) return "empty branch";
-    if (first_value && value.kind != Projection::Kind::identity) return "first value";
+    if (first_value && value.kind != Projection::Kind::none) return "first value";
     if (first_norm && norm != Norm::none) return "first norm";
     if (norm == Norm::none) {
       if (norm_position == NormPosition::after) return "post-norm of nothing";
       if (attention_norm || mlp_norm || query_key_value_norm) return "inner norm";
     }
     if (query_key_value_norm && matrix != AttentionMatrix::softmax) return "norm of zero queries";
-    if (query_key_value_norm && value.kind == Projection::Kind::identity) return "norm of identity";
+    if (query_key_value_norm && value.kind == Projection::Kind::none) return "norm of identity";
     const auto scales_no_skip = [&](ResidualScale scale, const Gain& skip) {
       return scale != ResidualScale::none && (skip.kind != Gain::Kind::one || branches == Branches::parallel);
     };

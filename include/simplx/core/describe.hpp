@@ -82,7 +82,8 @@ class Description {
       for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
         const int leaf = G::fusion.leaves[l];
         const bool spelt = leaf == G::fusion.epilogue_of[root] && !by_name;
-        value[leaf] = spelt ? Formula(product_text(leaf), Formula::product) : Formula(name_of(leaf));
+        Formula& formula = value[static_cast<std::size_t>(leaf)];
+        formula = spelt ? Formula(product_text(leaf), Formula::product) : Formula(name_of(leaf));
       }
       unroll<begin, end>([&]<int m>(std::integral_constant<int, m>) {
         constexpr int node = G::fusion.members[m];
@@ -204,7 +205,8 @@ class Description {
       const std::string over = to.columns() == 1 && to.is_fixed() ? "sum "
                                : to.cols == 1                     ? "sum of columns "
                                                                   : "sum of rows ";
-      const std::string what = reduced ? over + adjoint[leaf].within(Formula::product) : adjoint[leaf].text;
+      const Formula& all = adjoint[static_cast<std::size_t>(leaf)];
+      const std::string what = reduced ? over + all.within(Formula::product) : all.text;
       const std::string how = G::plan.leaf_write[l] == Write::skip ? " is " : sign(G::plan.leaf_write[l]);
       line("  " + gradient_of(leaf) + how + what);
     }

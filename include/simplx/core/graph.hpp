@@ -93,7 +93,19 @@ struct Gate {
     } else {
       constexpr ShortPath path = short_path(summary.where.file);
       return [&]<std::size_t... i>(std::index_sequence<i...>) {
-        return at_line<summary.rule, summary.left, summary.right, summary.where.line, File<path.chars[i]...>>();
+        using In = File<path.chars[i]...>;
+        if constexpr (summary.rule == Tag("one name")) {
+          constexpr Name name = Source::with([](Node* root) {
+            fault_of_blocks(root);  // frees what blocks capture, as above
+            return name_given_twice(root, summary);
+          });
+          return [&]<std::size_t... n>(std::index_sequence<n...>) {
+            using Of = Called<name.chars[n]...>;
+            return at_line<summary.rule, summary.left, summary.right, summary.where.line, In, Of>();
+          }(std::make_index_sequence<name.size()>{});
+        } else {
+          return at_line<summary.rule, summary.left, summary.right, summary.where.line, In>();
+        }
       }(std::make_index_sequence<path.size>{}) && false;
     }
   }

@@ -136,6 +136,23 @@ constexpr Summary summarise(Node* root) {
   return summary;
 }
 
+/// The name that makes "one name" of a summary: of a node of its first line and one of its second.
+constexpr Name name_given_twice(Node* root, const Summary& summary) {
+  Name name{};
+  Node* earlier = nullptr;
+  int count = 0;
+  postorder(root, [&](Node* node) {
+    node->index = count++;
+    if (!needs_own_name(*node)) return;
+    for (Node* other = earlier; other && node->where.line == summary.right; other = other->link) {
+      if (name.empty() && other->name == node->name) name = node->name;
+    }
+    if (node->where.line == summary.left) node->link = earlier, earlier = node;
+  });
+  clear_marks(root);
+  return name;
+}
+
 template <int count>
 constexpr Flat<count> flatten(Node* root) {
   Flat<count> flat;

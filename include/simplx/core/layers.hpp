@@ -77,7 +77,12 @@ template <class Model>
 constexpr Evaluated evaluate(const Model& model) {
   Node* root = new_node();
   root->kind = Kind::outputs;
-  each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
+  constexpr bool returns = !std::is_void_v<decltype(model())>;
+  static_assert(returns, "simplx: a model returns an Expr, or an aggregate of two to four of them; this one returns "
+                         "nothing: write `return` before its result");
+  if constexpr (returns) {
+    each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
+  }
   return {root};
 }
 

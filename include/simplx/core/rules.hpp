@@ -131,17 +131,20 @@ SIMPLX_RULE("probe in recompute", (possible<left, right>),
             "put the probe outside")
 SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number): set .layers to 1 or more")
 SIMPLX_RULE("one name", (possible<left, right>),
-            "two parameters or inputs have one name (lines: left and right number); give one of them another name or "
-            "scope, or make it once and use the variable twice")
+            "two parameters or inputs have one name (lines: left and right number; the note of at_line spells it); "
+            "give one of them another name or scope, or make it once and use the variable twice")
 
 namespace detail {
 
 template <char... letters>
 struct File {};
+template <char... letters>
+struct Called {};
 
 /// The line that broke the rule, of the user's code or of a module of the library that it uses, spelt in the notes of
-/// every compiler: at_line<"inner widths", 512, 256, 7, File<'s', 'r', 'c', '/', 'm', 'l', 'p', ...>>.
-template <Tag name, Index left, Index right, int line, class In>
+/// every compiler: at_line<"inner widths", 512, 256, 7, File<'s', 'r', 'c', '/', 'm', 'l', 'p', ...>>. Where a name is
+/// wrong, Called<...> has its letters.
+template <Tag name, Index left, Index right, int line, class In, class... Of>
 constexpr bool at_line() {
   if constexpr (requires { rule<name>::template differ<left, right>(); }) rule<name>::template differ<left, right>();
   return rule<name>::template check<left, right>();

@@ -22,6 +22,13 @@
 /// tests/consumer/mixed_targets is one. The name follows the widest vectors; flags that differ in less (-mbmi2, -mtune)
 /// give one name, so such units must run on the same machines.
 
+// Up to and including C++17: g++ 10 calls its C++20 201709L. A file that is not there ends the compilation, or
+// thousands of errors would follow the one that tells.
+#if __cplusplus <= 201703L
+#error "simplx: the library needs C++20; compile with -std=c++20"
+#include "simplx needs -std=c++20"
+#endif
+
 #if defined(SIMPLX_SINGLE_INCLUDE)
 #error "simplx: single_include/simplx.hpp is the whole library; include either it or include/simplx, not both"
 #endif

@@ -64,9 +64,9 @@ struct AttentionStep {
 
   /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and all tokens.
   template <int count, Index inner>
-  static void score(Index tokens, const S* queries, const S* store, Index block_stride, S* scores, Index stride) {
+  static void score(Index tokens, const S* queries, const S* store, Index next_block, S* scores, Index stride) {
     constexpr int most = vector_bytes == 64 ? 4 : 2, rows = count < most ? count : most;  // accumulators in registers
-    for (Index first = 0; first < tokens; first += block, store += block_stride) {
+    for (Index first = 0; first < tokens; first += block, store += next_block) {
       panel<rows, 4, Write::store>(count, inner, queries, Static<inner>{}, Static<1>{}, store, Static<block>{},
                                    scores + first, stride, NoEpilogue{}, 0);
     }

@@ -49,7 +49,7 @@ struct LinearProduct {
 
   /// Elements of W in panels; those of W^T lie behind it.
   static constexpr Index size = packed_room(K, N);
-  static constexpr Index packed = size + packed_room(N, K);
+  static constexpr Index room = size + packed_room(N, K);
   /// Elements of scratch that each of the products needs.
   static constexpr Index scratch(Index rows) {
     constexpr Index stored_rows = transposed ? N : K, stored_columns = transposed ? K : N;

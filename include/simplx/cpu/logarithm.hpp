@@ -67,8 +67,8 @@ template <FloatLanes V>
 __attribute__((always_inline)) inline V with_corners(V x, V y) {
   using Limits = std::numeric_limits<Lane<V>>;
   y = select(x < Limits::infinity(), y, x);  // infinity and NaN stay
-  const V outside = select(x < 0, splat<V>(Limits::quiet_NaN()), splat<V>(-Limits::infinity()));
-  return select(x <= 0, outside, y);
+  const V corner = select(x < 0, splat<V>(Limits::quiet_NaN()), splat<V>(-Limits::infinity()));
+  return select(x <= 0, corner, y);
 }
 
 }  // namespace detail

@@ -99,11 +99,11 @@ struct MapBackward {
     S singles[Grp::leaves + 1]{};
 
     template <int l, class V>
-    void add(V value) {
+    void add(V term) {
       if constexpr (std::is_same_v<V, Vec<S>>) {
-        vectors[l] += value;
+        vectors[l] += term;
       } else {
-        singles[l] += value;
+        singles[l] += term;
       }
     }
     S take(int l) {

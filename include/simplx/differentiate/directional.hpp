@@ -55,25 +55,35 @@ class Directional {
   /// The same for the gradient of the first result, a number.
   void hvp() { function_.value_and_grad(); }
 
+  /// Errors  throws, as `tangent` does, without a jvp() or hvp(); those of gradients without an hvp()
   template <int k = 0>
   Dense output() const {
-    return values(function_.template output<k>());
+    return behind("output", "jvp() or hvp()", [&] { return values(function_.template output<k>()); });
   }
   template <int k = 0>
   Dense tangent() const {
-    return tangents(function_.template output<k>());
+    return behind("tangent", "jvp() or hvp()", [&] { return tangents(function_.template output<k>()); });
   }
   template <Name name>
   Dense gradient() {
-    return values(function_.template gradient<name>());
+    return behind("gradient", "hvp()", [&] { return values(function_.template gradient<name>()); });
   }
   template <Name name>
   Dense hessian_product() {
-    return tangents(function_.template gradient<name>());
+    return behind("hessian_product", "hvp()", [&] { return tangents(function_.template gradient<name>()); });
   }
   Function<f, Cpu<Number>>& function() { return function_; }
 
  private:
+  /// What is read too early is told in the names of this class, not in those of Function.
+  template <class Read>
+  static Dense behind(const std::string& asked, const std::string& first, Read read) {
+    try {
+      return read();
+    } catch (const Error&) {
+      throw Error(asked + "() without " + (first == "hvp()" ? "an " : "a ") + first, "call " + first + " before");
+    }
+  }
   template <class Map>
   static Dense values(const Map& map) {
     return map.unaryExpr([](const Number& x) { return x.value; });

@@ -39,7 +39,7 @@ constexpr Index released_parameters(const Decoder& model) {
     const BlockConfig block = model.block.at(layer);
     total += 2 * matrix(d) + matrix(hidden) + hidden * d + d + 2 * d + gains;
     for (const Projection& projection : {block.value, block.projection}) {
-      if (projection.kind != Projection::Kind::identity) total += matrix(d);
+      if (projection.kind != Projection::Kind::none) total += matrix(d);
       if (projection.kind == Projection::Kind::reparameterised) total += 2;
     }
   }

@@ -40,8 +40,8 @@ struct ObservedBlock {
   Block block;
   bool observed = true;
 
-  constexpr Expr operator()(Expr x) const requires requires { block(x); } { return block(input(x)); }
-  constexpr Expr operator()(int layer, Expr x) const requires requires { block(layer, x); } {
+  constexpr Expr operator()(Expr x) const requires requires { Expr(block(x)); } { return block(input(x)); }
+  constexpr Expr operator()(int layer, Expr x) const requires requires { Expr(block(layer, x)); } {
     return block(layer, input(x));
   }
 
@@ -99,7 +99,17 @@ constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embeddi
 template <auto const& model>
 struct LogitsOf {
   static constexpr Index context = usual_context<model>(no_limit);  ///< 0 if the model has none
-  constexpr Expr operator()() const { return model.logits(); }
+  static constexpr bool has_logits = requires { model.logits(); };
+  static_assert(has_logits,
+                "simplx: logits_of takes a model with a member logits(), as Decoder, Encoder and Classifier have it; of "
+                "a model of your own give Inference or Stream a function that returns the logits, as it is");
+  constexpr Expr operator()() const {
+    if constexpr (has_logits) {
+      return model.logits();
+    } else {
+      return embedding(weight("none", 1, 1), indices("tokens", Axis::tokens));  // breaks no rule, for no second error
+    }
+  }
 };
 template <auto const& model>
 inline constexpr LogitsOf<model> logits_of{};

@@ -62,9 +62,9 @@ struct op<"linear_cross_entropy"> : kernel_op {
     template <class Action>
     static void each(const Action& f) {
       if constexpr (whole > 0) {
-        for (Index begin = 0; begin < whole; begin += together) f(Whole(), begin, begin / together * Whole::packed);
+        for (Index begin = 0; begin < whole; begin += together) f(Whole(), begin, begin / together * Whole::room);
       }
-      if constexpr (whole < classes) f(Rest(), whole, whole / together * Whole::packed);
+      if constexpr (whole < classes) f(Rest(), whole, whole / together * Whole::room);
     }
     /// Of scratch: a tile of logits, x and dx of the labelled rows, and what a product needs.
     static constexpr Index logits(Index rows) { return round_up(rows * std::min(together, classes), alignment); }

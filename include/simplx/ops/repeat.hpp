@@ -24,8 +24,8 @@ struct op<"repeat_columns"> : kernel_op {
   static constexpr Term derive(const Node* node, int, const Term& g) {
     const At dy = detail::whole(g, node);
     const Index times = node->attributes.integers[0], cols = node->arguments[0]->shape.cols;
-    const At ones = spread(1.0, At(slice_columns(dy, 0, times)));
-    return Term(apply<"batched_matmul">({.integers = {cols, times, 1}}, dy, ones));
+    const At column = spread(1.0, At(slice_columns(dy, 0, times)));
+    return Term(apply<"batched_matmul">({.integers = {cols, times, 1}}, dy, column));
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {

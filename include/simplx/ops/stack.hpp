@@ -152,13 +152,22 @@ struct op<"stack"> : kernel_op {
 
 namespace detail {
 
+template <class Block>
+concept BlockInStack = requires(const Block& block, Expr x) { Expr(block(x)); } ||
+                       requires(const Block& block, Expr x) { Expr(block(0, x)); };
+
 /// What a block makes of x in a layer, whether it asks for the layer's number or not.
 template <class Block>
 constexpr Expr at_layer(const Block& block, int layer, Expr x) {
-  if constexpr (requires { block(layer, x); }) {
+  if constexpr (requires { Expr(block(layer, x)); }) {
     return block(layer, x);
-  } else {
+  } else if constexpr (requires { Expr(block(x)); }) {
     return block(x);
+  } else {
+    static_assert(BlockInStack<Block>,
+                  "simplx: the block of a stack needs `constexpr Expr operator()(Expr x) const`, or one of (int layer, "
+                  "Expr x) in that order: it must be const, and return an Expr");
+    return x;
   }
 }
 

@@ -54,8 +54,9 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
                 "raise TrainerOptions::batch");
   }
   check_offsets(batch);
+  const Index* const offsets = batch.offsets.data();
   for (Index b = 0; b < batch.sequences(); ++b) {
-    const Index length = batch.offsets[b + 1] - batch.offsets[b];
+    const Index length = offsets[b + 1] - offsets[b];
     if (length >= 1 && length <= limits.context) continue;
     throw Error("a sequence of " + std::to_string(length) + " tokens for a context of " +
                     std::to_string(limits.context),
@@ -68,20 +69,20 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
                     (by_sequence ? std::to_string(batch.sequences()) + " sequences" : std::to_string(end) + " tokens"),
                 by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
   }
-  const auto is_label = [&](Index label) { return label == ignored_label || (label >= 0 && label < limits.labels); };
-  for (Index s = 0; by_sequence && s < batch.sequences(); ++s) {
-    if (is_label(batch.labels[s])) continue;
-    throw Error("sequence " + std::to_string(s) + " has the label " + std::to_string(batch.labels[s]) +
-                    ", but the model knows " + std::to_string(limits.labels) + " classes",
-                "labels are in [0, classes); -100 carries no loss");
-  }
+  const std::int32_t* const tokens = batch.tokens.data();
   for (Index i = begin; i < end; ++i) {
-    const Index token = batch.tokens[i], label = by_sequence ? ignored_label : batch.labels[i];
-    if (token < 0 || token >= limits.tokens || !is_label(label)) {
-      throw Error("token " + std::to_string(token) + " with label " + std::to_string(label) + " at position " +
-                      std::to_string(i) + ", but the model knows " + std::to_string(limits.tokens) + " tokens",
-                  "tokens are in [0, vocab); a label of -100 carries no loss");
-    }
+    if (tokens[i] >= 0 && tokens[i] < limits.tokens) continue;
+    throw Error("token " + std::to_string(tokens[i]) + " at position " + std::to_string(i) +
+                    ", but the model knows " + std::to_string(limits.tokens) + " tokens",
+                "tokens are in [0, vocab)");
+  }
+  const Index first = by_sequence ? 0 : begin, last = by_sequence ? batch.sequences() : end;
+  for (Index i = first; i < last; ++i) {
+    const Index label = batch.labels.data()[i];
+    if (label == ignored_label || (label >= 0 && label < limits.labels)) continue;
+    throw Error((by_sequence ? "sequence " : "the token at position ") + std::to_string(i) + " has the label " +
+                    std::to_string(label) + ", but the model knows " + std::to_string(limits.labels) + " classes",
+                "labels are in [0, classes); -100 carries no loss");
   }
 }
 

@@ -7,16 +7,32 @@
 /// Steps count from 0. With a warm-up of w steps, step w - 1 has the peak and step s < w the share (s + 1) / w of
 /// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
 /// Without warm-up, step 0 has the peak.
+///
+/// Errors  at() throws Error for a rate that no optimiser takes, NaN among them, and for a negative number of steps
 
-#include <simplx/core/target.hpp>
+#include <simplx/train/optimiser.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string>
 
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
+inline void check_steps(const std::string& name, long steps) {
+  if (steps < 0) throw Error(name + " is " + std::to_string(steps), "it must be a number of steps from 0 on");
+}
+template <class Schedule>
+void check_schedule(const std::string& name, const Schedule& schedule) {
+  check_setting(name + "'s peak", schedule.peak);
+  check_setting(name + "'s start", schedule.start);
+  check_steps(name + "'s warmup", schedule.warmup);
+  if constexpr (requires { schedule.floor; }) {
+    check_setting(name + "'s floor", schedule.floor);
+    check_steps(name + "'s total", schedule.total);
+  }
+}
 inline double warm_up(double start, double peak, long step, long warmup) {
   return start + (peak - start) * static_cast<double>(step + 1) / static_cast<double>(warmup);
 }
@@ -32,7 +48,10 @@ struct ConstantSchedule {
   long warmup = 0;
   double start = 0;
 
-  double at(long step) const { return step < warmup ? detail::warm_up(start, peak, step, warmup) : peak; }
+  double at(long step) const {
+    detail::check_schedule("ConstantSchedule", *this);
+    return step < warmup ? detail::warm_up(start, peak, step, warmup) : peak;
+  }
 };
 
 /// Rises to `peak` over the first `warmup` steps and falls to `floor` at step `total`, by equal decrements: the last
@@ -45,6 +64,7 @@ struct LinearSchedule {
   double start = 0;
 
   double at(long step) const {
+    detail::check_schedule("LinearSchedule", *this);
     if (step < warmup) return detail::warm_up(start, peak, step, warmup);
     return floor + (peak - floor) * detail::decay_left(step, warmup, total);
   }
@@ -59,6 +79,7 @@ struct CosineSchedule {
   double start = 0;
 
   double at(long step) const {
+    detail::check_schedule("CosineSchedule", *this);
     if (step < warmup) return detail::warm_up(start, peak, step, warmup);
     const double left = detail::decay_left(step, warmup, total);
     return floor + (peak - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;
