@@ -29,7 +29,7 @@ struct Entry {
 
 constexpr Expr tokens_of(Index width, const char* name = "x") { return variable(name, rows_of(Axis::tokens, width)); }
 
-// Each group is a model of width C whose results use the ops of its entries.
+// Each group is a model of width C whose results use the ops of its entries; notes are lines below its table.
 
 template <Index C>
 struct Arithmetic {
@@ -55,6 +55,10 @@ struct Arithmetic {
 template <Index C>
 struct Functions {
   static constexpr const char* title = "Functions, element by element";
+  static constexpr const char* notes =
+      "`exp` of floats saturates on the CPU: its argument is held in [-87.33, 88.37], so that `exp(1000)` is 2.4e38\n"
+      "and not infinite, `exp(-1000)` 1.2e-38 and not 0; `sigmoid(-1000)` likewise. With doubles, and on a GPU, `exp`\n"
+      "goes to infinity and to 0 as `std::exp` does.\n";
   static constexpr Entry entries[] = {{"exp", "`exp(a)`"},         {"log", "`log(a)`"},       {"log1p", "`log1p(a)`"},
                                       {"sin", "`sin(a)`"},         {"cos", "`cos(a)`"},       {"tanh", "`tanh(a)`"},
                                       {"sigmoid", "`sigmoid(a)`"}, {"erf", "`erf(a)`"},       {"sqrt", "`sqrt(a)`"},
@@ -114,6 +118,11 @@ struct Reductions {
 template <Index C>
 struct Products {
   static constexpr const char* title = "Products";
+  static constexpr const char* notes =
+      "What `a * b` is, its shapes say. A matrix at the right, of several fixed rows or a `transpose(w)`, makes it a\n"
+      "matrix product, unless `a` is one number; `transpose(a) * b` over run-time rows sums over them. All else is\n"
+      "element by element: two values of `rows_of(...)`, or one row, column or number beside anything. So two square\n"
+      "matrices are multiplied as matrices; `multiply(a, b)` is element by element always.\n";
   static constexpr Entry entries[] = {{"matmul", "`a * w`, `a * transpose(w)`"},
                                       {"contract", "`transpose(a) * b`"},
                                       {"transpose", "`transpose(w)`"},

@@ -118,6 +118,7 @@ std::string document() {
             "\n\n| op | shapes | runs as | backward reads | as expression |\n|---|---|---|---|---|\n";
     detail::unroll<0, static_cast<int>(std::size(Is::entries))>(
         [&]<int e>(std::integral_constant<int, e>) { text += line_of<Is, e>(); });
+    if constexpr (requires { Is::notes; }) text += std::string("\n") + Is::notes;
   });
   return text;
 }
@@ -247,6 +248,61 @@ TEST_CASE("every op of include/simplx/ops is in the table") {
     for (const Entry& entry : Group<documented>::entries) CHECK(listed.insert(std::string(entry.op.view())).second);
   });
   CHECK(defined == listed);
+}
+
+/// The op and the shape that a * b has.
+template <class A, class B>
+constexpr bool is_product(Tag op, Shape shape, A a, B b) {
+  const detail::Evaluated evaluated = detail::evaluate([=] { return a() * b(); });
+  const Node* node = evaluated.root->arguments[0];
+  if (node->op == Tag("output")) node = node->arguments[0];
+  return node->op == op && node->shape == shape;
+}
+
+TEST_CASE("docs/ops.md: what a * b is, its shapes say") {
+  constexpr auto rows = [] { return input("x", rows_of(Axis::tokens, 4)); };
+  constexpr auto column = [] { return input("c", rows_of(Axis::tokens, 1)); };
+  constexpr auto row = [] { return vector("row", 4); };
+  constexpr auto number = [] { return scalar("s"); };
+  constexpr auto square = [] { return weight("w", 4, 4); };
+  constexpr auto wide = [] { return weight("v", 4, 6); };
+  constexpr auto turned_square = [] { return transpose(weight("w", 4, 4)); };
+  constexpr auto turned_rows = [] { return transpose(input("x", rows_of(Axis::tokens, 4))); };
+  constexpr Shape run_time = rows_of(Axis::tokens, 4);
+  static_assert(is_product("matmul", rows_of(Axis::tokens, 6), rows, wide));
+  static_assert(is_product("matmul", run_time, rows, turned_square));
+  static_assert(is_product("matmul", fixed_shape(1, 6), row, wide));
+  static_assert(is_product("matmul", fixed_shape(4, 4), square, square));
+  static_assert(is_product("contract", fixed_shape(4, 4), turned_rows, rows));
+  static_assert(is_product("multiply", run_time, rows, rows));
+  static_assert(is_product("multiply", run_time, rows, column));
+  static_assert(is_product("multiply", run_time, rows, row));
+  static_assert(is_product("multiply", run_time, number, rows));
+  static_assert(is_product("multiply", fixed_shape(4, 6), number, wide));
+  static_assert(is_product("multiply", fixed_shape(4, 6), wide, number));
+  static_assert(is_product("multiply", fixed_shape(4, 4), square, row));
+}
+
+TEST_CASE("docs/ops.md: exp of floats saturates, exp of doubles does not") {
+  struct Results {
+    Expr exponential, sigmoid;
+  };
+  static constexpr auto both = [] {
+    auto x = input("x", rows_of(Axis::tokens, 1));
+    return Results{exp(x), sigmoid(x)};
+  };
+  const auto at = [](auto run, double x, int result) {
+    run.input("x")[0] = static_cast<std::remove_reference_t<decltype(run.input("x")[0])>>(x);
+    run.forward();
+    return static_cast<double>(run.output(result)[0]);
+  };
+  using Single = Evaluation<both, Cpu<float>>;
+  using Double = Evaluation<both, Cpu<double>>;
+  CHECK(at(Single({.tokens = 1}), 1000, 0) == doctest::Approx(2.4e38).epsilon(0.01));
+  CHECK(at(Single({.tokens = 1}), -1000, 0) == doctest::Approx(1.2e-38).epsilon(0.02));
+  CHECK(at(Single({.tokens = 1}), -1000, 1) == doctest::Approx(1.2e-38).epsilon(0.02));
+  CHECK(at(Double({.tokens = 1}), 1000, 0) == std::numeric_limits<double>::infinity());
+  CHECK(at(Double({.tokens = 1}), -1000, 0) == 0);
 }
 
 TEST_CASE("docs/ops.md says what the table says") {
