@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 9afade73e54a5f6d
+// sha256 of the headers: 313619793b847c26
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -68,6 +68,13 @@
 ///
 /// tests/consumer/mixed_targets is one. The name follows the widest vectors; flags that differ in less (-mbmi2, -mtune)
 /// give one name, so such units must run on the same machines.
+
+// Up to and including C++17: g++ 10 calls its C++20 201709L. A file that is not there ends the compilation, or
+// thousands of errors would follow the one that tells.
+#if __cplusplus <= 201703L
+#error "simplx: the library needs C++20; compile with -std=c++20"
+#include "simplx needs -std=c++20"
+#endif
 
 #if defined(SIMPLX_SINGLE_INCLUDE)
 #error "simplx: single_include/simplx.hpp is the whole library; include either it or include/simplx, not both"
@@ -315,6 +322,10 @@ struct Init {
   Law law = Law::constant;
   double value = 0;  ///< constant, deviation of the normal law (by rows: times sqrt(rows)), bound of the uniform law
   constexpr bool operator==(const Init&) const = default;
+  /// Whether the values depend on a seed.
+  constexpr bool is_drawn() const {
+    return law == Law::normal || law == Law::normal_by_rows || law == Law::uniform || law == Law::orthogonal;
+  }
 };
 constexpr Init normal(double deviation) { return {Init::Law::normal, deviation}; }
 constexpr Init uniform(double bound) { return {Init::Law::uniform, bound}; }  ///< between -bound and bound
@@ -911,6 +922,8 @@ SIMPLX_RULE("gains per head", left == right,
 SIMPLX_RULE("token rows", left == right,
             "this operand must run along the axis of tokens (right number), not along another (left number: 0 a static "
             "number of rows, 2 sequences, 3 labelled, 4 batch): rows_of(Axis::tokens, ...)")
+SIMPLX_RULE("dropout rate", (possible<left, right>),
+            "a dropout rate (left number, in thousandths) is the probability to drop a number: give one from 0 to 1")
 SIMPLX_RULE("indices", left == right,
             "a table is looked up by indices(...), whole numbers, one for each row: embedding(table, indices(...))")
 SIMPLX_RULE("static positions", left == right,
@@ -950,17 +963,20 @@ SIMPLX_RULE("probe in recompute", (possible<left, right>),
             "put the probe outside")
 SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number): set .layers to 1 or more")
 SIMPLX_RULE("one name", (possible<left, right>),
-            "two parameters or inputs have one name (lines: left and right number); give one of them another name or "
-            "scope, or make it once and use the variable twice")
+            "two parameters or inputs have one name (lines: left and right number; the note of at_line spells it); "
+            "give one of them another name or scope, or make it once and use the variable twice")
 
 namespace detail {
 
 template <char... letters>
 struct File {};
+template <char... letters>
+struct Called {};
 
 /// The line that broke the rule, of the user's code or of a module of the library that it uses, spelt in the notes of
-/// every compiler: at_line<"inner widths", 512, 256, 7, File<'s', 'r', 'c', '/', 'm', 'l', 'p', ...>>.
-template <Tag name, Index left, Index right, int line, class In>
+/// every compiler: at_line<"inner widths", 512, 256, 7, File<'s', 'r', 'c', '/', 'm', 'l', 'p', ...>>. Where a name is
+/// wrong, Called<...> has its letters.
+template <Tag name, Index left, Index right, int line, class In, class... Of>
 constexpr bool at_line() {
   if constexpr (requires { rule<name>::template differ<left, right>(); }) rule<name>::template differ<left, right>();
   return rule<name>::template check<left, right>();
@@ -1169,6 +1185,23 @@ constexpr Summary summarise(Node* root) {
   return summary;
 }
 
+/// The name that makes "one name" of a summary: of a node of its first line and one of its second.
+constexpr Name name_given_twice(Node* root, const Summary& summary) {
+  Name name{};
+  Node* earlier = nullptr;
+  int count = 0;
+  postorder(root, [&](Node* node) {
+    node->index = count++;
+    if (!needs_own_name(*node)) return;
+    for (Node* other = earlier; other && node->where.line == summary.right; other = other->link) {
+      if (name.empty() && other->name == node->name) name = node->name;
+    }
+    if (node->where.line == summary.left) node->link = earlier, earlier = node;
+  });
+  clear_marks(root);
+  return name;
+}
+
 template <int count>
 constexpr Flat<count> flatten(Node* root) {
   Flat<count> flat;
@@ -1373,7 +1406,12 @@ template <class Model>
 constexpr Evaluated evaluate(const Model& model) {
   Node* root = new_node();
   root->kind = Kind::outputs;
-  each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
+  constexpr bool returns = !std::is_void_v<decltype(model())>;
+  static_assert(returns, "simplx: a model returns an Expr, or an aggregate of two to four of them; this one returns "
+                         "nothing: write `return` before its result");
+  if constexpr (returns) {
+    each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
+  }
   return {root};
 }
 
@@ -2490,7 +2528,19 @@ struct Gate {
     } else {
       constexpr ShortPath path = short_path(summary.where.file);
       return [&]<std::size_t... i>(std::index_sequence<i...>) {
-        return at_line<summary.rule, summary.left, summary.right, summary.where.line, File<path.chars[i]...>>();
+        using In = File<path.chars[i]...>;
+        if constexpr (summary.rule == Tag("one name")) {
+          constexpr Name name = Source::with([](Node* root) {
+            fault_of_blocks(root);  // frees what blocks capture, as above
+            return name_given_twice(root, summary);
+          });
+          return [&]<std::size_t... n>(std::index_sequence<n...>) {
+            using Of = Called<name.chars[n]...>;
+            return at_line<summary.rule, summary.left, summary.right, summary.where.line, In, Of>();
+          }(std::make_index_sequence<name.size()>{});
+        } else {
+          return at_line<summary.rule, summary.left, summary.right, summary.where.line, In>();
+        }
       }(std::make_index_sequence<path.size>{}) && false;
     }
   }
@@ -3614,11 +3664,11 @@ struct MapBackward {
     S singles[Grp::leaves + 1]{};
 
     template <int l, class V>
-    void add(V value) {
+    void add(V term) {
       if constexpr (std::is_same_v<V, Vec<S>>) {
-        vectors[l] += value;
+        vectors[l] += term;
       } else {
-        singles[l] += value;
+        singles[l] += term;
       }
     }
     S take(int l) {
@@ -5752,7 +5802,7 @@ struct LinearProduct {
 
   /// Elements of W in panels; those of W^T lie behind it.
   static constexpr Index size = packed_room(K, N);
-  static constexpr Index packed = size + packed_room(N, K);
+  static constexpr Index room = size + packed_room(N, K);
   /// Elements of scratch that each of the products needs.
   static constexpr Index scratch(Index rows) {
     constexpr Index stored_rows = transposed ? N : K, stored_columns = transposed ? K : N;
@@ -6983,8 +7033,8 @@ template <FloatLanes V>
 __attribute__((always_inline)) inline V with_corners(V x, V y) {
   using Limits = std::numeric_limits<Lane<V>>;
   y = select(x < Limits::infinity(), y, x);  // infinity and NaN stay
-  const V outside = select(x < 0, splat<V>(Limits::quiet_NaN()), splat<V>(-Limits::infinity()));
-  return select(x <= 0, outside, y);
+  const V corner = select(x < 0, splat<V>(Limits::quiet_NaN()), splat<V>(-Limits::infinity()));
+  return select(x <= 0, corner, y);
 }
 
 }  // namespace detail
@@ -8240,8 +8290,8 @@ struct op<"repeat_columns"> : kernel_op {
   static constexpr Term derive(const Node* node, int, const Term& g) {
     const At dy = detail::whole(g, node);
     const Index times = node->attributes.integers[0], cols = node->arguments[0]->shape.cols;
-    const At ones = spread(1.0, At(slice_columns(dy, 0, times)));
-    return Term(apply<"batched_matmul">({.integers = {cols, times, 1}}, dy, ones));
+    const At column = spread(1.0, At(slice_columns(dy, 0, times)));
+    return Term(apply<"batched_matmul">({.integers = {cols, times, 1}}, dy, column));
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -8422,13 +8472,13 @@ enum class Activation : signed char { relu, leaky_relu, gelu, gelu_tanh, relu_sq
 
 /// How values are made of x, and the result of the heads: by x itself, x W, or x (alpha W0 + beta D).
 struct Projection {
-  enum class Kind : signed char { identity, dense, reparameterised /* Eq. (6) */ };
+  enum class Kind : signed char { none, dense, reparameterised /* Eq. (6) */ };
   Kind kind = Kind::dense;
   Init init = normal(0.02);    ///< of W
   Reparameterised weights{};   ///< W0, alpha and beta
   constexpr bool operator==(const Projection&) const = default;
 };
-inline constexpr Projection no_projection{.kind = Projection::Kind::identity};
+inline constexpr Projection no_projection{.kind = Projection::Kind::none};
 constexpr Projection dense(Init init = normal(0.02)) { return {Projection::Kind::dense, init, {}}; }
 constexpr Projection reparameterised(Init base, Gain alpha, Gain beta) {
   return {Projection::Kind::reparameterised, {}, {base, alpha, beta}};
@@ -8487,14 +8537,14 @@ struct BlockConfig {
       if (norm_position == NormPosition::after) return "parallel post-norm";
     }
     if (attention_gain.is_zero() || mlp_gain.is_zero()) return "empty branch";
-    if (first_value && value.kind != Projection::Kind::identity) return "first value";
+    if (first_value && value.kind != Projection::Kind::none) return "first value";
     if (first_norm && norm != Norm::none) return "first norm";
     if (norm == Norm::none) {
       if (norm_position == NormPosition::after) return "post-norm of nothing";
       if (attention_norm || mlp_norm || query_key_value_norm) return "inner norm";
     }
     if (query_key_value_norm && matrix != AttentionMatrix::softmax) return "norm of zero queries";
-    if (query_key_value_norm && value.kind == Projection::Kind::identity) return "norm of identity";
+    if (query_key_value_norm && value.kind == Projection::Kind::none) return "norm of identity";
     const auto scales_no_skip = [&](ResidualScale scale, const Gain& skip) {
       return scale != ResidualScale::none && (skip.kind != Gain::Kind::one || branches == Branches::parallel);
     };
@@ -8880,7 +8930,7 @@ struct op<"dropout"> : kernel_op {
     constexpr Index cols = F::out_shape.cols;
     const Randomness& random = frame.context.random;
     const double rate = static_cast<double>(*frame.template in<1>());
-    if (!random.training || rate == 0) {
+    if (!random.training || !(rate > 0)) {
       for (Index i = 0; i < frame.rows() * cols; ++i) visit(i, S(1));
       return;
     }
@@ -8925,11 +8975,19 @@ struct op<"dropout"> : kernel_op {
 
 /// Drops elements in training; the name tells the masks of a model apart.
 ///
-/// Shapes  x any; rate (1, 1), a number or hyper("rate", 0.1), from 0 to 1
+/// Shapes  x any; rate (1, 1), a number or hyper("rate", 0.1); set at run time below 0 it counts as 0, above 1 as 1
+/// Errors  does not compile for a number that is not from 0 to 1
 /// Cost    one random number for each element, forward and backward; keeps nothing
 constexpr Expr dropout(const char* name, At x, At rate) {
   Expr result = apply<"dropout">({}, x, rate);
   result.node->name = name;
+  const Init& given = rate.node->init;
+  const bool is_known = rate.node->kind == Kind::constant && given.law == Init::Law::constant;
+  if (result.node->kind != Kind::error && is_known && !(given.value >= 0 && given.value <= 1)) {
+    const bool is_number = given.value == given.value;
+    const double thousandths = is_number ? std::clamp(1000 * given.value, -1e9, 1e9) : -1;
+    detail::broken(result.node, "dropout rate", static_cast<Index>(thousandths), 1000);
+  }
   return result;
 }
 
@@ -9962,9 +10020,9 @@ struct ConfiguredBlock {
       return named("attention_dropout", Dropout{dropout})(y);
     };
     const auto feed_forward = [&](Expr n) {
-      using Mlp = MlpOf<detail::ConfiguredActivation, detail::ConfiguredNorm>;
+      using ConfiguredMlp = MlpOf<detail::ConfiguredActivation, detail::ConfiguredNorm>;
       const auto y = scaled(c.mlp_gain, "mlp_gain",
-                            named("mlp", Mlp{hidden, c.mlp_bias, activation, norm.where(c.mlp_norm)})(n));
+                            named("mlp", ConfiguredMlp{hidden, c.mlp_bias, activation, norm.where(c.mlp_norm)})(n));
       return named("mlp_dropout", Dropout{dropout})(y);
     };
     const detail::ConfiguredSkip attention_skip{c.attention_skip, "attention_skip", c.attention_residual_scale,
@@ -10597,7 +10655,8 @@ class Description {
       for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
         const int leaf = G::fusion.leaves[l];
         const bool spelt = leaf == G::fusion.epilogue_of[root] && !by_name;
-        value[leaf] = spelt ? Formula(product_text(leaf), Formula::product) : Formula(name_of(leaf));
+        Formula& formula = value[static_cast<std::size_t>(leaf)];
+        formula = spelt ? Formula(product_text(leaf), Formula::product) : Formula(name_of(leaf));
       }
       unroll<begin, end>([&]<int m>(std::integral_constant<int, m>) {
         constexpr int node = G::fusion.members[m];
@@ -10719,7 +10778,8 @@ class Description {
       const std::string over = to.columns() == 1 && to.is_fixed() ? "sum "
                                : to.cols == 1                     ? "sum of columns "
                                                                   : "sum of rows ";
-      const std::string what = reduced ? over + adjoint[leaf].within(Formula::product) : adjoint[leaf].text;
+      const Formula& all = adjoint[static_cast<std::size_t>(leaf)];
+      const std::string what = reduced ? over + all.within(Formula::product) : all.text;
       const std::string how = G::plan.leaf_write[l] == Write::skip ? " is " : sign(G::plan.leaf_write[l]);
       line("  " + gradient_of(leaf) + how + what);
     }
@@ -11210,7 +11270,7 @@ struct GraphView {
     return bound;
   }
   /// The node that is result k, or -1.
-  int result_node(int k) const {
+  constexpr int result_node(int k) const {
     for (int i = 0; i < count; ++i) {
       if (info[i].result && output[i] == k) return i;
     }
@@ -11720,7 +11780,8 @@ class FunctionMemory {
   /// Results and gradients lie in memory that the first evaluation makes.
   void check_evaluated(const char* asked) const {
     if (arena_) return;
-    throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
+    throw Error(std::string(asked) + " without a forward()",
+                "call forward() or value_and_grad() before; of a Directional jvp() or hvp()");
   }
 
   /// Inputs begin at row `row` of an axis.
@@ -11981,7 +12042,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     Memory::check_evaluated("output()");
     return detail::object_map<result_shape(k)>(context_.outputs[k], context_.rows_of(result_shape(k)));
   }
-  /// The gradient of result k, to be filled before backward(), which uses it up.
+  /// The gradient of result k: those of all results are to be filled before each backward(), which writes over some and
+  /// leaves others; forward() leaves them as they are.
   template <int k = 0>
   auto seed() {
     Memory::check_evaluated("seed()");
@@ -11996,7 +12058,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     static_assert(G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
     Memory::check_evaluated("gradient()");
-    if (!differentiated_) {
+    if (stale_ || !differentiated_) {
       throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
     }
     S* place = nullptr;
@@ -12011,7 +12073,9 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   /// One gradient for each row of the first result, (rows, 1): row r of the answer is the gradient of result r with
   /// respect to a static value, flattened. Rows must not depend on each other.
   ///
-  /// Cost    one evaluation of a single row for each row
+  /// Afterwards results are those of all rows, as after forward().
+  ///
+  /// Cost    one evaluation of a single row for each row, and two of all
   template <Name name>
   Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
     constexpr int node = find<name>();
@@ -12034,6 +12098,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       std::copy_n(g.data(), size, all.row(row).data());
     }
     context_ = whole;
+    evaluate();  // results of all rows again; the gradients were those of one
+    differentiated_ = false;
     return all;
   }
 
@@ -12152,25 +12218,35 @@ class Directional {
   /// The same for the gradient of the first result, a number.
   void hvp() { function_.value_and_grad(); }
 
+  /// Errors  throws, as `tangent` does, without a jvp() or hvp(); those of gradients without an hvp()
   template <int k = 0>
   Dense output() const {
-    return values(function_.template output<k>());
+    return behind("output", "jvp() or hvp()", [&] { return values(function_.template output<k>()); });
   }
   template <int k = 0>
   Dense tangent() const {
-    return tangents(function_.template output<k>());
+    return behind("tangent", "jvp() or hvp()", [&] { return tangents(function_.template output<k>()); });
   }
   template <Name name>
   Dense gradient() {
-    return values(function_.template gradient<name>());
+    return behind("gradient", "hvp()", [&] { return values(function_.template gradient<name>()); });
   }
   template <Name name>
   Dense hessian_product() {
-    return tangents(function_.template gradient<name>());
+    return behind("hessian_product", "hvp()", [&] { return tangents(function_.template gradient<name>()); });
   }
   Function<f, Cpu<Number>>& function() { return function_; }
 
  private:
+  /// What is read too early is told in the names of this class, not in those of Function.
+  template <class Read>
+  static Dense behind(const std::string& asked, const std::string& first, Read read) {
+    try {
+      return read();
+    } catch (const Error&) {
+      throw Error(asked + "() without " + (first == "hvp()" ? "an " : "a ") + first, "call " + first + " before");
+    }
+  }
   template <class Map>
   static Dense values(const Map& map) {
     return map.unaryExpr([](const Number& x) { return x.value; });
@@ -12331,13 +12407,22 @@ struct op<"stack"> : kernel_op {
 
 namespace detail {
 
+template <class Block>
+concept BlockInStack = requires(const Block& block, Expr x) { Expr(block(x)); } ||
+                       requires(const Block& block, Expr x) { Expr(block(0, x)); };
+
 /// What a block makes of x in a layer, whether it asks for the layer's number or not.
 template <class Block>
 constexpr Expr at_layer(const Block& block, int layer, Expr x) {
-  if constexpr (requires { block(layer, x); }) {
+  if constexpr (requires { Expr(block(layer, x)); }) {
     return block(layer, x);
-  } else {
+  } else if constexpr (requires { Expr(block(x)); }) {
     return block(x);
+  } else {
+    static_assert(BlockInStack<Block>,
+                  "simplx: the block of a stack needs `constexpr Expr operator()(Expr x) const`, or one of (int layer, "
+                  "Expr x) in that order: it must be const, and return an Expr");
+    return x;
   }
 }
 
@@ -12509,7 +12594,8 @@ class EvaluationMemory {
   std::span<S> input(std::string_view name) { return inputs_[number_of(name, Kind::input)].span(); }
   std::span<S> input_gradient(std::string_view name) { return input_gradients_[number_of(name, Kind::input)].span(); }
   std::span<std::int32_t> indices(std::string_view name) { return indices_[number_of(name, Kind::indices)].span(); }
-  /// A result, and its gradient: to be filled before each backward, which uses it up.
+  /// A result, and its gradient: those of all results are to be filled before each backward, which writes over some and
+  /// leaves others.
   std::span<S> output(int number = 0) { return result(number, context_.outputs); }
   std::span<S> seed(int number = 0) { return result(number, context_.output_gradients); }
   /// What dropout draws from; nothing is dropped unless its `training` is set.
@@ -12528,6 +12614,9 @@ class EvaluationMemory {
         gradients_(graph.parameters),
         constants_(graph.constants),
         packed_(graph.packed) {
+    for (const Index count : {rows.tokens, rows.sequences, rows.labelled, rows.batch}) {
+      if (count < 0) throw Error("an evaluation of " + std::to_string(count) + " rows", "rows are counted from 0 on");
+    }
     if (lengths.empty()) {
       for (Index s = 0; s < rows.sequences; ++s) lengths.push_back(rows.tokens / rows.sequences);
     }
@@ -12587,7 +12676,7 @@ class EvaluationMemory {
     const int node = graph_.result_node(number);
     if (node < 0) {
       throw Error("the model has no result number " + std::to_string(number),
-                  "its results are numbered from 0 in the order of outputs(...)");
+                  "results are numbered from 0 in the order in which the model returns them");
     }
     return {data[number], static_cast<std::size_t>(size_of(node))};
   }
@@ -12622,7 +12711,8 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
 
   /// Memory for these rows; sequences of equal length unless their lengths are given.
   ///
-  /// Errors  throws Error if the lengths are not those of all tokens, or longer than the model's positions
+  /// Errors  throws Error if the lengths are not those of all tokens, or longer than the model's positions, or if a
+  ///         number of rows is below 0
   explicit Evaluation(const Rows& rows, std::uint64_t seed = 0, std::vector<Index> lengths = {})
       : Memory(view_of<G>, tensors_of<model>(), detail::graph_scratch<G, Backend>, rows, seed, std::move(lengths)) {}
 
@@ -13177,12 +13267,8 @@ class LogitsOf {
                 "simplx: Inference needs a model of indices(\"tokens\", ...) alone that gives logits alone: of a "
                 "decoder it is logits_of<model>");
 
-  static constexpr Index vocab() {
-    for (int i = 0; i < G::count; ++i) {
-      if (G::table.info[i].result) return G::table.info[i].shape.cols;
-    }
-    return 0;
-  }
+  /// Columns of the logits: tokens, or classes.
+  static constexpr Index vocab() { return result().cols; }
   /// Tokens of the longest sequence that the model's positions allow.
   static constexpr Index longest_sequence() { return view_of<G>.longest; }
   /// The same, or the model's `context` if its positions do not end; 0 if it has none.
@@ -13199,13 +13285,14 @@ class LogitsOf {
 
  protected:
   static std::size_t logits_of_all(std::span<const std::int32_t> tokens) {
-    return tokens.size() * static_cast<std::size_t>(vocab());
+    const Rows one{.tokens = static_cast<Index>(tokens.size()), .sequences = 1};
+    return static_cast<std::size_t>(one.count(result()) * result().cols);
   }
   /// Errors  throws Error if logits of these tokens do not fill the room
   static void check_room(std::span<const std::int32_t> tokens, std::size_t room) {
     if (room == logits_of_all(tokens)) return;
     throw Error("room for " + std::to_string(room) + " logits of " + std::to_string(tokens.size()) + " tokens",
-                "a token has " + std::to_string(vocab()));
+                "they have " + std::to_string(logits_of_all(tokens)));
   }
   /// The length of a sequence.
   ///
@@ -13221,6 +13308,7 @@ class LogitsOf {
   static Rows room_for(Index length) { return {.tokens = std::min(longest_sequence(), round_up(length, 128))}; }
 
  private:
+  static constexpr Shape result() { return G::table.info[view_of<G>.result_node(0)].shape; }
   /// Tokens are in [0, known()).
   static constexpr Index known() { return view_of<G>.index_bound(view_of<G>.input_node("tokens")); }
 };
@@ -13257,7 +13345,7 @@ class Inference : public detail::LogitsOf<model> {
   }
   std::span<S> constants() { return constants_.span(); }
 
-  /// Logits of a whole sequence, (tokens, vocab), valid until the next call.
+  /// Logits of a whole sequence, (tokens, vocab), of a classifier (1, classes), valid until the next call.
   ///
   /// Errors  throws Error if there is no token, one is out of range, or the model's positions end before
   /// Cost    a forward pass over all tokens; allocates if none so long came before
@@ -13266,7 +13354,7 @@ class Inference : public detail::LogitsOf<model> {
     Run::forward(context);
     return {context.outputs[0], Model::logits_of_all(tokens)};
   }
-  /// The same, computed where the caller wants them: `to` has (tokens, vocab) numbers.
+  /// The same, computed where the caller wants them: `to` has as many numbers.
   ///
   /// Errors  throws Error also if it has more or fewer
   void logits(std::span<const std::int32_t> tokens, std::span<S> to) {
@@ -13567,9 +13655,9 @@ struct AttentionStep {
 
   /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and all tokens.
   template <int count, Index inner>
-  static void score(Index tokens, const S* queries, const S* store, Index block_stride, S* scores, Index stride) {
+  static void score(Index tokens, const S* queries, const S* store, Index next_block, S* scores, Index stride) {
     constexpr int most = vector_bytes == 64 ? 4 : 2, rows = count < most ? count : most;  // accumulators in registers
-    for (Index first = 0; first < tokens; first += block, store += block_stride) {
+    for (Index first = 0; first < tokens; first += block, store += next_block) {
       panel<rows, 4, Write::store>(count, inner, queries, Static<inner>{}, Static<1>{}, store, Static<block>{},
                                    scores + first, stride, NoEpilogue{}, 0);
     }
@@ -15212,9 +15300,9 @@ struct op<"linear_cross_entropy"> : kernel_op {
     template <class Action>
     static void each(const Action& f) {
       if constexpr (whole > 0) {
-        for (Index begin = 0; begin < whole; begin += together) f(Whole(), begin, begin / together * Whole::packed);
+        for (Index begin = 0; begin < whole; begin += together) f(Whole(), begin, begin / together * Whole::room);
       }
-      if constexpr (whole < classes) f(Rest(), whole, whole / together * Whole::packed);
+      if constexpr (whole < classes) f(Rest(), whole, whole / together * Whole::room);
     }
     /// Of scratch: a tile of logits, x and dx of the labelled rows, and what a product needs.
     static constexpr Index logits(Index rows) { return round_up(rows * std::min(together, classes), alignment); }
@@ -15565,8 +15653,8 @@ struct ObservedBlock {
   Block block;
   bool observed = true;
 
-  constexpr Expr operator()(Expr x) const requires requires { block(x); } { return block(input(x)); }
-  constexpr Expr operator()(int layer, Expr x) const requires requires { block(layer, x); } {
+  constexpr Expr operator()(Expr x) const requires requires { Expr(block(x)); } { return block(input(x)); }
+  constexpr Expr operator()(int layer, Expr x) const requires requires { Expr(block(layer, x)); } {
     return block(layer, input(x));
   }
 
@@ -15624,7 +15712,17 @@ constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embeddi
 template <auto const& model>
 struct LogitsOf {
   static constexpr Index context = usual_context<model>(no_limit);  ///< 0 if the model has none
-  constexpr Expr operator()() const { return model.logits(); }
+  static constexpr bool has_logits = requires { model.logits(); };
+  static_assert(has_logits,
+                "simplx: logits_of takes a model with a member logits(), as Decoder, Encoder and Classifier have it; of "
+                "a model of your own give Inference or Stream a function that returns the logits, as it is");
+  constexpr Expr operator()() const {
+    if constexpr (has_logits) {
+      return model.logits();
+    } else {
+      return embedding(weight("none", 1, 1), indices("tokens", Axis::tokens));  // breaks no rule, for no second error
+    }
+  }
 };
 template <auto const& model>
 inline constexpr LogitsOf<model> logits_of{};
@@ -15863,7 +15961,7 @@ constexpr Index released_parameters(const Decoder& model) {
     const BlockConfig block = model.block.at(layer);
     total += 2 * matrix(d) + matrix(hidden) + hidden * d + d + 2 * d + gains;
     for (const Projection& projection : {block.value, block.projection}) {
-      if (projection.kind != Projection::Kind::identity) total += matrix(d);
+      if (projection.kind != Projection::Kind::none) total += matrix(d);
       if (projection.kind == Projection::Kind::reparameterised) total += 2;
     }
   }
@@ -16470,8 +16568,9 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
                 "raise TrainerOptions::batch");
   }
   check_offsets(batch);
+  const Index* const offsets = batch.offsets.data();
   for (Index b = 0; b < batch.sequences(); ++b) {
-    const Index length = batch.offsets[b + 1] - batch.offsets[b];
+    const Index length = offsets[b + 1] - offsets[b];
     if (length >= 1 && length <= limits.context) continue;
     throw Error("a sequence of " + std::to_string(length) + " tokens for a context of " +
                     std::to_string(limits.context),
@@ -16484,20 +16583,20 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
                     (by_sequence ? std::to_string(batch.sequences()) + " sequences" : std::to_string(end) + " tokens"),
                 by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
   }
-  const auto is_label = [&](Index label) { return label == ignored_label || (label >= 0 && label < limits.labels); };
-  for (Index s = 0; by_sequence && s < batch.sequences(); ++s) {
-    if (is_label(batch.labels[s])) continue;
-    throw Error("sequence " + std::to_string(s) + " has the label " + std::to_string(batch.labels[s]) +
-                    ", but the model knows " + std::to_string(limits.labels) + " classes",
-                "labels are in [0, classes); -100 carries no loss");
-  }
+  const std::int32_t* const tokens = batch.tokens.data();
   for (Index i = begin; i < end; ++i) {
-    const Index token = batch.tokens[i], label = by_sequence ? ignored_label : batch.labels[i];
-    if (token < 0 || token >= limits.tokens || !is_label(label)) {
-      throw Error("token " + std::to_string(token) + " with label " + std::to_string(label) + " at position " +
-                      std::to_string(i) + ", but the model knows " + std::to_string(limits.tokens) + " tokens",
-                  "tokens are in [0, vocab); a label of -100 carries no loss");
-    }
+    if (tokens[i] >= 0 && tokens[i] < limits.tokens) continue;
+    throw Error("token " + std::to_string(tokens[i]) + " at position " + std::to_string(i) +
+                    ", but the model knows " + std::to_string(limits.tokens) + " tokens",
+                "tokens are in [0, vocab)");
+  }
+  const Index first = by_sequence ? 0 : begin, last = by_sequence ? batch.sequences() : end;
+  for (Index i = first; i < last; ++i) {
+    const Index label = batch.labels.data()[i];
+    if (label == ignored_label || (label >= 0 && label < limits.labels)) continue;
+    throw Error((by_sequence ? "sequence " : "the token at position ") + std::to_string(i) + " has the label " +
+                    std::to_string(label) + ", but the model knows " + std::to_string(limits.labels) + " classes",
+                "labels are in [0, classes); -100 carries no loss");
   }
 }
 
@@ -17132,10 +17231,25 @@ struct AdamW {
 /// Steps count from 0. With a warm-up of w steps, step w - 1 has the peak and step s < w the share (s + 1) / w of
 /// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
 /// Without warm-up, step 0 has the peak.
+///
+/// Errors  at() throws Error for a rate that no optimiser takes, NaN among them, and for a negative number of steps
 
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
+inline void check_steps(const std::string& name, long steps) {
+  if (steps < 0) throw Error(name + " is " + std::to_string(steps), "it must be a number of steps from 0 on");
+}
+template <class Schedule>
+void check_schedule(const std::string& name, const Schedule& schedule) {
+  check_setting(name + "'s peak", schedule.peak);
+  check_setting(name + "'s start", schedule.start);
+  check_steps(name + "'s warmup", schedule.warmup);
+  if constexpr (requires { schedule.floor; }) {
+    check_setting(name + "'s floor", schedule.floor);
+    check_steps(name + "'s total", schedule.total);
+  }
+}
 inline double warm_up(double start, double peak, long step, long warmup) {
   return start + (peak - start) * static_cast<double>(step + 1) / static_cast<double>(warmup);
 }
@@ -17151,7 +17265,10 @@ struct ConstantSchedule {
   long warmup = 0;
   double start = 0;
 
-  double at(long step) const { return step < warmup ? detail::warm_up(start, peak, step, warmup) : peak; }
+  double at(long step) const {
+    detail::check_schedule("ConstantSchedule", *this);
+    return step < warmup ? detail::warm_up(start, peak, step, warmup) : peak;
+  }
 };
 
 /// Rises to `peak` over the first `warmup` steps and falls to `floor` at step `total`, by equal decrements: the last
@@ -17164,6 +17281,7 @@ struct LinearSchedule {
   double start = 0;
 
   double at(long step) const {
+    detail::check_schedule("LinearSchedule", *this);
     if (step < warmup) return detail::warm_up(start, peak, step, warmup);
     return floor + (peak - floor) * detail::decay_left(step, warmup, total);
   }
@@ -17178,6 +17296,7 @@ struct CosineSchedule {
   double start = 0;
 
   double at(long step) const {
+    detail::check_schedule("CosineSchedule", *this);
     if (step < warmup) return detail::warm_up(start, peak, step, warmup);
     const double left = detail::decay_left(step, warmup, total);
     return floor + (peak - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;
@@ -17878,9 +17997,9 @@ struct TrainedModel {
   /// Whether the loss computes its logits in tiles and holds none of them.
   static constexpr bool tiled() { return find_op("linear_cross_entropy") >= 0; }
   static constexpr int loss_node() {
-    static_assert(tiled() || find_op("cross_entropy") >= 0,
+    static_assert(!G::sound || tiled() || find_op("cross_entropy") >= 0,
                   "simplx: Trainer needs a model that ends with cross_entropy(...) or linear_cross_entropy(...)");
-    return find_op(tiled() ? "linear_cross_entropy" : "cross_entropy");
+    return G::sound ? find_op(tiled() ? "linear_cross_entropy" : "cross_entropy") : 0;
   }
   static constexpr int logits_node() {
     static_assert(!tiled(),
@@ -17891,9 +18010,14 @@ struct TrainedModel {
   /// What has a label: tokens or sequences.
   static constexpr Axis labelled_axis() {
     constexpr Axis axis = G::table.info[loss_node()].shape.axis;
-    static_assert(axis == Axis::tokens || axis == Axis::sequences,
+    static_assert(!G::sound || axis == Axis::tokens || axis == Axis::sequences,
                   "simplx: Trainer needs labels along the tokens or the sequences: indices(\"labels\", Axis::tokens)");
     return axis;
+  }
+  /// Whether the losses are all that it gives: what a step seeds with 1 / labels, and sums.
+  static constexpr bool gives_losses() {
+    const Shape losses = G::table.info[loss_node()].shape, result = G::table.info[view_of<G>.result_node(0)].shape;
+    return G::layout.outputs == 1 && result.axis == losses.axis && result.rows == losses.rows && result.cols == 1;
   }
   /// Columns of the logits.
   static constexpr Index classes() {
@@ -17940,6 +18064,7 @@ struct TrainerState {
   long moment_steps = 0;    ///< of these, taken by that optimiser: its bias correction
   std::uint64_t seed = 0;   ///< of dropout
   std::string rules = {};   ///< of the trainer's updates (rules_of); empty where they are not known
+  std::span<S> constants = {};  ///< what is not trained: rates that someone set, what was drawn; none if not known
 };
 
 /// What the updates of a trainer with these options depend on, beside the optimiser's own numbers:
@@ -17975,6 +18100,9 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
   compare("elements of the parameters", saved.parameters.size(), own.parameters.size());
   compare("elements of the first moments", saved.first_moments.size(), own.first_moments.size());
   compare("elements of the second moments", saved.second_moments.size(), own.second_moments.size());
+  if (!saved.constants.empty()) {
+    compare("elements of the constants", saved.constants.size(), own.constants.size());
+  }
   compare("seed", saved.seed, own.seed);
   if (!saved.rules.empty() && !own.rules.empty() && saved.rules != own.rules) {
     faults += "\n  rules: " + saved.rules + " there, " + own.rules + " here";
@@ -18021,9 +18149,14 @@ class Trainer {
   using G = GraphOf<model>;
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
-  static_assert(G::layout.inputs == 2 && G::input_number("tokens") >= 0 && G::input_number("labels") >= 0,
+  static_assert(!G::sound || (G::layout.inputs == 2 && G::input_number("tokens") >= 0 &&
+                              G::input_number("labels") >= 0),
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
                 "and no other, since batches have none; for more there are Function and Evaluation");
+  static_assert(!G::sound || Model::gives_losses(),
+                "simplx: Trainer needs a model whose only result is the loss of each token or sequence, as "
+                "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all its "
+                "parts, and without logits beside it, which Trainer::logits gives");
 
   explicit Trainer(const TrainerOptions& options = {})
       : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),
@@ -18063,7 +18196,7 @@ class Trainer {
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
     return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
-            steps_, moment_steps_, options_.seed, rules_of(options_)};
+            steps_, moment_steps_, options_.seed, rules_of(options_), constants_.span()};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
@@ -18077,6 +18210,7 @@ class Trainer {
     take(state.parameters, parameters_);
     take(state.first_moments, first_moment_);
     take(state.second_moments, second_moment_);
+    take(state.constants, constants_);
     optimiser_ = state.optimiser;
     steps_ = state.steps, moment_steps_ = state.moment_steps;
   }
