@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 313619793b847c26
+// sha256 of the headers: 5fe04c0746b716fb
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -18367,7 +18367,8 @@ class Trainer {
   /// Runs one sequence forward and notes its loss.
   Context<S> forward(const TokenBatch& batch, Index b, int member, const Randomness& random = {}) {
     auto& workspace = workspaces_[static_cast<std::size_t>(member)];
-    const Index begin = batch.offsets[b], length = batch.offsets[b + 1] - begin;
+    const auto place = static_cast<std::size_t>(b);
+    const Index begin = batch.offsets[place], length = batch.offsets[place + 1] - begin;
     Context<S> context = workspace.sequence(length);
     context.parameters = parameters_.data();
     context.packed = packed_.data();

@@ -33,7 +33,7 @@ class LearnerOf final : public Learner {
 
   ModelFacts facts() const override {
     constexpr const Decoder& m = model<block>;
-    return {parameters<model<block>>, m.vocab, m.width, m.heads, m.layers,
+    return {simplx::parameters<model<block>>, m.vocab, m.width, m.heads, m.layers,
             3 * causal_flops<model<block>>(tokens{context}) / context, arena_bytes<model<block>>(tokens{context})};
   }
   OpTable layer() const override { return ops_of_layer(model<block>, 1); }

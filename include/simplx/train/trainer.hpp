@@ -267,7 +267,8 @@ class Trainer {
   /// Runs one sequence forward and notes its loss.
   Context<S> forward(const TokenBatch& batch, Index b, int member, const Randomness& random = {}) {
     auto& workspace = workspaces_[static_cast<std::size_t>(member)];
-    const Index begin = batch.offsets[b], length = batch.offsets[b + 1] - begin;
+    const auto place = static_cast<std::size_t>(b);
+    const Index begin = batch.offsets[place], length = batch.offsets[place + 1] - begin;
     Context<S> context = workspace.sequence(length);
     context.parameters = parameters_.data();
     context.packed = packed_.data();
