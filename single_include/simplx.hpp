@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 5fe04c0746b716fb
+// sha256 of the headers: e98cd81af2a83040
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -12049,16 +12049,17 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     Memory::check_evaluated("seed()");
     return detail::object_map<result_shape(k)>(context_.output_gradients[k], context_.rows_of(result_shape(k)));
   }
-  /// The gradient with respect to an input or parameter, as the last backward left it.
+  /// The gradient with respect to an input or parameter, as the last backward left it: inputs that were set since, of
+  /// as many rows or others, change it no sooner than they are evaluated.
   ///
-  /// Errors  throws without a backward() of these rows
+  /// Errors  throws without a backward() behind the first evaluation of so many rows, and behind row_gradients
   template <Name name>
   auto gradient() {
     constexpr int node = find<name>();
     static_assert(G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
     Memory::check_evaluated("gradient()");
-    if (stale_ || !differentiated_) {
+    if (!differentiated_) {
       throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
     }
     S* place = nullptr;

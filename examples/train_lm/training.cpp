@@ -348,7 +348,9 @@ class Run {
     }
   }
 
-  Metadata model_metadata() const { return {{"block", options_.block.name}, {"simplx", version()}}; }
+  Metadata model_metadata() const {
+    return {{"block", options_.block.name}, {"simplx", version()}, {"steps", std::to_string(step_)}};
+  }
 
   std::string last_good() const {
     const std::optional<long> latest = checkpoints_.latest();

@@ -161,16 +161,17 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     Memory::check_evaluated("seed()");
     return detail::object_map<result_shape(k)>(context_.output_gradients[k], context_.rows_of(result_shape(k)));
   }
-  /// The gradient with respect to an input or parameter, as the last backward left it.
+  /// The gradient with respect to an input or parameter, as the last backward left it: inputs that were set since, of
+  /// as many rows or others, change it no sooner than they are evaluated.
   ///
-  /// Errors  throws without a backward() of these rows
+  /// Errors  throws without a backward() behind the first evaluation of so many rows, and behind row_gradients
   template <Name name>
   auto gradient() {
     constexpr int node = find<name>();
     static_assert(G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
     Memory::check_evaluated("gradient()");
-    if (stale_ || !differentiated_) {
+    if (!differentiated_) {
       throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
     }
     S* place = nullptr;
