@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e98cd81af2a83040
+// sha256 of the headers: 27721642ab9149f5
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -11780,8 +11780,7 @@ class FunctionMemory {
   /// Results and gradients lie in memory that the first evaluation makes.
   void check_evaluated(const char* asked) const {
     if (arena_) return;
-    throw Error(std::string(asked) + " without a forward()",
-                "call forward() or value_and_grad() before; of a Directional jvp() or hvp()");
+    throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
   }
 
   /// Inputs begin at row `row` of an axis.

@@ -125,10 +125,14 @@ def sections():
     return [section for chapter in CHAPTERS for section in found if section.chapter == chapter]
 
 
+def quoted(job):
+    return quote(expect_error.first_diagnostic(expect_error.diagnostics(*job)))
+
+
 def make():
     jobs = [(compiler, section.source) for section in sections() for compiler in ("g++", "clang++")]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        quotes = dict(zip(jobs, pool.map(lambda job: quote(expect_error.first_diagnostic(*job)), jobs)))
+        quotes = dict(zip(jobs, pool.map(quoted, jobs)))
     parts = [HEAD]
     for chapter in CHAPTERS:
         parts.append(f"## {chapter}\n")

@@ -6,7 +6,7 @@ read it.
 
 The source lists regular expressions, one a line: `// expect: REGEX`, or `// expect-gcc:` and `// expect-clang:`.
 It must be rejected, and all of them must match the first diagnostic: from the first line with "error:" (and the
-lines that lead to it) up to the next one. With -DFIXED it must compile, so that it fails for the stated reason only: with
+lines that lead to it) up to the next one. `// never: REGEX` is what no line may say. With -DFIXED it must compile, so that it fails for the stated reason only: with
 g++, and with clang++ too where SIMPLX_EVERY_CHECK is set, as `tools/test --all` does.
 `// flags: ...` adds flags to the broken compilation. What is said must be what docs/errors.md says there.
 """
@@ -55,13 +55,15 @@ def is_error(line):
     return "error:" in line and "non-constant condition" not in line
 
 
-def first_diagnostic(compiler, source, folder=None):
-    """The lines up to the second error of the broken source; nothing if it compiles."""
+def diagnostics(compiler, source, folder=None):
+    """The lines about the broken source; nothing if it compiles."""
     flags = sum((line.split() for line in re.findall(r"^// flags: (.*)$", read(source), re.M)), [])
     broken = start(compiler, "-fsyntax-only", *precompiled(source, folder), source, *flags)
-    if broken.returncode == 0:
-        return []
-    lines = broken.stderr.splitlines()
+    return broken.stderr.splitlines() if broken.returncode else []
+
+
+def first_diagnostic(lines):
+    """Those up to the second error."""
     errors = [i for i, line in enumerate(lines) if is_error(line)]
     return lines[:errors[1] if len(errors) > 1 else len(lines)]
 
@@ -93,7 +95,8 @@ def main():
     expected = re.findall(rf"^// expect(?:-{'clang' if is_clang(compiler) else 'gcc'})?: (.*)$", read(source), re.M)
     if not expected:
         sys.exit(f"{source} expects nothing")
-    lines = first_diagnostic(compiler, source, folder)
+    every_line = diagnostics(compiler, source, folder)
+    lines = first_diagnostic(every_line)
     if not lines:
         sys.exit(f"{source} compiles, but must not")
     if not is_clang(compiler) or "SIMPLX_EVERY_CHECK" in os.environ:
@@ -104,6 +107,9 @@ def main():
     for regex in expected:
         if not re.search(regex, first):
             sys.exit(f"the first diagnostic never says '{regex}':\n{first}")
+    for regex in re.findall(r"^// never: (.*)$", read(source), re.M):
+        if said := [line for line in every_line if re.search(regex, line)]:
+            sys.exit(f"'{regex}' is said:\n{said[0]}")
     if sentence(lines) not in section(source):
         sys.exit(f"docs/errors.md does not say '{sentence(lines)}' for {source}: run tools/make_errors.py")
 

@@ -2,7 +2,9 @@
 // chapter: Names, stacks and recomputation
 // doc: A stack has no layers.
 // expect: error: .*simplx: a stack needs at least one layer
+// never: error: .*Trainer
 #include <simplx/models/decoder.hpp>
+#include <simplx/train/trainer.hpp>
 
 using namespace simplx;
 
@@ -11,4 +13,4 @@ inline constexpr Decoder model{.block = pre_ln, .layers = 1};
 #else
 inline constexpr Decoder model{.block = pre_ln, .layers = 0};
 #endif
-static_assert(parameters<model> > 0);
+void run(Trainer<model>& trainer, const TokenBatch& batch) { trainer.step(batch, AdamW{}); }

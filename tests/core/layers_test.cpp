@@ -7,55 +7,52 @@ using namespace simplx;
 
 namespace {
 
-struct EvenOdd {
-  constexpr Expr operator()(int layer, Expr x) const {
-    return layer % 2 ? x * vector("g", width(x)) : x + vector("b", width(x));
+struct Results {
+  Expr sum, difference;
+};
+constexpr auto both = [] {
+  const Expr x = input("x", rows_of(Axis::tokens, 4)), gain = vector("gain", 4);
+  return Results{x + gain, x - gain};
+};
+constexpr auto one = [] { return both().difference; };
+struct Narrower {
+  constexpr Expr operator()(int layer, Expr x) const { return x * weight("w", 4, layer == 1 ? 3 : 4); }
+};
+constexpr auto narrower = [] { return stack("s", 2, Narrower{}, input("x", rows_of(Axis::tokens, 4))); };
+
+/// "output0 add, output1 subtract": the name of each result, and the op behind it.
+template <class Model>
+constexpr std::string results_of(const Model& model) {
+  const detail::Evaluated evaluated = detail::evaluate(model);
+  std::string words;
+  for (int i = 0; i < evaluated.root->argument_count; ++i) {
+    const Node* const result = evaluated.root->arguments[i];
+    words += (words.empty() ? "" : ", ") + std::string(result->name.view()) + " ";
+    words += result->arguments[0]->op.view();
   }
-};
-struct AllDifferent {
-  constexpr Expr operator()(int layer, Expr x) const {
-    return x * static_cast<double>(layer + 1) + vector("b", width(x));
-  }
-};
-struct OtherBeginnings {
-  constexpr Expr operator()(int layer, Expr x) const { return x * vector("g", width(x), constant(layer)); }
-};
-template <class Block, int layers>
-struct Stacked {
-  constexpr Expr operator()() const { return stack("s", layers, Block{}, variable("x", rows_of(Axis::tokens, 4))); }
-};
-template <class Block, int layers>
-inline constexpr Stacked<Block, layers> stacked{};
-template <class Block, int layers>
-using LayersIn = typename GraphOf<stacked<Block, layers>>::template layers_of<1>;
+  return words;
+}
 
 }  // namespace
 
 TEST_SUITE_BEGIN("core/layers");
 
-TEST_CASE("distinct layers are counted, whatever the depth") {
-  static_assert(LayersIn<EvenOdd, 5>::distinct == 2 && LayersIn<EvenOdd, 72>::distinct == 2);
-  static_assert(LayersIn<EvenOdd, 72>::grouping.which[71] == 1 &&
-                LayersIn<EvenOdd, 72>::grouping.representative[1] == 1);
-  static_assert(LayersIn<AllDifferent, 5>::distinct == 5);
-  static_assert(LayersIn<OtherBeginnings, 30>::distinct == 1);
+TEST_CASE("results are numbered in the order of the aggregate, a single one is not") {
+  CHECK(results_of(both) == "output0 add, output1 subtract");
+  CHECK(results_of(one) == "output subtract");
 }
 
-TEST_CASE("initial values still differ from layer to layer") {
-  Evaluation<stacked<OtherBeginnings, 30>> run(Rows{.tokens = 1});
-  CHECK(run.parameter("s.0.g")[0] == 0);
-  CHECK(run.parameter("s.29.g")[3] == 29);
-}
-
-TEST_CASE("the hash of a chain follows its structure") {
-  detail::Evaluated a = detail::evaluate(stacked<EvenOdd, 5>), b = detail::evaluate(stacked<EvenOdd, 5>),
-                    c = detail::evaluate(stacked<EvenOdd, 6>);
-  const auto x = detail::chain_of(a.root), y = detail::chain_of(b.root), z = detail::chain_of(c.root);
-  CHECK(x.hash == y.hash);
-  CHECK(x.hash != z.hash);
-  CHECK(detail::first_difference(x, y) == -1);
-  CHECK(detail::first_difference(x, z) == 1);  // the stack
-  detail::unnumber(x), detail::unnumber(y), detail::unnumber(z);
+TEST_CASE("a layer that changes the width breaks a rule, with both widths; the others do not") {
+  const detail::Evaluated evaluated = detail::evaluate(narrower);
+  const Node* const stack = evaluated.root->arguments[0]->arguments[0];
+  const auto check = [&](int layer, Tag rule, Index width) {
+    const detail::LayerNodes nodes = detail::make_layer(stack, layer);
+    CHECK(nodes.root->rule == rule);
+    CHECK(nodes.root->left == width);
+    nodes.free();
+  };
+  check(0, {}, 0);
+  check(1, "block width", 3);
 }
 
 TEST_SUITE_END();

@@ -27,6 +27,9 @@ constexpr auto of_samples = [] {
                  dropout("connections", weight("w", 3, 5, normal(1)), 0.5)};
 };
 constexpr auto nothing = [] { return dropout("drop", variable("x", rows_of(Axis::tokens, 3)), 0.0); };
+constexpr auto of_a_rate = [] {
+  return dropout("drop", variable("x", rows_of(Axis::tokens, 3)), hyper("rate", 0.25));
+};
 constexpr auto everything = [] { return dropout("drop", variable("x", rows_of(Axis::tokens, 3)), 1.0); };
 
 /// Factors are powers of two and nothing is rounded, so that all numbers have the same bits if the masks do.
@@ -48,6 +51,17 @@ TEST_CASE("masks are those of the CPU, in double and in float") {
   check_masks<of_samples, Precision::float64>(21, packed, training);
   check_masks<nothing, Precision::float32>(9, {}, training);
   check_masks<everything, Precision::float32>(9, {}, training);
+}
+
+TEST_CASE("a rate below 0 counts as 0, above 1 as 1") {
+  Evaluation<of_a_rate, Cuda<Precision::float64>> run(Rows{.tokens = 9});
+  std::ranges::fill(run.input("x"), 1.0);
+  run.random() = training;
+  for (const auto& [rate, kept] : {std::pair(-0.5, 1.0), {1.5, 0.0}}) {
+    run.constants()[0] = rate;
+    run.forward();
+    for (const double y : run.output()) CHECK(y == kept);
+  }
 }
 
 TEST_SUITE_END();

@@ -72,8 +72,7 @@ class FunctionMemory {
   /// Results and gradients lie in memory that the first evaluation makes.
   void check_evaluated(const char* asked) const {
     if (arena_) return;
-    throw Error(std::string(asked) + " without a forward()",
-                "call forward() or value_and_grad() before; of a Directional jvp() or hvp()");
+    throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
   }
 
   /// Inputs begin at row `row` of an axis.
