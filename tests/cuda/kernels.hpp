@@ -32,11 +32,12 @@ std::vector<S> unwritten(Index count) {
   return std::vector<S>(static_cast<std::size_t>(count), std::numeric_limits<S>::quiet_NaN());
 }
 
-/// The result of f, a vector, which must have the same bits under every schedule; one is enough for ThreadSanitizer.
+/// The result of f, a vector, which must have the same bits under every schedule; one is enough for sanitizers, which
+/// find the same under any.
 template <class F>
 auto same_bits(const F& f) {
   const auto first = f();
-  if (emulation::thread_sanitized) return first;
+  if (emulation::thread_sanitized || emulation::address_sanitized) return first;
   emulation::each_schedule([&] {
     const auto other = f();
     CAPTURE(emulation::schedule().text());
