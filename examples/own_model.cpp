@@ -55,13 +55,6 @@ TokenBatch every_sum(auto label) {
   return batch;
 }
 
-/// Sets what hyper(...) names: a rate of dropout, an epsilon.
-void set_hyper(auto& net, std::string_view pattern, float value) {
-  for (const TensorInfo& constant : net.tensors().constants) {
-    if (matches_glob(pattern, constant.name)) net.constants()[static_cast<std::size_t>(constant.offset)] = value;
-  }
-}
-
 int run(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   std::string lines;

@@ -55,6 +55,7 @@
 #include <simplx/train/batches.hpp>
 #include <simplx/train/evaluation.hpp>
 #include <simplx/train/fairseq.hpp>
+#include <simplx/train/hyper.hpp>
 #include <simplx/train/masking.hpp>
 #include <simplx/train/recipes.hpp>
 #include <simplx/train/sample.hpp>

@@ -6,6 +6,7 @@
 #include "cuda/on_device.hpp"
 
 #include <simplx/ops/dropout.hpp>
+#include <simplx/train/hyper.hpp>
 
 using namespace simplx;
 
@@ -58,7 +59,7 @@ TEST_CASE("a rate below 0 counts as 0, above 1 as 1") {
   std::ranges::fill(run.input("x"), 1.0);
   run.random() = training;
   for (const auto& [rate, kept] : {std::pair(-0.5, 1.0), {1.5, 0.0}}) {
-    run.constants()[0] = rate;
+    set_hyper(run, "rate", rate);
     run.forward();
     for (const double y : run.output()) CHECK(y == kept);
   }

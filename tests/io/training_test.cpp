@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/io/training.hpp>
 
+#include <simplx/train/hyper.hpp>
 #include <simplx/train/trainer.hpp>
 
 #include "support.hpp"
@@ -102,7 +103,7 @@ TEST_CASE("what is not trained is saved, too: what the seed drew with the weight
   const Folder folder;
   Trainer<with_bases> whole({.batch = 2, .seed = 3}), to({.batch = 2, .seed = 3}), other({.batch = 2, .seed = 4});
   const char *rate = "blocks.1.mlp_dropout.rate", *base = "blocks.1.attention.value.base";
-  constant(whole, rate)[0] = 0.4f;
+  set_hyper(whole, rate, 0.4);
   constant(whole, base)[5] += 1;  // drawn by another seed, say
   steps(whole, 0, 4);
   save_training(folder.path / "new", whole);
