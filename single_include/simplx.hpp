@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 27721642ab9149f5
+// sha256 of the headers: c7ecf23c29127ed2
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -17041,6 +17041,42 @@ inline std::vector<TensorInfo> as_in_fairseq(std::vector<TensorInfo> tensors) {
     tensor.init = detail::fairseq_init(tensor, rows);
   }
   return tensors;
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/hyper.hpp
+
+/// \file simplx/train/hyper.hpp
+/// Numbers that are not trained, set by name at run time: rates of dropout, epsilons, every hyper(...) of a model.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Sets each number among the constants whose name matches the pattern (glob.hpp), as from the next evaluation on:
+///
+///     set_hyper(trainer, "*.dropout.rate", 0);
+///
+/// net     a Trainer, an Inference or an Evaluation, on the CPU or a GPU. Checkpoints of training hold what was set
+/// Errors  throws Error for a pattern that matches no number, with the nearest names, and for a value that is not
+///         finite; nothing is set then
+template <class Net>
+void set_hyper(Net& net, std::string_view pattern, double value) {
+  if (!std::isfinite(value)) {
+    throw Error("'" + std::string(pattern) + "' was to be set to " + std::to_string(value), "give a finite number");
+  }
+  const auto constants = net.constants();
+  std::vector<std::string> numbers;
+  bool found = false;
+  for (const TensorInfo& tensor : net.tensors().constants) {
+    if (tensor.rank != 0) continue;  // slopes, positions, bases
+    numbers.push_back(tensor.name);
+    if (!matches_glob(pattern, tensor.name)) continue;
+    constants[static_cast<std::size_t>(tensor.offset)] = static_cast<typename decltype(constants)::value_type>(value);
+    found = true;
+  }
+  if (found) return;
+  throw Error("no number of the model matches '" + std::string(pattern) + "'",
+              numbers.empty() ? "it has none" : "the nearest names are " + nearest_names(pattern, numbers, 3));
 }
 
 }  // namespace simplx

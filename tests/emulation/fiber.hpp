@@ -71,7 +71,7 @@ inline void prepare(Resumption& place, std::byte* stack, std::size_t bytes, void
 /// Cost    stack_bytes; a switch is some fifteen instructions on x86-64
 class Fiber {
  public:
-  static constexpr std::size_t stack_bytes = std::size_t(address_sanitized || thread_sanitized ? 256 : 64) << 10;
+  static constexpr std::size_t stack_bytes = std::size_t(address_sanitized ? 128 : 64) << 10;
 
   explicit Fiber(std::function<void()> body)
       : body_(std::move(body)), stack_(new_stack()) {

@@ -9,8 +9,9 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
+from little_text import write_text
+
 PROGRAM = sys.argv[1]
-TEXT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # the tests' own sources
 
 
 def run(*arguments):
@@ -31,8 +32,8 @@ def main():
             failures.append(what)
 
     with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "compare")
-        flags = ("--blocks", "sas_p", "pre_ln", "--steps", 12, "--text", TEXT, "--out", out)
+        text, out = write_text(os.path.join(folder, "text")), os.path.join(folder, "compare")
+        flags = ("--blocks", "sas_p", "pre_ln", "--steps", 12, "--text", text, "--out", out)
         program = subprocess.Popen([PROGRAM, *map(str, flags)], stdout=subprocess.PIPE, text=True)
         for line in program.stdout:
             if line.startswith("step "):
@@ -61,7 +62,7 @@ def main():
         check(done.returncode == 0 and done.stdout.count("is finished") == 2 and before == logs,
               "called again it only shows the result")
 
-        done = run("--blocks", "sas_p", "sas_p", "--steps", 1, "--text", TEXT, "--out", os.path.join(folder, "twice"))
+        done = run("--blocks", "sas_p", "sas_p", "--steps", 1, "--text", text, "--out", os.path.join(folder, "twice"))
         check(done.returncode == 1 and "twice" in done.stderr and not os.path.exists(os.path.join(folder, "twice")),
               "a block that is named twice is refused")
         done = run("--blocks", "sas_q")

@@ -13,6 +13,8 @@ import sys
 import tempfile
 import time
 
+from little_text import write_text
+
 PROGRAM, KILLS, SEED = sys.argv[1], *(int(given) for given in (sys.argv[2:] + ["10", "1"][len(sys.argv) - 2:]))
 STEPS = 24
 
@@ -20,14 +22,6 @@ STEPS = 24
 def command(text, out, threads):
     return [PROGRAM, "--text", text, "--steps", str(STEPS), "--checkpoint-every", "1", "--keep", "2", "--out", out,
             "--threads", str(threads)]
-
-
-def write_text(folder):
-    """Little of it, so that programs begin and validate fast."""
-    os.makedirs(folder)
-    for number in range(20):
-        with open(os.path.join(folder, f"{number}.txt"), "w", encoding="utf-8") as file:
-            file.write("".join(f"{number} times {i} is {number * i}\n" for i in range(40)))
 
 
 def check_whole(path):

@@ -10,9 +10,10 @@ import sys
 import tempfile
 import xml.etree.ElementTree
 
+from little_text import write_text
+
 PROGRAM = sys.argv[1]
 HERE = os.path.dirname(os.path.abspath(__file__))
-TEXT = os.path.dirname(HERE)  # the tests' own sources
 
 
 def run(*arguments, cwd=None):
@@ -52,8 +53,8 @@ def main():
             failures.append(what)
 
     with tempfile.TemporaryDirectory() as folder:
-        out = os.path.join(folder, "deep", "run")
-        done = run("--steps", 30, "--text", TEXT, "--out", out, "--threads", 2)
+        text, out = write_text(os.path.join(folder, "text")), os.path.join(folder, "deep", "run")
+        done = run("--steps", 30, "--text", text, "--out", out, "--threads", 2)
         check(done.returncode == 0, "a run of 30 steps ends well\n" + done.stderr if done.returncode else "a run of 30 steps ends well")
         check(sorted(os.listdir(out)) == ["block.svg", "checkpoints", "log.jsonl", "model.safetensors", "report.html",
                                           "run.json", "sample.txt"], "it leaves the files of a run")
@@ -102,7 +103,7 @@ def main():
               "the last checkpoint has the final weights")
 
         again, other = os.path.join(folder, "again"), os.path.join(folder, "other")
-        flags = ("--steps", 30, "--text", TEXT, "--out", again)
+        flags = ("--steps", 30, "--text", text, "--out", again)
         for number, status, threads in ((signal.SIGTERM, 143, 1), (signal.SIGINT, 130, 2)):
             ended, rest = stop(number, 4, *flags, "--threads", threads)
             check(ended == status and "the same command goes on" in rest, f"signal {number} ends it with status {status}: {ended}")
@@ -125,32 +126,32 @@ def main():
         done = run(*flags)
         check(done.returncode == 0 and "is finished" in done.stdout and "--fresh" in done.stdout and sorted(os.listdir(again)) == before,
               "a finished run says so")
-        done = run("--steps", 40, "--text", TEXT, "--out", again)
+        done = run("--steps", 40, "--text", text, "--out", again)
         check(done.returncode == 1 and "the learning rate falls to zero" in done.stderr, "and is not made longer:" + done.stderr)
         done = run("--steps", 30, "--text", HERE, "--out", again)
         check(done.returncode == 1 and "text_fingerprint" in done.stderr, "other text is noticed")
-        done = run("--block", "pre_ln", "--steps", 3, "--text", TEXT, "--out", again, "--fresh", "--seed", 2)
+        done = run("--block", "pre_ln", "--steps", 3, "--text", text, "--out", again, "--fresh", "--seed", 2)
         check(done.returncode == 0 and "1 230 464" in done.stdout, "pre_ln trains too, in place of a run that is moved aside")
         check(content(again + "-1", "model.safetensors") == content(out, "model.safetensors"), "and not lost")
-        run("--steps", 30, "--text", TEXT, "--out", other, "--seed", 2)
+        run("--steps", 30, "--text", text, "--out", other, "--seed", 2)
         check(tensors(os.path.join(other, "model.safetensors"))[1] != data, "another seed gives other bits")
         for block in ("parallel", "v_skip_init_shaped", "sas", "sas_p_norm_free"):
-            done = run("--block", block, "--steps", 1, "--text", TEXT, "--out", os.path.join(folder, block))
+            done = run("--block", block, "--steps", 1, "--text", text, "--out", os.path.join(folder, block))
             check(done.returncode == 0, f"{block} trains too")
 
         full = os.path.join(folder, "full")
-        ended, rest = stop(signal.SIGTERM, 3, "--steps", 30, "--text", TEXT, "--out", full)
+        ended, rest = stop(signal.SIGTERM, 3, "--steps", 30, "--text", text, "--out", full)
         saved = os.listdir(os.path.join(full, "checkpoints"))
         os.rename(os.path.join(full, "checkpoints"), os.path.join(full, "saved"))
         open(os.path.join(full, "checkpoints"), "w", encoding="utf-8").close()  # a file: not even root can write there
-        done = run("--steps", 30, "--text", TEXT, "--out", full)
+        done = run("--steps", 30, "--text", text, "--out", full)
         check(done.returncode == 0 and "no checkpoint at step" in done.stdout, "training goes on where no checkpoint can be written")
         check(sorted(os.listdir(os.path.join(full, "saved"))) == sorted(saved), "and earlier ones stay")
 
         def refused(what, words, *arguments):
             done = run(*arguments)
-            text = done.stderr
-            check(done.returncode == 1 and all(word in text for word in words), f"{what}: {text.strip() or done.stdout.strip()}")
+            said = done.stderr
+            check(done.returncode == 1 and all(word in said for word in words), f"{what}: {said.strip() or done.stdout.strip()}")
 
         empty, short, binary = (os.path.join(folder, name) for name in ("empty.txt", "short.txt", "binary.bin"))
         open(empty, "w", encoding="utf-8").close()
@@ -176,15 +177,15 @@ def main():
         os.mkfifo(pipe)
         refused("text that is a pipe", [pipe, "hint:"], "--text", pipe)
         refused("an interval that is none", ["--checkpoint-every", "hint:"], "--checkpoint-every", "often")
-        refused("a directory that cannot be written", ["/proc/nowhere", "hint:"], "--out", "/proc/nowhere", "--text", TEXT)
+        refused("a directory that cannot be written", ["/proc/nowhere", "hint:"], "--out", "/proc/nowhere", "--text", text)
         for precision in ("float32", "bfloat16"):
-            done = run("--device", "cuda", "--precision", precision, "--steps", 3, "--text", TEXT,
+            done = run("--device", "cuda", "--precision", precision, "--steps", 3, "--text", text,
                        "--out", os.path.join(folder, precision))
             check((done.returncode == 0 and "cuda, " + precision in done.stdout) or
                   (done.returncode == 1 and "CUDA" in done.stderr and "hint:" in done.stderr),
                   f"a GPU trains too, in {precision}, or the program says what is missing:" + done.stderr)
         refused("a loss that explodes", ["no longer finite at step", "parameter concerned is", "checkpoint", "hint:"],
-                "--steps", 60, "--learning-rate", 1e25, "--text", TEXT, "--out", os.path.join(folder, "explodes"))
+                "--steps", 60, "--learning-rate", 1e25, "--text", text, "--out", os.path.join(folder, "explodes"))
         check(not os.path.exists(os.path.join(folder, "explodes", "model.safetensors")), "and leaves no model behind")
         check(run("--help").returncode == 0, "--help ends well")
     print(f"{len(failures)} failures")

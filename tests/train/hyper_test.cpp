@@ -10,7 +10,7 @@ using namespace simplx;
 namespace {
 
 /// Two numbers of three are rates; what follows them is a row of three.
-struct Scaled {
+struct Rates {
   constexpr Expr operator()() const {
     const Expr x = input("x", rows_of(Axis::tokens, 3));
     const auto first = named("first", [](Expr x) { return hyper("rate", 2) * x; });
@@ -18,7 +18,7 @@ struct Scaled {
     return first(x) + second(x) + hyper("offset", 1) + fixed("row.rate", 1, 3, constant(10));
   }
 };
-inline constexpr Scaled scaled{};
+inline constexpr Rates rates{};
 
 inline constexpr auto without = [] { return square(input("x", rows_of(Axis::tokens, 3))); };
 
@@ -27,7 +27,7 @@ inline constexpr auto without = [] { return square(input("x", rows_of(Axis::toke
 TEST_SUITE_BEGIN("train/hyper");
 
 TEST_CASE("numbers are set by their names, those of a pattern at once, and count from the next evaluation on") {
-  Evaluation<scaled> run(Rows{.tokens = 2});
+  Evaluation<rates> run(Rows{.tokens = 2});
   std::ranges::fill(run.input("x"), 1);
   const auto result = [&] {
     run.forward();
@@ -43,7 +43,7 @@ TEST_CASE("numbers are set by their names, those of a pattern at once, and count
 }
 
 TEST_CASE("what cannot be set is told, and nothing is set") {
-  Evaluation<scaled> run(Rows{.tokens = 2});
+  Evaluation<rates> run(Rows{.tokens = 2});
   const std::vector<double> before(run.constants().begin(), run.constants().end());
   CHECK_THROWS_WITH_AS(set_hyper(run, "secnd.rate", 0),
                        "no number of the model matches 'secnd.rate'\n"
