@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: c7ecf23c29127ed2
+// sha256 of the headers: 9bc1c42d29cc2f06
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -6276,6 +6276,7 @@ namespace simplx::inline SIMPLX_TARGET {
 ///                                                        // element when it and others have read it for the last time
 ///     static constexpr int index_operand;                // that operand is indices(...), whose numbers are rows of
 ///     static constexpr Shape looked_up(Shape first);     // a value of this shape, that of operand 0 being given
+///     static std::string settings(const Attributes&);    // what `describe` tells behind the operands: "heads 4"
 struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;
@@ -7911,6 +7912,10 @@ struct attention_op : kernel_op {
     return value;
   }
   static constexpr Index saved(const Attributes& attributes, auto...) { return attributes.integers[0]; }
+  static std::string settings(const Attributes& attributes) {
+    return "heads " + std::to_string(attributes.integers[0]) +
+           (static_cast<Mask>(attributes.integers[1]) == Mask::causal ? ", causal" : ", full");
+  }
 
   template <class F>
   static constexpr AttentionSize size{
@@ -8049,6 +8054,11 @@ struct op<"batched_matmul"> : kernel_op {
     if (b.cols != inner * cols) return {"batched sizes", b.cols, inner * cols};
     return Shape{a.axis, a.rows, rows * cols};
   }
+  static std::string settings(const Attributes& attributes) {
+    const auto [rows, inner, cols, unused] = attributes.integers;
+    return std::to_string(rows) + " x " + std::to_string(inner) + " by " + std::to_string(inner) + " x " +
+           std::to_string(cols);
+  }
   template <class F>
   struct Size {
     static constexpr int rows = static_cast<int>(F::attributes.integers[0]);
@@ -8168,6 +8178,10 @@ struct op<"slice_columns"> : kernel_op {
     if (begin + count > x.cols) return {"slice", begin + count, x.cols};
     return Shape{x.axis, x.rows, count};
   }
+  static std::string settings(const Attributes& attributes) {
+    return "columns " + std::to_string(attributes.integers[0]) + " to " +
+           std::to_string(attributes.integers[0] + attributes.integers[1] - 1);
+  }
   /// The gradient between columns of zeros.
   static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: concatenate comes later
     const auto x = detail::argument(node, 0), dy = detail::whole(g, node);
@@ -8285,6 +8299,9 @@ struct op<"repeat_columns"> : kernel_op {
     const Index times = attributes.integers[0];
     if (times < 1) return {"repetitions", times, 1};
     return Shape{x.axis, x.rows, times * x.cols};
+  }
+  static std::string settings(const Attributes& attributes) {
+    return "each " + std::to_string(attributes.integers[0]) + " times";
   }
   /// The sum over the copies: each row of dy is a matrix of `times` columns, multiplied by a column of ones.
   static constexpr Term derive(const Node* node, int, const Term& g) {
@@ -9676,6 +9693,9 @@ struct op<"rms_norm"> : kernel_op {
     return detail::norm_shape(x, gain, gain, epsilon);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // r
+  static std::string settings(const Attributes& attributes) {
+    return attributes.integers[0] != 0 ? "epsilon within the root" : "";
+  }
   static constexpr Term derive(const Node* node, int argument, const Term& g) {
     const Term x = detail::term(node, 0), gain = detail::term(node, 1), epsilon = detail::term(node, 2);
     const bool epsilon_inside = node->attributes.integers[0] != 0;
@@ -10630,13 +10650,23 @@ class Description {
     const bool transposed = G::flat.label[node].attributes.integers[0] != 0;
     return name_of(info.arguments[0]) + " * " + name_of(info.arguments[1]) + (transposed ? "^T" : "");
   }
-  static std::string call_text(int node) {
+  static std::string call_text(int node, const std::string& settings = {}) {
     const Info& info = G::table.info[node];
     std::string arguments;
     for (int a = 0; a < info.argument_count; ++a) {
       arguments += (a ? ", " : "") + name_of(info.arguments[a]);
     }
-    return std::string(G::flat.label[node].op.view()) + "(" + arguments + ")";
+    return std::string(G::flat.label[node].op.view()) + "(" + arguments + settings + ")";
+  }
+  /// "; heads 4, causal" of a kernel that has any.
+  template <int node>
+  static std::string settings() {
+    if constexpr (requires(const Attributes& attributes) { op_of<G, node>::settings(attributes); }) {
+      const std::string told = op_of<G, node>::settings(G::flat.label[node].attributes);
+      return told.empty() ? told : "; " + told;
+    } else {
+      return {};
+    }
   }
   void columns(std::string left, const std::string& middle, const std::string& right) {
     left.resize(std::max<std::size_t>(left.size() + 2, 64), ' ');
@@ -10677,7 +10707,7 @@ class Description {
     } else if constexpr (info.kind == Kind::reduction) {
       what = reduction<node>() + "(" + Formulas<node>{}.value[node].text + ")";
     } else {
-      what = info.kind == Kind::product ? product_text(node) : call_text(node);
+      what = info.kind == Kind::product ? product_text(node) : call_text(node, settings<node>());
     }
     columns(name_of(node) + " = " + what, shape_of(info.shape), kept);
     constexpr int product = G::fusion.epilogue_of[node];
@@ -14142,6 +14172,10 @@ struct op<"slice_rows"> : kernel_op {
     if (begin + count > x.rows) return {"slice", begin + count, x.rows};
     return fixed_shape(count, x.cols);
   }
+  static std::string settings(const Attributes& attributes) {
+    return "rows " + std::to_string(attributes.integers[0]) + " to " +
+           std::to_string(attributes.integers[0] + attributes.integers[1] - 1);
+  }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
@@ -14157,6 +14191,9 @@ struct op<"slice_rows"> : kernel_op {
 
 template <>
 struct op<"shift"> : detail::same_shape_op {
+  static std::string settings(const Attributes& attributes) {
+    return "by " + std::to_string(attributes.integers[0]);
+  }
   static constexpr Term derive(const Node* node, int, const Term& g) {
     return Term(apply<"shift">({.integers = {-node->attributes.integers[0]}}, detail::whole(g, node)));
   }
@@ -14195,6 +14232,9 @@ struct op<"shift"> : detail::same_shape_op {
 /// Sums from the first row on, or (attribute 1) from the last row back: each is the pull-back of the other.
 template <>
 struct op<"cumulative_sum"> : detail::same_shape_op {
+  static std::string settings(const Attributes& attributes) {
+    return attributes.integers[0] != 0 ? "from the last row" : "";
+  }
   static constexpr Term derive(const Node* node, int, const Term& g) {
     return Term(apply<"cumulative_sum">({.integers = {1 - node->attributes.integers[0]}}, detail::whole(g, node)));
   }
@@ -14302,6 +14342,9 @@ struct op<"rotary"> : kernel_op {
     if (heads < 1 || x.cols % (2 * heads) != 0) return {"rotary heads", heads, x.cols};
     if (!(base == fixed_shape(1, 1))) return {"one number", base.columns(), 1};
     return x;
+  }
+  static std::string settings(const Attributes& attributes) {
+    return "heads " + std::to_string(attributes.integers[0]);
   }
   template <class Backend, class F>
   static constexpr Index scratch(const Rows&) {
@@ -15275,6 +15318,10 @@ struct op<"linear_cross_entropy"> : kernel_op {
     return shape(attributes, table, labels, x);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // log sum exp
+
+  static std::string settings(const Attributes& attributes) {
+    return "tiles of " + std::to_string(tile(attributes));
+  }
 
   /// Classes whose logits are computed together.
   static constexpr Index tile(const Attributes& attributes) { return std::max<Index>(attributes.integers[0], 1); }

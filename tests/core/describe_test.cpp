@@ -3,7 +3,14 @@
 
 #include "support.hpp"
 
+#include <simplx/ops/attention.hpp>
+#include <simplx/ops/batched_matmul.hpp>
+#include <simplx/ops/columns.hpp>
+#include <simplx/ops/norm.hpp>
 #include <simplx/ops/reduce.hpp>
+#include <simplx/ops/repeat.hpp>
+#include <simplx/ops/rotary.hpp>
+#include <simplx/ops/rows.hpp>
 
 using namespace simplx;
 
@@ -59,4 +66,24 @@ TEST_CASE("core/describe: functions by name, and sums as what ends a loop") {
         "  d(w) = 2 * d%17 * w\n"
         "  d%2 = 2 * (d%14 / n) * (sin(%2) + %9 - y) * cos(%2)\n"
         "  d(w) += A^T * d%2\n");
+}
+
+TEST_CASE("core/describe: settings of kernels, behind their operands") {
+  static constexpr auto every = [] {
+    auto x = variable("x", rows_of(Axis::tokens, 8)), epsilon = hyper("epsilon", 1e-8);
+    auto y = rms_norm(rotary(shift(x, -1), 2, hyper("base", 10000)), vector("gain", 8), epsilon);
+    auto a = softmax_attention(y, y, x, {.count = 1}) + softmax_attention(x, y, y, {.count = 4, .mask = Mask::full});
+    auto b = batched_matmul(slice_columns(a, 2, 6), slice_columns(a, 0, 6), 2, 3, 2);
+    auto rows = slice_rows(weight("table", 9, 8), 3, 4);
+    return repeat_columns(sum(b, Over::columns), 8) * a + cumulative_sum(rms_norm_inside(x, vector("g", 8), epsilon)) *
+           sum(rows);
+  };
+  const std::string text = describe<every>();
+  for (const char* call :
+       {"shift(x; by -1)", "rotary(%1, base; heads 2)", "rms_norm(%3, gain, epsilon) ",
+        "; heads 1, causal)", "; heads 4, full)", "; columns 2 to 7)", "; columns 0 to 5)", "; 2 x 3 by 3 x 2)",
+        "slice_rows(table; rows 3 to 6)", "; each 8 times)", "rms_norm(x, g, epsilon; epsilon within the root)"}) {
+    CAPTURE(text);
+    CHECK(text.find(call) != std::string::npos);
+  }
 }

@@ -57,13 +57,23 @@ class Description {
     const bool transposed = G::flat.label[node].attributes.integers[0] != 0;
     return name_of(info.arguments[0]) + " * " + name_of(info.arguments[1]) + (transposed ? "^T" : "");
   }
-  static std::string call_text(int node) {
+  static std::string call_text(int node, const std::string& settings = {}) {
     const Info& info = G::table.info[node];
     std::string arguments;
     for (int a = 0; a < info.argument_count; ++a) {
       arguments += (a ? ", " : "") + name_of(info.arguments[a]);
     }
-    return std::string(G::flat.label[node].op.view()) + "(" + arguments + ")";
+    return std::string(G::flat.label[node].op.view()) + "(" + arguments + settings + ")";
+  }
+  /// "; heads 4, causal" of a kernel that has any.
+  template <int node>
+  static std::string settings() {
+    if constexpr (requires(const Attributes& attributes) { op_of<G, node>::settings(attributes); }) {
+      const std::string told = op_of<G, node>::settings(G::flat.label[node].attributes);
+      return told.empty() ? told : "; " + told;
+    } else {
+      return {};
+    }
   }
   void columns(std::string left, const std::string& middle, const std::string& right) {
     left.resize(std::max<std::size_t>(left.size() + 2, 64), ' ');
@@ -104,7 +114,7 @@ class Description {
     } else if constexpr (info.kind == Kind::reduction) {
       what = reduction<node>() + "(" + Formulas<node>{}.value[node].text + ")";
     } else {
-      what = info.kind == Kind::product ? product_text(node) : call_text(node);
+      what = info.kind == Kind::product ? product_text(node) : call_text(node, settings<node>());
     }
     columns(name_of(node) + " = " + what, shape_of(info.shape), kept);
     constexpr int product = G::fusion.epilogue_of[node];

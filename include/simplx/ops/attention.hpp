@@ -58,6 +58,10 @@ struct attention_op : kernel_op {
     return value;
   }
   static constexpr Index saved(const Attributes& attributes, auto...) { return attributes.integers[0]; }
+  static std::string settings(const Attributes& attributes) {
+    return "heads " + std::to_string(attributes.integers[0]) +
+           (static_cast<Mask>(attributes.integers[1]) == Mask::causal ? ", causal" : ", full");
+  }
 
   template <class F>
   static constexpr AttentionSize size{

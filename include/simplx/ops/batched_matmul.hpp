@@ -24,6 +24,11 @@ struct op<"batched_matmul"> : kernel_op {
     if (b.cols != inner * cols) return {"batched sizes", b.cols, inner * cols};
     return Shape{a.axis, a.rows, rows * cols};
   }
+  static std::string settings(const Attributes& attributes) {
+    const auto [rows, inner, cols, unused] = attributes.integers;
+    return std::to_string(rows) + " x " + std::to_string(inner) + " by " + std::to_string(inner) + " x " +
+           std::to_string(cols);
+  }
   template <class F>
   struct Size {
     static constexpr int rows = static_cast<int>(F::attributes.integers[0]);

@@ -57,6 +57,10 @@ struct op<"slice_columns"> : kernel_op {
     if (begin + count > x.cols) return {"slice", begin + count, x.cols};
     return Shape{x.axis, x.rows, count};
   }
+  static std::string settings(const Attributes& attributes) {
+    return "columns " + std::to_string(attributes.integers[0]) + " to " +
+           std::to_string(attributes.integers[0] + attributes.integers[1] - 1);
+  }
   /// The gradient between columns of zeros.
   static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: concatenate comes later
     const auto x = detail::argument(node, 0), dy = detail::whole(g, node);

@@ -7,6 +7,8 @@
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/ops/elementwise.hpp>
 
+#include <string>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 /// A heavy op redefines what differs from these answers, and supplies
@@ -22,6 +24,7 @@ namespace simplx::inline SIMPLX_TARGET {
 ///                                                        // element when it and others have read it for the last time
 ///     static constexpr int index_operand;                // that operand is indices(...), whose numbers are rows of
 ///     static constexpr Shape looked_up(Shape first);     // a value of this shape, that of operand 0 being given
+///     static std::string settings(const Attributes&);    // what `describe` tells behind the operands: "heads 4"
 struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;

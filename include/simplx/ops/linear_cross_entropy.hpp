@@ -38,6 +38,10 @@ struct op<"linear_cross_entropy"> : kernel_op {
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // log sum exp
 
+  static std::string settings(const Attributes& attributes) {
+    return "tiles of " + std::to_string(tile(attributes));
+  }
+
   /// Classes whose logits are computed together.
   static constexpr Index tile(const Attributes& attributes) { return std::max<Index>(attributes.integers[0], 1); }
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {

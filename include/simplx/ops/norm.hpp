@@ -70,6 +70,9 @@ struct op<"rms_norm"> : kernel_op {
     return detail::norm_shape(x, gain, gain, epsilon);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // r
+  static std::string settings(const Attributes& attributes) {
+    return attributes.integers[0] != 0 ? "epsilon within the root" : "";
+  }
   static constexpr Term derive(const Node* node, int argument, const Term& g) {
     const Term x = detail::term(node, 0), gain = detail::term(node, 1), epsilon = detail::term(node, 2);
     const bool epsilon_inside = node->attributes.integers[0] != 0;

@@ -20,6 +20,9 @@ struct op<"repeat_columns"> : kernel_op {
     if (times < 1) return {"repetitions", times, 1};
     return Shape{x.axis, x.rows, times * x.cols};
   }
+  static std::string settings(const Attributes& attributes) {
+    return "each " + std::to_string(attributes.integers[0]) + " times";
+  }
   /// The sum over the copies: each row of dy is a matrix of `times` columns, multiplied by a column of ones.
   static constexpr Term derive(const Node* node, int, const Term& g) {
     const At dy = detail::whole(g, node);

@@ -28,6 +28,9 @@ struct op<"rotary"> : kernel_op {
     if (!(base == fixed_shape(1, 1))) return {"one number", base.columns(), 1};
     return x;
   }
+  static std::string settings(const Attributes& attributes) {
+    return "heads " + std::to_string(attributes.integers[0]);
+  }
   template <class Backend, class F>
   static constexpr Index scratch(const Rows&) {
     return F::out_shape.cols / F::attributes.integers[0];  // cos and sin of each pair, for one position

@@ -49,6 +49,10 @@ struct op<"slice_rows"> : kernel_op {
     if (begin + count > x.rows) return {"slice", begin + count, x.rows};
     return fixed_shape(count, x.cols);
   }
+  static std::string settings(const Attributes& attributes) {
+    return "rows " + std::to_string(attributes.integers[0]) + " to " +
+           std::to_string(attributes.integers[0] + attributes.integers[1] - 1);
+  }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
@@ -64,6 +68,9 @@ struct op<"slice_rows"> : kernel_op {
 
 template <>
 struct op<"shift"> : detail::same_shape_op {
+  static std::string settings(const Attributes& attributes) {
+    return "by " + std::to_string(attributes.integers[0]);
+  }
   static constexpr Term derive(const Node* node, int, const Term& g) {
     return Term(apply<"shift">({.integers = {-node->attributes.integers[0]}}, detail::whole(g, node)));
   }
@@ -102,6 +109,9 @@ struct op<"shift"> : detail::same_shape_op {
 /// Sums from the first row on, or (attribute 1) from the last row back: each is the pull-back of the other.
 template <>
 struct op<"cumulative_sum"> : detail::same_shape_op {
+  static std::string settings(const Attributes& attributes) {
+    return attributes.integers[0] != 0 ? "from the last row" : "";
+  }
   static constexpr Term derive(const Node* node, int, const Term& g) {
     return Term(apply<"cumulative_sum">({.integers = {1 - node->attributes.integers[0]}}, detail::whole(g, node)));
   }
