@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 9bc1c42d29cc2f06
+// sha256 of the headers: 65d0dfef8874be9d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3943,7 +3943,7 @@ inline void pair_rows(Index count, const float* first, const float* second, Pair
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Pieces of a float.
-inline constexpr int pieces = 3;
+inline constexpr int float_pieces = 3;
 /// Products of pieces that make one of floats.
 inline constexpr int piece_products = 6;
 
@@ -3956,16 +3956,16 @@ inline constexpr bool floats_in_pieces = false;
 
 /// a0, a1 and a2: each the upper half of what is left.
 struct Pieces {
-  Vec<float> of[pieces];
+  Vec<float> of[float_pieces];
 
   __attribute__((always_inline)) explicit Pieces(Vec<float> rest) {
     using Bits = Vec<std::uint32_t>;
     SIMPLX_UNROLL
-    for (int i = 0; i + 1 < pieces; ++i) {
+    for (int i = 0; i + 1 < float_pieces; ++i) {
       of[i] = (Vec<float>)((Bits)rest & 0xffff0000u);
       rest -= of[i];
     }
-    of[pieces - 1] = rest;
+    of[float_pieces - 1] = rest;
   }
 };
 
@@ -5359,14 +5359,14 @@ namespace simplx::inline SIMPLX_TARGET {
 inline constexpr Index step_depth = 2 * tile_side, strip_columns = 2 * tile_side;
 
 /// Words of so many numbers in pieces.
-constexpr Index words_in_pieces(Index numbers) { return numbers / 2 * pieces; }
+constexpr Index words_in_pieces(Index numbers) { return numbers / 2 * float_pieces; }
 
 namespace detail {
 
 /// Where a step of a strip begins whose inner dimension has that depth; of a piece it has strip_words.
 inline constexpr Index strip_words = tile_side * strip_columns;
 constexpr Index strip_place(Index col, Index depth, Index step) {
-  return words_in_pieces(col * depth) + step * pieces * strip_words;
+  return words_in_pieces(col * depth) + step * float_pieces * strip_words;
 }
 
 /// A square of words, piece by piece: numbers(i, front, back) gives the two numbers of each word of row i, and
@@ -5375,17 +5375,17 @@ template <class Numbers, class Pairing, class Writing>
 __attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbers, const Pairing& paired,
                                                             const Writing& write) {
   constexpr int L = lanes<float>;
-  Vec<Pair> squares[pieces][L];
+  Vec<Pair> squares[float_pieces][L];
   SIMPLX_UNROLL
   for (int i = 0; i < L; ++i) {
     Vec<float> front, back;
     numbers(i, front, back);
     const Pieces a(front), b(back);
     SIMPLX_UNROLL
-    for (int piece = 0; piece < pieces; ++piece) squares[piece][i] = paired(a.of[piece], b.of[piece]);
+    for (int piece = 0; piece < float_pieces; ++piece) squares[piece][i] = paired(a.of[piece], b.of[piece]);
   }
   SIMPLX_UNROLL
-  for (int piece = 0; piece < pieces; ++piece) {
+  for (int piece = 0; piece < float_pieces; ++piece) {
     transpose_vectors<Pair>(squares[piece]);
     SIMPLX_UNROLL
     for (int i = 0; i < L; ++i) write(piece, i, squares[piece][i]);
@@ -5404,26 +5404,26 @@ __attribute__((noinline)) void pack_left_pieces(Index rows, Index depth, const f
   constexpr Index L = lanes<float>;
   const Index steps = depth / step_depth;
   for (Index row = 0; row < round_up(rows, tile_side); ++row) {
-    Pair* const to = tiles + row / tile_side * steps * pieces * tile_words + row % tile_side * tile_side;
+    Pair* const to = tiles + row / tile_side * steps * float_pieces * tile_words + row % tile_side * tile_side;
     Measure measure;
     if (row < rows) {
       const float* from = a + row * stride;
       Pair* place = to;
-      for (Index step = 0; step < steps; ++step, from += step_depth, place += pieces * tile_words) {
+      for (Index step = 0; step < steps; ++step, from += step_depth, place += float_pieces * tile_words) {
         SIMPLX_UNROLL
         for (Index i = 0; i < tile_side; i += L) {
           const Vec<float> x = load<Vec<float>>(from + 2 * i), y = load<Vec<float>>(from + 2 * i + L);
           measure(x), measure(y);
           const Pieces front(x), back(y);
           SIMPLX_UNROLL
-          for (int piece = 0; piece < pieces; ++piece) {
+          for (int piece = 0; piece < float_pieces; ++piece) {
             store(place + piece * tile_words + i, pairs_along(front.of[piece], back.of[piece]));
           }
         }
       }
     }
     if (row < rows && taken(row, measure.extent())) continue;
-    for (Index tile = 0; tile < steps * pieces; ++tile) std::fill_n(to + tile * tile_words, tile_side, Pair(0));
+    for (Index tile = 0; tile < steps * float_pieces; ++tile) std::fill_n(to + tile * tile_words, tile_side, Pair(0));
   }
 }
 
@@ -5437,7 +5437,8 @@ inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, 
   Measure measure;
   for (Index step = 0; step < steps; ++step) {
     for (Index col = 0; col < columns; col += L) {
-      Pair* const to = tiles + (col / tile_side * steps + step) * pieces * tile_words + col % tile_side * tile_side;
+      const Index tile = (col / tile_side * steps + step) * float_pieces;
+      Pair* const to = tiles + tile * tile_words + col % tile_side * tile_side;
       for (Index word = 0; word < tile_side; word += L) {
         const Index above = step * step_depth + 2 * word;
         const auto number = [&](Index row) __attribute__((always_inline)) {
@@ -5475,7 +5476,7 @@ __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, co
         measure(above), measure(below);
         const Pieces a(above), b(below);
         SIMPLX_UNROLL
-        for (int piece = 0; piece < pieces; ++piece) {
+        for (int piece = 0; piece < float_pieces; ++piece) {
           write(to + piece * detail::strip_words + i, join_pairs(a.of[piece], b.of[piece]));
         }
       }
@@ -5626,7 +5627,7 @@ template <Index K, Index N, Write mode, class Unit, class Epilogue>
 __attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Index count, Index from, Index depth,
                                                const Pair* left, const Pair* packed, float* c,
                                                const Epilogue& epilogue) {
-  constexpr Index row_bytes = strip_columns * Index(sizeof(Pair)), rows_of_step = pieces * tile_side;
+  constexpr Index row_bytes = strip_columns * Index(sizeof(Pair)), rows_of_step = float_pieces * tile_side;
   const Index steps = depth / step_depth, blocks = (count + block_side - 1) / block_side;
   for (Index col = 0; col < N; col += strip_columns) {
     const Pair* const right = packed + strip_place(col, K, from / step_depth);
@@ -5634,7 +5635,7 @@ __attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Inde
       // Each block of rows fetches its share of the next strip.
       const Index share = (steps * rows_of_step + blocks - 1) / blocks;
       const Pair* const next = right + strip_place(strip_columns, K, 0) + i / block_side * share * strip_columns;
-      tile_block<pieces, N, mode>(unit, std::min(count - i, block_side), block_side, steps,
+      tile_block<float_pieces, N, mode>(unit, std::min(count - i, block_side), block_side, steps,
                                   left + words_in_pieces(i * depth), right, strip_columns, c, epilogue, row + i, col,
                                   FetchRows{next, row_bytes, share, (share + 6 * steps - 1) / (6 * steps)});
     }
@@ -5734,13 +5735,11 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
       }
       for (Index i = 0; i < span; i += block_side) {
         for (Index col = 0; col < columns; col += strip_columns) {
-          detail::tile_block<pieces, N, Write::accumulate>(unit, std::min(span - i, block_side), block_side, steps,
-                                                           scratch + words_in_pieces(i * depth),
-                                                           right + words_in_pieces(col * depth), strip_columns, to,
-                                                           NoEpilogue{}, i, col,
-                                                           FetchRows{to + i * N + col + strip_columns,
-                                                                     N * Index(sizeof(float)), block_side,
-                                                                     (block_side + 6 * steps - 1) / (6 * steps)});
+          const FetchRows below{to + i * N + col + strip_columns, N * Index(sizeof(float)), block_side,
+                                (block_side + 6 * steps - 1) / (6 * steps)};
+          detail::tile_block<float_pieces, N, Write::accumulate>(
+              unit, std::min(span - i, block_side), block_side, steps, scratch + words_in_pieces(i * depth),
+              right + words_in_pieces(col * depth), strip_columns, to, NoEpilogue{}, i, col, below);
         }
       }
     }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Every header compiles alone, without a warning: check_headers.py [--rest | --tests FOLDERS] COMPILER...
 
+So do all together for this CPU with the warnings that a user may ask for beside: names that shadow, lossy conversions.
 Those of device code (.cuh) do so where nvcc's names are the executor's of tests/emulation.
 --rest: but for those that a test includes before anything else, so that to compile the test is the check.
 --tests: the tests of these folders ("core;cpu") are read as well, and what they use is instantiated."""
@@ -16,12 +17,16 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(ROOT, "include"),
          "-isystem", "/usr/include/eigen3"]
+FOR_USERS = ["-march=native", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wno-sign-conversion"]
 FOR_TESTS = ["-march=native", "-I", os.path.join(ROOT, "tests"), f'-DSIMPLX_GOLDEN_DIR="{ROOT}/tests/golden"']
 
 
 def check(job):
     compiler, file = job
-    if file.endswith(".cpp"):
+    if isinstance(file, tuple):
+        command, unit = [*FLAGS, *FOR_USERS, "-x", "c++", "-"], "".join(f"#include <simplx/{name}>\n" for name in file)
+        file = "all headers together"
+    elif file.endswith(".cpp"):
         command, unit = [*FLAGS, *FOR_TESTS, file], ""
     else:
         command, unit = [*FLAGS, "-x", "c++", "-"], f"#include <simplx/{file}>\n#include <simplx/{file}>\n"
@@ -47,6 +52,7 @@ def main():
     base = os.path.join(ROOT, "include", "simplx")
     headers = [os.path.relpath(os.path.join(folder, name), base)
                for folder, _, names in os.walk(base) for name in names if name.endswith((".hpp", ".cuh"))]
+    together = tuple(sorted(name for name in headers if name.endswith(".hpp") and not name.startswith("cuda/")))
     compilers, tests = sys.argv[1:], []
     if compilers[:1] == ["--rest"]:
         headers = sorted(set(headers) - first_includes())
@@ -58,7 +64,7 @@ def main():
     if not compilers or not all(map(shutil.which, compilers)):
         sys.exit("error: no such compiler: %s\n  hint: tools/check_headers.py [--rest] [--tests FOLDERS] g++" %
                  (" ".join(compilers) or "none is named"))
-    jobs = [(compiler, file) for compiler in compilers for file in sorted(headers) + sorted(tests)]
+    jobs = [(compiler, file) for compiler in compilers for file in [together] + sorted(headers) + sorted(tests)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         faults = [fault for fault in pool.map(check, jobs) if fault]
     for compiler, file, text in faults:

@@ -60,8 +60,8 @@ TEST_SUITE("cpu/pieces") {
       const Pieces a(load<Vec<float>>(values.data() + i)), b(load<Vec<float>>(values.data() + i + 1));
       for (int lane = 0; lane < lanes<float>; ++lane) {
         double kept = 0;
-        for (int k = 0; k < pieces; ++k) {
-          for (int m = 0; k + m < pieces; ++m) kept += static_cast<double>(a.of[k][lane]) * b.of[m][lane];
+        for (int k = 0; k < float_pieces; ++k) {
+          for (int m = 0; k + m < float_pieces; ++m) kept += static_cast<double>(a.of[k][lane]) * b.of[m][lane];
         }
         const std::size_t at = i + static_cast<std::size_t>(lane);
         const double whole = static_cast<double>(values[at]) * values[at + 1], left_out = std::abs(kept / whole - 1);

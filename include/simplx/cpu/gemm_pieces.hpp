@@ -118,7 +118,7 @@ template <Index K, Index N, Write mode, class Unit, class Epilogue>
 __attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Index count, Index from, Index depth,
                                                const Pair* left, const Pair* packed, float* c,
                                                const Epilogue& epilogue) {
-  constexpr Index row_bytes = strip_columns * Index(sizeof(Pair)), rows_of_step = pieces * tile_side;
+  constexpr Index row_bytes = strip_columns * Index(sizeof(Pair)), rows_of_step = float_pieces * tile_side;
   const Index steps = depth / step_depth, blocks = (count + block_side - 1) / block_side;
   for (Index col = 0; col < N; col += strip_columns) {
     const Pair* const right = packed + strip_place(col, K, from / step_depth);
@@ -126,7 +126,7 @@ __attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Inde
       // Each block of rows fetches its share of the next strip.
       const Index share = (steps * rows_of_step + blocks - 1) / blocks;
       const Pair* const next = right + strip_place(strip_columns, K, 0) + i / block_side * share * strip_columns;
-      tile_block<pieces, N, mode>(unit, std::min(count - i, block_side), block_side, steps,
+      tile_block<float_pieces, N, mode>(unit, std::min(count - i, block_side), block_side, steps,
                                   left + words_in_pieces(i * depth), right, strip_columns, c, epilogue, row + i, col,
                                   FetchRows{next, row_bytes, share, (share + 6 * steps - 1) / (6 * steps)});
     }
@@ -226,13 +226,11 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
       }
       for (Index i = 0; i < span; i += block_side) {
         for (Index col = 0; col < columns; col += strip_columns) {
-          detail::tile_block<pieces, N, Write::accumulate>(unit, std::min(span - i, block_side), block_side, steps,
-                                                           scratch + words_in_pieces(i * depth),
-                                                           right + words_in_pieces(col * depth), strip_columns, to,
-                                                           NoEpilogue{}, i, col,
-                                                           FetchRows{to + i * N + col + strip_columns,
-                                                                     N * Index(sizeof(float)), block_side,
-                                                                     (block_side + 6 * steps - 1) / (6 * steps)});
+          const FetchRows ahead{to + i * N + col + strip_columns, N * Index(sizeof(float)), block_side,
+                                (block_side + 6 * steps - 1) / (6 * steps)};
+          detail::tile_block<float_pieces, N, Write::accumulate>(
+              unit, std::min(span - i, block_side), block_side, steps, scratch + words_in_pieces(i * depth),
+              right + words_in_pieces(col * depth), strip_columns, to, NoEpilogue{}, i, col, ahead);
         }
       }
     }

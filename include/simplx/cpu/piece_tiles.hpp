@@ -22,14 +22,14 @@ namespace simplx::inline SIMPLX_TARGET {
 inline constexpr Index step_depth = 2 * tile_side, strip_columns = 2 * tile_side;
 
 /// Words of so many numbers in pieces.
-constexpr Index words_in_pieces(Index numbers) { return numbers / 2 * pieces; }
+constexpr Index words_in_pieces(Index numbers) { return numbers / 2 * float_pieces; }
 
 namespace detail {
 
 /// Where a step of a strip begins whose inner dimension has that depth; of a piece it has strip_words.
 inline constexpr Index strip_words = tile_side * strip_columns;
 constexpr Index strip_place(Index col, Index depth, Index step) {
-  return words_in_pieces(col * depth) + step * pieces * strip_words;
+  return words_in_pieces(col * depth) + step * float_pieces * strip_words;
 }
 
 /// A square of words, piece by piece: numbers(i, front, back) gives the two numbers of each word of row i, and
@@ -38,17 +38,17 @@ template <class Numbers, class Pairing, class Writing>
 __attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbers, const Pairing& paired,
                                                             const Writing& write) {
   constexpr int L = lanes<float>;
-  Vec<Pair> squares[pieces][L];
+  Vec<Pair> squares[float_pieces][L];
   SIMPLX_UNROLL
   for (int i = 0; i < L; ++i) {
     Vec<float> front, back;
     numbers(i, front, back);
     const Pieces a(front), b(back);
     SIMPLX_UNROLL
-    for (int piece = 0; piece < pieces; ++piece) squares[piece][i] = paired(a.of[piece], b.of[piece]);
+    for (int piece = 0; piece < float_pieces; ++piece) squares[piece][i] = paired(a.of[piece], b.of[piece]);
   }
   SIMPLX_UNROLL
-  for (int piece = 0; piece < pieces; ++piece) {
+  for (int piece = 0; piece < float_pieces; ++piece) {
     transpose_vectors<Pair>(squares[piece]);
     SIMPLX_UNROLL
     for (int i = 0; i < L; ++i) write(piece, i, squares[piece][i]);
@@ -67,26 +67,26 @@ __attribute__((noinline)) void pack_left_pieces(Index rows, Index depth, const f
   constexpr Index L = lanes<float>;
   const Index steps = depth / step_depth;
   for (Index row = 0; row < round_up(rows, tile_side); ++row) {
-    Pair* const to = tiles + row / tile_side * steps * pieces * tile_words + row % tile_side * tile_side;
+    Pair* const to = tiles + row / tile_side * steps * float_pieces * tile_words + row % tile_side * tile_side;
     Measure measure;
     if (row < rows) {
       const float* from = a + row * stride;
       Pair* place = to;
-      for (Index step = 0; step < steps; ++step, from += step_depth, place += pieces * tile_words) {
+      for (Index step = 0; step < steps; ++step, from += step_depth, place += float_pieces * tile_words) {
         SIMPLX_UNROLL
         for (Index i = 0; i < tile_side; i += L) {
           const Vec<float> x = load<Vec<float>>(from + 2 * i), y = load<Vec<float>>(from + 2 * i + L);
           measure(x), measure(y);
           const Pieces front(x), back(y);
           SIMPLX_UNROLL
-          for (int piece = 0; piece < pieces; ++piece) {
+          for (int piece = 0; piece < float_pieces; ++piece) {
             store(place + piece * tile_words + i, pairs_along(front.of[piece], back.of[piece]));
           }
         }
       }
     }
     if (row < rows && taken(row, measure.extent())) continue;
-    for (Index tile = 0; tile < steps * pieces; ++tile) std::fill_n(to + tile * tile_words, tile_side, Pair(0));
+    for (Index tile = 0; tile < steps * float_pieces; ++tile) std::fill_n(to + tile * tile_words, tile_side, Pair(0));
   }
 }
 
@@ -100,7 +100,8 @@ inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, 
   Measure measure;
   for (Index step = 0; step < steps; ++step) {
     for (Index col = 0; col < columns; col += L) {
-      Pair* const to = tiles + (col / tile_side * steps + step) * pieces * tile_words + col % tile_side * tile_side;
+      const Index tile = (col / tile_side * steps + step) * float_pieces;
+      Pair* const to = tiles + tile * tile_words + col % tile_side * tile_side;
       for (Index word = 0; word < tile_side; word += L) {
         const Index above = step * step_depth + 2 * word;
         const auto number = [&](Index row) __attribute__((always_inline)) {
@@ -138,7 +139,7 @@ __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, co
         measure(above), measure(below);
         const Pieces a(above), b(below);
         SIMPLX_UNROLL
-        for (int piece = 0; piece < pieces; ++piece) {
+        for (int piece = 0; piece < float_pieces; ++piece) {
           write(to + piece * detail::strip_words + i, join_pairs(a.of[piece], b.of[piece]));
         }
       }

@@ -22,7 +22,7 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Pieces of a float.
-inline constexpr int pieces = 3;
+inline constexpr int float_pieces = 3;
 /// Products of pieces that make one of floats.
 inline constexpr int piece_products = 6;
 
@@ -35,16 +35,16 @@ inline constexpr bool floats_in_pieces = false;
 
 /// a0, a1 and a2: each the upper half of what is left.
 struct Pieces {
-  Vec<float> of[pieces];
+  Vec<float> of[float_pieces];
 
   __attribute__((always_inline)) explicit Pieces(Vec<float> rest) {
     using Bits = Vec<std::uint32_t>;
     SIMPLX_UNROLL
-    for (int i = 0; i + 1 < pieces; ++i) {
+    for (int i = 0; i + 1 < float_pieces; ++i) {
       of[i] = (Vec<float>)((Bits)rest & 0xffff0000u);
       rest -= of[i];
     }
-    of[pieces - 1] = rest;
+    of[float_pieces - 1] = rest;
   }
 };
 

@@ -52,8 +52,8 @@ inline PreparedFile prepared(const std::filesystem::path& path) {
     throw Error("cannot use " + meta_path.string() + ": " + reason, "prepare the directory again with tools/prepare");
   };
   PreparedFile file;
-  std::error_code error;
-  if (!std::filesystem::exists(meta_path, error)) return file;
+  std::error_code ignored;
+  if (!std::filesystem::exists(meta_path, ignored)) return file;
   const MappedFile bytes(meta_path);
   const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
   try {
