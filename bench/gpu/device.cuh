@@ -141,7 +141,7 @@ double measured_product_rate(const GpuStream& stream, Products& products, const 
   const auto b = some_numbers<S>(shape.inner * shape.cols, stream);
   DeviceBuffer<Y> y(shape.rows * shape.cols);
   y.fill_with_zero(stream);
-  const double ms = median_ms(stream, 1, [&] { products.multiply(stream, shape, a.data(), b.data(), y.data()); });
+  const double ms = median_ms(stream, 10, [&] { products.multiply(stream, shape, a.data(), b.data(), y.data()); });
   return 2.0 * static_cast<double>(shape.rows) * static_cast<double>(shape.cols) * static_cast<double>(shape.inner) /
          ms * 1e3;
 }

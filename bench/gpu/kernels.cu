@@ -25,7 +25,7 @@ struct Bench {
 
   template <class Work>
   void time(const char* name, double bytes, double flops, const Work& work, double rate = 0) {
-    time(name, bytes, flops, work, rate, [] {});
+    tell(name, bytes, flops, median_ms(stream, 10, work), rate);  // the first waits for its launch
   }
   template <class Work, class Before>
   void time(const char* name, double bytes, double flops, const Work& work, double rate, const Before& before) {
@@ -67,6 +67,38 @@ void products_of_a_layer(Bench& bench) {
     const double rate = measured_product_rate<__nv_bfloat16, __nv_bfloat16>(bench.stream, bench.products, call.shape);
     Row().add("product", call.name).add("precision", "bfloat16").add("tflops", rate * 1e-12);
   }
+}
+
+/// Products with the epilogues of cuBLASLt, and plain ones with the library's kernels behind them.
+void epilogues_of_a_layer(Bench& bench) {
+  using T = __nv_bfloat16;
+  const GpuStream& stream = bench.stream;
+  const auto x = some_numbers<T>(tokens * width, stream), w = some_numbers<T>(width * hidden, stream);
+  const auto residual = some_numbers<T>(tokens * hidden, stream);
+  DeviceBuffer<T> y(tokens * hidden), relu(tokens * hidden), aux(tokens * hidden);  // of ReLU aux has a bit for each
+  relu.fill_with_zero(stream);
+  const auto time = [&](const char* name, const ProductShape& shape, const ProductEpilogue<T>& by) {
+    const auto multiply = [&](const ProductEpilogue<T>& with) {
+      bench.products.multiply(stream, shape, x.data(), w.data(), y.data(), with);
+    };
+    const double fused = median_ms(stream, 10, [&] { multiply(by); });
+    const double apart = median_ms(stream, 10, [&] {
+      multiply({});
+      finish_product(stream, shape, x.data(), w.data(), y.data(), by);
+    });
+    Row().add("epilogue", name).add("fused_us", fused * 1e3).add("apart_us", apart * 1e3);
+  };
+  const ProductShape up{.rows = tokens, .cols = hidden, .inner = width, .ld_a = width, .ld_b = hidden, .ld_y = hidden};
+  ProductShape down_dx = up;
+  down_dx.transpose_b = true, down_dx.ld_b = width;
+  const auto with_aux = [&](Epilogue function) {
+    return ProductEpilogue<T>{.function = function, .aux = aux.data(), .ld_aux = hidden, .relu = relu.data()};
+  };
+  time("up, relu and its mask", up, with_aux(Epilogue::relu_aux));
+  time("down dx, pull-back of relu", down_dx, with_aux(Epilogue::drelu));
+  time("up, gelu and its operand", up, with_aux(Epilogue::gelu_aux));
+  time("down dx, pull-back of gelu", down_dx, with_aux(Epilogue::dgelu));
+  time("up and a residual", up, ProductEpilogue<T>{.residual = residual.data()});
 }
 
 void rows_of_a_layer(Bench& bench) {
@@ -272,6 +304,7 @@ int main() {
     const double rate = measured_product_rate<__nv_bfloat16>(bench.stream, bench.products, large);
     Row().add("ceiling", "product bfloat16").add("tflops", rate * 1e-12);
     products_of_a_layer(bench);
+    epilogues_of_a_layer(bench);
     rows_of_a_layer(bench);
     embeddings(bench);
     graphs_of_a_model(bench, rate);

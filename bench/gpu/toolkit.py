@@ -30,9 +30,9 @@ class Deadline:
         return min(left, self.within.left()) if self.within else left
 
 
-def last_of(text, count=12):
+def last_of(text):
     """What fits on a screen: the end of what a program said."""
-    return "\n".join(line[-500:] for line in text.strip().splitlines()[-count:])
+    return "\n".join(line[-500:] for line in text.strip().splitlines()[-12:])
 
 
 class Said(NamedTuple):
@@ -157,6 +157,16 @@ class Program(NamedTuple):
         return "-".join(words)
 
 
+def architecture():
+    """Of the first card, such as "sm_90"; "native", which nvcc must find out itself, if nvidia-smi does not know."""
+    try:
+        said = run(["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"], Deadline(60))
+    except Failure:
+        return "native"
+    known = re.match(r"(\d+)\.(\d)\s", said.out)
+    return "sm_%s%s" % known.groups() if known else "native"
+
+
 class Builder:
     """Compiles programs side by side: nvcc takes half a minute for one, and the GPU should not wait for it. Two cores
     are left to what is timed meanwhile, which also goes first."""
@@ -164,6 +174,7 @@ class Builder:
     def __init__(self, nvcc, eigen, cublas, folder, deadline, limit):
         self.nvcc, self.eigen, self.cublas, self.folder = nvcc, eigen, cublas, folder
         self.deadline, self.limit = Deadline(float("inf"), deadline), limit
+        self.architecture = architecture()
         cores = len(os.sched_getaffinity(0))
         self.pool = concurrent.futures.ThreadPoolExecutor(max(cores - 2, 1))
         self.jobs = {}
@@ -199,7 +210,7 @@ class Builder:
         for source in program.on_host:
             objects.append("%s-%d.o" % (path, len(objects)))
             run([*after_others, "g++", "-O2", *include, "-c", source, "-o", objects[-1]], deadline).check()
-        run([*after_others, self.nvcc, "-O3", "-lineinfo", "-arch=native", "-DEIGEN_NO_CUDA", *include,
+        run([*after_others, self.nvcc, "-O3", "-lineinfo", "-arch=" + self.architecture, "-DEIGEN_NO_CUDA", *include,
              *program.constants, program.source, *objects, "-o", path, *self.cublas.flags], deadline).check()
         return path
 

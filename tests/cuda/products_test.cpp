@@ -163,6 +163,21 @@ TEST_CASE("cuda/products: where no batch is as long as one before, plans are giv
   CHECK(products.plans() == 1);
 }
 
+TEST_CASE("cuda/products: what is stored as bfloat16 is summed in float, also in parts") {
+  Products products;
+  const GpuStream stream;
+  std::vector<__nv_bfloat16> a(64), b(64, __nv_bfloat16(1.0f)), y(64);
+  for (std::size_t row = 0; row < 8; ++row) {  // 256 + 1 is no bfloat16
+    a[8 * row] = __nv_bfloat16(256.0f), a[8 * row + 3] = __nv_bfloat16(1.0f), a[8 * row + 4] = __nv_bfloat16(-256.0f);
+  }
+  DeviceBuffer<__nv_bfloat16> on_a(64), on_b(64), on_y(64);
+  on_a.copy_from(a, stream), on_b.copy_from(b, stream);
+  products.multiply(stream, {.rows = 8, .cols = 8, .inner = 8}, on_a.data(), on_b.data(), on_y.data());
+  on_y.copy_to(y, stream);
+  stream.synchronize();
+  CHECK(std::ranges::all_of(y, [](__nv_bfloat16 sum) { return static_cast<float>(sum) == 1.0f; }));
+}
+
 TEST_CASE("cuda/products: a plan takes pointers and workspace of each call") {
   Products products;
   const GpuStream stream;

@@ -119,12 +119,16 @@ inline cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPrefere
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
     return emulation::assign(preference->workspace, value, bytes);
   }
+  if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) {
+    return emulation::assign(preference->reductions, value, bytes);
+  }
   const int matrix = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
   return matrix < 0 || matrix > 3 ? CUBLAS_STATUS_INVALID_VALUE
                                   : emulation::assign(preference->alignment[matrix], value, bytes);
 }
 
-/// One algorithm, which needs some workspace if it may; it holds for this problem and these alignments.
+/// One algorithm, which needs some workspace if it may; it holds for this problem and these alignments. The sums of two
+/// halves of the inner dimension meet in the type of the result unless that is ruled out.
 inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc,
                                                      cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                                      cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -150,7 +154,8 @@ inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cu
   for (int i = 0; i < 4; ++i) results[0].algo.data[1 + i] = least[i];
   results[0].algo.data[5] = emulation::alignment_of(desc->bias);
   results[0].algo.data[6] = emulation::alignment_of(desc->aux);
-  results[0].algo.data[7] = results[0].workspaceSize;
+  const std::uint32_t as_stored = CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  results[0].algo.data[7] = results[0].workspaceSize * 2 + ((preference->reductions & as_stored) != 0);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -170,11 +175,12 @@ inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc
   for (int i = 0; i < 6; ++i) {
     if (emulation::alignment_of(pointers[i]) < algo->data[1 + i]) return CUBLAS_STATUS_INVALID_VALUE;
   }
-  const std::size_t needed = algo->data[7];
+  const std::size_t needed = algo->data[7] / 2;
   if (needed && (workspace_bytes < needed || emulation::alignment_of(workspace) < 256)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   product.scale_by(alpha, beta);
+  product.add_as_stored(algo->data[7] % 2 != 0);
   product.place(a, b, c, d, workspace, needed);
   if (emulation::Refusing::refuses(emulation::Refusing::How::when_it_runs, product)) {
     return CUBLAS_STATUS_NOT_SUPPORTED;

@@ -118,6 +118,9 @@ class Product {
     beta_ = desc_.scale == CUDA_R_64F ? *static_cast<const double*>(beta) : *static_cast<const float*>(beta);
   }
 
+  /// Whether the sums of two halves of the inner dimension meet in the type of the result.
+  void add_as_stored(bool as_stored) { as_stored_ = as_stored; }
+
   /// Errors  throws Fault if something is not whole in device memory, or the result overlaps an operand
   void place(const void* a, const void* b, const void* c, void* d, void* workspace, std::size_t workspace_bytes) {
     on_a_ = a, on_b_ = b, on_c_ = c, on_d_ = d, workspace_ = workspace, workspace_bytes_ = workspace_bytes;
@@ -239,6 +242,7 @@ class Product {
         const T* const of_a = a.data() + m_ * l;
         const T of_b = b[static_cast<std::size_t>(l + k_ * j)];
         for (std::size_t i = 0; i < column.size(); ++i) column[i] += of_a[i] * of_b;
+        if (as_stored_ && l == k_ / 2 - 1) round_as_stored(column);
       }
       for (long i = 0; i < m_; ++i) {
         T value = static_cast<T>(alpha_) * column[static_cast<std::size_t>(i)];
@@ -251,6 +255,11 @@ class Product {
     if (has(16)) write_vector(row_sums);
     if (has(256)) write_vector(sums(a, m_, 1));
     if (has(512)) write_vector(sums(b, 1, k_));
+  }
+  template <class T>
+  void round_as_stored(std::vector<T>& values) const {
+    if (d_.type != CUDA_R_16BF) return;
+    for (T& value : values) value = static_cast<T>(static_cast<float>(__nv_bfloat16(static_cast<float>(value))));
   }
   /// Over k: of the rows of op(A), or of the columns of op(B), whose elements are so far apart.
   template <class T>
@@ -292,6 +301,7 @@ class Product {
   Layout a_, b_, c_, d_;
   long m_, n_, k_;
   double alpha_ = 1, beta_ = 0;
+  bool as_stored_ = false;
   const void *on_a_ = nullptr, *on_b_ = nullptr, *on_c_ = nullptr;
   void *on_d_ = nullptr, *workspace_ = nullptr;
   std::size_t workspace_bytes_ = 0;

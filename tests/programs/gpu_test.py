@@ -62,6 +62,11 @@ def script(name):
     return module
 
 
+SMI = """#!/bin/sh
+case "$*" in *compute_cap*) echo 9.0 ;; *) echo 'A card, 580.1, 80 GiB' ;; esac
+"""
+
+
 def write(path, text):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "w", encoding="utf-8") as file:
@@ -77,7 +82,7 @@ class Machine:
         self.bin = os.path.join(folder, "bin")
         write(os.path.join(self.bin, "nvcc"), NVCC % sys.executable)
         write(os.path.join(self.bin, "g++"), GXX % sys.executable)
-        write(os.path.join(self.bin, "nvidia-smi"), "#!/bin/sh\necho 'A card, 580.1, 80 GiB'\n")
+        write(os.path.join(self.bin, "nvidia-smi"), SMI)
         write(os.path.join(folder, "compute-sanitizer", "compute-sanitizer"), SANITIZER)
         write(os.path.join(folder, "include", "cublasLt.h"), "")
         write(os.path.join(folder, "lib64", "libcublasLt.so"), "")
@@ -256,6 +261,11 @@ echo 'f32: the product was refused: status 15' >&2; echo '{"f32", not_yet},'; ex
     assert kept() == ['// Has it run\n{"f64", proven},\n{"f32", not_yet},\n'] * 2, kept()
     page = machine.page()
     assert "\n```\nrefused:\nf32: the product was refused" in page and "1 of 2 products proven" in page, page
+    machine.program("prove_products", """echo '{"f64", proven},'
+echo 'f32: finished by kernels' >&2; echo '{"f32", not_yet},'""")
+    status, text, rows, _ = machine.run("products")
+    row, = rows["products"]["results"]
+    assert status == 0 and row["holds"] == "yes" and row["proven"] == 1 and "f32: finished by kernels" in text, text
     machine.program("prove_products", """echo '{"f64", proven},'; echo '{"f32", proven},'""")
     status, _, rows, _ = machine.run("products")
     assert status == 0 and rows["products"]["results"][0]["refused"] == [] and kept()[0].count(" proven") == 2
@@ -278,10 +288,10 @@ def check_sanitizers(machine):
         status, text, rows, _ = machine.run("sanitize-" + tool)
         results = rows["sanitize-" + tool]["results"]
         assert status == 1 and [r["holds"] for r in results] == ["no", "no", "yes"], results
-        assert "Invalid read at line 7" in text and results[1]["last"] == ["========= Invalid read at line 7"], text
+        assert "Invalid read at line 7" in text and results[1]["first"] == ["========= Invalid read at line 7"], text
         os.remove(os.path.join(machine.canned, "training-tiny-sas_p"))
     words = machine.log()[-1]["words"]
-    assert "-lineinfo" in words and "-DPRECISION=bfloat16" in words and "-DSHAPE=tiny" in words, words
+    assert "-lineinfo" in words and "-arch=sm_90" in words and "-DPRECISION=bfloat16" in words and "-DSHAPE=tiny" in words, words
     os.remove(os.path.join(machine.folder, "compute-sanitizer", "compute-sanitizer"))
     status, text, _, _ = machine.run("sanitize-memcheck")
     assert status == 1 and "compute-sanitizer is not installed" in text, text
@@ -530,13 +540,13 @@ def check_equations(torch, peers, name, block):
 def check_ways():
     """What a way has left, in the compiler and in cycles, is gone when the next one begins: a PyTorch of names alone,
     whose memory is the number of models."""
-    torch, alive, compiled = mock.MagicMock(__version__="2"), weakref.WeakSet(), []
+    torch, alive, compiled, modes = mock.MagicMock(__version__="2"), weakref.WeakSet(), [], []
     torch.nn.Module, torch.cuda.OutOfMemoryError = object, MemoryError
     torch.cuda.Event.return_value.elapsed_time.return_value = 2.0
     torch.randint.return_value.numel.return_value = 8
     torch.cuda.max_memory_allocated = lambda: len(alive) * 10**9
     torch.compiler.reset = compiled.clear
-    torch.compile = lambda model: compiled.append(model) or model
+    torch.compile = lambda model, mode=None: (compiled.append(model), modes.append(mode)) and model
 
     class Model:
         def __init__(self, *_):
@@ -558,10 +568,12 @@ def check_ways():
             mock.patch.object(sys, "argv", ["peers.py", "--shape", "tiny", "--block", "sas_p"]):
         peers.main()
     rows = [json.loads(line) for line in said.getvalue().splitlines()]
-    assert [row["way"] for row in rows] == ["eager authors", "eager fused", "compile authors", "compile fused"], rows
+    assert [row["way"] for row in rows] == [way + formulation for way in ("eager", "compile", "compile graphs")
+                                            for formulation in (" authors", " fused")], rows
+    assert modes == [None, None, "reduce-overhead", "reduce-overhead"], modes
     assert {*script("run").tables.RIVALS} - {"eager", "compile"} <= {row["way"] for row in rows}
-    assert [row["gb"] for row in rows] == [1, 1, 1, 1], rows
-    assert torch.cuda.empty_cache.call_count == 4 and not peers.is_shaped("pre_ln")
+    assert [row["gb"] for row in rows] == [1] * 6, rows
+    assert torch.cuda.empty_cache.call_count == 6 and not peers.is_shaped("pre_ln")
 
 
 def check_peers():

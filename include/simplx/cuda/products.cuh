@@ -281,6 +281,9 @@ class Products {
       check(key, cublasLtMatmulPreferenceSetAttribute(created, attribute, &value, sizeof value));
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_.bytes()));
+    // Parts of sums that are made side by side are added as floats, not as what the result is stored as.
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, key.alignments[1]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, key.alignments[0]);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, key.alignments[fused.residual ? 3 : 2]);

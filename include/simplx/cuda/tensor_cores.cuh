@@ -167,33 +167,32 @@ struct TensorCores {
     struct alignas(16) Sixteen {
       Pair of[4];
     };
-    SIMPLX_UNROLL
-    for (int i = static_cast<int>(threadIdx.x); i < rows * parts; i += threads) {
-      const int row = i / parts, col = i % parts * each;
-      const T* const place = buffer + first + row * stride + col;
-      const bool there = row < rows_there;
-      Pair pairs[each / 2];
+    each_part<threads, rows, parts>([&](int row, int below, int part) {
+      const int col = part * each;
+      const T* const place = buffer + (first + row * stride + col) + below * stride;
+      __nv_bfloat16* const to = &tile.at[row + below][col];
+      const bool there = row + below < rows_there;
       if constexpr (each == 8 && std::is_same_v<T, __nv_bfloat16>) {
-        begin_copy(&tile.at[row][col], place, there && col < cols ? sizeof(Sixteen) : 0);
-        continue;
-      } else if constexpr (each == 8) {
-        constexpr int count = each * sizeof(T) / sizeof(Sixteen);
-        Sixteen loaded[count] = {};  // one request each
-        if (there && col < cols) {
-          SIMPLX_UNROLL
-          for (int k = 0; k < count; ++k) loaded[k] = reinterpret_cast<const Sixteen*>(place)[k];
-        }
-        T numbers[each];
-        std::memcpy(static_cast<void*>(numbers), loaded, sizeof numbers);
-        round_pairs(numbers, pairs);
+        begin_copy(to, place, there && col < cols ? sizeof(Sixteen) : 0);
       } else {
         T numbers[each];
-        SIMPLX_UNROLL
-        for (int k = 0; k < each; ++k) numbers[k] = there && col + k < cols ? place[k] : T(0.0f);
+        if constexpr (each == 8) {
+          constexpr int count = each * sizeof(T) / sizeof(Sixteen);
+          Sixteen loaded[count] = {};  // one request each
+          if (there && col < cols) {
+            SIMPLX_UNROLL
+            for (int k = 0; k < count; ++k) loaded[k] = reinterpret_cast<const Sixteen*>(place)[k];
+          }
+          std::memcpy(static_cast<void*>(numbers), loaded, sizeof numbers);
+        } else {
+          SIMPLX_UNROLL
+          for (int k = 0; k < each; ++k) numbers[k] = there && col + k < cols ? place[k] : T(0.0f);
+        }
+        Pair pairs[each / 2];
         round_pairs(numbers, pairs);
+        std::memcpy(static_cast<void*>(to), pairs, sizeof pairs);
       }
-      std::memcpy(static_cast<void*>(&tile.at[row][col]), pairs, sizeof pairs);
-    }
+    });
   }
 
   /// Waits for what the thread has loaded; a barrier behind it lets others read that.

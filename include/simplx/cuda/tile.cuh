@@ -34,6 +34,27 @@ __device__ T over_lanes(T value, int apart, const F& combine) {
   return value;
 }
 
+/// Calls f(row, below, part) for the thread's share of rows * parts parts, that of row + below; neighbours go to
+/// neighbouring threads. The compiler knows how many they are, and where `threads` are whole rows, that only `below`
+/// differs, by constants: what the thread adds to one address.
+template <int threads, int rows, int parts, class F>
+__device__ __forceinline__ void each_part(const F& f) {
+  constexpr int whole = rows * parts / threads;
+  const int thread = static_cast<int>(threadIdx.x);
+  if constexpr (threads % parts == 0) {
+    const int row = thread / parts, part = thread % parts;
+    SIMPLX_UNROLL
+    for (int n = 0; n < whole; ++n) f(row, n * (threads / parts), part);
+  } else {
+    SIMPLX_UNROLL
+    for (int n = 0; n < whole; ++n) f((thread + n * threads) / parts, 0, (thread + n * threads) % parts);
+  }
+  if constexpr (rows * parts % threads != 0) {
+    const int i = thread + whole * threads;
+    if (i < rows * parts) f(i / parts, 0, i % parts);
+  }
+}
+
 template <class S>
 struct CudaCores {
   /// A matrix in shared memory; columns are padded to fours, and fours to an odd number: eight rows below one another
@@ -131,11 +152,10 @@ struct CudaCores {
   template <int threads, int rows, int cols>
   __device__ static void load(Tile<rows, cols>& tile, const S* buffer, Index first, Index stride, int rows_there) {
     constexpr int padded = 4 * fours<cols>;
-    SIMPLX_UNROLL
-    for (int i = static_cast<int>(threadIdx.x); i < rows * padded; i += threads) {
-      const int row = i / padded, col = i % padded;
-      tile(row, col) = row < rows_there && col < cols ? buffer[first + row * stride + col] : S(0);
-    }
+    each_part<threads, rows, padded>([&](int row, int below, int col) {
+      const S* const place = buffer + (first + row * stride + col) + below * stride;
+      tile(row + below, col) = row + below < rows_there && col < cols ? *place : S(0);
+    });
   }
 
   /// Waits for what the thread has loaded; a barrier behind it lets others read that.
