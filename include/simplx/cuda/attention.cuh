@@ -91,11 +91,12 @@ struct HeadOfBlock {
   __device__ S bias(int i, int j) const {
     return Size::alibi ? -(slope * Cores::unit) * S(i < j ? j - i : i - j) : S(0);
   }
-  /// The score of query i and key j from the product of their rows, in the unit of the cores; as if i saw j.
-  __device__ S score(S product, int i, int j) const { return product * (scale() * Cores::unit) + bias(i, j); }
+  /// The score of query i and key j in the unit of the cores, as if i saw j, is factor() times the product of their rows,
+  /// and the bias.
+  __device__ static S factor() { return scale() * Cores::unit; }
   /// A_ij of a log_sum in that unit, and C_ij of the row's 1 / Z_i; as if i saw j.
   __device__ S weight(S product, S log_sum, int i, int j) const {
-    return Cores::power(score(product, i, j) - log_sum);
+    return Cores::power(product * factor() + (bias(i, j) - log_sum));
   }
   __device__ S mean_weight(S inverse, int i, int j) const {
     return Size::alibi ? Cores::power(bias(i, j)) * inverse : inverse;
@@ -164,6 +165,7 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
   if (rows <= 0) return;  // the whole block
   SIMPLX_SHARED(tiles, Tiles);
   Cores::template load<threads>(tiles.query, in.query, head.key_at(begin), Size::key_stride, rows);
+  const S factor = Size::alibi ? S(1) : Head::factor();  // of what is held as scores: without a bias, products
   S highest[own_rows], total[own_rows] = {};  // of the scores seen; of their exponentials, the own columns
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) highest[a] = Head::unseen;
@@ -186,24 +188,27 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
         scores[a][b] = head.sees(begin + row, key + col) ? scores[a][b] : masked;
       });
     };
-    Cores::template each_score<others>(
-        [&](int a, int b, int row, int col) { scores[a][b] = head.score(scores[a][b], begin + row, key + col); });
+    if constexpr (Size::alibi) {
+      Cores::template each_score<others>([&](int a, int b, int row, int col) {
+        scores[a][b] = scores[a][b] * Head::factor() + head.bias(begin + row, key + col);
+      });
+    }
     mask(Head::unseen);
     S largest[own_rows];
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) largest[a] = highest[a];
     Cores::template each_score<others>(
-        [&](int a, int b, int, int) { largest[a] = scores[a][b] > largest[a] ? scores[a][b] : largest[a]; });
+        [&](int a, int b, int, int) { largest[a] = std::fmax(largest[a], scores[a][b]); });
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) {
       largest[a] = Cores::row_max(largest[a]);  // finite: each row sees key 0, which is in the first tile
-      const S shrink = Cores::power(highest[a] - largest[a]);
+      const S shrink = Cores::power((highest[a] - largest[a]) * factor);
       highest[a] = largest[a];
       total[a] *= shrink;
       Cores::template scale_row<Size::value_width>(product, a, shrink);
     }
     Cores::template each_score<others>([&](int a, int b, int, int) {
-      scores[a][b] = Cores::power(scores[a][b] - highest[a]);
+      scores[a][b] = Cores::power(scores[a][b] * factor - highest[a] * factor);
       total[a] += scores[a][b];
     });
     Cores::add_product(scores, tiles.weights, tiles.value[place], product);  // (own, value_width)
@@ -225,7 +230,7 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
       Cores::template scale_row<Size::value_width>(mean, a, i < head.rows ? S(1) / head.mean_sum(i) : S(0));
     }
     if (Cores::own_col(0) == 0 && i < head.rows) {
-      log_sum_exp[head.row_at(i)] = highest[a] / Cores::unit + std::log(total[a]);
+      log_sum_exp[head.row_at(i)] = highest[a] * factor / Cores::unit + std::log(total[a]);
     }
   }
   const auto finish = [&]([[maybe_unused]] int a, [[maybe_unused]] int c, int row, int col, S sum) {

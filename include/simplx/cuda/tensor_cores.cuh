@@ -12,6 +12,7 @@
 #include <simplx/cuda/bfloat16_values.cuh>
 #include <simplx/cuda/tile.cuh>
 
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -155,7 +156,7 @@ struct TensorCores {
     return over_lanes<col_lanes>(part, 1, [](float x, float y) { return x + y; });
   }
   __device__ static float row_max(float part) {
-    return over_lanes<col_lanes>(part, 1, [](float x, float y) { return y > x ? y : x; });
+    return over_lanes<col_lanes>(part, 1, [](float x, float y) { return std::fmax(x, y); });
   }
 
   /// A tile of a matrix of float or bfloat16 that begins at an element of a buffer; beyond the rows that there are, and

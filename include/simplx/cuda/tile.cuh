@@ -12,6 +12,8 @@
 
 #include <simplx/cuda/reduce.cuh>
 
+#include <cmath>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
@@ -145,7 +147,7 @@ struct CudaCores {
     return over_lanes<col_lanes>(part, 2, [](S x, S y) { return x + y; });
   }
   __device__ static S row_max(S part) {
-    return over_lanes<col_lanes>(part, 2, [](S x, S y) { return y > x ? y : x; });
+    return over_lanes<col_lanes>(part, 2, [](S x, S y) { return std::fmax(x, y); });
   }
 
   /// A tile of a matrix that begins at an element of a buffer; zero beyond the rows that there are and in the padding.
