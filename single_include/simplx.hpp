@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 65d0dfef8874be9d
+// sha256 of the headers: 9ebbe2ab86c5ffa1
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -5735,11 +5735,11 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
       }
       for (Index i = 0; i < span; i += block_side) {
         for (Index col = 0; col < columns; col += strip_columns) {
-          const FetchRows below{to + i * N + col + strip_columns, N * Index(sizeof(float)), block_side,
+          const FetchRows ahead{to + i * N + col + strip_columns, N * Index(sizeof(float)), block_side,
                                 (block_side + 6 * steps - 1) / (6 * steps)};
           detail::tile_block<float_pieces, N, Write::accumulate>(
               unit, std::min(span - i, block_side), block_side, steps, scratch + words_in_pieces(i * depth),
-              right + words_in_pieces(col * depth), strip_columns, to, NoEpilogue{}, i, col, below);
+              right + words_in_pieces(col * depth), strip_columns, to, NoEpilogue{}, i, col, ahead);
         }
       }
     }
