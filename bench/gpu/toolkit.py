@@ -2,7 +2,9 @@
 """What bench/gpu/run needs of a machine: commands that end at a deadline, the CUDA toolkit, and programs that are
 compiled ahead of those who run them."""
 import concurrent.futures
+import hashlib
 import importlib.util
+import math
 import os
 import re
 import shutil
@@ -89,6 +91,7 @@ def find_nvcc():
 class CublasLt(NamedTuple):
     """Where header and library are; flags for nvcc."""
     include: str
+    library: str
     flags: list
 
 
@@ -124,7 +127,7 @@ def find_cublas(nvcc):
         # The packages of pip have no link without a number.
         name = "-lcublasLt" if "libcublasLt.so" in names else "-l:" + max(versions)
         header = [] if (include, library) in toolkit else ["-isystem", include]  # behind nvcc's own, which it knows
-        return CublasLt(include, [*header, "-L", library, "-Xlinker", "-rpath," + library, name])
+        return CublasLt(include, library, [*header, "-L", library, "-Xlinker", "-rpath," + library, name])
     raise Failure("there is no cublasLt.h with libcublasLt.so beside %s or in the packages of this Python\n"
                   "  hint: install the toolkit's libcublas, or pip install nvidia-cublas" % nvcc)
 
@@ -142,7 +145,7 @@ def find_sanitizer(nvcc):
 
 class Program(NamedTuple):
     """A source of CUDA, constants for it, sources for the host's compiler, and folders of headers before the others;
-    or what the host's compiler makes of the source instead."""
+    or for_cpu what the host's compiler makes of the source, which then tells numbers."""
     source: str
     constants: tuple = ()
     on_host: tuple = ()
@@ -167,36 +170,63 @@ def architecture():
     return "sm_%s%s" % known.groups() if known else "native"
 
 
-class Builder:
-    """Compiles programs side by side: nvcc takes half a minute for one, and the GPU should not wait for it. Two cores
-    are left to what is timed meanwhile, which also goes first."""
+def hash_of(folders):
+    """Of the names and bytes of all sources in folders."""
+    sources = hashlib.sha256()
+    for folder in folders:
+        for place, inner, names in os.walk(folder):
+            inner.sort()
+            for name in sorted(names):
+                path = os.path.join(place, name)
+                if not name.endswith((".hpp", ".cuh", ".cpp", ".cu", ".h")):
+                    continue
+                with open(path, "rb") as file:
+                    sources.update(b"%s %d " % (os.path.relpath(path, record.ROOT).encode(), os.path.getsize(path)))
+                    sources.update(file.read())
+    return sources.hexdigest()
 
-    def __init__(self, nvcc, eigen, cublas, folder, deadline, limit):
+
+class Builder:
+    """Compiles programs side by side: nvcc takes half a minute for one, and the GPU should not wait for it. So many
+    cores are left to what is timed meanwhile, which also goes first. What a folder holds is not compiled again."""
+
+    def __init__(self, nvcc, eigen, cublas, folder, deadline, limit, architecture, spared=2):
         self.nvcc, self.eigen, self.cublas, self.folder = nvcc, eigen, cublas, folder
         self.deadline, self.limit = Deadline(float("inf"), deadline), limit
-        self.architecture = architecture()
+        self.architecture = architecture
         cores = len(os.sched_getaffinity(0))
-        self.pool = concurrent.futures.ThreadPoolExecutor(max(cores - 2, 1))
+        self.pool = concurrent.futures.ThreadPoolExecutor(max(cores - spared, 1))
         self.jobs = {}
 
     def start(self, program):
         if program not in self.jobs:
             path = os.path.join(self.folder, program.name)
-            self.jobs[program] = self.pool.submit(self.compile, program, path)
+            self.jobs[program] = self.pool.submit(self.make, program, path)
 
     def path_of(self, program, deadline):
-        """The program, when it is there.
+        """The program, when it is there; of one for the CPU, what it has told.
 
         Errors: Failure if it does not compile, or not before the deadline
         """
         self.start(program)
         try:
-            return self.jobs[program].result(max(deadline.left(), 0))
+            left = max(deadline.left(), 0)
+            return self.jobs[program].result(left if math.isfinite(left) else None)
         except concurrent.futures.TimeoutError:
             raise Failure("%s was not compiled in time" % program.name) from None
 
-    def compile(self, program, path):
+    def make(self, program, path):
         deadline = Deadline(self.limit, self.deadline)
+        wanted = path + ".told" if program.for_cpu else path
+        if not os.path.exists(wanted):
+            self.compile(program, path + ".new", deadline)
+            os.replace(path + ".new", path)
+            if program.for_cpu:
+                run([path], deadline, SIMPLX_TELL=wanted + ".new").check()
+                os.replace(wanted + ".new", wanted)
+        return wanted
+
+    def compile(self, program, path, deadline):
         after_others = ["nice", "-n", "10"] if shutil.which("nice") else []
         # No -march: it must be one for the host's objects and what nvcc gives to the host's compiler, for the library's
         # names contain it; and headers of newer compilers have vectors which nvcc cannot read.
@@ -205,14 +235,13 @@ class Builder:
         if program.for_cpu:
             run([*after_others, "g++", "-O1", *include, *program.constants, "-x", "c++", program.source, "-o", path,
                  "-pthread"], deadline).check()
-            return path
+            return
         objects = []
         for source in program.on_host:
             objects.append("%s-%d.o" % (path, len(objects)))
             run([*after_others, "g++", "-O2", *include, "-c", source, "-o", objects[-1]], deadline).check()
         run([*after_others, self.nvcc, "-O3", "-lineinfo", "-arch=" + self.architecture, "-DEIGEN_NO_CUDA", *include,
              *program.constants, program.source, *objects, "-o", path, *self.cublas.flags], deadline).check()
-        return path
 
     def close(self):
         """Ends what is still compiled."""

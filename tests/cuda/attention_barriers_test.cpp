@@ -32,13 +32,16 @@ using namespace simplx;
 namespace {
 
 // Of this file alone, as then are kernels with them.
-struct SomeTensorCores : detail::TensorCores {};
+struct SomeTensorCores : detail::TensorCores<> {};
+struct SomeWideCores : detail::TensorCores<32> {
+  using Wide = SomeWideCores;
+};
 struct SomeCudaCores : detail::CudaCores<float> {};
 
 /// Both passes over a sequence of several tiles, from operands of type T.
-template <class Cores, class T>
+template <class Cores, class T, int width>
 std::vector<float> results() {
-  constexpr AttentionSize size{1, 8, 8, Mixing::shaped, Mask::causal};
+  constexpr AttentionSize size{1, width, width, Mixing::shaped, Mask::causal};
   test::Attention<float> found(size, {150});
   const auto stored = [](const std::vector<float>& numbers) { return std::vector<T>(numbers.begin(), numbers.end()); };
   const std::vector<T> query = stored(found.query), key = stored(found.key), value = stored(found.value);
@@ -55,18 +58,18 @@ std::vector<float> results() {
   return found.results();
 }
 
-template <class Cores, class T>
+template <class Cores, class T, int width = 8>
 void check_barriers() {
   reached.clear();
   left_out = 0;
-  const std::vector<float> right = results<Cores, T>();
+  const std::vector<float> right = results<Cores, T, width>();
   const std::set<int> barriers = reached;
   CHECK(barriers.size() == 2);
   for (const int barrier : barriers) {
     CAPTURE(barrier);
     left_out = barrier;
     int noticed = 0;
-    emulation::each_schedule([&] { noticed += results<Cores, T>() != right; });
+    emulation::each_schedule([&] { noticed += results<Cores, T, width>() != right; });
     CHECK(noticed > 0);
   }
   left_out = 0;
@@ -79,6 +82,7 @@ TEST_SUITE_BEGIN("cuda/attention_barriers");
 TEST_CASE("a barrier that attention goes without shows under some schedule" *
           doctest::skip(emulation::thread_sanitized)) {
   check_barriers<SomeTensorCores, __nv_bfloat16>();
+  check_barriers<SomeWideCores, __nv_bfloat16, 48>();
   check_barriers<SomeCudaCores, float>();
 }
 

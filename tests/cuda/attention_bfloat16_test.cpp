@@ -8,7 +8,7 @@
 
 using namespace simplx;
 
-using Cores = detail::TensorCores;
+using Cores = detail::TensorCores<>;
 
 namespace {
 

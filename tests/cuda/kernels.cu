@@ -69,11 +69,11 @@ using Narrow = MixedOperands<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float>
       cudaStream_t, const Index*, Index, Index, const operands&, const float*, const out*, const dout*,               \
       const AttentionGradients<float>&, float*);
 SIMPLX_ATTENTION(CudaCores<float>, AttentionOperands<float>, float, float, AttentionSize{12, 64, 64, Mixing::shaped})
-SIMPLX_ATTENTION(TensorCores, AttentionOperands<float>, float, float, AttentionSize{3, 77, 77, Mixing::skip_init})
-SIMPLX_ATTENTION(TensorCores, Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::softmax})
-SIMPLX_ATTENTION(TensorCores, Narrow, float, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::shaped})
-SIMPLX_ATTENTION(TensorCores, Narrow, float, float, AttentionSize{12, 64, 64, Mixing::shaped, Mask::full, true})
-SIMPLX_ATTENTION(TensorCores, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, Mixing::shaped})
+SIMPLX_ATTENTION(TensorCores<>, AttentionOperands<float>, float, float, AttentionSize{3, 77, 77, Mixing::skip_init})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::softmax})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::shaped})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float, AttentionSize{12, 64, 64, Mixing::shaped, Mask::full, true})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, Mixing::shaped})
 template void squared_norm(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const float*, double*);
 template void update(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const UpdateBuffers<float>&,
                      const double*, double, const double*, double*);

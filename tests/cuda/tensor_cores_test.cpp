@@ -7,7 +7,7 @@
 
 using namespace simplx;
 
-using Cores = detail::TensorCores;
+using Cores = detail::TensorCores<>;
 
 namespace {
 
@@ -74,6 +74,8 @@ TEST_CASE("products of tiles, of few rows and of all, at odd widths") {
   test::check_products<Cores, 16, 16, 33>(3, 5, bfloat16_roundings);
   test::check_products<Cores, 32, 16, 5>(32, 9, bfloat16_roundings);
   test::check_products<Cores, 64, 64, 64>(50, 60, bfloat16_roundings);
+  test::check_products<Cores::Wide, 32, 16, 33>(20, 5, bfloat16_roundings);
+  test::check_products<Cores::Wide, 64, 32, 64>(50, 32, bfloat16_roundings);
 }
 
 TEST_CASE("eight rows below one another begin in different banks, whatever the width") {

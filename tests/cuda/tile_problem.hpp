@@ -21,10 +21,10 @@ template <class Cores, int rows, int count, int width>
 __global__ void products_of_tiles(const float* x, const float* y, int x_rows, int y_rows, float* scores,
                                   float* product, float* ends) {
   using All = Tiles<Cores, rows, count, width>;
-  constexpr int own_rows = Cores::own_rows;
+  constexpr int own_rows = Cores::own_rows, threads = rows / Cores::warp_rows * warp_lanes;
   SIMPLX_SHARED(tiles, All);
-  Cores::template load<2 * rows>(tiles.x, x, 0, width, x_rows);
-  Cores::template load<2 * rows>(tiles.y, y, 0, width, y_rows);
+  Cores::template load<threads>(tiles.x, x, 0, width, x_rows);
+  Cores::template load<threads>(tiles.y, y, 0, width, y_rows);
   __syncthreads();
   typename Cores::template Scores<count> own;
   typename Cores::template Product<width> sums = {};
@@ -42,8 +42,10 @@ __global__ void products_of_tiles(const float* x, const float* y, int x_rows, in
     Cores::template scale_row<width>(sums, a, 0.0f);
   }
   Cores::add_product(own, tiles.weights, tiles.y, sums);
-  Cores::template each_own<width>(
-      sums, x_rows, [&](int, int, int row, int col, float sum) { product[row * width + col] += sum; });
+  Cores::template each_own<width>(x_rows, [&](int a, int c, int row, int col) {
+    const auto numbers = Cores::template own<width>(sums, a, c);
+    detail::write_numbers<Write::accumulate>(product + row * width + col, numbers);
+  });
 }
 
 /// `roundings` of float, for scores and what is made of them.
@@ -71,8 +73,8 @@ void check_products(int x_rows, int y_rows, double roundings) {
   same_bits([&] {
     found_scores = unwritten<float>(rows * count), found_ends = unwritten<float>(2 * rows);
     found_product = before;
-    launch(nullptr, products_of_tiles<Cores, rows, count, width>, 1, 2 * rows, x.data(), y.data(), x_rows, y_rows,
-           found_scores.data(), found_product.data(), found_ends.data());
+    launch(nullptr, products_of_tiles<Cores, rows, count, width>, 1, rows / Cores::warp_rows * warp_lanes, x.data(),
+           y.data(), x_rows, y_rows, found_scores.data(), found_product.data(), found_ends.data());
     return joined<float>({found_scores, found_product, found_ends});
   });
   CHECK(distance(found_scores, scores) < roundings);

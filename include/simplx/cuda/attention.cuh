@@ -7,8 +7,9 @@
 ///   O = alpha V + (beta A V - gamma C V),   A = softmax(Q K^T / sqrt(key_width) + mask - slope |i - j|)
 ///
 /// A block has some rows of queries, its tile, and passes over tiles of keys and values. It knows the largest score and
-/// the sum of exponentials of what it has seen, and scales sum and product anew when a larger score comes (Dao et al.
-/// 2022, Algorithm 1). C is A at Q = 0, so C V needs no scores: with lambda = exp(-slope)
+/// the sum of exponentials of what it has seen, and scales sum and product anew when a score comes that is larger by
+/// more than some slack (Dao et al. 2022, Algorithm 1). C is A at Q = 0, so C V needs no scores: with
+/// lambda = exp(-slope)
 ///
 ///   (C V)_i = (P_i + N_i) / Z_i      P_i = lambda P_{i-1} + v_i,  N_i = lambda (N_{i+1} + v_{i+1}) or 0 if causal
 ///
@@ -55,6 +56,9 @@ using Fixed = FixedSize<size.heads, size.key_width, size.value_width, size.mixin
 template <class Size, class Cores, class S>
 struct HeadOfBlock {
   static constexpr S unseen = -std::numeric_limits<S>::infinity();  ///< the score of a key that is masked
+  /// By so much a score may be above what exponentials are relative to, as they lose no digits by being some hundreds:
+  /// after the first tile hardly a sum is scaled anew, as in FlashAttention-4.
+  static constexpr S slack = 6;
 
   Index first;        ///< token of the sequence
   int rows, h, tile;  ///< tokens of the sequence; head; number of the block within both
@@ -86,13 +90,17 @@ struct HeadOfBlock {
   __device__ bool all_see(int i, int j, int count) const {
     return j + count <= rows && (!Size::causal || j + count <= i + 1);
   }
+  /// Whether any of `count` queries from i on sees any key from j on: else a warp has nothing to do.
+  __device__ bool some_see(int i, int count, int j) const {
+    return i < rows && j < rows && (!Size::causal || j < i + count);
+  }
   /// Keys, from the first on, that queries before `end` see.
   __device__ int keys_seen(int end) const { return Size::causal && end < rows ? end : rows; }
   __device__ S bias(int i, int j) const {
     return Size::alibi ? -(slope * Cores::unit) * S(i < j ? j - i : i - j) : S(0);
   }
-  /// The score of query i and key j in the unit of the cores, as if i saw j, is factor() times the product of their rows,
-  /// and the bias.
+  /// The score of query i and key j in the unit of the cores, as if i saw j, is factor() times the product of their
+  /// rows, and the bias.
   __device__ static S factor() { return scale() * Cores::unit; }
   /// A_ij of a log_sum in that unit, and C_ij of the row's 1 / Z_i; as if i saw j.
   __device__ S weight(S product, S log_sum, int i, int j) const {
@@ -115,9 +123,11 @@ struct HeadOfBlock {
 };
 
 /// The tiles of a block of the forward pass: its own queries, and the keys and values that pass by.
-template <class Size, class Cores, int own_count, int other_count, int place_count>
+template <class Size, class Warps, int own_count, int other_count, int place_count>
 struct ForwardTiles {
-  static constexpr int own = own_count, others = other_count, places = place_count, threads = 2 * own;
+  using Cores = Warps;
+  static constexpr int own = own_count, others = other_count, places = place_count;
+  static constexpr int threads = own / Cores::warp_rows * warp_lanes;
   static constexpr bool means = Size::centred && Cores::means_beside;
   /// Numbers that the threads of a row hold.
   static constexpr int held = others + Size::value_width * (means ? 2 : 1);
@@ -127,15 +137,19 @@ struct ForwardTiles {
   typename Cores::template Weights<own, others> weights;
 };
 
-/// The largest tiles, from 64 rows on, that shared memory and registers hold; 512 bytes are left to sums over blocks.
-/// The second place is given up first, then own rows: with fewer others a thread reads more for each multiply-add.
+/// Whether shared memory holds tiles; 512 bytes are left to sums over blocks.
+template <class Tiles>
+inline constexpr bool in_shared_memory = sizeof(Tiles) <= (48 << 10) - 512;
+
+/// The largest tiles, from 64 rows on, that shared memory and registers hold. The second place is given up first, then
+/// own rows: with fewer others a thread reads more for each multiply-add.
 template <template <class, class, int, int, int> class Tiles, class Size, class Cores, int own = 64,
           int others = Cores::most_others, int places = Cores::places>
 constexpr auto fitting_tiles() {
   using These = Tiles<Size, Cores, own, others, places>;
   static_assert(others >= Cores::least_others, "heads are too wide for the shared memory of a block");
   constexpr bool crowded = These::held > Cores::most_held && others > Cores::least_others;
-  if constexpr (others < Cores::least_others || (sizeof(These) <= (48 << 10) - 512 && !crowded)) {
+  if constexpr (others < Cores::least_others || (in_shared_memory<These> && !crowded)) {
     return std::type_identity<These>{};
   } else if constexpr (crowded) {
     return fitting_tiles<Tiles, Size, Cores, own, others / 2>();
@@ -146,18 +160,36 @@ constexpr auto fitting_tiles() {
     return fitting_tiles<Tiles, Size, Cores, fewer_own ? own / 2 : own, fewer_own ? others : others / 2>();
   }
 }
-template <template <class, class, int, int, int> class Tiles, class Size, class Cores>
-using FittingTiles = typename decltype(fitting_tiles<Tiles, Size, Cores>())::type;
+
+/// Those of wide warps, `own` rows, if shared memory and registers hold them; else of others. Narrow heads are those of
+/// small models, which have few blocks: they rather have more of them.
+template <template <class, class, int, int, int> class Tiles, class Size, class Cores, int own,
+          int others = Cores::Wide::most_others>
+constexpr auto tiles_of_warps() {
+  using Wide = typename Cores::Wide;
+  using These = Tiles<Size, Wide, own, others, Wide::places>;
+  if constexpr (Size::key_width + Size::value_width < 96 || others < Wide::least_others) {
+    return fitting_tiles<Tiles, Size, Cores>();
+  } else if constexpr (in_shared_memory<These> && These::held <= Wide::most_held) {
+    return std::type_identity<These>{};
+  } else {
+    return tiles_of_warps<Tiles, Size, Cores, own, others / 2>();
+  }
+}
+template <class Size, class Cores>
+using FittingForwardTiles =
+    typename decltype(tiles_of_warps<ForwardTiles, Size, Cores, 4 * Cores::Wide::warp_rows>())::type;
 
 /// Blocks of a multiprocessor at once; to make room for more ptxas would rather spill.
 inline constexpr int attention_blocks = 2;
 
 /// out = alpha V + beta A V - gamma mean; `out` holds the mean before unless the cores take it beside.
 template <class Size, class Cores, class Operands, class Out, class S>
-__global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threads, attention_blocks)
+__global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads, attention_blocks)
     attention_kernel(const Index* offsets, Index sequences, Operands in, Out* out, S* log_sum_exp) {
   using Head = HeadOfBlock<Size, Cores, S>;
-  using Tiles = FittingTiles<ForwardTiles, Size, Cores>;
+  using Tiles = FittingForwardTiles<Size, Cores>;
+  static_assert(std::is_same_v<Cores, typename Tiles::Cores>);
   constexpr int own_rows = Cores::own_rows, others = Tiles::others, threads = Tiles::threads;
   constexpr bool means = Tiles::means;
   const Head head(offsets, sequences, in);
@@ -166,7 +198,7 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
   SIMPLX_SHARED(tiles, Tiles);
   Cores::template load<threads>(tiles.query, in.query, head.key_at(begin), Size::key_stride, rows);
   const S factor = Size::alibi ? S(1) : Head::factor();  // of what is held as scores: without a bias, products
-  S highest[own_rows], total[own_rows] = {};  // of the scores seen; of their exponentials, the own columns
+  S highest[own_rows], total[own_rows] = {};  // of scores seen, but for slack; of their exponentials, the own columns
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) highest[a] = Head::unseen;
   typename Cores::template Product<Size::value_width> product = {};
@@ -177,11 +209,13 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
     Cores::template load<threads>(tiles.key[place], in.key, head.key_at(key), Size::key_stride, left);
     Cores::template load<threads>(tiles.value[place], in.value, head.value_at(key), Size::value_stride, left);
   };
+  const int first = begin + Cores::warp_row();  // query of the warp
   const auto use = [&](int key, int place) {
+    if (!head.some_see(first, Cores::warp_rows, key)) return;
     typename Cores::template Scores<others> scores;
     Cores::multiply_rows(tiles.query, tiles.key[place], scores);  // (own, others)
-    const bool all_seen = head.all_see(begin, key, others);
-    /// What counts for keys that a query does not see. The whole block goes one way.
+    const bool all_seen = head.all_see(first, key, others);
+    /// What counts for keys that a query does not see. The whole warp goes one way.
     const auto mask = [&](S masked) {
       if (all_seen) return;
       Cores::template each_score<others>([&](int a, int b, int row, int col) {
@@ -199,13 +233,22 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
     for (int a = 0; a < own_rows; ++a) largest[a] = highest[a];
     Cores::template each_score<others>(
         [&](int a, int b, int, int) { largest[a] = std::fmax(largest[a], scores[a][b]); });
+    S shrink[own_rows];
+    bool grown = false;
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) {
       largest[a] = Cores::row_max(largest[a]);  // finite: each row sees key 0, which is in the first tile
-      const S shrink = Cores::power((highest[a] - largest[a]) * factor);
-      highest[a] = largest[a];
-      total[a] *= shrink;
-      Cores::template scale_row<Size::value_width>(product, a, shrink);
+      const bool grows = (largest[a] - highest[a]) * factor > Head::slack;
+      shrink[a] = grows ? Cores::power((highest[a] - largest[a]) * factor) : S(1);
+      highest[a] = grows ? largest[a] : highest[a];
+      grown = grown || grows;
+    }
+    if (__any_sync(whole_warp, grown)) {
+      SIMPLX_UNROLL
+      for (int a = 0; a < own_rows; ++a) {
+        total[a] *= shrink[a];
+        Cores::template scale_row<Size::value_width>(product, a, shrink[a]);
+      }
     }
     Cores::template each_score<others>([&](int a, int b, int, int) {
       scores[a][b] = Cores::power(scores[a][b] * factor - highest[a] * factor);
@@ -233,18 +276,19 @@ __global__ void __launch_bounds__(FittingTiles<ForwardTiles, Size, Cores>::threa
       log_sum_exp[head.row_at(i)] = highest[a] * factor / Cores::unit + std::log(total[a]);
     }
   }
-  const auto finish = [&]([[maybe_unused]] int a, [[maybe_unused]] int c, int row, int col, S sum) {
+  Cores::template each_own<Size::value_width>(rows, [&](int a, int c, int row, int col) {
+    constexpr int together [[maybe_unused]] = Cores::template together<Size::value_width>;
     const Index at = head.value_at(begin + row) + col;
-    if constexpr (Size::gains > 0) sum *= head.beta;
+    auto sum = Cores::template own<Size::value_width>(product, a, c);
+    if constexpr (Size::gains > 0) sum = head.beta * sum;
     if constexpr (means) {
-      sum -= head.gamma * mean[a][c];
+      sum = sum - head.gamma * Cores::template own<Size::value_width>(mean, a, c);
     } else if constexpr (Size::centred) {
-      sum -= head.gamma * out[at];
+      sum = sum - head.gamma * load_numbers<together>(out + at);
     }
-    if constexpr (Size::gains > 0) sum += head.alpha * wide(in.value[at]);
-    store_as(out[at], sum);
-  };
-  Cores::template each_own<Size::value_width>(product, rows, finish);
+    if constexpr (Size::gains > 0) sum += head.alpha * load_numbers<together>(in.value + at);
+    store_numbers(out + at, sum);
+  });
 }
 
 inline constexpr int mean_threads = 64;
@@ -305,7 +349,7 @@ __global__ void __launch_bounds__(mean_threads)
 /// both passes.
 ///
 /// Shapes  offsets (sequences + 1), on the device; out as value; log_sum_exp (tokens, heads), kept for the backward.
-///         By tensor cores query, key, value and out may be of bfloat16; buffers begin on 16 bytes
+///         Buffers begin on 16 bytes. By tensor cores query, key, value and out may be of bfloat16
 /// Cost    T^2 (key_width + value_width) multiply-adds per head and sequence, half of them if causal; no scratch. Of
 ///         shaped attention tensor cores do T^2 value_width more
 /// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Dao et al. 2022, Algorithm 1
@@ -313,15 +357,15 @@ template <AttentionSize size, class Cores, class Operands, class Out, class S>
 void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index longest, const Operands& in, Out* out,
                S* log_sum_exp) {
   using Size = detail::Fixed<size>;
-  using Tiles = detail::FittingTiles<detail::ForwardTiles, Size, Cores>;
+  using Tiles = detail::FittingForwardTiles<Size, Cores>;
   if constexpr (Size::centred && !Cores::means_beside) {
     const dim3 grid(blocks_for(sequences, 1), blocks_for(Size::value_stride, detail::mean_threads));
     launch(stream, detail::attention_mean_kernel<Size, Cores, S>, grid, detail::mean_threads, offsets, in.value,
            in.slopes, out);
   }
   const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);
-  launch(stream, detail::attention_kernel<Size, Cores, Operands, Out, S>, grid, Tiles::threads, offsets, sequences, in,
-         out, log_sum_exp);
+  launch(stream, detail::attention_kernel<Size, typename Tiles::Cores, Operands, Out, S>, grid, Tiles::threads, offsets,
+         sequences, in, out, log_sum_exp);
 }
 
 }  // namespace simplx

@@ -26,26 +26,41 @@ namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
 /// The tiles of a block of either kernel: its own rows, queries and dO or keys and values, and those that pass by.
-template <class Size, class Cores, int own_count, int other_count, int place_count>
+template <class Size, class Warps, int own_count, int other_count, int place_count>
 struct BackwardTiles {
-  static constexpr int own = own_count, others = other_count, places = place_count, threads = 2 * own;
-  static constexpr int held = 2 * others + Size::key_width + Size::value_width;
+  using Cores = Warps;
+  static constexpr int own = own_count, others = other_count, places = place_count;
+  static constexpr int threads = own / Cores::warp_rows * warp_lanes;
   typename Cores::template Tile<own, Size::key_width> own_keys;
   typename Cores::template Tile<own, Size::value_width> own_values;
   typename Cores::template Tile<others, Size::key_width> other_keys[places];
   typename Cores::template Tile<others, Size::value_width> other_values[places];
   typename Cores::template Weights<own, others> weights;
 };
+/// Numbers that the threads of a row hold: A and dM with dQ, or with dK and dV.
+template <class Size, class Warps, int own, int others, int places>
+struct QueryTiles : BackwardTiles<Size, Warps, own, others, places> {
+  static constexpr int held = 2 * others + Size::key_width;
+};
+template <class Size, class Warps, int own, int others, int places>
+struct KeyTiles : BackwardTiles<Size, Warps, own, others, places> {
+  static constexpr int held = 2 * others + Size::key_width + Size::value_width;
+};
+template <class Size, class Cores>
+using FittingQueryTiles = typename decltype(tiles_of_warps<QueryTiles, Size, Cores, 64>())::type;
+template <class Size, class Cores>
+using FittingKeyTiles = typename decltype(tiles_of_warps<KeyTiles, Size, Cores, 64>())::type;
 
 /// D and dQ for a tile of queries, and its part of the gradients of the gains; Out is void where O is not kept.
 ///
 /// Shapes  corrections (tokens, heads); gain_parts (gains, blocks, heads)
 template <class Size, class Cores, Write dq_mode, class Operands, class S, class Out, class DOut, class DQuery>
-__global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads, attention_blocks)
+__global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, attention_blocks)
     attention_dq_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp, const Out* out,
                         const DOut* dout, DQuery* dquery, S* corrections, S* gain_parts) {
   using Head = HeadOfBlock<Size, Cores, S>;
-  using Tiles = FittingTiles<BackwardTiles, Size, Cores>;
+  using Tiles = FittingQueryTiles<Size, Cores>;
+  static_assert(std::is_same_v<Cores, typename Tiles::Cores>);
   using Scores = typename Cores::template Scores<Tiles::others>;
   constexpr int own_rows = Cores::own_rows, others = Tiles::others, threads = Tiles::threads, gains = Size::gains;
   const Head head(offsets, sequences, in);
@@ -74,8 +89,9 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
     log_sum[a] = i < head.rows ? log_sum_exp[head.row_at(i)] * Cores::unit : S(0);
   }
 
+  const int first_query = begin + Cores::warp_row();  // of the warp
   const auto mask = [&](int key, Scores& weights) {
-    if (head.all_see(begin, key, others)) return;
+    if (head.all_see(first_query, key, others)) return;
     Cores::template each_score<others>([&](int a, int b, int row, int col) {
       weights[a][b] = head.sees(begin + row, key + col) ? weights[a][b] : S(0);
     });
@@ -91,6 +107,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
       Cores::template load<threads>(tiles.other_values[place], in.value, head.value_at(key), Size::value_stride, left);
     };
     each_tile<Cores, Tiles::places>(0, head.keys_seen(begin + Tiles::own), others, fill, [&](int key, int place) {
+      if (!head.some_see(first_query, Cores::warp_rows, key)) return;
       Scores weights, d_weights;
       if constexpr (scored) {
         Cores::multiply_rows(tiles.own_keys, tiles.other_keys[place], weights);
@@ -106,14 +123,16 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
 
   S correction[own_rows] = {};
   if constexpr (known || gains > 0) {
-    const typename Cores::template Product<Size::value_width> own{};  // for its places
-    Cores::template each_own<Size::value_width>(own, rows, [&](int a, int, int row, int col, S) {
+    constexpr int together = Cores::template together<Size::value_width>;
+    Cores::template each_own<Size::value_width>(rows, [&](int a, int, int row, int col) {
+      using Part = Numbers<S, together>;
       const Index at = head.value_at(begin + row) + col;
-      const S slope = Cores::as_factor(wide(dout[at]));
-      S value = 0;
-      if constexpr (gains > 0) value = wide(in.value[at]);
-      if constexpr (known) correction[a] += slope * (wide(out[at]) - head.alpha * value);
-      gain_sums[0] += slope * value;
+      const Part d = Part::each([](auto x) { return Number<S>(Cores::as_factor(x.value)); },
+                                load_numbers<together>(dout + at));
+      Part value;
+      if constexpr (gains > 0) value = load_numbers<together>(in.value + at);
+      if constexpr (known) correction[a] += (d * (load_numbers<together>(out + at) - head.alpha * value)).sum();
+      gain_sums[0] += (d * value).sum();
     });
   }
   if constexpr (first_pass) {
@@ -163,8 +182,9 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
       Cores::add_product(weights, tiles.weights, tiles.other_keys[place], product);
     });
     if constexpr (dq_mode != Write::skip) {
-      Cores::template each_own<Size::key_width>(product, rows, [&](int, int, int row, int col, S sum) {
-        write<dq_mode>(dquery[head.key_at(begin + row) + col], sum * Head::scale());
+      Cores::template each_own<Size::key_width>(rows, [&](int a, int c, int row, int col) {
+        const auto sum = Cores::template own<Size::key_width>(product, a, c);
+        write_numbers<dq_mode>(dquery + head.key_at(begin + row) + col, Head::scale() * sum);
       });
     }
   }
@@ -179,11 +199,12 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
 /// Shapes  corrections (tokens, heads)
 template <class Size, class Cores, Write dk_mode, Write dv_mode, class Operands, class S, class DOut, class DKey,
           class DValue>
-__global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::threads, attention_blocks)
+__global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, attention_blocks)
     attention_dk_dv_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp,
                            const DOut* dout, const S* corrections, DKey* dkey, DValue* dvalue) {
   using Head = HeadOfBlock<Size, Cores, S>;
-  using Tiles = FittingTiles<BackwardTiles, Size, Cores>;
+  using Tiles = FittingKeyTiles<Size, Cores>;
+  static_assert(std::is_same_v<Cores, typename Tiles::Cores>);
   constexpr int others = Tiles::others, threads = Tiles::threads, own_cols = Cores::template own_cols<others>;
   const Head head(offsets, sequences, in);
   const int begin = head.tile * Tiles::own, rows = head.rows - begin;
@@ -201,7 +222,9 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
     Cores::template load<threads>(tiles.other_keys[place], in.query, head.key_at(query), Size::key_stride, left);
     Cores::template load<threads>(tiles.other_values[place], dout, head.value_at(query), Size::value_stride, left);
   };
+  const int first_key = begin + Cores::warp_row();  // of the warp
   const auto use = [&](int query, int place) {
+    if (!head.some_see(query, others, first_key)) return;
     S log_sum[own_cols], inverse_mean[own_cols], correction[own_cols];
     SIMPLX_UNROLL
     for (int b = 0; b < own_cols; ++b) {
@@ -221,7 +244,7 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
       weights[a][b] = head.beta * weight;
       if constexpr (Size::centred) weights[a][b] -= head.gamma * head.mean_weight(inverse_mean[b], i, j);
     });
-    if (!head.all_see(query, begin, Tiles::own)) {
+    if (!head.all_see(query, first_key, Cores::warp_rows)) {
       Cores::template each_score<others>([&](int a, int b, int row, int col) {
         const bool seen = head.sees(query + col, begin + row);
         weights[a][b] = seen ? weights[a][b] : S(0);
@@ -234,20 +257,28 @@ __global__ void __launch_bounds__(FittingTiles<BackwardTiles, Size, Cores>::thre
   each_tile<Cores, Tiles::places>(Size::causal ? begin : 0, head.rows, others, fill, use);
 
   // One buffer of both gradients is as wide for the one as for the other: the same thread adds to a place, in turn.
-  Cores::template each_own<Size::key_width>(dk, rows, [&](int, int, int row, int col, S sum) {
-    if constexpr (dk_mode != Write::skip) write<dk_mode>(dkey[head.key_at(begin + row) + col], sum * Head::scale());
-  });
-  Cores::template each_own<Size::value_width>(dv, rows, [&](int, int, int row, int col, S sum) {
-    const Index at = head.value_at(begin + row) + col;
-    if constexpr (Size::gains > 0) sum += head.alpha * wide(dout[at]);
-    if constexpr (dv_mode != Write::skip) write<dv_mode>(dvalue[at], sum);
-  });
+  if constexpr (dk_mode != Write::skip) {
+    Cores::template each_own<Size::key_width>(rows, [&](int a, int c, int row, int col) {
+      const auto sum = Cores::template own<Size::key_width>(dk, a, c);
+      write_numbers<dk_mode>(dkey + head.key_at(begin + row) + col, Head::scale() * sum);
+    });
+  }
+  if constexpr (dv_mode != Write::skip) {
+    Cores::template each_own<Size::value_width>(rows, [&](int a, int c, int row, int col) {
+      const Index at = head.value_at(begin + row) + col;
+      auto sum = Cores::template own<Size::value_width>(dv, a, c);
+      if constexpr (Size::gains > 0) {
+        sum += head.alpha * load_numbers<Cores::template together<Size::value_width>>(dout + at);
+      }
+      write_numbers<dv_mode>(dvalue + at, sum);
+    });
+  }
 }
 
-/// Blocks of either kernel for each head.
+/// Blocks of the first kernel for each head.
 template <class Size, class Cores>
-constexpr unsigned attention_backward_blocks(Index sequences, Index longest) {
-  return blocks_for(longest, FittingTiles<BackwardTiles, Size, Cores>::own) * blocks_for(sequences, 1);
+constexpr unsigned attention_dq_blocks(Index sequences, Index longest) {
+  return blocks_for(longest, FittingQueryTiles<Size, Cores>::own) * blocks_for(sequences, 1);
 }
 
 }  // namespace detail
@@ -256,7 +287,7 @@ constexpr unsigned attention_backward_blocks(Index sequences, Index longest) {
 template <AttentionSize size, class Cores>
 constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index longest) {
   using Size = detail::Fixed<size>;
-  const Index blocks = detail::attention_backward_blocks<Size, Cores>(sequences, longest);
+  const Index blocks = detail::attention_dq_blocks<Size, Cores>(sequences, longest);
   return (Size::gains * blocks + tokens) * Size::heads;
 }
 
@@ -276,19 +307,23 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
   using Size = detail::Fixed<size>;
   static_assert(Size::gains == 0 || std::is_void_v<Out> || std::is_same_v<Out, S>,
                 "what gains were applied to is rounded");
-  constexpr int threads = detail::FittingTiles<detail::BackwardTiles, Size, Cores>::threads;
-  const unsigned blocks = detail::attention_backward_blocks<Size, Cores>(sequences, longest);
+  const unsigned blocks = detail::attention_dq_blocks<Size, Cores>(sequences, longest);
   if (blocks == 0) return;
-  const dim3 grid(blocks, Size::heads);
   const Index part = Index(blocks) * Size::heads;
   S* const corrections = scratch + Size::gains * part;
   if (dq_mode != Write::skip || dk_mode != Write::skip || to.alpha || to.beta || to.gamma) {
-    launch(stream, detail::attention_dq_kernel<Size, Cores, dq_mode, Operands, S, Out, DOut, DQuery>, grid, threads,
-           offsets, sequences, in, log_sum_exp, out, dout, to.query, corrections, scratch);
+    using Tiles = detail::FittingQueryTiles<Size, Cores>;
+    launch(stream, detail::attention_dq_kernel<Size, typename Tiles::Cores, dq_mode, Operands, S, Out, DOut, DQuery>,
+           dim3(blocks, Size::heads), Tiles::threads, offsets, sequences, in, log_sum_exp, out, dout, to.query,
+           corrections, scratch);
   }
   if constexpr (dk_mode != Write::skip || dv_mode != Write::skip) {
-    launch(stream, detail::attention_dk_dv_kernel<Size, Cores, dk_mode, dv_mode, Operands, S, DOut, DKey, DValue>,
-           grid, threads, offsets, sequences, in, log_sum_exp, dout, corrections, to.key, to.value);
+    using Tiles = detail::FittingKeyTiles<Size, Cores>;
+    const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);
+    launch(stream,
+           detail::attention_dk_dv_kernel<Size, typename Tiles::Cores, dk_mode, dv_mode, Operands, S, DOut, DKey,
+                                          DValue>,
+           grid, Tiles::threads, offsets, sequences, in, log_sum_exp, dout, corrections, to.key, to.value);
   }
   S* const gradients[] = {to.alpha, to.beta, to.gamma};
   for (int gain = 0; gain < Size::gains; ++gain) {

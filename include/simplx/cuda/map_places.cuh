@@ -46,18 +46,11 @@ struct MapPlaces {
   /// Numbers from element `at` of a place on.
   template <bool rounded>
   __device__ static V load(const S* place, Index at) {
-    const auto part = *neighbours<together>(stored<rounded>(place) + at);
-    V numbers;
-    SIMPLX_UNROLL
-    for (int k = 0; k < together; ++k) numbers.of[k] = Number<S>(wide(part.of[k]));
-    return numbers;
+    return load_numbers<together>(stored<rounded>(place) + at);
   }
   template <bool rounded>
   __device__ static void store(S* place, Index at, const V& numbers) {
-    Neighbours<Stored<rounded, S>, together> part;
-    SIMPLX_UNROLL
-    for (int k = 0; k < together; ++k) store_as(part.of[k], numbers.of[k].value);
-    *neighbours<together>(stored<rounded>(place) + at) = part;
+    store_numbers(stored<rounded>(place) + at, numbers);
   }
 
   const S* leaf[Grp::leaves + 1]{};

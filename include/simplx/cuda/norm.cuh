@@ -13,32 +13,42 @@
 #include <simplx/cuda/reduce.cuh>
 
 #include <cmath>
+#include <numeric>
 
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-/// The columns of a row that one thread has: those of its number, one team's width apart.
+/// The columns of a row that one thread has: neighbours that one request moves, one team's width of them apart.
 template <int cols>
 struct RowTeam {
   static constexpr int threads = warp_lanes * ((cols + 511) / 512);  // 16 columns each leave registers to spare
   static_assert(threads <= 1024, "a block has rows of at most 16384 columns");
   static constexpr int rows_of_block = threads == warp_lanes ? 4 : 1;
   static constexpr int block = threads * rows_of_block;
-  static constexpr int count = (cols + threads - 1) / threads;
+  static constexpr int together = std::gcd(cols, 4), parts = cols / together;
+  static constexpr int count = (parts + threads - 1) / threads;
+
+  /// Some numbers of S of each part.
+  template <class S>
+  using Own = Numbers<S, together>[count];
 
   static constexpr unsigned blocks(Index rows) { return blocks_for(rows, rows_of_block); }
   __device__ static int number() { return static_cast<int>(threadIdx.x) / threads; }
   __device__ static Index row() { return static_cast<Index>(blockIdx.x) * rows_of_block + number(); }
 
-  /// Calls f(i, col) for the own columns, i from 0.
+  /// Calls f(i, col) for the columns where the own parts begin, i from 0.
   template <class F>
   __device__ __forceinline__ static void each(const F& f) {
     SIMPLX_UNROLL
     for (int i = 0; i < count; ++i) {
-      const int col = static_cast<int>(threadIdx.x) % threads + i * threads;
-      if (cols % threads == 0 || col < cols) f(i, col);
+      const int part = static_cast<int>(threadIdx.x) % threads + i * threads;
+      if (parts % threads == 0 || part < parts) f(i, part * together);
     }
+  }
+  template <class T>
+  __device__ __forceinline__ static auto load(const T* place) {
+    return load_numbers<together>(place);
   }
   /// Sums over the columns of the row, the same bits in all threads that have it.
   template <class S, int sums>
@@ -59,17 +69,20 @@ struct RowTeam {
 
 /// Adds up what the rows of a block have summed for each column, and leaves it as the block's part, (cols).
 template <int cols, class S>
-__device__ void write_part(const S (&sums)[RowTeam<cols>::count], S* part) {
+__device__ void write_part(const typename RowTeam<cols>::template Own<S>& sums, S* part) {
   using Team = RowTeam<cols>;
   if constexpr (Team::rows_of_block == 1) {
-    Team::each([&](int i, int col) { part[col] = sums[i]; });
+    Team::each([&](int i, int col) { store_numbers(part + col, sums[i]); });
   } else {
-    SIMPLX_SHARED(of_rows, S[Team::rows_of_block][cols]);
-    Team::each([&](int i, int col) { of_rows[Team::number()][col] = sums[i]; });
+    struct alignas(16) Row {
+      S of[cols];
+    };
+    SIMPLX_SHARED(of_rows, Row[Team::rows_of_block]);
+    Team::each([&](int i, int col) { store_numbers(&of_rows[Team::number()].of[col], sums[i]); });
     __syncthreads();
     for (int col = static_cast<int>(threadIdx.x); col < cols; col += Team::block) {
-      S total = of_rows[0][col];
-      for (int row = 1; row < Team::rows_of_block; ++row) total += of_rows[row][col];
+      S total = of_rows[0].of[col];
+      for (int row = 1; row < Team::rows_of_block; ++row) total += of_rows[row].of[col];
       part[col] = total;
     }
     __syncthreads();  // before the next gradient goes there
@@ -82,15 +95,16 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
   using Team = RowTeam<cols>;
   const Index row = Team::row();
   if (row >= rows) return;  // the whole team
-  S own[Team::count], squares = 0;
+  typename Team::template Own<S> own;
+  S squares = 0;
   Team::each([&](int i, int col) {
-    own[i] = x[row * cols + col];
-    squares += own[i] * own[i];
+    own[i] = Team::load(x + row * cols + col);
+    squares += (own[i] * own[i]).sum();
   });
   const S mean_square = Team::sum(squares) / S(cols);
   const S r = std::sqrt(epsilon_inside ? mean_square + *epsilon : mean_square);
   const S q = S(1) / (epsilon_inside ? r : r + *epsilon);
-  Team::each([&](int i, int col) { store_as(y[row * cols + col], own[i] * q * gain[col]); });
+  Team::each([&](int i, int col) { store_numbers(y + row * cols + col, own[i] * q * Team::load(gain + col)); });
   if (threadIdx.x % Team::threads == 0) saved[row] = r;
 }
 
@@ -99,20 +113,23 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
     rms_norm_backward_kernel(const S* x, const S* gain, One<S> epsilon, const S* saved, const S* dy, S* dx,
                              S* gain_parts, Index rows) {
   using Team = RowTeam<cols>;
-  S gain_sums[Team::count] = {};
+  typename Team::template Own<S> gain_sums;
   for (Index row = Team::row(); row < rows; row += static_cast<Index>(gridDim.x) * Team::rows_of_block) {
     const S r = saved[row], q = S(1) / (epsilon_inside ? r : r + *epsilon);
-    S own[Team::count], up[Team::count], ux = 0;
+    typename Team::template Own<S> own, up;
+    S ux = 0;
     Team::each([&](int i, int col) {
-      own[i] = x[row * cols + col];
-      up[i] = dy[row * cols + col];
-      const S product = own[i] * up[i];
+      own[i] = Team::load(x + row * cols + col);
+      up[i] = Team::load(dy + row * cols + col);
+      const auto product = own[i] * up[i];
       if constexpr (gain_trained) gain_sums[i] += product * q;
-      ux += product * gain[col];
+      ux += (product * Team::load(gain + col)).sum();
     });
     ux = Team::sum(ux);
     const S along = r > 0 ? q * q * ux / (S(cols) * r) : S(0);
-    Team::each([&](int i, int col) { write<dx_mode>(dx[row * cols + col], gain[col] * up[i] * q - own[i] * along); });
+    Team::each([&](int i, int col) {
+      write_numbers<dx_mode>(dx + row * cols + col, Team::load(gain + col) * up[i] * q - own[i] * along);
+    });
   }
   if constexpr (gain_trained) write_part<cols>(gain_sums, gain_parts + static_cast<Index>(blockIdx.x) * cols);
 }
@@ -123,15 +140,18 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
   using Team = RowTeam<cols>;
   const Index row = Team::row();
   if (row >= rows) return;
-  S own[Team::count], total = 0, squares = 0;
+  typename Team::template Own<S> own;
+  S total = 0, squares = 0;
   Team::each([&](int i, int col) {
-    own[i] = x[row * cols + col];
-    total += own[i];
+    own[i] = Team::load(x + row * cols + col);
+    total += own[i].sum();
   });
   const S mean = Team::sum(total) / S(cols);
-  Team::each([&](int i, int) { squares += (own[i] - mean) * (own[i] - mean); });
+  Team::each([&](int i, int) { squares += ((own[i] - mean) * (own[i] - mean)).sum(); });
   const S s = S(1) / std::sqrt(Team::sum(squares) / S(cols) + *epsilon);
-  Team::each([&](int i, int col) { store_as(y[row * cols + col], (own[i] - mean) * s * gain[col] + bias[col]); });
+  Team::each([&](int i, int col) {
+    store_numbers(y + row * cols + col, (own[i] - mean) * s * Team::load(gain + col) + Team::load(bias + col));
+  });
   if (threadIdx.x % Team::threads == 0) {
     saved[2 * row] = mean;
     saved[2 * row + 1] = s;
@@ -143,25 +163,26 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
     layer_norm_backward_kernel(const S* x, const S* gain, const S* saved, const S* dy, S* dx, S* gain_parts,
                                S* bias_parts, Index rows) {
   using Team = RowTeam<cols>;
-  S gain_sums[Team::count] = {}, bias_sums[Team::count] = {};
+  typename Team::template Own<S> gain_sums, bias_sums;
   for (Index row = Team::row(); row < rows; row += static_cast<Index>(gridDim.x) * Team::rows_of_block) {
     const S mean = saved[2 * row], s = saved[2 * row + 1];
-    S normalised[Team::count], up[Team::count], sums[2] = {};  // of u and of u * normalised
+    typename Team::template Own<S> normalised, up;
+    S sums[2] = {};  // of u and of u * normalised
     Team::each([&](int i, int col) {
-      normalised[i] = (x[row * cols + col] - mean) * s;
-      up[i] = dy[row * cols + col];
+      normalised[i] = (Team::load(x + row * cols + col) - mean) * s;
+      up[i] = Team::load(dy + row * cols + col);
       if constexpr (trained) {
         gain_sums[i] += up[i] * normalised[i];
         bias_sums[i] += up[i];
       }
-      up[i] *= gain[col];
-      sums[0] += up[i];
-      sums[1] += up[i] * normalised[i];
+      up[i] = up[i] * Team::load(gain + col);
+      sums[0] += up[i].sum();
+      sums[1] += (up[i] * normalised[i]).sum();
     });
     Team::sum(sums);
     const S mean_u = sums[0] / S(cols), along = sums[1] / S(cols);
     Team::each([&](int i, int col) {
-      write<dx_mode>(dx[row * cols + col], s * (up[i] - mean_u - normalised[i] * along));
+      write_numbers<dx_mode>(dx + row * cols + col, s * (up[i] - mean_u - normalised[i] * along));
     });
   }
   if constexpr (trained) {

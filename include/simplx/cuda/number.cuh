@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file simplx/cuda/number.cuh
-/// Number: what the rules of elementwise ops compute with in a kernel; Numbers: several of them beside each other; One:
-/// a single number that a kernel is given.
+/// Number: what the rules of elementwise ops compute with in a kernel; Numbers: several of them beside each other, as
+/// one request loads or stores them; One: a single number that a kernel is given.
 ///
 /// A rule such as `g * (1 - y * y)` is written once, over any type that behaves like a number. On a GPU that type is
 /// Number<float>, whose functions are those of CUDA's mathematics.
@@ -147,6 +147,35 @@ struct Numbers {
     return each([](auto a, auto b) { return pow(a, b); }, x, p);
   }
 };
+
+namespace detail {
+
+/// So many numbers from a place on, as neighbours() moves them: float of bfloat16, else S as it is.
+template <int count, class T>
+__device__ __forceinline__ auto load_numbers(const T* place) {
+  const auto part = *neighbours<count>(place);
+  Numbers<decltype(wide(T())), count> numbers;
+  SIMPLX_UNROLL
+  for (int k = 0; k < count; ++k) numbers.of[k].value = wide(part.of[k]);
+  return numbers;
+}
+/// They are stored from a place on, rounded where T is bfloat16.
+template <class T, class S, int count>
+__device__ __forceinline__ void store_numbers(T* place, const Numbers<S, count>& numbers) {
+  Neighbours<T, count> part;
+  SIMPLX_UNROLL
+  for (int k = 0; k < count; ++k) store_as(part.of[k], numbers.of[k].value);
+  *neighbours<count>(place) = part;
+}
+/// What a gradient's mode says; what is stored as bfloat16 is never added to.
+template <Write mode, class T, class S, int count>
+__device__ __forceinline__ void write_numbers(T* place, Numbers<S, count> numbers) {
+  static_assert(mode != Write::accumulate || std::is_same_v<T, S>, "a sum of gradients is never narrow");
+  if constexpr (mode == Write::accumulate) numbers += load_numbers<count>(place);
+  if constexpr (mode != Write::skip) store_numbers(place, numbers);
+}
+
+}  // namespace detail
 
 /// One number that a kernel reads: where it is in the device's memory, or a literal of the model's code.
 template <class S>

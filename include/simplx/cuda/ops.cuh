@@ -189,7 +189,7 @@ template <Precision p, Mixing mixing>
 struct attention_kernels : attention_op<mixing> {
   using Op = attention_op<mixing>;
   template <class F>
-  using Cores = std::conditional_t<p == Precision::bfloat16, TensorCores, CudaCores<typename F::Scalar>>;
+  using Cores = std::conditional_t<p == Precision::bfloat16, TensorCores<>, CudaCores<typename F::Scalar>>;
 
   /// As the backend stores them.
   template <class F>

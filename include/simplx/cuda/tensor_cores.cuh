@@ -4,9 +4,13 @@
 /// \file simplx/cuda/tensor_cores.cuh
 /// The products of tile.cuh by tensor cores: matrices are rounded to bfloat16, sums are float. From sm_80 on.
 ///
-/// A warp has 16 rows of a product. Of matrices (16, 16) and (16, 8) its instruction adds a product (16, 8), of which a
-/// lane has two neighbours of a row, and two of the row eight below. Where two such products are side by side, a lane
-/// has what it must hold of them as the left factor of the next instruction: X Y^T becomes the W of W Y in registers.
+/// A warp has 16 rows of a product, or 32. Of matrices (16, 16) and (16, 8) its instruction adds a product (16, 8), of
+/// which a lane has two neighbours of a row, and two of the row eight below. Where two such products are side by side,
+/// a lane has what it must hold of them as the left factor of the next instruction: X Y^T becomes the W of W Y in
+/// registers.
+///
+/// With 16 rows 512 bytes of Y come from shared memory for every two instructions, which takes longer than they do: 16
+/// cycles at a quarter of its 128 bytes a cycle, and they 8 on an H100. With 32 rows they serve four.
 /// Source: PTX ISA, "Matrix Fragments for mma.m16n8k16", "ldmatrix" and "cp.async".
 
 #include <simplx/cuda/bfloat16_values.cuh>
@@ -14,6 +18,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <type_traits>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -85,7 +90,11 @@ __device__ __forceinline__ void multiply_add(float& sum0, float& sum1, float& su
 #endif
 }
 
+template <int rows_of_warp = 16>
 struct TensorCores {
+  static_assert(rows_of_warp % 16 == 0);
+  using Wide = TensorCores<32>;
+
   template <int width>
   static constexpr int padded = (width + 15) / 16 * 16;
 
@@ -99,16 +108,17 @@ struct TensorCores {
   template <int rows, int cols>
   struct Weights {};
 
-  static constexpr int places = 2, most_others = 64, least_others = 16, most_held = 200;
+  static constexpr int places = 2, least_others = 16;
+  static constexpr int most_others = rows_of_warp == 16 ? 64 : 32, most_held = rows_of_warp == 16 ? 200 : 160;
   static constexpr bool means_beside = true;
 
-  static constexpr int own_rows = 2, col_lanes = 4;
+  static constexpr int warp_rows = rows_of_warp, own_rows = warp_rows / 8, col_lanes = 4;
   template <int cols>
   static constexpr int own_cols = padded<cols> / col_lanes;
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % warp_lanes; }
   /// The first row of the warp.
-  __device__ static int warp_row() { return static_cast<int>(threadIdx.x) / warp_lanes * 16; }
+  __device__ static int warp_row() { return static_cast<int>(threadIdx.x) / warp_lanes * warp_rows; }
   __device__ static int own_row(int a) { return warp_row() + lane() / 4 + 8 * a; }
   __device__ static int own_col(int b) { return b / 2 * 8 + lane() % 4 * 2 + b % 2; }
 
@@ -125,11 +135,20 @@ struct TensorCores {
       for (int b = 0; b < own_cols<cols>; ++b) f(a, b, own_row(a), own_col(b));
     }
   }
+  template <int width>
+  static constexpr int together = std::gcd(width, 2);
   template <int width, class F>
-  __device__ __forceinline__ static void each_own(const Product<width>& product, int rows, const F& f) {
+  __device__ __forceinline__ static void each_own(int rows, const F& f) {
     each_score<width>([&](int a, int c, int row, int col) {
-      if (row < rows && col < width) f(a, c, row, col, product[a][c]);
+      if (c % together<width> == 0 && row < rows && col < width) f(a, c, row, col);
     });
+  }
+  template <int width>
+  __device__ __forceinline__ static auto own(const Product<width>& product, int a, int c) {
+    Numbers<float, together<width>> numbers;
+    SIMPLX_UNROLL
+    for (int k = 0; k < together<width>; ++k) numbers.of[k].value = product[a][c + k];
+    return numbers;
   }
   template <int width>
   __device__ __forceinline__ static void scale_row(Product<width>& product, int a, float factor) {
@@ -206,8 +225,11 @@ struct TensorCores {
     each_score<cols>([&](int a, int b, int, int) { sums[a][b] = 0; });
     SIMPLX_UNROLL
     for (int k = 0; k < padded<width>; k += 16) {
-      Pair of_x[4];
-      load_matrices<false>(of_x, &x.at[warp_row() + lane() % 16][k + lane() / 16 * 8]);
+      Pair of_x[warp_rows / 16][4];
+      SIMPLX_UNROLL
+      for (int row = 0; row < warp_rows; row += 16) {
+        load_matrices<false>(of_x[row / 16], &x.at[warp_row() + row + lane() % 16][k + lane() / 16 * 8]);
+      }
       SIMPLX_UNROLL
       for (int col = 0; col < cols; col += 16) {
         Pair of_y[4];  // of columns col, and from col + 8 on
@@ -224,8 +246,14 @@ struct TensorCores {
     SIMPLX_UNROLL
     for (int k = 0; k < count; k += 16) {
       const int b = k / col_lanes;
-      const Pair of_w[4] = {pair_of(w[0][b], w[0][b + 1]), pair_of(w[1][b], w[1][b + 1]),
-                            pair_of(w[0][b + 2], w[0][b + 3]), pair_of(w[1][b + 2], w[1][b + 3])};
+      Pair of_w[warp_rows / 16][4];
+      SIMPLX_UNROLL
+      for (int a = 0; a < own_rows; ++a) {
+        SIMPLX_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          of_w[a / 2][a % 2 + 2 * half] = pair_of(w[a][b + 2 * half], w[a][b + 2 * half + 1]);
+        }
+      }
       SIMPLX_UNROLL
       for (int col = 0; col < padded<width>; col += 16) {
         Pair of_y[4];
@@ -248,15 +276,19 @@ struct TensorCores {
 
   /// Adds products to the sums of 16 columns, eight and eight.
   template <int count>
-  __device__ __forceinline__ static void add_both(float (&sums)[own_rows][count], int col, const Pair (&a)[4],
-                                                  const Pair (&b)[4]) {
+  __device__ __forceinline__ static void add_both(float (&sums)[own_rows][count], int col,
+                                                  const Pair (&a)[warp_rows / 16][4], const Pair (&b)[4]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
     static_assert(count < 0, "tensor cores multiply bfloat16 from sm_80 on; compile with -arch=sm_80 or a later one");
 #endif
     SIMPLX_UNROLL
     for (int half = 0; half < 2; ++half) {
       const int at = col / col_lanes + 2 * half;
-      multiply_add(sums[0][at], sums[0][at + 1], sums[1][at], sums[1][at + 1], a, b[2 * half], b[2 * half + 1]);
+      SIMPLX_UNROLL
+      for (int row = 0; row < own_rows; row += 2) {
+        multiply_add(sums[row][at], sums[row][at + 1], sums[row + 1][at], sums[row + 1][at + 1], a[row / 2],
+                     b[2 * half], b[2 * half + 1]);
+      }
     }
   }
 };

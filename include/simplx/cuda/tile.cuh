@@ -10,9 +10,11 @@
 /// of its multiply-adds. A warp reads fours side by side or in rows below one another, free of bank conflicts.
 /// Neighbours read the same of Y, neighbours but one the same of X: half the requests (NVIDIA's forum, thread 77228).
 
+#include <simplx/cuda/number.cuh>
 #include <simplx/cuda/reduce.cuh>
 
 #include <cmath>
+#include <numeric>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -81,16 +83,22 @@ struct CudaCores {
   /// Whether sums over V of weights one are better taken beside those of attention, by the same instructions.
   static constexpr bool means_beside = false;
 
+  /// Cores whose warps have more rows than those of these, if there are such.
+  using Wide = CudaCores;
+
   /// The part of a thread: rows own_row(0 .. own_rows - 1); columns, or fours of them, own_col(0), own_col(1), ...
   static constexpr int own_rows = 4, col_lanes = 8, row_lanes = warp_lanes / col_lanes;
+  static constexpr int warp_rows = own_rows * row_lanes;
   template <int cols>
   static constexpr int own_cols = cols / col_lanes;
   template <int width>
   static constexpr int own_fours = (fours<width> + col_lanes - 1) / col_lanes;
 
+  /// The first row of the warp.
+  __device__ static int warp_row() { return static_cast<int>(threadIdx.x) / warp_lanes * warp_rows; }
   __device__ static int own_row(int a) {
-    const int thread = static_cast<int>(threadIdx.x), lane = thread % warp_lanes;
-    return thread / warp_lanes * (own_rows * row_lanes) + a * row_lanes + lane / 16 * 2 + lane % 2;
+    const int lane = static_cast<int>(threadIdx.x) % warp_lanes;
+    return warp_row() + a * row_lanes + lane / 16 * 2 + lane % 2;
   }
   __device__ static int own_col(int b) { return b * col_lanes + static_cast<int>(threadIdx.x) / 2 % col_lanes; }
 
@@ -110,21 +118,33 @@ struct CudaCores {
     }
   }
 
-  /// Calls f(a, c, row, col, value) for the own elements of W Y in the first `rows` rows; c counts those of a row.
+  /// Neighbours of a row of W Y that a thread has, and that a buffer with such rows has on as many bytes.
+  template <int width>
+  static constexpr int together = std::gcd(width, 4);
+
+  /// Calls f(a, c, row, col) where the own neighbours in W Y begin, in the first `rows` rows; c counts those of a row.
   template <int width, class F>
-  __device__ __forceinline__ static void each_own(const Product<width>& product, int rows, const F& f) {
+  __device__ __forceinline__ static void each_own(int rows, const F& f) {
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) {
       if (own_row(a) >= rows) continue;
       SIMPLX_UNROLL
       for (int c = 0; c < own_fours<width>; ++c) {
         SIMPLX_UNROLL
-        for (int e = 0; e < 4; ++e) {
+        for (int e = 0; e < 4; e += together<width>) {
           const int col = 4 * own_col(c) + e;
-          if (col < width) f(a, 4 * c + e, own_row(a), col, product[a][c].of[e]);
+          if (col < width) f(a, 4 * c + e, own_row(a), col);
         }
       }
     }
+  }
+  /// Those neighbours of W Y.
+  template <int width>
+  __device__ __forceinline__ static auto own(const Product<width>& product, int a, int c) {
+    Numbers<S, together<width>> numbers;
+    SIMPLX_UNROLL
+    for (int k = 0; k < together<width>; ++k) numbers.of[k].value = product[a][c / 4].of[c % 4 + k];
+    return numbers;
   }
 
   template <int width>
