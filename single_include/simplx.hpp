@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 9ebbe2ab86c5ffa1
+// sha256 of the headers: a05bf85b8633f72d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -15527,7 +15527,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
 };
 
 /// Loss of each row in nats, as cross_entropy(x * transpose(table) + bias, labels) has it; 0 where the label is -100.
-/// Logits of `tile` classes are there at a time.
+/// Logits of `tile` classes are there at a time, on a GPU of eight times as many.
 ///
 /// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers; bias (1, classes) -> (rows, 1)
 /// Errors  does not compile unless labels are indices(...) along the rows of x, and widths agree

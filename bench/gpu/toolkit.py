@@ -219,10 +219,15 @@ class Builder:
         deadline = Deadline(self.limit, self.deadline)
         wanted = path + ".told" if program.for_cpu else path
         if not os.path.exists(wanted):
-            self.compile(program, path + ".new", deadline)
-            os.replace(path + ".new", path)
+            new = os.path.join(self.folder, "new", program.name)
+            os.makedirs(os.path.dirname(new), exist_ok=True)
+            self.compile(program, new, deadline)
+            os.replace(new, path)
             if program.for_cpu:
-                run([path], deadline, SIMPLX_TELL=wanted + ".new").check()
+                said = run([path], deadline, SIMPLX_TELL=wanted + ".new")
+                said.check()
+                if not os.path.exists(wanted + ".new"):
+                    raise Failure("%s told nothing\n%s" % (program.name, last_of(said.out + said.err)))
                 os.replace(wanted + ".new", wanted)
         return wanted
 
@@ -242,6 +247,8 @@ class Builder:
             run([*after_others, "g++", "-O2", *include, "-c", source, "-o", objects[-1]], deadline).check()
         run([*after_others, self.nvcc, "-O3", "-lineinfo", "-arch=" + self.architecture, "-DEIGEN_NO_CUDA", *include,
              *program.constants, program.source, *objects, "-o", path, *self.cublas.flags], deadline).check()
+        for one in objects:
+            os.remove(one)
 
     def close(self):
         """Ends what is still compiled."""

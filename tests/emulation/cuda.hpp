@@ -18,6 +18,7 @@
 #include "emulation/tensor_cores.hpp"
 
 #include <atomic>
+#include <bit>
 #include <cmath>
 
 #define __global__
@@ -110,6 +111,7 @@ T __shfl_down_sync(unsigned mask, T value, unsigned distance, int width = warpSi
   return emulation::shuffle(mask, value, static_cast<unsigned>(from), {"__shfl_down_sync", file, line});
 }
 
+inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline unsigned __ballot_sync(unsigned mask, int predicate, EMULATION_PLACE) {
   return emulation::vote(mask, predicate != 0, {"__ballot_sync", file, line});
 }

@@ -25,6 +25,7 @@ namespace emulation {
 inline constexpr int warp_size = 32;
 inline constexpr unsigned most_threads = 1024;                ///< of a block
 inline constexpr std::size_t most_shared = std::size_t(48) << 10;  ///< bytes of static shared memory of a block
+inline constexpr std::size_t most_large_shared = std::size_t(99) << 10;  ///< of all its shared memory from sm_80 on
 
 /// What a GPU leaves undefined, or what it would wait for in vain.
 struct Fault : std::runtime_error {
@@ -88,8 +89,8 @@ class Block {
     return block;
   }
 
-  Block(Extent grid, Extent index, Extent size, const Schedule& schedule, std::uint64_t seed)
-      : grid_(grid), index_(index), size_(size), schedule_(schedule), random_(seed) {}
+  Block(Extent grid, Extent index, Extent size, std::size_t large_shared, const Schedule& schedule, std::uint64_t seed)
+      : grid_(grid), index_(index), size_(size), schedule_(schedule), random_(seed), large_shared_(large_shared) {}
 
   /// Runs the kernel once for each thread.
   ///
@@ -154,39 +155,52 @@ class Block {
     static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_destructible_v<T>,
                   "shared memory has no constructors");
     const Ignored executor;
-    for (const SharedObject& object : shared_) {
-      if (object.key == key) return *reinterpret_cast<T*>(object.bytes.get());
-    }
+    if (void* const known = shared_of(key)) return *static_cast<T*>(known);
     shared_bytes_ += (sizeof(T) + alignof(T) - 1) / alignof(T) * alignof(T);
     if (shared_bytes_ > most_shared) {
       throw Fault("a block declares more than " + std::to_string(most_shared) + " bytes of shared memory at " +
                   site.text());
     }
-    shared_.push_back({key, sizeof(T), site, SharedObject::allocate(sizeof(T))});
-    return *reinterpret_cast<T*>(shared_.back().bytes.get());
+    return *static_cast<T*>(add_shared(key, sizeof(T), site));
+  }
+  /// The one object that the launch has made room for.
+  ///
+  /// Errors  throws Fault if it has not, or for more than there is
+  template <class T>
+  T& large_shared(const void* key, const Site& site) {
+    static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_destructible_v<T>,
+                  "shared memory has no constructors");
+    const Ignored executor;
+    if (void* const known = shared_of(key)) return *static_cast<T*>(known);
+    if (sizeof(T) > large_shared_ || large_shared_ + shared_bytes_ > most_large_shared) {
+      throw Fault("a block has " + std::to_string(sizeof(T)) + " bytes of shared memory at " + site.text() +
+                  " where the launch makes room for " + std::to_string(large_shared_) + " of at most " +
+                  std::to_string(most_large_shared - shared_bytes_));
+    }
+    return *static_cast<T*>(add_shared(key, sizeof(T), site));
   }
 
   /// Begins a copy of so many bytes, and zeros behind them, to sixteen of shared memory. It can land at any time until
   /// the thread waits: what was there is lost at once, and what comes is not there before.
   ///
   /// Errors  throws Fault for places where a GPU copies nothing so
-  void begin_copy(void* to, const void* from, std::size_t bytes, const Site& site) {
+  void begin_copy(void* to, const void* from, std::size_t size, std::size_t bytes, const Site& site) {
     {
       const Ignored executor;
       const auto address = [](const void* place) { return reinterpret_cast<std::uintptr_t>(place); };
-      if (bytes > Copy::all || address(to) % Copy::all || address(from) % Copy::all) {
-        throw Fault("a copy is not of sixteen bytes, or not on sixteen bytes, at " + site.text());
+      if (bytes > size || address(to) % size || address(from) % size) {
+        throw Fault("a copy is not of " + std::to_string(size) + " bytes, or not on as many, at " + site.text());
       }
       const auto holds = [&](const SharedObject& object) {
         const auto offset = address(to) - address(object.bytes.get());
-        return offset < object.size && offset + Copy::all <= object.size;
+        return offset < object.size && offset + size <= object.size;
       };
       if (std::none_of(shared_.begin(), shared_.end(), holds)) {
         throw Fault("a copy to what is not shared memory, at " + site.text());
       }
-      thread_of_[current_]->copies.push_back({to, from, bytes, site});
+      thread_of_[current_]->copies.push_back({to, from, size, bytes, site});
     }
-    std::memset(to, static_cast<int>(SharedObject::poison), Copy::all);
+    std::memset(to, static_cast<int>(SharedObject::poison), size);
   }
   /// Waits for all copies that the thread has begun.
   void await_copies() {
@@ -196,7 +210,7 @@ class Block {
       landed.swap(thread_of_[current_]->copies);
     }
     for (const Copy& copy : landed) {
-      std::memset(copy.to, 0, Copy::all);
+      std::memset(copy.to, 0, copy.size);
       std::memcpy(copy.to, copy.from, copy.bytes);
     }
   }
@@ -207,10 +221,9 @@ class Block {
  private:
   enum class Wait { no, barrier, warp };
   struct Copy {
-    static constexpr std::size_t all = 16;
     void* to;
     const void* from;
-    std::size_t bytes;
+    std::size_t size, bytes;  ///< bytes that come, and zeros up to the size
     Site site;
   };
   struct Thread {
@@ -247,6 +260,17 @@ class Block {
       return bytes;
     }
   };
+
+  void* shared_of(const void* key) {
+    for (const SharedObject& object : shared_) {
+      if (object.key == key) return object.bytes.get();
+    }
+    return nullptr;
+  }
+  void* add_shared(const void* key, std::size_t size, const Site& site) {
+    shared_.push_back({key, size, site, SharedObject::allocate(size)});
+    return shared_.back().bytes.get();
+  }
 
   template <class Kernel>
   void enter(const Kernel& kernel, void* launch) {
@@ -403,7 +427,7 @@ class Block {
   std::vector<Thread*> thread_of_;
   std::vector<std::vector<std::shared_ptr<Meeting>>> warps_;  // open meetings
   std::vector<SharedObject> shared_;
-  std::size_t shared_bytes_ = 0, at_barrier_ = 0, ended_ = 0;
+  std::size_t large_shared_, shared_bytes_ = 0, at_barrier_ = 0, ended_ = 0;
   unsigned current_ = 0, barriers_ = 0;
   bool abandoned_ = false;
   char barrier_tags_[2] = {};
@@ -419,7 +443,7 @@ inline Schedule& schedule() {
 ///
 /// Errors  throws Fault, with its place in the kernel, and what the kernel throws
 template <class Kernel>
-void run(Extent grid, Extent block, const Kernel& kernel) {
+void run(Extent grid, Extent block, const Kernel& kernel, std::size_t large_shared = 0) {
   const Ignored executor;
   if (grid.count() == 0 || block.count() == 0 || block.count() > most_threads) {
     throw Fault("a launch of " + std::to_string(grid.count()) + " blocks of " + std::to_string(block.count()) +
@@ -437,7 +461,7 @@ void run(Extent grid, Extent block, const Kernel& kernel) {
     }
   }
   char launch = 0;
-  for (const unsigned i : blocks) Block(grid, grid.at(i), block, own, random + i).run(kernel, &launch);
+  for (const unsigned i : blocks) Block(grid, grid.at(i), block, large_shared, own, random + i).run(kernel, &launch);
   acquire(&launch);
 }
 

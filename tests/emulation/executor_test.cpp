@@ -101,6 +101,12 @@ __global__ void large() {
   data[0] = 0;
 }
 
+template <int bytes>
+__global__ void larger() {
+  SIMPLX_LARGE_SHARED(data, char[bytes]);
+  data[bytes - 1] = 0;
+}
+
 /// Lanes 0 and 1 wait for each other, each with another partner in mind.
 __global__ void crossed() {
   if (threadIdx.x == 0) __shfl_xor_sync(0x3u, 0, 1);
@@ -135,7 +141,7 @@ template <bool waits, bool meets>
 __global__ void copied(const float* in, float* out) {
   SIMPLX_SHARED(box, float[64]);
   const unsigned thread = threadIdx.x;
-  begin_copy(box + 4 * thread, in + 4 * thread, thread < 15 ? 16 : 8);
+  begin_copy<16>(box + 4 * thread, in + 4 * thread, thread < 15 ? 16 : 8);
   if (waits) await_copies();
   if (meets) __syncthreads();
   for (unsigned i = 4 * thread; i < 4 * thread + 4; ++i) out[i] = box[63 - i];
@@ -150,7 +156,7 @@ __global__ void refilled(const float* in, float* out) {
   __syncthreads();
   out[threadIdx.x] = box[63 - threadIdx.x][0];
   if (barrier) __syncthreads();
-  begin_copy(box[threadIdx.x], in + 4, 16);
+  begin_copy<16>(box[threadIdx.x], in + 4, 16);
   await_copies();
 }
 /// A copy to shared memory, or to the thread's own; nobody waits.
@@ -158,7 +164,7 @@ template <bool shared>
 __global__ void odd_copy(const float* in, int behind, unsigned bytes) {
   SIMPLX_SHARED(box, float[8]);
   alignas(16) float own[8];
-  begin_copy((shared ? box : own) + behind, in, bytes);
+  begin_copy<16>((shared ? box : own) + behind, in, bytes);
 }
 __global__ void throws() {
   __syncthreads();
@@ -215,6 +221,12 @@ TEST_CASE("shared memory: one object for each declaration and type, poisoned, li
   CHECK(out[3] == 0);
   simplx::launch(nullptr, large<most_shared>, 1, 1);
   CHECK(has(fault_of([] { simplx::launch(nullptr, large<most_shared + 1>, 1, 1); }), "more than 49152 bytes"));
+  simplx::launch_with_shared(most_large_shared, nullptr, larger<most_large_shared>, 1, 1);
+  const auto refused = [](std::size_t room) {
+    return fault_of([&] { simplx::launch_with_shared(room, nullptr, larger<most_shared + 1>, 1, 1); });
+  };
+  CHECK(has(refused(most_shared), "has 49153 bytes"));
+  CHECK(has(refused(most_large_shared + 1), "of at most 101376"));
   CHECK(has(fault_of([] { simplx::launch(nullptr, where_am_i, 1, 1025, nullptr); }), "1025 threads"));
   if (!address_sanitized) {
     CHECK(has(fault_of([] { simplx::launch(nullptr, behind_the_end, 1, 1); }), "behind the shared object"));
@@ -253,8 +265,8 @@ TEST_CASE("what is copied into shared memory is there behind a wait and a barrie
     return fault_of([&] { simplx::launch(nullptr, kernel, 1, 1, &in[0], behind, bytes); });
   };
   CHECK(has(fault(odd_copy<true>, 4, 16), "returned before a copy landed that it began at cp.async executor_test"));
-  CHECK(has(fault(odd_copy<true>, 0, 17), "a copy is not of sixteen bytes"));
-  CHECK(has(fault(odd_copy<true>, 1, 16), "not on sixteen bytes"));
+  CHECK(has(fault(odd_copy<true>, 0, 17), "a copy is not of 16 bytes"));
+  CHECK(has(fault(odd_copy<true>, 1, 16), "not on as many"));
   CHECK(has(fault(odd_copy<true>, 8, 16), "not shared memory"));
   CHECK(has(fault(odd_copy<false>, 0, 16), "not shared memory"));
 }

@@ -146,13 +146,13 @@ inline cudaError_t enqueue(cudaStream_t stream, Work work) {
   return cudaSuccess;
 }
 
-/// What kernel<<<grid, block, 0, stream>>>(arguments...) does; cudaGetLastError() says whether.
+/// What kernel<<<grid, block, shared_bytes, stream>>>(arguments...) does; cudaGetLastError() says whether.
 template <class... Parameters>
-void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+void launch(std::size_t shared_bytes, cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 block,
             std::type_identity_t<Parameters>... arguments) {
   const Call call("launch");
   enqueue(stream, [=] {
-    run({grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, [&] { kernel(arguments...); });
+    run({grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, [&] { kernel(arguments...); }, shared_bytes);
   });
 }
 

@@ -14,9 +14,12 @@ namespace emulation {
 
 inline constexpr unsigned whole_warp_mask = 0xffffffffu;
 
-inline void begin_copy(void* to, const void* from, unsigned bytes, const char* file = __builtin_FILE(),
-                       int line = __builtin_LINE()) {
-  Block::running()->begin_copy(to, from, bytes, {"cp.async", file, line});
+/// Of 4, 8 or 16 bytes.
+template <int size>
+void begin_copy(void* to, const void* from, unsigned bytes, const char* file = __builtin_FILE(),
+                int line = __builtin_LINE()) {
+  static_assert(size == 4 || size == 8 || size == 16);
+  Block::running()->begin_copy(to, from, size, bytes, {"cp.async", file, line});
 }
 inline void await_copies() { Block::running()->await_copies(); }
 

@@ -49,7 +49,7 @@ with open(os.path.join(root, "log"), "a") as log:
     print(json.dumps({"words": words}), file=log)
 """
 SANITIZER = """#!/bin/sh
-case "$5" in */on_a_gpu | */training-tiny-*-bfloat16) ;; *) exit 3 ;; esac
+case "$5" in */training-tiny-*) ;; *) exit 3 ;; esac
 "$5" "$6" "$7"
 """
 HOLDS = '{"check": "double", "error": 1e-12, "bound": 1e-10, "holds": "yes"}'
@@ -174,7 +174,7 @@ def check_tests(machine):
     machine.program("test-map", """read told < $SIMPLX_TOLD; echo '%s'""" % test % ("map", "'$told'", ""))
     machine.program("test-rows-cpu", "exit 1")
     machine.program("test-rows", "echo")
-    machine.program("test-update-cpu", "true")
+    machine.program("test-update-cpu", "echo > $SIMPLX_TELL")
     machine.program("test-update", """echo '%s'; exit 1""" % test % ("update", "no", "update_test.cpp:80"))
     try:
         status, text, rows, _ = machine.run("tests")
@@ -199,9 +199,10 @@ def check_told(eigen):
         assert said.status == (1 if '"holds": "no"' in said.out else 0), said
         return said.status
     with tempfile.TemporaryDirectory() as folder:
-        builder = run.toolkit.Builder(None, eigen, None, folder, run.Deadline(600), 600)
-        path, told = builder.path_of(run.Test("map").on_cpu, run.Deadline(600)), os.path.join(folder, "told")
-        assert status(path, SIMPLX_TELL=told) == 0 and status(path, SIMPLX_TOLD=told) == 0
+        builder = run.toolkit.Builder(None, eigen, None, folder, run.Deadline(600), 600, "native")
+        told = builder.path_of(run.Test("map").on_cpu, run.Deadline(600))
+        path = told.removesuffix(".told")
+        assert status(path, SIMPLX_TOLD=told) == 0
         assert status(path, SIMPLX_TOLD=told + ".not") == 1
         with open(told, "rb") as file:
             numbers = file.read()
@@ -212,6 +213,28 @@ def check_told(eigen):
                 file.write(other)
             assert status(path, SIMPLX_TOLD=told) == 1
         builder.close()
+
+
+def check_programs(machine):
+    """Programs that were compiled ahead are run as they are; those of other sources are refused."""
+    kept = os.path.join(machine.folder, "programs")
+
+    def run(*words):
+        before = len(machine.log())
+        status, text, _, _ = machine.run("--programs", kept, *words)
+        return status, text, len(machine.log()) - before
+    assert run("kernels")[:2] == (1, "error: %s holds no programs\n  hint: an empty folder, with --compile sm_90 first\n" % kept)
+    status, text, compiled = run("--compile", "sm_80", "kernels", "sanitize-initcheck")
+    assert status == 0 and "3 programs compiled, 0 failed" in text and compiled == 3, text
+    assert "-arch=sm_80" in machine.log()[-1]["words"]
+    machine.program("kernels", """echo '{"kernel": "add", "us": 2}'""")
+    assert run("--compile", "sm_80", "kernels")[2] == 0
+    status, text, compiled = run("kernels")
+    assert status == 0 and compiled == 0, text
+    with open(os.path.join(kept, "sources.sha256"), "a", encoding="utf-8") as file:
+        file.write("0")
+    assert "of other sources" in run("kernels")[1]
+    assert "nowhere to put programs" in machine.run("--compile", "sm_80", "kernels")[1]
 
 
 def check_numbers(machine):
@@ -277,18 +300,19 @@ def check_sanitizers(machine):
     said = {"memcheck": "echo '========= ERROR SUMMARY: %d errors'", "racecheck":
             "echo '========= RACECHECK SUMMARY: %d hazards displayed (0 errors, 0 warnings)'"}
     for tool, words in said.items():
-        machine.program("on_a_gpu", words % 0)
         machine.program("training", '[ "$1 $2" = "--steps 3" ] && ' + words % 0)
         status, text, rows, _ = machine.run("sanitize-" + tool)
         row = rows["sanitize-" + tool]
-        assert status == 0 and [r["holds"] for r in row["results"]] == ["yes"] * 3, (text, row)
-        assert [r["program"] for r in row["results"]] == ["on_a_gpu", "sas_p", "pre_ln"]
-        machine.program("on_a_gpu", words % 1)  # status 0 all the same
+        assert status == 0 and [r["holds"] for r in row["results"]] == ["yes"] * 4, (text, row)
+        names = [block + " " + precision for block in ("sas_p", "pre_ln") for precision in ("float32", "bfloat16")]
+        assert [r["program"] for r in row["results"]] == names
+        machine.program("training-tiny-pre_ln", words % 1)  # status 0 all the same
         machine.program("training-tiny-sas_p", "echo '========= Invalid read at line 7'; exit 9")
         status, text, rows, _ = machine.run("sanitize-" + tool)
         results = rows["sanitize-" + tool]["results"]
-        assert status == 1 and [r["holds"] for r in results] == ["no", "no", "yes"], results
+        assert status == 1 and [r["holds"] for r in results] == ["no"] * 4, results
         assert "Invalid read at line 7" in text and results[1]["first"] == ["========= Invalid read at line 7"], text
+        os.remove(os.path.join(machine.canned, "training-tiny-pre_ln"))
         os.remove(os.path.join(machine.canned, "training-tiny-sas_p"))
     words = machine.log()[-1]["words"]
     assert "-lineinfo" in words and "-arch=sm_90" in words and "-DPRECISION=bfloat16" in words and "-DSHAPE=tiny" in words, words
@@ -620,7 +644,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         machine = Machine(folder)
         for check in (check_check, check_tests, check_numbers, check_products, check_sanitizers, check_deadlines,
-                      check_trainings, check_tables, check_nvcc, check_prerequisites):
+                      check_trainings, check_tables, check_programs, check_nvcc, check_prerequisites):
             check(machine)
     check_told(sys.argv[1] if len(sys.argv) > 1 else "/usr/include/eigen3")
     check_shapes()

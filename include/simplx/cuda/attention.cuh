@@ -130,7 +130,9 @@ struct ForwardTiles {
   static constexpr int threads = own / Cores::warp_rows * warp_lanes;
   static constexpr bool means = Size::centred && Cores::means_beside;
   /// Numbers that the threads of a row hold.
-  static constexpr int held = others + Size::value_width * (means ? 2 : 1);
+  static constexpr int held = (others + Size::value_width) * (means ? 2 : 1);
+  /// Blocks of a multiprocessor at once.
+  static constexpr int blocks = held <= Cores::held_by_three ? 3 : 2;
   typename Cores::template Tile<own, Size::key_width> query;
   typename Cores::template Tile<others, Size::key_width> key[places];
   typename Cores::template Tile<others, Size::value_width> value[places];
@@ -139,7 +141,7 @@ struct ForwardTiles {
 
 /// Whether shared memory holds tiles; 512 bytes are left to sums over blocks.
 template <class Tiles>
-inline constexpr bool in_shared_memory = sizeof(Tiles) <= (48 << 10) - 512;
+inline constexpr bool in_shared_memory = sizeof(Tiles) <= Tiles::Cores::most_shared - 512;
 
 /// The largest tiles, from 64 rows on, that shared memory and registers hold. The second place is given up first, then
 /// own rows: with fewer others a thread reads more for each multiply-add.
@@ -185,7 +187,8 @@ inline constexpr int attention_blocks = 2;
 
 /// out = alpha V + beta A V - gamma mean; `out` holds the mean before unless the cores take it beside.
 template <class Size, class Cores, class Operands, class Out, class S>
-__global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads, attention_blocks)
+__global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
+                                  FittingForwardTiles<Size, Cores>::blocks)
     attention_kernel(const Index* offsets, Index sequences, Operands in, Out* out, S* log_sum_exp) {
   using Head = HeadOfBlock<Size, Cores, S>;
   using Tiles = FittingForwardTiles<Size, Cores>;
@@ -195,7 +198,7 @@ __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads, att
   const Head head(offsets, sequences, in);
   const int begin = head.tile_from_last(sequences) * Tiles::own, rows = head.rows - begin;
   if (rows <= 0) return;  // the whole block
-  SIMPLX_SHARED(tiles, Tiles);
+  SIMPLX_LARGE_SHARED(tiles, Tiles);
   Cores::template load<threads>(tiles.query, in.query, head.key_at(begin), Size::key_stride, rows);
   const S factor = Size::alibi ? S(1) : Head::factor();  // of what is held as scores: without a bias, products
   S highest[own_rows], total[own_rows] = {};  // of scores seen, but for slack; of their exponentials, the own columns
@@ -364,8 +367,8 @@ void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index
            in.slopes, out);
   }
   const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);
-  launch(stream, detail::attention_kernel<Size, typename Tiles::Cores, Operands, Out, S>, grid, Tiles::threads, offsets,
-         sequences, in, out, log_sum_exp);
+  launch_with_shared(sizeof(Tiles), stream, detail::attention_kernel<Size, typename Tiles::Cores, Operands, Out, S>,
+                     grid, Tiles::threads, offsets, sequences, in, out, log_sum_exp);
 }
 
 }  // namespace simplx

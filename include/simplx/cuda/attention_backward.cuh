@@ -31,33 +31,71 @@ struct BackwardTiles {
   using Cores = Warps;
   static constexpr int own = own_count, others = other_count, places = place_count;
   static constexpr int threads = own / Cores::warp_rows * warp_lanes;
+  /// Numbers that the threads of a row hold.
+  static constexpr int held = 2 * others + Size::key_width + Size::value_width;
   typename Cores::template Tile<own, Size::key_width> own_keys;
   typename Cores::template Tile<own, Size::value_width> own_values;
   typename Cores::template Tile<others, Size::key_width> other_keys[places];
   typename Cores::template Tile<others, Size::value_width> other_values[places];
   typename Cores::template Weights<own, others> weights;
 };
-/// Numbers that the threads of a row hold: A and dM with dQ, or with dK and dV.
-template <class Size, class Warps, int own, int others, int places>
-struct QueryTiles : BackwardTiles<Size, Warps, own, others, places> {
-  static constexpr int held = 2 * others + Size::key_width;
-};
+/// Those of keys, with numbers of each query that passes by.
 template <class Size, class Warps, int own, int others, int places>
 struct KeyTiles : BackwardTiles<Size, Warps, own, others, places> {
-  static constexpr int held = 2 * others + Size::key_width + Size::value_width;
+  typename Warps::Number log_sum[places][others], correction[places][others], mean[places][others];
 };
+/// Whether the sums over keys of C V need no more than the sums of values of whole tiles, but for the own one: without
+/// ALiBi C_ij is 1 / Z_i of each key that i sees.
 template <class Size, class Cores>
-using FittingQueryTiles = typename decltype(tiles_of_warps<QueryTiles, Size, Cores, 64>())::type;
+inline constexpr bool flat_means = Size::centred && !Size::alibi && Cores::means_beside;
+
+/// Those of queries, with the sum of the values of the tiles before, or if not causal of all.
+template <class Size, class Warps, int own, int others, int places>
+struct QueryTiles : BackwardTiles<Size, Warps, own, others, places> {
+  typename Warps::Number values_before[flat_means<Size, Warps> ? Size::value_width : 1];
+};
+
 template <class Size, class Cores>
-using FittingKeyTiles = typename decltype(tiles_of_warps<KeyTiles, Size, Cores, 64>())::type;
+using FittingQueryTiles =
+    typename decltype(tiles_of_warps<QueryTiles, Size, Cores, 4 * Cores::Wide::warp_rows>())::type;
+template <class Size, class Cores>
+using FittingKeyTiles =
+    typename decltype(tiles_of_warps<KeyTiles, Size, Cores, 4 * Cores::Wide::warp_rows>())::type;
+
+inline constexpr int sums_threads = 128;
+template <class Size>
+inline constexpr int sums_columns = warp_lanes * std::gcd(Size::value_width, 4);  ///< of a block
+
+/// sums (blocks, heads * value_width) = the sums of the values of each tile of so many rows, numbered as blocks are.
+template <class Size, int own, class T, class S>
+__global__ void __launch_bounds__(sums_threads)
+    attention_sums_kernel(const Index* offsets, Index sequences, const T* value, S* sums) {
+  constexpr int together = sums_columns<Size> / warp_lanes, teams = sums_threads / warp_lanes;
+  SIMPLX_SHARED(parts, Neighbours<S, together>[teams][warp_lanes]);
+  const Index s = blockIdx.x % sequences, first = offsets[s];
+  const int begin = static_cast<int>(blockIdx.x / sequences) * own;
+  const int rows = static_cast<int>(offsets[s + 1] - first), end = rows < begin + own ? rows : begin + own;
+  const int lane = static_cast<int>(threadIdx.x) % warp_lanes, team = static_cast<int>(threadIdx.x) / warp_lanes;
+  const int col = static_cast<int>(blockIdx.y) * sums_columns<Size> + lane * together;
+  Numbers<S, together> total;
+  for (int i = begin + team; i < end && col < Size::value_stride; i += teams) {
+    total += load_numbers<together>(value + (first + i) * Size::value_stride + col);
+  }
+  store_numbers(parts[team][lane].of, total);
+  __syncthreads();
+  if (team != 0 || col >= Size::value_stride) return;
+  for (int other = 1; other < teams; ++other) total += load_numbers<together>(parts[other][lane].of);
+  store_numbers(sums + Index(blockIdx.x) * Size::value_stride + col, total);
+}
 
 /// D and dQ for a tile of queries, and its part of the gradients of the gains; Out is void where O is not kept.
 ///
-/// Shapes  corrections (tokens, heads); gain_parts (gains, blocks, heads)
+/// Shapes  corrections (tokens, heads); gain_parts (gains, blocks, heads); sums (blocks, heads * value_width), of
+///         values, where means are flat
 template <class Size, class Cores, Write dq_mode, class Operands, class S, class Out, class DOut, class DQuery>
 __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, attention_blocks)
     attention_dq_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp, const Out* out,
-                        const DOut* dout, DQuery* dquery, S* corrections, S* gain_parts) {
+                        const DOut* dout, const S* sums, DQuery* dquery, S* corrections, S* gain_parts) {
   using Head = HeadOfBlock<Size, Cores, S>;
   using Tiles = FittingQueryTiles<Size, Cores>;
   static_assert(std::is_same_v<Cores, typename Tiles::Cores>);
@@ -76,8 +114,20 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
     return;
   }
   constexpr bool known = !std::is_void_v<Out> && (gains == 0 || Cores::rounds);  // D, but for gamma
-  constexpr bool first_pass = !known || Size::centred, second_pass = dq_mode != Write::skip || gains > 0;
-  SIMPLX_SHARED(tiles, Tiles);
+  constexpr bool flat = known && flat_means<Size, Cores>;
+  constexpr bool first_pass = !known || (Size::centred && !(flat && !Size::causal));
+  constexpr bool second_pass = dq_mode != Write::skip || gains > 0;
+  SIMPLX_LARGE_SHARED(tiles, Tiles);
+  if constexpr (flat) {
+    each_part<threads, 1, Size::value_width>([&](int, int, int col) {
+      const int count = Size::causal ? begin / Tiles::own : static_cast<int>(gridDim.x / sequences);
+      const S* sum = sums + blockIdx.x % sequences * Size::value_stride + head.h * Size::value_width + col;
+      S total = 0;
+      for (int i = 0; i < count; ++i, sum += sequences * Size::value_stride) total += *sum;
+      tiles.values_before[col] = total;
+    });
+    __syncthreads();
+  }
   if constexpr (first_pass || second_pass) {
     Cores::template load<threads>(tiles.own_keys, in.query, head.key_at(begin), Size::key_stride, rows);
     Cores::template load<threads>(tiles.own_values, dout, head.value_at(begin), Size::value_stride, rows);
@@ -98,7 +148,7 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
   };
   /// Calls use(key, place, A, dM) for the tiles of keys that the own one sees, keys and values in that place; without A
   /// and keys if `scored` is not true.
-  const auto each_tile_of_keys = [&]<bool scored>(std::bool_constant<scored>, const auto& use) {
+  const auto each_tile_of_keys = [&]<bool scored>(std::bool_constant<scored>, int from, const auto& use) {
     const auto fill = [&](int key, int place) {
       const int left = head.rows - key;
       if constexpr (scored) {
@@ -106,7 +156,8 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
       }
       Cores::template load<threads>(tiles.other_values[place], in.value, head.value_at(key), Size::value_stride, left);
     };
-    each_tile<Cores, Tiles::places>(0, head.keys_seen(begin + Tiles::own), others, fill, [&](int key, int place) {
+    const int end = head.keys_seen(begin + Tiles::own);
+    each_tile<Cores, Tiles::places>(from, end, others, fill, [&](int key, int place) {
       if (!head.some_see(first_query, Cores::warp_rows, key)) return;
       Scores weights, d_weights;
       if constexpr (scored) {
@@ -121,7 +172,7 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
     });
   };
 
-  S correction[own_rows] = {};
+  S correction[own_rows] = {}, mean[own_rows] = {};  // mean: of dM by the weights of C, as forward rounds them
   if constexpr (known || gains > 0) {
     constexpr int together = Cores::template together<Size::value_width>;
     Cores::template each_own<Size::value_width>(rows, [&](int a, int, int row, int col) {
@@ -133,11 +184,12 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
       if constexpr (gains > 0) value = load_numbers<together>(in.value + at);
       if constexpr (known) correction[a] += (d * (load_numbers<together>(out + at) - head.alpha * value)).sum();
       gain_sums[0] += (d * value).sum();
+      if constexpr (flat) mean[a] += (d * load_numbers<together>(tiles.values_before + col)).sum();
     });
   }
   if constexpr (first_pass) {
-    S total[own_rows] = {}, mean[own_rows] = {};  // of A; of dM by the weights of C, as forward rounds them
-    each_tile_of_keys(std::bool_constant<!known>(), [&](int key, int, const Scores& weights, Scores& d_weights) {
+    S total[own_rows] = {};  // of A
+    each_tile_of_keys(std::bool_constant<!known>(), flat ? begin : 0, [&](int key, int, const Scores& weights, Scores& d_weights) {
       if constexpr (!known) {
         Cores::template each_score<others>([&](int a, int b, int, int) {
           correction[a] += head.beta * weights[a][b] * d_weights[a][b], total[a] += weights[a][b];
@@ -150,16 +202,17 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
         });
       }
     });
+    // The total is one, but for the rounding of a large log_sum: dM - D must cancel where A is one.
+    SIMPLX_UNROLL
+    for (int a = 0; a < own_rows && !known; ++a) correction[a] /= Cores::row_sum(total[a]);
+  }
+  if constexpr (Size::centred) {
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows; ++a) {
-      // The total is one, but for the rounding of a large log_sum: dM - D must cancel where A is one.
-      if constexpr (!known) correction[a] /= Cores::row_sum(total[a]);
-      if constexpr (Size::centred) {
-        const int i = begin + Cores::own_row(a);
-        if (i < head.rows) mean[a] *= S(1) / head.mean_sum(i);  // beyond, dO is zero
-        if constexpr (known) correction[a] += head.gamma * mean[a];
-        gain_sums[2] -= mean[a];
-      }
+      const int i = begin + Cores::own_row(a);
+      if (i < head.rows) mean[a] *= S(1) / head.mean_sum(i);  // beyond, dO is zero
+      if constexpr (known) correction[a] += head.gamma * mean[a];
+      gain_sums[2] -= mean[a];
     }
   }
   SIMPLX_UNROLL
@@ -172,7 +225,7 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
 
   if constexpr (second_pass) {
     typename Cores::template Product<Size::key_width> product = {};
-    each_tile_of_keys(std::true_type(), [&](int, int place, Scores& weights, const Scores& d_weights) {
+    each_tile_of_keys(std::true_type(), 0, [&](int, int place, Scores& weights, const Scores& d_weights) {
       Cores::template each_score<others>([&](int a, int b, int, int) {
         const S weight = weights[a][b];
         if constexpr (gains > 0) gain_sums[1] += weight * d_weights[a][b];
@@ -205,11 +258,11 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, attenti
   using Head = HeadOfBlock<Size, Cores, S>;
   using Tiles = FittingKeyTiles<Size, Cores>;
   static_assert(std::is_same_v<Cores, typename Tiles::Cores>);
-  constexpr int others = Tiles::others, threads = Tiles::threads, own_cols = Cores::template own_cols<others>;
+  constexpr int others = Tiles::others, threads = Tiles::threads;
   const Head head(offsets, sequences, in);
   const int begin = head.tile * Tiles::own, rows = head.rows - begin;
   if (rows <= 0) return;  // the whole block
-  SIMPLX_SHARED(tiles, Tiles);
+  SIMPLX_LARGE_SHARED(tiles, Tiles);
   Cores::template load<threads>(tiles.own_keys, in.key, head.key_at(begin), Size::key_stride, rows);
   if constexpr (dk_mode != Write::skip) {
     Cores::template load<threads>(tiles.own_values, in.value, head.value_at(begin), Size::value_stride, rows);
@@ -221,28 +274,34 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, attenti
     const int left = head.rows - query;
     Cores::template load<threads>(tiles.other_keys[place], in.query, head.key_at(query), Size::key_stride, left);
     Cores::template load<threads>(tiles.other_values[place], dout, head.value_at(query), Size::value_stride, left);
+    const Index at = head.row_at(query);
+    Cores::template load<threads>(tiles.log_sum[place], log_sum_exp + at, Size::heads, left);
+    if constexpr (dk_mode != Write::skip) {
+      Cores::template load<threads>(tiles.correction[place], corrections + at, Size::heads, left);
+    }
+    if constexpr (Size::centred) {
+      each_part<threads, others, 1>([&](int i, int below, int) {
+        const int row = i + below;
+        tiles.mean[place][row] = row < left ? head.gamma / head.mean_sum(query + row) : S(0);
+      });
+    }
   };
   const int first_key = begin + Cores::warp_row();  // of the warp
   const auto use = [&](int query, int place) {
     if (!head.some_see(query, others, first_key)) return;
-    S log_sum[own_cols], inverse_mean[own_cols], correction[own_cols];
-    SIMPLX_UNROLL
-    for (int b = 0; b < own_cols; ++b) {
-      const int i = query + Cores::own_col(b);
-      const bool there = i < head.rows;
-      log_sum[b] = there ? log_sum_exp[head.row_at(i)] * Cores::unit : S(0);
-      if constexpr (dk_mode != Write::skip) correction[b] = there ? corrections[head.row_at(i)] : S(0);
-      if constexpr (Size::centred) inverse_mean[b] = there ? S(1) / head.mean_sum(i) : S(0);
-    }
     typename Cores::template Scores<others> weights, d_scores;
     Cores::multiply_rows(tiles.own_keys, tiles.other_keys[place], weights);
     if constexpr (dk_mode != Write::skip) Cores::multiply_rows(tiles.own_values, tiles.other_values[place], d_scores);
     Cores::template each_score<others>([&](int a, int b, int row, int col) {
       const int i = query + col, j = begin + row;
-      const S weight = head.weight(weights[a][b], log_sum[b], i, j);
-      if constexpr (dk_mode != Write::skip) d_scores[a][b] = weight * (head.beta * d_scores[a][b] - correction[b]);
+      const S weight = head.weight(weights[a][b], tiles.log_sum[place][col] * Cores::unit, i, j);
+      if constexpr (dk_mode != Write::skip) {
+        d_scores[a][b] = weight * (head.beta * d_scores[a][b] - tiles.correction[place][col]);
+      }
       weights[a][b] = head.beta * weight;
-      if constexpr (Size::centred) weights[a][b] -= head.gamma * head.mean_weight(inverse_mean[b], i, j);
+      if constexpr (Size::centred) {
+        weights[a][b] -= head.mean_weight(tiles.mean[place][col], i, j);
+      }
     });
     if (!head.all_see(query, first_key, Cores::warp_rows)) {
       Cores::template each_score<others>([&](int a, int b, int row, int col) {
@@ -283,12 +342,14 @@ constexpr unsigned attention_dq_blocks(Index sequences, Index longest) {
 
 }  // namespace detail
 
-/// Elements of scratch of attention_backward: the corrections of all rows, and parts of the gradients of gains.
+/// Elements of scratch of attention_backward: parts of the gradients of gains, the corrections of all rows, and sums of
+/// values.
 template <AttentionSize size, class Cores>
 constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index longest) {
   using Size = detail::Fixed<size>;
   const Index blocks = detail::attention_dq_blocks<Size, Cores>(sequences, longest);
-  return (Size::gains * blocks + tokens) * Size::heads;
+  const Index sums = detail::flat_means<Size, Cores> ? blocks * Size::value_stride : 0;
+  return (Size::gains * blocks + tokens) * Size::heads + sums;
 }
 
 /// The backward pass; computes the weights anew from `log_sum_exp`. The gradients of attention's result, query, key and
@@ -310,25 +371,35 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
   const unsigned blocks = detail::attention_dq_blocks<Size, Cores>(sequences, longest);
   if (blocks == 0) return;
   const Index part = Index(blocks) * Size::heads;
-  S* const corrections = scratch + Size::gains * part;
+  S* const sums = scratch;  // first, for they are stored as neighbours
+  S* const gain_parts = sums + (detail::flat_means<Size, Cores> ? blocks * Size::value_stride : 0);
+  S* const corrections = gain_parts + Size::gains * part;
   if (dq_mode != Write::skip || dk_mode != Write::skip || to.alpha || to.beta || to.gamma) {
     using Tiles = detail::FittingQueryTiles<Size, Cores>;
-    launch(stream, detail::attention_dq_kernel<Size, typename Tiles::Cores, dq_mode, Operands, S, Out, DOut, DQuery>,
-           dim3(blocks, Size::heads), Tiles::threads, offsets, sequences, in, log_sum_exp, out, dout, to.query,
-           corrections, scratch);
+    if constexpr (detail::flat_means<Size, Cores> && !std::is_void_v<Out>) {
+      constexpr Index columns = detail::sums_columns<Size>;
+      launch(stream, detail::attention_sums_kernel<Size, Tiles::own, std::remove_cvref_t<decltype(*in.value)>, S>,
+             dim3(blocks, blocks_for(Size::value_stride, columns)), detail::sums_threads, offsets, sequences, in.value,
+             sums);
+    }
+    launch_with_shared(
+        sizeof(Tiles), stream,
+        detail::attention_dq_kernel<Size, typename Tiles::Cores, dq_mode, Operands, S, Out, DOut, DQuery>,
+        dim3(blocks, Size::heads), Tiles::threads, offsets, sequences, in, log_sum_exp, out, dout, sums, to.query,
+        corrections, gain_parts);
   }
   if constexpr (dk_mode != Write::skip || dv_mode != Write::skip) {
     using Tiles = detail::FittingKeyTiles<Size, Cores>;
     const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);
-    launch(stream,
-           detail::attention_dk_dv_kernel<Size, typename Tiles::Cores, dk_mode, dv_mode, Operands, S, DOut, DKey,
-                                          DValue>,
-           grid, Tiles::threads, offsets, sequences, in, log_sum_exp, dout, corrections, to.key, to.value);
+    launch_with_shared(sizeof(Tiles), stream,
+                       detail::attention_dk_dv_kernel<Size, typename Tiles::Cores, dk_mode, dv_mode, Operands, S, DOut,
+                                                      DKey, DValue>,
+                       grid, Tiles::threads, offsets, sequences, in, log_sum_exp, dout, corrections, to.key, to.value);
   }
   S* const gradients[] = {to.alpha, to.beta, to.gamma};
   for (int gain = 0; gain < Size::gains; ++gain) {
     if (gradients[gain]) {
-      add_column_sums(stream, scratch + gain * part, static_cast<int>(blocks), Size::heads, gradients[gain]);
+      add_column_sums(stream, gain_parts + gain * part, static_cast<int>(blocks), Size::heads, gradients[gain]);
     }
   }
 }

@@ -21,6 +21,7 @@
 #endif
 
 #include <compare>
+#include <cstdint>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -112,36 +113,42 @@ inline EpilogueInfo info_of(Epilogue epilogue) {
   return {"none", CUBLASLT_EPILOGUE_DEFAULT};
 }
 
-/// An element of a product without its epilogue becomes what it would be with it.
-template <class Y>
-struct FinishCell {
+/// So many neighbours of a product without its epilogue become what they would be with it.
+template <class Y, int together>
+struct FinishPart {
   Epilogue function;
   Index ld_y, ld_aux;
   const Y *residual, *bias, *relu;  ///< null where there is none
   Y *aux, *y;
-  __device__ void operator()(Index row, Index col) const {
+  __device__ void operator()(Index row, Index part) const {
     using Relu = op<"relu">;
     using Gelu = op<"gelu_tanh">;
-    const Index at = row * ld_y + col, at_aux = row * ld_aux + col;
-    Number<float> p(wide(y[at]));
-    if (residual) p += wide(residual[at]);
-    if (bias) p += wide(bias[col]);
+    using Part = Numbers<float, together>;
+    const Index col = part * together, at = row * ld_y + col, at_aux = row * ld_aux + col;
+    const auto apply = [](const auto& f, const auto&... x) { return Part::each(f, x...); };
+    Part p = load_numbers<together>(y + at);
+    if (residual) p += load_numbers<together>(residual + at);
+    if (bias) p += load_numbers<together>(bias + col);
     switch (function) {
       case Epilogue::relu:
       case Epilogue::relu_bias:
       case Epilogue::relu_aux:
-      case Epilogue::relu_aux_bias: p = Relu::f(p); break;
+      case Epilogue::relu_aux_bias: p = apply([](auto x) { return Relu::f(x); }, p); break;
       case Epilogue::gelu_aux:
-      case Epilogue::gelu_aux_bias: store_as(aux[at_aux], p.value); [[fallthrough]];
+      case Epilogue::gelu_aux_bias: store_numbers(aux + at_aux, p); [[fallthrough]];
       case Epilogue::gelu:
-      case Epilogue::gelu_bias: p = Gelu::f(p); break;
+      case Epilogue::gelu_bias: p = apply([](auto x) { return Gelu::f(x); }, p); break;
       case Epilogue::drelu:
-      case Epilogue::drelu_sums: p = Relu::d<0>(p, Number<float>(wide(relu[at])), p); break;
+      case Epilogue::drelu_sums:
+        p = apply([](auto d, auto value) { return Relu::d<0>(d, value, d); }, p, load_numbers<together>(relu + at));
+        break;
       case Epilogue::dgelu:
-      case Epilogue::dgelu_sums: p = Gelu::d<0>(p, p, Number<float>(wide(aux[at_aux]))); break;
+      case Epilogue::dgelu_sums:
+        p = apply([](auto d, auto x) { return Gelu::d<0>(d, d, x); }, p, load_numbers<together>(aux + at_aux));
+        break;
       default: break;
     }
-    store_as(y[at], p.value);
+    store_numbers(y + at, p);
   }
 };
 
@@ -158,10 +165,22 @@ void finish_product(cudaStream_t stream, const ProductShape& shape, const S* a, 
   const detail::EpilogueInfo info = detail::info_of(epilogue.function);
   const bool of_a = epilogue.function == Epilogue::sums_of_a, of_b = epilogue.function == Epilogue::sums_of_b;
   if ((epilogue.function != Epilogue::none && !of_a && !of_b) || epilogue.residual) {
-    each_cell(stream, shape.rows, shape.cols,
-              detail::FinishCell<Y>{epilogue.function, shape.ld_y, epilogue.ld_aux, epilogue.residual,
-                                    info.bias ? epilogue.bias : nullptr, epilogue.relu,
-                                    static_cast<Y*>(epilogue.aux), y});
+    const auto finish = [&]<int together>(std::integral_constant<int, together>) {
+      each_cell(stream, shape.rows, shape.cols / together,
+                detail::FinishPart<Y, together>{epilogue.function, shape.ld_y, epilogue.ld_aux, epilogue.residual,
+                                                info.bias ? epilogue.bias : nullptr, epilogue.relu,
+                                                static_cast<Y*>(epilogue.aux), y});
+    };
+    constexpr int most = 16 / sizeof(Y);  // what one request moves
+    const auto begins = [](const void* place) { return reinterpret_cast<std::uintptr_t>(place) % 16 == 0; };
+    const bool parts = shape.cols % most == 0 && shape.ld_y % most == 0 && epilogue.ld_aux % most == 0 && begins(y) &&
+                       begins(epilogue.residual) && begins(epilogue.bias) && begins(epilogue.relu) &&
+                       begins(epilogue.aux);
+    if (parts) {
+      finish(std::integral_constant<int, most>{});
+    } else {
+      finish(std::integral_constant<int, 1>{});
+    }
   }
   const auto sum = [&](const auto* matrix, Strides at, Index rows, Index cols) {
     column_sums<Write::store>(stream, matrix, at, static_cast<int>(rows), static_cast<int>(cols), epilogue.sums);

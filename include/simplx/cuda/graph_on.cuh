@@ -6,8 +6,7 @@
 /// every other backend; two things are not:
 ///
 ///     slices of products are products (sliced_products.cuh)
-///     what Cuda<Precision::bfloat16> stores so takes half of the room of floats (bfloat16_values.cuh), and ReLU's
-///     masks for cuBLASLt have theirs (between_products.cuh)
+///     what Cuda<Precision::bfloat16> stores so takes half of the room of floats (bfloat16_values.cuh)
 
 #include <simplx/cuda/between_products.cuh>
 #include <simplx/cuda/sliced_products.cuh>
@@ -24,9 +23,7 @@ struct LoweredTo {
     Rooms<capacity> rooms = whole_rooms<capacity>(Planned::table.info, capacity);
     detail::unroll<0, Backend::rounds_values ? capacity : 0>([&]<int i>(std::integral_constant<int, i>) {
       if constexpr (stores_bfloat16_gradient<Backend, Planned, i>) rooms.gradient[i] /= 2;
-      if constexpr (stores_bfloat16<Backend, Planned, i>) {
-        rooms.value[i] = rooms.value[i] / 2 + BetweenProducts<Backend, Planned, i>::mask_columns;
-      }
+      if constexpr (stores_bfloat16<Backend, Planned, i>) rooms.value[i] /= 2;
     });
     return rooms;
   }

@@ -25,14 +25,22 @@
 #include <string_view>
 #include <type_traits>
 
-/// A variable of the block in shared memory, not initialised: its name, then its type.
+/// A variable of the block in shared memory, not initialised: its name, then its type. All of them take 48 KB at most;
+/// SIMPLX_LARGE_SHARED is for one that may be larger, or none, for which launch_with_shared makes room.
 #if defined(__CUDACC__)
 #define SIMPLX_SHARED(name, ...) __shared__ ::std::type_identity_t<__VA_ARGS__> name
+#define SIMPLX_LARGE_SHARED(name, ...)   \
+  extern __shared__ uint4 simplx_room[]; \
+  auto& name = *reinterpret_cast<::std::type_identity_t<__VA_ARGS__>*>(simplx_room)
 #else
 #define SIMPLX_SHARED(name, ...)  \
   static const char name##_key{}; \
   auto& name =                    \
       ::emulation::Block::running()->shared<__VA_ARGS__>(&name##_key, {"shared memory", __FILE__, __LINE__})
+#define SIMPLX_LARGE_SHARED(name, ...) \
+  static const char name##_key{};      \
+  auto& name =                         \
+      ::emulation::Block::running()->large_shared<__VA_ARGS__>(&name##_key, {"shared memory", __FILE__, __LINE__})
 #endif
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -50,18 +58,28 @@ inline void check(cudaError_t error, std::string_view what) {
   throw Error(std::string(what) + ": " + cudaGetErrorString(error), no_device ? no_device_hint : "");
 }
 
-/// Starts a kernel over a grid of blocks, in the order of the stream. No blocks, no launch.
+/// Starts a kernel over a grid of blocks, in the order of the stream, with room for so many bytes that it declares as
+/// SIMPLX_LARGE_SHARED. No blocks, no launch.
 ///
 /// Errors  throws Error if the launch is refused; what goes wrong inside of the kernel shows later
 template <class... Parameters, class... Arguments>
-void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 block, const Arguments&... arguments) {
+void launch_with_shared(std::size_t bytes, cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                        const Arguments&... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
 #if defined(__CUDACC__)
-  kernel<<<grid, block, 0, stream>>>(static_cast<Parameters>(arguments)...);
+  if (bytes > std::size_t(48) << 10) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+          "a kernel got no shared memory");
+  }
+  kernel<<<grid, block, bytes, stream>>>(static_cast<Parameters>(arguments)...);
 #else
-  ::emulation::launch(stream, kernel, grid, block, static_cast<Parameters>(arguments)...);
+  ::emulation::launch(bytes, stream, kernel, grid, block, static_cast<Parameters>(arguments)...);
 #endif
   check(cudaGetLastError(), "a kernel was not launched");
+}
+template <class... Parameters, class... Arguments>
+void launch(cudaStream_t stream, void (*kernel)(Parameters...), dim3 grid, dim3 block, const Arguments&... arguments) {
+  launch_with_shared(0, stream, kernel, grid, block, arguments...);
 }
 
 /// How many blocks of so many elements hold `count` of them.

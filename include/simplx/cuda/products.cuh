@@ -191,6 +191,7 @@ class Products {
   /// All that is wanted, then less; no kernel finishes doubles.
   static std::vector<detail::Fused> attempts(const detail::ProductPlanKey& key) {
     const bool residual = key.shape.residual;
+    if (is_pull_back_of_relu(key.epilogue) && key.ld_aux == 0) return {{Epilogue::none, residual}};  // without a mask
     std::vector<detail::Fused> all{{key.epilogue, residual}};
     if (key.in == CUDA_R_64F) return all;
     if (key.epilogue != Epilogue::none) all.push_back({Epilogue::none, residual});
@@ -329,7 +330,7 @@ class Products {
     if (shape.write == Write::accumulate && shape.residual) refuse(key, "it is added to y, and to a residual");
     if (info.bias && !vector) refuse(key, "there is no bias");
     if (info.sums && !vector) refuse(key, "there is no place for the sums");
-    if (info.aux_multiple && !aux) refuse(key, "there is no aux");
+    if (info.aux_multiple && !aux && !is_pull_back_of_relu(key.epilogue)) refuse(key, "there is no aux");
     if (is_pull_back_of_relu(key.epilogue) && !relu) refuse(key, "there is no relu");
     if (aux && (key.ld_aux < shape.cols || key.ld_aux % info.aux_multiple != 0)) {
       refuse(key, "ld_aux is " + std::to_string(key.ld_aux),

@@ -35,13 +35,21 @@ __device__ __forceinline__ Pair pair_of(float first, float second) {
   return bits;
 }
 
-/// Sixteen bytes of shared memory begin to get so many of a buffer, and zeros behind them; nothing is read for none.
+/// As many bytes of shared memory begin to get so many of a buffer, and zeros behind them; nothing is read for none.
+template <int size = 16>
 __device__ __forceinline__ void begin_copy(void* to, const void* from, unsigned bytes) {
 #if defined(__CUDACC__)
   const auto address = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(address), "l"(from), "r"(bytes) : "memory");
+  if constexpr (size == 16) {  // past the first cache
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" : : "r"(address), "l"(from), "r"(bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :
+                 : "r"(address), "l"(from), "n"(size), "r"(bytes)
+                 : "memory");
+  }
 #else
-  ::emulation::begin_copy(to, from, bytes);
+  ::emulation::begin_copy<size>(to, from, bytes);
 #endif
 }
 /// Waits for all copies that the thread has begun.
@@ -92,6 +100,7 @@ __device__ __forceinline__ void multiply_add(float& sum0, float& sum1, float& su
 
 template <int rows_of_warp = 16>
 struct TensorCores {
+  using Number = float;
   static_assert(rows_of_warp % 16 == 0);
   using Wide = TensorCores<32>;
 
@@ -109,7 +118,10 @@ struct TensorCores {
   struct Weights {};
 
   static constexpr int places = 2, least_others = 16;
-  static constexpr int most_others = rows_of_warp == 16 ? 64 : 32, most_held = rows_of_warp == 16 ? 200 : 160;
+  static constexpr int most_others = rows_of_warp == 16 ? 64 : 32;
+  static constexpr int most_held = rows_of_warp == 16 ? 200 : 192, held_by_three = 96;
+  /// So that a multiprocessor has two blocks from sm_80 on, but for small ones.
+  static constexpr std::size_t most_shared = std::size_t(80) << 10;
   static constexpr bool means_beside = true;
 
   static constexpr int warp_rows = rows_of_warp, own_rows = warp_rows / 8, col_lanes = 4;
@@ -212,6 +224,14 @@ struct TensorCores {
         round_pairs(numbers, pairs);
         std::memcpy(static_cast<void*>(to), pairs, sizeof pairs);
       }
+    });
+  }
+
+  /// Numbers of a buffer, `stride` apart; zero beyond those that there are.
+  template <int threads, int count>
+  __device__ static void load(float (&to)[count], const float* from, Index stride, int there) {
+    each_part<threads, count, 1>([&](int i, int below, int) {
+      begin_copy<4>(&to[i + below], from + (i + below) * stride, i + below < there ? 4 : 0);
     });
   }
 

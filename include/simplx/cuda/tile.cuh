@@ -61,6 +61,7 @@ __device__ __forceinline__ void each_part(const F& f) {
 
 template <class S>
 struct CudaCores {
+  using Number = S;
   /// A matrix in shared memory; columns are padded to fours, and fours to an odd number: eight rows below one another
   /// begin in different banks.
   template <int rows, int cols>
@@ -80,6 +81,10 @@ struct CudaCores {
   static constexpr int most_others = 32, least_others = 8;
   /// Numbers that the threads of a row can hold in registers; more of them have been seen to spill.
   static constexpr int most_held = 1 << 20;
+  /// And those that leave room for a third block of a multiprocessor.
+  static constexpr int held_by_three = 0;
+  /// Bytes of shared memory for all tiles.
+  static constexpr std::size_t most_shared = std::size_t(48) << 10;
   /// Whether sums over V of weights one are better taken beside those of attention, by the same instructions.
   static constexpr bool means_beside = false;
 
@@ -177,6 +182,14 @@ struct CudaCores {
     each_part<threads, rows, padded>([&](int row, int below, int col) {
       const S* const place = buffer + (first + row * stride + col) + below * stride;
       tile(row + below, col) = row + below < rows_there && col < cols ? *place : S(0);
+    });
+  }
+
+  /// Numbers of a buffer, `stride` apart; zero beyond those that there are.
+  template <int threads, int count>
+  __device__ static void load(S (&to)[count], const S* from, Index stride, int there) {
+    each_part<threads, count, 1>([&](int i, int below, int) {
+      to[i + below] = i + below < there ? from[(i + below) * stride] : S(0);
     });
   }
 

@@ -43,18 +43,30 @@ namespace detail {
 inline constexpr int update_threads = 256, update_each = 8, update_chunk = update_threads * update_each;
 inline constexpr unsigned update_blocks = 4096;
 
-/// Calls f(segment, begin, end) for the chunks of this block: those of its number, one grid apart.
+/// Chunks begin where memory is read in whole lines, and so may the first one of a segment before it.
+template <class Step>
+SIMPLX_HD Index begin_of_chunks(const UpdateSegment<Step>& segment) {
+  return segment.begin / warp_lanes * warp_lanes;
+}
+
+/// Calls f(segment, first, end) for the thread's elements, update_threads apart, of each chunk of this block: those of
+/// its number, one grid apart. A chunk is of the last segment that begins at or before it: lanes look at many at once,
+/// where a search would wait for each in turn.
 template <class Step, class F>
 __device__ void each_chunk(const UpdateSegment<Step>* segments, int count, Index chunks, const F& f) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_lanes;
   for (Index chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
-    int low = 0;
-    for (int high = count; high - low > 1;) {  // the last segment that begins at or before the chunk
-      const int middle = (low + high) / 2;
-      (segments[middle].first_chunk <= chunk ? low : high) = middle;
+    int begun = 0;
+    for (int i = 0; i < count; i += warp_lanes) {
+      const bool begins = i + lane < count && segments[i + lane].first_chunk <= chunk;
+      begun += __popc(__ballot_sync(whole_warp, begins));
     }
-    const UpdateSegment<Step>& segment = segments[low];
-    const Index begin = segment.begin + (chunk - segment.first_chunk) * update_chunk;
-    f(segment, begin, begin + update_chunk < segment.end ? begin + update_chunk : segment.end);
+    const UpdateSegment<Step>& segment = segments[begun - 1];
+    const Index begin = begin_of_chunks(segment) + (chunk - segment.first_chunk) * update_chunk;
+    const Index end = begin + update_chunk < segment.end ? begin + update_chunk : segment.end;
+    Index first = begin + threadIdx.x;
+    if (first < segment.begin) first += update_threads;
+    f(segment, first, end);
   }
 }
 
@@ -63,10 +75,10 @@ __global__ void __launch_bounds__(update_threads)
     squared_norm_kernel(const UpdateSegment<Step>* segments, int count, Index chunks, const S* gradients,
                         double* parts) {
   double total = 0;
-  each_chunk(segments, count, chunks, [&](const UpdateSegment<Step>& segment, Index begin, Index end) {
+  each_chunk(segments, count, chunks, [&](const UpdateSegment<Step>& segment, Index first, Index end) {
     if (segment.frozen) return;
     S squares = 0;
-    for (Index i = begin + threadIdx.x; i < end; i += update_threads) squares += gradients[i] * gradients[i];
+    for (Index i = first; i < end; i += update_threads) squares += gradients[i] * gradients[i];
     total += static_cast<double>(squares);
   });
   total = block_sum<update_threads>(total);
@@ -83,10 +95,10 @@ __global__ void __launch_bounds__(update_threads)
   if (blockIdx.x == 0 && threadIdx.x == 0) *norm = squared;
   if (squared - squared != 0 || *loss - *loss != 0) return;  // not finite
   const S scale = static_cast<S>(clip_factor(squared, limit));
-  each_chunk(segments, count, chunks, [&](const UpdateSegment<Step>& segment, Index begin, Index end) {
+  each_chunk(segments, count, chunks, [&](const UpdateSegment<Step>& segment, Index first, Index end) {
     const Step by = segment.by;
     const bool frozen = segment.frozen, begins = segment.begins;
-    for (Index i = begin + threadIdx.x; i < end; i += update_threads) {
+    for (Index i = first; i < end; i += update_threads) {
       Number<S> p = buffers.parameters[i], m, v;
       if (!begins) m = buffers.first_moments[i];
       if (Step::second_moment && !begins) v = buffers.second_moments[i];
@@ -103,7 +115,7 @@ __global__ void __launch_bounds__(update_threads)
 
 template <class Step>
 Index chunks_of(const UpdateSegment<Step>& segment) {
-  return blocks_for(segment.end - segment.begin, update_chunk);
+  return blocks_for(segment.end - begin_of_chunks(segment), update_chunk);
 }
 
 }  // namespace detail

@@ -247,7 +247,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
 };
 
 /// Loss of each row in nats, as cross_entropy(x * transpose(table) + bias, labels) has it; 0 where the label is -100.
-/// Logits of `tile` classes are there at a time.
+/// Logits of `tile` classes are there at a time, on a GPU of eight times as many.
 ///
 /// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers; bias (1, classes) -> (rows, 1)
 /// Errors  does not compile unless labels are indices(...) along the rows of x, and widths agree
