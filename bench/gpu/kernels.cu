@@ -75,8 +75,7 @@ void epilogues_of_a_layer(Bench& bench) {
   const GpuStream& stream = bench.stream;
   const auto x = some_numbers<T>(tokens * width, stream), w = some_numbers<T>(width * hidden, stream);
   const auto residual = some_numbers<T>(tokens * hidden, stream);
-  DeviceBuffer<T> y(tokens * hidden), relu(tokens * hidden), aux(tokens * hidden);  // of ReLU aux has a bit for each
-  relu.fill_with_zero(stream);
+  DeviceBuffer<T> y(tokens * hidden), aux(tokens * hidden);
   const auto time = [&](const char* name, const ProductShape& shape, const ProductEpilogue<T>& by) {
     const auto multiply = [&](const ProductEpilogue<T>& with) {
       bench.products.multiply(stream, shape, x.data(), w.data(), y.data(), with);
@@ -92,10 +91,9 @@ void epilogues_of_a_layer(Bench& bench) {
   ProductShape down_dx = up;
   down_dx.transpose_b = true, down_dx.ld_b = width;
   const auto with_aux = [&](Epilogue function) {
-    return ProductEpilogue<T>{.function = function, .aux = aux.data(), .ld_aux = hidden, .relu = relu.data()};
+    return ProductEpilogue<T>{.function = function, .aux = aux.data(), .ld_aux = hidden};
   };
-  time("up, relu and its mask", up, with_aux(Epilogue::relu_aux));
-  time("down dx, pull-back of relu", down_dx, with_aux(Epilogue::drelu));
+  time("up, relu", up, {.function = Epilogue::relu});
   time("up, gelu and its operand", up, with_aux(Epilogue::gelu_aux));
   time("down dx, pull-back of gelu", down_dx, with_aux(Epilogue::dgelu));
   time("up and a residual", up, ProductEpilogue<T>{.residual = residual.data()});

@@ -12,10 +12,9 @@ using namespace simplx;
 namespace {
 
 constexpr Epilogue all_epilogues[] = {
-    Epilogue::none,     Epilogue::bias,          Epilogue::relu,      Epilogue::relu_bias,
-    Epilogue::relu_aux, Epilogue::relu_aux_bias, Epilogue::gelu,      Epilogue::gelu_bias,
-    Epilogue::gelu_aux, Epilogue::gelu_aux_bias, Epilogue::drelu,     Epilogue::drelu_sums,
-    Epilogue::dgelu,    Epilogue::dgelu_sums,    Epilogue::sums_of_b, Epilogue::sums_of_a};
+    Epilogue::none,      Epilogue::bias,     Epilogue::relu,          Epilogue::relu_bias, Epilogue::gelu,
+    Epilogue::gelu_bias, Epilogue::gelu_aux, Epilogue::gelu_aux_bias, Epilogue::drelu,     Epilogue::drelu_sums,
+    Epilogue::dgelu,     Epilogue::dgelu_sums, Epilogue::sums_of_b,   Epilogue::sums_of_a};
 
 double gelu(double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
 double gelu_slope(double x) { return (gelu(x + 1e-5) - gelu(x - 1e-5)) / 2e-5; }
@@ -92,9 +91,7 @@ void check(ProductShape shape, Index apart) {
           if (detail::info_of(function).bias) p += wide(bias[col]);
           if (saves) errors.add(aux_found[of_aux], p);
           if (saves || is(Epilogue::gelu, Epilogue::gelu_bias)) p = gelu(p);
-          if (is(Epilogue::relu, Epilogue::relu_bias, Epilogue::relu_aux, Epilogue::relu_aux_bias)) {
-            p = std::max(p, 0.0);
-          }
+          if (is(Epilogue::relu, Epilogue::relu_bias)) p = std::max(p, 0.0);
           if (is(Epilogue::drelu, Epilogue::drelu_sums)) p = wide(relu[at]) > 0 ? p : 0;
           if (is(Epilogue::dgelu, Epilogue::dgelu_sums)) p *= gelu_slope(wide(aux[of_aux]));
           errors.add(y_found[at], p);

@@ -91,30 +91,21 @@ double error_of(Products& products, ProductShape shape, Epilogue function = Epil
   shape.ld_y = width(std::type_identity<Y>{}, shape.cols);
   const bool drelu = function == Epilogue::drelu || function == Epilogue::drelu_sums;
   const bool dgelu = function == Epilogue::dgelu || function == Epilogue::dgelu_sums;
-  const bool relu = info.function & CUBLASLT_EPILOGUE_RELU, of_gelu = info.function & CUBLASLT_EPILOGUE_GELU;
-  const bool mask = info.aux_multiple == 128, saves = of_gelu && info.aux_multiple;
-  const Index ld_aux = info.aux_multiple ? round_up(shape.cols, info.aux_multiple) + apart * info.aux_multiple : 0;
+  const bool relu = !drelu && info.function & CUBLASLT_EPILOGUE_RELU, of_gelu = info.function & CUBLASLT_EPILOGUE_GELU;
+  const bool saves = of_gelu && info.aux;
+  const Index ld_aux = info.aux ? round_up(shape.cols, 8) + apart * 8 : 0;
 
   const GpuStream stream;
   Numbers<S> a(stream, rows_a, cols_a, shape.ld_a, 1), b(stream, rows_b, cols_b, shape.ld_b, 2);
   Numbers<Y> y(stream, shape.rows, shape.cols, shape.ld_y, 3);
   Numbers<Y> residual(stream, shape.residual ? shape.rows : 0, shape.cols, shape.ld_y, 8);
   Numbers<Y> vector(stream, 1, std::max(shape.rows, shape.cols), std::max(shape.rows, shape.cols), 4);
-  Numbers<Y> aux(stream, mask || !ld_aux ? 0 : shape.rows, shape.cols, ld_aux, 5);
-  // The order of the bits is cuBLASLt's own: the mask of a pull-back is what a forward product of the same shape made.
-  DeviceBuffer<std::byte> bits(mask ? shape.rows * ld_aux / 8 : 0);
+  Numbers<Y> aux(stream, ld_aux ? shape.rows : 0, shape.cols, ld_aux, 5);
   Numbers<Y> relu_of(stream, drelu ? shape.rows : 0, shape.cols, shape.ld_y, 6);
-  if (mask) bits.fill_with_zero(stream);
-  if (drelu) {
-    Numbers<S> other(stream, rows_a, cols_a, shape.ld_a, 7);
-    products.multiply(stream, shape, other.data(), b.data(), relu_of.data(),
-                      ProductEpilogue<Y>{.function = Epilogue::relu_aux, .aux = bits.data(), .ld_aux = ld_aux});
-  }
   const std::vector<Y> y_before = y.host, vector_before = vector.host, aux_before = aux.host;
   products.multiply(stream, shape, a.data(), b.data(), y.data(),
-                    ProductEpilogue<Y>{function, vector.data(),
-                                       mask ? static_cast<void*>(bits.data()) : static_cast<void*>(aux.data()), ld_aux,
-                                       vector.data(), shape.residual ? residual.data() : nullptr, relu_of.data()});
+                    ProductEpilogue<Y>{function, vector.data(), aux.data(), ld_aux, vector.data(),
+                                       shape.residual ? residual.data() : nullptr, relu_of.data()});
   y.fetch(stream), vector.fetch(stream), aux.fetch(stream), relu_of.fetch(stream);
   stream.synchronize();
 
@@ -165,7 +156,6 @@ std::string name_of(const ProductShape& shape, Epilogue function) {
   };
   std::string name = detail::info_of(function).name;
   if (function == Epilogue::none) name = "default";
-  if (function == Epilogue::drelu_sums) name = "drelu_bgrad";
   if (function == Epilogue::dgelu_sums) name = "dgelu_bgrad";
   if (function == Epilogue::sums_of_b) name = "bgrada";
   if (function == Epilogue::sums_of_a) name = "bgradb";
@@ -178,13 +168,13 @@ std::string name_of(const ProductShape& shape, Epilogue function) {
 template <class F>
 void each_epilogue(const F& f) {
   for (const Epilogue function :
-       {Epilogue::bias, Epilogue::relu, Epilogue::relu_bias, Epilogue::relu_aux, Epilogue::relu_aux_bias,
-        Epilogue::gelu, Epilogue::gelu_bias, Epilogue::gelu_aux, Epilogue::gelu_aux_bias}) {
+       {Epilogue::bias, Epilogue::relu, Epilogue::relu_bias, Epilogue::gelu, Epilogue::gelu_bias, Epilogue::gelu_aux,
+        Epilogue::gelu_aux_bias}) {
     f(false, false, Write::store, function);
     f(false, true, Write::store, function);  // tied weights
   }
   f(false, false, Write::accumulate, Epilogue::bias);  // into a residual stream
-  for (const Epilogue function : {Epilogue::drelu, Epilogue::drelu_sums, Epilogue::dgelu, Epilogue::dgelu_sums}) {
+  for (const Epilogue function : {Epilogue::dgelu, Epilogue::dgelu_sums}) {
     f(false, true, Write::store, function);  // the gradient of an input
   }
   for (const Write write : {Write::store, Write::accumulate}) {  // those of weights

@@ -57,7 +57,6 @@ struct ProductPlanKey {
   Epilogue epilogue;
   Index ld_aux;
   std::array<std::uint32_t, 6> alignments;  ///< of a, b, y, what is added, aux, and bias or sums: bytes
-  bool without_mask;  ///< a pull-back of ReLU whose mask may not have been written
 
   auto operator<=>(const ProductPlanKey&) const = default;
 };
@@ -123,15 +122,14 @@ class Products {
     if (shape.ld_b == 0) shape.ld_b = shape.transpose_b ? shape.inner : shape.cols;
     if (shape.ld_y == 0) shape.ld_y = shape.cols;
     void* const vector = info.sums ? epilogue.sums : info.bias ? const_cast<Y*>(epilogue.bias) : nullptr;
-    void* const aux = info.aux_multiple ? epilogue.aux : nullptr;
+    void* const aux = info.aux ? epilogue.aux : nullptr;
     shape.residual = epilogue.residual != nullptr;
     if (epilogue.residual == y && shape.write == Write::store) shape.residual = false, shape.write = Write::accumulate;
     const Y* const added = shape.residual ? epilogue.residual : y;
     const detail::ProductPlanKey key{shape, detail::data_type<S>, detail::data_type<Y>, epilogue.function,
                               aux ? epilogue.ld_aux : 0,
                               {detail::alignment_of(a), detail::alignment_of(b), detail::alignment_of(y),
-                               detail::alignment_of(added), detail::alignment_of(aux), detail::alignment_of(vector)},
-                              masks_missing_ && is_pull_back_of_relu(epilogue.function)};
+                               detail::alignment_of(added), detail::alignment_of(aux), detail::alignment_of(vector)}};
     check_arguments(key, info, vector, aux, epilogue.relu);
     if (shape.rows == 0 || shape.cols == 0 || shape.inner == 0) {
       return multiply_nothing(stream, key, y, vector, sizeof(Y));
@@ -178,7 +176,7 @@ class Products {
       try {
         detail::ProductPlan plan = make_plan(key, fused, call.of(fused));
         start(stream, key, plan, call);  // before it is kept: what the heuristic promised may be refused here
-        if (refusal) note(key, fused, *refusal);
+        if (refusal) note(key, *refusal);
         plans_.emplace(key, std::move(plan));
         return fused;
       } catch (const Error& error) {
@@ -191,18 +189,15 @@ class Products {
   /// All that is wanted, then less; no kernel finishes doubles.
   static std::vector<detail::Fused> attempts(const detail::ProductPlanKey& key) {
     const bool residual = key.shape.residual;
-    if (is_pull_back_of_relu(key.epilogue) && key.ld_aux == 0) return {{Epilogue::none, residual}};  // without a mask
-    std::vector<detail::Fused> all{{key.epilogue, residual}};
-    if (key.in == CUDA_R_64F) return all;
+    if (key.in == CUDA_R_64F) return {{key.epilogue, residual}};
+    std::vector<detail::Fused> all;
+    if (!is_pull_back_of_relu(key.epilogue)) all.push_back({key.epilogue, residual});
     if (key.epilogue != Epilogue::none) all.push_back({Epilogue::none, residual});
     if (residual) all.push_back({Epilogue::none, false});
     return all;
   }
-  /// Keeps what was refused, for the user, and that there are masks which no product writes: in whose order their bits
-  /// would lie only cuBLASLt knows.
-  void note(const detail::ProductPlanKey& key, const detail::Fused& fused, const Error& refusal) {
-    const bool mask = key.epilogue == Epilogue::relu_aux || key.epilogue == Epilogue::relu_aux_bias;
-    if (mask && fused.function == Epilogue::none) masks_missing_ = true;
+  /// Keeps what was refused, for the user.
+  void note(const detail::ProductPlanKey& key, const Error& refusal) {
     detail::ProductPlanKey kind = key;
     ProductShape& shape = kind.shape;
     for (Index* size : {&shape.rows, &shape.cols, &shape.inner, &shape.ld_a, &shape.ld_b, &shape.ld_y, &kind.ld_aux}) {
@@ -255,7 +250,6 @@ class Products {
   detail::ProductPlan make_plan(const detail::ProductPlanKey& key, const detail::Fused& fused,
                                 const detail::ProductCall& call) const {
     const ProductShape& shape = key.shape;
-    if (key.without_mask && fused.function != Epilogue::none) refuse(key, "no product has written its mask");
     const cublasComputeType_t compute = key.in == CUDA_R_64F ? CUBLAS_COMPUTE_64F
                                         : key.in == CUDA_R_32F && shape.factors == Factors::tf32
                                             ? CUBLAS_COMPUTE_32F_FAST_TF32
@@ -330,11 +324,10 @@ class Products {
     if (shape.write == Write::accumulate && shape.residual) refuse(key, "it is added to y, and to a residual");
     if (info.bias && !vector) refuse(key, "there is no bias");
     if (info.sums && !vector) refuse(key, "there is no place for the sums");
-    if (info.aux_multiple && !aux && !is_pull_back_of_relu(key.epilogue)) refuse(key, "there is no aux");
+    if (info.aux && !aux) refuse(key, "there is no aux");
     if (is_pull_back_of_relu(key.epilogue) && !relu) refuse(key, "there is no relu");
-    if (aux && (key.ld_aux < shape.cols || key.ld_aux % info.aux_multiple != 0)) {
-      refuse(key, "ld_aux is " + std::to_string(key.ld_aux),
-             "at least as many elements as columns, a multiple of " + std::to_string(info.aux_multiple));
+    if (aux && (key.ld_aux < shape.cols || key.ld_aux % 8 != 0)) {
+      refuse(key, "ld_aux is " + std::to_string(key.ld_aux), "at least as many elements as columns, a multiple of 8");
     }
   }
 
@@ -368,7 +361,6 @@ class Products {
   detail::Owned<cublasLtHandle_t, &cublasLtDestroy> handle_;
   std::map<detail::ProductPlanKey, detail::ProductPlan> plans_;
   std::map<detail::ProductPlanKey, std::string> not_fused_;  ///< by kind: a key without sizes and places
-  bool masks_missing_ = false;
 };
 
 }  // namespace simplx
