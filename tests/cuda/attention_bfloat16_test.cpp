@@ -130,11 +130,36 @@ TEST_CASE("operands of bfloat16: tiles in one place and in two, rows that tiles 
   check_operands<AttentionSize{2, 8, 24, Mixing::shaped, Mask::causal}>({70, 0, 3});  // three passes over tiles
   if constexpr (!sanitized) {
     check_operands<AttentionSize{1, 64, 64, Mixing::softmax, Mask::causal}>({130});
+    check_operands<AttentionSize{1, 64, 64, Mixing::shaped, Mask::causal}>({290, 5});  // of several tiles of 128 rows
+    check_operands<AttentionSize{1, 64, 64, Mixing::shaped, Mask::full}>({290, 5});
     check_operands<AttentionSize{1, 64, 64, Mixing::shaped, Mask::full, true}, set, void>({70});
     check_operands<AttentionSize{1, 16, 8, Mixing::softmax, Mask::full}, skip>({65, 1});  // dK and dV alone
     check_operands<AttentionSize{1, 128, 96, Mixing::skip_init, Mask::causal}>({40});     // one place
     check_operands<AttentionSize{2, 12, 20, Mixing::skip_init, Mask::causal}>({33});      // through registers
   }
+}
+
+/// The scores of keys grow by more than 88, where exponentials overflow, from one tile to the next: each weighs nothing
+/// beside the last one, and all gradients of scores are nearly zero.
+template <AttentionSize size>
+void check_growing() {
+  test::Attention<float> given(size, {140});
+  std::ranges::fill(given.query, 16.0f);
+  for (Index i = 0; i < given.keys(); ++i) {
+    given.key[static_cast<std::size_t>(i)] = static_cast<float>(i / (size.heads * size.key_width));
+  }
+  const test::Attention<float> found = computed<size, skip, skip, set>(given);
+  test::Attention<double> exact = given.wide();
+  exact.reference_forward();
+  exact.reference_backward(skip, skip, set);
+  CHECK(test::distance(found.out, exact.out) < 8 * rounding_of_bfloat16);
+  CHECK(test::distance(found.log_sum_exp, exact.log_sum_exp) < 8 * rounding_of_bfloat16);
+  CHECK(test::distance(found.dvalue, exact.dvalue) < 8 * rounding_of_bfloat16);
+}
+
+TEST_CASE("scores that grow from tile to tile: sums are scaled anew") {
+  check_growing<AttentionSize{1, 64, 64, Mixing::softmax, Mask::causal}>();
+  check_growing<AttentionSize{2, 16, 8, Mixing::shaped, Mask::full}>();
 }
 
 TEST_CASE("gradients are added to what is there, those that are not wanted are not touched") {

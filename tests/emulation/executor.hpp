@@ -433,6 +433,16 @@ class Block {
   char barrier_tags_[2] = {};
 };
 
+/// A GPU reads and writes numbers beside each other only where they begin on as many bytes.
+///
+/// Errors  throws Fault elsewhere
+inline void check_aligned(const void* place, std::size_t bytes, const char* file = __builtin_FILE(),
+                          int line = __builtin_LINE()) {
+  if (reinterpret_cast<std::uintptr_t>(place) % bytes == 0) return;
+  throw Fault("what is not on " + std::to_string(bytes) + " bytes is read or written as a whole at " +
+              Site{"neighbours", file, line}.text());
+}
+
 /// How launches are scheduled from now on.
 inline Schedule& schedule() {
   static Schedule value;

@@ -166,6 +166,9 @@ __global__ void odd_copy(const float* in, int behind, unsigned bytes) {
   alignas(16) float own[8];
   begin_copy<16>((shared ? box : own) + behind, in, bytes);
 }
+__global__ void odd_neighbours(float* numbers, int behind) {
+  simplx::detail::neighbours<2>(numbers + behind)->of[1] = 1;
+}
 __global__ void throws() {
   __syncthreads();
   if (threadIdx.x == 9) throw 9;
@@ -269,6 +272,13 @@ TEST_CASE("what is copied into shared memory is there behind a wait and a barrie
   CHECK(has(fault(odd_copy<true>, 1, 16), "not on as many"));
   CHECK(has(fault(odd_copy<true>, 8, 16), "not shared memory"));
   CHECK(has(fault(odd_copy<false>, 0, 16), "not shared memory"));
+}
+
+TEST_CASE("neighbours that do not begin on as many bytes are reported") {
+  alignas(8) float numbers[3] = {};
+  simplx::launch(nullptr, odd_neighbours, 1, 1, &numbers[0], 0);
+  CHECK(numbers[1] == 1);
+  CHECK(has(fault_of([&] { simplx::launch(nullptr, odd_neighbours, 1, 1, &numbers[0], 1); }), "not on 8 bytes"));
 }
 
 TEST_CASE("threads that do not meet are reported, each with its place") {

@@ -39,10 +39,11 @@ struct BackwardTiles {
   typename Cores::template Tile<others, Size::value_width> other_values[places];
   typename Cores::template Weights<own, others> weights;
 };
-/// Those of keys, with numbers of each query that passes by.
+/// Those of keys, with numbers of each query that passes by where copies bring them.
 template <class Size, class Warps, int own, int others, int places>
 struct KeyTiles : BackwardTiles<Size, Warps, own, others, places> {
-  typename Warps::Number log_sum[places][others], correction[places][others], mean[places][others];
+  static constexpr int beside = Warps::copies ? others : 1;
+  typename Warps::Number log_sum[places][beside], correction[places][beside], mean[places][beside];
 };
 /// Whether the sums over keys of C V need no more than the sums of values of whole tiles, but for the own one: without
 /// ALiBi C_ij is 1 / Z_i of each key that i sees.
@@ -52,7 +53,7 @@ inline constexpr bool flat_means = Size::centred && !Size::alibi && Cores::means
 /// Those of queries, with the sum of the values of the tiles before, or if not causal of all.
 template <class Size, class Warps, int own, int others, int places>
 struct QueryTiles : BackwardTiles<Size, Warps, own, others, places> {
-  typename Warps::Number values_before[flat_means<Size, Warps> ? Size::value_width : 1];
+  alignas(16) typename Warps::Number values_before[flat_means<Size, Warps> ? Size::value_width : 1];
 };
 
 template <class Size, class Cores>
@@ -258,7 +259,7 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, attenti
   using Head = HeadOfBlock<Size, Cores, S>;
   using Tiles = FittingKeyTiles<Size, Cores>;
   static_assert(std::is_same_v<Cores, typename Tiles::Cores>);
-  constexpr int others = Tiles::others, threads = Tiles::threads;
+  constexpr int others = Tiles::others, threads = Tiles::threads, own_cols = Cores::template own_cols<others>;
   const Head head(offsets, sequences, in);
   const int begin = head.tile * Tiles::own, rows = head.rows - begin;
   if (rows <= 0) return;  // the whole block
@@ -274,33 +275,47 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, attenti
     const int left = head.rows - query;
     Cores::template load<threads>(tiles.other_keys[place], in.query, head.key_at(query), Size::key_stride, left);
     Cores::template load<threads>(tiles.other_values[place], dout, head.value_at(query), Size::value_stride, left);
-    const Index at = head.row_at(query);
-    Cores::template load<threads>(tiles.log_sum[place], log_sum_exp + at, Size::heads, left);
-    if constexpr (dk_mode != Write::skip) {
-      Cores::template load<threads>(tiles.correction[place], corrections + at, Size::heads, left);
-    }
-    if constexpr (Size::centred) {
-      each_part<threads, others, 1>([&](int i, int below, int) {
-        const int row = i + below;
-        tiles.mean[place][row] = row < left ? head.gamma / head.mean_sum(query + row) : S(0);
-      });
+    if constexpr (Cores::copies) {
+      const Index at = head.row_at(query);
+      Cores::template load<threads>(tiles.log_sum[place], log_sum_exp + at, Size::heads, left);
+      if constexpr (dk_mode != Write::skip) {
+        Cores::template load<threads>(tiles.correction[place], corrections + at, Size::heads, left);
+      }
+      if constexpr (Size::centred) {
+        each_part<threads, others, 1>([&](int i, int below, int) {
+          const int row = i + below;
+          tiles.mean[place][row] = row < left ? head.gamma / head.mean_sum(query + row) : S(0);
+        });
+      }
     }
   };
   const int first_key = begin + Cores::warp_row();  // of the warp
   const auto use = [&](int query, int place) {
     if (!head.some_see(query, others, first_key)) return;
+    S log_sum[own_cols], correction[own_cols], mean[own_cols];  // without copies, loaded while products take longer
+    SIMPLX_UNROLL
+    for (int b = 0; b < own_cols && !Cores::copies; ++b) {
+      const int i = query + Cores::own_col(b);
+      const bool there = i < head.rows;
+      log_sum[b] = there ? log_sum_exp[head.row_at(i)] : S(0);
+      if constexpr (dk_mode != Write::skip) correction[b] = there ? corrections[head.row_at(i)] : S(0);
+      if constexpr (Size::centred) mean[b] = there ? head.gamma / head.mean_sum(i) : S(0);
+    }
     typename Cores::template Scores<others> weights, d_scores;
     Cores::multiply_rows(tiles.own_keys, tiles.other_keys[place], weights);
     if constexpr (dk_mode != Write::skip) Cores::multiply_rows(tiles.own_values, tiles.other_values[place], d_scores);
     Cores::template each_score<others>([&](int a, int b, int row, int col) {
       const int i = query + col, j = begin + row;
-      const S weight = head.weight(weights[a][b], tiles.log_sum[place][col] * Cores::unit, i, j);
+      const int copied = Cores::copies ? col : 0;
+      const S log = Cores::copies ? tiles.log_sum[place][copied] : log_sum[b];
+      const S weight = head.weight(weights[a][b], log * Cores::unit, i, j);
       if constexpr (dk_mode != Write::skip) {
-        d_scores[a][b] = weight * (head.beta * d_scores[a][b] - tiles.correction[place][col]);
+        const S d = Cores::copies ? tiles.correction[place][copied] : correction[b];
+        d_scores[a][b] = weight * (head.beta * d_scores[a][b] - d);
       }
       weights[a][b] = head.beta * weight;
       if constexpr (Size::centred) {
-        weights[a][b] -= head.mean_weight(tiles.mean[place][col], i, j);
+        weights[a][b] -= head.mean_weight(Cores::copies ? tiles.mean[place][copied] : mean[b], i, j);
       }
     });
     if (!head.all_see(query, first_key, Cores::warp_rows)) {

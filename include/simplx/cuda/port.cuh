@@ -107,6 +107,9 @@ struct alignas(sizeof(T) * count < 16 ? sizeof(T) * count : 16) Neighbours {
 template <int count, class T>
 __device__ __forceinline__ auto* neighbours(T* place) {
   using To = Neighbours<std::remove_const_t<T>, count>;
+#if !defined(__CUDACC__)
+  ::emulation::check_aligned(place, alignof(To));
+#endif
   return reinterpret_cast<std::conditional_t<std::is_const_v<T>, const To, To>*>(place);
 }
 

@@ -122,7 +122,7 @@ struct TensorCores {
   static constexpr int most_held = rows_of_warp == 16 ? 200 : 192, held_by_three = 96;
   /// So that a multiprocessor has two blocks from sm_80 on, but for small ones.
   static constexpr std::size_t most_shared = std::size_t(80) << 10;
-  static constexpr bool means_beside = true;
+  static constexpr bool copies = true, means_beside = true;
 
   static constexpr int warp_rows = rows_of_warp, own_rows = warp_rows / 8, col_lanes = 4;
   template <int cols>

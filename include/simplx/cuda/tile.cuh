@@ -85,6 +85,8 @@ struct CudaCores {
   static constexpr int held_by_three = 0;
   /// Bytes of shared memory for all tiles.
   static constexpr std::size_t most_shared = std::size_t(48) << 10;
+  /// Whether loads go past registers, so that threads need not wait for them.
+  static constexpr bool copies = false;
   /// Whether sums over V of weights one are better taken beside those of attention, by the same instructions.
   static constexpr bool means_beside = false;
 
@@ -182,14 +184,6 @@ struct CudaCores {
     each_part<threads, rows, padded>([&](int row, int below, int col) {
       const S* const place = buffer + (first + row * stride + col) + below * stride;
       tile(row + below, col) = row + below < rows_there && col < cols ? *place : S(0);
-    });
-  }
-
-  /// Numbers of a buffer, `stride` apart; zero beyond those that there are.
-  template <int threads, int count>
-  __device__ static void load(S (&to)[count], const S* from, Index stride, int there) {
-    each_part<threads, count, 1>([&](int i, int below, int) {
-      to[i + below] = i + below < there ? from[(i + below) * stride] : S(0);
     });
   }
 
