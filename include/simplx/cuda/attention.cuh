@@ -163,24 +163,21 @@ constexpr auto fitting_tiles() {
   }
 }
 
-/// Those of wide warps, `own` rows, if shared memory and registers hold them; else of others. Narrow heads are those of
-/// small models, which have few blocks: they rather have more of them.
-template <template <class, class, int, int, int> class Tiles, class Size, class Cores, int own,
-          int others = Cores::Wide::most_others>
+/// Those of wide warps if they hold them without giving up anything; else of others. Narrow heads are those of small
+/// models, which have few blocks: they rather have more of them.
+template <template <class, class, int, int, int> class Tiles, class Size, class Cores>
 constexpr auto tiles_of_warps() {
   using Wide = typename Cores::Wide;
-  using These = Tiles<Size, Wide, own, others, Wide::places>;
-  if constexpr (Size::key_width + Size::value_width < 96 || others < Wide::least_others) {
-    return fitting_tiles<Tiles, Size, Cores>();
-  } else if constexpr (in_shared_memory<These> && These::held <= Wide::most_held) {
+  using These = Tiles<Size, Wide, 4 * Wide::warp_rows, Wide::most_others, Wide::places>;
+  constexpr bool wide_heads = Size::key_width + Size::value_width >= 96;
+  if constexpr (wide_heads && in_shared_memory<These> && These::held <= Wide::most_held) {
     return std::type_identity<These>{};
   } else {
-    return tiles_of_warps<Tiles, Size, Cores, own, others / 2>();
+    return fitting_tiles<Tiles, Size, Cores>();
   }
 }
 template <class Size, class Cores>
-using FittingForwardTiles =
-    typename decltype(tiles_of_warps<ForwardTiles, Size, Cores, 4 * Cores::Wide::warp_rows>())::type;
+using FittingForwardTiles = typename decltype(tiles_of_warps<ForwardTiles, Size, Cores>())::type;
 
 /// Blocks of a multiprocessor at once; to make room for more ptxas would rather spill.
 inline constexpr int attention_blocks = 2;

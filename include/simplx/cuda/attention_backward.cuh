@@ -31,8 +31,8 @@ struct BackwardTiles {
   using Cores = Warps;
   static constexpr int own = own_count, others = other_count, places = place_count;
   static constexpr int threads = own / Cores::warp_rows * warp_lanes;
-  /// Numbers that the threads of a row hold.
-  static constexpr int held = 2 * others + Size::key_width + Size::value_width;
+  /// Numbers that the threads of a row hold; what ALiBi needs of each score comes on top.
+  static constexpr int held = (Size::alibi ? 3 : 2) * others + Size::key_width + Size::value_width;
   typename Cores::template Tile<own, Size::key_width> own_keys;
   typename Cores::template Tile<own, Size::value_width> own_values;
   typename Cores::template Tile<others, Size::key_width> other_keys[places];
@@ -57,11 +57,9 @@ struct QueryTiles : BackwardTiles<Size, Warps, own, others, places> {
 };
 
 template <class Size, class Cores>
-using FittingQueryTiles =
-    typename decltype(tiles_of_warps<QueryTiles, Size, Cores, 4 * Cores::Wide::warp_rows>())::type;
+using FittingQueryTiles = typename decltype(tiles_of_warps<QueryTiles, Size, Cores>())::type;
 template <class Size, class Cores>
-using FittingKeyTiles =
-    typename decltype(tiles_of_warps<KeyTiles, Size, Cores, 4 * Cores::Wide::warp_rows>())::type;
+using FittingKeyTiles = typename decltype(tiles_of_warps<KeyTiles, Size, Cores>())::type;
 
 inline constexpr int sums_threads = 128;
 template <class Size>

@@ -27,6 +27,8 @@ struct RowTeam {
   static constexpr int rows_of_block = threads == warp_lanes ? 4 : 1;
   static constexpr int block = threads * rows_of_block;
   static constexpr int together = std::gcd(cols, 4), parts = cols / together;
+  /// Of a multiprocessor; left to ptxas, which for odd widths would have so many that it spills.
+  static constexpr int least_blocks = together == 1 ? 1 : 0;
   static constexpr int count = (parts + threads - 1) / threads;
 
   /// Some numbers of S of each part.
@@ -109,7 +111,7 @@ __global__ void __launch_bounds__(RowTeam<cols>::block)
 }
 
 template <class S, int cols, bool epsilon_inside, Write dx_mode, bool gain_trained>
-__global__ void __launch_bounds__(RowTeam<cols>::block)
+__global__ void __launch_bounds__(RowTeam<cols>::block, RowTeam<cols>::least_blocks)
     rms_norm_backward_kernel(const S* x, const S* gain, One<S> epsilon, const S* saved, const S* dy, S* dx,
                              S* gain_parts, Index rows) {
   using Team = RowTeam<cols>;
