@@ -15,9 +15,10 @@
 /// factors rather take the pass.
 ///
 /// Nothing of T x T is stored and nothing is added by atomics. Blocks of a first kernel have a tile of queries and pass
-/// over the keys, for what D lacks and then for dQ; those of a second have a tile of keys and pass over the
-/// queries, for dK and dV. Each block of the first writes a part of the gradients of the gains, and add_column_sums
-/// adds the parts.
+/// over the keys, for what D lacks and then for dQ; those of a second have a tile of keys and pass over the queries,
+/// for dK and dV. Without ALiBi what D lacks is a product with sums of whole tiles of V, which a kernel before has
+/// taken, and a pass over the own tile. Each block of the first writes a part of the gradients of the gains, and
+/// add_column_sums adds the parts.
 
 #include <simplx/cuda/attention.cuh>
 
@@ -188,7 +189,7 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
   }
   if constexpr (first_pass) {
     S total[own_rows] = {};  // of A
-    each_tile_of_keys(std::bool_constant<!known>(), flat ? begin : 0, [&](int key, int, const Scores& weights, Scores& d_weights) {
+    const auto use = [&](int key, int, const Scores& weights, Scores& d_weights) {
       if constexpr (!known) {
         Cores::template each_score<others>([&](int a, int b, int, int) {
           correction[a] += head.beta * weights[a][b] * d_weights[a][b], total[a] += weights[a][b];
@@ -200,7 +201,8 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
           mean[a] += Cores::as_factor(head.mean_weight(S(1), begin + row, key + col)) * d_weights[a][b];
         });
       }
-    });
+    };
+    each_tile_of_keys(std::bool_constant<!known>(), flat ? begin : 0, use);
     // The total is one, but for the rounding of a large log_sum: dM - D must cancel where A is one.
     SIMPLX_UNROLL
     for (int a = 0; a < own_rows && !known; ++a) correction[a] /= Cores::row_sum(total[a]);

@@ -27,8 +27,8 @@ namespace simplx::inline SIMPLX_TARGET {
 
 /// What a product becomes before it is stored, in fp32; p is op(a) op(b), and y too if that is added to, or a residual.
 ///
-/// Shapes  bias (cols); aux (rows, cols), its rows ld_aux elements apart, a multiple of 8; relu as y; sums (cols), those
-///         of a (rows): stored, never added to
+/// Shapes  bias (cols); aux (rows, cols), its rows ld_aux elements apart, a multiple of 8; relu as y; sums (cols),
+///         those of a (rows): stored, never added to
 enum class Epilogue : signed char {
   none,
   bias,           ///< p + bias
