@@ -307,11 +307,11 @@ int main() {
     embeddings(bench);
     graphs_of_a_model(bench, rate);
     causal_attention<detail::CudaCores<float>, float>(bench, "", bench.product_rate);
-    causal_attention<detail::TensorCores<>, __nv_bfloat16>(bench, " bfloat16", rate);
+    causal_attention<detail::BFloat16Cores, __nv_bfloat16>(bench, " bfloat16", rate);
     for (const Index context : {1024, 128}) {
-      attention_of_a_layer<Mixing::softmax, Mask::full, detail::TensorCores<>, __nv_bfloat16>(
+      attention_of_a_layer<Mixing::softmax, Mask::full, detail::BFloat16Cores, __nv_bfloat16>(
           bench, "softmax bfloat16 full", context, rate);
-      attention_of_a_layer<Mixing::shaped, Mask::full, detail::TensorCores<>, __nv_bfloat16>(
+      attention_of_a_layer<Mixing::shaped, Mask::full, detail::BFloat16Cores, __nv_bfloat16>(
           bench, "shaped bfloat16 full", context, rate);
     }
     ends_of_a_model(bench);

@@ -145,12 +145,14 @@ def find_sanitizer(nvcc):
 
 class Program(NamedTuple):
     """A source of CUDA, constants for it, sources for the host's compiler, and folders of headers before the others;
-    or for_cpu what the host's compiler makes of the source, which then tells numbers."""
+    for_groups with the instructions of warpgroups, for an H100 alone; or for_cpu what the host's compiler makes of the
+    source, which then tells numbers."""
     source: str
     constants: tuple = ()
     on_host: tuple = ()
     headers: tuple = ()
     for_cpu: bool = False
+    for_groups: bool = False
 
     @property
     def name(self):
@@ -158,6 +160,20 @@ class Program(NamedTuple):
         stem = os.path.splitext(os.path.basename(self.source))[0]
         words = [stem, *(constant.split("=")[1] for constant in self.constants), *["cpu"] * self.for_cpu]
         return "-".join(words)
+
+
+OF_GROUPS = "sm_90a"
+
+
+def flags_of(architecture):
+    """For nvcc: an architecture with warpgroups is one to use them. Of -arch=sm_90a it would make compute_90, too."""
+    if architecture != OF_GROUPS:
+        return ["-arch=" + architecture]
+    return ["-gencode", "arch=compute_90a,code=sm_90a", "-DSIMPLX_WARPGROUPS"]
+
+
+def has_groups(architecture):
+    return architecture in ("sm_90", OF_GROUPS)
 
 
 def architecture():
@@ -245,7 +261,8 @@ class Builder:
         for source in program.on_host:
             objects.append("%s-%d.o" % (path, len(objects)))
             run([*after_others, "g++", "-O2", *include, "-c", source, "-o", objects[-1]], deadline).check()
-        run([*after_others, self.nvcc, "-O3", "-lineinfo", "-arch=" + self.architecture, "-DEIGEN_NO_CUDA", *include,
+        architecture = OF_GROUPS if program.for_groups else self.architecture
+        run([*after_others, self.nvcc, "-O3", "-lineinfo", *flags_of(architecture), "-DEIGEN_NO_CUDA", *include,
              *program.constants, program.source, *objects, "-o", path, *self.cublas.flags], deadline).check()
         for one in objects:
             os.remove(one)

@@ -22,7 +22,7 @@ void barrier_at(int line) {
 
 #define __syncthreads() barrier_at(__LINE__)
 #include <simplx/cuda/attention_backward.cuh>
-#include <simplx/cuda/tensor_cores.cuh>
+#include <simplx/cuda/warpgroups.cuh>
 #undef __syncthreads
 
 #include "cuda/attention_problem.hpp"
@@ -36,6 +36,7 @@ struct SomeTensorCores : detail::TensorCores<> {};
 struct SomeWideCores : detail::TensorCores<32> {
   using Wide = SomeWideCores;
 };
+struct SomeWarpgroups : detail::Warpgroups {};
 struct SomeCudaCores : detail::CudaCores<float> {};
 
 /// Both passes over a sequence of several tiles, from operands of type T.
@@ -83,6 +84,7 @@ TEST_CASE("a barrier that attention goes without shows under some schedule" *
           doctest::skip(emulation::thread_sanitized)) {
   check_barriers<SomeTensorCores, __nv_bfloat16>(4);  // two of tiles, two of the sums of values
   check_barriers<SomeWideCores, __nv_bfloat16, 48>(4);
+  check_barriers<SomeWarpgroups, __nv_bfloat16, 64>(4);
   check_barriers<SomeCudaCores, float>(2);
 }
 

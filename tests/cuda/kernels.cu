@@ -12,6 +12,8 @@
 #include <simplx/train/adamw.hpp>
 #include <simplx/train/sgd.hpp>
 
+#include "attention_kernels.hpp"
+
 namespace simplx::inline SIMPLX_TARGET {
 
 template class DeviceBuffer<float>;
@@ -61,13 +63,6 @@ template void positions_backward<float, 768>(cudaStream_t, const Segments&, Inde
 template Rounded round_to_bfloat16<768>(cudaStream_t, const float*, Index, float*&);
 template Rounded round_to_bfloat16<77>(cudaStream_t, const float*, Index, float*&);
 
-using Narrow = MixedOperands<__nv_bfloat16, __nv_bfloat16, __nv_bfloat16, float>;
-#define SIMPLX_ATTENTION(cores, operands, out, dout, ...)                                                             \
-  template void attention<__VA_ARGS__, detail::cores>(cudaStream_t, const Index*, Index, Index, const operands&,      \
-                                                      out*, float*);                                                  \
-  template void attention_backward<__VA_ARGS__, detail::cores, Write::store, Write::store, Write::store>(             \
-      cudaStream_t, const Index*, Index, Index, const operands&, const float*, const out*, const dout*,               \
-      const AttentionGradients<float>&, float*);
 SIMPLX_ATTENTION(CudaCores<float>, AttentionOperands<float>, float, float, AttentionSize{12, 64, 64, Mixing::shaped})
 SIMPLX_ATTENTION(TensorCores<>, AttentionOperands<float>, float, float, AttentionSize{3, 77, 77, Mixing::skip_init})
 SIMPLX_ATTENTION(TensorCores<>, Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::softmax})

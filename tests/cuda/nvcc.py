@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """nvcc.py [--table | --write] [--eigen FOLDER] [ARCHITECTURE...]: nvcc takes every kernel and each header of cuda alone
-without a warning; no kernel spills, or takes more registers than registers.txt allows it. A program with them says in
+without a warning; no kernel spills or takes more registers than registers.txt allows it. A program with them says in
 a sentence that there is no GPU. What only a GPU can run is compiled, too; bench/gpu is only read.
 
-The architecture is sm_90 unless given; --table prints the registers of each kernel, --write renews registers.txt. With
-SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, all that bench/gpu/run runs, and train_lm's blocks.
+The architecture is sm_90 unless given, and for kernels of warpgroups sm_90a; --table prints the registers of each
+kernel, --write renews registers.txt. With SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, all that bench/gpu/run
+runs, and train_lm's blocks.
 Exit code 77: no nvcc, in the PATH, in CUDA_HOME or in /usr/local/cuda.
 """
 import argparse
@@ -24,12 +25,13 @@ from typing import NamedTuple
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [os.path.join(ROOT, "bench", "gpu"), os.path.join(ROOT, "bench")]
-from toolkit import find_nvcc  # noqa: E402
+from toolkit import OF_GROUPS, find_nvcc, flags_of  # noqa: E402
 
 INCLUDE = os.path.join(ROOT, "include")
 EXAMPLE = os.path.join(ROOT, "examples", "on_a_gpu.cu")
 KERNELS = [os.path.join(HERE, "kernels.cu"), os.path.join(HERE, "ops.cu"), EXAMPLE]
 GPT2 = os.path.join(HERE, "model.cu")
+GROUPS = os.path.join(HERE, "warpgroups.cu")
 BUDGETS = os.path.join(HERE, "registers.txt")
 BUDGETED = ["sm_80", "sm_90"]
 FLAGS = ["-std=c++20", "-O3", "-DEIGEN_NO_CUDA", "-Xcompiler", "-Wall,-Wextra", "-Werror", "all-warnings",
@@ -47,10 +49,24 @@ def run(command):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
 
+class Taken(NamedTuple):
+    """Registers of a thread, and the bytes that it spills; "128" or, with 16 bytes spilled, "128/16"."""
+    registers: int
+    spills: int
+
+    def __str__(self):
+        return "%d/%d" % self if self.spills else "%d" % self.registers
+
+
+def taken(words):
+    registers, _, spills = words.partition("/")
+    return Taken(int(registers), int(spills or 0))
+
+
 class Kernel(NamedTuple):
     name: str
     registers: int
-    spills: int  # bytes
+    spills: int  # bytes: stored or loaded, the more of both
 
 
 def without_graph(name):
@@ -75,12 +91,18 @@ def kernels_of(text):
     for name, (_, stores, loads, registers) in zip(demangled, told, strict=True):
         name = without_graph(re.sub(r"simplx::\w+::(detail::)?", "", name).replace("> >", ">>"))
         before = found.get(name, Kernel(name, 0, 0))
-        found[name] = Kernel(name, max(before.registers, int(registers)), before.spills + int(stores) + int(loads))
+        found[name] = Kernel(name, max(before.registers, int(registers)),
+                             max(before.spills, int(stores), int(loads)))
     return found
 
 
+def budgeted(source):
+    """The architectures that registers.txt has numbers of, for the kernels of a source."""
+    return [OF_GROUPS] if source == os.path.basename(GROUPS) else BUDGETED
+
+
 class Budgets:
-    """registers.txt: a line for each kernel of a source, with a number for each architecture."""
+    """registers.txt: a line for each kernel of a source, with a number for each of its architectures."""
 
     def __init__(self, release):
         self.release, self.rows = release, {}
@@ -88,34 +110,39 @@ class Budgets:
             lines = [line for line in file if not line.startswith("#")]
         self.of_release = lines[0].split()[1]
         for line in lines[1:]:
-            *numbers, source, name = line.strip().split(maxsplit=len(BUDGETED) + 1)
-            self.rows[source, name] = dict(zip(BUDGETED, map(int, numbers), strict=True))
+            numbers, source, name = re.fullmatch(r"([\d/ ]+)  (\S+)  (.+)\n", line).groups()
+            self.rows[source, name] = dict(zip(budgeted(source), map(taken, numbers.split()), strict=True))
 
     def complaints(self, source, architecture, kernels):
-        """None about registers if they are those of another nvcc, or of an architecture that has no column."""
-        column = architecture.removesuffix("a")
-        bad = [f"{kernel.name} spills {kernel.spills} bytes" for kernel in kernels.values() if kernel.spills]
-        if self.release != self.of_release or column not in BUDGETED:
-            print(f"{architecture} {source}: registers are not judged: registers.txt is of {', '.join(BUDGETED)} "
-                  f"by CUDA {self.of_release}, not {self.release}")
-            return bad
-        rows = {name: numbers[column] for (of, name), numbers in self.rows.items() if of == source}
-        bad += [f"{kernel.name} takes {kernel.registers} registers, allowed are {rows[kernel.name]}"
-                for kernel in kernels.values() if kernel.registers > rows.get(kernel.name, kernel.registers)]
-        bad += [f"{name} has no line in registers.txt" for name in kernels if name not in rows]
+        """Of another nvcc, or an architecture that has no column, about spills alone, of which there must be none."""
+        column = architecture if architecture in budgeted(source) else architecture.removesuffix("a")
+        judged = self.release == self.of_release and column in budgeted(source)
+        if not judged:
+            print(f"{architecture} {source}: registers are not judged: registers.txt is of "
+                  f"{', '.join(budgeted(source))} by CUDA {self.of_release}, not {self.release}")
+        rows = {name: numbers[column] for (of, name), numbers in self.rows.items() if of == source and judged}
+        bad = []
+        for kernel in kernels.values():
+            allowed = rows.get(kernel.name, Taken(kernel.registers, 0))
+            if kernel.spills > allowed.spills:
+                bad.append(f"{kernel.name} spills {kernel.spills} bytes, allowed are {allowed.spills}")
+            if kernel.registers > allowed.registers:
+                bad.append(f"{kernel.name} takes {kernel.registers} registers, allowed are {allowed.registers}")
+        bad += [f"{name} has no line in registers.txt" for name in kernels if judged and name not in rows]
         return bad + [f"{name} is in registers.txt, but is no kernel" for name in rows if name not in kernels]
 
 
 def write_budgets(release, told):
     """told: kernels by source and architecture."""
     sources = dict.fromkeys(source for source, _ in told)
-    lines = [f"# Registers of a thread, at most, as they are handed out: {UNIT} at a time. nvcc.py --write renews it.",
+    lines = [f"# Registers of a thread, at most, as they are handed out: {UNIT} at a time; behind a stroke the bytes "
+             "that it spills. nvcc.py --write renews it.",
              "CUDA " + release]
     for source in sources:
-        of = [told[source, architecture] for architecture in BUDGETED]
+        of = [told[source, architecture] for architecture in budgeted(source)]
         for name in sorted({name for kernels in of for name in kernels}):
-            numbers = [-(-kernels[name].registers // UNIT) * UNIT for kernels in of]
-            lines.append("".join("%3d " % number for number in numbers) + f" {source}  {name}")
+            numbers = [Taken(-(-kernels[name].registers // UNIT) * UNIT, kernels[name].spills) for kernels in of]
+            lines.append("".join(f"{number!s:>3} " for number in numbers) + f" {source}  {name}")
     with open(BUDGETS + ".new", "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
     os.replace(BUDGETS + ".new", BUDGETS)
@@ -156,7 +183,8 @@ def for_a_gpu(nvcc, every_check):
     loader = importlib.machinery.SourceFileLoader("gpu_run", os.path.join(ROOT, "bench", "gpu", "run"))
     parts = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
     loader.exec_module(parts)
-    programs, blocks = [*parts.programs_of("products"), parts.Test("tensor_cores").on_gpu], []
+    tests = [parts.Test(name).on_gpu for name in ("tensor_cores", "warpgroups")]
+    programs, blocks = [*parts.programs_of("products"), *tests], []
     read = [parts.programs_of(part)[0] for part in ("check", "kernels", "tiny-sas_p")]
     flags = READ if READ[0] in run([nvcc, "--help"]).stdout else []  # an older nvcc compiles them
     if every_check:
@@ -166,14 +194,15 @@ def for_a_gpu(nvcc, every_check):
 
     def arguments(program):
         include = [word for folder in [*program.headers, os.path.dirname(HERE)] for word in ("-I", folder)]
-        return [*include, *program.constants, program.source, *flags * (program in read)]
-    return [*map(arguments, dict.fromkeys(programs + read)), *([block] for block in blocks)]
+        return [*flags_of(OF_GROUPS if program.for_groups else "sm_90"), *include, *program.constants, program.source,
+                *flags * (program in read)]
+    return [*map(arguments, dict.fromkeys(programs + read)), *([*flags_of("sm_90"), block] for block in blocks)]
 
 
 def says_whether_there_is_a_gpu(nvcc, architecture, compiled):
     """Links what was compiled and runs it: a loss on a GPU, elsewhere a sentence and a hint."""
     program = compiled.removesuffix(".o")
-    linked = run([nvcc, f"-arch={architecture}", compiled, "-o", program, "-lcublasLt"])
+    linked = run([nvcc, *flags_of(architecture), compiled, "-o", program, "-lcublasLt"])
     if linked.returncode:
         sys.exit(f"the program was not linked:\n{linked.stdout}")
     done = run([program])
@@ -200,11 +229,12 @@ def main():
     headers = sorted(glob.glob(os.path.join(INCLUDE, "simplx", "cuda", "*")))
     with tempfile.TemporaryDirectory() as folder:
         compiler = Compiler(nvcc, args.eigen, folder)
+        both = [(source, architecture) for architecture in architectures for source in sources]
         compiling = {(os.path.basename(source), architecture):
-                     compiler.start("-Xptxas", "-v", f"-arch={architecture}", "-c", source)
-                     for architecture in architectures for source in sources}
+                     compiler.start("-Xptxas", "-v", *flags_of(architecture), "-c", source)
+                     for source, architecture in [*both, (GROUPS, OF_GROUPS)]}
         others = [] if args.write else [
-            *(compiler.start("-arch=sm_90", *FOR_TESTS, "-c", *program) for program in for_a_gpu(nvcc, every_check)),
+            *(compiler.start(*FOR_TESTS, "-c", *program) for program in for_a_gpu(nvcc, every_check)),
             *map(compiler.headers, headers),
             *(compiler.headers(*headers, to="-cuda", also=host) for host in ((), WIDE_HOST))]
         told = {which: kernels_of(future.result()[0]) for which, future in compiling.items()}

@@ -25,6 +25,7 @@ __global__ void products_of_tiles(const float* x, const float* y, int x_rows, in
   SIMPLX_SHARED(tiles, All);
   Cores::template load<threads>(tiles.x, x, 0, width, x_rows);
   Cores::template load<threads>(tiles.y, y, 0, width, y_rows);
+  Cores::arrive();
   __syncthreads();
   typename Cores::template Scores<count> own;
   typename Cores::template Product<width> sums = {};

@@ -16,6 +16,7 @@
 #include "emulation/executor.hpp"
 #include "emulation/runtime.hpp"
 #include "emulation/tensor_cores.hpp"
+#include "emulation/warpgroups.hpp"
 
 #include <atomic>
 #include <bit>

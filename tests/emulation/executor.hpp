@@ -26,6 +26,7 @@ inline constexpr int warp_size = 32;
 inline constexpr unsigned most_threads = 1024;                ///< of a block
 inline constexpr std::size_t most_shared = std::size_t(48) << 10;  ///< bytes of static shared memory of a block
 inline constexpr std::size_t most_large_shared = std::size_t(99) << 10;  ///< of all its shared memory from sm_80 on
+inline constexpr unsigned group_warps = 4;                    ///< of a warpgroup
 
 /// What a GPU leaves undefined, or what it would wait for in vain.
 struct Fault : std::runtime_error {
@@ -111,6 +112,7 @@ class Block {
         ended_ += thread_of_[current_]->fiber.ended();
       }
       check_guards();
+      check_groups();
     } catch (...) {
       abandon();
       running() = outer;
@@ -161,7 +163,7 @@ class Block {
       throw Fault("a block declares more than " + std::to_string(most_shared) + " bytes of shared memory at " +
                   site.text());
     }
-    return *static_cast<T*>(add_shared(key, sizeof(T), site));
+    return *static_cast<T*>(add_shared(key, sizeof(T), alignof(T), site));
   }
   /// The one object that the launch has made room for.
   ///
@@ -177,7 +179,7 @@ class Block {
                   " where the launch makes room for " + std::to_string(large_shared_) + " of at most " +
                   std::to_string(most_large_shared - shared_bytes_));
     }
-    return *static_cast<T*>(add_shared(key, sizeof(T), site));
+    return *static_cast<T*>(add_shared(key, sizeof(T), alignof(T), site));
   }
 
   /// Begins a copy of so many bytes, and zeros behind them, to sixteen of shared memory. It can land at any time until
@@ -191,13 +193,7 @@ class Block {
       if (bytes > size || address(to) % size || address(from) % size) {
         throw Fault("a copy is not of " + std::to_string(size) + " bytes, or not on as many, at " + site.text());
       }
-      const auto holds = [&](const SharedObject& object) {
-        const auto offset = address(to) - address(object.bytes.get());
-        return offset < object.size && offset + size <= object.size;
-      };
-      if (std::none_of(shared_.begin(), shared_.end(), holds)) {
-        throw Fault("a copy to what is not shared memory, at " + site.text());
-      }
+      if (!in_shared_memory(to, size)) throw Fault("a copy to what is not shared memory, at " + site.text());
       thread_of_[current_]->copies.push_back({to, from, size, bytes, site});
     }
     std::memset(to, static_cast<int>(SharedObject::poison), size);
@@ -208,6 +204,7 @@ class Block {
     {
       const Ignored executor;
       landed.swap(thread_of_[current_]->copies);
+      if (!landed.empty()) thread_of_[current_]->hidden = true;
     }
     for (const Copy& copy : landed) {
       std::memset(copy.to, 0, copy.size);
@@ -215,7 +212,37 @@ class Block {
     }
   }
 
-  /// The lane of the current thread in its warp.
+  /// Lets instructions of warpgroups see what the thread has written to shared memory.
+  void show_writes() { thread_of_[current_]->hidden = false; }
+  /// Notes that the thread's warp takes part in an instruction of its warpgroup.
+  ///
+  /// Errors  throws Fault if there is no whole group, or copies that a thread has awaited are not shown
+  void join_group(const Site& site) {
+    const Ignored executor;
+    if ((warp() / group_warps + 1) * group_warps * warp_size > threads_.size()) {
+      throw Fault("a warpgroup has fewer than four warps at " + site.text());
+    }
+    for (const Thread& thread : threads_) {
+      if (thread.hidden) throw Fault("a warpgroup reads what was copied, and not fenced, at " + site.text());
+    }
+    if (lane() == 0) warps_[warp()].joined.push_back(site);
+  }
+  /// Whether so many bytes lie in one object of shared memory.
+  bool in_shared_memory(const void* place, std::size_t size) const {
+    const auto holds = [&](const SharedObject& object) {
+      const auto offset = reinterpret_cast<std::uintptr_t>(place) -
+                          reinterpret_cast<std::uintptr_t>(object.bytes.get());
+      return offset < object.size && offset + size <= object.size;
+    };
+    return std::any_of(shared_.begin(), shared_.end(), holds);
+  }
+  /// Products of warpgroups that the thread has begun, by the first of their sums.
+  auto& products() { return thread_of_[current_]->products; }
+  /// Whether it has fenced its registers before them.
+  bool& fenced() { return thread_of_[current_]->fenced; }
+
+  /// The number of the current thread's warp, and its lane there.
+  unsigned warp() const { return current_ / warp_size; }
   unsigned lane() const { return current_ % warp_size; }
 
  private:
@@ -233,6 +260,8 @@ class Block {
     Site site{};
     unsigned mask = 0;
     std::vector<Copy> copies{};  ///< on their way
+    std::vector<std::pair<float*, std::function<void()>>> products{};  ///< of its warpgroup, on their way
+    bool fenced = false, hidden = false;
 
     Thread(Extent where, std::function<void()> body) : index(where), fiber(std::move(body)) {}
     bool can_run() const { return wait == Wait::no && !fiber.ended(); }
@@ -242,10 +271,11 @@ class Block {
 
   /// Under AddressSanitizer nothing lies behind an object; else a guard that must keep its bytes.
   struct SharedObject {
-    static constexpr std::size_t alignment = 16, guard_bytes = address_sanitized ? 0 : 128;
+    static constexpr std::size_t guard_bytes = address_sanitized ? 0 : 128;
     static constexpr std::byte poison{0xff};  // a NaN, and an index out of all bounds
     struct Free {
-      void operator()(std::byte* bytes) const { ::operator delete(bytes, std::align_val_t(alignment)); }
+      std::align_val_t alignment;
+      void operator()(std::byte* bytes) const { ::operator delete(bytes, alignment); }
     };
     using Bytes = std::unique_ptr<std::byte, Free>;
 
@@ -254,8 +284,9 @@ class Block {
     Site site;
     Bytes bytes;
 
-    static Bytes allocate(std::size_t size) {
-      Bytes bytes(static_cast<std::byte*>(::operator new(size + guard_bytes, std::align_val_t(alignment))));
+    static Bytes allocate(std::size_t size, std::size_t object_alignment) {
+      const std::align_val_t alignment{std::max<std::size_t>(object_alignment, 16)};
+      Bytes bytes(static_cast<std::byte*>(::operator new(size + guard_bytes, alignment)), Free{alignment});
       std::fill_n(bytes.get(), size + guard_bytes, poison);
       return bytes;
     }
@@ -267,8 +298,8 @@ class Block {
     }
     return nullptr;
   }
-  void* add_shared(const void* key, std::size_t size, const Site& site) {
-    shared_.push_back({key, size, site, SharedObject::allocate(size)});
+  void* add_shared(const void* key, std::size_t size, std::size_t alignment, const Site& site) {
+    shared_.push_back({key, size, site, SharedObject::allocate(size, alignment)});
     return shared_.back().bytes.get();
   }
 
@@ -280,6 +311,9 @@ class Block {
       if (!copies.empty()) {
         throw Fault("thread " + std::to_string(current_) + " returned before a copy landed that it began at " +
                     copies.front().site.text());
+      }
+      if (!thread_of_[current_]->products.empty()) {
+        throw Fault("thread " + std::to_string(current_) + " returned before products of its warpgroup were there");
       }
       release(launch);  // seen by the host after the launch, not by other blocks
     } catch (const Abandoned&) {
@@ -303,7 +337,7 @@ class Block {
     if (lanes < warp_size && mask >> lanes) {
       throw Fault("the mask " + hex(mask) + " names lanes of which the block has no threads, at " + site.text());
     }
-    auto& open = warps_[current_ / warp_size];
+    auto& open = warps_[current_ / warp_size].open;
     auto place = std::find_if(open.begin(), open.end(), [&](const auto& m) { return m->mask == mask; });
     if (place == open.end()) {
       place = open.insert(open.end(), std::make_shared<Meeting>());
@@ -413,6 +447,16 @@ class Block {
     }
   }
 
+  /// An instruction of a warpgroup is one for its four warps.
+  void check_groups() const {
+    for (std::size_t warp = 0; warp < warps_.size(); ++warp) {
+      const std::size_t first = warp / group_warps * group_warps;
+      if (warps_[warp].joined == warps_[first].joined) continue;
+      throw Fault("warps " + std::to_string(first) + " and " + std::to_string(warp) +
+                  " of one warpgroup do not execute the same of its instructions");
+    }
+  }
+
   void abandon() {
     abandoned_ = true;
     for (Thread& thread : threads_) {
@@ -425,7 +469,11 @@ class Block {
   std::uint64_t random_;
   std::list<Thread> threads_;         // fibers do not move
   std::vector<Thread*> thread_of_;
-  std::vector<std::vector<std::shared_ptr<Meeting>>> warps_;  // open meetings
+  struct Warp {
+    std::vector<std::shared_ptr<Meeting>> open{};  ///< meetings
+    std::vector<Site> joined{};                    ///< instructions of its warpgroup
+  };
+  std::vector<Warp> warps_;
   std::vector<SharedObject> shared_;
   std::size_t large_shared_, shared_bytes_ = 0, at_barrier_ = 0, ended_ = 0;
   unsigned current_ = 0, barriers_ = 0;

@@ -165,6 +165,7 @@ def check_tests(machine):
     run, test = machine.run_script, '{"test": "%s", "checks": 3, "holds": "%s", "said": "%s"}'
     names = {one.name for one in run.tests()}
     assert {"norm", "map", "tensor_cores"} <= names and "trainer" not in names, names
+    assert [one.name for one in run.tests() if one.on_gpu.for_groups] == ["warpgroups"]
     for name in run.ELSEWHERE:
         assert os.path.exists(os.path.join(run.TESTS, name + "_test.cpp")), name
     run.tests = lambda: [run.Test(name) for name in ("norm", "map", "rows", "update")]
@@ -235,6 +236,13 @@ def check_programs(machine):
         file.write("0")
     assert "of other sources" in run("kernels")[1]
     assert "nowhere to put programs" in machine.run("--compile", "sm_80", "kernels")[1]
+    groups = ["arch=compute_90a,code=sm_90a", "-DSIMPLX_WARPGROUPS"]
+    machine.run("--warpgroups", "kernels")
+    assert all(word in machine.log()[-1]["words"] for word in groups), machine.log()[-1]
+    assert machine.run("--compile", "sm_90a", "--programs", kept + "90a", "kernels")[0] == 0
+    assert all(word in machine.log()[-1]["words"] for word in groups), machine.log()[-1]
+    status, text, _, _ = machine.run("--compile", "sm_80", "--warpgroups", "--programs", kept + "80", "kernels")
+    assert status == 1 and "sm_80 has no warpgroups" in text, text
 
 
 def check_numbers(machine):

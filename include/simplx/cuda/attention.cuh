@@ -52,6 +52,12 @@ struct FixedSize {
 template <AttentionSize size>
 using Fixed = FixedSize<size.heads, size.key_width, size.value_width, size.mixing, size.mask, size.alibi>;
 
+/// Those of a head.
+template <class S>
+struct HeadGains {
+  S alpha = 0, beta = 1, gamma = 0;
+};
+
 /// What one block attends with: a head of a sequence. Blocks of the grid: (tiles * sequences, heads).
 template <class Size, class Cores, class S>
 struct HeadOfBlock {
@@ -62,7 +68,7 @@ struct HeadOfBlock {
 
   Index first;        ///< token of the sequence
   int rows, h, tile;  ///< tokens of the sequence; head; number of the block within both
-  S alpha = 0, beta = 1, gamma = 0, slope = 0;
+  S slope = 0;
 
   template <class Operands>
   __device__ HeadOfBlock(const Index* offsets, Index sequences, const Operands& in)
@@ -70,9 +76,16 @@ struct HeadOfBlock {
     const Index s = blockIdx.x % sequences;
     first = offsets[s];
     rows = static_cast<int>(offsets[s + 1] - first);
-    if constexpr (Size::gains > 0) alpha = in.alpha[h], beta = in.beta[h];
-    if constexpr (Size::centred) gamma = in.gamma[h];
     if constexpr (Size::alibi) slope = in.slopes[h];
+  }
+
+  /// Read where they are needed: registers are short where scores are.
+  template <class Operands>
+  __device__ HeadGains<S> gains(const Operands& in) const {
+    HeadGains<S> of;
+    if constexpr (Size::gains > 0) of.alpha = in.alpha[h], of.beta = in.beta[h];
+    if constexpr (Size::centred) of.gamma = in.gamma[h];
+    return of;
   }
 
   /// The number of the tile if those that see the most keys, the last, begin first.
@@ -90,7 +103,7 @@ struct HeadOfBlock {
   __device__ bool all_see(int i, int j, int count) const {
     return j + count <= rows && (!Size::causal || j + count <= i + 1);
   }
-  /// Whether any of `count` queries from i on sees any key from j on: else a warp has nothing to do.
+  /// Whether any of `count` queries from i on sees any key from j on: else who has them has nothing to do.
   __device__ bool some_see(int i, int count, int j) const {
     return i < rows && j < rows && (!Size::causal || j < i + count);
   }
@@ -129,10 +142,10 @@ struct ForwardTiles {
   static constexpr int own = own_count, others = other_count, places = place_count;
   static constexpr int threads = own / Cores::warp_rows * warp_lanes;
   static constexpr bool means = Size::centred && Cores::means_beside;
-  /// Numbers that the threads of a row hold.
+  /// Numbers that the threads of a row hold, and those of them that are sums of products or that ALiBi needs.
   static constexpr int held = (others + Size::value_width) * (means ? 2 : 1);
-  /// Blocks of a multiprocessor at once.
-  static constexpr int blocks = held <= Cores::held_by_three ? 3 : 2;
+  static constexpr int sums = (Size::alibi ? 2 : 1) * others + Size::value_width * (means ? 2 : 1);
+  static constexpr int blocks = Cores::template blocks<held, sums, threads>;
   typename Cores::template Tile<own, Size::key_width> query;
   typename Cores::template Tile<others, Size::key_width> key[places];
   typename Cores::template Tile<others, Size::value_width> value[places];
@@ -163,24 +176,35 @@ constexpr auto fitting_tiles() {
   }
 }
 
-/// Those of wide warps if they hold them without giving up anything; else of others. Narrow heads are those of small
-/// models, which have few blocks: they rather have more of them.
+/// Those of warpgroups for the widths that they take, two of them if registers hold the sums of two blocks. Those of
+/// wide warps if they hold them without giving up anything; else of others. Narrow heads are those of small models,
+/// which have few blocks: they rather have more of them.
 template <template <class, class, int, int, int> class Tiles, class Size, class Cores>
-constexpr auto tiles_of_warps() {
-  using Wide = typename Cores::Wide;
-  using These = Tiles<Size, Wide, 4 * Wide::warp_rows, Wide::most_others, Wide::places>;
-  constexpr bool wide_heads = Size::key_width + Size::value_width >= 96;
-  if constexpr (wide_heads && in_shared_memory<These> && These::held <= Wide::most_held) {
-    return std::type_identity<These>{};
+constexpr auto best_tiles() {
+  if constexpr (Cores::by_groups) {
+    if constexpr (Cores::template takes<Size>) {
+      using Two = Tiles<Size, Cores, 2 * Cores::group_rows, Cores::most_others, Cores::places>;
+      if constexpr (Two::sums <= Cores::most_sums_of_two && in_shared_memory<Two>) {
+        return std::type_identity<Two>{};
+      } else {
+        return fitting_tiles<Tiles, Size, Cores>();
+      }
+    } else {
+      return best_tiles<Tiles, Size, typename Cores::Narrow>();
+    }
   } else {
-    return fitting_tiles<Tiles, Size, Cores>();
+    using Wide = typename Cores::Wide;
+    using These = Tiles<Size, Wide, 4 * Wide::warp_rows, Wide::most_others, Wide::places>;
+    constexpr bool wide_heads = Size::key_width + Size::value_width >= 96;
+    if constexpr (wide_heads && in_shared_memory<These> && These::held <= Wide::most_held) {
+      return std::type_identity<These>{};
+    } else {
+      return fitting_tiles<Tiles, Size, Cores>();
+    }
   }
 }
 template <class Size, class Cores>
-using FittingForwardTiles = typename decltype(tiles_of_warps<ForwardTiles, Size, Cores>())::type;
-
-/// Blocks of a multiprocessor at once; to make room for more ptxas would rather spill.
-inline constexpr int attention_blocks = 2;
+using FittingForwardTiles = typename decltype(best_tiles<ForwardTiles, Size, Cores>())::type;
 
 /// out = alpha V + beta A V - gamma mean; `out` holds the mean before unless the cores take it beside.
 template <class Size, class Cores, class Operands, class Out, class S>
@@ -211,7 +235,7 @@ __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
   };
   const int first = begin + Cores::warp_row();  // query of the warp
   const auto use = [&](int key, int place) {
-    if (!head.some_see(first, Cores::warp_rows, key)) return;
+    if (!head.some_see(begin + Cores::group_row(), Cores::group_rows, key)) return;
     typename Cores::template Scores<others> scores;
     Cores::multiply_rows(tiles.query, tiles.key[place], scores);  // (own, others)
     const bool all_seen = head.all_see(first, key, others);
@@ -279,14 +303,15 @@ __global__ void __launch_bounds__(FittingForwardTiles<Size, Cores>::threads,
   Cores::template each_own<Size::value_width>(rows, [&](int a, int c, int row, int col) {
     constexpr int together [[maybe_unused]] = Cores::template together<Size::value_width>;
     const Index at = head.value_at(begin + row) + col;
+    const HeadGains<S> gains = head.gains(in);
     auto sum = Cores::template own<Size::value_width>(product, a, c);
-    if constexpr (Size::gains > 0) sum = head.beta * sum;
+    if constexpr (Size::gains > 0) sum = gains.beta * sum;
     if constexpr (means) {
-      sum = sum - head.gamma * Cores::template own<Size::value_width>(mean, a, c);
+      sum = sum - gains.gamma * Cores::template own<Size::value_width>(mean, a, c);
     } else if constexpr (Size::centred) {
-      sum = sum - head.gamma * load_numbers<together>(out + at);
+      sum = sum - gains.gamma * load_numbers<together>(out + at);
     }
-    if constexpr (Size::gains > 0) sum += head.alpha * load_numbers<together>(in.value + at);
+    if constexpr (Size::gains > 0) sum += gains.alpha * load_numbers<together>(in.value + at);
     store_numbers(out + at, sum);
   });
 }

@@ -43,6 +43,9 @@ struct BackwardTiles {
 /// Those of keys, with numbers of each query that passes by where copies bring them.
 template <class Size, class Warps, int own, int others, int places>
 struct KeyTiles : BackwardTiles<Size, Warps, own, others, places> {
+  using Base = BackwardTiles<Size, Warps, own, others, places>;
+  static constexpr int sums = (Size::alibi ? 3 : 2) * others + Size::key_width + Size::value_width;
+  static constexpr int blocks = Warps::template blocks<Base::held, sums, Base::threads>;
   static constexpr int beside = Warps::copies ? others : 1;
   typename Warps::Number log_sum[places][beside], correction[places][beside], mean[places][beside];
 };
@@ -54,20 +57,30 @@ inline constexpr bool flat_means = Size::centred && !Size::alibi && Cores::means
 /// Those of queries, with the sum of the values of the tiles before, or if not causal of all.
 template <class Size, class Warps, int own, int others, int places>
 struct QueryTiles : BackwardTiles<Size, Warps, own, others, places> {
+  using Base = BackwardTiles<Size, Warps, own, others, places>;
+  static constexpr int sums = (Size::alibi ? 3 : 2) * others + Size::key_width;
+  static constexpr int blocks = Warps::template blocks<Base::held, sums, Base::threads>;
   alignas(16) typename Warps::Number values_before[flat_means<Size, Warps> ? Size::value_width : 1];
 };
 
 template <class Size, class Cores>
-using FittingQueryTiles = typename decltype(tiles_of_warps<QueryTiles, Size, Cores>())::type;
+using FittingQueryTiles = typename decltype(best_tiles<QueryTiles, Size, Cores>())::type;
 template <class Size, class Cores>
-using FittingKeyTiles = typename decltype(tiles_of_warps<KeyTiles, Size, Cores>())::type;
+using FittingKeyTiles = typename decltype(best_tiles<KeyTiles, Size, Cores>())::type;
+
+/// As products see them.
+template <class Cores, class S, int count>
+__device__ __forceinline__ Numbers<S, count> as_factors(const Numbers<S, count>& numbers) {
+  return Numbers<S, count>::each([](auto x) { return Number<S>(Cores::as_factor(x.value)); }, numbers);
+}
 
 inline constexpr int sums_threads = 128;
 template <class Size>
 inline constexpr int sums_columns = warp_lanes * std::gcd(Size::value_width, 4);  ///< of a block
 
-/// sums (blocks, heads * value_width) = the sums of the values of each tile of so many rows, numbered as blocks are.
-template <class Size, int own, class T, class S>
+/// sums (blocks, heads * value_width) = the sums of the values, as products see them, of each tile of so many rows,
+/// numbered as blocks are.
+template <class Size, class Cores, int own, class T, class S>
 __global__ void __launch_bounds__(sums_threads)
     attention_sums_kernel(const Index* offsets, Index sequences, const T* value, S* sums) {
   constexpr int together = sums_columns<Size> / warp_lanes, teams = sums_threads / warp_lanes;
@@ -79,7 +92,7 @@ __global__ void __launch_bounds__(sums_threads)
   const int col = static_cast<int>(blockIdx.y) * sums_columns<Size> + lane * together;
   Numbers<S, together> total;
   for (int i = begin + team; i < end && col < Size::value_stride; i += teams) {
-    total += load_numbers<together>(value + (first + i) * Size::value_stride + col);
+    total += as_factors<Cores>(load_numbers<together>(value + (first + i) * Size::value_stride + col));
   }
   store_numbers(parts[team][lane].of, total);
   __syncthreads();
@@ -93,19 +106,20 @@ __global__ void __launch_bounds__(sums_threads)
 /// Shapes  corrections (tokens, heads); gain_parts (gains, blocks, heads); sums (blocks, heads * value_width), of
 ///         values, where means are flat
 template <class Size, class Cores, Write dq_mode, class Operands, class S, class Out, class DOut, class DQuery>
-__global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, attention_blocks)
+__global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, FittingQueryTiles<Size, Cores>::blocks)
     attention_dq_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp, const Out* out,
                         const DOut* dout, const S* sums, DQuery* dquery, S* corrections, S* gain_parts) {
   using Head = HeadOfBlock<Size, Cores, S>;
   using Tiles = FittingQueryTiles<Size, Cores>;
   static_assert(std::is_same_v<Cores, typename Tiles::Cores>);
   using Scores = typename Cores::template Scores<Tiles::others>;
-  constexpr int own_rows = Cores::own_rows, others = Tiles::others, threads = Tiles::threads, gains = Size::gains;
+  constexpr int own_rows = Cores::own_rows, others = Tiles::others, threads = Tiles::threads;
   const Head head(offsets, sequences, in);
+  const HeadGains<S> gains = head.gains(in);
   const int begin = head.tile_from_last(sequences) * Tiles::own, rows = head.rows - begin;
   S gain_sums[3] = {};  // of alpha, beta, gamma
   const auto write_gains = [&] {
-    for (int gain = 0; gain < gains; ++gain) {
+    for (int gain = 0; gain < Size::gains; ++gain) {
       gain_parts[(Index(gain) * gridDim.x + blockIdx.x) * Size::heads + head.h] = gain_sums[gain];
     }
   };
@@ -113,10 +127,10 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
     if (threadIdx.x == 0) write_gains();
     return;
   }
-  constexpr bool known = !std::is_void_v<Out> && (gains == 0 || Cores::rounds);  // D, but for gamma
+  constexpr bool known = !std::is_void_v<Out> && (Size::gains == 0 || Cores::rounds);  // D, but for gamma
   constexpr bool flat = known && flat_means<Size, Cores>;
   constexpr bool first_pass = !known || (Size::centred && !(flat && !Size::causal));
-  constexpr bool second_pass = dq_mode != Write::skip || gains > 0;
+  constexpr bool second_pass = dq_mode != Write::skip || Size::gains > 0;
   SIMPLX_LARGE_SHARED(tiles, Tiles);
   if constexpr (flat) {
     each_part<threads, 1, Size::value_width>([&](int, int, int col) {
@@ -158,7 +172,7 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
     };
     const int end = head.keys_seen(begin + Tiles::own);
     each_tile<Cores, Tiles::places>(from, end, others, fill, [&](int key, int place) {
-      if (!head.some_see(first_query, Cores::warp_rows, key)) return;
+      if (!head.some_see(begin + Cores::group_row(), Cores::group_rows, key)) return;
       Scores weights, d_weights;
       if constexpr (scored) {
         Cores::multiply_rows(tiles.own_keys, tiles.other_keys[place], weights);
@@ -173,16 +187,15 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
   };
 
   S correction[own_rows] = {}, mean[own_rows] = {};  // mean: of dM by the weights of C, as forward rounds them
-  if constexpr (known || gains > 0) {
+  if constexpr (known || Size::gains > 0) {
     constexpr int together = Cores::template together<Size::value_width>;
     Cores::template each_own<Size::value_width>(rows, [&](int a, int, int row, int col) {
       using Part = Numbers<S, together>;
       const Index at = head.value_at(begin + row) + col;
-      const Part d = Part::each([](auto x) { return Number<S>(Cores::as_factor(x.value)); },
-                                load_numbers<together>(dout + at));
+      const Part d = as_factors<Cores>(load_numbers<together>(dout + at));
       Part value;
-      if constexpr (gains > 0) value = load_numbers<together>(in.value + at);
-      if constexpr (known) correction[a] += (d * (load_numbers<together>(out + at) - head.alpha * value)).sum();
+      if constexpr (Size::gains > 0) value = load_numbers<together>(in.value + at);
+      if constexpr (known) correction[a] += (d * (load_numbers<together>(out + at) - gains.alpha * value)).sum();
       gain_sums[0] += (d * value).sum();
       if constexpr (flat) mean[a] += (d * load_numbers<together>(tiles.values_before + col)).sum();
     });
@@ -192,7 +205,7 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
     const auto use = [&](int key, int, const Scores& weights, Scores& d_weights) {
       if constexpr (!known) {
         Cores::template each_score<others>([&](int a, int b, int, int) {
-          correction[a] += head.beta * weights[a][b] * d_weights[a][b], total[a] += weights[a][b];
+          correction[a] += gains.beta * weights[a][b] * d_weights[a][b], total[a] += weights[a][b];
         });
       }
       if constexpr (Size::centred) {
@@ -212,14 +225,14 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
     for (int a = 0; a < own_rows; ++a) {
       const int i = begin + Cores::own_row(a);
       if (i < head.rows) mean[a] *= S(1) / head.mean_sum(i);  // beyond, dO is zero
-      if constexpr (known) correction[a] += head.gamma * mean[a];
+      if constexpr (known) correction[a] += gains.gamma * mean[a];
       gain_sums[2] -= mean[a];
     }
   }
   SIMPLX_UNROLL
   for (int a = 0; a < own_rows; ++a) {
     correction[a] = Cores::row_sum(correction[a]);
-    if (head.beta == 0) correction[a] = 0;  // but for what was rounded
+    if (gains.beta == 0) correction[a] = 0;  // but for what was rounded
     if (Cores::own_col(0) != 0 || Cores::own_row(a) >= rows) continue;
     corrections[head.row_at(begin + Cores::own_row(a))] = correction[a];
   }
@@ -229,8 +242,8 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
     each_tile_of_keys(std::true_type(), 0, [&](int, int place, Scores& weights, const Scores& d_weights) {
       Cores::template each_score<others>([&](int a, int b, int, int) {
         const S weight = weights[a][b];
-        if constexpr (gains > 0) gain_sums[1] += weight * d_weights[a][b];
-        weights[a][b] = weight * (head.beta * d_weights[a][b] - correction[a]);
+        if constexpr (Size::gains > 0) gain_sums[1] += weight * d_weights[a][b];
+        weights[a][b] = weight * (gains.beta * d_weights[a][b] - correction[a]);
       });
       if constexpr (dq_mode == Write::skip) return;
       Cores::add_product(weights, tiles.weights, tiles.other_keys[place], product);
@@ -242,7 +255,7 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
       });
     }
   }
-  if constexpr (gains > 0) {
+  if constexpr (Size::gains > 0) {
     block_sum<Tiles::threads>(gain_sums);
     if (threadIdx.x == 0) write_gains();
   }
@@ -253,7 +266,7 @@ __global__ void __launch_bounds__(FittingQueryTiles<Size, Cores>::threads, atten
 /// Shapes  corrections (tokens, heads)
 template <class Size, class Cores, Write dk_mode, Write dv_mode, class Operands, class S, class DOut, class DKey,
           class DValue>
-__global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, attention_blocks)
+__global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, FittingKeyTiles<Size, Cores>::blocks)
     attention_dk_dv_kernel(const Index* offsets, Index sequences, Operands in, const S* log_sum_exp,
                            const DOut* dout, const S* corrections, DKey* dkey, DValue* dvalue) {
   using Head = HeadOfBlock<Size, Cores, S>;
@@ -268,6 +281,7 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, attenti
   if constexpr (dk_mode != Write::skip) {
     Cores::template load<threads>(tiles.own_values, in.value, head.value_at(begin), Size::value_stride, rows);
   }
+  const HeadGains<S> gains = head.gains(in);
   typename Cores::template Product<Size::key_width> dk = {};
   typename Cores::template Product<Size::value_width> dv = {};
 
@@ -284,14 +298,14 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, attenti
       if constexpr (Size::centred) {
         each_part<threads, others, 1>([&](int i, int below, int) {
           const int row = i + below;
-          tiles.mean[place][row] = row < left ? head.gamma / head.mean_sum(query + row) : S(0);
+          tiles.mean[place][row] = row < left ? gains.gamma / head.mean_sum(query + row) : S(0);
         });
       }
     }
   };
   const int first_key = begin + Cores::warp_row();  // of the warp
   const auto use = [&](int query, int place) {
-    if (!head.some_see(query, others, first_key)) return;
+    if (!head.some_see(query, others, begin + Cores::group_row())) return;
     S log_sum[own_cols], correction[own_cols], mean[own_cols];  // without copies, loaded while products take longer
     SIMPLX_UNROLL
     for (int b = 0; b < own_cols && !Cores::copies; ++b) {
@@ -299,23 +313,26 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, attenti
       const bool there = i < head.rows;
       log_sum[b] = there ? log_sum_exp[head.row_at(i)] : S(0);
       if constexpr (dk_mode != Write::skip) correction[b] = there ? corrections[head.row_at(i)] : S(0);
-      if constexpr (Size::centred) mean[b] = there ? head.gamma / head.mean_sum(i) : S(0);
+      if constexpr (Size::centred) mean[b] = there ? gains.gamma / head.mean_sum(i) : S(0);
     }
     typename Cores::template Scores<others> weights, d_scores;
     Cores::multiply_rows(tiles.own_keys, tiles.other_keys[place], weights);
+    Cores::template each_score<others>([&](int a, int b, int row, int col) {
+      const S log = Cores::copies ? tiles.log_sum[place][Cores::copies ? col : 0] : log_sum[b];
+      weights[a][b] = head.weight(weights[a][b], log * Cores::unit, query + col, begin + row);
+    });
     if constexpr (dk_mode != Write::skip) Cores::multiply_rows(tiles.own_values, tiles.other_values[place], d_scores);
     Cores::template each_score<others>([&](int a, int b, int row, int col) {
-      const int i = query + col, j = begin + row;
       const int copied = Cores::copies ? col : 0;
-      const S log = Cores::copies ? tiles.log_sum[place][copied] : log_sum[b];
-      const S weight = head.weight(weights[a][b], log * Cores::unit, i, j);
+      const S weight = weights[a][b];
       if constexpr (dk_mode != Write::skip) {
         const S d = Cores::copies ? tiles.correction[place][copied] : correction[b];
-        d_scores[a][b] = weight * (head.beta * d_scores[a][b] - d);
+        d_scores[a][b] = weight * (gains.beta * d_scores[a][b] - d);
       }
-      weights[a][b] = head.beta * weight;
+      weights[a][b] = gains.beta * weight;
       if constexpr (Size::centred) {
-        weights[a][b] -= head.mean_weight(Cores::copies ? tiles.mean[place][copied] : mean[b], i, j);
+        const S mean_factor = Cores::copies ? tiles.mean[place][copied] : mean[b];
+        weights[a][b] -= head.mean_weight(mean_factor, query + col, begin + row);
       }
     });
     if (!head.all_see(query, first_key, Cores::warp_rows)) {
@@ -342,7 +359,7 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, attenti
       const Index at = head.value_at(begin + row) + col;
       auto sum = Cores::template own<Size::value_width>(dv, a, c);
       if constexpr (Size::gains > 0) {
-        sum += head.alpha * load_numbers<Cores::template together<Size::value_width>>(dout + at);
+        sum += head.gains(in).alpha * load_numbers<Cores::template together<Size::value_width>>(dout + at);
       }
       write_numbers<dv_mode>(dvalue + at, sum);
     });
@@ -393,7 +410,8 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
     using Tiles = detail::FittingQueryTiles<Size, Cores>;
     if constexpr (detail::flat_means<Size, Cores> && !std::is_void_v<Out>) {
       constexpr Index columns = detail::sums_columns<Size>;
-      launch(stream, detail::attention_sums_kernel<Size, Tiles::own, std::remove_cvref_t<decltype(*in.value)>, S>,
+      launch(stream, detail::attention_sums_kernel<Size, typename Tiles::Cores, Tiles::own,
+                                            std::remove_cvref_t<decltype(*in.value)>, S>,
              dim3(blocks, blocks_for(Size::value_stride, columns)), detail::sums_threads, offsets, sequences, in.value,
              sums);
     }

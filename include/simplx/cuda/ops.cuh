@@ -19,7 +19,7 @@
 #include <simplx/cuda/rows.cuh>
 #include <simplx/cuda/sliced_products.cuh>
 #include <simplx/cuda/softmax.cuh>
-#include <simplx/cuda/tensor_cores.cuh>
+#include <simplx/cuda/warpgroups.cuh>
 #include <simplx/ops/attention.hpp>
 #include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/embedding.hpp>
@@ -189,7 +189,7 @@ template <Precision p, Mixing mixing>
 struct attention_kernels : attention_op<mixing> {
   using Op = attention_op<mixing>;
   template <class F>
-  using Cores = std::conditional_t<p == Precision::bfloat16, TensorCores<>, CudaCores<typename F::Scalar>>;
+  using Cores = std::conditional_t<p == Precision::bfloat16, BFloat16Cores, CudaCores<typename F::Scalar>>;
 
   /// As the backend stores them.
   template <class F>

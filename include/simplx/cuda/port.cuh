@@ -26,11 +26,11 @@
 #include <type_traits>
 
 /// A variable of the block in shared memory, not initialised: its name, then its type. All of them take 48 KB at most;
-/// SIMPLX_LARGE_SHARED is for one that may be larger, or none, for which launch_with_shared makes room.
+/// SIMPLX_LARGE_SHARED is for one that may be larger, or none, for which launch_with_shared makes room, on 1024 bytes.
 #if defined(__CUDACC__)
 #define SIMPLX_SHARED(name, ...) __shared__ ::std::type_identity_t<__VA_ARGS__> name
-#define SIMPLX_LARGE_SHARED(name, ...)   \
-  extern __shared__ uint4 simplx_room[]; \
+#define SIMPLX_LARGE_SHARED(name, ...)                    \
+  extern __shared__ __align__(1024) uint4 simplx_room[]; \
   auto& name = *reinterpret_cast<::std::type_identity_t<__VA_ARGS__>*>(simplx_room)
 #else
 #define SIMPLX_SHARED(name, ...)  \

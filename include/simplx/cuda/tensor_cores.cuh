@@ -103,15 +103,19 @@ struct TensorCores {
   using Number = float;
   static_assert(rows_of_warp % 16 == 0);
   using Wide = TensorCores<32>;
+  static constexpr bool by_groups = false;
 
   template <int width>
   static constexpr int padded = (width + 15) / 16 * 16;
 
   /// A matrix in shared memory; rows are padded to an odd number of sixteen bytes: eight below one another are in
   /// different banks.
-  template <int rows, int cols>
+  template <int row_count, int col_count>
   struct Tile {
+    static constexpr int rows = row_count, cols = col_count;
     alignas(16) __nv_bfloat16 at[rows][padded<cols> + 8];
+
+    __device__ __nv_bfloat16* place(int row, int col) { return &at[row][col]; }
   };
   /// W stays in registers.
   template <int rows, int cols>
@@ -119,7 +123,9 @@ struct TensorCores {
 
   static constexpr int places = 2, least_others = 16;
   static constexpr int most_others = rows_of_warp == 16 ? 64 : 32;
-  static constexpr int most_held = rows_of_warp == 16 ? 200 : 192, held_by_three = 96;
+  static constexpr int most_held = rows_of_warp == 16 ? 200 : 192;
+  template <int held, int sums, int threads>
+  static constexpr int blocks = held <= 96 ? 3 : 2;
   /// So that a multiprocessor has two blocks from sm_80 on, but for small ones.
   static constexpr std::size_t most_shared = std::size_t(80) << 10;
   static constexpr bool copies = true, means_beside = true;
@@ -131,6 +137,8 @@ struct TensorCores {
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % warp_lanes; }
   /// The first row of the warp.
   __device__ static int warp_row() { return static_cast<int>(threadIdx.x) / warp_lanes * warp_rows; }
+  static constexpr int group_rows = warp_rows;
+  __device__ static int group_row() { return warp_row(); }
   __device__ static int own_row(int a) { return warp_row() + lane() / 4 + 8 * a; }
   __device__ static int own_col(int b) { return b / 2 * 8 + lane() % 4 * 2 + b % 2; }
 
@@ -193,8 +201,9 @@ struct TensorCores {
   /// A tile of a matrix of float or bfloat16 that begins at an element of a buffer; beyond the rows that there are, and
   /// in the padding, zero. Buffers, and rows of a multiple of eight columns, begin on 16 bytes. Such rows of bfloat16
   /// go past registers: threads do other things meanwhile, until `arrive`.
-  template <int threads, int rows, int cols, class T>
-  __device__ static void load(Tile<rows, cols>& tile, const T* buffer, Index first, Index stride, int rows_there) {
+  template <int threads, class AnyTile, class T>
+  __device__ static void load(AnyTile& tile, const T* buffer, Index first, Index stride, int rows_there) {
+    constexpr int rows = AnyTile::rows, cols = AnyTile::cols;
     constexpr int each = cols % 8 == 0 ? 8 : 2, parts = padded<cols> / each;
     struct alignas(16) Sixteen {
       Pair of[4];
@@ -202,7 +211,7 @@ struct TensorCores {
     each_part<threads, rows, parts>([&](int row, int below, int part) {
       const int col = part * each;
       const T* const place = buffer + (first + row * stride + col) + below * stride;
-      __nv_bfloat16* const to = &tile.at[row + below][col];
+      __nv_bfloat16* const to = tile.place(row + below, col);
       const bool there = row + below < rows_there;
       if constexpr (each == 8 && std::is_same_v<T, __nv_bfloat16>) {
         begin_copy(to, place, there && col < cols ? sizeof(Sixteen) : 0);

@@ -81,8 +81,10 @@ struct CudaCores {
   static constexpr int most_others = 32, least_others = 8;
   /// Numbers that the threads of a row can hold in registers; more of them have been seen to spill.
   static constexpr int most_held = 1 << 20;
-  /// And those that leave room for a third block of a multiprocessor.
-  static constexpr int held_by_three = 0;
+  /// Blocks of a multiprocessor at once, where so many numbers are held, and of them are sums; to make room for more
+  /// ptxas would rather spill.
+  template <int held, int sums, int threads>
+  static constexpr int blocks = 2;
   /// Bytes of shared memory for all tiles.
   static constexpr std::size_t most_shared = std::size_t(48) << 10;
   /// Whether loads go past registers, so that threads need not wait for them.
@@ -92,6 +94,8 @@ struct CudaCores {
 
   /// Cores whose warps have more rows than those of these, if there are such.
   using Wide = CudaCores;
+  /// Whether four warps multiply together, and so have the same to do.
+  static constexpr bool by_groups = false;
 
   /// The part of a thread: rows own_row(0 .. own_rows - 1); columns, or fours of them, own_col(0), own_col(1), ...
   static constexpr int own_rows = 4, col_lanes = 8, row_lanes = warp_lanes / col_lanes;
@@ -103,6 +107,9 @@ struct CudaCores {
 
   /// The first row of the warp.
   __device__ static int warp_row() { return static_cast<int>(threadIdx.x) / warp_lanes * warp_rows; }
+  /// Of those that multiply together.
+  static constexpr int group_rows = warp_rows;
+  __device__ static int group_row() { return warp_row(); }
   __device__ static int own_row(int a) {
     const int lane = static_cast<int>(threadIdx.x) % warp_lanes;
     return warp_row() + a * row_lanes + lane / 16 * 2 + lane % 2;

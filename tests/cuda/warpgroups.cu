@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+/// Attention by warpgroups, for nvcc: compiled for sm_90a, not run, by nvcc.py.
+#include <simplx/cuda/warpgroups.cuh>
+
+#include "attention_kernels.hpp"
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_ATTENTION(Warpgroups, Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::softmax})
+SIMPLX_ATTENTION(Warpgroups, Narrow, float, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::shaped})
+SIMPLX_ATTENTION(Warpgroups, Narrow, float, float, AttentionSize{12, 64, 64, Mixing::shaped, Mask::full, true})
+SIMPLX_ATTENTION(Warpgroups, Narrow, float, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::shaped, Mask::full})
+SIMPLX_ATTENTION(Warpgroups, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, Mixing::shaped})
+static_assert(std::is_same_v<detail::BFloat16Cores, detail::Warpgroups>);
+
+}  // namespace simplx
