@@ -68,10 +68,11 @@ SIMPLX_ATTENTION(TensorCores<>, AttentionOperands<float>, float, float, Attentio
 SIMPLX_ATTENTION(TensorCores<>, Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::softmax})
 SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::shaped})
 SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float, AttentionSize{12, 64, 64, Mixing::shaped, Mask::full, true})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float, AttentionSize{12, 64, 64, Mixing::shaped, Mask::causal, true})
 SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, Mixing::shaped})
 template void squared_norm(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const float*, double*);
 template void update(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const UpdateBuffers<float>&,
-                     const double*, double, const double*, double*);
+                     __nv_bfloat16*, const double*, double, const double*, double*);
 template void update(cudaStream_t, const UpdateSegment<SgdStep<float>>*, int, Index, const UpdateBuffers<float>&,
-                     const double*, double, const double*, double*);
+                     __nv_bfloat16*, const double*, double, const double*, double*);
 }  // namespace simplx

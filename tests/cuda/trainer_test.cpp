@@ -112,6 +112,31 @@ TEST_CASE("what is written into the parameters counts from the next call on") {
   CHECK_THROWS_WITH_AS(device.parameter("nothing"), doctest::Contains("no parameter named 'nothing'"), Error);
 }
 
+TEST_CASE("rounded parameters follow those that an update, a state or the host has written") {
+  using Rounds = Trainer<model, Cuda<Precision::bfloat16>>;
+  const TrainerOptions options{.batch = 4, .seed = 3, .groups = {{.name = "*.mlp.*", .learning_rate_factor = 0}}};
+  Rounds trainer(options), anew(options);
+  const auto goes_on_the_same = [&] {
+    anew.restore(trainer.state());  // rounds what it is given
+    const double expected = anew.step(some_batch(5), adamw).loss, found = trainer.step(some_batch(5), adamw).loss;
+    CHECK(found == expected);
+    CHECK(std::ranges::equal(trainer.parameters(), anew.parameters()));
+  };
+  for (int seed = 1; seed <= 3; ++seed) {
+    static_cast<void>(anew.parameters());  // to be rounded before a step, where the other's update has done it
+    CHECK(trainer.step(some_batch(seed), adamw).loss == anew.step(some_batch(seed), adamw).loss);
+  }
+  const double untouched = trainer.loss(some_batch());
+  goes_on_the_same();
+  for (float& weight : trainer.parameter("blocks.1.mlp.up.weight")) weight += 0.5f;
+  CHECK(std::abs(trainer.loss(some_batch()) - untouched) > 1e-3);
+  goes_on_the_same();
+  trainer.accumulate(some_batch(1), 19);
+  for (float& weight : trainer.parameter("blocks.0.mlp.up.weight")) weight += 0.5f;  // before the update, and frozen
+  trainer.update(adamw);
+  goes_on_the_same();
+}
+
 TEST_CASE("numbers of an optimiser that would spoil the parameters are refused, and nothing has changed") {
   OnDevice device({.batch = 4, .seed = 3});
   const std::vector<double> before(device.parameters().begin(), device.parameters().end());

@@ -16,10 +16,12 @@ namespace {
 template <class S>
 struct State {
   std::vector<S> parameters, gradients, first, second;
+  std::vector<__nv_bfloat16> rounded;
   explicit State(Index size)
       : parameters(test::numbers<S>(size, 1)), gradients(test::numbers<S>(size, 2)), first(test::numbers<S>(size, 3)),
         second(test::numbers<S>(size, 4)) {
     for (S& v : second) v *= v;
+    rounded.assign(parameters.begin(), parameters.end());
   }
   UpdateBuffers<S> buffers() { return {parameters.data(), gradients.data(), first.data(), second.data()}; }
   std::vector<S> all() const { return test::joined<S>({parameters, gradients, first, second}); }
@@ -46,7 +48,10 @@ std::vector<S> run(State<S>& state, const Optimiser& optimiser, double limit, do
   auto parts = test::unwritten<double>(squared_norm_parts(chunks)), norm = test::unwritten<double>(1);
   const std::vector<double> losses{loss};
   squared_norm(nullptr, segments.data(), count, chunks, state.gradients.data(), parts.data());
-  update(nullptr, segments.data(), count, chunks, state.buffers(), parts.data(), limit, losses.data(), norm.data());
+  update(nullptr, segments.data(), count, chunks, state.buffers(), state.rounded.data(), parts.data(), limit,
+         losses.data(), norm.data());
+  const std::vector<__nv_bfloat16> expected(state.parameters.begin(), state.parameters.end());
+  CHECK(std::memcmp(state.rounded.data(), expected.data(), size * sizeof expected[0]) == 0);
   auto all = state.all();
   all.push_back(static_cast<S>(norm[0]));
   return all;

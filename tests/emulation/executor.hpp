@@ -163,6 +163,7 @@ class Block {
       throw Fault("a block declares more than " + std::to_string(most_shared) + " bytes of shared memory at " +
                   site.text());
     }
+    check_all_shared(site);
     return *static_cast<T*>(add_shared(key, sizeof(T), alignof(T), site));
   }
   /// The one object that the launch has made room for.
@@ -174,11 +175,11 @@ class Block {
                   "shared memory has no constructors");
     const Ignored executor;
     if (void* const known = shared_of(key)) return *static_cast<T*>(known);
-    if (sizeof(T) > large_shared_ || large_shared_ + shared_bytes_ > most_large_shared) {
+    if (sizeof(T) > large_shared_) {
       throw Fault("a block has " + std::to_string(sizeof(T)) + " bytes of shared memory at " + site.text() +
-                  " where the launch makes room for " + std::to_string(large_shared_) + " of at most " +
-                  std::to_string(most_large_shared - shared_bytes_));
+                  " where the launch makes room for " + std::to_string(large_shared_));
     }
+    check_all_shared(site);
     return *static_cast<T*>(add_shared(key, sizeof(T), alignof(T), site));
   }
 
@@ -292,6 +293,13 @@ class Block {
     }
   };
 
+  /// What is declared and what the launch has made room for, which asks for more than most_shared only if it needs it.
+  void check_all_shared(const Site& site) const {
+    const std::size_t most = large_shared_ > most_shared ? most_large_shared : most_shared;
+    if (large_shared_ + shared_bytes_ <= most) return;
+    throw Fault("a block has " + std::to_string(large_shared_) + " + " + std::to_string(shared_bytes_) +
+                " bytes of shared memory at " + site.text() + ", at most " + std::to_string(most) + " are given");
+  }
   void* shared_of(const void* key) {
     for (const SharedObject& object : shared_) {
       if (object.key == key) return object.bytes.get();

@@ -106,6 +106,12 @@ __global__ void larger() {
   SIMPLX_LARGE_SHARED(data, char[bytes]);
   data[bytes - 1] = 0;
 }
+template <std::size_t bytes>
+__global__ void of_both_kinds() {
+  SIMPLX_LARGE_SHARED(room, char[bytes]);
+  SIMPLX_SHARED(beside, double);
+  room[0] = 0, beside = 0;
+}
 
 /// Lanes 0 and 1 wait for each other, each with another partner in mind.
 __global__ void crossed() {
@@ -229,7 +235,10 @@ TEST_CASE("shared memory: one object for each declaration and type, poisoned, li
     return fault_of([&] { simplx::launch_with_shared(room, nullptr, larger<most_shared + 1>, 1, 1); });
   };
   CHECK(has(refused(most_shared), "has 49153 bytes"));
-  CHECK(has(refused(most_large_shared + 1), "of at most 101376"));
+  CHECK(has(refused(most_large_shared + 1), "at most 101376 are given"));
+  simplx::launch_with_shared(most_shared - 8, nullptr, of_both_kinds<most_shared - 8>, 1, 1);
+  const auto both = [] { simplx::launch_with_shared(most_shared, nullptr, of_both_kinds<most_shared>, 1, 1); };
+  CHECK(has(fault_of(both), "has 49152 + 8 bytes"));
   CHECK(has(fault_of([] { simplx::launch(nullptr, where_am_i, 1, 1025, nullptr); }), "1025 threads"));
   if (!address_sanitized) {
     CHECK(has(fault_of([] { simplx::launch(nullptr, behind_the_end, 1, 1); }), "behind the shared object"));

@@ -142,8 +142,9 @@ struct ForwardTiles {
   static constexpr int own = own_count, others = other_count, places = place_count;
   static constexpr int threads = own / Cores::warp_rows * warp_lanes;
   static constexpr bool means = Size::centred && Cores::means_beside;
-  /// Numbers that the threads of a row hold, and those of them that are sums of products or that ALiBi needs.
+  /// Numbers that the threads of a row hold, what ALiBi needs of each weight of C beside them, and the sums among them.
   static constexpr int held = (others + Size::value_width) * (means ? 2 : 1);
+  static constexpr int held_beside = Size::alibi && means ? others : 0;
   static constexpr int sums = (Size::alibi ? 2 : 1) * others + Size::value_width * (means ? 2 : 1);
   static constexpr int blocks = Cores::template blocks<held, sums, threads>;
   typename Cores::template Tile<own, Size::key_width> query;
@@ -196,7 +197,8 @@ constexpr auto best_tiles() {
     using Wide = typename Cores::Wide;
     using These = Tiles<Size, Wide, 4 * Wide::warp_rows, Wide::most_others, Wide::places>;
     constexpr bool wide_heads = Size::key_width + Size::value_width >= 96;
-    if constexpr (wide_heads && in_shared_memory<These> && These::held <= Wide::most_held) {
+    constexpr bool hold_them = These::held + These::held_beside <= Wide::most_held;
+    if constexpr (wide_heads && in_shared_memory<These> && hold_them) {
       return std::type_identity<These>{};
     } else {
       return fitting_tiles<Tiles, Size, Cores>();

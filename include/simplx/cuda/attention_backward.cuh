@@ -33,7 +33,7 @@ struct BackwardTiles {
   static constexpr int own = own_count, others = other_count, places = place_count;
   static constexpr int threads = own / Cores::warp_rows * warp_lanes;
   /// Numbers that the threads of a row hold; what ALiBi needs of each score comes on top.
-  static constexpr int held = (Size::alibi ? 3 : 2) * others + Size::key_width + Size::value_width;
+  static constexpr int held = (Size::alibi ? 3 : 2) * others + Size::key_width + Size::value_width, held_beside = 0;
   typename Cores::template Tile<own, Size::key_width> own_keys;
   typename Cores::template Tile<own, Size::value_width> own_values;
   typename Cores::template Tile<others, Size::key_width> other_keys[places];

@@ -3,76 +3,20 @@
 
 /// \file simplx/cuda/bfloat16.cuh
 /// Products x W of Cuda<Precision::bfloat16>: both factors are rounded on their way to the tensor cores, unless they
-/// are stored so (bfloat16_values.cuh); sums are float. Parameters and gradients stay float.
+/// are stored so (bfloat16_values.cuh, device_parameters.cuh); sums are float. Parameters and gradients stay float.
 
 #include <simplx/cuda/cuda.cuh>
+#include <simplx/cuda/rounded.cuh>
 #include <simplx/cuda/sliced_products.cuh>
 #include <simplx/ops/matmul.hpp>
 
-#include <cstring>
-
 namespace simplx::inline SIMPLX_TARGET {
-
-/// A factor of a product, its rows `stride` elements apart.
-template <class W>
-struct Factor {
-  const W* data;
-  Index stride;
-};
-/// Its rows begin on 16 bytes: a value that is stored so, or a copy in the scratch memory of an op, its padding zero.
-using Rounded = Factor<__nv_bfloat16>;
-constexpr Index rounded_stride(Index cols) { return round_up(cols, 8); }
-/// Floats that a copy takes the place of.
-constexpr Index rounded_scratch(Index rows, Index cols) { return round_up(rows * rounded_stride(cols) / 2, alignment); }
-
-namespace detail {
-
-inline constexpr int rounding_threads = 256;
-
-/// A thread has eight neighbours of a row.
-template <Index cols>
-__global__ void __launch_bounds__(rounding_threads)
-    round_kernel(const float* from, Index stride, Index rows, __nv_bfloat16* to) {
-  constexpr Index eights = (cols + 7) / 8;
-  struct alignas(16) Eight {
-    __nv_bfloat162 pairs[4];
-  };
-  const Index i = static_cast<Index>(blockIdx.x) * rounding_threads + static_cast<Index>(threadIdx.x);
-  if (i >= rows * eights) return;
-  const Index row = i / eights, col = i % eights * 8;
-  float numbers[8];
-  const float* const place = from + row * stride + col;
-  if (cols % 8 == 0 && stride % 4 == 0 && reinterpret_cast<std::uintptr_t>(from) % 16 == 0) {
-    std::memcpy(numbers, __builtin_assume_aligned(place, 16), sizeof numbers);
-  } else {
-    SIMPLX_UNROLL
-    for (int k = 0; k < 8; ++k) numbers[k] = col + k < cols ? place[k] : 0.0f;
-  }
-  Eight rounded;
-  SIMPLX_UNROLL
-  for (int k = 0; k < 4; ++k) rounded.pairs[k] = __floats2bfloat162_rn(numbers[2 * k], numbers[2 * k + 1]);
-  std::memcpy(static_cast<void*>(__builtin_assume_aligned(to + 8 * i, sizeof rounded)), &rounded, sizeof rounded);
-}
-
-}  // namespace detail
-
-/// Rounds a matrix (rows, cols), its rows `stride` apart, into rounded_scratch(rows, cols) floats of scratch, which is
-/// moved on.
-///
-/// Cost    reads 4 bytes and writes 2 for each number
-template <Index cols, Index stride = cols>
-Rounded round_to_bfloat16(cudaStream_t stream, const float* from, Index rows, float*& scratch) {
-  auto* const to = reinterpret_cast<__nv_bfloat16*>(scratch);
-  scratch += rounded_scratch(rows, cols);
-  const Index eights = rows * rounded_stride(cols) / 8;
-  launch(stream, detail::round_kernel<cols>, blocks_for(eights, detail::rounding_threads), detail::rounding_threads,
-         from, stride, rows, to);
-  return {to, rounded_stride(cols)};
-}
 
 template <>
 struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
   using Backend = Cuda<Precision::bfloat16>;
+  template <class F>
+  static constexpr bool weight_beside = rounded_beside<F, 1> && first_column(F::attributes) % 8 == 0;
 
   template <class, class F>
   static constexpr Index scratch(const Rows& rows) {
@@ -80,7 +24,8 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
     constexpr Shape x = F::template shape<0>, w = P::weight;
     const Index count = x.is_fixed() ? x.rows : rows.count(x.axis);
     const bool stored_so = stores_bfloat16<Backend, typename F::Graph, F::template argument<0>>;
-    return (stored_so ? 0 : rounded_scratch(count, P::K)) + rounded_scratch(w.rows, w.cols) +
+    return (stored_so ? 0 : rounded_scratch(count, P::K)) +
+           (weight_beside<F> ? 0 : rounded_scratch(w.rows, w.cols)) +
            std::max(rounded_scratch(count, P::N), rounded_scratch(1, P::N)) +  // of dY, of a bias
            round_up(P::N, alignment);                                          // the gradient of a bias
   }
@@ -155,6 +100,8 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
     const auto* const value = detail::value_of<Backend, k>(f) + from;
     if constexpr (stores_bfloat16<Backend, typename F::Graph, F::template argument<k>>) {
       return {value, stride};
+    } else if constexpr (k == 1 && weight_beside<F>) {
+      return {f.context.gpu->rounded(value), stride};
     } else {
       return round_to_bfloat16<cols, stride>(detail::stream_of(f), value, f.template rows_in<k>(), scratch);
     }

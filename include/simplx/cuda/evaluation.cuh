@@ -29,10 +29,12 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
         gradients_(std::ssize(this->gradients())),
         constants_(std::ssize(this->constants())),
         memory_(std::ssize(this->memory())),
+        rounded_(Backend::rounds_values ? parameters_.size() : 0),
         device_offsets_(std::ssize(offsets_)),
         device_(context_) {
     device_.gpu = &gpu_;
     device_.parameters = parameters_.data();
+    gpu_.take_parameters(parameters_.data(), rounded_.data());
     device_.gradients = gradients_.data();
     device_.constants = constants_.data();
     device_.segments.offsets = device_offsets_.data();
@@ -58,6 +60,9 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
     check_indices(graph_, context_.inputs, arena_->capacity());
     const cudaStream_t stream = gpu_.stream();
     parameters_.copy_from(this->parameters(), stream);
+    if constexpr (Backend::rounds_values) {
+      round_parameters(stream, parameters_.data(), parameters_.size(), rounded_.data());
+    }
     constants_.copy_from(this->constants(), stream);
     memory_.copy_from(this->memory(), stream);
     for (int i = 0; i < max_inputs; ++i) {
@@ -102,6 +107,7 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
  protected:  // bench/gpu/kernels.cu times passes without their copies
   Gpu gpu_;
   DeviceBuffer<S> parameters_, gradients_, constants_, memory_;
+  DeviceBuffer<__nv_bfloat16> rounded_;  ///< parameters
   DeviceBuffer<Index> device_offsets_;
   Context<S> device_;
   DeviceBuffer<S> values_[max_inputs], value_gradients_[max_inputs];

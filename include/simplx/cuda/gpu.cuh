@@ -3,7 +3,7 @@
 
 /// \file simplx/cuda/gpu.cuh
 /// Gpu: what the kernels of a model share on a device: the stream they run on, matrix products, which rows look up the
-/// same index, and what dropout draws from. Each Trainer and each Evaluation on a GPU has one.
+/// same index, what dropout draws from, and rounded parameters. Each Trainer and each Evaluation on a GPU has one.
 
 #include <simplx/core/context.hpp>
 #include <simplx/cuda/index_runs.hpp>
@@ -34,6 +34,13 @@ class Gpu {
   const Runs& runs(int input) const { return runs_[input]; }
   /// On the device.
   const Draw* draw() const { return draw_.data(); }
+
+  /// Where parameters lie, and what products of bfloat16 take them as.
+  void take_parameters(const void* parameters, const __nv_bfloat16* rounded) {
+    parameters_ = static_cast<const float*>(parameters), rounded_ = rounded;
+  }
+  /// Those at a place of parameters, rounded.
+  const __nv_bfloat16* rounded(const float* place) const { return rounded_ + (place - parameters_); }
 
   /// Room for the indices of an input.
   void reserve(int input, Index rows) { runs_[input] = {Upload<std::int32_t>(rows), Upload<IndexRun>(rows)}; }
@@ -95,6 +102,8 @@ class Gpu {
   GpuStream stream_;
   Products products_;
   Upload<Draw> draw_{1};
+  const float* parameters_ = nullptr;
+  const __nv_bfloat16* rounded_ = nullptr;
   IndexRuns sorted_;
   Runs runs_[max_inputs];
 };

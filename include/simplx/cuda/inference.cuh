@@ -12,7 +12,7 @@
 /// copies on the host: what is written there counts from the next call of `logits` on, which ends them.
 
 #include <simplx/cuda/graph_on.cuh>
-#include <simplx/cuda/mirrored.cuh>
+#include <simplx/cuda/device_parameters.cuh>
 #include <simplx/cuda/ops.cuh>
 #include <simplx/generate/inference.hpp>
 
@@ -70,6 +70,7 @@ class Inference<model, Cuda<precision>> : public detail::LogitsOf<model> {
     Context<S> context = arena_->context(rows_of(length), {offsets_.data(), 1}, length);
     context.gpu = &gpu_;
     context.parameters = parameters_.device(stream());
+    gpu_.take_parameters(context.parameters, parameters_.rounded());
     context.constants = constants_.device(stream());
     context.inputs[0] = tokens_.data();
     Run::forward(context);
@@ -92,7 +93,8 @@ class Inference<model, Cuda<precision>> : public detail::LogitsOf<model> {
 
   Gpu gpu_;
   TensorList tensors_;
-  Mirrored<S> parameters_, constants_;
+  DeviceParameters<S, Backend::rounds_values> parameters_;
+  Mirrored<S> constants_;
   DeviceBuffer<Index> offsets_;
   DeviceBuffer<std::int32_t> tokens_;
   std::optional<Arena<S, DeviceBuffer<S>>> arena_;

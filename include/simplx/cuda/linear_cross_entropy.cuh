@@ -91,8 +91,8 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
     constexpr Index together = classes_of_tile<F>;
     const Index count = rows.count(F::out_shape.axis), logits = round_up(count * together, alignment);
     if (!rounds) return logits;
-    return logits + rounded_scratch(count, width<F>) + rounded_scratch(together, width<F>) +
-           rounded_scratch(count, together);
+    return logits + rounded_scratch(count, width<F>) +
+           (rounded_beside<F, 0> ? 0 : rounded_scratch(together, width<F>)) + rounded_scratch(count, together);
   }
 
   template <class F>
@@ -162,9 +162,11 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   };
 
   /// A matrix as products take it: in scratch memory, which is moved on, if it has to be rounded.
-  template <Index cols, class F, class W>
+  template <int k, Index cols, class F, class W>
   static FactorOf<F> factor(const F& f, const W* matrix, Index rows, typename F::Scalar*& scratch) {
-    if constexpr (rounds && std::is_same_v<W, float>) {
+    if constexpr (rounds && std::is_same_v<W, float> && rounded_beside<F, k>) {
+      return {f.context.gpu->rounded(matrix), cols};
+    } else if constexpr (rounds && std::is_same_v<W, float>) {
       return round_to_bfloat16<cols>(detail::stream_of(f), matrix, rows, scratch);
     } else {
       return {matrix, cols};
@@ -185,12 +187,12 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
     constexpr int whole = static_cast<int>(classes / together * together);
     S* scratch = f.scratch();
     S* const logits = std::exchange(scratch, scratch + round_up(f.rows() * together, alignment));
-    const FactorOf<F> x = factor<width<F>>(f, detail::value_of<Cuda<p>, 2>(f), f.rows(), scratch);
+    const FactorOf<F> x = factor<2, width<F>>(f, detail::value_of<Cuda<p>, 2>(f), f.rows(), scratch);
     const auto take = [&]<int count>(std::integral_constant<int, count>, int begin) {
       S* place = scratch;
       const S* bias = nullptr;
       if constexpr (has_bias<F>) bias = f.template in<3>() + begin;
-      const FactorOf<F> table = factor<width<F>>(f, f.template in<0>() + begin * width<F>, Index(count), place);
+      const FactorOf<F> table = factor<0, width<F>>(f, f.template in<0>() + begin * width<F>, Index(count), place);
       __nv_bfloat16* rounded = nullptr;
       if constexpr (rounds) rounded = reinterpret_cast<__nv_bfloat16*>(place);
       multiply(f, {.rows = f.rows(), .cols = count, .inner = width<F>, .transpose_b = true}, x, table, logits);

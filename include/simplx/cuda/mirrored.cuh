@@ -15,6 +15,8 @@ class Mirrored {
   explicit Mirrored(Index size) : host_(size), device_(size) {}
 
   Index size() const { return host_.size(); }
+  /// Whether `device` will copy.
+  bool host_may_be_newer() const { return host_may_be_newer_; }
   std::size_t bytes() const { return device_.bytes(); }
 
   /// The numbers on the host, to be read and written until `device` is called.

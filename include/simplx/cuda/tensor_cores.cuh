@@ -221,8 +221,9 @@ struct TensorCores {
           constexpr int count = each * sizeof(T) / sizeof(Sixteen);
           Sixteen loaded[count] = {};  // one request each
           if (there && col < cols) {
+            const auto* const sixteens = reinterpret_cast<const Sixteen*>(neighbours<16 / sizeof(T)>(place));
             SIMPLX_UNROLL
-            for (int k = 0; k < count; ++k) loaded[k] = reinterpret_cast<const Sixteen*>(place)[k];
+            for (int k = 0; k < count; ++k) loaded[k] = sixteens[k];
           }
           std::memcpy(static_cast<void*>(numbers), loaded, sizeof numbers);
         } else {

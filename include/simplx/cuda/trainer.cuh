@@ -20,7 +20,7 @@
 #include <simplx/cuda/batch.cuh>
 #include <simplx/cuda/graph_on.cuh>
 #include <simplx/cuda/labelled_rows.cuh>
-#include <simplx/cuda/mirrored.cuh>
+#include <simplx/cuda/device_parameters.cuh>
 #include <simplx/cuda/ops.cuh>
 #include <simplx/cuda/recorded.cuh>
 #include <simplx/cuda/update.cuh>
@@ -269,6 +269,7 @@ class Trainer<model, Cuda<precision>> {
     Context<S> context = arena_.context(rows, batch_.sequences(), rows.longest_sequence);
     context.gpu = &gpu_;
     context.parameters = parameters_.device(stream());
+    gpu_.take_parameters(context.parameters, parameters_.rounded());
     context.constants = constants_.device(stream());
     context.gradients = gradient_.data();
     context.random = random;
@@ -342,8 +343,8 @@ class Trainer<model, Cuda<precision>> {
     const auto count = static_cast<int>(runs_.size());
     table_.send(stream(), count * static_cast<Index>(sizeof(Segment)));
     squared_norm(stream(), segments, count, update.chunks, gradient_.data(), norm_parts_.data());
-    simplx::update(stream(), segments, count, update.chunks, update.buffers, norm_parts_.data(), options_.clip,
-                   totals_.data(), totals_.data() + 1);
+    simplx::update(stream(), segments, count, update.chunks, update.buffers, parameters_.rounded(), norm_parts_.data(),
+                   options_.clip, totals_.data(), totals_.data() + 1);
     totals_.fetch(stream());
     clear_loss();
   }
@@ -401,7 +402,8 @@ class Trainer<model, Cuda<precision>> {
   TrainerOptions options_;
   Gpu gpu_;
   TensorList tensors_;
-  Mirrored<S> parameters_, constants_, first_moment_, second_moment_;
+  DeviceParameters<S, Backend::rounds_values> parameters_;
+  Mirrored<S> constants_, first_moment_, second_moment_;
   DeviceBuffer<S> gradient_;
   Arena<S, DeviceBuffer<S>> arena_;
   BatchUpload batch_;

@@ -85,10 +85,10 @@ __global__ void __launch_bounds__(update_threads)
   if (threadIdx.x == 0) parts[blockIdx.x] = total;
 }
 
-template <class Step, class S>
+template <bool rounds, class Step, class S>
 __global__ void __launch_bounds__(update_threads)
     update_kernel(const UpdateSegment<Step>* segments, int count, Index chunks, UpdateBuffers<S> buffers,
-                  const double* parts, double limit, const double* loss, double* norm) {
+                  __nv_bfloat16* rounded, const double* parts, double limit, const double* loss, double* norm) {
   double squared = 0;
   for (int i = static_cast<int>(threadIdx.x); i < squared_norm_parts(chunks); i += update_threads) squared += parts[i];
   squared = std::sqrt(block_sum<update_threads>(squared));
@@ -105,6 +105,7 @@ __global__ void __launch_bounds__(update_threads)
       if (!frozen) {
         by(p, Number<S>(buffers.gradients[i] * scale), m, v);
         buffers.parameters[i] = p.value;
+        if constexpr (rounds) store_as(rounded[i], static_cast<float>(p.value));
       }
       buffers.gradients[i] = 0;
       buffers.first_moments[i] = m.value;
@@ -148,14 +149,16 @@ void squared_norm(cudaStream_t stream, const UpdateSegment<Step>* segments, int 
 /// One step of all segments, the gradient clipped to `limit` (0: not), then cleared; nothing unless norm and loss are
 /// finite.
 ///
-/// Shapes  segments (count), on the device; parts (squared_norm_parts(chunks)), of squared_norm; loss, norm (1)
-/// Cost    32 bytes of memory traffic for each float parameter by AdamW, 24 by Sgd
+/// Shapes  segments (count), on the device; rounded as parameters: what they become, in bfloat16, or null;
+///         parts (squared_norm_parts(chunks)), of squared_norm; loss, norm (1)
+/// Cost    32 bytes of memory traffic for each float parameter by AdamW, 24 by Sgd, 2 more if it is rounded
 template <class Step, class S>
 void update(cudaStream_t stream, const UpdateSegment<Step>* segments, int count, Index chunks,
-            const UpdateBuffers<S>& buffers, const double* parts, double limit, const double* loss, double* norm) {
+            const UpdateBuffers<S>& buffers, __nv_bfloat16* rounded, const double* parts, double limit,
+            const double* loss, double* norm) {
   const auto blocks = static_cast<unsigned>(chunks < detail::update_blocks ? chunks : detail::update_blocks);
-  launch(stream, detail::update_kernel<Step, S>, blocks, detail::update_threads, segments, count, chunks, buffers,
-         parts, limit, loss, norm);
+  launch(stream, rounded ? detail::update_kernel<true, Step, S> : detail::update_kernel<false, Step, S>, blocks, detail::update_threads, segments, count, chunks, buffers,
+         rounded, parts, limit, loss, norm);
 }
 
 }  // namespace simplx
