@@ -19,6 +19,7 @@ struct Layer {
   constexpr Expr operator()(Expr x) const { return dropout("a", x, 0.5) + dropout("b", x, hyper("rate", 0.5)); }
 };
 constexpr auto dropped = [] { return stack("blocks", 2, Layer{}, variable("x", rows_of(Axis::tokens, 37))); };
+constexpr auto dropped_by_fours = [] { return stack("blocks", 2, Layer{}, variable("x", rows_of(Axis::tokens, 20))); };
 struct Results {
   Expr samples, weights;
 };
@@ -49,6 +50,8 @@ TEST_CASE("masks are those of the CPU, in double and in float") {
   check_masks<dropped, Precision::float64>(21, packed, training);
   check_masks<dropped, Precision::float32>(21, packed, training);
   check_masks<dropped, Precision::float64>(21, packed, {});
+  check_masks<dropped_by_fours, Precision::float64>(21, packed, training);
+  check_masks<dropped_by_fours, Precision::float32>(21, packed, training);
   check_masks<of_samples, Precision::float64>(21, packed, training);
   check_masks<nothing, Precision::float32>(9, {}, training);
   check_masks<everything, Precision::float32>(9, {}, training);

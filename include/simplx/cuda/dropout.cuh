@@ -2,19 +2,24 @@
 #pragma once
 
 /// \file simplx/cuda/dropout.cuh
-/// Dropout with the masks of ops/dropout.hpp: a thread draws for its element from the same key and counter. The key of
-/// the step is read from the device's memory, so that a recorded step draws anew in each run.
+/// Dropout with the masks of ops/dropout.hpp: a thread draws for its elements from the same key and counters. The key
+/// of the step is read from the device's memory, so that a recorded step draws anew in each run.
 
 #include <simplx/core/random.hpp>
+#include <simplx/cuda/number.cuh>
 #include <simplx/cuda/rows.cuh>
 #include <simplx/ops/dropout.hpp>
+
+#include <cmath>
+#include <numeric>
 
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-/// to = from m / (1 - rate), m drawn for each element of a sequence.
-template <Write mode, class S>
+/// to = from m / (1 - rate), m drawn for each element of a sequence; a thread has so many neighbours of a row, and
+/// finds their sequence and its key once.
+template <Write mode, int together, class S>
 struct Drop {
   Sequences sequences;
   const Draw* step;
@@ -23,14 +28,24 @@ struct Drop {
   One<S> rate;
   const S* from;
   S* to;
-  __device__ void operator()(Index row, Index col) const {
+  __device__ void operator()(Index row, Index part) const {
     const auto sequence = sequences.of(row);
     const double dropped = *rate > 0 ? static_cast<double>(*rate) : 0;
+    // uniform(...) < dropped, where uniform is (draw + 1/2) / 2^52: both sides are exact.
+    const double below = dropped < 1 ? std::ceil(dropped * 0x1p52 - 0.5) : 0x1p52;
+    const auto most = static_cast<std::int64_t>(below);
+    const S kept = static_cast<S>(dropped < 1 ? 1 / (1 - dropped) : 0);
     const std::uint64_t mine = bits(op<"dropout">::key(step->key, node),
                                     static_cast<std::uint64_t>(step->first_sequence + sequence.number));
-    const auto element = static_cast<std::uint64_t>((row - sequence.begin) * cols + col);
-    const S kept = static_cast<S>(dropped < 1 ? 1 / (1 - dropped) : 0);
-    write<mode>(to[row * cols + col], from[row * cols + col] * (uniform(mine, element) < dropped ? S(0) : kept));
+    const Index first = part * together, at = row * cols + first;
+    const auto element = static_cast<std::uint64_t>((row - sequence.begin) * cols + first);
+    Numbers<S, together> numbers = load_numbers<together>(from + at);
+    SIMPLX_UNROLL
+    for (int k = 0; k < together; ++k) {
+      const auto draw = static_cast<std::int64_t>(bits(mine, element + static_cast<std::uint64_t>(k)) >> 12);
+      numbers.of[k] = numbers.of[k] * Number<S>(draw < most ? S(0) : kept);
+    }
+    write_numbers<mode>(to + at, numbers);
   }
 };
 
@@ -60,9 +75,10 @@ struct kernels<Cuda<p>, "dropout"> : op<"dropout"> {
     constexpr Index cols = F::out_shape.cols;
     const Randomness& random = f.context.random;
     if (!random.training) return move_cells<mode>(detail::stream_of(f), f.rows(), cols, from, {cols}, to, {cols});
-    each_cell(detail::stream_of(f), f.rows(), cols,
-              detail::Drop<mode, S>{streams(f), f.context.gpu->draw(), op<"dropout">::node_key(f), cols, one<1>(f),
-                                    from, to});
+    constexpr int together = std::gcd(static_cast<int>(cols), 4);
+    each_cell(detail::stream_of(f), f.rows(), cols / together,
+              detail::Drop<mode, together, S>{streams(f), f.context.gpu->draw(), op<"dropout">::node_key(f), cols,
+                                              one<1>(f), from, to});
   }
 };
 
