@@ -29,10 +29,12 @@ struct Shape {
 };
 /// GPT-2 124M; the decoder of He & Hofmann (18 layers, contexts of 128), both with the vocabulary padded from 50257 to
 /// 50304, as training codes for GPT-2 do: rows of odd lengths miss what tensor cores ask of addresses; their encoder,
-/// of which crammed_bert.hpp says the rest; a model as small as those for the CPU.
+/// of which crammed_bert.hpp says the rest; a model as small as those for the CPU; and for tools that watch each access
+/// a smaller one, with GPT-2's heads and contexts of more than a tile.
 [[maybe_unused]] constexpr Shape gpt2{false, 50304, 768, 12, 12, 1024, 16},
                                  paper{false, 50304, 768, 12, 18, 128, 128},
-                                 bert{true, 32768, 768, 12, 16, 128, 128}, tiny{false, 256, 128, 4, 6, 128, 8};
+                                 bert{true, 32768, 768, 12, 16, 128, 128}, tiny{false, 256, 128, 4, 6, 128, 8},
+                                 watched{false, 200, 128, 2, 2, 160, 2};
 
 constexpr bool tiled_loss = TILED_LOSS;
 
