@@ -280,9 +280,9 @@ void ends_of_a_model(Bench& bench) {
   bench.time("squared_norm", 4.0 * parameters, 0, [&] {
     squared_norm(bench.stream, segments.data(), 1, chunks, gradient.data(), parts.data());
   });
-  DeviceBuffer<__nv_bfloat16> rounded(parameters);
+  DeviceBuffer<__nv_bfloat16> narrow(parameters);
   bench.time("adamw", 34.0 * parameters, 0, [&] {
-    update(bench.stream, segments.data(), 1, chunks, buffers, rounded.data(), parts.data(), 1.0, totals.data(),
+    update(bench.stream, segments.data(), 1, chunks, buffers, narrow.data(), parts.data(), 1.0, totals.data(),
            totals.data() + 1);
   }, 0, [&] { copy(bench.stream, drawn, gradient.data()); });  // an update clears its gradient
 }

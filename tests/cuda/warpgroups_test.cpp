@@ -32,7 +32,7 @@ TEST_CASE("attention gives what the reference gives, and the same bits under eve
   const auto with = []<Mixing mixing, Mask mask, bool alibi>() {
     constexpr AttentionSize size{2, 64, 64, mixing, mask, alibi};
     By::check<size>(8);
-    By::check_schedules<size>();
+    if constexpr (!test::sanitized) By::check_schedules<size>();  // sanitizers find the same under any
   };
   with.operator()<Mixing::shaped, Mask::causal, false>();
   if constexpr (!test::sanitized) {  // which takes long to compile
@@ -46,9 +46,9 @@ TEST_CASE("attention gives what the reference gives, and the same bits under eve
 }
 
 TEST_CASE("operands of bfloat16, of several tiles; the identity at initialisation, bit for bit; scores that grow") {
-  By::check_identity<AttentionSize{1, 64, 64, Mixing::shaped, Mask::causal}>();
-  By::check_growing<AttentionSize{1, 64, 64, Mixing::softmax, Mask::causal}>();
   if constexpr (!test::sanitized) {
+    By::check_identity<AttentionSize{1, 64, 64, Mixing::shaped, Mask::causal}>();
+    By::check_growing<AttentionSize{1, 64, 64, Mixing::softmax, Mask::causal}>();
     By::check_operands<AttentionSize{1, 64, 64, Mixing::softmax, Mask::causal}>({290, 5});
     By::check_operands<AttentionSize{1, 64, 64, Mixing::shaped, Mask::causal}>({290, 5});
     By::check_operands<AttentionSize{1, 64, 64, Mixing::shaped, Mask::full}, test::set, void>({70});
@@ -89,7 +89,7 @@ float first_of_product(const std::vector<__nv_bfloat16>& x) {
 
 }  // namespace
 
-TEST_CASE("each step of a product is needed: left out, it is noticed") {
+TEST_CASE("each step of a product is needed: left out, it is noticed" * doctest::skip(emulation::thread_sanitized)) {
   const std::vector<__nv_bfloat16> ones(64 * 64, 1.0f);
   CHECK(first_of_product<Left::nothing>(ones) == 64);
   CHECK(std::isnan(first_of_product<Left::sums_awaited>(ones)));

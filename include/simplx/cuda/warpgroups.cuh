@@ -13,11 +13,11 @@
 /// Products go on while threads do other things: registers are fenced before them, sums awaited behind.
 /// Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions".
 
-#include <simplx/cuda/tensor_cores.cuh>
-
 #if defined(SIMPLX_WARPGROUPS) && defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #error "simplx: SIMPLX_WARPGROUPS is for sm_90a: compile with -gencode arch=compute_90a,code=sm_90a, or without it"
 #endif
+
+#include <simplx/cuda/tensor_cores.cuh>
 
 namespace simplx::inline SIMPLX_TARGET {
 
