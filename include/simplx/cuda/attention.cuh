@@ -103,7 +103,7 @@ struct HeadOfBlock {
   __device__ bool all_see(int i, int j, int count) const {
     return j + count <= rows && (!Size::causal || j + count <= i + 1);
   }
-  /// Whether any of `count` queries from i on sees any key from j on: else who has them has nothing to do.
+  /// Whether any of `count` queries from i on sees any key from j on: else the warps that have them have nothing to do.
   __device__ bool some_see(int i, int count, int j) const {
     return i < rows && j < rows && (!Size::causal || j < i + count);
   }

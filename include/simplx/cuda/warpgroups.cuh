@@ -113,6 +113,7 @@ __device__ __forceinline__ void begin_product(float (&sums)[2][count], int at, c
 #undef SIMPLX_EIGHT_SUMS
 #undef SIMPLX_SUMS
 
+/// What differs from TensorCores<16>: tiles in lines, and products that four warps begin and await together.
 struct Warpgroups : TensorCores<16> {
   using Wide = Warpgroups;
   using Narrow = TensorCores<16>;  ///< for other widths
