@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a05bf85b8633f72d
+// sha256 of the headers: 3ab5b9a80d81aeae
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -16593,13 +16593,15 @@ struct BatchLimits {
 
 /// Errors  throws Error if a sequence of a batch is not among its tokens
 inline void check_offsets(const TokenBatch& batch) {
-  const std::vector<Index>& offsets = batch.offsets;
-  if (offsets.empty() || (offsets.front() >= 0 && offsets.back() <= std::ssize(batch.tokens) &&
-                          std::is_sorted(offsets.begin(), offsets.end())))
-    return;
-  throw Error("sequences in [" + std::to_string(offsets.front()) + ", " + std::to_string(offsets.back()) + ") of " +
-                  std::to_string(batch.tokens.size()) + " tokens",
-              "offsets never fall, and lie between 0 and the number of tokens");
+  Index before = 0;
+  for (std::size_t i = 0; i < batch.offsets.size(); before = batch.offsets[i++]) {
+    const Index offset = batch.offsets[i];
+    if (before <= offset && offset <= std::ssize(batch.tokens)) continue;
+    throw Error("offset " + std::to_string(i) + " of the batch is " + std::to_string(offset) +
+                    (i ? " behind " + std::to_string(before) : "") + ", of " + std::to_string(batch.tokens.size()) +
+                    " tokens",
+                "offsets never fall, and lie between 0 and the number of tokens");
+  }
 }
 
 /// Errors  throws Error that says which limit a batch does not keep
