@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 3ab5b9a80d81aeae
+// sha256 of the headers: 04b88ed6c5433f90
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -250,6 +250,15 @@ struct Text {
     return length;
   }
   constexpr std::string_view view() const { return {chars, static_cast<std::size_t>(size())}; }
+  /// Whether nothing lies before, between or behind its points: "", ".weight", "mlp..weight".
+  constexpr bool lacks_a_part() const {
+    for (int i = 0; i < capacity; ++i) {
+      const bool ends = !chars[i] || chars[i] == '.';
+      if (ends && (i == 0 || chars[i - 1] == '.')) return true;
+      if (!chars[i]) break;
+    }
+    return false;
+  }
 
   constexpr bool operator==(const Text& other) const {
     for (int i = 0; i < capacity; ++i) {
@@ -962,6 +971,9 @@ SIMPLX_RULE("probe in recompute", (possible<left, right>),
             "a module that is recomputed contains a probe (left number: its line), whose value would not outlive it; "
             "put the probe outside")
 SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number): set .layers to 1 or more")
+SIMPLX_RULE("a name", (possible<left, right>),
+            "a parameter, constant, input or stack (left number: its line), or a scope that it is in, has an empty "
+            "name, by which no checkpoint could find it: weight(\"up.weight\", ...), named(\"mlp\", ...)")
 SIMPLX_RULE("one name", (possible<left, right>),
             "two parameters or inputs have one name (lines: left and right number; the note of at_line spells it); "
             "give one of them another name or scope, or make it once and use the variable twice")
@@ -1174,6 +1186,7 @@ constexpr Summary summarise(Node* root) {
       }
     }
     if (!needs_own_name(*node)) return;
+    if (node->name.lacks_a_part()) complain("a name", node->where.line, 0, node->where);
     Node*& first = bucket[node->name.hash() % buckets];
     for (Node* other = first; other; other = other->link) {
       if (other->name == node->name) complain("one name", other->where.line, node->where.line, node->where);

@@ -63,8 +63,8 @@ namespace {
 enum class Left { nothing, writes_shown, registers_fenced, sums_awaited, a_warp_out, copies_awaited };
 
 /// X X^T of (64, 64), of which a step is left out.
-template <Left out>
-float first_of_product(const std::vector<__nv_bfloat16>& x) {
+template <Left out, class In = __nv_bfloat16>
+float first_of_product(const std::vector<In>& x) {
   float first = 0;
   const auto kernel = [&] {
     SIMPLX_SHARED(tile, Cores::Tile<64, 64>);
@@ -73,10 +73,10 @@ float first_of_product(const std::vector<__nv_bfloat16>& x) {
     if (out != Left::writes_shown) detail::show_writes();
     __syncthreads();
     if (out == Left::a_warp_out && Cores::warp_row() == 16) return;
-    float sums[2][16] = {};
-    if (out != Left::registers_fenced) detail::begin_products();
+    float sums[2][16] = {{1}, {1}};
+    if (out != Left::registers_fenced) detail::begin_products(sums);
     for (int k = 0; k < 64; k += 16) {
-      detail::begin_product(sums, 0, tile.from(tile.lines(), 0, k), tile.from(tile.lines(), 0, k));
+      detail::begin_product(k > 0, sums, 0, tile.from(tile.lines(), 0, k), tile.from(tile.lines(), 0, k));
     }
     if (out != Left::sums_awaited) detail::await_products(sums);
     if (threadIdx.x == 0) first = sums[0][0];
@@ -97,11 +97,14 @@ TEST_CASE("each step of a product is needed: left out, it is noticed" * doctest:
   CHECK_THROWS_AS(first_of_product<Left::writes_shown>(ones), emulation::Fault);
   CHECK_THROWS_AS(first_of_product<Left::registers_fenced>(ones), emulation::Fault);
   CHECK_THROWS_AS(first_of_product<Left::a_warp_out>(ones), emulation::Fault);
+  const std::vector<float> floats(64 * 64, 1.0f);  // which are stored, not copied
+  CHECK(first_of_product<Left::nothing>(floats) == 64);
+  CHECK_THROWS_AS(first_of_product<Left::writes_shown>(floats), emulation::Fault);
   const auto half_a_group = [] {
     SIMPLX_SHARED(tile, Cores::Tile<64, 64>);
     float sums[2][16] = {};
     detail::begin_products();
-    detail::begin_product(sums, 0, tile.lines(), tile.lines());
+    detail::begin_product(false, sums, 0, tile.lines(), tile.lines());
     detail::await_products(sums);
   };
   CHECK_THROWS_AS(emulation::run({}, {64}, half_a_group), emulation::Fault);

@@ -77,6 +77,8 @@ inline constexpr emulation::Coordinates<&emulation::Block::block> blockIdx{};
 inline constexpr emulation::Coordinates<&emulation::Block::block_size> blockDim{};
 inline constexpr emulation::Coordinates<&emulation::Block::grid> gridDim{};
 
+inline std::size_t __cvta_generic_to_shared(const void* place) { return reinterpret_cast<std::uintptr_t>(place); }
+
 // Each operation knows where it is called.
 #define EMULATION_PLACE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 

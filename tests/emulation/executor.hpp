@@ -25,6 +25,7 @@ namespace emulation {
 inline constexpr int warp_size = 32;
 inline constexpr unsigned most_threads = 1024;                ///< of a block
 inline constexpr std::size_t most_shared = std::size_t(48) << 10;  ///< bytes of static shared memory of a block
+inline constexpr std::size_t most_aligned = 1024;                  ///< bytes on which a tile may have to begin
 inline constexpr std::size_t most_large_shared = std::size_t(99) << 10;  ///< of all its shared memory from sm_80 on
 inline constexpr unsigned group_warps = 4;                    ///< of a warpgroup
 
@@ -166,21 +167,23 @@ class Block {
     check_all_shared(site);
     return *static_cast<T*>(add_shared(key, sizeof(T), alignof(T), site));
   }
-  /// The one object that the launch has made room for.
+  /// The room that the launch has made, which begins on sixteen bytes and no more.
   ///
-  /// Errors  throws Fault if it has not, or for more than there is
-  template <class T>
-  T& large_shared(const void* key, const Site& site) {
-    static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_destructible_v<T>,
-                  "shared memory has no constructors");
+  /// Errors  throws Fault if it has not, for less than is wanted, or for more than there is
+  void* room(std::size_t wanted, const Site& site) {
     const Ignored executor;
-    if (void* const known = shared_of(key)) return *static_cast<T*>(known);
-    if (sizeof(T) > large_shared_) {
-      throw Fault("a block has " + std::to_string(sizeof(T)) + " bytes of shared memory at " + site.text() +
+    if (wanted > large_shared_) {
+      throw Fault("a block has " + std::to_string(wanted) + " bytes of shared memory at " + site.text() +
                   " where the launch makes room for " + std::to_string(large_shared_));
     }
-    check_all_shared(site);
-    return *static_cast<T*>(add_shared(key, sizeof(T), alignof(T), site));
+    constexpr std::size_t off = 16;
+    const void* const key = &large_shared_;
+    void* known = shared_of(key);
+    if (!known) {
+      check_all_shared(site);
+      known = add_shared(key, off + large_shared_, most_aligned, site);
+    }
+    return static_cast<std::byte*>(known) + off;
   }
 
   /// Begins a copy of so many bytes, and zeros behind them, to sixteen of shared memory. It can land at any time until
@@ -205,28 +208,41 @@ class Block {
     {
       const Ignored executor;
       landed.swap(thread_of_[current_]->copies);
-      if (!landed.empty()) thread_of_[current_]->hidden = true;
     }
     for (const Copy& copy : landed) {
+      hide_write(copy.to);
       std::memset(copy.to, 0, copy.size);
       std::memcpy(copy.to, copy.from, copy.bytes);
     }
   }
 
   /// Lets instructions of warpgroups see what the thread has written to shared memory.
-  void show_writes() { thread_of_[current_]->hidden = false; }
-  /// Notes that the thread's warp takes part in an instruction of its warpgroup.
+  void show_writes() { thread_of_[current_]->hidden.clear(); }
+  /// They do not yet see what it writes to this place.
+  void hide_write(const void* place) {
+    const Ignored executor;
+    std::vector<std::uintptr_t>& hidden = thread_of_[current_]->hidden;
+    if (hidden.empty() || hidden.back() != part_of(place)) hidden.push_back(part_of(place));
+  }
+  /// Notes that the thread's warp takes part in an instruction of its warpgroup, which reads what begins at these places,
+  /// most_aligned bytes each.
   ///
-  /// Errors  throws Fault if there is no whole group, or copies that a thread has awaited are not shown
-  void join_group(const Site& site) {
+  /// Errors  throws Fault if there is no whole group, or what a thread has written there or copied is not shown
+  void join_group(const std::vector<const void*>& places, const Site& site) {
     const Ignored executor;
     if ((warp() / group_warps + 1) * group_warps * warp_size > threads_.size()) {
       throw Fault("a warpgroup has fewer than four warps at " + site.text());
     }
+    if (lane() != 0) return;
+    warps_[warp()].joined.push_back(site);
     for (const Thread& thread : threads_) {
-      if (thread.hidden) throw Fault("a warpgroup reads what was copied, and not fenced, at " + site.text());
+      const auto is_hidden = [&](const void* place) {
+        return std::find(thread.hidden.begin(), thread.hidden.end(), part_of(place)) != thread.hidden.end();
+      };
+      if (!thread.hidden.empty() && std::any_of(places.begin(), places.end(), is_hidden)) {
+        throw Fault("a warpgroup reads what was written or copied, and not fenced, at " + site.text());
+      }
     }
-    if (lane() == 0) warps_[warp()].joined.push_back(site);
   }
   /// Whether so many bytes lie in one object of shared memory.
   bool in_shared_memory(const void* place, std::size_t size) const {
@@ -262,7 +278,8 @@ class Block {
     unsigned mask = 0;
     std::vector<Copy> copies{};  ///< on their way
     std::vector<std::pair<float*, std::function<void()>>> products{};  ///< of its warpgroup, on their way
-    bool fenced = false, hidden = false;
+    bool fenced = false;
+    std::vector<std::uintptr_t> hidden{};  ///< parts of shared memory with writes that are not shown
 
     Thread(Extent where, std::function<void()> body) : index(where), fiber(std::move(body)) {}
     bool can_run() const { return wait == Wait::no && !fiber.ended(); }
@@ -300,6 +317,7 @@ class Block {
     throw Fault("a block has " + std::to_string(large_shared_) + " + " + std::to_string(shared_bytes_) +
                 " bytes of shared memory at " + site.text() + ", at most " + std::to_string(most) + " are given");
   }
+  static std::uintptr_t part_of(const void* place) { return reinterpret_cast<std::uintptr_t>(place) / most_aligned; }
   void* shared_of(const void* key) {
     for (const SharedObject& object : shared_) {
       if (object.key == key) return object.bytes.get();

@@ -106,6 +106,14 @@ __global__ void larger() {
   SIMPLX_LARGE_SHARED(data, char[bytes]);
   data[bytes - 1] = 0;
 }
+struct alignas(most_aligned) Strict {
+  char at[most_aligned];
+};
+__global__ void strictly_aligned(std::size_t* beyond) {
+  SIMPLX_LARGE_SHARED(strict, Strict);
+  *beyond = reinterpret_cast<std::uintptr_t>(&strict) % most_aligned;
+  strict.at[most_aligned - 1] = 0;
+}
 template <std::size_t bytes>
 __global__ void of_both_kinds() {
   SIMPLX_LARGE_SHARED(room, char[bytes]);
@@ -236,6 +244,14 @@ TEST_CASE("shared memory: one object for each declaration and type, poisoned, li
   };
   CHECK(has(refused(most_shared), "has 49153 bytes"));
   CHECK(has(refused(most_large_shared + 1), "at most 101376 are given"));
+  std::size_t beyond = 1;
+  simplx::launch_with_shared(simplx::room_for<Strict>, nullptr, strictly_aligned, 1, 1, &beyond);
+  CHECK(beyond == 0);
+  CHECK(simplx::room_for<Strict> == 2 * most_aligned - 16);
+  const auto as_large = [&] {
+    simplx::launch_with_shared(sizeof(Strict), nullptr, strictly_aligned, 1, 1, &beyond);
+  };
+  CHECK(has(fault_of(as_large), "has 2032 bytes"));
   simplx::launch_with_shared(most_shared - 8, nullptr, of_both_kinds<most_shared - 8>, 1, 1);
   const auto both = [] { simplx::launch_with_shared(most_shared, nullptr, of_both_kinds<most_shared>, 1, 1); };
   CHECK(has(fault_of(both), "has 49152 + 8 bytes"));

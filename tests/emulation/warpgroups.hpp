@@ -27,6 +27,13 @@ inline float element(const LinesOfShared& matrix, bool outer_in_lines, unsigned 
   return *reinterpret_cast<const __nv_bfloat16*>(address);
 }
 
+/// Where the eights of lines begin that 64 of the outer dimension have, or where lines run along it, 16 of the inner one.
+inline std::vector<const void*> eights_of(const LinesOfShared& matrix, bool outer_in_lines) {
+  std::vector<const void*> all;
+  for (unsigned i = 0; i < (outer_in_lines ? 2 : 8); ++i) all.push_back(matrix.begin + i * matrix.stride);
+  return all;
+}
+
 /// The thread's registers are written before what follows reads them.
 inline void begin_products() { Block::running()->fenced() = true; }
 /// Waits for all products that the thread has begun.
@@ -41,15 +48,21 @@ inline void await_products() {
   for (const auto& [sums, product] : begun) product();
 }
 inline void show_writes() { Block::running()->show_writes(); }
+/// What the thread writes to a place of shared memory is not shown.
+inline void hide_write(const void* place) {
+  if (Block* const block = Block::running()) block->hide_write(place);
+}
 
-/// sums += a b of (64, 16) and (16, 64): the thread's 32, in the order of the instruction's registers; a(row, k) of the
+/// sums (=|+=) a b of (64, 16) and (16, 64): the thread's 32, in the order of the instruction's registers; a(row, k) of the
 /// warp's 16 rows.
 template <class RowsOfA>
-void begin_product(const std::array<float*, 32>& sums, const RowsOfA& a, const LinesOfShared& b, bool columns_in_lines,
-                   const Site& site) {
+void begin_product(bool add, const std::array<float*, 32>& sums, const RowsOfA& a, std::vector<const void*> read,
+                   const LinesOfShared& b, bool columns_in_lines, const Site& site) {
   Block& block = *Block::running();
   if (!block.fenced()) throw Fault("registers are not fenced before " + site.text());
-  block.join_group(site);
+  const auto read_of_b = eights_of(b, columns_in_lines);
+  read.insert(read.end(), read_of_b.begin(), read_of_b.end());
+  block.join_group(read, site);
   const Ignored executor;
   auto& begun = block.products();
   const auto are_these = [&](const auto& product) { return product.first == sums[0]; };
@@ -64,7 +77,7 @@ void begin_product(const std::array<float*, 32>& sums, const RowsOfA& a, const L
   begun.emplace_back(sums[0], [=, lane = block.lane()] {
     for (unsigned i = 0; i < 32; ++i) {
       const unsigned row = lane / 4 + i / 2 % 2 * 8, col = i / 4 * 8 + lane % 4 * 2 + i % 2;
-      double sum = static_cast<double>(*sums[i]);
+      double sum = add ? static_cast<double>(*sums[i]) : 0;
       for (unsigned k = 0; k < 16; ++k) {
         sum += static_cast<double>(a(row, k)) * static_cast<double>(element(b, columns_in_lines, col, k));
       }
@@ -73,12 +86,12 @@ void begin_product(const std::array<float*, 32>& sums, const RowsOfA& a, const L
   });
 }
 /// With a (64, 16) in shared memory.
-inline void begin_product(const std::array<float*, 32>& sums, const LinesOfShared& a, const LinesOfShared& b,
+inline void begin_product(bool add, const std::array<float*, 32>& sums, const LinesOfShared& a, const LinesOfShared& b,
                           const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   const unsigned warp_row = Block::running()->warp() % group_warps * 16;
   begin_product(
-      sums, [=](unsigned row, unsigned k) { return element(a, false, warp_row + row, k); }, b, false,
-      {"wgmma", file, line});
+      add, sums, [=](unsigned row, unsigned k) { return element(a, false, warp_row + row, k); },
+      eights_of(a, false), b, false, {"wgmma", file, line});
 }
 /// With a in registers, as mma.m16n8k16 has them, and lines of b that run along its columns.
 inline void begin_product(const std::array<float*, 32>& sums, const std::uint32_t (&a)[4], const LinesOfShared& b,
@@ -95,11 +108,11 @@ inline void begin_product(const std::array<float*, 32>& sums, const std::uint32_
     return registers;
   });
   begin_product(
-      sums,
+      true, sums,
       [=](unsigned row, unsigned k) {
         return half_of(all[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], static_cast<int>(k % 2));
       },
-      b, true, site);
+      {}, b, true, site);
 }
 
 }  // namespace emulation

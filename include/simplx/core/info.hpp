@@ -125,6 +125,7 @@ constexpr Summary summarise(Node* root) {
       }
     }
     if (!needs_own_name(*node)) return;
+    if (node->name.lacks_a_part()) complain("a name", node->where.line, 0, node->where);
     Node*& first = bucket[node->name.hash() % buckets];
     for (Node* other = first; other; other = other->link) {
       if (other->name == node->name) complain("one name", other->where.line, node->where.line, node->where);

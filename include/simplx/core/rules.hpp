@@ -130,6 +130,9 @@ SIMPLX_RULE("probe in recompute", (possible<left, right>),
             "a module that is recomputed contains a probe (left number: its line), whose value would not outlive it; "
             "put the probe outside")
 SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number): set .layers to 1 or more")
+SIMPLX_RULE("a name", (possible<left, right>),
+            "a parameter, constant, input or stack (left number: its line), or a scope that it is in, has an empty "
+            "name, by which no checkpoint could find it: weight(\"up.weight\", ...), named(\"mlp\", ...)")
 SIMPLX_RULE("one name", (possible<left, right>),
             "two parameters or inputs have one name (lines: left and right number; the note of at_line spells it); "
             "give one of them another name or scope, or make it once and use the variable twice")

@@ -41,6 +41,15 @@ struct Text {
     return length;
   }
   constexpr std::string_view view() const { return {chars, static_cast<std::size_t>(size())}; }
+  /// Whether nothing lies before, between or behind its points: "", ".weight", "mlp..weight".
+  constexpr bool lacks_a_part() const {
+    for (int i = 0; i < capacity; ++i) {
+      const bool ends = !chars[i] || chars[i] == '.';
+      if (ends && (i == 0 || chars[i - 1] == '.')) return true;
+      if (!chars[i]) break;
+    }
+    return false;
+  }
 
   constexpr bool operator==(const Text& other) const {
     for (int i = 0; i < capacity; ++i) {

@@ -155,7 +155,7 @@ struct ForwardTiles {
 
 /// Whether shared memory holds tiles; 512 bytes are left to sums over blocks.
 template <class Tiles>
-inline constexpr bool in_shared_memory = sizeof(Tiles) <= Tiles::Cores::most_shared - 512;
+inline constexpr bool in_shared_memory = room_for<Tiles> <= Tiles::Cores::most_shared - 512;
 
 /// The largest tiles, from 64 rows on, that shared memory and registers hold. The second place is given up first, then
 /// own rows: with fewer others a thread reads more for each multiply-add.
@@ -391,7 +391,7 @@ void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index
            in.slopes, out);
   }
   const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);
-  launch_with_shared(sizeof(Tiles), stream, detail::attention_kernel<Size, typename Tiles::Cores, Operands, Out, S>,
+  launch_with_shared(room_for<Tiles>, stream, detail::attention_kernel<Size, typename Tiles::Cores, Operands, Out, S>,
                      grid, Tiles::threads, offsets, sequences, in, out, log_sum_exp);
 }
 

@@ -416,7 +416,7 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
              sums);
     }
     launch_with_shared(
-        sizeof(Tiles), stream,
+        room_for<Tiles>, stream,
         detail::attention_dq_kernel<Size, typename Tiles::Cores, dq_mode, Operands, S, Out, DOut, DQuery>,
         dim3(blocks, Size::heads), Tiles::threads, offsets, sequences, in, log_sum_exp, out, dout, sums, to.query,
         corrections, gain_parts);
@@ -424,7 +424,7 @@ void attention_backward(cudaStream_t stream, const Index* offsets, Index sequenc
   if constexpr (dk_mode != Write::skip || dv_mode != Write::skip) {
     using Tiles = detail::FittingKeyTiles<Size, Cores>;
     const dim3 grid(blocks_for(longest, Tiles::own) * blocks_for(sequences, 1), Size::heads);
-    launch_with_shared(sizeof(Tiles), stream,
+    launch_with_shared(room_for<Tiles>, stream,
                        detail::attention_dk_dv_kernel<Size, typename Tiles::Cores, dk_mode, dv_mode, Operands, S, DOut,
                                                       DKey, DValue>,
                        grid, Tiles::threads, offsets, sequences, in, log_sum_exp, dout, corrections, to.key, to.value);

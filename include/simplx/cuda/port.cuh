@@ -26,24 +26,44 @@
 #include <type_traits>
 
 /// A variable of the block in shared memory, not initialised: its name, then its type. All of them take 48 KB at most;
-/// SIMPLX_LARGE_SHARED is for one that may be larger, or none, for which launch_with_shared makes room, on 1024 bytes.
+/// SIMPLX_LARGE_SHARED is for one that may be larger, for which launch_with_shared makes room_for<type> bytes.
 #if defined(__CUDACC__)
 #define SIMPLX_SHARED(name, ...) __shared__ ::std::type_identity_t<__VA_ARGS__> name
-#define SIMPLX_LARGE_SHARED(name, ...)                    \
-  extern __shared__ __align__(1024) uint4 simplx_room[]; \
-  auto& name = *reinterpret_cast<::std::type_identity_t<__VA_ARGS__>*>(simplx_room)
+#define SIMPLX_LARGE_SHARED(name, ...)   \
+  extern __shared__ uint4 simplx_room[]; \
+  auto& name = ::simplx::detail::placed_in<::std::type_identity_t<__VA_ARGS__>>(simplx_room)
 #else
 #define SIMPLX_SHARED(name, ...)  \
   static const char name##_key{}; \
   auto& name =                    \
       ::emulation::Block::running()->shared<__VA_ARGS__>(&name##_key, {"shared memory", __FILE__, __LINE__})
-#define SIMPLX_LARGE_SHARED(name, ...) \
-  static const char name##_key{};      \
-  auto& name =                         \
-      ::emulation::Block::running()->large_shared<__VA_ARGS__>(&name##_key, {"shared memory", __FILE__, __LINE__})
+#define SIMPLX_LARGE_SHARED(name, ...)                                         \
+  auto& name = ::simplx::detail::placed_in<::std::type_identity_t<__VA_ARGS__>>( \
+      ::emulation::Block::running()->room(::simplx::room_for<__VA_ARGS__>, {"shared memory", __FILE__, __LINE__}))
 #endif
 
 namespace simplx::inline SIMPLX_TARGET {
+
+/// Bytes that hold a T wherever they begin, which is on sixteen: of a stricter __align__ nvcc says nothing with -G or
+/// -rdc=true, and does not keep to it.
+template <class T>
+inline constexpr std::size_t room_for = sizeof(T) + (alignof(T) > 16 ? alignof(T) - 16 : 0);
+
+namespace detail {
+
+template <class T>
+__device__ __forceinline__ T& placed_in(void* room) {
+  static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_destructible_v<T>,
+                "shared memory has no constructors");
+  if constexpr (alignof(T) <= 16) {
+    return *static_cast<T*>(room);
+  } else {
+    const std::size_t beyond = __cvta_generic_to_shared(room) % alignof(T);
+    return *reinterpret_cast<T*>(static_cast<char*>(room) + (alignof(T) - beyond) % alignof(T));
+  }
+}
+
+}  // namespace detail
 
 inline constexpr const char* no_device_hint =
     "this machine has no GPU, or a driver older than the CUDA of this program";
@@ -58,7 +78,7 @@ inline void check(cudaError_t error, std::string_view what) {
   throw Error(std::string(what) + ": " + cudaGetErrorString(error), no_device ? no_device_hint : "");
 }
 
-/// Starts a kernel over a grid of blocks, in the order of the stream, with room for so many bytes that it declares as
+/// Starts a kernel over a grid of blocks, in the order of the stream, with so many bytes for what it declares as
 /// SIMPLX_LARGE_SHARED. No blocks, no launch.
 ///
 /// Errors  throws Error if the launch is refused; what goes wrong inside of the kernel shows later

@@ -232,7 +232,9 @@ struct TensorCores {
         }
         Pair pairs[each / 2];
         round_pairs(numbers, pairs);
-        std::memcpy(static_cast<void*>(to), pairs, sizeof pairs);
+        Neighbours<__nv_bfloat16, each> rounded;  // stored by one request
+        std::memcpy(static_cast<void*>(&rounded), pairs, sizeof pairs);
+        *neighbours<each>(to) = rounded;
       }
     });
   }

@@ -44,9 +44,28 @@ struct Lines {
 #endif
 };
 
-/// Before products: they see the registers that the thread has written.
-__device__ __forceinline__ void begin_products() {
 #if defined(__CUDACC__)
+/// What the source does with registers before here is done before here, and what behind, behind: compilers know nothing
+/// of products that go on.
+template <int count>
+__device__ __forceinline__ void settle(float (&sums)[2][count]) {
+  for (auto& row : sums) {
+    for (float& sum : row) asm volatile("" : "+f"(sum) : : "memory");
+  }
+}
+template <int count>
+__device__ __forceinline__ void settle(Pair (&pairs)[count][4]) {
+  for (auto& four : pairs) {
+    for (Pair& pair : four) asm volatile("" : "+r"(pair) : : "memory");
+  }
+}
+#endif
+
+/// Before products: they see what the thread has written to registers, that is to these.
+template <class... Registers>
+__device__ __forceinline__ void begin_products([[maybe_unused]] Registers&... registers) {
+#if defined(__CUDACC__)
+  (settle(registers), ...);
   asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
 #else
   ::emulation::begin_products();
@@ -54,14 +73,11 @@ __device__ __forceinline__ void begin_products() {
 }
 /// Behind them: waits for their sums.
 template <int count>
-__device__ __forceinline__ void await_products(float (&sums)[2][count]) {
+__device__ __forceinline__ void await_products([[maybe_unused]] float (&sums)[2][count]) {
 #if defined(__CUDACC__)
   asm volatile("wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;" : : : "memory");
-  for (auto& row : sums) {
-    for (float& sum : row) asm volatile("" : "+f"(sum) : : "memory");  // none is read before
-  }
+  settle(sums);
 #else
-  static_cast<void>(sums);
   ::emulation::await_products();
 #endif
 }
@@ -80,28 +96,35 @@ __device__ __forceinline__ void show_writes() {
       SIMPLX_EIGHT_SUMS(mode, of, at + 8), SIMPLX_EIGHT_SUMS(mode, of, at + 12)
 #define SIMPLX_EIGHT_SUMS(mode, of, at) SIMPLX_FOUR_SUMS(mode, of, at), SIMPLX_FOUR_SUMS(mode, of, at + 2)
 #define SIMPLX_FOUR_SUMS(mode, of, at) mode(of[0][at]), mode(of[0][at + 1]), mode(of[1][at]), mode(of[1][at + 1])
-#define SIMPLX_WGMMA                                                                             \
-  "{\n\t.reg .pred added;\n\tsetp.eq.b32 added, 0, 0;\n\t"                                      \
+#define SIMPLX_WGMMA(add)                                                                        \
+  "{\n\t.reg .pred added;\n\tsetp.ne.b32 added, " add ", 0;\n\t"                                \
   "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "                                        \
   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "   \
   "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
 
-/// sums += a b^T of matrices (64, 16), both in lines; of 64 columns from the lane's number `at` on.
+/// sums (=|+=) a b^T of matrices (64, 16), both in lines; of 64 columns from the lane's number `at` on.
 template <int count>
-__device__ __forceinline__ void begin_product(float (&sums)[2][count], int at, const Lines& a, const Lines& b) {
+__device__ __forceinline__ void begin_product(bool add, float (&sums)[2][count], int at, const Lines& a,
+                                              const Lines& b) {
 #if defined(__CUDACC__)
-  asm volatile(SIMPLX_WGMMA "%32, %33, added, 1, 1, 0, 0;\n\t}"
-               : SIMPLX_SUMS("+f", sums, at)
-               : "l"(a.matrix), "l"(b.matrix));
+  if (add) {
+    asm volatile(SIMPLX_WGMMA("1") "%32, %33, added, 1, 1, 0, 0;\n\t}"
+                 : SIMPLX_SUMS("+f", sums, at)
+                 : "l"(a.matrix), "l"(b.matrix));
+  } else {  // what the registers had is nobody's
+    asm volatile(SIMPLX_WGMMA("0") "%32, %33, added, 1, 1, 0, 0;\n\t}"
+                 : SIMPLX_SUMS("=f", sums, at)
+                 : "l"(a.matrix), "l"(b.matrix));
+  }
 #else
-  ::emulation::begin_product({SIMPLX_SUMS(&, sums, at)}, a.matrix, b.matrix);
+  ::emulation::begin_product(add, {SIMPLX_SUMS(&, sums, at)}, a.matrix, b.matrix);
 #endif
 }
 /// sums += a b of matrices (64, 16) and (16, 64), a in registers as for multiply_add, b in lines.
 template <int count>
 __device__ __forceinline__ void begin_product(float (&sums)[2][count], int at, const Pair (&a)[4], const Lines& b) {
 #if defined(__CUDACC__)
-  asm volatile(SIMPLX_WGMMA "{%32, %33, %34, %35}, %36, added, 1, 1, 1;\n\t}"
+  asm volatile(SIMPLX_WGMMA("1") "{%32, %33, %34, %35}, %36, added, 1, 1, 1;\n\t}"
                : SIMPLX_SUMS("+f", sums, at)
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b.matrix));
 #else
@@ -138,8 +161,13 @@ struct Warpgroups : TensorCores<16> {
     static_assert(rows % 8 == 0 && cols % Lines::cols == 0);
     alignas(Lines::eight) __nv_bfloat16 at[cols / Lines::cols][rows][Lines::cols];
 
+    /// For who writes there: instructions see it once it is shown to them.
     __device__ __nv_bfloat16* place(int row, int col) {
-      return &at[col / Lines::cols][row][(col % Lines::cols / 8 ^ row % 8) * 8 + col % 8];
+      __nv_bfloat16* const to = &at[col / Lines::cols][row][(col % Lines::cols / 8 ^ row % 8) * 8 + col % 8];
+#if !defined(__CUDACC__)
+      ::emulation::hide_write(to);
+#endif
+      return to;
     }
     __device__ Lines lines() const { return {at, sizeof at[0]}; }
     /// From a row, of eights, and a column, of sixteens, on.
@@ -149,7 +177,10 @@ struct Warpgroups : TensorCores<16> {
     }
   };
 
-  __device__ static int group_row() { return static_cast<int>(threadIdx.x) / group_threads * group_rows; }
+  /// By a shuffle, which says that it is one for a warp: places of matrices then stay in its uniform registers.
+  __device__ static int group_row() {
+    return __shfl_sync(whole_warp, static_cast<int>(threadIdx.x) / group_threads, 0) * group_rows;
+  }
 
   __device__ static void arrive() {
     await_copies();
@@ -159,14 +190,13 @@ struct Warpgroups : TensorCores<16> {
   template <int rows, int cols, int width>
   __device__ static void multiply_rows(const Tile<rows, width>& x, const Tile<cols, width>& y, Scores<cols>& sums) {
     static_assert(cols % 64 == 0);
-    each_score<cols>([&](int a, int b, int, int) { sums[a][b] = 0; });
     const Lines of_x = x.from(x.lines(), group_row(), 0), of_y = y.lines();
     begin_products();
     SIMPLX_UNROLL
     for (int k = 0; k < width; k += 16) {
       SIMPLX_UNROLL
       for (int col = 0; col < cols; col += 64) {
-        begin_product(sums, col / col_lanes, x.from(of_x, 0, k), y.from(of_y, col, k));
+        begin_product(k > 0, sums, col / col_lanes, x.from(of_x, 0, k), y.from(of_y, col, k));
       }
     }
     await_products(sums);
@@ -182,7 +212,7 @@ struct Warpgroups : TensorCores<16> {
       for (int i = 0; i < 4; ++i) of_w[k][i] = pair_of(w[i % 2][4 * k + i / 2 * 2], w[i % 2][4 * k + i / 2 * 2 + 1]);
     }
     const Lines of_y = y.lines();
-    begin_products();
+    begin_products(sums, of_w);
     SIMPLX_UNROLL
     for (int k = 0; k < count; k += 16) {
       SIMPLX_UNROLL
