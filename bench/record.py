@@ -61,11 +61,12 @@ def version():
 
 
 def save(question, command, results, **more):
-    """Puts a row in the place of the one of the same command on the same machine, or at the end."""
+    """Puts a row in the place of the one of the same command on the same machine and card, or at the end."""
     row = {"command": command, "machine": machine(), "compiler": more.get("compiler") or compiler(),
            "date": str(datetime.date.today()), "version": version(), **more, "results": results}
     rows = rows_of(question)
-    places = [i for i, old in enumerate(rows) if (old["command"], old["machine"]) == (command, row["machine"])]
+    same = ("command", "machine", "device")
+    places = [i for i, old in enumerate(rows) if all(old.get(key) == row.get(key) for key in same)]
     if places:
         rows[places[0]] = row
     else:

@@ -35,6 +35,13 @@ constexpr Encoder masked_around(const BlockConfig& block, bool tiled_loss) {
 inline constexpr Encoder masked_pre_ln_model = masked_around(bert_pre_ln, false),
                          masked_sas_p_model = masked_around(bert_sas_p, true);
 
+/// Heads of 64, which warpgroups take, and contexts of more rows than two of them have.
+constexpr Decoder wide_around(const BlockConfig& block) {
+  return {.block = block, .vocab = 61, .width = 128, .heads = 2, .layers = 2, .context = 200,
+          .positions = Positions::learned};
+}
+inline constexpr Decoder wide_pre_ln_model = wide_around(pre_ln), wide_sas_p_model = wide_around(sas_p);
+
 inline constexpr int steps = 60;
 
 /// All results and gradients of a model over a packed batch, as double.
@@ -53,7 +60,13 @@ std::vector<double> all_of(Run run) {
   all.insert(all.end(), run.gradients().begin(), run.gradients().end());
   return all;
 }
-inline const std::vector<Index> lengths{64, 1, 61, 64};
+/// A packed batch for it.
+template <auto const& model>
+std::vector<Index> lengths() {
+  return {model.context, 1, model.context - 3, model.context};
+}
+template <auto const& model>
+inline constexpr Rows rows{.tokens = 3 * model.context - 2};
 
 /// The losses of a training, and the parameters after it. Of an encoder's tokens one in seven has a label.
 template <auto const& model, class Backend>
@@ -63,12 +76,12 @@ std::vector<double> losses_of(Trainer<model, Backend> trainer) {
   for (int step = 0; step < steps; ++step) {
     TokenBatch batch;
     batch.offsets.push_back(0);
-    for (Index i = 0; i < 4 * 64; ++i) {
+    for (Index i = 0; i < 4 * model.context; ++i) {
       const auto draw = [&](std::uint64_t which) {
         return static_cast<std::int32_t>(bits(static_cast<std::uint64_t>(step % 8) + which, i) % 61);
       };
       batch.tokens.push_back(draw(0)), batch.labels.push_back(masked && draw(200) % 7 ? ignored_label : draw(100));
-      if ((i + 1) % 64 == 0) batch.offsets.push_back(i + 1);
+      if ((i + 1) % model.context == 0) batch.offsets.push_back(i + 1);
     }
     all.push_back(trainer.step(batch, AdamW{.learning_rate = 1e-3}).loss);
   }

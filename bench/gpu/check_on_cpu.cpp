@@ -5,7 +5,7 @@ namespace bench {
 
 template <auto const& model>
 std::vector<double> exact_on_cpu() {
-  return all_of(Evaluation<model, Cpu<double, Path::reference>>(Rows{.tokens = 190}, 1, lengths));
+  return all_of(Evaluation<model, Cpu<double, Path::reference>>(rows<model>, 1, lengths<model>()));
 }
 template <auto const& model>
 std::vector<double> losses_on_cpu() {
@@ -23,5 +23,7 @@ CHECKED(norm_free_model)
 CHECKED(skip_init_model)
 CHECKED(masked_pre_ln_model)
 CHECKED(masked_sas_p_model)
+CHECKED(wide_pre_ln_model)
+CHECKED(wide_sas_p_model)
 
 }  // namespace bench

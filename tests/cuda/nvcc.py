@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """nvcc.py [--table | --write] [--eigen FOLDER] [ARCHITECTURE...]: nvcc takes every kernel and each header of cuda alone
-without a warning; no kernel spills or takes more registers than registers.txt allows it. A program with them says in
-a sentence that there is no GPU. What only a GPU can run is compiled, too; bench/gpu is only read.
+without a warning, or products of warpgroups that wait for each other; no kernel spills or takes more registers than
+registers.txt allows it. A program with them says in a sentence that there is no GPU. What only a GPU can run is
+compiled, too; bench/gpu is only read.
 
 The architecture is sm_90 unless given, and for kernels of warpgroups sm_90a; --table prints the registers of each
 kernel, --write renews registers.txt. With SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, all that bench/gpu/run
@@ -42,6 +43,7 @@ KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
                     r".*?(\d+) bytes spill stores, (\d+) bytes spill loads\n.*Used (\d+) registers")
 # A host with all vectors and a matrix unit: CMake gives nvcc -march=native, and what its front end reads depends on it.
 WIDE_HOST = ["-Xcompiler", "-march=sapphirerapids"] if platform.machine() == "x86_64" else []
+SERIALISED = re.compile(r"\(C75\d\d\).*")  # ptxas only informs of it
 UNIT = 8  # a multiprocessor hands out registers of a thread by so many: within a unit as many warps are resident
 
 
@@ -237,14 +239,16 @@ def main():
             *(compiler.start(*FOR_TESTS, "-c", *program) for program in for_a_gpu(nvcc, every_check)),
             *map(compiler.headers, headers),
             *(compiler.headers(*headers, to="-cuda", also=host) for host in ((), WIDE_HOST))]
-        told = {which: kernels_of(future.result()[0]) for which, future in compiling.items()}
+        said = {which: future.result()[0] for which, future in compiling.items()}
+        told = {which: kernels_of(text) for which, text in said.items()}
         if args.write:
             write_budgets(release, told)
         budgets, good = Budgets(release), True
         for (source, architecture), kernels in told.items():
             for kernel in kernels.values() if args.table else []:
                 print(f"{architecture}  {kernel.registers:>3} registers  {kernel.name}")
-            complaints = budgets.complaints(source, architecture, kernels)
+            complaints = [*SERIALISED.findall(said[source, architecture]),
+                          *budgets.complaints(source, architecture, kernels)]
             print(f"{architecture} {source}: {len(kernels)} kernels, at most "
                   f"{max(kernel.registers for kernel in kernels.values())} registers, {len(complaints)} complaints",
                   *complaints, sep="\n  ")

@@ -6,7 +6,7 @@
 /// Stricter than a GPU. Shared memory is poisoned for each block. A barrier that threads of a block reach at different
 /// places, or not at all, a warp operation whose lanes do not all come, and a deadlock of any kind throw a Fault that
 /// says which threads wait where. What is copied into shared memory meanwhile is poison until its thread waits for it,
-/// and a thread that returns without waiting is a Fault. In which order threads run between their meetings is a Schedule:
+/// and a thread that returns without waiting is a Fault. In which order threads run between meetings is a Schedule:
 /// a kernel without races gives the same bits under all of them.
 
 #include "emulation/fiber.hpp"
@@ -224,8 +224,8 @@ class Block {
     std::vector<std::uintptr_t>& hidden = thread_of_[current_]->hidden;
     if (hidden.empty() || hidden.back() != part_of(place)) hidden.push_back(part_of(place));
   }
-  /// Notes that the thread's warp takes part in an instruction of its warpgroup, which reads what begins at these places,
-  /// most_aligned bytes each.
+  /// Notes that the thread's warp takes part in an instruction of its warpgroup, which reads what begins at these
+  /// places, most_aligned bytes each.
   ///
   /// Errors  throws Fault if there is no whole group, or what a thread has written there or copied is not shown
   void join_group(const std::vector<const void*>& places, const Site& site) {

@@ -27,7 +27,7 @@ inline float element(const LinesOfShared& matrix, bool outer_in_lines, unsigned 
   return *reinterpret_cast<const __nv_bfloat16*>(address);
 }
 
-/// Where the eights of lines begin that 64 of the outer dimension have, or where lines run along it, 16 of the inner one.
+/// Where the eights of lines begin that 64 of the outer dimension have or, if lines run along it, 16 of the inner one.
 inline std::vector<const void*> eights_of(const LinesOfShared& matrix, bool outer_in_lines) {
   std::vector<const void*> all;
   for (unsigned i = 0; i < (outer_in_lines ? 2 : 8); ++i) all.push_back(matrix.begin + i * matrix.stride);
@@ -53,8 +53,8 @@ inline void hide_write(const void* place) {
   if (Block* const block = Block::running()) block->hide_write(place);
 }
 
-/// sums (=|+=) a b of (64, 16) and (16, 64): the thread's 32, in the order of the instruction's registers; a(row, k) of the
-/// warp's 16 rows.
+/// sums (=|+=) a b of (64, 16) and (16, 64): the thread's 32, in the order of the instruction's registers; a(row, k) of
+/// the warp's 16 rows.
 template <class RowsOfA>
 void begin_product(bool add, const std::array<float*, 32>& sums, const RowsOfA& a, std::vector<const void*> read,
                    const LinesOfShared& b, bool columns_in_lines, const Site& site) {

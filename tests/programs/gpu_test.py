@@ -225,21 +225,28 @@ def check_programs(machine):
         status, text, _, _ = machine.run("--programs", kept, *words)
         return status, text, len(machine.log()) - before
     assert run("kernels")[:2] == (1, "error: %s holds no programs\n  hint: an empty folder, with --compile sm_90 first\n" % kept)
-    status, text, compiled = run("--compile", "sm_80", "kernels", "sanitize-initcheck")
+    status, text, compiled = run("--compile", "sm_90", "kernels", "sanitize-initcheck")
     assert status == 0 and "3 programs compiled, 0 failed" in text and compiled == 3, text
-    assert "-arch=sm_80" in machine.log()[-1]["words"]
+    assert "-arch=sm_90" in machine.log()[-1]["words"]
     machine.program("kernels", """echo '{"kernel": "add", "us": 2}'""")
-    assert run("--compile", "sm_80", "kernels")[2] == 0
+    assert run("--compile", "sm_90", "kernels")[2] == 0
     status, text, compiled = run("kernels")
     assert status == 0 and compiled == 0, text
-    with open(os.path.join(kept, "sources.sha256"), "a", encoding="utf-8") as file:
-        file.write("0")
+    assert "are for sm_90, not sm_90a" in run("--warpgroups", "kernels")[1]
+    with open(os.path.join(kept, "sources.sha256"), "w", encoding="utf-8") as file:
+        file.write("0 sm_90")
     assert "of other sources" in run("kernels")[1]
     assert "nowhere to put programs" in machine.run("--compile", "sm_80", "kernels")[1]
     groups = ["arch=compute_90a,code=sm_90a", "-DSIMPLX_WARPGROUPS"]
     machine.run("--warpgroups", "kernels")
     assert all(word in machine.log()[-1]["words"] for word in groups), machine.log()[-1]
+    for words in ("--warpgroups", "kernels"), ("kernels",):  # neither takes the other's figures away
+        machine.run(*words)
+        page = machine.page()
+        assert page.count("## A card, 580.1, 80 GiB\n") == page.count("## A card, 580.1, 80 GiB, with warpgroups\n") == 1
     assert machine.run("--compile", "sm_90a", "--programs", kept + "90a", "kernels")[0] == 0
+    text = machine.run("--programs", kept + "90a", "kernels")[1]
+    assert "are for sm_90a, not sm_" in text and "--warpgroups for those of sm_90a" in text, text
     assert all(word in machine.log()[-1]["words"] for word in groups), machine.log()[-1]
     status, text, _, _ = machine.run("--compile", "sm_80", "--warpgroups", "--programs", kept + "80", "kernels")
     assert status == 1 and "sm_80 has no warpgroups" in text, text

@@ -7,6 +7,8 @@
 ///
 ///     nvcc -gencode arch=compute_90a,code=sm_90a -DSIMPLX_WARPGROUPS ...     // -arch=sm_90a is for compute_90, too
 ///
+/// Not with -rdc=true: products then wait for each other.
+///
 /// Of matrices (64, 16) and (16, 64) an instruction adds a product, of which a warp has 16 rows, and its lanes the same
 /// elements as by tensor_cores.cuh: X Y^T becomes the W of W Y in registers, here too. W Y reads Y across its rows.
 ///
