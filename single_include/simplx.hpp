@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 04b88ed6c5433f90
+// sha256 of the headers: 17d660fa8ab094c2
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -413,6 +413,7 @@ struct Node {
 
   /// The pull-back to an argument as an expression, where there is one (ops/grad.hpp).
   Term (*derive)(const Node*, int argument, const Term& gradient) = nullptr;
+  bool derivable = false;  ///< what that is not null: to g++ -fsanitize=undefined a comparison is no constant
 
   Tag rule{};  ///< of an error: the rule that was broken, and the two numbers
   Index left = 0, right = 0;
@@ -660,6 +661,7 @@ template <Tag name, class... Operands>
     node->shape = checked.shape;
     constexpr int count = sizeof...(operands);
     for (int i = 0; i < count; ++i) node->reads[i] = detail::reads_of<Op>(i, count);
+    node->derivable = detail::derivable<name>();
     if constexpr (detail::derivable<name>()) node->derive = &detail::derive<name, count>;
     node->reads_output = Op::needs_output ? static_cast<unsigned char>((1u << count) - 1) : 0;
     if constexpr (Op::kind == Kind::map || Op::kind == Kind::reduction) {
@@ -879,7 +881,7 @@ struct rule {
 template <Index left, Index right>
 inline constexpr bool possible = false;
 
-/// Defines what is said when the rule is broken; `left` and `right` are its two numbers. A shape may break it where
+/// In namespace simplx, defines what is said when the rule is broken; `left` and `right` are its two numbers. A shape may break it where
 /// the numbers do not: one number for each row in place of one number.
 #define SIMPLX_RULE(name, condition, sentence)                                                              \
   template <>                                                                                               \
@@ -6280,6 +6282,9 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     static constexpr Checked shape(const Attributes&, Shape...);      // the result's shape, or a broken rule
 ///     template <class S, Path p, class F> static void forward(Cpu<S, p>, const F& frame);
 ///     template <class S, Path p, class F> static void backward(Cpu<S, p>, const F& frame);
+///
+/// Backward writes each grad<i>() as F::write<i> says: Write::store, Write::accumulate, or Write::skip, for a gradient
+/// that nobody wants and whose grad<i>() is nullptr.
 ///
 /// and may say
 ///
@@ -12167,7 +12172,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }();
     static_assert(node >= 0,
                   "simplx: the function uses no input, parameter or constant of that name; with scopes it is as in "
-                  "tensors()");
+                  "tensors(), whose offsets find those within a stack or recompute in parameters() and gradients()");
     return node;
   }
   static constexpr bool is_input(int node) {
@@ -12828,6 +12833,20 @@ struct GradcheckOptions {
 
 namespace detail {
 
+/// Errors  throws Error for options with which nothing would be checked
+inline void check_options(const GradcheckOptions& options) {
+  if (options.entries_per_tensor < 1) {
+    throw Error("gradcheck is to look at " + std::to_string(options.entries_per_tensor) + " entries of a tensor",
+                "entries_per_tensor is at least 1");
+  }
+  if (!(options.step > 0 && options.step < 1e300)) {
+    throw Error("gradcheck's first step is " + std::to_string(options.step), "step is a number above 0");
+  }
+  if (!(std::abs(options.spread) < 1e300)) {
+    throw Error("gradcheck's spread is " + std::to_string(options.spread), "spread is a finite number");
+  }
+}
+
 /// Derivative of f at 0 by central differences at h, h/2, h/4, ... extrapolated to h = 0 (Ridders' method).
 template <class F>
 double derivative(const F& f, double step) {
@@ -12910,6 +12929,7 @@ struct CheckNumbers {
 
 template <class S>
 GradientReport check_gradients(const Subject<S>& run, const GradcheckOptions& options) {
+  check_options(options);
   GradientReport report;
   const CheckNumbers random{options.seed};
   for (const auto& tensor : run.tensors) {
@@ -16381,7 +16401,7 @@ constexpr Expr grad(Expr y, Expr x) {
   for (int n = count - 1; n > target && target >= 0 && !obstacle; --n) {
     if (!depends[n] || adjoint[n].is(0)) continue;
     const Node* node = nodes[n];
-    if (!node->derive) obstacle = node;
+    if (!node->derivable) obstacle = node;
     for (int i = 0; i < node->argument_count && !obstacle; ++i) {
       const int argument = arguments[n][i];
       if (!depends[argument]) continue;
@@ -16917,7 +16937,13 @@ inline Corpus read_text(std::span<const std::filesystem::path> paths, const Text
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Room for that many sequences.
+///
+/// Errors  throws Error for a negative number
 inline TokenBatch make_batch(Index sequences, Index context) {
+  if (sequences < 0 || context < 0) {
+    throw Error("a batch has no room for " + std::to_string(sequences) + " sequences of " + std::to_string(context) +
+                    " tokens", "both are numbers from 0 on");
+  }
   TokenBatch batch;
   batch.tokens.reserve(static_cast<std::size_t>(sequences * context));
   batch.labels.reserve(static_cast<std::size_t>(sequences * context));
@@ -16938,8 +16964,8 @@ class Batches {
  public:
   /// Windows of these documents; what holds the tokens must outlive this object.
   ///
-  /// Errors  throws Error if no document is longer than the context, there are more than 2^32 windows, or a window is
-  ///         less than a token
+  /// Errors  throws Error if no document is longer than the context, one does not lie within the tokens, there are
+  ///         more than 2^32 windows, or a window or a batch is less than one
   /// Cost    four bytes for each window, whatever its context
   Batches(TokenView tokens, const std::vector<Document>& documents, Index context, Index sequences, std::uint64_t seed)
       : tokens_(tokens), context_(context), sequences_(sequences), seed_(seed) {
@@ -16947,7 +16973,15 @@ class Batches {
       throw Error("the context of the windows is " + std::to_string(context),
                   "give the trainer's: options().context is the model's own where none was given");
     }
+    if (sequences < 1) {
+      throw Error("a batch is of " + std::to_string(sequences) + " sequences", "it must be at least 1");
+    }
     for (const Document& document : documents) {
+      if (document.begin < 0 || document.end < document.begin || document.end > tokens.size()) {
+        throw Error("a document is from token " + std::to_string(document.begin) + " to " +
+                        std::to_string(document.end) + " of " + std::to_string(tokens.size()),
+                    "are these the documents of other tokens?");
+      }
       const Index inside = (document.end - document.begin - 1) / context;
       if (inside < 1) continue;
       documents_.push_back({windows_, document.begin});
@@ -16980,14 +17014,24 @@ class Batches {
   }
 
   /// Fills `batch` with windows [first, first + sequences) in the order of the text, fewer at the end.
+  ///
+  /// Errors  throws Error for a negative number
   void at(Index first, TokenBatch& batch) const {
+    check_place("window", first);
     clear(batch);
-    for (Index w = first; w < std::min(first + sequences_, windows()); ++w) append(w, batch);
+    for (Index w = first, end = windows() - first < sequences_ ? windows() : first + sequences_; w < end; ++w) {
+      append(w, batch);
+    }
   }
 
   /// Sequences that `next` has handed out; seek continues there.
+  ///
+  /// Errors  seek throws Error for a negative number
   Index position() const { return position_; }
-  void seek(Index position) { position_ = position; }
+  void seek(Index position) {
+    check_place("position", position);
+    position_ = position;
+  }
 
   /// Where `next` goes on; the number of sequences in a batch is no part of it.
   BatchesState state() const {
@@ -17018,6 +17062,9 @@ class Batches {
   }
 
  private:
+  static void check_place(const std::string& what, Index number) {
+    if (number < 0) throw Error(what + " " + std::to_string(number) + " of the data", "they count from 0");
+  }
   static void clear(TokenBatch& batch) {
     batch.tokens.clear();
     batch.labels.clear();
@@ -17338,7 +17385,8 @@ inline void check_steps(const std::string& name, long steps) {
   if (steps < 0) throw Error(name + " is " + std::to_string(steps), "it must be a number of steps from 0 on");
 }
 template <class Schedule>
-void check_schedule(const std::string& name, const Schedule& schedule) {
+void check_schedule(const std::string& name, const Schedule& schedule, long step) {
+  check_steps("the step that " + name + " is asked for", step);
   check_setting(name + "'s peak", schedule.peak);
   check_setting(name + "'s start", schedule.start);
   check_steps(name + "'s warmup", schedule.warmup);
@@ -17363,7 +17411,7 @@ struct ConstantSchedule {
   double start = 0;
 
   double at(long step) const {
-    detail::check_schedule("ConstantSchedule", *this);
+    detail::check_schedule("ConstantSchedule", *this, step);
     return step < warmup ? detail::warm_up(start, peak, step, warmup) : peak;
   }
 };
@@ -17378,7 +17426,7 @@ struct LinearSchedule {
   double start = 0;
 
   double at(long step) const {
-    detail::check_schedule("LinearSchedule", *this);
+    detail::check_schedule("LinearSchedule", *this, step);
     if (step < warmup) return detail::warm_up(start, peak, step, warmup);
     return floor + (peak - floor) * detail::decay_left(step, warmup, total);
   }
@@ -17393,12 +17441,64 @@ struct CosineSchedule {
   double start = 0;
 
   double at(long step) const {
-    detail::check_schedule("CosineSchedule", *this);
+    detail::check_schedule("CosineSchedule", *this, step);
     if (step < warmup) return detail::warm_up(start, peak, step, warmup);
     const double left = detail::decay_left(step, warmup, total);
     return floor + (peak - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;
   }
 };
+
+}  // namespace simplx
+
+// ---- simplx/train/clip.hpp
+
+/// \file simplx/train/clip.hpp
+/// The global norm of a gradient, summed over fixed chunks, and the factor that limits it.
+///
+/// Chunks make the sum independent of the number of threads: whoever sums a chunk gets the same number, and
+/// chunks are added in order.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Elements of a chunk.
+inline constexpr Index norm_chunk = Index(1) << 14;
+
+constexpr Index norm_chunks(Index count) { return (count + norm_chunk - 1) / norm_chunk; }
+
+/// Sum of squares of a chunk: vectors of squares added up, then the lanes.
+template <class S>
+double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
+  const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, count);
+  constexpr Index step = lanes<S>;
+  Vec<S> squares[4]{};
+  Index i = begin;
+  for (; i + 4 * step <= end; i += 4 * step) {
+    for (int k = 0; k < 4; ++k) {
+      const Vec<S> g = load<Vec<S>>(gradient + i + k * step);
+      squares[k] += g * g;
+    }
+  }
+  double total = static_cast<double>(sum((squares[0] + squares[1]) + (squares[2] + squares[3])));
+  for (; i < end; ++i) total += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+  return total;
+}
+
+/// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
+SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
+  const double factor = limit / (norm + 1e-6);
+  return limit > 0 && factor < 1 ? factor : 1;
+}
+
+/// The first tensor whose gradient is not finite; "loss" if none is.
+template <class S>
+std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradient) {
+  for (const TensorInfo& tensor : tensors) {
+    for (Index i = 0; i < tensor.size(); ++i) {
+      if (!std::isfinite(gradient[tensor.offset + i])) return tensor.name;
+    }
+  }
+  return "loss";
+}
 
 }  // namespace simplx
 
@@ -17521,6 +17621,14 @@ struct StepResult {
   bool finite = true;        ///< otherwise nothing was updated
   std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
 };
+
+/// Fills in what a gradient alone tells: its norm, here of all parameters, and what in it is not finite.
+template <class S>
+void judge(StepResult& result, double squared_norm, const std::vector<TensorInfo>& parameters, const S* gradient) {
+  result.gradient_norm = std::sqrt(squared_norm);
+  result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
+  if (!result.finite) result.culprit = first_broken(parameters, gradient);
+}
 
 /// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
 /// where nobody says.
@@ -17803,58 +17911,6 @@ class Team {
   std::unique_ptr<Shared> shared_;
   std::vector<std::jthread> workers_;  // joined before what they share ends
 };
-
-}  // namespace simplx
-
-// ---- simplx/train/clip.hpp
-
-/// \file simplx/train/clip.hpp
-/// The global norm of a gradient, summed over fixed chunks, and the factor that limits it.
-///
-/// Chunks make the sum independent of the number of threads: whoever sums a chunk gets the same number, and
-/// chunks are added in order.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Elements of a chunk.
-inline constexpr Index norm_chunk = Index(1) << 14;
-
-constexpr Index norm_chunks(Index count) { return (count + norm_chunk - 1) / norm_chunk; }
-
-/// Sum of squares of a chunk: vectors of squares added up, then the lanes.
-template <class S>
-double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
-  const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, count);
-  constexpr Index step = lanes<S>;
-  Vec<S> squares[4]{};
-  Index i = begin;
-  for (; i + 4 * step <= end; i += 4 * step) {
-    for (int k = 0; k < 4; ++k) {
-      const Vec<S> g = load<Vec<S>>(gradient + i + k * step);
-      squares[k] += g * g;
-    }
-  }
-  double total = static_cast<double>(sum((squares[0] + squares[1]) + (squares[2] + squares[3])));
-  for (; i < end; ++i) total += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
-  return total;
-}
-
-/// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
-SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
-  const double factor = limit / (norm + 1e-6);
-  return limit > 0 && factor < 1 ? factor : 1;
-}
-
-/// The first tensor whose gradient is not finite; "loss" if none is.
-template <class S>
-std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradient) {
-  for (const TensorInfo& tensor : tensors) {
-    for (Index i = 0; i < tensor.size(); ++i) {
-      if (!std::isfinite(gradient[tensor.offset + i])) return tensor.name;
-    }
-  }
-  return "loss";
-}
 
 }  // namespace simplx
 
@@ -18369,10 +18425,8 @@ class Trainer {
     });
     double squared = 0;
     for (const double part : chunk_norms_) squared += part;
-    result.gradient_norm = std::sqrt(squared);
-    result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
+    judge(result, squared, tensors_.parameters, gradient_.folded().data());
     if (!result.finite) {
-      result.culprit = first_broken(tensors_.parameters, gradient_.folded().data());
       gradient_.clear();
       return result;
     }
@@ -18392,7 +18446,8 @@ class Trainer {
     return result;
   }
 
-  /// The loss and the gradient of a batch, without an update; the gradient is in the layout of parameters().
+  /// The loss and the gradient of a batch, without an update; the gradient is in the layout of parameters(), and its
+  /// norm with frozen ones, which are no part of a step's.
   ///
   /// Errors  throws if the gradient is not as long as parameters(), or as step does
   StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
@@ -18400,10 +18455,15 @@ class Trainer {
     discard();
     check(batch);
     add_gradient(batch, labelled(batch));
-    const StepResult result = take_parts();
+    StepResult result = take_parts();
     gradient_.fold(0, parameters_.size());
     std::ranges::copy(gradient_.folded(), gradient.begin());
     gradient_.clear();
+    double squared = 0;
+    for (Index chunk = 0; chunk < norm_chunks(parameters_.size()); ++chunk) {
+      squared += chunk_squared_norm(gradient.data(), parameters_.size(), chunk);
+    }
+    judge(result, squared, tensors_.parameters, gradient.data());
     return result;
   }
 

@@ -165,8 +165,9 @@ TEST_CASE("a step in parts is the step; parts can be discarded") {
   CHECK_THROWS_WITH_AS(one.gradient(whole, short_one), doctest::Contains("a gradient of 3 elements"), Error);
   OnCpu cpu({.batch = 4, .seed = 3});
   cpu.restore(one.state());
-  cpu.gradient(whole, other);
+  const StepResult expected = cpu.gradient(whole, other), found = one.gradient(whole, gradient);
   CHECK(farthest(gradient, other) < 1e-12);
+  CHECK(found.gradient_norm == doctest::Approx(expected.gradient_norm).epsilon(1e-12));
 }
 
 TEST_CASE("a loss that is not finite changes nothing and names the parameter") {

@@ -65,6 +65,9 @@ TEST_CASE("inputs keep to the tables of a model, and options that do not are ref
   CHECK(report.adjoint < 1e-10);
   CHECK_THROWS_WITH_AS(gradcheck<small>({.classes = 4}), doctest::Contains("'tokens' must be below 3"), Error);
   CHECK_THROWS_WITH_AS(gradcheck<small>({.lengths = {5}}), doctest::Contains("positions end at 4"), Error);
+  CHECK_THROWS_WITH_AS(gradcheck<small>({.entries_per_tensor = 0}), doctest::Contains("to look at 0 entries"), Error);
+  CHECK_THROWS_WITH_AS(gradcheck<small>({.step = 0}), doctest::Contains("first step is 0.0"), Error);
+  CHECK_THROWS_WITH_AS(gradcheck<small>({.spread = NAN}), doctest::Contains("spread is "), Error);
 }
 
 TEST_SUITE_END();

@@ -165,6 +165,11 @@ TEST_CASE("a step that was given up leaves nothing behind") {
     Trainer<model> fresh({.batch = 8, .seed = 3});
     CHECK(result.loss == fresh.gradient(batch, same).loss);
     CHECK(gradient == same);
+    CHECK(result.gradient_norm == fresh.step(batch, {}).gradient_norm);
+    fresh.parameter("embedding.weight")[0] = NAN;
+    const StepResult broken = fresh.gradient(batch, same);
+    CHECK(!broken.finite);
+    CHECK(broken.culprit == fresh.step(batch, {}).culprit);
   });
   Trainer<model> trainer({.batch = 8, .seed = 3});
   trainer.accumulate(part_of(some_batch(9), 0, 3), 77);

@@ -157,6 +157,22 @@ TEST_CASE("a context below one is refused") {
   }
 }
 
+TEST_CASE("places before the first, batches of nothing and documents beyond the tokens are refused") {
+  const Corpus corpus = small_corpus();
+  CHECK_THROWS_WITH_AS(Batches(corpus, corpus.training, 4, 0, 1), doctest::Contains("batch is of 0 sequences"), Error);
+  const Index end = corpus.tokens().size() + 1;
+  for (const Document& document : {Document{"a", 0, end}, Document{"a", -1, 20}, Document{"a", 20, 10}}) {
+    CHECK_THROWS_WITH_AS(Batches(corpus, {document}, 4, 1, 1), doctest::Contains("a document is from token "), Error);
+  }
+  Batches batches(corpus, corpus.training, 4, 2, 1);
+  TokenBatch batch = make_batch(2, 4);
+  CHECK_THROWS_WITH_AS(batches.seek(-3), doctest::Contains("position -3 of the data"), Error);
+  CHECK_THROWS_WITH_AS(batches.at(-1, batch), doctest::Contains("window -1 of the data"), Error);
+  batches.at(std::numeric_limits<Index>::max(), batch);
+  CHECK(batch.sequences() == 0);
+  CHECK_THROWS_WITH_AS(make_batch(-1, 3), doctest::Contains("no room for -1 sequences of 3 tokens"), Error);
+}
+
 TEST_CASE("more windows than can be ordered are refused before memory is asked for") {
   const std::byte byte{};  // is not looked at
   const TokenView tokens(std::span(&byte, std::size_t{1} << 34), 2);

@@ -72,6 +72,8 @@ TEST_CASE("rates that are none, and steps that cannot be counted, are refused by
   refuses(LinearSchedule{.floor = nan}, "LinearSchedule's floor is nan");
   refuses(CosineSchedule{.total = -2}, "CosineSchedule's total is -2");
   refuses(CosineSchedule{.start = std::numeric_limits<double>::infinity()}, "CosineSchedule's start is inf");
+  CHECK_THROWS_WITH_AS((LinearSchedule{.warmup = 10, .total = 50}.at(-20)),
+                       doctest::Contains("the step that LinearSchedule is asked for is -20"), Error);
   CHECK(LinearSchedule{.warmup = 0, .total = 0}.at(0) == 0);  // of a run without steps: the floor
 }
 

@@ -126,6 +126,7 @@ struct Node {
 
   /// The pull-back to an argument as an expression, where there is one (ops/grad.hpp).
   Term (*derive)(const Node*, int argument, const Term& gradient) = nullptr;
+  bool derivable = false;  ///< what that is not null: to g++ -fsanitize=undefined a comparison is no constant
 
   Tag rule{};  ///< of an error: the rule that was broken, and the two numbers
   Index left = 0, right = 0;
@@ -373,6 +374,7 @@ template <Tag name, class... Operands>
     node->shape = checked.shape;
     constexpr int count = sizeof...(operands);
     for (int i = 0; i < count; ++i) node->reads[i] = detail::reads_of<Op>(i, count);
+    node->derivable = detail::derivable<name>();
     if constexpr (detail::derivable<name>()) node->derive = &detail::derive<name, count>;
     node->reads_output = Op::needs_output ? static_cast<unsigned char>((1u << count) - 1) : 0;
     if constexpr (Op::kind == Kind::map || Op::kind == Kind::reduction) {

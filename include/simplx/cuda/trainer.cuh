@@ -192,6 +192,9 @@ class Trainer<model, Cuda<precision>> {
     totals_.fetch(stream());
     read_totals(result);
     clear();
+    double squared = 0;
+    for (const S g : gradient) squared += static_cast<double>(g) * static_cast<double>(g);
+    judge(result, squared, tensors_.parameters, gradient.data());
     return result;
   }
 

@@ -238,7 +238,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }();
     static_assert(node >= 0,
                   "simplx: the function uses no input, parameter or constant of that name; with scopes it is as in "
-                  "tensors()");
+                  "tensors(), whose offsets find those within a stack or recompute in parameters() and gradients()");
     return node;
   }
   static constexpr bool is_input(int node) {

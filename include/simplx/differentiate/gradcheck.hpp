@@ -42,6 +42,20 @@ struct GradcheckOptions {
 
 namespace detail {
 
+/// Errors  throws Error for options with which nothing would be checked
+inline void check_options(const GradcheckOptions& options) {
+  if (options.entries_per_tensor < 1) {
+    throw Error("gradcheck is to look at " + std::to_string(options.entries_per_tensor) + " entries of a tensor",
+                "entries_per_tensor is at least 1");
+  }
+  if (!(options.step > 0 && options.step < 1e300)) {
+    throw Error("gradcheck's first step is " + std::to_string(options.step), "step is a number above 0");
+  }
+  if (!(std::abs(options.spread) < 1e300)) {
+    throw Error("gradcheck's spread is " + std::to_string(options.spread), "spread is a finite number");
+  }
+}
+
 /// Derivative of f at 0 by central differences at h, h/2, h/4, ... extrapolated to h = 0 (Ridders' method).
 template <class F>
 double derivative(const F& f, double step) {
@@ -124,6 +138,7 @@ struct CheckNumbers {
 
 template <class S>
 GradientReport check_gradients(const Subject<S>& run, const GradcheckOptions& options) {
+  check_options(options);
   GradientReport report;
   const CheckNumbers random{options.seed};
   for (const auto& tensor : run.tensors) {

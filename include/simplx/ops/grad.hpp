@@ -66,7 +66,7 @@ constexpr Expr grad(Expr y, Expr x) {
   for (int n = count - 1; n > target && target >= 0 && !obstacle; --n) {
     if (!depends[n] || adjoint[n].is(0)) continue;
     const Node* node = nodes[n];
-    if (!node->derive) obstacle = node;
+    if (!node->derivable) obstacle = node;
     for (int i = 0; i < node->argument_count && !obstacle; ++i) {
       const int argument = arguments[n][i];
       if (!depends[argument]) continue;

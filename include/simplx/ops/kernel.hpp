@@ -17,6 +17,9 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     template <class S, Path p, class F> static void forward(Cpu<S, p>, const F& frame);
 ///     template <class S, Path p, class F> static void backward(Cpu<S, p>, const F& frame);
 ///
+/// Backward writes each grad<i>() as F::write<i> says: Write::store, Write::accumulate, or Write::skip, for a gradient
+/// that nobody wants and whose grad<i>() is nullptr.
+///
 /// and may say
 ///
 ///     static constexpr unsigned char constant_operands;  // bit i: operand i has no gradient

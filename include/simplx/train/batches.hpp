@@ -19,7 +19,13 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Room for that many sequences.
+///
+/// Errors  throws Error for a negative number
 inline TokenBatch make_batch(Index sequences, Index context) {
+  if (sequences < 0 || context < 0) {
+    throw Error("a batch has no room for " + std::to_string(sequences) + " sequences of " + std::to_string(context) +
+                    " tokens", "both are numbers from 0 on");
+  }
   TokenBatch batch;
   batch.tokens.reserve(static_cast<std::size_t>(sequences * context));
   batch.labels.reserve(static_cast<std::size_t>(sequences * context));
@@ -40,8 +46,8 @@ class Batches {
  public:
   /// Windows of these documents; what holds the tokens must outlive this object.
   ///
-  /// Errors  throws Error if no document is longer than the context, there are more than 2^32 windows, or a window is
-  ///         less than a token
+  /// Errors  throws Error if no document is longer than the context, one does not lie within the tokens, there are
+  ///         more than 2^32 windows, or a window or a batch is less than one
   /// Cost    four bytes for each window, whatever its context
   Batches(TokenView tokens, const std::vector<Document>& documents, Index context, Index sequences, std::uint64_t seed)
       : tokens_(tokens), context_(context), sequences_(sequences), seed_(seed) {
@@ -49,7 +55,15 @@ class Batches {
       throw Error("the context of the windows is " + std::to_string(context),
                   "give the trainer's: options().context is the model's own where none was given");
     }
+    if (sequences < 1) {
+      throw Error("a batch is of " + std::to_string(sequences) + " sequences", "it must be at least 1");
+    }
     for (const Document& document : documents) {
+      if (document.begin < 0 || document.end < document.begin || document.end > tokens.size()) {
+        throw Error("a document is from token " + std::to_string(document.begin) + " to " +
+                        std::to_string(document.end) + " of " + std::to_string(tokens.size()),
+                    "are these the documents of other tokens?");
+      }
       const Index inside = (document.end - document.begin - 1) / context;
       if (inside < 1) continue;
       documents_.push_back({windows_, document.begin});
@@ -82,14 +96,24 @@ class Batches {
   }
 
   /// Fills `batch` with windows [first, first + sequences) in the order of the text, fewer at the end.
+  ///
+  /// Errors  throws Error for a negative number
   void at(Index first, TokenBatch& batch) const {
+    check_place("window", first);
     clear(batch);
-    for (Index w = first; w < std::min(first + sequences_, windows()); ++w) append(w, batch);
+    for (Index w = first, end = windows() - first < sequences_ ? windows() : first + sequences_; w < end; ++w) {
+      append(w, batch);
+    }
   }
 
   /// Sequences that `next` has handed out; seek continues there.
+  ///
+  /// Errors  seek throws Error for a negative number
   Index position() const { return position_; }
-  void seek(Index position) { position_ = position; }
+  void seek(Index position) {
+    check_place("position", position);
+    position_ = position;
+  }
 
   /// Where `next` goes on; the number of sequences in a batch is no part of it.
   BatchesState state() const {
@@ -120,6 +144,9 @@ class Batches {
   }
 
  private:
+  static void check_place(const std::string& what, Index number) {
+    if (number < 0) throw Error(what + " " + std::to_string(number) + " of the data", "they count from 0");
+  }
   static void clear(TokenBatch& batch) {
     batch.tokens.clear();
     batch.labels.clear();

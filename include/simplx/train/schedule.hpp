@@ -24,7 +24,8 @@ inline void check_steps(const std::string& name, long steps) {
   if (steps < 0) throw Error(name + " is " + std::to_string(steps), "it must be a number of steps from 0 on");
 }
 template <class Schedule>
-void check_schedule(const std::string& name, const Schedule& schedule) {
+void check_schedule(const std::string& name, const Schedule& schedule, long step) {
+  check_steps("the step that " + name + " is asked for", step);
   check_setting(name + "'s peak", schedule.peak);
   check_setting(name + "'s start", schedule.start);
   check_steps(name + "'s warmup", schedule.warmup);
@@ -49,7 +50,7 @@ struct ConstantSchedule {
   double start = 0;
 
   double at(long step) const {
-    detail::check_schedule("ConstantSchedule", *this);
+    detail::check_schedule("ConstantSchedule", *this, step);
     return step < warmup ? detail::warm_up(start, peak, step, warmup) : peak;
   }
 };
@@ -64,7 +65,7 @@ struct LinearSchedule {
   double start = 0;
 
   double at(long step) const {
-    detail::check_schedule("LinearSchedule", *this);
+    detail::check_schedule("LinearSchedule", *this, step);
     if (step < warmup) return detail::warm_up(start, peak, step, warmup);
     return floor + (peak - floor) * detail::decay_left(step, warmup, total);
   }
@@ -79,7 +80,7 @@ struct CosineSchedule {
   double start = 0;
 
   double at(long step) const {
-    detail::check_schedule("CosineSchedule", *this);
+    detail::check_schedule("CosineSchedule", *this, step);
     if (step < warmup) return detail::warm_up(start, peak, step, warmup);
     const double left = detail::decay_left(step, warmup, total);
     return floor + (peak - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;

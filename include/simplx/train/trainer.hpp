@@ -172,10 +172,8 @@ class Trainer {
     });
     double squared = 0;
     for (const double part : chunk_norms_) squared += part;
-    result.gradient_norm = std::sqrt(squared);
-    result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
+    judge(result, squared, tensors_.parameters, gradient_.folded().data());
     if (!result.finite) {
-      result.culprit = first_broken(tensors_.parameters, gradient_.folded().data());
       gradient_.clear();
       return result;
     }
@@ -195,7 +193,8 @@ class Trainer {
     return result;
   }
 
-  /// The loss and the gradient of a batch, without an update; the gradient is in the layout of parameters().
+  /// The loss and the gradient of a batch, without an update; the gradient is in the layout of parameters(), and its
+  /// norm with frozen ones, which are no part of a step's.
   ///
   /// Errors  throws if the gradient is not as long as parameters(), or as step does
   StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
@@ -203,10 +202,15 @@ class Trainer {
     discard();
     check(batch);
     add_gradient(batch, labelled(batch));
-    const StepResult result = take_parts();
+    StepResult result = take_parts();
     gradient_.fold(0, parameters_.size());
     std::ranges::copy(gradient_.folded(), gradient.begin());
     gradient_.clear();
+    double squared = 0;
+    for (Index chunk = 0; chunk < norm_chunks(parameters_.size()); ++chunk) {
+      squared += chunk_squared_norm(gradient.data(), parameters_.size(), chunk);
+    }
+    judge(result, squared, tensors_.parameters, gradient.data());
     return result;
   }
 
