@@ -24,7 +24,8 @@ TEST_CASE("CodeParrot: up over 5 % of the steps, rounded up, down to 1e-7") {
 TEST_CASE("crammed BERT: a triangle from a quarter of the peak at 75 %, and batches that grow to 60 %") {
   const Recipe recipe = recipes::crammed_bert.with_peak(2e-3);
   const LinearSchedule s = recipe.schedule(1000);
-  CHECK(s.at(-1) == doctest::Approx(0.5e-3));  // where the line begins
+  CHECK(s.start == doctest::Approx(0.5e-3));
+  CHECK(s.at(0) == doctest::Approx(0.5e-3 + 1.5e-3 / 750));
   CHECK(s.at(749) == doctest::Approx(2e-3));
   CHECK(s.at(750) == doctest::Approx(2e-3));
   CHECK(s.at(875) == doctest::Approx(1e-3));
