@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 17d660fa8ab094c2
+// sha256 of the headers: fff0baad51a7d8bf
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -881,8 +881,8 @@ struct rule {
 template <Index left, Index right>
 inline constexpr bool possible = false;
 
-/// In namespace simplx, defines what is said when the rule is broken; `left` and `right` are its two numbers. A shape may break it where
-/// the numbers do not: one number for each row in place of one number.
+/// In namespace simplx, defines what is said when the rule is broken; `left` and `right` are its two numbers. A shape
+/// may break it where the numbers do not: one number for each row in place of one number.
 #define SIMPLX_RULE(name, condition, sentence)                                                              \
   template <>                                                                                               \
   struct rule<name> {                                                                                       \
@@ -17450,58 +17450,6 @@ struct CosineSchedule {
 
 }  // namespace simplx
 
-// ---- simplx/train/clip.hpp
-
-/// \file simplx/train/clip.hpp
-/// The global norm of a gradient, summed over fixed chunks, and the factor that limits it.
-///
-/// Chunks make the sum independent of the number of threads: whoever sums a chunk gets the same number, and
-/// chunks are added in order.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Elements of a chunk.
-inline constexpr Index norm_chunk = Index(1) << 14;
-
-constexpr Index norm_chunks(Index count) { return (count + norm_chunk - 1) / norm_chunk; }
-
-/// Sum of squares of a chunk: vectors of squares added up, then the lanes.
-template <class S>
-double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
-  const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, count);
-  constexpr Index step = lanes<S>;
-  Vec<S> squares[4]{};
-  Index i = begin;
-  for (; i + 4 * step <= end; i += 4 * step) {
-    for (int k = 0; k < 4; ++k) {
-      const Vec<S> g = load<Vec<S>>(gradient + i + k * step);
-      squares[k] += g * g;
-    }
-  }
-  double total = static_cast<double>(sum((squares[0] + squares[1]) + (squares[2] + squares[3])));
-  for (; i < end; ++i) total += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
-  return total;
-}
-
-/// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
-SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
-  const double factor = limit / (norm + 1e-6);
-  return limit > 0 && factor < 1 ? factor : 1;
-}
-
-/// The first tensor whose gradient is not finite; "loss" if none is.
-template <class S>
-std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradient) {
-  for (const TensorInfo& tensor : tensors) {
-    for (Index i = 0; i < tensor.size(); ++i) {
-      if (!std::isfinite(gradient[tensor.offset + i])) return tensor.name;
-    }
-  }
-  return "loss";
-}
-
-}  // namespace simplx
-
 // ---- simplx/train/groups.hpp
 
 /// \file simplx/train/groups.hpp
@@ -17620,15 +17568,13 @@ struct StepResult {
   Index labelled = 0;        ///< tokens (or sequences) with a label
   bool finite = true;        ///< otherwise nothing was updated
   std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
-};
 
-/// Fills in what a gradient alone tells: its norm, here of all parameters, and what in it is not finite.
-template <class S>
-void judge(StepResult& result, double squared_norm, const std::vector<TensorInfo>& parameters, const S* gradient) {
-  result.gradient_norm = std::sqrt(squared_norm);
-  result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
-  if (!result.finite) result.culprit = first_broken(parameters, gradient);
-}
+  /// Takes a gradient's norm, which tells with the loss whether all is finite.
+  void take_norm(double norm) {
+    gradient_norm = norm;
+    finite = std::isfinite(loss) && std::isfinite(norm);
+  }
+};
 
 /// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
 /// where nobody says.
@@ -17911,6 +17857,66 @@ class Team {
   std::unique_ptr<Shared> shared_;
   std::vector<std::jthread> workers_;  // joined before what they share ends
 };
+
+}  // namespace simplx
+
+// ---- simplx/train/clip.hpp
+
+/// \file simplx/train/clip.hpp
+/// The global norm of a gradient, summed over fixed chunks, and the factor that limits it.
+///
+/// Chunks make the sum independent of the number of threads: whoever sums a chunk gets the same number, and
+/// chunks are added in order.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Elements of a chunk.
+inline constexpr Index norm_chunk = Index(1) << 14;
+
+constexpr Index norm_chunks(Index count) { return (count + norm_chunk - 1) / norm_chunk; }
+
+/// Sum of squares of a chunk: vectors of squares added up, then the lanes.
+template <class S>
+double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
+  const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, count);
+  constexpr Index step = lanes<S>;
+  Vec<S> squares[4]{};
+  Index i = begin;
+  for (; i + 4 * step <= end; i += 4 * step) {
+    for (int k = 0; k < 4; ++k) {
+      const Vec<S> g = load<Vec<S>>(gradient + i + k * step);
+      squares[k] += g * g;
+    }
+  }
+  double total = static_cast<double>(sum((squares[0] + squares[1]) + (squares[2] + squares[3])));
+  for (; i < end; ++i) total += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+  return total;
+}
+
+/// The norm of a whole gradient, chunk by chunk, as a step has it.
+template <class S>
+double gradient_norm(const S* gradient, Index count) {
+  double squared = 0;
+  for (Index chunk = 0; chunk < norm_chunks(count); ++chunk) squared += chunk_squared_norm(gradient, count, chunk);
+  return std::sqrt(squared);
+}
+
+/// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
+SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
+  const double factor = limit / (norm + 1e-6);
+  return limit > 0 && factor < 1 ? factor : 1;
+}
+
+/// The first tensor whose gradient is not finite; "loss" if none is.
+template <class S>
+std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradient) {
+  for (const TensorInfo& tensor : tensors) {
+    for (Index i = 0; i < tensor.size(); ++i) {
+      if (!std::isfinite(gradient[tensor.offset + i])) return tensor.name;
+    }
+  }
+  return "loss";
+}
 
 }  // namespace simplx
 
@@ -18425,8 +18431,9 @@ class Trainer {
     });
     double squared = 0;
     for (const double part : chunk_norms_) squared += part;
-    judge(result, squared, tensors_.parameters, gradient_.folded().data());
+    result.take_norm(std::sqrt(squared));
     if (!result.finite) {
+      result.culprit = first_broken(tensors_.parameters, gradient_.folded().data());
       gradient_.clear();
       return result;
     }
@@ -18459,11 +18466,8 @@ class Trainer {
     gradient_.fold(0, parameters_.size());
     std::ranges::copy(gradient_.folded(), gradient.begin());
     gradient_.clear();
-    double squared = 0;
-    for (Index chunk = 0; chunk < norm_chunks(parameters_.size()); ++chunk) {
-      squared += chunk_squared_norm(gradient.data(), parameters_.size(), chunk);
-    }
-    judge(result, squared, tensors_.parameters, gradient.data());
+    result.take_norm(gradient_norm(gradient.data(), parameters_.size()));
+    if (!result.finite) result.culprit = first_broken(tensors_.parameters, gradient.data());
     return result;
   }
 

@@ -184,6 +184,10 @@ TEST_CASE("a loss that is not finite changes nothing and names the parameter") {
   CHECK(of(device.state().first_moments) == moments);
   CHECK(device.state().optimiser == "adamw");
   CHECK(device.steps() == 1);
+  std::vector<double> gradient(device.parameters().size());
+  const StepResult alone = device.gradient(some_batch(), gradient);
+  CHECK_FALSE(alone.finite);
+  CHECK(alone.culprit == "embedding.weight");
   device.parameter("blocks.1.mlp.down.weight")[0] = 0;
   CHECK(device.step(some_batch(), adamw).finite);
 }

@@ -38,8 +38,8 @@ struct rule {
 template <Index left, Index right>
 inline constexpr bool possible = false;
 
-/// In namespace simplx, defines what is said when the rule is broken; `left` and `right` are its two numbers. A shape may break it where
-/// the numbers do not: one number for each row in place of one number.
+/// In namespace simplx, defines what is said when the rule is broken; `left` and `right` are its two numbers. A shape
+/// may break it where the numbers do not: one number for each row in place of one number.
 #define SIMPLX_RULE(name, condition, sentence)                                                              \
   template <>                                                                                               \
   struct rule<name> {                                                                                       \

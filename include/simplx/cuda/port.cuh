@@ -37,7 +37,7 @@
   static const char name##_key{}; \
   auto& name =                    \
       ::emulation::Block::running()->shared<__VA_ARGS__>(&name##_key, {"shared memory", __FILE__, __LINE__})
-#define SIMPLX_LARGE_SHARED(name, ...)                                         \
+#define SIMPLX_LARGE_SHARED(name, ...)                                           \
   auto& name = ::simplx::detail::placed_in<::std::type_identity_t<__VA_ARGS__>>( \
       ::emulation::Block::running()->room(::simplx::room_for<__VA_ARGS__>, {"shared memory", __FILE__, __LINE__}))
 #endif
@@ -51,6 +51,7 @@ inline constexpr std::size_t room_for = sizeof(T) + (alignof(T) > 16 ? alignof(T
 
 namespace detail {
 
+/// The T in room_for<T> bytes of shared memory.
 template <class T>
 __device__ __forceinline__ T& placed_in(void* room) {
   static_assert(std::is_trivially_default_constructible_v<T> && std::is_trivially_destructible_v<T>,

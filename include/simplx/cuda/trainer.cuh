@@ -192,9 +192,10 @@ class Trainer<model, Cuda<precision>> {
     totals_.fetch(stream());
     read_totals(result);
     clear();
-    double squared = 0;
+    double squared = 0;  // nvcc takes no vectors, as clip.hpp has
     for (const S g : gradient) squared += static_cast<double>(g) * static_cast<double>(g);
-    judge(result, squared, tensors_.parameters, gradient.data());
+    result.take_norm(std::sqrt(squared));
+    if (!result.finite) result.culprit = first_broken(tensors_.parameters, gradient.data());
     return result;
   }
 
@@ -381,8 +382,7 @@ class Trainer<model, Cuda<precision>> {
     synchronize();
     const auto totals = totals_.host();
     result.loss = totals[0] / static_cast<double>(std::max<Index>(result.labelled, 1));
-    result.gradient_norm = totals[1];
-    result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
+    result.take_norm(totals[1]);
   }
   /// Behind an update: what it found, and whether the step counts.
   void finish(StepResult& result, std::string_view optimiser) {

@@ -38,6 +38,14 @@ double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
   return total;
 }
 
+/// The norm of a whole gradient, chunk by chunk, as a step has it.
+template <class S>
+double gradient_norm(const S* gradient, Index count) {
+  double squared = 0;
+  for (Index chunk = 0; chunk < norm_chunks(count); ++chunk) squared += chunk_squared_norm(gradient, count, chunk);
+  return std::sqrt(squared);
+}
+
 /// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
 SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
   const double factor = limit / (norm + 1e-6);

@@ -172,8 +172,9 @@ class Trainer {
     });
     double squared = 0;
     for (const double part : chunk_norms_) squared += part;
-    judge(result, squared, tensors_.parameters, gradient_.folded().data());
+    result.take_norm(std::sqrt(squared));
     if (!result.finite) {
+      result.culprit = first_broken(tensors_.parameters, gradient_.folded().data());
       gradient_.clear();
       return result;
     }
@@ -206,11 +207,8 @@ class Trainer {
     gradient_.fold(0, parameters_.size());
     std::ranges::copy(gradient_.folded(), gradient.begin());
     gradient_.clear();
-    double squared = 0;
-    for (Index chunk = 0; chunk < norm_chunks(parameters_.size()); ++chunk) {
-      squared += chunk_squared_norm(gradient.data(), parameters_.size(), chunk);
-    }
-    judge(result, squared, tensors_.parameters, gradient.data());
+    result.take_norm(gradient_norm(gradient.data(), parameters_.size()));
+    if (!result.finite) result.culprit = first_broken(tensors_.parameters, gradient.data());
     return result;
   }
 

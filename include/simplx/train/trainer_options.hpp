@@ -5,7 +5,6 @@
 /// What a trainer is told once, and what it says after each step.
 
 #include <simplx/core/inputs.hpp>
-#include <simplx/train/clip.hpp>
 #include <simplx/train/groups.hpp>
 
 #include <cmath>
@@ -37,15 +36,13 @@ struct StepResult {
   Index labelled = 0;        ///< tokens (or sequences) with a label
   bool finite = true;        ///< otherwise nothing was updated
   std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
-};
 
-/// Fills in what a gradient alone tells: its norm, here of all parameters, and what in it is not finite.
-template <class S>
-void judge(StepResult& result, double squared_norm, const std::vector<TensorInfo>& parameters, const S* gradient) {
-  result.gradient_norm = std::sqrt(squared_norm);
-  result.finite = std::isfinite(result.loss) && std::isfinite(result.gradient_norm);
-  if (!result.finite) result.culprit = first_broken(parameters, gradient);
-}
+  /// Takes a gradient's norm, which tells with the loss whether all is finite.
+  void take_norm(double norm) {
+    gradient_norm = norm;
+    finite = std::isfinite(loss) && std::isfinite(norm);
+  }
+};
 
 /// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
 /// where nobody says.
