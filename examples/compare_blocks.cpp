@@ -76,12 +76,7 @@ int main(int argc, char** argv) {
   app.add_option("--out", options.out, "Directory of the comparison: a run for each block, and compare.html")
       ->type_name("DIR")->capture_default_str();
   app.add_flag("--fresh", options.fresh, "Begin anew: earlier runs are moved aside");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
+  return flags::run(app, argc, argv, [&] {
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(i), names[i]) !=
           names.begin() + static_cast<std::ptrdiff_t>(i)) {
@@ -100,8 +95,6 @@ int main(int argc, char** argv) {
     simplx::write_report(folder / "compare.html", runs);
     print_table(runs);
     fmt::print("{}\n", (folder / "compare.html").string());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "\nerror: {}\n", error.what());
-    return 1;
-  }
+    return 0;
+  });
 }

@@ -44,12 +44,7 @@ int main(int argc, char** argv) {
   app.add_option("--layer", layer, "Which layer, from 0")->check(flags::from_to(0, 999))->capture_default_str();
   app.add_option("--out", out, "The file [NAME.svg]")->type_name("FILE");
   app.add_option("--all", folder, "Every block of the library, in this directory")->type_name("DIR");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
+  return flags::run(app, argc, argv, [&] {
     if (!folder.empty()) {
       std::error_code error;
       fs::create_directories(folder, error);
@@ -59,10 +54,10 @@ int main(int argc, char** argv) {
     for (const NamedBlock& block : all_blocks) {
       if (folder.empty() && name != block.name) continue;
       const std::string file = std::string(block.name) + ".svg";
-      write_file(!folder.empty() ? folder / file : out.empty() ? fs::path(file) : out, picture_of(block, layer));
+      const fs::path path = !folder.empty() ? folder / file : out.empty() ? fs::path(file) : out;
+      write_file(path, picture_of(block, layer));
+      fmt::print("{}\n", path.string());
     }
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  }
+    return 0;
+  });
 }

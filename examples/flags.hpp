@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-// What a flag of the programs says of a number that it cannot take.
+// What the programs share: numbers that a flag takes, and how they say what is wrong.
+
+#include <simplx/train/glob.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -9,8 +11,11 @@
 #include <charconv>
 #include <concepts>
 #include <cstdint>
+#include <cstdio>
+#include <exception>
 #include <limits>
 #include <string>
+#include <vector>
 
 namespace flags {
 
@@ -30,5 +35,47 @@ CLI::Validator from_to(Number least, Number most) {
 }
 
 inline CLI::Validator seed() { return from_to<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()); }
+
+namespace detail {
+
+inline int failed(const std::string& what, const std::string& hint) {
+  fmt::print(stderr, "error: {}\n  hint: {}\n", what, hint);
+  return 1;
+}
+
+/// The first argument that no flag takes, and the flag that it may have been meant to be.
+inline int failed_by_unknown(const CLI::App& app) {
+  const std::string given = app.remaining(true).front(), name = given.substr(0, given.find('='));
+  std::vector<std::string> names;
+  const auto add = [&](const CLI::App& of) {
+    for (const CLI::Option* option : of.get_options()) {
+      for (const std::string& long_name : option->get_lnames()) names.push_back("--" + long_name);
+    }
+  };
+  add(app);
+  for (const CLI::App* command : app.get_subcommands()) add(*command);
+  const std::string nearest = name.starts_with("--") ? "the nearest flag is " + simplx::nearest_names(name, names, 1) : "";
+  return failed("there is no argument " + name, nearest + (nearest.empty() ? "" : "; ") + "--help lists them all");
+}
+
+}  // namespace detail
+
+/// A main program behind its flags: reads them, then its status is that of `body`, or 1 for what either throws.
+template <class Body>
+int run(CLI::App& app, int argc, char** argv, const Body& body) {
+  try {
+    app.parse(argc, argv);
+    return body();
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    // A flag that is missing may be there, misspelt.
+    if (app.remaining_size(true) > 0) return detail::failed_by_unknown(app);
+    return detail::failed(error.what(), "--help tells what it takes");
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "\nerror: {}\n", error.what());  // a line of progress may be open
+    return 1;
+  }
+}
 
 }  // namespace flags

@@ -153,25 +153,20 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--temperature", options.sampling.temperature,
                  "0 takes the most probable byte, 1 draws as the model says")
+      ->check(flags::from_to(0.0, 1e30))
       ->capture_default_str();
   app.add_option("--top-k", options.sampling.top_k, "Draw from so many of the most probable bytes; 0: from all")
+      ->check(flags::from_to(0, 1000000000))
       ->capture_default_str();
   app.add_option("--top-p", options.sampling.top_p, "Draw from the fewest bytes of this probability together")
+      ->check(flags::from_to(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--seed", options.sampling.seed, "Of the draws")
       ->check(flags::seed())
       ->capture_default_str();
   app.add_flag("--no-cache", options.no_cache, "Evaluate the whole text again for each byte");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
+  return flags::run(app, argc, argv, [&] {
     generate(options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "\nerror: {}\n", error.what());
-    return 1;
-  }
-  return 0;
+    return 0;
+  });
 }

@@ -263,15 +263,7 @@ int main(int argc, char** argv) {
   CLI::App* reporting = app.add_subcommand("report", "One page of all that was run");
   reporting->add_option("--out", options.out)->type_name("FILE")->capture_default_str();
   shared(reporting);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
+  return flags::run(app, argc, argv, [&] {
     return listing->parsed() ? list(options) : running->parsed() ? run(options) : report(options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "\nerror: {}\n", error.what());
-    return 1;
-  }
+  });
 }

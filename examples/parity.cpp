@@ -9,6 +9,7 @@
 // in    all weights under their keys (F64), tokens and targets (I32, (B, T)); a target of -100 carries no loss
 // out   logits (B, T, V), loss (), grad.<key> for every parameter
 
+#include "flags.hpp"
 #include "parity/models.hpp"
 
 #include <simplx/blocks/tokens.hpp>
@@ -141,8 +142,7 @@ int main(int argc, char** argv) {
   app.add_flag("--keys", keys, "Print names and shapes of the tensors that the weights must hold");
   app.add_option("--weights", weights, "safetensors file of the weights, tokens and targets")->type_name("IN");
   app.add_option("--out", out, "safetensors file to write: logits, loss, gradients")->type_name("OUT");
-  try {
-    app.parse(argc, argv);
+  return flags::run(app, argc, argv, [&] {
     if (list) {
       fmt::print("{}\n", fmt::join(names, "\n"));
       return 0;
@@ -160,10 +160,5 @@ int main(int argc, char** argv) {
     check(weights, file, block, tensors);
     write(out, model.evaluate(file), file.find("tokens")->shape);
     return 0;
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  }
+  });
 }

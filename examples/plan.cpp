@@ -13,7 +13,6 @@
 #include "flags.hpp"
 #include "plan/placement.hpp"
 
-#include <simplx/core/error.hpp>
 #include <simplx/report/progress.hpp>
 
 #include <CLI/CLI.hpp>
@@ -23,7 +22,6 @@
 namespace {
 
 using namespace plan;
-using simplx::Error;
 
 std::vector<Preset> all_presets() {
   std::vector<Preset> all;
@@ -81,11 +79,6 @@ void print_head(const Devices& devices) {
              "MFLOP/token", "causal", "kept/token", "d x t x p", "micro", "tokens/step", "s/step  ");
 }
 
-void check_positive(const char* flag, double value, const char* example) {
-  if (value > 0 && std::isfinite(value)) return;
-  throw Error(fmt::format("{} is {}", flag, value), fmt::format("give a number above 0, such as {}", example));
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -98,29 +91,21 @@ int main(int argc, char** argv) {
 
   CLI::App app{"What the models of the papers cost before they exist."};
   app.add_option("--preset", chosen, "Only these")->check(CLI::IsMember(names));
-  app.add_option("--flops", devices.flops, "Of a device, in a second")->capture_default_str();
+  app.add_option("--flops", devices.flops, "Of a device, in a second")
+      ->check(flags::from_to(1.0, 1e30))->capture_default_str();
   app.add_option("--bandwidth", devices.bandwidth, "Bytes that its memory delivers in a second")
-      ->capture_default_str();
-  app.add_option("--memory", devices.memory, "Bytes of it")->capture_default_str();
+      ->check(flags::from_to(1.0, 1e30))->capture_default_str();
+  app.add_option("--memory", devices.memory, "Bytes of it")->check(flags::from_to(1.0, 1e30))->capture_default_str();
   app.add_option("--devices", devices.count, "How many")->check(flags::from_to(1, 1'000'000))->capture_default_str();
   app.add_option("--node", devices.node, "So many are close enough to share the matrices of a layer")
       ->check(flags::from_to(1, 1'000'000))->capture_default_str();
   app.add_option("--number-bytes", devices.bytes_per_number,
                  "Of an activation; a parameter takes 16 with its gradient and moments")
       ->check(CLI::IsMember({1, 2, 4, 8}))->capture_default_str();
-  auto* step = app.add_option("--tokens", tokens, "Of a step [those of the model's recipe]");
+  auto* step = app.add_option("--tokens", tokens, "Of a step [those of the model's recipe]")
+                   ->check(flags::from_to(1.0, 1e15));
   app.add_flag("--json", json, "One object a line");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
-    check_positive("--flops", devices.flops, "1e14");
-    check_positive("--bandwidth", devices.bandwidth, "2e12");
-    check_positive("--memory", devices.memory, "80e9");
-    if (step->count() > 0) check_positive("--tokens", tokens, "524288");
-    if (tokens > 1e15) throw Error(fmt::format("--tokens is {}", tokens), "a step has at most 1e15 tokens");
+  return flags::run(app, argc, argv, [&] {
     if (!json) print_head(devices);
     for (const Preset& preset : presets) {
       if (!chosen.empty() && std::ranges::find(chosen, preset.name) == chosen.end()) continue;
@@ -128,8 +113,6 @@ int main(int argc, char** argv) {
       const std::optional<Placement> placement = place(preset, devices, wanted);
       json ? print_json(preset, placement) : print_row(preset, placement);
     }
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  }
+    return 0;
+  });
 }

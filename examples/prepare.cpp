@@ -32,12 +32,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--extension", options.extensions,
                  "Takes only such files from directories, for example .py [all text]");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
+  return flags::run(app, argc, argv, [&] {
     const Corpus corpus = read_text(paths, options);
     write_corpus(out, corpus, *token_format_named(format), paths);
     const auto size = [](const std::vector<Document>& documents) {
@@ -50,8 +45,5 @@ int main(int argc, char** argv) {
                             {"skipped", fmt::format("{} files that are not text", grouped(corpus.skipped))},
                             {"written to", out.string()}}));
     return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "\nerror: {}\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -5,6 +5,8 @@
 //     report runs/first                                    rewrites runs/first/report.html
 //     report runs/first runs/second --out compare.html     both on one page
 
+#include "flags.hpp"
+
 #include <simplx/report/page.hpp>
 
 #include <CLI/CLI.hpp>
@@ -18,18 +20,11 @@ int main(int argc, char** argv) {
   CLI::App app{"Shows what runs did: one page that needs nothing else, for one run or several side by side."};
   app.add_option("RUN", directories, "Directories of runs")->required()->type_name("DIR");
   app.add_option("--out", out, "The page [RUN/report.html of one run, compare.html of several]")->type_name("FILE");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
+  return flags::run(app, argc, argv, [&] {
     const std::vector<Run> runs = read_runs(directories);
     if (out.empty()) out = runs.size() == 1 ? directories[0] / "report.html" : fs::path("compare.html");
     write_report(out, runs);
     fmt::print("{}\n", out.string());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "error: {}\n", error.what());
-    return 1;
-  }
+    return 0;
+  });
 }

@@ -95,12 +95,7 @@ int main(int argc, char** argv) {
   app.add_option("--keep", options.keep, "Checkpoints to keep beside the best")
       ->check(flags::from_to(1, 1000000))
       ->capture_default_str();
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 1;
-  }
-  try {
+  return flags::run(app, argc, argv, [&] {
     options.checkpoint_every = interval_of(checkpoint_every);
     options.block = block_named(block);
     if (device == "cpu" && precision_given->count()) {
@@ -109,8 +104,5 @@ int main(int argc, char** argv) {
     }
     options.device = device == "cuda" ? gpus.at(precision) : Device::cpu;
     return train(options);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "\nerror: {}\n", error.what());
-    return 1;
-  }
+  });
 }

@@ -35,7 +35,8 @@ def main():
             later = file.read()
         for arguments, alike in ((("--block", "sas"), True), (("--block", "sas", "--layer", "5"), True),
                                  (("--block", "sas", "--layer", "0"), False)):
-            check(run(*arguments, "--out", one).returncode == 0, f"{arguments} draws")
+            drawn = run(*arguments, "--out", one)
+            check(drawn.returncode == 0 and drawn.stdout == one + "\n", f"{arguments} draws, and says where")
             with open(one, encoding="utf-8") as file:
                 check((file.read() == later) == alike, f"{arguments}: the first layer is another, the later ones are one")
 

@@ -114,9 +114,10 @@ def main():
     check(table.returncode == 0 and all(name in table.stdout for name in NAMES), "a table of all")
     check("does not fit" in table.stdout, "the table says what does not fit")
 
-    for arguments, words in ((("--preset", "nothing"), "nothing"), (("--flops", "0"), "--flops is 0"),
-                             (("--memory", "nan"), "--memory is nan"), (("--bandwidth", "-1"), "--bandwidth is -1"),
-                             (("--tokens", "0"), "--tokens is 0"), (("--devices", "0"), "--devices"),
+    for arguments, words in ((("--preset", "nothing"), "nothing"), (("--flops", "0"), "--flops: 0 is not a number"),
+                             (("--memory", "nan"), "--memory: nan is not a number"), (("--bandwidth", "-1"), "--bandwidth: -1 is not a number"),
+                             (("--tokens", "0"), "--tokens: 0 is not a number"), (("--devices", "0"), "--devices"),
+                             (("--device", "4"), "the nearest flag is --devices"),
                              (("--number-bytes", "3"), "--number-bytes")):
         done = run(*arguments)
         check(done.returncode == 1 and words in done.stderr and not done.stdout, f"{arguments} says {words!r}")

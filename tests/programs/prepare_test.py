@@ -93,6 +93,7 @@ def main():
         refused("text with nothing to hold out", tiny, says="val.bin as llmc: there are no tokens")
         refused("a missing path", hollow + "/nothing", says="no such file or directory")
         refused("an unknown format", "--format", "gguf", tiny, says="--format")
+        refused("a flag misspelt", "--ouch", says="the nearest flag is --out")
         done = run("--held-out", 4, "--out", out, *[os.path.join(HERE, "prepare_test.py")])
         check(done.returncode == 0, "files are replaced by good ones")
         sizes = {file["name"]: file["tokens"] for file in json.loads(content(os.path.join(out, "meta.json")))["files"]}
