@@ -65,6 +65,8 @@ TEST_CASE("a training that is written down goes on bit for bit; its weights can 
   CHECK(load_checkpoint(folder.path / "model.safetensors", reader).at("block") == "sas_p");
   CHECK(std::ranges::equal(first.parameters(), reader.parameters(),
                            [](float a, double b) { return static_cast<double>(a) == b; }));
+  CHECK_THROWS_WITH_AS(load_checkpoint(folder.path / "state.safetensors", reader),
+                       doctest::Contains("state.safetensors holds the moments of a training"), Error);
 }
 
 TEST_CASE("a training of another seed, another model's, and damaged files are refused before anything has changed") {

@@ -167,6 +167,11 @@ template <class S>
 CheckpointDifferences read_checkpoint(const SafetensorsFile& file, const std::filesystem::path& path,
                                       const Held<S>& held, const CheckpointDifferences& expected) {
   if (const std::string faults = checkpoint_faults(file, held.tensors, expected); !faults.empty()) {
+    const auto is_moment = [](const auto& tensor) { return tensor.name.starts_with("first_moment."); };
+    if (std::ranges::any_of(file.tensors(), is_moment) && std::ranges::none_of(held.tensors, is_moment)) {
+      throw Error(path.string() + " holds the moments of a training, not its weights",
+                  "they are in model.safetensors beside it");
+    }
     throw Error("the checkpoint " + path.string() + " is not of this model:" + faults,
                 "was it written for another block or other sizes?");
   }
