@@ -37,7 +37,7 @@ inline constexpr auto verdicts = [] {
   return cross_entropy(named("verdict", Linear{.out = 2, .bias = true})(body()), indices("labels", Axis::tokens));
 };
 
-std::string sum(int a, int b) {
+std::string line_of(int a, int b) {
   return std::to_string(a) + '+' + std::to_string(b) + '=' + std::to_string(a + b) + '\n';
 }
 
@@ -45,7 +45,7 @@ std::string sum(int a, int b) {
 TokenBatch every_sum(auto label) {
   TokenBatch batch{.tokens = {}, .labels = {}, .offsets = {0}};
   for (int i = 0; i < 100; ++i) {
-    const std::string text = sum(i / 10, i % 10);
+    const std::string text = line_of(i / 10, i % 10);  // "7+8=15\n"
     for (std::size_t t = 0; t + 1 < text.size(); ++t) {
       batch.tokens.push_back(text[t]);
       batch.labels.push_back(label(text, t));  // ignored_label: no loss here
@@ -60,7 +60,7 @@ int run(const std::filesystem::path& folder) {
   std::string lines;
   for (std::uint64_t i = 0; i < 4000; ++i) {
     const std::uint64_t drawn = bits(/*key*/ 1, i);
-    lines += sum(static_cast<int>(drawn % 10), static_cast<int>(drawn / 10 % 10));
+    lines += line_of(static_cast<int>(drawn % 10), static_cast<int>(drawn / 10 % 10));
   }
   write_file(folder / "sums.txt", lines);
 

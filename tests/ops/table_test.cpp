@@ -58,7 +58,7 @@ std::string kept_by(const Info& info, bool is_stack) {
   if (is_stack) {
     add("what its layers keep");
   } else if (info.saved[info.shape.axis]) {
-    add(std::to_string(info.saved[info.shape.axis]) + " for each row");
+    add(size_name(info.saved[info.shape.axis]) + " for each row");
   }
   return text.empty() ? "nothing" : text;
 }
@@ -94,24 +94,21 @@ std::string line_of() {
 }
 
 std::string document() {
-  std::string text =
-      "# Ops\n\n"
-      "Written from the table of the tests, which hold every line of it: `SIMPLX_WRITE_DOCS=1 simplx_tests "
-      "-tc=\"*docs/ops.md*\"`.\n\n"
-      "Every op has its reverse mode checked against differences, its forward mode and second order over dual numbers; "
-      "it runs in\n"
-      "`float` and `double`, at an odd width, for one row, many and (but for what needs a sequence) none. A forward "
-      "and a backward\n"
-      "allocate nothing.\n\n"
-      "*Shapes* are those of the table's model: n tokens, s sequences, width C. A loop takes one row, one column or "
-      "one number\n"
-      "for any operand. *Runs as*: a **loop** over elements, fused with its neighbours; the **end of a loop**, which "
-      "sums what\n"
-      "it computes; a matrix **product**, with the loop that follows in its registers; a **kernel** of its own. "
-      "*Backward\n"
-      "reads* the operands a, b, c, ... or the result, which are kept unless a loop computes them again. *As "
-      "expression*:\n"
-      "whether `grad(y, x)` goes through.\n";
+  std::string text = R"(# Ops
+
+Written from the table of the tests, which check every line of it:
+`SIMPLX_WRITE_DOCS=1 simplx_tests -tc="*docs/ops.md*"`.
+
+Every op has its reverse mode checked against differences, its forward mode and second order over dual numbers; it runs
+in `float` and `double`, at an odd width, for one row, many rows and, except for ops over sequences, none. A forward and
+a backward allocate nothing.
+
+*Shapes* are those of the table's model: n tokens, s sequences, width C; tables of 64 or 6 rows, two heads, matrices of
+two columns. A loop takes one row, one column or one number for any operand. *Runs as*: a **loop** over elements, fused
+with its neighbours; the **end of a loop**, which sums what it computes; a matrix **product**, with the loop that
+follows in its registers; a **kernel** of its own. *Backward reads* the operands a, b, c, ... or the result, which are
+kept unless a loop computes them again. *As expression*: whether `grad(y, x)` goes through.
+)";
   each_group([&]<template <Index> class Group>() {
     using Is = Group<documented>;
     text += "\n## " + std::string(Is::title) +
@@ -120,6 +117,17 @@ std::string document() {
         [&]<int e>(std::integral_constant<int, e>) { text += line_of<Is, e>(); });
     if constexpr (requires { Is::notes; }) text += std::string("\n") + Is::notes;
   });
+  text += R"(
+## Composed of these
+
+| | is |
+|---|---|
+| `silu(a)`, `relu_squared(a)` | `multiply(a, sigmoid(a))`, `square(relu(a))` |
+| `glu(a)`, `reglu(a)`, `geglu(a)`, `swiglu(a)` | the first half of a, times sigmoid, ReLU, GELU or SiLU of the second |
+| `softplus(a)` | log(1 + exp(a)), as max(a, 0) + log1p(exp(-abs(a))) |
+| `mean_squared_error(a, b)` | `mean(square(a - b))` |
+| `split_columns(a)` | two halves, as `slice_columns` gives them |
+)";
   return text;
 }
 
