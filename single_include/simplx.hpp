@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: fff0baad51a7d8bf
+// sha256 of the headers: eda522c22fba430e
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -187,7 +187,9 @@ struct Rows {
   /// Rows of a value of that shape.
   constexpr Index count(const Shape& shape) const { return shape.is_fixed() ? shape.rows : count(shape.axis); }
   /// Tokens of the longest sequence.
-  constexpr Index longest() const { return longest_sequence ? longest_sequence : (tokens + sequences - 1) / sequences; }
+  constexpr Index longest() const {
+    return longest_sequence ? longest_sequence : sequences > 0 ? (tokens + sequences - 1) / sequences : 0;
+  }
 };
 
 /// One sequence of that many tokens, for `arena_bytes<model>(tokens{128})`.
@@ -372,7 +374,6 @@ struct BlockMaker {
 
 /// A function with a pull-back of its user's own: part 0 is the function, part 1 the pull-back.
 struct RuleMaker {
-  int operands = 0;
   /// Makes the results of a part from its inputs: x... of the function; g, y, x... of the pull-back.
   void (*make)(const RuleMaker*, int part, Node* const* inputs, Node** results) = nullptr;
   void (*destroy)(RuleMaker*) = nullptr;
@@ -413,7 +414,7 @@ struct Node {
 
   /// The pull-back to an argument as an expression, where there is one (ops/grad.hpp).
   Term (*derive)(const Node*, int argument, const Term& gradient) = nullptr;
-  bool derivable = false;  ///< what that is not null: to g++ -fsanitize=undefined a comparison is no constant
+  bool derivable = false;  ///< whether there is one: g++ -fsanitize=undefined takes no comparison for a constant
 
   Tag rule{};  ///< of an error: the rule that was broken, and the two numbers
   Index left = 0, right = 0;
@@ -671,7 +672,9 @@ template <Tag name, class... Operands>
       if constexpr (requires { Op::constant_operands; }) node->constant_operands = Op::constant_operands;
       if constexpr (requires { Op::overwrites; }) node->overwrites = Op::overwrites;
       node->saved = Op::saved(attributes, operands.shape()...);
-      node->packed = Op::packed(attributes, operands.shape()...);
+      bool is_prepared = true;
+      if constexpr (requires { Op::packs; }) is_prepared = node->arguments[Op::packs]->kind == Kind::parameter;
+      node->packed = is_prepared ? Op::packed(attributes, operands.shape()...) : 0;
     }
   }
   return {node};
@@ -1286,7 +1289,7 @@ struct Randomness {
 /// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector, but for products with
 /// parameters; of floats those are the matrix unit's where there is one (cpu/gemm_pieces.hpp).
 /// vectors: as fast, without a matrix unit.
-/// reference: Eigen everywhere, for every width; what tests compare with.
+/// reference: products, attention and norms by Eigen, for every width; what tests compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
 /// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX
 /// of Intel).
@@ -1382,30 +1385,40 @@ constexpr void add_output(Node* root, Node* value, const char* name) {
   use(root, output);
 }
 
-struct AnyField {
-  template <class T>
-  constexpr operator T() const;
+struct AnyResult {
+  constexpr operator Expr() const;
 };
+
+/// How many expressions an aggregate has, at most four; 0 where it has other members.
+template <class Result>
+constexpr int result_count() {
+  using A = AnyResult;
+  int count = 0;
+  if constexpr (std::is_aggregate_v<Result> && !requires { Result{A{}, A{}, A{}, A{}, A{}}; }) {
+    count = requires { Result{A{}, A{}, A{}, A{}}; } ? 4 : requires { Result{A{}, A{}, A{}}; } ? 3
+          : requires { Result{A{}, A{}}; } ? 2 : requires { Result{A{}}; } ? 1 : 0;
+  }
+  return sizeof(Result) == static_cast<std::size_t>(count) * sizeof(Expr) ? count : 0;
+}
 
 /// Calls take(field, name) for the expression, or for each of an aggregate of two to four expressions.
 template <class Result, class Take>
 constexpr void each_result(const Result& result, Take take) {
-  using A = AnyField;
-  static_assert(std::is_same_v<Result, Expr> ||
-                    (std::is_aggregate_v<Result> && !requires { Result{A{}, A{}, A{}, A{}, A{}}; }),
-                "simplx: a model returns an Expr, or an aggregate of two to four of them");
-  if constexpr (std::is_same_v<Result, Expr>) {
+  constexpr bool is_one = std::is_same_v<Result, Expr>;
+  constexpr int count = is_one ? 0 : result_count<Result>();
+  static_assert(is_one || count > 0, "simplx: a model returns an Expr, or an aggregate of two to four of them");
+  if constexpr (is_one) {
     take(result, "output");
-  } else if constexpr (requires { Result{A{}, A{}, A{}, A{}}; }) {
+  } else if constexpr (count == 4) {
     const auto& [a, b, c, d] = result;
     take(a, "output0"), take(b, "output1"), take(c, "output2"), take(d, "output3");
-  } else if constexpr (requires { Result{A{}, A{}, A{}}; }) {
+  } else if constexpr (count == 3) {
     const auto& [a, b, c] = result;
     take(a, "output0"), take(b, "output1"), take(c, "output2");
-  } else if constexpr (requires { Result{A{}, A{}}; }) {
+  } else if constexpr (count == 2) {
     const auto& [a, b] = result;
     take(a, "output0"), take(b, "output1");
-  } else {
+  } else if constexpr (count == 1) {
     const auto& [a] = result;
     take(a, "output0");
   }
@@ -1797,7 +1810,7 @@ struct Fusion {
 
 namespace detail {
 
-/// Arguments of all maps together: an upper bound for the pool of leaves would be 8 per node; maps have at most 3.
+/// Lists the leaves of a root's group: a map has at most 3 arguments, hence three places a node.
 template <int capacity>
 constexpr void collect_group(const Info* info, int root, Fusion<capacity>& plan, int (&stamp)[capacity],
                              int& next_leaf) {
@@ -2190,7 +2203,7 @@ constexpr Plan<capacity> make_plan(const Info* info, int count, const Fusion<cap
 /// \file simplx/core/layout.hpp
 /// Where everything lies: offsets in columns, so that the layout does not depend on the number of rows.
 ///
-/// An activation of width C takes C columns on its axis; its address is base + columns * rows(axis). There are
+/// An activation of width C takes C columns on its axis; its address is base + columns * stride(axis). There are
 /// two regions for each axis: *kept*, what backward reads, and *temporary*, placed first-fit over the time a
 /// value or gradient is alive. Forward and backward use the temporary region one after the other.
 
@@ -3427,7 +3440,7 @@ struct Operands {
   }
 };
 
-/// The values of a group at one place. `Wants` says which leaves and members are evaluated.
+/// The values of a group at one place.
 template <class G, int root, class V>
 struct GroupValues {
   using Grp = Group<G, root>;
@@ -6291,6 +6304,11 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     static constexpr unsigned char constant_operands;  // bit i: operand i has no gradient
 ///     static constexpr unsigned char overwrites;         // bit i: grad<i>() may be in<i>() itself: backward writes an
 ///                                                        // element when it and others have read it for the last time
+///     static constexpr int packs;                        // the operand that is prepared, where it is a parameter
+///     template <class G, int node, class S, Path p> static void prepare(Cpu<S, p>, const S* parameters, S* packed);
+///     static constexpr bool reads(int i, int operand);   // whether grad<i>() needs that operand; by default all,
+///                                                        // where needs_inputs
+///     static constexpr Term derive(const Node*, int argument, const Term& gradient);  // backward as an expression
 ///     static constexpr int index_operand;                // that operand is indices(...), whose numbers are rows of
 ///     static constexpr Shape looked_up(Shape first);     // a value of this shape, that of operand 0 being given
 ///     static std::string settings(const Attributes&);    // what `describe` tells behind the operands: "heads 4"
@@ -6442,6 +6460,7 @@ struct op<"matmul"> : kernel_op {
     if (argument == 0) return Term(apply<"matmul">({.integers = {!turned}}, dy, w));
     return Term(turned ? apply<"contract">({}, dy, x) : apply<"contract">({}, x, dy));
   }
+  static constexpr int packs = 1;
   static constexpr Index packed(const Attributes&, Shape, Shape w) {
     return packed_room(w.rows, w.cols) + packed_room(w.cols, w.rows);
   }
@@ -6605,7 +6624,10 @@ struct Reparameterised {
   constexpr Tag broken_rule() const {
     if (alpha.is_zero()) return "base removed";
     if (beta == trainable(0)) return "dead delta";
-    if (base.law == Init::Law::constant || base.law == Init::Law::sinusoid) return "law of the base";
+    using enum Init::Law;
+    const bool is_matrix = base.law == identity || base.law == orthogonal || base.law == normal ||
+                           base.law == normal_by_rows;
+    if (!is_matrix) return "law of the base";
     return {};
   }
 
@@ -9015,11 +9037,12 @@ struct op<"dropout"> : kernel_op {
 constexpr Expr dropout(const char* name, At x, At rate) {
   Expr result = apply<"dropout">({}, x, rate);
   result.node->name = name;
-  const Init& given = rate.node->init;
-  const bool is_known = rate.node->kind == Kind::constant && given.law == Init::Law::constant;
-  if (result.node->kind != Kind::error && is_known && !(given.value >= 0 && given.value <= 1)) {
-    const bool is_number = given.value == given.value;
-    const double thousandths = is_number ? std::clamp(1000 * given.value, -1e9, 1e9) : -1;
+  const Node& given = *rate.node;
+  const bool is_literal = given.kind == Kind::number;
+  const bool is_known = is_literal || (given.kind == Kind::constant && given.init.law == Init::Law::constant);
+  const double value = is_literal ? given.attributes.reals[0] : given.init.value;
+  if (result.node->kind != Kind::error && is_known && !(value >= 0 && value <= 1)) {
+    const double thousandths = value == value ? std::clamp(1000 * value, -1e9, 1e9) : -1;
     detail::broken(result.node, "dropout rate", static_cast<Index>(thousandths), 1000);
   }
   return result;
@@ -9192,15 +9215,22 @@ struct op<"pow"> : elementwise {
   }
 };
 
-/// Of the larger (or smaller) of two operands.
+/// Of the larger (or smaller) of two operands; NaN if either is, where max(a, b) of vectors would be b.
 template <bool larger>
 struct extreme_op : elementwise {
   static constexpr bool needs_inputs = true;
   SIMPLX_HD static constexpr auto f(auto a, auto b) {
-    if constexpr (larger) {
-      return max(a, b);
+    const auto extreme = [&] {
+      if constexpr (larger) {
+        return max(a, b);
+      } else {
+        return min(a, b);
+      }
+    }();
+    if constexpr (requires { a == a; }) {
+      return select(a == a, extreme, a);
     } else {
-      return min(a, b);
+      return extreme;
     }
   }
   template <int i>
@@ -9630,7 +9660,7 @@ struct op<"maximum"> : kernel_op {
 /// Cost    one pass; fused with the elementwise expression x
 constexpr Expr sum(At x, Over over = Over::all) { return apply<"sum">(detail::over_attributes(over), x); }
 
-/// The sum divided by the number of elements that it has; of no rows at all it is not a number.
+/// The sum divided by the number of elements that it has; of no rows at all it is not a number, over rows 0.
 constexpr Expr mean(At x, Over over = Over::all) { return apply<"mean">(detail::over_attributes(over), x); }
 
 /// The largest element; the first of several equal ones gets the gradient.
@@ -9723,7 +9753,7 @@ struct op<"rms_norm"> : kernel_op {
     if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * root, node)));
     if (argument == 1) return Term(sum(detail::whole(g * x * q, node), Over::rows));
     const Term along(mean(detail::whole(u * x, node), Over::columns));
-    return q * u - x * q * q * along / r;
+    return q * u - x * q * q * along / select(r > Term(0), r, Term(1));  // of a row of zeros along is 0
   }
   /// With epsilon inside the root r stands for that root, and the pull-back is the one of epsilon = 0.
   template <class F>
@@ -10518,7 +10548,7 @@ constexpr double causal_flops(const Rows& rows) {
   return detail::graph_flops<GraphOf<model>>(rows, true);
 }
 
-/// Bytes that forward keeps for backward of these rows, if a number takes so many: of `arena_bytes` the part that
+/// Bytes that forward keeps for backward of these rows, at `bytes_per_number` each: of `arena_bytes` the part that
 /// grows with depth.
 template <auto const& model>
 constexpr Index kept_bytes(const Rows& rows, Index bytes_per_number = 4) {
@@ -10606,7 +10636,6 @@ inline Formula tanh(const Formula& x) { return call("tanh", x); }
 inline Formula sigmoid(const Formula& x) { return call("sigmoid", x); }
 inline Formula erf(const Formula& x) { return call("erf", x); }
 inline Formula sqrt(const Formula& x) { return call("sqrt", x); }
-inline Formula rsqrt(const Formula& x) { return call("rsqrt", x); }
 inline Formula abs(const Formula& x) { return call("abs", x); }
 inline Formula select(const Formula& condition, const Formula& yes, const Formula& no) {
   return {"(" + condition.text + " ? " + yes.text + " : " + no.text + ")"};
@@ -10848,6 +10877,23 @@ std::string describe() {
 
 }  // namespace simplx
 
+// ---- simplx/core/error.hpp
+
+/// \file simplx/core/error.hpp
+/// The one exception of the library: files, flags, devices and data that cannot be used.
+///
+/// What can be known at compile time never throws: it does not compile (see core/rules.hpp).
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Says what is wrong, with which value or path, and what to do instead.
+struct Error : std::runtime_error {
+  explicit Error(const std::string& what, const std::string& hint = {})
+      : std::runtime_error(hint.empty() ? what : what + "\n  hint: " + hint) {}
+};
+
+}  // namespace simplx
+
 // ---- simplx/core/parameters.hpp
 
 /// \file simplx/core/parameters.hpp
@@ -10999,6 +11045,18 @@ void list_tensors(TensorLister& lister, const std::string& prefix, const Init*& 
   lister.add(G::flat.info, G::flat.label, next, G::count, prefix, inits);
 }
 
+/// The compiler checks the names of one graph; the parts of recompute(...) and of stacks are others.
+[[gnu::cold]] inline void check_names(const TensorList& list) {
+  std::vector<std::string_view> names;
+  for (const TensorInfo& tensor : list.parameters) names.push_back(tensor.name);
+  for (const TensorInfo& tensor : list.constants) names.push_back(tensor.name);
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice == names.end()) return;
+  throw Error("two tensors of the model are called '" + std::string(*twice) + "'",
+              "give what makes them a scope of its own: named(\"name\", module)");
+}
+
 struct FoundShape {
   bool found = false;
   Shape shape{};
@@ -11036,12 +11094,14 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
 
 /// Names, places and initial values of all parameters and constants, in the order of the buffers.
 ///
+/// Errors  throws Error where two have the same name
 /// Cost    allocates the list; call it once
 template <class G>
 TensorList tensors_in() {
   detail::TensorLister lister;
   const Init* said_by_labels = nullptr;
   detail::list_tensors<G>(lister, "", said_by_labels);
+  detail::check_names(lister.list);
   return std::move(lister.list);
 }
 template <auto const& model>
@@ -11139,8 +11199,10 @@ struct Dual {
   }
   friend Dual pow(const Dual& x, const Dual& p) {
     const T y = pow(x.value, p.value);
-    const T by_base = p.value == T(0) ? T(0) : p.value * pow(x.value, p.value - T(1)) * x.tangent;
-    return {y, p.tangent == T(0) ? by_base : by_base + y * log(x.value) * p.tangent};
+    const bool base_stays = p.value == T(0) || (x.value == T(0) && x.tangent == T(0));
+    const T by_base = base_stays ? T(0) : p.value * pow(x.value, p.value - T(1)) * x.tangent;
+    if (p.tangent == T(0) || !(x.value > T(0))) return {y, by_base};  // 0^p does not depend on p > 0
+    return {y, by_base + y * log(x.value) * p.tangent};
   }
   // Kinks as in ops/functions.hpp: 0 for abs, one half each for max and min of equal numbers.
   friend Dual abs(const Dual& x) { return x.value < T(0) ? -x : x.value > T(0) ? x : Dual(abs(x.value)); }
@@ -11152,7 +11214,6 @@ struct Dual {
   }
   friend const Dual& sum(const Dual& x) { return x; }  // as of a vector of one lane
   friend const Dual& largest(const Dual& x) { return x; }
-  friend bool isfinite(const Dual& x) { return isfinite(x.value) && isfinite(x.tangent); }
 };
 
 }  // namespace simplx
@@ -11175,23 +11236,6 @@ struct NumTraits<simplx::Dual<T>> : NumTraits<T> {
   };
 };
 }  // namespace Eigen
-
-// ---- simplx/core/error.hpp
-
-/// \file simplx/core/error.hpp
-/// The one exception of the library: files, flags, devices and data that cannot be used.
-///
-/// What can be known at compile time never throws: it does not compile (see core/rules.hpp).
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Says what is wrong, with which value or path, and what to do instead.
-struct Error : std::runtime_error {
-  explicit Error(const std::string& what, const std::string& hint = {})
-      : std::runtime_error(hint.empty() ? what : what + "\n  hint: " + hint) {}
-};
-
-}  // namespace simplx
 
 // ---- simplx/core/lookups.hpp
 
@@ -11288,7 +11332,7 @@ constexpr Index usual_context(Index longest) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Of a graph's nodes, numbered from the root: points to its constants, costs nothing to copy.
+/// The nodes of a graph, arguments first and the root last: points to its constants, costs nothing to copy.
 struct GraphView {
   int count = 0;
   const Info* info = nullptr;
@@ -11830,7 +11874,7 @@ class FunctionMemory {
     throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
   }
 
-  /// Inputs begin at row `row` of an axis.
+  /// The context begins at row `row` of an axis.
   void start_at(Axis axis, Index row) {
     for (int i = 0; i < graph_.count; ++i) {
       if (!graph_.is_input(i)) continue;
@@ -11840,6 +11884,7 @@ class FunctionMemory {
       const Index skipped = shape.axis == axis ? row * shape.cols * bytes : 0;
       context_.inputs[graph_.input[i]] = static_cast<const char*>(pointers_[graph_.input[i]]) + skipped;
     }
+    context_.random.first_sequence += row;  // the masks that it has among all rows
   }
 
   /// Sizes everything to the rows of what was bound.
@@ -11984,6 +12029,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   Function& set(const Object& object) {
     constexpr int node = find<name>();
     const detail::ObjectSize size = detail::size_of<shape<node>>(object);
+    evaluated_ = false;
     if constexpr (is_input(node)) {
       using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
       constexpr int number = G::layout.input[node];
@@ -12024,6 +12070,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
     take_rows(node, detail::size_of<shape<node>>(object));
     pointers_[G::layout.input[node]] = object.data();
+    evaluated_ = false;
     return *this;
   }
 
@@ -12052,11 +12099,11 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   }
   /// Gradients of everything that wants one, from those of the results: see `seed`.
   ///
-  /// Errors  throws unless it follows a forward() of the same rows
-  /// Cost    a second one behind the same forward() evaluates that again, if the first wrote over values (of logits)
+  /// Errors  throws unless it follows a forward() of what was set, bound and given as sequences
+  /// Cost    a second one after the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
-    if (stale_) {
-      throw Error("backward() without a forward() of these rows", "call forward() after set, bind and set_sequences");
+    if (stale_ || !evaluated_) {
+      throw Error("backward() without a forward() of these inputs", "call forward() after set, bind and set_sequences");
     }
     if (used_up_) evaluate();
     used_up_ = G::uses_up_values;
@@ -12197,6 +12244,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
 
   void evaluate() {
     Run::forward(context_);
+    evaluated_ = true;
     used_up_ = false;
   }
   /// Of the first result one, of the others nothing.
@@ -12206,6 +12254,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
   }
 
+  bool evaluated_ = false;       ///< since the last set and bind
   bool used_up_ = false;         ///< backward has written over values of the last evaluation
   bool differentiated_ = false;  ///< there are gradients of these rows
 };
@@ -12282,7 +12331,6 @@ class Directional {
   Dense hessian_product() {
     return behind("hessian_product", "hvp()", [&] { return tangents(function_.template gradient<name>()); });
   }
-  Function<f, Cpu<Number>>& function() { return function_; }
 
  private:
   /// What is read too early is told in the names of this class, not in those of Function.
@@ -12315,7 +12363,7 @@ class Directional {
 ///
 ///     x = stack("blocks", 6, SasP{...}, x)        parameters blocks.0.*, blocks.1.*, ...
 ///
-/// Layers whose graphs are equal share one instantiation, whatever their number (core/layers.hpp). Each layer
+/// Layers whose graphs are equal share one instantiation, whatever their number (core/equal_layers.hpp). Each layer
 /// has its own parameters and its own share of the kept region; temporaries are shared by all.
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -13641,10 +13689,12 @@ void generate(Source& source, std::span<const std::int32_t> prompt, long count, 
   auto logits = source.feed(seen);
   for (long i = 0; i < count; ++i) {
     const std::int32_t token = draw(logits);
-    if constexpr (std::is_same_v<decltype(emit(token)), bool>) {
-      if (!emit(token)) return;
-    } else {
+    if constexpr (std::is_void_v<decltype(emit(token))>) {
       emit(token);
+    } else {
+      static_assert(std::is_same_v<decltype(emit(token)), bool>,
+                    "simplx: emit(token) returns a bool, false to end the text, or nothing");
+      if (!emit(token)) return;
     }
     if (i + 1 == count) return;
     seen.push_back(token);
@@ -13972,7 +14022,6 @@ struct RulesOf : RuleMaker {
   PullBack pull_back;
 
   constexpr RulesOf(const Function& f, const PullBack& p) : function(f), pull_back(p) {
-    operands = count;
     make = [](const RuleMaker* base, int part, Node* const* inputs, Node** results) {
       const RulesOf& self = *static_cast<const RulesOf*>(base);
       const auto x = [&](int i) { return Expr{inputs[i]}; };
@@ -14663,8 +14712,11 @@ constexpr Expr log_softmax(At x) { return apply<"log_softmax">({}, x); }
 constexpr Expr log_sum_exp(At x, Over over = Over::all) {
   if (over == Over::columns) return apply<"log_sum_exp">({}, x);
   auto largest = maximum(x, over);
-  auto highest = stop_gradient(select(largest > -3e38, largest, 0.0));  // a gradient would cancel; exp(-inf) = 0
-  return highest + log(sum(exp(apply<"subtract">({}, x, At(highest))), over));
+  auto highest = stop_gradient(largest);  // a gradient would cancel
+  // Where the largest is infinite, so is the result, by `highest` alone.
+  auto origin = select(abs(highest) > 3e38, 0.0, highest);
+  auto rest = log(sum(exp(apply<"subtract">({}, x, At(origin))), over));
+  return select(abs(highest) > 3e38, highest, origin + rest);
 }
 
 }  // namespace simplx
@@ -15257,6 +15309,10 @@ struct op<"cross_entropy"> : kernel_op {
     const std::int32_t* labels = frame.template indices<1>();
     S *loss = frame.out(), *saved = frame.saved();
     for (Index row = 0; row < frame.rows(); ++row, logits += classes) {
+      if (labels[row] == ignored_label) {
+        loss[row] = saved[row] = S(0);
+        continue;
+      }
       S highest = logits[0];
       if constexpr (path == Path::reference) {
         const ConstMatrixMap<S> z(logits, 1, classes);
@@ -15265,9 +15321,8 @@ struct op<"cross_entropy"> : kernel_op {
       } else {
         saved[row] = detail::log_sum_exp_of<classes>(logits);
       }
-      loss[row] = labels[row] == ignored_label ? S(0) : saved[row] - logits[labels[row]];
+      loss[row] = saved[row] - logits[labels[row]];
       if constexpr (smooths<F>) {
-        if (labels[row] == ignored_label) continue;
         loss[row] += smoothing(frame) * (logits[labels[row]] - ConstMatrixMap<S>(logits, 1, classes).mean());
       }
     }
@@ -15282,14 +15337,16 @@ struct op<"cross_entropy"> : kernel_op {
     S* dlogits = frame.template grad<0>();
     const S uniform = smoothing(frame) / S(classes);
     for (Index row = 0; row < frame.rows(); ++row, logits += classes, dlogits += classes) {
-      const bool labelled = labels[row] != ignored_label;
-      const S scale = labelled ? dloss[row] : S(0);
-      if (!labelled && mode == Write::accumulate) continue;
+      if (labels[row] == ignored_label) {
+        if constexpr (mode == Write::store) std::fill_n(dlogits, classes, S(0));
+        continue;
+      }
+      const S scale = dloss[row];
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V likelihood = exp(V(load<V>(logits + c) - splat<V>(saved[row])));
-        detail::put<mode>(dlogits + c, V((likelihood - splat<V>(uniform)) * splat<V>(scale)));
+        const V probability = exp(V(load<V>(logits + c) - splat<V>(saved[row])));
+        detail::put<mode>(dlogits + c, V((probability - splat<V>(uniform)) * splat<V>(scale)));
       });
-      if (labelled) dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
+      dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
     }
   }
 };
@@ -15357,6 +15414,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
 
   /// Classes whose logits are computed together.
   static constexpr Index tile(const Attributes& attributes) { return std::max<Index>(attributes.integers[0], 1); }
+  static constexpr int packs = 0;
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
     const auto room = [&](Index classes) {
       return packed_room(classes, table.cols) + packed_room(table.cols, classes);
@@ -16503,7 +16561,7 @@ __attribute__((always_inline)) inline void each_vector(Index begin, Index end, c
 ///     trainer.step(batch, optimiser);
 ///     average.update(trainer.parameters());
 ///     {
-///       const auto in_place = average.swap_into(trainer.parameters());
+///       const auto in_place = average.swap_into(trainer);
 ///       trainer.loss(held_out);  // of the average
 ///     }                          // the weights in training are back
 ///
@@ -16515,7 +16573,8 @@ namespace simplx::inline SIMPLX_TARGET {
 template <class S>
 class WeightAverage {
  public:
-  /// Exchanges the average and the parameters as long as it lives; both must outlive it.
+  /// Exchanges the average and the parameters of a network as long as it lives; both must outlive it.
+  template <class Net>
   class [[nodiscard]] InPlace {
    public:
     InPlace(const InPlace&) = delete;
@@ -16524,16 +16583,15 @@ class WeightAverage {
 
    private:
     friend WeightAverage;
-    InPlace(WeightAverage& average, std::span<S> parameters) : average_(average), parameters_(parameters) {
-      exchange(true);
-    }
+    InPlace(WeightAverage& average, Net& net) : average_(average), net_(net) { exchange(true); }
     void exchange(bool in_place) {
-      std::swap_ranges(parameters_.begin(), parameters_.end(), average_.values_.begin());
+      const std::span<S> parameters = net_.parameters();  // asked anew: of a GPU these are copies
+      std::swap_ranges(parameters.begin(), parameters.end(), average_.values_.begin());
       average_.in_place_ = in_place;
     }
 
     WeightAverage& average_;
-    std::span<S> parameters_;
+    Net& net_;
   };
 
   /// For so many parameters: exponential with a decay in [0, 1), the plain mean without.
@@ -16562,13 +16620,15 @@ class WeightAverage {
     });
   }
 
-  /// Puts the average in the place of the parameters until the result goes out of scope.
+  /// Puts the average in the place of the parameters of a Trainer, or of whatever has parameters(), until the result
+  /// goes out of scope.
   ///
   /// Errors  throws Error before the first update, if their number differs, or if it is in place already
-  InPlace swap_into(std::span<S> parameters) {
-    check(parameters.size());
+  template <class Net>
+  InPlace<Net> swap_into(Net& net) {
+    check(net.parameters().size());
     if (!updates_) throw Error("an average of no weights cannot be used", "call update after a step first");
-    return InPlace(*this, parameters);
+    return InPlace<Net>(*this, net);
   }
 
   std::span<const S> values() const { return values_.span(); }
@@ -16856,13 +16916,13 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
       throw Error("cannot read the directory " + path.string() + ": " + error.message(), "check its permissions");
     }
     for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-      if (error) break;
       if (!entry->is_regular_file(error)) continue;
       const auto& wanted = options.extensions;
       const std::string extension = entry->path().extension().string();
       if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), extension) == wanted.end()) continue;
       inside.push_back({entry->path(), entry->path().lexically_relative(path).generic_string(), false});
     }
+    if (error) throw Error("cannot read all of the directory " + path.string() + ": " + error.message(), "try again");
     std::sort(inside.begin(), inside.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
     files.insert(files.end(), inside.begin(), inside.end());
   }
@@ -17818,9 +17878,12 @@ class Team {
     for (int left = shared.running.load(std::memory_order_acquire); left; ) {
       left = wait_for_change(shared.running, left);
     }
-    for (std::exception_ptr& error : shared.errors) {
-      if (error) std::rethrow_exception(std::exchange(error, nullptr));
+    std::exception_ptr first;
+    for (std::exception_ptr& error : shared.errors) {  // all of them: the next run begins without
+      if (!first) first = error;
+      error = nullptr;
     }
+    if (first) std::rethrow_exception(first);
   }
 
  private:
@@ -18359,7 +18422,8 @@ class Trainer {
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
-  /// Errors  throws if the state is of other sizes, another seed, clip or groups; then nothing has changed
+  /// Errors  throws if the state is of other sizes, another seed, clip or groups; then nothing has changed but that
+  ///         parts of a step are discarded
   void restore(const TrainerState<S>& state) {
     discard();
     check_same_training(state, this->state());
@@ -18382,8 +18446,8 @@ class Trainer {
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
     check_optimiser(optimiser);
-    discard();
     check(batch);
+    discard();
     add_gradient(batch, labelled(batch));
     return update(optimiser);
   }
@@ -18459,8 +18523,8 @@ class Trainer {
   /// Errors  throws if the gradient is not as long as parameters(), or as step does
   StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
     check_gradient_size(std::ssize(gradient), parameters_.size());
-    discard();
     check(batch);
+    discard();
     add_gradient(batch, labelled(batch));
     StepResult result = take_parts();
     gradient_.fold(0, parameters_.size());

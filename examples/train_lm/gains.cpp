@@ -12,8 +12,8 @@ using namespace simplx;
 namespace {
 
 std::span<const float> values_of(Learner& learner, const TensorInfo& tensor) {
-  return learner.state().parameters.subspan(static_cast<std::size_t>(tensor.offset),
-                                            static_cast<std::size_t>(tensor.size()));
+  return learner.parameters().subspan(static_cast<std::size_t>(tensor.offset),
+                                      static_cast<std::size_t>(tensor.size()));
 }
 
 /// Numbers, and rows with one number for each head.

@@ -58,7 +58,13 @@ std::string printable(const std::vector<std::int32_t>& tokens) {
 }
 
 /// A number in the metadata of a checkpoint; exactly what fmt wrote.
-double number(const Metadata& metadata, const char* key) { return std::strtod(metadata.at(key).c_str(), nullptr); }
+double number(const Metadata& metadata, const char* key) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) {
+    throw Error(std::string("the checkpoint says no ") + key, "was it written by train_lm? --fresh begins anew");
+  }
+  return std::strtod(found->second.c_str(), nullptr);
+}
 
 class Run {
  public:
@@ -75,7 +81,7 @@ class Run {
   int train() {
     if (const std::optional<int> status = begin()) return *status;
     RunLog log(directory_ / "log.jsonl", step_);
-    const double peak = directory_.record()["peak_gflops"];
+    const double peak = directory_.record().value("peak_gflops", 0.0);
     const LinearSchedule schedule{.peak = options_.learning_rate, .warmup = warmup(), .total = steps_};
     const double earlier = seconds_, flops = learner_->facts().flops_per_token;
     const long first = step_;
@@ -113,7 +119,7 @@ class Run {
       line.seconds = seconds_ = now();
       log.write(line);
       const double left = since(begin_) / static_cast<double>(step_ - first) * static_cast<double>(steps_ - step_);
-      const std::string share = on_cpu() ? fmt::format("  {:.0f} % of peak", 100 * speed * flops / (peak * 1e9)) : "";
+      const std::string share = on_cpu() && peak > 0 ? fmt::format("  {:.0f} % of peak", 100 * speed * flops / (peak * 1e9)) : "";
       const std::string shown = fmt::format("step {:>6}/{}  loss {:.3f}  {:>7.0f} bytes/s{}  {} left", step_, steps_,
                                             line.loss, speed, share, readable_seconds(left));
       if (validates) {
@@ -262,9 +268,10 @@ class Run {
   void go_on() {
     const RunRecord& run = directory_.record();
     const std::string began_on = run.value("device", "cpu");
-    if (run["version"] != version() || run["build"] != build_type() || began_on != device()) {
+    const std::string its_version = run.value("version", "unknown"), its_build = run.value("build", "unknown");
+    if (its_version != version() || its_build != build_type() || began_on != device()) {
       fmt::print("note: another build or device began this run ({}, {}, {}); it goes on, but not bit for bit\n",
-                 run["version"].get<std::string>(), run["build"].get<std::string>(), began_on);
+                 its_version, its_build, began_on);
     }
     const std::optional<long> latest = checkpoints_.latest();
     if (!latest) return;

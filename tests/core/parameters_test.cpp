@@ -7,6 +7,10 @@
 using namespace simplx;
 
 namespace {
+inline constexpr auto twice = [] {
+  const auto again = recompute(Linear{.out = 8});
+  return again(again(variable("x", rows_of(Axis::tokens, 8))));
+};
 inline constexpr Decoder model{
     .block = sas_p, .vocab = 61, .width = 32, .heads = 4, .hidden = 128, .layers = 3, .context = 16};
 static_assert(parameter_shape<model>("blocks.1.mlp.up.weight") == fixed_shape(32, 128));
@@ -118,4 +122,8 @@ TEST_CASE("core/parameters: tensors cover the flat buffer once, aligned, under t
   CHECK(constants == GraphOf<model>::layout.constants);
   CHECK(std::ranges::count(names, "blocks.2.norm1.epsilon") == 1);
   CHECK(std::ranges::count(names, "position.table") == 1);
+}
+
+TEST_CASE("two tensors of one name in different parts of a model are refused") {
+  CHECK_THROWS_WITH_AS(tensors_of<twice>(), doctest::Contains("two tensors of the model are called 'weight'"), Error);
 }

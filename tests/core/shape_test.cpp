@@ -16,5 +16,6 @@ TEST_CASE("core/shape: rows are counted by axis, and the longest sequence is kno
   CHECK(rows.count(Axis::batch) == 7);
   CHECK(rows.count(Axis::fixed) == 1);
   CHECK(rows.longest() == 4);
+  CHECK(Rows{.sequences = 0}.longest() == 0);
   CHECK(Rows{.tokens = 10, .sequences = 3, .longest_sequence = 8}.longest() == 8);
 }

@@ -60,4 +60,11 @@ TEST_CASE("the root of a zero that stays one has no tangent; of one that moves, 
   CHECK(std::isinf(sqrt(Dual<double>(0, 1)).tangent));
 }
 
+TEST_CASE("powers at zero have the slopes that they have in reverse") {
+  CHECK(pow(Dual<double>(0, 0), Dual<double>(0.5, 0)).tangent == 0);
+  CHECK(pow(Dual<double>(0, 1), Dual<double>(2, 1)).tangent == 0);
+  CHECK(pow(Dual<double>(-3, 0), Dual<double>(2, 1)).tangent == 0);
+  CHECK(pow(Dual<double>(3, 1), Dual<double>(2, 1)).tangent == doctest::Approx(6 + 9 * std::log(3.0)));
+}
+
 TEST_SUITE_END();

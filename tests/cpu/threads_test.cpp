@@ -33,8 +33,9 @@ TEST_CASE("an exception of a member reaches the caller, and the team goes on") {
   CHECK_THROWS_WITH(team.run([](int member) {
     if (member == 2) throw Error("two fell over");
   }), "two fell over");
+  CHECK_THROWS_AS(team.run([](int) { throw Error("all fell over"); }), Error);
   int ran = 0;
-  team.run([&](int member) { ran += member == 0; });
+  CHECK_NOTHROW(team.run([&](int member) { ran += member == 0; }));
   CHECK(ran == 1);
 }
 

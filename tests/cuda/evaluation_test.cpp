@@ -33,6 +33,7 @@ TEST_CASE("inputs, parameters, constants, results, gradients and probes are reac
   Evaluation<model, Cuda<>> run(Rows{.batch = 2});
   const auto take = [](std::span<float> values) { return std::vector<float>(values.begin(), values.end()); };
   std::ranges::copy(std::vector<float>{1, 2, 3, 4, 5, 6}, run.input("x").begin());
+  CHECK_THROWS_WITH_AS(run.backward(), doctest::Contains("backward() without a forward()"), Error);
   run.forward();
   CHECK(run.output()[0] == 2 * 21);
   run.seed()[0] = 1;

@@ -115,6 +115,8 @@ TEST_CASE("cuda/memory: what cannot be had is said with numbers and a hint") {
   CHECK(said([] { DeviceBuffer<float>(1); }) == "no memory was allocated: no CUDA-capable device is detected" + hint);
   device().present = true;
   CHECK(cudaGetLastError() == cudaSuccess);
+  CHECK(said([] { check(cudaErrorNoKernelImageForDevice, "a kernel was not started"); }).ends_with(
+      "\n  hint: compile it for the architecture of this GPU: nvcc -arch=native"));
 }
 
 TEST_CASE("cuda/memory: what a capture forbids is an error") {

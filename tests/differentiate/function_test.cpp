@@ -6,6 +6,7 @@
 #include <simplx/ops/attention.hpp>
 #include <simplx/ops/columns.hpp>
 #include <simplx/ops/cross_entropy.hpp>
+#include <simplx/ops/dropout.hpp>
 #include <simplx/ops/matmul.hpp>
 #include <simplx/ops/rows.hpp>
 #include <simplx/ops/softmax.hpp>
@@ -63,6 +64,9 @@ inline constexpr auto several = [] {
   return Both{sum(x * w), sum(square(x) * w, Over::columns)};
 };
 
+inline constexpr auto dropped = [] {
+  return sum(dropout("mask", input("x", rows_of(Axis::batch, 4)) * vector("w", 4), 0.5), Over::columns);
+};
 }  // namespace
 
 TEST_SUITE_BEGIN("differentiate/function");
@@ -125,6 +129,17 @@ TEST_CASE("results can be pulled back one after the other behind one evaluation"
     const auto w = f.gradient<"w">();
     CHECK((Eigen::RowVectorXd::Map(w.data(), 12) - rows.row(row)).norm() < 1e-12);
   }
+}
+
+TEST_CASE("each row's gradient has the dropout mask that the row has among all") {
+  Function<dropped> f;
+  f.set<"x">(Eigen::MatrixXd(Eigen::MatrixXd::Random(9, 4)));
+  f.random().training = true;
+  const Eigen::RowVectorXd sums = f.row_gradients<"w">().colwise().sum();
+  f.forward();
+  f.seed().setOnes();
+  f.backward();
+  CHECK((f.gradient<"w">() - sums).norm() < 1e-12);
 }
 
 TEST_CASE("one gradient for each row; their sum is the gradient of the sum") {
@@ -220,6 +235,8 @@ TEST_CASE("indices out of range are refused, and gradients wait for their values
   f.seed().setOnes();
   f.backward();
   CHECK_NOTHROW(f.gradient<"w">());
+  f.set<"x">(Eigen::MatrixXd::Random(2, 3));
+  CHECK_THROWS_WITH_AS(f.backward(), doctest::Contains("backward() without a forward()"), Error);
   const std::vector<std::int32_t> labels{1, 2, 3};
   f.set<"x">(Eigen::MatrixXd::Random(3, 3)).bind<"label">(labels);
   CHECK_THROWS_WITH_AS(f.backward(), doctest::Contains("backward() without a forward()"), Error);

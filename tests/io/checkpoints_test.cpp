@@ -82,12 +82,14 @@ TEST_CASE("what a killed run left is no checkpoint and is cleaned up; a whole on
   }
   fs::create_directories(folder.path / ".partial-step-00000009");
   fs::create_directories(folder.path / ".partial-step-00000003-old");
+  fs::create_directories(folder.path / ".replaced-step-00000005");
+  fs::create_directories(folder.path / ".replaced-step-00000006");
   fs::create_directories(folder.path / "step-00000007");
   for (const char* foreign : {"step-7", "step-00000008.old", "notes"}) fs::create_directories(folder.path / foreign);
   Checkpoints checkpoints(folder.path);
-  CHECK(checkpoints.steps() == Steps{5, 7});
+  CHECK(checkpoints.steps() == Steps{5, 6, 7});
   CHECK(names_in(folder.path) ==
-        Names{"index.json", "notes", "step-00000005", "step-00000007", "step-00000008.old", "step-7"});
+        Names{"index.json", "notes", "step-00000005", "step-00000006", "step-00000007", "step-00000008.old", "step-7"});
   checkpoints.write_index();
   CHECK(index_of(folder.path)["latest"] == "step-00000007");
 }

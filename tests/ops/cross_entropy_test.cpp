@@ -45,6 +45,9 @@ inline constexpr test::OnTokens<Loss<16>> whole{8};
 inline constexpr test::OnTokens<Loss<5>> odd{8};
 inline constexpr test::OnTokens<Loss<7>> hand{1};
 inline constexpr test::OnTokens<LossTwice> twice{8};
+inline constexpr auto only_logits = [] {
+  return cross_entropy(variable("x", rows_of(Axis::tokens, 2)), indices("labels", Axis::tokens));
+};
 
 }  // namespace
 
@@ -99,6 +102,19 @@ TEST_CASE("equal logits cost ln(classes), ignored rows nothing, and huge logits 
   run.backward();
   for (const double g : run.gradients()) CHECK(std::isfinite(g));
   CHECK(run.input_gradient("x")[1] == 0);
+}
+
+TEST_CASE("what an ignored row holds reaches nobody") {
+  Evaluation<only_logits> run(Rows{.tokens = 2});
+  std::ranges::copy(std::array{0.0, 1.0, double{INFINITY}, 2.0}, run.input("x").begin());
+  std::ranges::copy(std::array{1, -100}, run.indices("labels").begin());
+  run.forward();
+  CHECK(run.output()[1] == 0);
+  std::ranges::fill(run.seed(), 1.0);
+  run.backward();
+  CHECK(run.input_gradient("x")[0] == doctest::Approx(1 / (1 + std::exp(1.0))));
+  CHECK(run.input_gradient("x")[2] == 0);
+  CHECK(run.input_gradient("x")[3] == 0);
 }
 
 TEST_SUITE_END();

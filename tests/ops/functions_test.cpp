@@ -53,6 +53,15 @@ TEST_CASE("values and derivatives where functions have kinks") {
   CHECK(op<"max">::d<1>(5.0, 1.0, 1.0, 1.0) == 2.5);
   CHECK(op<"min">::d<0>(5.0, 1.0, 1.0, 2.0) == 5);
   CHECK(op<"min">::d<1>(5.0, 1.0, 1.0, 2.0) == 0);
+  for (const double broken : {std::nan(""), -std::nan("")}) {
+    CHECK(std::isnan(op<"max">::f(broken, 1.0)));
+    CHECK(std::isnan(op<"max">::f(1.0, broken)));
+    CHECK(std::isnan(op<"min">::f(broken, 1.0)));
+    CHECK(std::isnan(op<"min">::f(1.0, broken)));
+    const auto ones = splat<Vec<double>>(1), lanes = splat<Vec<double>>(broken);
+    CHECK(std::isnan(sum(op<"max">::f(lanes, ones))));
+    CHECK(std::isnan(sum(op<"min">::f(ones, lanes))));
+  }
   CHECK(op<"clamp">::f(3.0, -1.0, 2.0) == 2);
   CHECK(op<"clamp">::d<0>(5.0, 2.0, 2.0, -1.0, 2.0) == 5);  // at the limit x still moves
   CHECK(op<"clamp">::d<2>(5.0, 2.0, 3.0, -1.0, 2.0) == 5);

@@ -25,6 +25,7 @@ inline constexpr auto all = [] {
   auto x = input("x", rows_of(Axis::batch, 3));
   return Results{softmax(x), log_softmax(x), log_sum_exp(x, Over::columns), log_sum_exp(x)};
 };
+inline constexpr auto total = [] { return log_sum_exp(input("x", rows_of(Axis::batch, 3))); };
 }  // namespace
 
 TEST_SUITE_BEGIN("ops/softmax");
@@ -66,6 +67,19 @@ TEST_CASE_TEMPLATE("more rows than fit a block, narrow ones; one of them holds n
   }
   CHECK(worst < (sizeof(S) == 4 ? 1e-6 : 1e-14));
   CHECK(run.output(2)[empty] == S(-INFINITY));
+}
+
+TEST_CASE_TEMPLATE("the log of the sum of everything is infinite where the largest is", S, float, double) {
+  Evaluation<total, Cpu<S>> run(Rows{.batch = 2});
+  for (const double largest : {double{INFINITY}, -double{INFINITY}}) {
+    std::ranges::fill(run.input("x"), -S(INFINITY));
+    run.input("x")[1] = S(largest);
+    run.forward();
+    CHECK(run.output()[0] == S(largest));
+  }
+  std::ranges::fill(run.input("x"), S(0));
+  run.forward();
+  CHECK(run.output()[0] == doctest::Approx(std::log(6.0)));
 }
 
 TEST_SUITE_END();

@@ -62,7 +62,7 @@ TEST_CASE(
         trainer.accumulate(batch, labelled);
         trainer.update(Sgd{.momentum = 0.9});
         average.update(trainer.parameters());
-        const auto in_place = average.swap_into(trainer.parameters());
+        const auto in_place = average.swap_into(trainer);
         trainer.loss(batch);
       }
     });

@@ -28,7 +28,7 @@ struct Randomness {
 /// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector, but for products with
 /// parameters; of floats those are the matrix unit's where there is one (cpu/gemm_pieces.hpp).
 /// vectors: as fast, without a matrix unit.
-/// reference: Eigen everywhere, for every width; what tests compare with.
+/// reference: products, attention and norms by Eigen, for every width; what tests compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
 /// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX
 /// of Intel).

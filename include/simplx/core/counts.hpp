@@ -63,7 +63,7 @@ constexpr double causal_flops(const Rows& rows) {
   return detail::graph_flops<GraphOf<model>>(rows, true);
 }
 
-/// Bytes that forward keeps for backward of these rows, if a number takes so many: of `arena_bytes` the part that
+/// Bytes that forward keeps for backward of these rows, at `bytes_per_number` each: of `arena_bytes` the part that
 /// grows with depth.
 template <auto const& model>
 constexpr Index kept_bytes(const Rows& rows, Index bytes_per_number = 4) {

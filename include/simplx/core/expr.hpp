@@ -85,7 +85,6 @@ struct BlockMaker {
 
 /// A function with a pull-back of its user's own: part 0 is the function, part 1 the pull-back.
 struct RuleMaker {
-  int operands = 0;
   /// Makes the results of a part from its inputs: x... of the function; g, y, x... of the pull-back.
   void (*make)(const RuleMaker*, int part, Node* const* inputs, Node** results) = nullptr;
   void (*destroy)(RuleMaker*) = nullptr;
@@ -126,7 +125,7 @@ struct Node {
 
   /// The pull-back to an argument as an expression, where there is one (ops/grad.hpp).
   Term (*derive)(const Node*, int argument, const Term& gradient) = nullptr;
-  bool derivable = false;  ///< what that is not null: to g++ -fsanitize=undefined a comparison is no constant
+  bool derivable = false;  ///< whether there is one: g++ -fsanitize=undefined takes no comparison for a constant
 
   Tag rule{};  ///< of an error: the rule that was broken, and the two numbers
   Index left = 0, right = 0;
@@ -384,7 +383,9 @@ template <Tag name, class... Operands>
       if constexpr (requires { Op::constant_operands; }) node->constant_operands = Op::constant_operands;
       if constexpr (requires { Op::overwrites; }) node->overwrites = Op::overwrites;
       node->saved = Op::saved(attributes, operands.shape()...);
-      node->packed = Op::packed(attributes, operands.shape()...);
+      bool is_prepared = true;
+      if constexpr (requires { Op::packs; }) is_prepared = node->arguments[Op::packs]->kind == Kind::parameter;
+      node->packed = is_prepared ? Op::packed(attributes, operands.shape()...) : 0;
     }
   }
   return {node};

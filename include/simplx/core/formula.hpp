@@ -59,7 +59,6 @@ inline Formula tanh(const Formula& x) { return call("tanh", x); }
 inline Formula sigmoid(const Formula& x) { return call("sigmoid", x); }
 inline Formula erf(const Formula& x) { return call("erf", x); }
 inline Formula sqrt(const Formula& x) { return call("sqrt", x); }
-inline Formula rsqrt(const Formula& x) { return call("rsqrt", x); }
 inline Formula abs(const Formula& x) { return call("abs", x); }
 inline Formula select(const Formula& condition, const Formula& yes, const Formula& no) {
   return {"(" + condition.text + " ? " + yes.text + " : " + no.text + ")"};

@@ -38,7 +38,7 @@ struct Fusion {
 
 namespace detail {
 
-/// Arguments of all maps together: an upper bound for the pool of leaves would be 8 per node; maps have at most 3.
+/// Lists the leaves of a root's group: a map has at most 3 arguments, hence three places a node.
 template <int capacity>
 constexpr void collect_group(const Info* info, int root, Fusion<capacity>& plan, int (&stamp)[capacity],
                              int& next_leaf) {

@@ -6,7 +6,6 @@
 
 #include <simplx/core/walk.hpp>
 
-#include <bit>
 #include <type_traits>
 
 namespace simplx::inline SIMPLX_TARGET::detail {
@@ -38,30 +37,40 @@ constexpr void add_output(Node* root, Node* value, const char* name) {
   use(root, output);
 }
 
-struct AnyField {
-  template <class T>
-  constexpr operator T() const;
+struct AnyResult {
+  constexpr operator Expr() const;
 };
+
+/// How many expressions an aggregate has, at most four; 0 where it has other members.
+template <class Result>
+constexpr int result_count() {
+  using A = AnyResult;
+  int count = 0;
+  if constexpr (std::is_aggregate_v<Result> && !requires { Result{A{}, A{}, A{}, A{}, A{}}; }) {
+    count = requires { Result{A{}, A{}, A{}, A{}}; } ? 4 : requires { Result{A{}, A{}, A{}}; } ? 3
+          : requires { Result{A{}, A{}}; } ? 2 : requires { Result{A{}}; } ? 1 : 0;
+  }
+  return sizeof(Result) == static_cast<std::size_t>(count) * sizeof(Expr) ? count : 0;
+}
 
 /// Calls take(field, name) for the expression, or for each of an aggregate of two to four expressions.
 template <class Result, class Take>
 constexpr void each_result(const Result& result, Take take) {
-  using A = AnyField;
-  static_assert(std::is_same_v<Result, Expr> ||
-                    (std::is_aggregate_v<Result> && !requires { Result{A{}, A{}, A{}, A{}, A{}}; }),
-                "simplx: a model returns an Expr, or an aggregate of two to four of them");
-  if constexpr (std::is_same_v<Result, Expr>) {
+  constexpr bool is_one = std::is_same_v<Result, Expr>;
+  constexpr int count = is_one ? 0 : result_count<Result>();
+  static_assert(is_one || count > 0, "simplx: a model returns an Expr, or an aggregate of two to four of them");
+  if constexpr (is_one) {
     take(result, "output");
-  } else if constexpr (requires { Result{A{}, A{}, A{}, A{}}; }) {
+  } else if constexpr (count == 4) {
     const auto& [a, b, c, d] = result;
     take(a, "output0"), take(b, "output1"), take(c, "output2"), take(d, "output3");
-  } else if constexpr (requires { Result{A{}, A{}, A{}}; }) {
+  } else if constexpr (count == 3) {
     const auto& [a, b, c] = result;
     take(a, "output0"), take(b, "output1"), take(c, "output2");
-  } else if constexpr (requires { Result{A{}, A{}}; }) {
+  } else if constexpr (count == 2) {
     const auto& [a, b] = result;
     take(a, "output0"), take(b, "output1");
-  } else {
+  } else if constexpr (count == 1) {
     const auto& [a] = result;
     take(a, "output0");
   }

@@ -4,7 +4,7 @@
 /// \file simplx/core/layout.hpp
 /// Where everything lies: offsets in columns, so that the layout does not depend on the number of rows.
 ///
-/// An activation of width C takes C columns on its axis; its address is base + columns * rows(axis). There are
+/// An activation of width C takes C columns on its axis; its address is base + columns * stride(axis). There are
 /// two regions for each axis: *kept*, what backward reads, and *temporary*, placed first-fit over the time a
 /// value or gradient is alive. Forward and backward use the temporary region one after the other.
 

@@ -7,8 +7,10 @@
 /// Names are those of checkpoints: scopes, then the name, layers of a stack counted from 0:
 /// "blocks.3.mlp.up.weight".
 
+#include <simplx/core/error.hpp>
 #include <simplx/core/graph.hpp>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -156,6 +158,18 @@ void list_tensors(TensorLister& lister, const std::string& prefix, const Init*& 
   lister.add(G::flat.info, G::flat.label, next, G::count, prefix, inits);
 }
 
+/// The compiler checks the names of one graph; the parts of recompute(...) and of stacks are others.
+[[gnu::cold]] inline void check_names(const TensorList& list) {
+  std::vector<std::string_view> names;
+  for (const TensorInfo& tensor : list.parameters) names.push_back(tensor.name);
+  for (const TensorInfo& tensor : list.constants) names.push_back(tensor.name);
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice == names.end()) return;
+  throw Error("two tensors of the model are called '" + std::string(*twice) + "'",
+              "give what makes them a scope of its own: named(\"name\", module)");
+}
+
 struct FoundShape {
   bool found = false;
   Shape shape{};
@@ -193,12 +207,14 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
 
 /// Names, places and initial values of all parameters and constants, in the order of the buffers.
 ///
+/// Errors  throws Error where two have the same name
 /// Cost    allocates the list; call it once
 template <class G>
 TensorList tensors_in() {
   detail::TensorLister lister;
   const Init* said_by_labels = nullptr;
   detail::list_tensors<G>(lister, "", said_by_labels);
+  detail::check_names(lister.list);
   return std::move(lister.list);
 }
 template <auto const& model>

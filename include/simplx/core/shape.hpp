@@ -57,7 +57,9 @@ struct Rows {
   /// Rows of a value of that shape.
   constexpr Index count(const Shape& shape) const { return shape.is_fixed() ? shape.rows : count(shape.axis); }
   /// Tokens of the longest sequence.
-  constexpr Index longest() const { return longest_sequence ? longest_sequence : (tokens + sequences - 1) / sequences; }
+  constexpr Index longest() const {
+    return longest_sequence ? longest_sequence : sequences > 0 ? (tokens + sequences - 1) / sequences : 0;
+  }
 };
 
 /// One sequence of that many tokens, for `arena_bytes<model>(tokens{128})`.

@@ -12,7 +12,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Of a graph's nodes, numbered from the root: points to its constants, costs nothing to copy.
+/// The nodes of a graph, arguments first and the root last: points to its constants, costs nothing to copy.
 struct GraphView {
   int count = 0;
   const Info* info = nullptr;

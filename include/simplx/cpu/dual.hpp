@@ -74,8 +74,10 @@ struct Dual {
   }
   friend Dual pow(const Dual& x, const Dual& p) {
     const T y = pow(x.value, p.value);
-    const T by_base = p.value == T(0) ? T(0) : p.value * pow(x.value, p.value - T(1)) * x.tangent;
-    return {y, p.tangent == T(0) ? by_base : by_base + y * log(x.value) * p.tangent};
+    const bool base_stays = p.value == T(0) || (x.value == T(0) && x.tangent == T(0));
+    const T by_base = base_stays ? T(0) : p.value * pow(x.value, p.value - T(1)) * x.tangent;
+    if (p.tangent == T(0) || !(x.value > T(0))) return {y, by_base};  // 0^p does not depend on p > 0
+    return {y, by_base + y * log(x.value) * p.tangent};
   }
   // Kinks as in ops/functions.hpp: 0 for abs, one half each for max and min of equal numbers.
   friend Dual abs(const Dual& x) { return x.value < T(0) ? -x : x.value > T(0) ? x : Dual(abs(x.value)); }
@@ -87,7 +89,6 @@ struct Dual {
   }
   friend const Dual& sum(const Dual& x) { return x; }  // as of a vector of one lane
   friend const Dual& largest(const Dual& x) { return x; }
-  friend bool isfinite(const Dual& x) { return isfinite(x.value) && isfinite(x.tangent); }
 };
 
 }  // namespace simplx

@@ -138,7 +138,7 @@ struct Operands {
   }
 };
 
-/// The values of a group at one place. `Wants` says which leaves and members are evaluated.
+/// The values of a group at one place.
 template <class G, int root, class V>
 struct GroupValues {
   using Grp = Group<G, root>;

@@ -64,9 +64,12 @@ class Team {
     for (int left = shared.running.load(std::memory_order_acquire); left; ) {
       left = wait_for_change(shared.running, left);
     }
-    for (std::exception_ptr& error : shared.errors) {
-      if (error) std::rethrow_exception(std::exchange(error, nullptr));
+    std::exception_ptr first;
+    for (std::exception_ptr& error : shared.errors) {  // all of them: the next run begins without
+      if (!first) first = error;
+      error = nullptr;
     }
+    if (first) std::rethrow_exception(first);
   }
 
  private:

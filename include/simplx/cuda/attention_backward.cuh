@@ -7,7 +7,8 @@
 ///   dV = (alpha I + beta A - gamma C)^T dO;   dalpha = sum(I * dM), dbeta = sum(A * dM), dgamma = -sum(C * dM)
 ///   dS = A * (beta dM - D);   dQ = dS K / sqrt(key_width);   dK = dS^T Q / sqrt(key_width)
 ///
-/// O is beta A V and what is known without scores: where O is kept, D needs no pass over them, and no division by beta.
+/// O is beta A V plus terms without scores: where O is kept, D needs neither a pass over the scores nor a division by
+/// beta.
 ///
 ///   D = rowsum(dO * (O - alpha V)) + gamma rowsum(C * dM)
 ///
@@ -347,7 +348,7 @@ __global__ void __launch_bounds__(FittingKeyTiles<Size, Cores>::threads, Fitting
   };
   each_tile<Cores, Tiles::places>(Size::causal ? begin : 0, head.rows, others, fill, use);
 
-  // One buffer of both gradients is as wide for the one as for the other: the same thread adds to a place, in turn.
+  // Where dK and dV share a buffer their heads are equally wide: one thread adds both to a place, in turn.
   if constexpr (dk_mode != Write::skip) {
     Cores::template each_own<Size::key_width>(rows, [&](int a, int c, int row, int col) {
       const auto sum = Cores::template own<Size::key_width>(dk, a, c);

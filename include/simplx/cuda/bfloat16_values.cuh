@@ -16,7 +16,7 @@
 /// gradients are float.
 
 #include <simplx/core/graph.hpp>
-#include <simplx/cuda/products.cuh>
+#include <simplx/cuda/port.cuh>
 
 #include <array>
 #include <type_traits>

@@ -74,7 +74,7 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
     gpu_.draw_from(context_.random);
     gpu_.send();
     Run::forward(device_);
-    used_up_ = false;
+    used_up_ = false, evaluated_ = true;
     memory_.copy_to(this->memory(), stream);
     gpu_.synchronize();
   }
@@ -83,6 +83,7 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
   ///
   /// Cost    as on a CPU: a second one may evaluate forward again
   void backward() {
+    if (!evaluated_) throw Error("backward() without a forward()", "call forward() first");
     const cudaStream_t stream = gpu_.stream();
     memory_.copy_from(this->memory(), stream);
     if (used_up_) Run::forward(device_);
@@ -112,6 +113,7 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
   Context<S> device_;
   DeviceBuffer<S> values_[max_inputs], value_gradients_[max_inputs];
   DeviceBuffer<std::int32_t> numbers_[max_inputs];
+  bool evaluated_ = false;
   bool used_up_ = false;  ///< backward has written over values of the last forward
 };
 

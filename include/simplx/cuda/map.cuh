@@ -222,14 +222,10 @@ void map_forward(cudaStream_t stream, const Context<S>& context, const S* produc
     using Block = detail::RowBlock<cols>;
     constexpr Spread target = Grp::target();
     const unsigned blocks = Block::blocks(at.rows);
-    if constexpr (target != Spread::column) {
-      check(cudaMemsetAsync(at.value, 0, sizeof(S) * (target == Spread::row ? cols : 1), stream),
-            "a sum was not cleared");
-    }
     launch(stream, detail::map_reduce_kernel<G, root, S, rounds>, blocks, Block::threads, at);
     if constexpr (target != Spread::column) {
-      add_column_sums(stream, at.parts, static_cast<int>(blocks), static_cast<int>(target == Spread::row ? cols : 1),
-                      at.value);
+      constexpr Index sums = target == Spread::row ? cols : 1;
+      column_sums<Write::store>(stream, at.parts, {.row = sums}, static_cast<int>(blocks), static_cast<int>(sums), at.value);
     }
   }
 }

@@ -32,8 +32,9 @@ struct Number {
   friend SIMPLX_HD Number operator-(Number a) { return Number(-a.value); }
   friend SIMPLX_HD bool operator>(Number a, Number b) { return a.value > b.value; }
   friend SIMPLX_HD Number select(bool condition, Number yes, Number no) { return condition ? yes : no; }
-  friend SIMPLX_HD Number max(Number a, Number b) { return a.value > b.value ? a : b; }  // b if either is NaN
-  friend SIMPLX_HD Number min(Number a, Number b) { return a.value < b.value ? a : b; }
+  // NaN if either is.
+  friend SIMPLX_HD Number max(Number a, Number b) { return a.value > b.value || a.value != a.value ? a : b; }
+  friend SIMPLX_HD Number min(Number a, Number b) { return a.value < b.value || a.value != a.value ? a : b; }
 
   friend SIMPLX_HD Number exp(Number x) { return Number(std::exp(x.value)); }
   friend SIMPLX_HD Number log(Number x) { return Number(std::log(x.value)); }

@@ -44,8 +44,8 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Bytes that hold a T wherever they begin, which is on sixteen: of a stricter __align__ nvcc says nothing with -G or
-/// -rdc=true, and does not keep to it.
+/// Bytes in which a T fits although dynamic shared memory surely begins on 16 only: with -G or -rdc=true nvcc drops a
+/// stricter alignment without a word.
 template <class T>
 inline constexpr std::size_t room_for = sizeof(T) + (alignof(T) > 16 ? alignof(T) - 16 : 0);
 
@@ -68,6 +68,7 @@ __device__ __forceinline__ T& placed_in(void* room) {
 
 inline constexpr const char* no_device_hint =
     "this machine has no GPU, or a driver older than the CUDA of this program";
+inline constexpr const char* no_kernel_hint = "compile it for the architecture of this GPU: nvcc -arch=native";
 
 /// Takes the result of a call of CUDA; `what` says what has not been done if it is an error.
 ///
@@ -76,7 +77,9 @@ inline void check(cudaError_t error, std::string_view what) {
   if (error == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());  // CUDA keeps it; the next launch would be blamed
   const bool no_device = error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice;
-  throw Error(std::string(what) + ": " + cudaGetErrorString(error), no_device ? no_device_hint : "");
+  const char* const hint = no_device ? no_device_hint
+                           : error == cudaErrorNoKernelImageForDevice ? no_kernel_hint : "";
+  throw Error(std::string(what) + ": " + cudaGetErrorString(error), hint);
 }
 
 /// Starts a kernel over a grid of blocks, in the order of the stream, with so many bytes for what it declares as

@@ -51,7 +51,7 @@ class Recorded {
 template <class Kind>
 class Repeated {
  public:
-  /// Kinds that are remembered: of more, each takes the place of the one that came first.
+  /// Kinds that are remembered: of more, each takes the place of the one that was not used for longest.
   static constexpr std::size_t kinds = 4;
 
   /// Runs work as it is the first time, when products choose their algorithms, and recorded from the second time on.
@@ -61,14 +61,15 @@ class Repeated {
   template <class F>
   void run(const GpuStream& stream, const Kind& kind, const F& work) {
     const auto known = std::ranges::find(known_, kind, &Known::kind);
-    if (known == known_.end()) {
-      last_ = oldest_;
-      oldest_ = (oldest_ + 1) % kinds;
-      clear(known_[last_]);
-      known_[last_].kind = kind;
+    const bool is_new = known == known_.end();
+    const auto place = is_new ? std::ranges::min_element(known_, {}, &Known::used) : known;
+    last_ = static_cast<std::size_t>(place - known_.begin());
+    place->used = ++uses_;
+    if (is_new) {
+      clear(*place);
+      place->kind = kind;
       return work();
     }
-    last_ = static_cast<std::size_t>(known - known_.begin());
     if (!known->recorded && !known->refusal) record(stream, *known, work);
     if (!known->recorded) return work();
     known->recorded->run(stream);
@@ -85,6 +86,7 @@ class Repeated {
     std::optional<Kind> kind{};
     std::optional<Recorded> recorded{};
     std::optional<std::string> refusal{};
+    long used = 0;  ///< when, counted in uses
   };
 
   static void clear(Known& known) {
@@ -102,7 +104,8 @@ class Repeated {
   }
 
   std::array<Known, kinds> known_{};
-  std::size_t last_ = 0, oldest_ = 0;
+  std::size_t last_ = 0;
+  long uses_ = 0;
 };
 
 }  // namespace simplx

@@ -107,7 +107,8 @@ class Trainer<model, Cuda<precision>> {
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
-  /// Errors  throws if the state is of other sizes, another seed, clip or groups; then nothing has changed
+  /// Errors  throws if the state is of other sizes, another seed, clip or groups; then nothing has changed but that
+  ///         parts of a step are discarded
   void restore(const TrainerState<S>& state) {
     discard();
     const TrainerState<S> own = this->state();
@@ -131,8 +132,8 @@ class Trainer<model, Cuda<precision>> {
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
     check_optimiser(optimiser);
-    discard();
     check(batch);
+    discard();
     const Context<S> context = take(batch, labelled(batch));
     const auto update = update_of(optimiser);
     run(Optimiser::name, [&] {
@@ -183,8 +184,8 @@ class Trainer<model, Cuda<precision>> {
   /// Errors  throws if the gradient is not as long as parameters(), or as step does
   StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
     check_gradient_size(std::ssize(gradient), parameters_.size());
-    discard();
     check(batch);
+    discard();
     const Context<S> context = take(batch, labelled(batch));
     run({}, [&] { add_gradient(context); });
     StepResult result = take_parts();
@@ -267,7 +268,7 @@ class Trainer<model, Cuda<precision>> {
   Context<S> prepare(const TokenBatch& batch, const Randomness& random, bool all_rows = false) {
     if (sending_) synchronize();  // the part before
     batch_.lay_out(batch, all_rows);
-    gpu_.sort(G::input_number("tokens"), batch_.host_tokens());
+    if (random.training) gpu_.sort(G::input_number("tokens"), batch_.host_tokens());  // of embeddings' gradients alone
     gpu_.draw_from(random);
     const Rows& rows = batch_.rows();
     Context<S> context = arena_.context(rows, batch_.sequences(), rows.longest_sequence);

@@ -72,7 +72,6 @@ class Directional {
   Dense hessian_product() {
     return behind("hessian_product", "hvp()", [&] { return tangents(function_.template gradient<name>()); });
   }
-  Function<f, Cpu<Number>>& function() { return function_; }
 
  private:
   /// What is read too early is told in the names of this class, not in those of Function.

@@ -50,6 +50,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   Function& set(const Object& object) {
     constexpr int node = find<name>();
     const detail::ObjectSize size = detail::size_of<shape<node>>(object);
+    evaluated_ = false;
     if constexpr (is_input(node)) {
       using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
       constexpr int number = G::layout.input[node];
@@ -90,6 +91,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
     take_rows(node, detail::size_of<shape<node>>(object));
     pointers_[G::layout.input[node]] = object.data();
+    evaluated_ = false;
     return *this;
   }
 
@@ -118,11 +120,11 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   }
   /// Gradients of everything that wants one, from those of the results: see `seed`.
   ///
-  /// Errors  throws unless it follows a forward() of the same rows
-  /// Cost    a second one behind the same forward() evaluates that again, if the first wrote over values (of logits)
+  /// Errors  throws unless it follows a forward() of what was set, bound and given as sequences
+  /// Cost    a second one after the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
-    if (stale_) {
-      throw Error("backward() without a forward() of these rows", "call forward() after set, bind and set_sequences");
+    if (stale_ || !evaluated_) {
+      throw Error("backward() without a forward() of these inputs", "call forward() after set, bind and set_sequences");
     }
     if (used_up_) evaluate();
     used_up_ = G::uses_up_values;
@@ -263,6 +265,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
 
   void evaluate() {
     Run::forward(context_);
+    evaluated_ = true;
     used_up_ = false;
   }
   /// Of the first result one, of the others nothing.
@@ -272,6 +275,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
   }
 
+  bool evaluated_ = false;       ///< since the last set and bind
   bool used_up_ = false;         ///< backward has written over values of the last evaluation
   bool differentiated_ = false;  ///< there are gradients of these rows
 };

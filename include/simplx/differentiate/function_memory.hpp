@@ -75,7 +75,7 @@ class FunctionMemory {
     throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
   }
 
-  /// Inputs begin at row `row` of an axis.
+  /// The context begins at row `row` of an axis.
   void start_at(Axis axis, Index row) {
     for (int i = 0; i < graph_.count; ++i) {
       if (!graph_.is_input(i)) continue;
@@ -85,6 +85,7 @@ class FunctionMemory {
       const Index skipped = shape.axis == axis ? row * shape.cols * bytes : 0;
       context_.inputs[graph_.input[i]] = static_cast<const char*>(pointers_[graph_.input[i]]) + skipped;
     }
+    context_.random.first_sequence += row;  // the masks that it has among all rows
   }
 
   /// Sizes everything to the rows of what was bound.

@@ -69,10 +69,12 @@ void generate(Source& source, std::span<const std::int32_t> prompt, long count, 
   auto logits = source.feed(seen);
   for (long i = 0; i < count; ++i) {
     const std::int32_t token = draw(logits);
-    if constexpr (std::is_same_v<decltype(emit(token)), bool>) {
-      if (!emit(token)) return;
-    } else {
+    if constexpr (std::is_void_v<decltype(emit(token))>) {
       emit(token);
+    } else {
+      static_assert(std::is_same_v<decltype(emit(token)), bool>,
+                    "simplx: emit(token) returns a bool, false to end the text, or nothing");
+      if (!emit(token)) return;
     }
     if (i + 1 == count) return;
     seen.push_back(token);

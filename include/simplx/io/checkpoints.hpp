@@ -7,6 +7,7 @@
 ///     checkpoints/step-00000100/   whatever the caller writes there
 ///     checkpoints/index.json       {"latest": "step-00000100", "best": "step-00000080", "best_val_loss": 1.43}
 ///     checkpoints/.partial-*       one that is being written or removed; what a killed run left is cleaned up
+///     checkpoints/.replaced-*      one of a step that is written again; a killed run gets it back
 ///
 /// A checkpoint is filled under a name that does not count, flushed to the disk and renamed: from that moment it is
 /// the latest, whatever the index says, which is for readers and follows. Removing goes the same way backwards.
@@ -58,7 +59,9 @@ class Checkpoints {
   explicit Checkpoints(std::filesystem::path directory, int keep = 3) : directory_(std::move(directory)), keep_(keep) {
     if (keep < 1) throw Error("the number of checkpoints to keep is " + std::to_string(keep), "keep at least one");
     for (const auto& entry : entries()) {
-      if (entry.filename().string().starts_with(partial)) remove(entry);
+      const std::string name = entry.filename().string();
+      if (name.starts_with(partial)) remove(entry);
+      if (name.starts_with(replaced)) put_back(entry, directory_ / name.substr(replaced.size()));
     }
   }
 
@@ -94,9 +97,12 @@ class Checkpoints {
     try {
       fill(unfinished);
       detail::flush_directory(unfinished);
-      if (std::filesystem::exists(whole)) remove(whole);
+      const std::filesystem::path earlier = directory_ / (std::string(replaced) + name_of(step));
+      if (std::filesystem::exists(whole)) std::filesystem::rename(whole, earlier);
       std::filesystem::rename(unfinished, whole);
+      remove(earlier);
     } catch (const std::filesystem::filesystem_error& error) {
+      put_back(directory_ / (std::string(replaced) + name_of(step)), whole);
       remove(unfinished);
       throw Error("cannot finish " + whole.string() + ": " + error.code().message(), "check that the disk is writable");
     } catch (...) {
@@ -120,7 +126,7 @@ class Checkpoints {
   }
 
  private:
-  static constexpr std::string_view prefix = "step-", partial = ".partial-";
+  static constexpr std::string_view prefix = "step-", partial = ".partial-", replaced = ".replaced-";
 
   static std::string name_of(long step) {
     const std::string digits = std::to_string(step);
@@ -150,6 +156,12 @@ class Checkpoints {
       std::filesystem::rename(path, doomed, error);
     }
     if (!error) std::filesystem::remove_all(doomed, error);
+  }
+  /// A checkpoint whose successor of the same step did not come to be.
+  void put_back(const std::filesystem::path& earlier, const std::filesystem::path& whole) const {
+    std::error_code error;
+    if (std::filesystem::exists(whole, error)) return remove(earlier);
+    std::filesystem::rename(earlier, whole, error);
   }
   void remove_old() const {
     std::vector<long> found = steps();

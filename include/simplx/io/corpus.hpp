@@ -176,7 +176,8 @@ inline void write_corpus(const std::filesystem::path& folder, const Corpus& corp
   add(validation, corpus.validation);
   const auto bad_bytes = nlohmann::ordered_json::error_handler_t::replace;  // of paths, which need not be UTF-8
   description.write(meta.dump(1, ' ', false, bad_bytes) + "\n");
-  training.commit(), validation.commit(), description.commit();
+  for (AtomicFile* file : {&training, &validation, &description}) file->flush();
+  for (AtomicFile* file : {&training, &validation, &description}) file->commit();
 }
 
 }  // namespace simplx

@@ -27,6 +27,9 @@ namespace simplx::inline SIMPLX_TARGET {
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path) : path_(std::move(path)), partial_(path_.string() + ".partial") {
+#if defined(__unix__) || defined(__APPLE__)
+    partial_ += "-" + std::to_string(getpid());  // another program may write the same file
+#endif
     file_ = std::fopen(partial_.c_str(), "wb");
     if (!file_) fail("create");
   }
@@ -46,13 +49,18 @@ class AtomicFile {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// Makes the file appear under its name.
-  void commit() {
+  /// Writes all of it to the disk, so that commit has little left that can fail.
+  void flush() {
     bool good = std::fflush(file_) == 0;
 #if defined(__unix__) || defined(__APPLE__)
     good = good && fsync(fileno(file_)) == 0;
 #endif
     if (!good) fail("write");
+  }
+
+  /// Makes the file appear under its name.
+  void commit() {
+    flush();
     std::FILE* file = std::exchange(file_, nullptr);
     if (std::fclose(file) != 0 || std::rename(partial_.c_str(), path_.c_str()) != 0) {
       const int reason = errno;

@@ -42,7 +42,10 @@ struct Reparameterised {
   constexpr Tag broken_rule() const {
     if (alpha.is_zero()) return "base removed";
     if (beta == trainable(0)) return "dead delta";
-    if (base.law == Init::Law::constant || base.law == Init::Law::sinusoid) return "law of the base";
+    using enum Init::Law;
+    const bool is_matrix = base.law == identity || base.law == orthogonal || base.law == normal ||
+                           base.law == normal_by_rows;
+    if (!is_matrix) return "law of the base";
     return {};
   }
 

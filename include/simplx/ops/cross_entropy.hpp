@@ -48,6 +48,10 @@ struct op<"cross_entropy"> : kernel_op {
     const std::int32_t* labels = frame.template indices<1>();
     S *loss = frame.out(), *saved = frame.saved();
     for (Index row = 0; row < frame.rows(); ++row, logits += classes) {
+      if (labels[row] == ignored_label) {
+        loss[row] = saved[row] = S(0);
+        continue;
+      }
       S highest = logits[0];
       if constexpr (path == Path::reference) {
         const ConstMatrixMap<S> z(logits, 1, classes);
@@ -56,9 +60,8 @@ struct op<"cross_entropy"> : kernel_op {
       } else {
         saved[row] = detail::log_sum_exp_of<classes>(logits);
       }
-      loss[row] = labels[row] == ignored_label ? S(0) : saved[row] - logits[labels[row]];
+      loss[row] = saved[row] - logits[labels[row]];
       if constexpr (smooths<F>) {
-        if (labels[row] == ignored_label) continue;
         loss[row] += smoothing(frame) * (logits[labels[row]] - ConstMatrixMap<S>(logits, 1, classes).mean());
       }
     }
@@ -73,14 +76,16 @@ struct op<"cross_entropy"> : kernel_op {
     S* dlogits = frame.template grad<0>();
     const S uniform = smoothing(frame) / S(classes);
     for (Index row = 0; row < frame.rows(); ++row, logits += classes, dlogits += classes) {
-      const bool labelled = labels[row] != ignored_label;
-      const S scale = labelled ? dloss[row] : S(0);
-      if (!labelled && mode == Write::accumulate) continue;
+      if (labels[row] == ignored_label) {
+        if constexpr (mode == Write::store) std::fill_n(dlogits, classes, S(0));
+        continue;
+      }
+      const S scale = dloss[row];
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V likelihood = exp(V(load<V>(logits + c) - splat<V>(saved[row])));
-        detail::put<mode>(dlogits + c, V((likelihood - splat<V>(uniform)) * splat<V>(scale)));
+        const V probability = exp(V(load<V>(logits + c) - splat<V>(saved[row])));
+        detail::put<mode>(dlogits + c, V((probability - splat<V>(uniform)) * splat<V>(scale)));
       });
-      if (labelled) dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
+      dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
     }
   }
 };

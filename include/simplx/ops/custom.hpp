@@ -117,7 +117,6 @@ struct RulesOf : RuleMaker {
   PullBack pull_back;
 
   constexpr RulesOf(const Function& f, const PullBack& p) : function(f), pull_back(p) {
-    operands = count;
     make = [](const RuleMaker* base, int part, Node* const* inputs, Node** results) {
       const RulesOf& self = *static_cast<const RulesOf*>(base);
       const auto x = [&](int i) { return Expr{inputs[i]}; };

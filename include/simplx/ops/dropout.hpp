@@ -87,11 +87,12 @@ struct op<"dropout"> : kernel_op {
 constexpr Expr dropout(const char* name, At x, At rate) {
   Expr result = apply<"dropout">({}, x, rate);
   result.node->name = name;
-  const Init& given = rate.node->init;
-  const bool is_known = rate.node->kind == Kind::constant && given.law == Init::Law::constant;
-  if (result.node->kind != Kind::error && is_known && !(given.value >= 0 && given.value <= 1)) {
-    const bool is_number = given.value == given.value;
-    const double thousandths = is_number ? std::clamp(1000 * given.value, -1e9, 1e9) : -1;
+  const Node& given = *rate.node;
+  const bool is_literal = given.kind == Kind::number;
+  const bool is_known = is_literal || (given.kind == Kind::constant && given.init.law == Init::Law::constant);
+  const double value = is_literal ? given.attributes.reals[0] : given.init.value;
+  if (result.node->kind != Kind::error && is_known && !(value >= 0 && value <= 1)) {
+    const double thousandths = value == value ? std::clamp(1000 * value, -1e9, 1e9) : -1;
     detail::broken(result.node, "dropout rate", static_cast<Index>(thousandths), 1000);
   }
   return result;

@@ -151,15 +151,22 @@ struct op<"pow"> : elementwise {
   }
 };
 
-/// Of the larger (or smaller) of two operands.
+/// Of the larger (or smaller) of two operands; NaN if either is, where max(a, b) of vectors would be b.
 template <bool larger>
 struct extreme_op : elementwise {
   static constexpr bool needs_inputs = true;
   SIMPLX_HD static constexpr auto f(auto a, auto b) {
-    if constexpr (larger) {
-      return max(a, b);
+    const auto extreme = [&] {
+      if constexpr (larger) {
+        return max(a, b);
+      } else {
+        return min(a, b);
+      }
+    }();
+    if constexpr (requires { a == a; }) {
+      return select(a == a, extreme, a);
     } else {
-      return min(a, b);
+      return extreme;
     }
   }
   template <int i>

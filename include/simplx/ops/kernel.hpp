@@ -25,6 +25,11 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     static constexpr unsigned char constant_operands;  // bit i: operand i has no gradient
 ///     static constexpr unsigned char overwrites;         // bit i: grad<i>() may be in<i>() itself: backward writes an
 ///                                                        // element when it and others have read it for the last time
+///     static constexpr int packs;                        // the operand that is prepared, where it is a parameter
+///     template <class G, int node, class S, Path p> static void prepare(Cpu<S, p>, const S* parameters, S* packed);
+///     static constexpr bool reads(int i, int operand);   // whether grad<i>() needs that operand; by default all,
+///                                                        // where needs_inputs
+///     static constexpr Term derive(const Node*, int argument, const Term& gradient);  // backward as an expression
 ///     static constexpr int index_operand;                // that operand is indices(...), whose numbers are rows of
 ///     static constexpr Shape looked_up(Shape first);     // a value of this shape, that of operand 0 being given
 ///     static std::string settings(const Attributes&);    // what `describe` tells behind the operands: "heads 4"

@@ -44,6 +44,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
 
   /// Classes whose logits are computed together.
   static constexpr Index tile(const Attributes& attributes) { return std::max<Index>(attributes.integers[0], 1); }
+  static constexpr int packs = 0;
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
     const auto room = [&](Index classes) {
       return packed_room(classes, table.cols) + packed_room(table.cols, classes);

@@ -34,6 +34,7 @@ struct op<"matmul"> : kernel_op {
     if (argument == 0) return Term(apply<"matmul">({.integers = {!turned}}, dy, w));
     return Term(turned ? apply<"contract">({}, dy, x) : apply<"contract">({}, x, dy));
   }
+  static constexpr int packs = 1;
   static constexpr Index packed(const Attributes&, Shape, Shape w) {
     return packed_room(w.rows, w.cols) + packed_room(w.cols, w.rows);
   }

@@ -83,7 +83,7 @@ struct op<"rms_norm"> : kernel_op {
     if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * root, node)));
     if (argument == 1) return Term(sum(detail::whole(g * x * q, node), Over::rows));
     const Term along(mean(detail::whole(u * x, node), Over::columns));
-    return q * u - x * q * q * along / r;
+    return q * u - x * q * q * along / select(r > Term(0), r, Term(1));  // of a row of zeros along is 0
   }
   /// With epsilon inside the root r stands for that root, and the pull-back is the one of epsilon = 0.
   template <class F>

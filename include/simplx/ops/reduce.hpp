@@ -138,7 +138,7 @@ struct op<"maximum"> : kernel_op {
 /// Cost    one pass; fused with the elementwise expression x
 constexpr Expr sum(At x, Over over = Over::all) { return apply<"sum">(detail::over_attributes(over), x); }
 
-/// The sum divided by the number of elements that it has; of no rows at all it is not a number.
+/// The sum divided by the number of elements that it has; of no rows at all it is not a number, over rows 0.
 constexpr Expr mean(At x, Over over = Over::all) { return apply<"mean">(detail::over_attributes(over), x); }
 
 /// The largest element; the first of several equal ones gets the gradient.

@@ -186,8 +186,11 @@ constexpr Expr log_softmax(At x) { return apply<"log_softmax">({}, x); }
 constexpr Expr log_sum_exp(At x, Over over = Over::all) {
   if (over == Over::columns) return apply<"log_sum_exp">({}, x);
   auto largest = maximum(x, over);
-  auto highest = stop_gradient(select(largest > -3e38, largest, 0.0));  // a gradient would cancel; exp(-inf) = 0
-  return highest + log(sum(exp(apply<"subtract">({}, x, At(highest))), over));
+  auto highest = stop_gradient(largest);  // a gradient would cancel
+  // Where the largest is infinite, so is the result, by `highest` alone.
+  auto origin = select(abs(highest) > 3e38, 0.0, highest);
+  auto rest = log(sum(exp(apply<"subtract">({}, x, At(origin))), over));
+  return select(abs(highest) > 3e38, highest, origin + rest);
 }
 
 }  // namespace simplx

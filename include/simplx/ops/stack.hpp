@@ -6,7 +6,7 @@
 ///
 ///     x = stack("blocks", 6, SasP{...}, x)        parameters blocks.0.*, blocks.1.*, ...
 ///
-/// Layers whose graphs are equal share one instantiation, whatever their number (core/layers.hpp). Each layer
+/// Layers whose graphs are equal share one instantiation, whatever their number (core/equal_layers.hpp). Each layer
 /// has its own parameters and its own share of the kept region; temporaries are shared by all.
 
 #include <simplx/core/counts.hpp>

@@ -10,7 +10,7 @@
 ///     trainer.step(batch, optimiser);
 ///     average.update(trainer.parameters());
 ///     {
-///       const auto in_place = average.swap_into(trainer.parameters());
+///       const auto in_place = average.swap_into(trainer);
 ///       trainer.loss(held_out);  // of the average
 ///     }                          // the weights in training are back
 ///
@@ -28,7 +28,8 @@ namespace simplx::inline SIMPLX_TARGET {
 template <class S>
 class WeightAverage {
  public:
-  /// Exchanges the average and the parameters as long as it lives; both must outlive it.
+  /// Exchanges the average and the parameters of a network as long as it lives; both must outlive it.
+  template <class Net>
   class [[nodiscard]] InPlace {
    public:
     InPlace(const InPlace&) = delete;
@@ -37,16 +38,15 @@ class WeightAverage {
 
    private:
     friend WeightAverage;
-    InPlace(WeightAverage& average, std::span<S> parameters) : average_(average), parameters_(parameters) {
-      exchange(true);
-    }
+    InPlace(WeightAverage& average, Net& net) : average_(average), net_(net) { exchange(true); }
     void exchange(bool in_place) {
-      std::swap_ranges(parameters_.begin(), parameters_.end(), average_.values_.begin());
+      const std::span<S> parameters = net_.parameters();  // asked anew: of a GPU these are copies
+      std::swap_ranges(parameters.begin(), parameters.end(), average_.values_.begin());
       average_.in_place_ = in_place;
     }
 
     WeightAverage& average_;
-    std::span<S> parameters_;
+    Net& net_;
   };
 
   /// For so many parameters: exponential with a decay in [0, 1), the plain mean without.
@@ -75,13 +75,15 @@ class WeightAverage {
     });
   }
 
-  /// Puts the average in the place of the parameters until the result goes out of scope.
+  /// Puts the average in the place of the parameters of a Trainer, or of whatever has parameters(), until the result
+  /// goes out of scope.
   ///
   /// Errors  throws Error before the first update, if their number differs, or if it is in place already
-  InPlace swap_into(std::span<S> parameters) {
-    check(parameters.size());
+  template <class Net>
+  InPlace<Net> swap_into(Net& net) {
+    check(net.parameters().size());
     if (!updates_) throw Error("an average of no weights cannot be used", "call update after a step first");
-    return InPlace(*this, parameters);
+    return InPlace<Net>(*this, net);
   }
 
   std::span<const S> values() const { return values_.span(); }

@@ -120,13 +120,13 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
       throw Error("cannot read the directory " + path.string() + ": " + error.message(), "check its permissions");
     }
     for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-      if (error) break;
       if (!entry->is_regular_file(error)) continue;
       const auto& wanted = options.extensions;
       const std::string extension = entry->path().extension().string();
       if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), extension) == wanted.end()) continue;
       inside.push_back({entry->path(), entry->path().lexically_relative(path).generic_string(), false});
     }
+    if (error) throw Error("cannot read all of the directory " + path.string() + ": " + error.message(), "try again");
     std::sort(inside.begin(), inside.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
     files.insert(files.end(), inside.begin(), inside.end());
   }

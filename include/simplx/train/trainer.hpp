@@ -100,7 +100,8 @@ class Trainer {
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
-  /// Errors  throws if the state is of other sizes, another seed, clip or groups; then nothing has changed
+  /// Errors  throws if the state is of other sizes, another seed, clip or groups; then nothing has changed but that
+  ///         parts of a step are discarded
   void restore(const TrainerState<S>& state) {
     discard();
     check_same_training(state, this->state());
@@ -123,8 +124,8 @@ class Trainer {
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
     check_optimiser(optimiser);
-    discard();
     check(batch);
+    discard();
     add_gradient(batch, labelled(batch));
     return update(optimiser);
   }
@@ -200,8 +201,8 @@ class Trainer {
   /// Errors  throws if the gradient is not as long as parameters(), or as step does
   StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
     check_gradient_size(std::ssize(gradient), parameters_.size());
-    discard();
     check(batch);
+    discard();
     add_gradient(batch, labelled(batch));
     StepResult result = take_parts();
     gradient_.fold(0, parameters_.size());
