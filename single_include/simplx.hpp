@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: eda522c22fba430e
+// sha256 of the headers: 97421228e8b08528
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -18441,13 +18441,13 @@ class Trainer {
   /// Forward, backward, clip and update over a batch, by AdamW, Sgd or another optimiser.
   ///
   /// Errors  throws if a token or label is out of range, the batch does not fit, or a number of the optimiser makes no
-  ///         sense; then nothing has changed
+  ///         sense; then nothing has changed but that parts of another step are discarded
   /// Cost    three times the FLOPs of a forward pass; no allocation
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
     check_optimiser(optimiser);
-    check(batch);
     discard();
+    check(batch);
     add_gradient(batch, labelled(batch));
     return update(optimiser);
   }
@@ -18523,8 +18523,8 @@ class Trainer {
   /// Errors  throws if the gradient is not as long as parameters(), or as step does
   StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
     check_gradient_size(std::ssize(gradient), parameters_.size());
-    check(batch);
     discard();
+    check(batch);
     add_gradient(batch, labelled(batch));
     StepResult result = take_parts();
     gradient_.fold(0, parameters_.size());

@@ -127,13 +127,13 @@ class Trainer<model, Cuda<precision>> {
   /// Forward, backward, clip and update over a batch, by AdamW, Sgd or another optimiser.
   ///
   /// Errors  throws if a token or label is out of range, the batch does not fit, or a number of the optimiser makes no
-  ///         sense; then nothing has changed
+  ///         sense; then nothing has changed but that parts of another step are discarded
   /// Cost    three times the FLOPs of a forward pass; waits for the device once
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
     check_optimiser(optimiser);
-    check(batch);
     discard();
+    check(batch);
     const Context<S> context = take(batch, labelled(batch));
     const auto update = update_of(optimiser);
     run(Optimiser::name, [&] {
@@ -184,8 +184,8 @@ class Trainer<model, Cuda<precision>> {
   /// Errors  throws if the gradient is not as long as parameters(), or as step does
   StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
     check_gradient_size(std::ssize(gradient), parameters_.size());
-    check(batch);
     discard();
+    check(batch);
     const Context<S> context = take(batch, labelled(batch));
     run({}, [&] { add_gradient(context); });
     StepResult result = take_parts();
