@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 97421228e8b08528
+// sha256 of the headers: 237cde7a677e642a
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -6597,7 +6597,7 @@ struct Identity {
 
 /// y = x W, W (width(x), out); with a bias b (1, out) if asked for.
 struct Linear {
-  Index out = 0;  ///< as wide as x unless given
+  Index out = 0;  ///< as wide as x by default
   bool bias = false;
   Init init = normal(0.02);
 
@@ -9509,7 +9509,7 @@ struct Gated {
 /// Shapes  x (rows, d) -> (rows, d), through (rows, hidden); with a gate W2 has hidden / 2 rows
 template <class Activation, class Norm = Identity>
 struct MlpOf {
-  Index hidden = 0;  ///< four times the width of x unless given
+  Index hidden = 0;  ///< four times the width of x by default
   bool bias = false;
   Activation activation{};
   Norm norm{};  ///< of what is activated
@@ -16024,7 +16024,7 @@ struct Decoder {
   BlockConfig block;
   Index vocab = 256, width = 128;
   int heads = 4;
-  Index hidden = 0;  ///< width of the MLP; four times `width` unless given
+  Index hidden = 0;  ///< width of the MLP; four times `width` by default
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::sinusoidal;  ///< none if the block has ALiBi

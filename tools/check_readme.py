@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Every C++ snippet of README.md, docs/training.md and docs/lessons is compiled somewhere: a whole program of it is one
-of examples/, a part is a run of lines of a source of examples/ or tests/."""
+"""Every C++ snippet of README.md, docs/training.md, docs/modules.md and docs/lessons is compiled somewhere: a whole
+program of it is one of examples/, a part is a run of lines of a source of include/, examples/ or tests/."""
 import glob
 import os
 import re
@@ -9,8 +9,8 @@ import sys
 import textwrap
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGES = ["README.md", "docs/training.md", "docs/lessons/*.md"]
-COMPILED = ["examples/**/*.cpp", "examples/**/*.hpp", "examples/*.cu", "tests/**/*_test.cpp"]
+PAGES = ["README.md", "docs/training.md", "docs/modules.md", "docs/lessons/*.md"]
+COMPILED = ["include/simplx/**/*.hpp", "examples/**/*.cpp", "examples/**/*.hpp", "examples/*.cu", "tests/**/*_test.cpp"]
 
 
 def find(patterns):

@@ -15,7 +15,7 @@ struct Identity {
 
 /// y = x W, W (width(x), out); with a bias b (1, out) if asked for.
 struct Linear {
-  Index out = 0;  ///< as wide as x unless given
+  Index out = 0;  ///< as wide as x by default
   bool bias = false;
   Init init = normal(0.02);
 

@@ -51,7 +51,7 @@ struct Gated {
 /// Shapes  x (rows, d) -> (rows, d), through (rows, hidden); with a gate W2 has hidden / 2 rows
 template <class Activation, class Norm = Identity>
 struct MlpOf {
-  Index hidden = 0;  ///< four times the width of x unless given
+  Index hidden = 0;  ///< four times the width of x by default
   bool bias = false;
   Activation activation{};
   Norm norm{};  ///< of what is activated
