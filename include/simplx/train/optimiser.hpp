@@ -56,6 +56,7 @@ template <class O, class S>
 concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& settings, const UpdateBuffers<S>& buffers,
                                long step, double scale, Index i) {
   { O::name } -> std::convertible_to<std::string_view>;
+  requires !std::string_view(O::name).empty();  // it tells whose moments there are
   { optimiser.with(settings) } -> std::same_as<O>;
   optimiser.update(step, scale, buffers, i, i);
 };
