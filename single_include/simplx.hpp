@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 237cde7a677e642a
+// sha256 of the headers: a4f96dd028faf0c7
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -5933,11 +5933,8 @@ struct LinearProduct {
     if constexpr (rounds) {
       gemm_bfloat16<N, K, mode>(rows, dy, pairs(packed + size), dx, NoEpilogue{}, pairs(scratch));
     } else if constexpr (by_panels(K)) {
-      const S* panels = packed + size;
-      if constexpr (!prepared) {
-        pack_backward(weight, scratch);
-        panels = scratch;
-      }
+      const S* const panels = prepared ? packed + size : scratch;
+      if constexpr (!prepared) pack_backward(weight, scratch);
       gemm<N, K, mode>(rows, dy, panels, dx, NoEpilogue{});
     } else {
       const auto w = weights(weight);
@@ -15430,6 +15427,8 @@ struct op<"linear_cross_entropy"> : kernel_op {
     static constexpr bool prepared = F::Graph::table.info[F::template argument<0>].kind == Kind::parameter;
     template <Index count>
     using Product = LinearProduct<Backend, width, count, true, prepared>;
+    /// A tile in what is packed; of a table that is not prepared there is none.
+    static auto packed_at(const F& frame, Index offset) { return prepared ? frame.packed() + offset : nullptr; }
     using Whole = Product<together>;
     using Rest = Product<classes - whole>;
 
@@ -15524,7 +15523,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     std::fill_n(loss, rows.all, S(0));
     T::each([&]<class Product>(Product, Index begin, Index offset) {
       constexpr Index classes = Product::outputs;
-      Product::forward(rows.count, rows.x, frame.template in<0>() + begin * T::width, frame.packed() + offset,
+      Product::forward(rows.count, rows.x, frame.template in<0>() + begin * T::width, T::packed_at(frame, offset),
                        rows.product, rows.logits);
       rows.each([&](Index i, Index row) {
         S* logits = rows.logits + i * classes;
@@ -15554,7 +15553,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     }
     T::each([&]<class Product>(Product, Index begin, Index offset) {
       constexpr Index classes = Product::outputs;
-      const S *weight = table + begin * T::width, *packed = frame.packed() + offset;
+      const S *weight = table + begin * T::width, *packed = T::packed_at(frame, offset);
       Product::forward(rows.count, rows.x, weight, packed, rows.product, rows.logits);
       rows.each([&](Index i, Index row) {
         S* logits = rows.logits + i * classes;
@@ -16530,6 +16529,7 @@ template <class O, class S>
 concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& settings, const UpdateBuffers<S>& buffers,
                                long step, double scale, Index i) {
   { O::name } -> std::convertible_to<std::string_view>;
+  requires !std::string_view(O::name).empty();  // it tells whose moments there are
   { optimiser.with(settings) } -> std::same_as<O>;
   optimiser.update(step, scale, buffers, i, i);
 };

@@ -153,11 +153,8 @@ struct LinearProduct {
     if constexpr (rounds) {
       gemm_bfloat16<N, K, mode>(rows, dy, pairs(packed + size), dx, NoEpilogue{}, pairs(scratch));
     } else if constexpr (by_panels(K)) {
-      const S* panels = packed + size;
-      if constexpr (!prepared) {
-        pack_backward(weight, scratch);
-        panels = scratch;
-      }
+      const S* const panels = prepared ? packed + size : scratch;
+      if constexpr (!prepared) pack_backward(weight, scratch);
       gemm<N, K, mode>(rows, dy, panels, dx, NoEpilogue{});
     } else {
       const auto w = weights(weight);

@@ -60,6 +60,8 @@ struct op<"linear_cross_entropy"> : kernel_op {
     static constexpr bool prepared = F::Graph::table.info[F::template argument<0>].kind == Kind::parameter;
     template <Index count>
     using Product = LinearProduct<Backend, width, count, true, prepared>;
+    /// A tile in what is packed; of a table that is not prepared there is none.
+    static auto packed_at(const F& frame, Index offset) { return prepared ? frame.packed() + offset : nullptr; }
     using Whole = Product<together>;
     using Rest = Product<classes - whole>;
 
@@ -154,7 +156,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     std::fill_n(loss, rows.all, S(0));
     T::each([&]<class Product>(Product, Index begin, Index offset) {
       constexpr Index classes = Product::outputs;
-      Product::forward(rows.count, rows.x, frame.template in<0>() + begin * T::width, frame.packed() + offset,
+      Product::forward(rows.count, rows.x, frame.template in<0>() + begin * T::width, T::packed_at(frame, offset),
                        rows.product, rows.logits);
       rows.each([&](Index i, Index row) {
         S* logits = rows.logits + i * classes;
@@ -184,7 +186,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     }
     T::each([&]<class Product>(Product, Index begin, Index offset) {
       constexpr Index classes = Product::outputs;
-      const S *weight = table + begin * T::width, *packed = frame.packed() + offset;
+      const S *weight = table + begin * T::width, *packed = T::packed_at(frame, offset);
       Product::forward(rows.count, rows.x, weight, packed, rows.product, rows.logits);
       rows.each([&](Index i, Index row) {
         S* logits = rows.logits + i * classes;
