@@ -54,8 +54,9 @@ inline int failed_by_unknown(const CLI::App& app) {
   };
   add(app);
   for (const CLI::App* command : app.get_subcommands()) add(*command);
-  const std::string nearest = name.starts_with("--") ? "the nearest flag is " + simplx::nearest_names(name, names, 1) : "";
-  return failed("there is no argument " + name, nearest + (nearest.empty() ? "" : "; ") + "--help lists them all");
+  const std::string nearest = simplx::nearest_names(name, names, 1), all = "--help lists them all";
+  const bool is_flag = name.starts_with("--");
+  return failed("there is no argument " + name, is_flag ? "the nearest flag is " + nearest + "; " + all : all);
 }
 
 }  // namespace detail

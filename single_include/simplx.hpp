@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a4f96dd028faf0c7
+// sha256 of the headers: a39e1e0a803e8ace
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -12026,7 +12026,6 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   Function& set(const Object& object) {
     constexpr int node = find<name>();
     const detail::ObjectSize size = detail::size_of<shape<node>>(object);
-    evaluated_ = false;
     if constexpr (is_input(node)) {
       using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
       constexpr int number = G::layout.input[node];
@@ -12041,6 +12040,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
                                                              : constants_.data() + G::layout.constant[node];
       detail::assign<shape<node>>(object, shape<node>.rows, place);
     }
+    evaluated_ = false;
     return *this;
   }
 
@@ -12076,6 +12076,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   /// Errors  throws if one is below 0; then nothing has changed
   Function& set_sequences(std::span<const Index> lengths) {
     Memory::take_lengths(lengths);
+    evaluated_ = false;
     return *this;
   }
 
@@ -12099,7 +12100,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   /// Errors  throws unless it follows a forward() of what was set, bound and given as sequences
   /// Cost    a second one after the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
-    if (stale_ || !evaluated_) {
+    if (!evaluated_) {
       throw Error("backward() without a forward() of these inputs", "call forward() after set, bind and set_sequences");
     }
     if (used_up_) evaluate();
@@ -12251,7 +12252,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
   }
 
-  bool evaluated_ = false;       ///< since the last set and bind
+  bool evaluated_ = false;       ///< what was set, bound and given as sequences
   bool used_up_ = false;         ///< backward has written over values of the last evaluation
   bool differentiated_ = false;  ///< there are gradients of these rows
 };

@@ -119,7 +119,8 @@ class Run {
       line.seconds = seconds_ = now();
       log.write(line);
       const double left = since(begin_) / static_cast<double>(step_ - first) * static_cast<double>(steps_ - step_);
-      const std::string share = on_cpu() && peak > 0 ? fmt::format("  {:.0f} % of peak", 100 * speed * flops / (peak * 1e9)) : "";
+      const std::string share =
+          on_cpu() && peak > 0 ? fmt::format("  {:.0f} % of peak", 100 * speed * flops / (peak * 1e9)) : "";
       const std::string shown = fmt::format("step {:>6}/{}  loss {:.3f}  {:>7.0f} bytes/s{}  {} left", step_, steps_,
                                             line.loss, speed, share, readable_seconds(left));
       if (validates) {

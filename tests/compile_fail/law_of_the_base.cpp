@@ -11,7 +11,7 @@ struct MyBlock {
 #ifdef FIXED
   Reparameterised value{.base = orthogonal};
 #else
-  Reparameterised value{.base = ones};
+  Reparameterised value{.base = uniform(0.1)};
 #endif
   constexpr Expr operator()(Expr x) const { return value(x); }
 };

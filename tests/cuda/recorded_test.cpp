@@ -30,7 +30,7 @@ TEST_CASE("what is recorded runs when it is told, with what memory holds then") 
   CHECK(host == std::vector<float>{21, 42, 63});
 }
 
-TEST_CASE("work that comes again is recorded, as some other is, until it is forgotten, or of too many the one not used for longest") {
+TEST_CASE("work that comes again is recorded, until it is forgotten or, of too many, not used for longest") {
   const GpuStream stream;
   DeviceBuffer<float> sum(1), part(1);
   std::vector<float> host{1};

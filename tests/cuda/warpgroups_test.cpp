@@ -115,7 +115,7 @@ TEST_CASE("sixteen bytes of a line are where an instruction looks for them, eigh
   for (int row = 0; row < 16; ++row) {
     for (int col = 0; col < 128; ++col) *tile.place(row, col) = static_cast<float>(row + 16 * (col % 16));
   }
-  const detail::SharedLines lines = tile.from(tile.lines(), 8, 80);
+  const detail::Lines lines = tile.from(tile.lines(), 8, 80);
   for (unsigned row = 0; row < 8; ++row) {
     for (unsigned col = 0; col < 16; ++col) {
       CHECK(emulation::element(lines.matrix, false, row, col) == static_cast<float>(row + 8 + 16 * col));

@@ -62,6 +62,12 @@ inline constexpr test::OnTokens<Repeated> repeated{8}, repeated_odd{3};
 inline constexpr test::OnTokens<KeptForProducts> kept{8}, kept_odd{5};
 inline constexpr test::OnTokens<Product<64>> for_floats{48};
 
+/// What is not trained is not packed beforehand, and has no room for it.
+inline constexpr auto by_drawn = [] {
+  return input("x", rows_of(Axis::batch, 32)) * fixed("w0", 32, 32, orthogonal);
+};
+inline constexpr auto by_trained = [] { return input("x", rows_of(Axis::batch, 32)) * weight("w", 32, 32); };
+static_assert(GraphOf<by_drawn>::layout.packed_elements == 0 && GraphOf<by_trained>::layout.packed_elements > 0);
 }  // namespace
 
 TEST_SUITE_BEGIN("ops/matmul");

@@ -115,7 +115,8 @@ def main():
     check("does not fit" in table.stdout, "the table says what does not fit")
 
     for arguments, words in ((("--preset", "nothing"), "nothing"), (("--flops", "0"), "--flops: 0 is not a number"),
-                             (("--memory", "nan"), "--memory: nan is not a number"), (("--bandwidth", "-1"), "--bandwidth: -1 is not a number"),
+                             (("--memory", "nan"), "--memory: nan is not a number"),
+                             (("--bandwidth", "-1"), "--bandwidth: -1 is not a number"),
                              (("--tokens", "0"), "--tokens: 0 is not a number"), (("--devices", "0"), "--devices"),
                              (("--device", "4"), "the nearest flag is --devices"),
                              (("--number-bytes", "3"), "--number-bytes")):

@@ -225,7 +225,8 @@ void map_forward(cudaStream_t stream, const Context<S>& context, const S* produc
     launch(stream, detail::map_reduce_kernel<G, root, S, rounds>, blocks, Block::threads, at);
     if constexpr (target != Spread::column) {
       constexpr Index sums = target == Spread::row ? cols : 1;
-      column_sums<Write::store>(stream, at.parts, {.row = sums}, static_cast<int>(blocks), static_cast<int>(sums), at.value);
+      column_sums<Write::store>(stream, at.parts, {.row = sums}, static_cast<int>(blocks), static_cast<int>(sums),
+                                at.value);
     }
   }
 }

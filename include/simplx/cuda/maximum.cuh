@@ -14,11 +14,11 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Lines of a matrix: line l has the elements l * stride + i * step, 0 <= i < size.
-struct Lines {
+struct MatrixLines {
   Index count, stride, size, step;
 
   /// What (rows, cols) has to be reduced to.
-  static constexpr Lines of(Over over, Index rows, Index cols) {
+  static constexpr MatrixLines of(Over over, Index rows, Index cols) {
     if (over == Over::columns) return {rows, cols, cols, 1};
     if (over == Over::rows) return {cols, 1, rows, cols};
     return {1, 0, rows * cols, 1};
@@ -31,7 +31,7 @@ struct Lines {
 namespace detail {
 
 template <class S, int threads>
-__global__ void __launch_bounds__(threads) maximum_kernel(const S* x, Lines lines, Index of_part, S* largest) {
+__global__ void __launch_bounds__(threads) maximum_kernel(const S* x, MatrixLines lines, Index of_part, S* largest) {
   const Index part = blockIdx.y, begin = part * of_part;
   const Index end = begin + of_part < lines.size ? begin + of_part : lines.size;
   const S* line = x + static_cast<Index>(blockIdx.x) * lines.stride;
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(threads) maximum_kernel(const S* x, Lines line
 /// A warp has a line: it looks for the first part as large as the result, and then for the place in it.
 template <class S>
 __global__ void __launch_bounds__(warp_lanes)
-    maximum_backward_kernel(const S* x, Lines lines, Index of_part, const S* part_largest, Index parts, const S* y,
+    maximum_backward_kernel(const S* x, MatrixLines lines, Index of_part, const S* part_largest, Index parts, const S* y,
                             const S* dy, S* dx) {
   const Index line = blockIdx.x;
   const S value = y[line];
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(warp_lanes)
 ///
 /// Shapes  largest (lines, parts)
 template <class S>
-void largest_of_parts(cudaStream_t stream, const S* x, const Lines& lines, Index parts, S* largest) {
+void largest_of_parts(cudaStream_t stream, const S* x, const MatrixLines& lines, Index parts, S* largest) {
   const Index of_part = (lines.size + parts - 1) / parts;
   const dim3 grid(blocks_for(lines.count, 1), blocks_for(parts, 1));
   if (of_part > 256) {
@@ -82,16 +82,16 @@ void largest_of_parts(cudaStream_t stream, const S* x, const Lines& lines, Index
 /// Shapes  y (lines); part_largest, scratch, (lines, parts)
 /// Cost    reads x once; over rows a block reads a column, whose neighbours it leaves to the cache
 template <class S>
-void maximum(cudaStream_t stream, const S* x, const Lines& lines, S* y, S* part_largest) {
+void maximum(cudaStream_t stream, const S* x, const MatrixLines& lines, S* y, S* part_largest) {
   const Index parts = lines.parts();
   if (parts == 1) return largest_of_parts(stream, x, lines, 1, y);
   largest_of_parts(stream, x, lines, parts, part_largest);
-  largest_of_parts(stream, part_largest, Lines{lines.count, parts, parts, 1}, 1, y);
+  largest_of_parts(stream, part_largest, MatrixLines{lines.count, parts, parts, 1}, 1, y);
 }
 
 /// dx += dy at the first of the largest elements of each line; where a line is NaN there is none.
 template <class S>
-void maximum_backward(cudaStream_t stream, const S* x, const Lines& lines, const S* y, const S* dy, S* dx,
+void maximum_backward(cudaStream_t stream, const S* x, const MatrixLines& lines, const S* y, const S* dy, S* dx,
                       S* part_largest) {
   largest_of_parts(stream, x, lines, lines.parts(), part_largest);
   launch(stream, detail::maximum_backward_kernel<S>, blocks_for(lines.count, 1), warp_lanes, x, lines,
@@ -101,13 +101,13 @@ void maximum_backward(cudaStream_t stream, const S* x, const Lines& lines, const
 template <Precision p>
 struct kernels<Cuda<p>, "maximum"> : op<"maximum"> {
   template <class F>
-  static constexpr Lines lines(Index rows) {
-    return Lines::of(static_cast<Over>(F::attributes.integers[0]), rows, F::template shape<0>.cols);
+  static constexpr MatrixLines lines(Index rows) {
+    return MatrixLines::of(static_cast<Over>(F::attributes.integers[0]), rows, F::template shape<0>.cols);
   }
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     const Shape x = F::template shape<0>;
-    const Lines all = lines<F>(x.is_fixed() ? x.rows : rows.count(x.axis));
+    const MatrixLines all = lines<F>(x.is_fixed() ? x.rows : rows.count(x.axis));
     return all.count * all.parts();
   }
   template <class F>

@@ -28,11 +28,11 @@ namespace detail {
 /// What an instruction is told of a matrix in shared memory, 64 columns of bfloat16 a line of 128 bytes: where it
 /// begins, and the bytes from one 64 columns to the next. Eight lines begin on 1024 bytes; sixteen bytes c of line r of
 /// them are in place c ^ r: eight below one another are in different banks.
-struct SharedLines {
+struct Lines {
   static constexpr int cols = 64, bytes = 128, eight = 8 * bytes;
 #if defined(__CUDACC__)
   std::uint64_t matrix;
-  __device__ __forceinline__ SharedLines(const void* begin, std::uint64_t next_cols) {
+  __device__ __forceinline__ Lines(const void* begin, std::uint64_t next_cols) {
     const auto sixteens = [](std::uint64_t count) { return (count & 0x3ffff) >> 4; };
     constexpr std::uint64_t are_of_128 = 1;
     matrix = sixteens(__cvta_generic_to_shared(begin)) | sixteens(next_cols) << 16 | sixteens(eight) << 32 |
@@ -41,7 +41,7 @@ struct SharedLines {
   __device__ __forceinline__ void move(int count) { matrix += static_cast<std::uint64_t>(count / 16); }
 #else
   ::emulation::LinesOfShared matrix;
-  SharedLines(const void* begin, unsigned next_cols) : matrix{static_cast<const std::byte*>(begin), next_cols, eight} {}
+  Lines(const void* begin, unsigned next_cols) : matrix{static_cast<const std::byte*>(begin), next_cols, eight} {}
   void move(int count) { matrix.begin += count; }
 #endif
 };
@@ -106,8 +106,8 @@ __device__ __forceinline__ void show_writes() {
 
 /// sums (=|+=) a b^T of matrices (64, 16), both in lines; of 64 columns from the lane's number `at` on.
 template <int count>
-__device__ __forceinline__ void begin_product(bool add, float (&sums)[2][count], int at, const SharedLines& a,
-                                              const SharedLines& b) {
+__device__ __forceinline__ void begin_product(bool add, float (&sums)[2][count], int at, const Lines& a,
+                                              const Lines& b) {
 #if defined(__CUDACC__)
   if (add) {
     asm volatile(SIMPLX_WGMMA("1") "%32, %33, added, 1, 1, 0, 0;\n\t}"
@@ -124,7 +124,7 @@ __device__ __forceinline__ void begin_product(bool add, float (&sums)[2][count],
 }
 /// sums += a b of matrices (64, 16) and (16, 64), a in registers as for multiply_add, b in lines.
 template <int count>
-__device__ __forceinline__ void begin_product(float (&sums)[2][count], int at, const Pair (&a)[4], const SharedLines& b) {
+__device__ __forceinline__ void begin_product(float (&sums)[2][count], int at, const Pair (&a)[4], const Lines& b) {
 #if defined(__CUDACC__)
   asm volatile(SIMPLX_WGMMA("1") "{%32, %33, %34, %35}, %36, added, 1, 1, 1;\n\t}"
                : SIMPLX_SUMS("+f", sums, at)
@@ -145,7 +145,7 @@ struct Warpgroups : TensorCores<16> {
   static constexpr bool by_groups = true;
   static constexpr int group_rows = 64, group_threads = 128;
 
-  static constexpr bool takes_width(int width) { return width % SharedLines::cols == 0 && width <= 128; }
+  static constexpr bool takes_width(int width) { return width % Lines::cols == 0 && width <= 128; }
   template <class Size>
   static constexpr bool takes = takes_width(Size::key_width) && takes_width(Size::value_width);
 
@@ -156,25 +156,25 @@ struct Warpgroups : TensorCores<16> {
   template <int held, int sums, int threads>
   static constexpr int blocks = threads == group_threads && held <= 256 ? 3 : 2;
 
-  /// SharedLines of 64 columns, side by side.
+  /// Lines of 64 columns, side by side.
   template <int row_count, int col_count>
   struct Tile {
     static constexpr int rows = row_count, cols = col_count;
-    static_assert(rows % 8 == 0 && cols % SharedLines::cols == 0);
-    alignas(SharedLines::eight) __nv_bfloat16 at[cols / SharedLines::cols][rows][SharedLines::cols];
+    static_assert(rows % 8 == 0 && cols % Lines::cols == 0);
+    alignas(Lines::eight) __nv_bfloat16 at[cols / Lines::cols][rows][Lines::cols];
 
     /// For who writes there: instructions see it once it is shown to them.
     __device__ __nv_bfloat16* place(int row, int col) {
-      __nv_bfloat16* const to = &at[col / SharedLines::cols][row][(col % SharedLines::cols / 8 ^ row % 8) * 8 + col % 8];
+      __nv_bfloat16* const to = &at[col / Lines::cols][row][(col % Lines::cols / 8 ^ row % 8) * 8 + col % 8];
 #if !defined(__CUDACC__)
       ::emulation::hide_write(to);
 #endif
       return to;
     }
-    __device__ SharedLines lines() const { return {at, sizeof at[0]}; }
+    __device__ Lines lines() const { return {at, sizeof at[0]}; }
     /// From a row, of eights, and a column, of sixteens, on.
-    __device__ static SharedLines from(SharedLines lines, int row, int col) {
-      lines.move(col / SharedLines::cols * static_cast<int>(sizeof at[0]) + row * SharedLines::bytes + col % SharedLines::cols * 2);
+    __device__ static Lines from(Lines lines, int row, int col) {
+      lines.move(col / Lines::cols * static_cast<int>(sizeof at[0]) + row * Lines::bytes + col % Lines::cols * 2);
       return lines;
     }
   };
@@ -192,7 +192,7 @@ struct Warpgroups : TensorCores<16> {
   template <int rows, int cols, int width>
   __device__ static void multiply_rows(const Tile<rows, width>& x, const Tile<cols, width>& y, Scores<cols>& sums) {
     static_assert(cols % 64 == 0);
-    const SharedLines of_x = x.from(x.lines(), group_row(), 0), of_y = y.lines();
+    const Lines of_x = x.from(x.lines(), group_row(), 0), of_y = y.lines();
     begin_products();
     SIMPLX_UNROLL
     for (int k = 0; k < width; k += 16) {
@@ -213,7 +213,7 @@ struct Warpgroups : TensorCores<16> {
       SIMPLX_UNROLL
       for (int i = 0; i < 4; ++i) of_w[k][i] = pair_of(w[i % 2][4 * k + i / 2 * 2], w[i % 2][4 * k + i / 2 * 2 + 1]);
     }
-    const SharedLines of_y = y.lines();
+    const Lines of_y = y.lines();
     begin_products(sums, of_w);
     SIMPLX_UNROLL
     for (int k = 0; k < count; k += 16) {

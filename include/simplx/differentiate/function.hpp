@@ -50,7 +50,6 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   Function& set(const Object& object) {
     constexpr int node = find<name>();
     const detail::ObjectSize size = detail::size_of<shape<node>>(object);
-    evaluated_ = false;
     if constexpr (is_input(node)) {
       using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
       constexpr int number = G::layout.input[node];
@@ -65,6 +64,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
                                                              : constants_.data() + G::layout.constant[node];
       detail::assign<shape<node>>(object, shape<node>.rows, place);
     }
+    evaluated_ = false;
     return *this;
   }
 
@@ -100,6 +100,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   /// Errors  throws if one is below 0; then nothing has changed
   Function& set_sequences(std::span<const Index> lengths) {
     Memory::take_lengths(lengths);
+    evaluated_ = false;
     return *this;
   }
 
@@ -123,7 +124,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   /// Errors  throws unless it follows a forward() of what was set, bound and given as sequences
   /// Cost    a second one after the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
-    if (stale_ || !evaluated_) {
+    if (!evaluated_) {
       throw Error("backward() without a forward() of these inputs", "call forward() after set, bind and set_sequences");
     }
     if (used_up_) evaluate();
@@ -275,7 +276,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
   }
 
-  bool evaluated_ = false;       ///< since the last set and bind
+  bool evaluated_ = false;       ///< what was set, bound and given as sequences
   bool used_up_ = false;         ///< backward has written over values of the last evaluation
   bool differentiated_ = false;  ///< there are gradients of these rows
 };

@@ -92,17 +92,17 @@ class Checkpoints {
   /// Errors  throws what `fill` throws, and Error with path and reason; then the earlier checkpoints are as they were
   template <class Fill>
   void write(long step, Fill fill) {
-    const std::filesystem::path whole = path(step), unfinished = directory_ / (std::string(partial) + name_of(step));
+    const std::filesystem::path whole = path(step), unfinished = directory_ / (std::string(partial) + name_of(step)),
+                                earlier = directory_ / (std::string(replaced) + name_of(step));
     create(unfinished);
     try {
       fill(unfinished);
       detail::flush_directory(unfinished);
-      const std::filesystem::path earlier = directory_ / (std::string(replaced) + name_of(step));
       if (std::filesystem::exists(whole)) std::filesystem::rename(whole, earlier);
       std::filesystem::rename(unfinished, whole);
       remove(earlier);
     } catch (const std::filesystem::filesystem_error& error) {
-      put_back(directory_ / (std::string(replaced) + name_of(step)), whole);
+      put_back(earlier, whole);
       remove(unfinished);
       throw Error("cannot finish " + whole.string() + ": " + error.code().message(), "check that the disk is writable");
     } catch (...) {
