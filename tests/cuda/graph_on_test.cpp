@@ -40,6 +40,10 @@ template <auto const& model, class Backend>
 constexpr Index kept = GraphOn<Root<model>, Backend>::layout.kept.on[tokens_axis];
 template <auto const& model, class Backend>
 constexpr Index temporary = GraphOn<Root<model>, Backend>::layout.temporary.on[tokens_axis];
+template <auto const& model, class Backend>
+constexpr Index scratch(const Rows& rows) {
+  return detail::graph_scratch<GraphOn<Root<model>, Backend>, Backend>(rows);
+}
 
 constexpr Decoder gpt2{.block = pre_ln, .vocab = 50304, .width = 768, .heads = 12, .layers = 12, .context = 1024};
 
@@ -63,6 +67,13 @@ TEST_CASE("a layer of GPT-2 keeps 22 KB a token instead of 37, its logits 101 KB
   static_assert(kept<gpt2, Bfloat16> ==
                 layers * (streams + norms_and_softmax + rounded / 2) + embedded + final_norm_and_logits / 2 + loss);
   static_assert(temporary<gpt2, Bfloat16> < temporary<gpt2, Cuda<>>);
+}
+
+/// What is rounded are gradients of residual streams, and x of the head.
+TEST_CASE("what is stored in bfloat16 needs no room to be rounded, 1.65 GB for the logits of 16 contexts") {
+  constexpr Index rows = 16 * 1024;
+  static_assert(scratch<gpt2, Bfloat16>({.tokens = rows, .sequences = 16}) < 390 * rows);
+  static_assert(scratch<head, Bfloat16>({.tokens = rows, .sequences = 16}) < 9 * rows);
 }
 
 TEST_SUITE_END();

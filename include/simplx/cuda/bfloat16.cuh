@@ -23,11 +23,13 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
     using P = Product<F>;
     constexpr Shape x = F::template shape<0>, w = P::weight;
     const Index count = x.is_fixed() ? x.rows : rows.count(x.axis);
-    const bool stored_so = stores_bfloat16<Backend, typename F::Graph, F::template argument<0>>;
-    return (stored_so ? 0 : rounded_scratch(count, P::K)) +
+    using G = typename F::Graph;
+    const bool x_stored_so = stores_bfloat16<Backend, G, F::template argument<0>>;
+    const bool dy_rounded = G::fusion.wanted[F::index] && !stores_bfloat16_gradient<Backend, G, F::index>;
+    return (x_stored_so ? 0 : rounded_scratch(count, P::K)) +
            (weight_beside<F> ? 0 : rounded_scratch(w.rows, w.cols)) +
-           std::max(rounded_scratch(count, P::N), rounded_scratch(1, P::N)) +  // of dY, of a bias
-           round_up(P::N, alignment);                                          // the gradient of a bias
+           std::max(dy_rounded ? rounded_scratch(count, P::N) : 0, rounded_scratch(1, P::N)) +  // or a bias
+           round_up(P::N, alignment);                                                           // its gradient
   }
   /// Into numbers of float or bfloat16; a bias has the type of the result.
   template <class F, class Y>
