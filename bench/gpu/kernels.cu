@@ -265,6 +265,10 @@ void ends_of_a_model(Bench& bench) {
     cross_entropy_backward<float, vocab>(bench.stream, rounded.data(), labels.data(), One<float>(0.0),
                                          log_sum_exp.data(), dloss.data(), slopes.data(), rows);
   });
+  bench.time("cross_entropy and backward of bfloat16", 4.0 * rows * vocab, 0, [&] {  // as a step of training has it
+    cross_entropy_and_backward<float, vocab>(bench.stream, rounded.data(), labels.data(), One<float>(0.0), dloss.data(),
+                                             loss.data(), slopes.data(), rows);
+  });
   constexpr Index parameters = 124'000'000;
   auto values = some_numbers<float>(parameters, bench.stream), first = some_numbers<float>(parameters, bench.stream);
   const auto drawn = some_numbers<float>(parameters, bench.stream);

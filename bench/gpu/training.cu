@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Tokens a second and memory of a training; shape, block and precision are constants of the program:
-// -DSHAPE=gpt2 -DBLOCK=sas_p -DPRECISION=bfloat16, and for an encoder -DTILED_LOSS=true.
+// -DSHAPE=gpt2 -DBLOCK=sas_p -DPRECISION=bfloat16, and -DTILED_LOSS=true for one that never holds all logits.
 //
 //     training [--steps N]        N steps without a clock, for tools that watch each access to memory
 

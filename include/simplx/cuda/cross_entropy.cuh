@@ -6,7 +6,10 @@
 ///
 /// A block has a row. Forward reads the logits once, for maximum and sum together (a sum over what has been seen,
 /// scaled anew when a larger logit comes), and saves the logarithm of the sum, so that backward needs one pass too. A
-/// thread takes 16 bytes of logits at a time, if the classes are whole such parts.
+/// thread takes 16 bytes of logits at a time, if rows are whole such parts.
+///
+/// In a step of training nobody reads the losses before backward has run, which therefore computes them as well: its
+/// second pass over a row finds the logits in the device's cache.
 
 #include <simplx/core/context.hpp>
 #include <simplx/cuda/bfloat16_values.cuh>
@@ -20,66 +23,119 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-/// Logits that a thread takes at a time.
-template <class Logit, int classes>
-inline constexpr int logits_together = std::gcd(classes, static_cast<int>(16 / sizeof(Logit)));
+/// Logits of a row, which a block computes with; rows lie `stride` apart.
+template <class S, int classes, int stride, class Logit>
+struct RowOfLogits {
+  static constexpr int together = std::gcd(stride, static_cast<int>(16 / sizeof(Logit)));  ///< that a thread takes
+  static constexpr int parts = (classes + together - 1) / together;
+  static constexpr int threads = parts > 8192 ? 1024 : parts > 512 ? 256 : 128;
+  /// Of a block that goes over its row twice: three on a multiprocessor have 40 MB of GPT-2's logits in bfloat16 at a
+  /// time, which an H100's cache of 50 MB holds.
+  static constexpr int threads_of_both = parts > 512 ? 512 : 128;
+  template <class T>
+  using Part = Neighbours<T, together>;
 
-template <int parts>
-inline constexpr int cross_entropy_threads = parts > 8192 ? 1024 : parts > 512 ? 256 : 128;
-template <class Logit, int classes>
-inline constexpr int threads_of_logits = cross_entropy_threads<classes / logits_together<Logit, classes>>;
+  const Logit* z;
+  std::int32_t label;
+  S smoothing;
 
-template <class S, int classes, class Logit>
-__global__ void __launch_bounds__(threads_of_logits<Logit, classes>)
-    cross_entropy_kernel(const Logit* logits, const std::int32_t* labels, One<S> smoothing, S* loss, S* log_sum_exp) {
-  constexpr int threads = threads_of_logits<Logit, classes>, each = logits_together<Logit, classes>;
-  const Index row = blockIdx.x;
-  const int first = static_cast<int>(threadIdx.x);
-  const Logit* z = logits + row * classes;
-  ExpSum<S> own;
-  S sums[2] = {};  // of exponentials, of logits
-  for (int i = first; i < classes / each; i += threads) {
-    const auto part = neighbours<each>(z)[i];
-    S numbers[each];
-    SIMPLX_UNROLL
-    for (int k = 0; k < each; ++k) sums[1] += numbers[k] = wide(part.of[k]);
-    own.add(numbers);
+  __device__ static bool inside(int part, int k) { return classes % together == 0 || part * together + k < classes; }
+  /// What is behind the last class may not be initialised.
+  __device__ static Part<Logit> read(const Logit* row, int part) {
+    if (classes % together == 0 || part + 1 < parts) return neighbours<together>(row)[part];
+    Part<Logit> last{};
+    for (int k = 0; inside(part, k); ++k) last.of[k] = row[part * together + k];
+    return last;
   }
-  const S highest = block_max<threads>(own.highest);
-  sums[0] = own.below(highest);
-  block_sum<threads>(sums);
-  if (first != 0) return;
-  const int label = labels[row];
-  const S log_sum = highest + std::log(sums[0]), smooth = *smoothing, own_logit = wide(z[label < 0 ? 0 : label]);
-  log_sum_exp[row] = log_sum;
-  loss[row] = label == ignored_label ? S(0) : log_sum - own_logit;
-  if (smooth != 0 && label != ignored_label) loss[row] += smooth * (own_logit - sums[1] / S(classes));
+
+  struct Loss {
+    S loss, log_sum_exp;
+  };
+  /// The same for each thread, all of which have read their logits when it returns.
+  template <int team>
+  __device__ Loss loss() const {
+    const S own_logit = wide(z[label < 0 ? 0 : label]);
+    ExpSum<S> own;
+    S sums[2] = {};  // of exponentials, of logits
+    for (int i = static_cast<int>(threadIdx.x); i < parts; i += team) {
+      const Part<Logit> part = read(z, i);
+      S numbers[together];
+      SIMPLX_UNROLL
+      for (int k = 0; k < together; ++k) {
+        numbers[k] = inside(i, k) ? wide(part.of[k]) : minus_infinity<S>;
+        if (inside(i, k)) sums[1] += numbers[k];
+      }
+      own.add(numbers);
+    }
+    const S highest = block_max<team>(own.highest);
+    sums[0] = own.below(highest);
+    block_sum<team>(sums);
+    const S log_sum = highest + std::log(sums[0]);
+    if (label == ignored_label) return {S(0), log_sum};
+    const S smoothed = smoothing != 0 ? smoothing * (own_logit - sums[1] / S(classes)) : S(0);
+    return {log_sum - own_logit + smoothed, log_sum};
+  }
+
+  /// dz of the row may lie where z does. From its end on, of which the cache has most, if the row was read before.
+  template <int team, Write mode, class DLogit>
+  __device__ void pull_back(S log_sum, S dloss, DLogit* dz) const {
+    const bool labelled = label != ignored_label;
+    const S scale = labelled ? dloss : S(0), uniform = smoothing / S(classes), certain = S(1) - smoothing;
+    for (int turn = (parts - 1) / team; turn >= 0; --turn) {
+      const int i = turn * team + static_cast<int>(threadIdx.x);
+      if (i >= parts) continue;
+      Neighbours<DLogit, together> slopes{};
+      if constexpr (mode == Write::accumulate) {
+        static_assert(stride == classes);
+        slopes = neighbours<together>(dz)[i];
+      }
+      const Part<Logit> part = read(z, i);
+      SIMPLX_UNROLL
+      for (int k = 0; k < together; ++k) {
+        const S target = (i * together + k == label ? certain : S(0)) + uniform;
+        const S slope = (std::exp(wide(part.of[k]) - log_sum) - target) * scale;
+        write<mode>(slopes.of[k], labelled ? slope : S(0));  // whatever the logits are
+      }
+      neighbours<together>(dz)[i] = slopes;
+    }
+  }
+};
+
+template <class Row, class S, int stride, class Logit>
+__device__ Row row_of_logits(const Logit* logits, const std::int32_t* labels, One<S> smoothing) {
+  const Index row = blockIdx.x;
+  return {logits + row * stride, labels[row], *smoothing};
 }
 
-template <class S, int classes, Write mode, class Logit, class DLogit>
-__global__ void __launch_bounds__(threads_of_logits<Logit, classes>)
+template <class S, int classes, int stride, class Logit>
+__global__ void __launch_bounds__(RowOfLogits<S, classes, stride, Logit>::threads)
+    cross_entropy_kernel(const Logit* logits, const std::int32_t* labels, One<S> smoothing, S* loss, S* log_sum_exp) {
+  using Row = RowOfLogits<S, classes, stride, Logit>;
+  const Row row = row_of_logits<Row, S, stride>(logits, labels, smoothing);
+  const auto found = row.template loss<Row::threads>();
+  if (threadIdx.x == 0) loss[blockIdx.x] = found.loss, log_sum_exp[blockIdx.x] = found.log_sum_exp;
+}
+
+template <class S, int classes, int stride, Write mode, class Logit, class DLogit>
+__global__ void __launch_bounds__(RowOfLogits<S, classes, stride, Logit>::threads)
     cross_entropy_backward_kernel(const Logit* logits, const std::int32_t* labels, One<S> smoothing,
                                   const S* log_sum_exp, const S* dloss, DLogit* dlogits) {
-  constexpr int threads = threads_of_logits<Logit, classes>, each = logits_together<Logit, classes>;
-  const Index row = blockIdx.x;
-  const int label = labels[row];
-  const bool labelled = label != ignored_label;
-  const S log_sum = log_sum_exp[row], scale = labelled ? dloss[row] : S(0);
-  const S uniform = *smoothing / S(classes), certain = S(1) - *smoothing;
-  const auto* const z = neighbours<each>(logits + row * classes);
-  auto* const dz = neighbours<each>(dlogits + row * classes);
-  for (int i = static_cast<int>(threadIdx.x); i < classes / each; i += threads) {
-    Neighbours<DLogit, each> slopes{};
-    if (mode == Write::accumulate) slopes = dz[i];
-    const auto part = z[i];
-    SIMPLX_UNROLL
-    for (int k = 0; k < each; ++k) {
-      const S target = (i * each + k == label ? certain : S(0)) + uniform;
-      const S slope = (std::exp(wide(part.of[k]) - log_sum) - target) * scale;
-      write<mode>(slopes.of[k], labelled ? slope : S(0));  // whatever the logits are
-    }
-    dz[i] = slopes;
-  }
+  using Row = RowOfLogits<S, classes, stride, Logit>;
+  const Row row = row_of_logits<Row, S, stride>(logits, labels, smoothing);
+  row.template pull_back<Row::threads, mode>(log_sum_exp[blockIdx.x], dloss[blockIdx.x],
+                                             dlogits + static_cast<Index>(blockIdx.x) * stride);
+}
+
+template <class S, int classes, int stride, Write mode, class Logit, class DLogit>
+__global__ void __launch_bounds__(RowOfLogits<S, classes, stride, Logit>::threads_of_both, 3)
+    cross_entropy_and_backward_kernel(const Logit* logits, const std::int32_t* labels, One<S> smoothing,
+                                      const S* dloss, S* loss, DLogit* dlogits) {
+  using Row = RowOfLogits<S, classes, stride, Logit>;
+  const Row row = row_of_logits<Row, S, stride>(logits, labels, smoothing);
+  const auto found = row.template loss<Row::threads_of_both>();
+  if (threadIdx.x == 0) loss[blockIdx.x] = found.loss;
+  row.template pull_back<Row::threads_of_both, mode>(found.log_sum_exp, dloss[blockIdx.x],
+                                                     dlogits + static_cast<Index>(blockIdx.x) * stride);
 }
 
 }  // namespace detail
@@ -87,25 +143,38 @@ __global__ void __launch_bounds__(threads_of_logits<Logit, classes>)
 /// loss = log sum exp(logits) - logits[label] of each row, 0 where the label is -100; with smoothing s it gains
 /// s (logits[label] - mean logits).
 ///
-/// Shapes  logits (rows, classes), of S or bfloat16, on 16 bytes; labels, loss, log_sum_exp (rows); smoothing (1)
+/// Shapes  logits (rows, classes), of S or bfloat16, on 16 bytes, their rows `stride` apart; labels, loss, log_sum_exp
+///         (rows); smoothing (1)
 /// Cost    reads the logits once
-template <class S, int classes, class Logit>
+template <class S, int classes, int stride = classes, class Logit>
 void cross_entropy(cudaStream_t stream, const Logit* logits, const std::int32_t* labels, One<S> smoothing, S* loss,
                    S* log_sum_exp, Index rows) {
-  launch(stream, detail::cross_entropy_kernel<S, classes, Logit>, blocks_for(rows, 1),
-         detail::threads_of_logits<Logit, classes>, logits, labels, smoothing, loss, log_sum_exp);
+  launch(stream, detail::cross_entropy_kernel<S, classes, stride, Logit>, blocks_for(rows, 1),
+         detail::RowOfLogits<S, classes, stride, Logit>::threads, logits, labels, smoothing, loss, log_sum_exp);
 }
 
 /// dlogits = dloss * (softmax(logits) - target), target = (1 - s) onehot(label) + s / classes.
 ///
 /// Shapes  as forward; dloss (rows); dlogits as logits, on 16 bytes, stored or added to; it may be the logits' own
-///         memory if it is of their type. bfloat16 is stored
+///         memory if it is of their type. bfloat16 is stored, and so are rows with a stride, to its end
 /// Cost    reads the logits once, writes as much
-template <class S, int classes, Write mode = Write::store, class Logit, class DLogit>
+template <class S, int classes, Write mode = Write::store, int stride = classes, class Logit, class DLogit>
 void cross_entropy_backward(cudaStream_t stream, const Logit* logits, const std::int32_t* labels, One<S> smoothing,
                             const S* log_sum_exp, const S* dloss, DLogit* dlogits, Index rows) {
-  launch(stream, detail::cross_entropy_backward_kernel<S, classes, mode, Logit, DLogit>, blocks_for(rows, 1),
-         detail::threads_of_logits<Logit, classes>, logits, labels, smoothing, log_sum_exp, dloss, dlogits);
+  launch(stream, detail::cross_entropy_backward_kernel<S, classes, stride, mode, Logit, DLogit>, blocks_for(rows, 1),
+         detail::RowOfLogits<S, classes, stride, Logit>::threads, logits, labels, smoothing, log_sum_exp, dloss,
+         dlogits);
+}
+
+/// Both.
+///
+/// Cost    that of backward alone, where the cache holds the rows that are in work
+template <class S, int classes, Write mode = Write::store, int stride = classes, class Logit, class DLogit>
+void cross_entropy_and_backward(cudaStream_t stream, const Logit* logits, const std::int32_t* labels, One<S> smoothing,
+                                const S* dloss, S* loss, DLogit* dlogits, Index rows) {
+  launch(stream, detail::cross_entropy_and_backward_kernel<S, classes, stride, mode, Logit, DLogit>,
+         blocks_for(rows, 1), detail::RowOfLogits<S, classes, stride, Logit>::threads_of_both, logits, labels,
+         smoothing, dloss, loss, dlogits);
 }
 
 }  // namespace simplx

@@ -159,6 +159,30 @@ template <class F>
 cudaStream_t stream_of(const F& frame) {
   return frame.context.gpu->stream();
 }
+
+/// The result of the model that a node's value is, if nothing else reads that; or -1.
+template <class F>
+constexpr int result_alone() {
+  using G = typename F::Graph;
+  int result = -1;
+  for (int i = 0; i < G::count; ++i) {
+    for (int a = 0; a < G::table.info[i].argument_count; ++a) {
+      if (G::table.info[i].arguments[a] != F::index) continue;
+      if (result >= 0 || !G::table.info[i].result || !G::fusion.wanted[i]) return -1;
+      result = i;
+    }
+  }
+  return result;
+}
+/// Where backward puts a result that forward leaves to it; null if forward computes it.
+template <class F>
+typename F::Scalar* left_to_backward(const F& frame) {
+  constexpr int result = result_alone<F>();
+  if constexpr (result >= 0) {
+    if (frame.context.results_after_backward) return frame.context.outputs[F::Graph::layout.output[result]];
+  }
+  return nullptr;
+}
 template <int k, class F>
 inline constexpr int columns_of = static_cast<int>(F::template shape<k>.cols);
 

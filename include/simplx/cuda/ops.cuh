@@ -136,16 +136,26 @@ struct kernels<Cuda<p>, "cross_entropy"> : op<"cross_entropy"> {
   }
   template <class F>
   static void forward(Cuda<p>, const F& f) {
+    if (detail::left_to_backward(f)) return Cuda<p>::clear(f.context, f.out(), f.rows());
     cross_entropy<typename F::Scalar, detail::columns_of<0, F>>(
         detail::stream_of(f), detail::value_of<Cuda<p>, 0>(f), f.template indices<1>(), smoothing(f), f.out(),
         f.saved(), f.rows());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
+    using S = typename F::Scalar;
     constexpr bool narrow = stores_bfloat16_gradient<Cuda<p>, typename F::Graph, F::template argument<0>>;
-    cross_entropy_backward<typename F::Scalar, detail::columns_of<0, F>, F::template write<0>>(
-        detail::stream_of(f), detail::value_of<Cuda<p>, 0>(f), f.template indices<1>(), smoothing(f), f.saved(),
-        f.out_grad(), detail::stored<narrow>(f.template grad<0>()), f.rows());
+    constexpr int classes = detail::columns_of<0, F>;
+    constexpr Write mode = F::template write<0>;
+    const auto* const logits = detail::value_of<Cuda<p>, 0>(f);
+    auto* const dlogits = detail::stored<narrow>(f.template grad<0>());
+    if (S* const loss = detail::left_to_backward(f)) {
+      cross_entropy_and_backward<S, classes, mode>(detail::stream_of(f), logits, f.template indices<1>(), smoothing(f),
+                                                   f.out_grad(), loss, dlogits, f.rows());
+    } else {
+      cross_entropy_backward<S, classes, mode>(detail::stream_of(f), logits, f.template indices<1>(), smoothing(f),
+                                               f.saved(), f.out_grad(), dlogits, f.rows());
+    }
   }
 };
 

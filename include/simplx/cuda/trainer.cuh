@@ -306,16 +306,17 @@ class Trainer<model, Cuda<precision>> {
     const Index first = parts_.sequences();
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
-    const Context<S> context = prepare(part, {.training = true, .key = key, .first_sequence = first});
+    Context<S> context = prepare(part, {.training = true, .key = key, .first_sequence = first});
+    context.results_after_backward = true;
     scale_.host()[0] = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
     return context;
   }
   void add_gradient(const Context<S>& context) {
     send();
-    Run::forward(context);
-    sum<Write::accumulate>(stream(), context.outputs[0], rows(context), totals_.data());
     fill(stream(), context.output_gradients[0], rows(context), scale_.data());
+    Run::forward(context);
     Run::backward(context);
+    sum<Write::accumulate>(stream(), context.outputs[0], rows(context), totals_.data());
   }
 
   /// An optimiser's step: its table lies in table_.
