@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 88094e1f6662835e
+// sha256 of the headers: 7ce68311bb53b62a
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -32,6 +32,7 @@
 #include <iterator>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <numbers>
 #include <numeric>
@@ -13422,6 +13423,28 @@ class LogitsOf {
   static constexpr Index known() { return view_of<G>.index_bound(view_of<G>.input_node("tokens")); }
 };
 
+/// Work that the first of several threads does, while the others wait for it.
+class DoneOnce {
+ public:
+  template <class F>
+  void operator()(const F& work) {
+    if (state_->done.load(std::memory_order_acquire)) return;
+    const std::lock_guard lock(state_->mutex);
+    if (state_->done.load(std::memory_order_relaxed)) return;
+    work();
+    state_->done.store(true, std::memory_order_release);
+  }
+  /// It has to be done anew. No other thread may wait for it meanwhile.
+  void again() { state_->done.store(false, std::memory_order_relaxed); }
+
+ private:
+  struct State {  // elsewhere, so that its owner can be moved
+    std::atomic<bool> done{false};
+    std::mutex mutex;
+  };
+  std::unique_ptr<State> state_ = std::make_unique<State>();
+};
+
 }  // namespace detail
 
 /// The weights of a model and its forward pass: logits of whole sequences, without a backward.
@@ -13449,7 +13472,7 @@ class Inference : public detail::LogitsOf<model> {
   /// To be filled in the layout of tensors(), which is that of a trainer of the model. Ask anew for each change:
   /// kernels read a prepared copy, made by the next evaluation.
   std::span<S> parameters() {
-    prepared_ = false;
+    prepared_.again();
     return parameters_.span();
   }
   std::span<S> constants() { return constants_.span(); }
@@ -13473,10 +13496,9 @@ class Inference : public detail::LogitsOf<model> {
     Run::forward(context);
   }
 
-  /// The context with the addresses of the weights, prepared where they have changed.
+  /// The context with the addresses of the weights, prepared where they have changed; for several threads at once.
   Context<S> give_weights(Context<S> context) {
-    if (!prepared_) Run::prepare(parameters_.data(), packed_.data());
-    prepared_ = true;
+    prepared_([&] { Run::prepare(parameters_.data(), packed_.data()); });
     context.parameters = parameters_.data();
     context.constants = constants_.data();
     context.packed = packed_.data();
@@ -13498,7 +13520,7 @@ class Inference : public detail::LogitsOf<model> {
   Buffer<S> parameters_, constants_, packed_;
   std::optional<Workspace<G, Backend>> workspace_;
   Index offsets_[2] = {0, 0};
-  bool prepared_ = false;
+  detail::DoneOnce prepared_;
 };
 
 }  // namespace simplx
@@ -15137,7 +15159,8 @@ class Stream {
                 "simplx: Stream evaluates on the CPU, with Cpu<float> or Cpu<double>; on a GPU there is Inference, of "
                 "whole sequences");
 
-  /// Uses the weights of `net`, which must outlive it; several streams may. `chunk`: tokens evaluated at once at most.
+  /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
+  /// change meanwhile. `chunk`: tokens evaluated at once at most.
   ///
   /// Errors  throws Error if the context is no token, or longer than the model's positions
   /// Cost    cache_bytes<model, S>(context), and the workspace of a chunk; nothing is allocated afterwards

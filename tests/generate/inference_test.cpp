@@ -7,6 +7,10 @@
 #include "allocations.hpp"
 #include "streams.hpp"
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 using namespace simplx;
 
 namespace {
@@ -85,6 +89,33 @@ TEST_CASE("it refuses sequences that the model does not know") {
   CHECK_THROWS_WITH_AS(small.logits(std::vector<std::int32_t>{5}), doctest::Contains("token 5, but the model knows 5"),
                        Error);
   CHECK_THROWS_WITH_AS(small.logits(test::some_tokens(4, 5)), doctest::Contains("positions end at 3"), Error);
+}
+
+TEST_CASE("of threads that need work done the first does it, and the others find it done") {
+  detail::DoneOnce once;
+  std::atomic<int> begun{0}, ended{0};
+  std::atomic<bool> early{false};
+  const auto by_four_threads = [&] {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&] {
+        once([&] {
+          ++begun;
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          ++ended;
+        });
+        if (ended != begun) early = true;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  };
+  by_four_threads();
+  by_four_threads();
+  CHECK(begun == 1);
+  once.again();
+  by_four_threads();
+  CHECK(begun == 2);
+  CHECK(!early);
 }
 
 TEST_SUITE_END();

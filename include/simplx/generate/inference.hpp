@@ -16,6 +16,9 @@
 #include <simplx/train/initialise.hpp>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -97,6 +100,28 @@ class LogitsOf {
   static constexpr Index known() { return view_of<G>.index_bound(view_of<G>.input_node("tokens")); }
 };
 
+/// Work that the first of several threads does, while the others wait for it.
+class DoneOnce {
+ public:
+  template <class F>
+  void operator()(const F& work) {
+    if (state_->done.load(std::memory_order_acquire)) return;
+    const std::lock_guard lock(state_->mutex);
+    if (state_->done.load(std::memory_order_relaxed)) return;
+    work();
+    state_->done.store(true, std::memory_order_release);
+  }
+  /// It has to be done anew. No other thread may wait for it meanwhile.
+  void again() { state_->done.store(false, std::memory_order_relaxed); }
+
+ private:
+  struct State {  // elsewhere, so that its owner can be moved
+    std::atomic<bool> done{false};
+    std::mutex mutex;
+  };
+  std::unique_ptr<State> state_ = std::make_unique<State>();
+};
+
 }  // namespace detail
 
 /// The weights of a model and its forward pass: logits of whole sequences, without a backward.
@@ -124,7 +149,7 @@ class Inference : public detail::LogitsOf<model> {
   /// To be filled in the layout of tensors(), which is that of a trainer of the model. Ask anew for each change:
   /// kernels read a prepared copy, made by the next evaluation.
   std::span<S> parameters() {
-    prepared_ = false;
+    prepared_.again();
     return parameters_.span();
   }
   std::span<S> constants() { return constants_.span(); }
@@ -148,10 +173,9 @@ class Inference : public detail::LogitsOf<model> {
     Run::forward(context);
   }
 
-  /// The context with the addresses of the weights, prepared where they have changed.
+  /// The context with the addresses of the weights, prepared where they have changed; for several threads at once.
   Context<S> give_weights(Context<S> context) {
-    if (!prepared_) Run::prepare(parameters_.data(), packed_.data());
-    prepared_ = true;
+    prepared_([&] { Run::prepare(parameters_.data(), packed_.data()); });
     context.parameters = parameters_.data();
     context.constants = constants_.data();
     context.packed = packed_.data();
@@ -173,7 +197,7 @@ class Inference : public detail::LogitsOf<model> {
   Buffer<S> parameters_, constants_, packed_;
   std::optional<Workspace<G, Backend>> workspace_;
   Index offsets_[2] = {0, 0};
-  bool prepared_ = false;
+  detail::DoneOnce prepared_;
 };
 
 }  // namespace simplx

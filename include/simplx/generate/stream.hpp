@@ -35,7 +35,8 @@ class Stream {
                 "simplx: Stream evaluates on the CPU, with Cpu<float> or Cpu<double>; on a GPU there is Inference, of "
                 "whole sequences");
 
-  /// Uses the weights of `net`, which must outlive it; several streams may. `chunk`: tokens evaluated at once at most.
+  /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
+  /// change meanwhile. `chunk`: tokens evaluated at once at most.
   ///
   /// Errors  throws Error if the context is no token, or longer than the model's positions
   /// Cost    cache_bytes<model, S>(context), and the workspace of a chunk; nothing is allocated afterwards
