@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 7ce68311bb53b62a
+// sha256 of the headers: e1d4d9c15ce5e59b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1318,7 +1318,7 @@ struct Context {
   Index longest = 0;             ///< tokens of the longest sequence
   Index past = 0;                ///< tokens of the one sequence that were evaluated before these: of a stream
   Randomness random{};
-  bool results_after_backward = false;  ///< nobody reads them before: backward may compute them
+  bool results_after_backward = false;  ///< it follows, and nobody reads them before: forward may leave them to it
   Gpu* gpu = nullptr;            ///< of a backend whose memory all this is
 
   const void* inputs[max_inputs]{};
@@ -13438,7 +13438,7 @@ class DoneOnce {
   void again() { state_->done.store(false, std::memory_order_relaxed); }
 
  private:
-  struct State {  // elsewhere, so that its owner can be moved
+  struct State {  // elsewhere, so that its owner can be moved, and is of no use then
     std::atomic<bool> done{false};
     std::mutex mutex;
   };
@@ -15401,8 +15401,8 @@ constexpr Expr cross_entropy(At logits, At labels, At smoothing) {
 ///
 ///     loss = log sum exp(logits) - logits[label],   dlogits = (softmax(logits) - onehot(label)) * dloss
 ///
-/// Logits are computed for some hundred classes at a time, and while they are in the cache forward adds them to each
-/// row's sum of exponentials, and backward takes dx, dW and dc from them. Rows without a label are left out of all
+/// On a CPU logits are computed for some hundred classes at a time, and while they are in the cache forward adds them to
+/// each row's sum of exponentials, and backward takes dx, dW and dc from them. Rows without a label are left out of all
 /// products. What that costs is a product of backward's own, since it has to compute the logits again. A GPU has all
 /// logits of some thousand rows at a time, and in training computes them once (cuda/linear_cross_entropy.cuh).
 ///
@@ -15435,7 +15435,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     return "tiles of " + std::to_string(tile(attributes));
   }
 
-  /// Classes whose logits are computed together.
+  /// Classes whose logits a CPU computes together.
   static constexpr Index tile(const Attributes& attributes) { return std::max<Index>(attributes.integers[0], 1); }
   static constexpr int packs = 0;
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
@@ -15643,13 +15643,14 @@ struct op<"linear_cross_entropy"> : kernel_op {
 };
 
 /// Loss of each row in nats, as cross_entropy(x * transpose(table) + bias, labels) has it; 0 where the label is -100.
-/// Logits of `tile` classes are there at a time, on a GPU those of 16 `tile` bytes a class: by default of 4096 rows in
-/// bfloat16, of 2048 in float.
+/// On a CPU logits of `tile` classes are there at a time, on a GPU all logits of 8 `tile` rows in bfloat16, of 4 `tile`
+/// in float.
 ///
 /// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers; bias (1, classes) -> (rows, 1)
 /// Errors  does not compile unless labels are indices(...) along the rows of x, and widths agree
-/// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label; keeps x and one number
-///         for each row; scratch holds tile + 2 d numbers for each. A training step on a GPU takes 6 rows d classes
+/// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label, or 6 rows d classes for
+///         a training step on a GPU; keeps x and one number for each row; scratch holds tile + 2 d numbers for each, on
+///         a GPU 16 tile bytes for each class
 constexpr Expr linear_cross_entropy(At x, At table, At labels, Index tile = 512) {
   return detail::with_labels(apply<"linear_cross_entropy">({.integers = {tile}}, table, labels, x), labels);
 }
@@ -16029,7 +16030,7 @@ struct DecoderOf {
   bool observed = false;  ///< as in ModelSizes
   FinalNorm final_norm{};
   int recomputed = 0;  ///< as in ModelSizes
-  bool tiled_loss = false;  ///< training never holds all logits (ops/linear_cross_entropy.hpp)
+  bool tiled_loss = false;  ///< training never holds the logits of all (ops/linear_cross_entropy.hpp)
 
   /// The model with a head of your own: head(x, E) of what leaves the last norm. In front of its callers: clang 14
   /// evaluates them as soon as it has read them.

@@ -4,6 +4,8 @@
 #include "allocations.hpp"
 #include "streams.hpp"
 
+#include <thread>
+
 using namespace simplx;
 
 namespace {
@@ -59,6 +61,24 @@ TEST_CASE("changed weights are used by the next feed, and two streams share them
   const auto after = other.feed(token);
   CHECK(!std::ranges::equal(before, after));
   CHECK(std::abs(net.logits(token)[0] - after[0]) < 1e-13);
+}
+
+TEST_CASE("threads may each begin a stream of one net at once") {
+  Inference<logits_of<wide>> net(1);
+  const auto tokens = test::some_tokens(20, 64);
+  std::vector<std::vector<float>> found(4);
+  std::vector<std::thread> threads;
+  for (auto& logits : found) {
+    threads.emplace_back([&net, &tokens, &logits] {
+      Stream<logits_of<wide>> stream(net, 20);
+      const auto last = stream.feed(tokens);
+      logits.assign(last.begin(), last.end());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Stream<logits_of<wide>> alone(net, 20);
+  const auto last = alone.feed(tokens);
+  for (const auto& logits : found) CHECK(std::ranges::equal(logits, last));
 }
 
 TEST_CASE("a token costs no allocation") {

@@ -56,7 +56,7 @@ struct Context {
   Index longest = 0;             ///< tokens of the longest sequence
   Index past = 0;                ///< tokens of the one sequence that were evaluated before these: of a stream
   Randomness random{};
-  bool results_after_backward = false;  ///< nobody reads them before: backward may compute them
+  bool results_after_backward = false;  ///< it follows, and nobody reads them before: forward may leave them to it
   Gpu* gpu = nullptr;            ///< of a backend whose memory all this is
 
   const void* inputs[max_inputs]{};

@@ -9,7 +9,7 @@
 /// thread takes 16 bytes of logits at a time, if rows are whole such parts.
 ///
 /// In a step of training nobody reads the losses before backward has run, which therefore computes them as well: its
-/// second pass over a row finds the logits in the device's cache.
+/// second pass over a row should find the logits in the device's cache.
 
 #include <simplx/core/context.hpp>
 #include <simplx/cuda/bfloat16_values.cuh>
@@ -28,10 +28,12 @@ template <class S, int classes, int stride, class Logit>
 struct RowOfLogits {
   static constexpr int together = std::gcd(stride, static_cast<int>(16 / sizeof(Logit)));  ///< that a thread takes
   static constexpr int parts = (classes + together - 1) / together;
+  static_assert(parts * together <= stride && stride - classes < static_cast<int>(16 / sizeof(Logit)),
+                "parts end within the row");
   static constexpr int threads = parts > 8192 ? 1024 : parts > 512 ? 256 : 128;
-  /// Of a block that goes over its row twice: three on a multiprocessor have 40 MB of GPT-2's logits in bfloat16 at a
-  /// time, which an H100's cache of 50 MB holds.
-  static constexpr int threads_of_both = parts > 512 ? 512 : 128;
+  /// Of a block that goes over its row twice: two on a multiprocessor have 27 MB of GPT-2's logits in bfloat16 in work,
+  /// of an H100's cache of 50 MB.
+  static constexpr int threads_of_both = parts > 512 ? 768 : 128;
   template <class T>
   using Part = Neighbours<T, together>;
 
@@ -40,11 +42,11 @@ struct RowOfLogits {
   S smoothing;
 
   __device__ static bool inside(int part, int k) { return classes % together == 0 || part * together + k < classes; }
-  /// What is behind the last class may not be initialised.
+  /// What lies between the last class and the next row may not be initialised.
   __device__ static Part<Logit> read(const Logit* row, int part) {
     if (classes % together == 0 || part + 1 < parts) return neighbours<together>(row)[part];
     Part<Logit> last{};
-    for (int k = 0; inside(part, k); ++k) last.of[k] = row[part * together + k];
+    for (int k = 0; k < classes % together; ++k) last.of[k] = row[part * together + k];
     return last;
   }
 
@@ -63,7 +65,7 @@ struct RowOfLogits {
       SIMPLX_UNROLL
       for (int k = 0; k < together; ++k) {
         numbers[k] = inside(i, k) ? wide(part.of[k]) : minus_infinity<S>;
-        if (inside(i, k)) sums[1] += numbers[k];
+        if (smoothing != 0 && inside(i, k)) sums[1] += numbers[k];
       }
       own.add(numbers);
     }
@@ -76,7 +78,8 @@ struct RowOfLogits {
     return {log_sum - own_logit + smoothed, log_sum};
   }
 
-  /// dz of the row may lie where z does. From its end on, of which the cache has most, if the row was read before.
+  /// dz of the row may lie where z does. It begins with the end of the row: what was read last is the likeliest to be
+  /// in the cache still.
   template <int team, Write mode, class DLogit>
   __device__ void pull_back(S log_sum, S dloss, DLogit* dz) const {
     const bool labelled = label != ignored_label;
@@ -127,14 +130,15 @@ __global__ void __launch_bounds__(RowOfLogits<S, classes, stride, Logit>::thread
 }
 
 template <class S, int classes, int stride, Write mode, class Logit, class DLogit>
-__global__ void __launch_bounds__(RowOfLogits<S, classes, stride, Logit>::threads_of_both, 3)
+__global__ void __launch_bounds__(RowOfLogits<S, classes, stride, Logit>::threads_of_both, 2)
     cross_entropy_and_backward_kernel(const Logit* logits, const std::int32_t* labels, One<S> smoothing,
                                       const S* dloss, S* loss, DLogit* dlogits) {
   using Row = RowOfLogits<S, classes, stride, Logit>;
   const Row row = row_of_logits<Row, S, stride>(logits, labels, smoothing);
+  const S slope = dloss[blockIdx.x];
   const auto found = row.template loss<Row::threads_of_both>();
   if (threadIdx.x == 0) loss[blockIdx.x] = found.loss;
-  row.template pull_back<Row::threads_of_both, mode>(found.log_sum_exp, dloss[blockIdx.x],
+  row.template pull_back<Row::threads_of_both, mode>(found.log_sum_exp, slope,
                                                      dlogits + static_cast<Index>(blockIdx.x) * stride);
 }
 
@@ -156,7 +160,8 @@ void cross_entropy(cudaStream_t stream, const Logit* logits, const std::int32_t*
 /// dlogits = dloss * (softmax(logits) - target), target = (1 - s) onehot(label) + s / classes.
 ///
 /// Shapes  as forward; dloss (rows); dlogits as logits, on 16 bytes, stored or added to; it may be the logits' own
-///         memory if it is of their type. bfloat16 is stored, and so are rows with a stride, to its end
+///         memory if it is of their type. bfloat16 is stored, never added to, and so are rows whose stride is not
+///         `classes`; between the classes of two such rows numbers are written that mean nothing
 /// Cost    reads the logits once, writes as much
 template <class S, int classes, Write mode = Write::store, int stride = classes, class Logit, class DLogit>
 void cross_entropy_backward(cudaStream_t stream, const Logit* logits, const std::int32_t* labels, One<S> smoothing,
@@ -166,9 +171,10 @@ void cross_entropy_backward(cudaStream_t stream, const Logit* logits, const std:
          dlogits);
 }
 
-/// Both.
+/// The losses and dlogits by one kernel; the logarithms are not saved.
 ///
-/// Cost    that of backward alone, where the cache holds the rows that are in work
+/// Shapes  as backward
+/// Cost    that of backward alone, if the cache holds the rows that are in work
 template <class S, int classes, Write mode = Write::store, int stride = classes, class Logit, class DLogit>
 void cross_entropy_and_backward(cudaStream_t stream, const Logit* logits, const std::int32_t* labels, One<S> smoothing,
                                 const S* dloss, S* loss, DLogit* dlogits, Index rows) {

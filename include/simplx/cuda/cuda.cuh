@@ -174,6 +174,7 @@ constexpr int result_alone() {
   }
   return result;
 }
+
 /// Where backward puts a result that forward leaves to it; null if forward computes it.
 template <class F>
 typename F::Scalar* left_to_backward(const F& frame) {

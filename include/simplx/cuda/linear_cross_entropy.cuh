@@ -10,8 +10,8 @@
 ///
 /// In a step of training all of that is backward's, which computes the logits once; otherwise it computes them again.
 /// Rows without a label are computed with the others: of masked language models a Trainer leaves them out beforehand
-/// (labelled_rows.cuh). With Precision::bfloat16 x, the table, the logits and their gradients are rounded, as those of
-/// an x W^T and a cross-entropy are.
+/// (labelled_rows.cuh). With Precision::bfloat16 x, the table, the bias, the logits and their gradients are rounded, as
+/// those of a product with a bias and a cross-entropy are.
 
 #include <simplx/cuda/bfloat16.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
@@ -47,14 +47,20 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   /// From one row of logits to the next, each on 16 bytes.
   template <class F>
   static constexpr int stride = static_cast<int>(round_up(classes<F>, 16 / sizeof(Logit)));
-  /// Rows of a tile, 4096 in bfloat16 and 2048 in float: with fewer, products wait for the gradient of the table, which
-  /// each tile reads and writes.
+  /// Rows of the largest tile, 4096 in bfloat16 and 2048 in float: with fewer, products wait for the gradient of the
+  /// table, which each tile reads and writes.
   template <class F>
-  static constexpr Index rows_of_tile = 16 / sizeof(Logit) * Op::tile(F::attributes);
+  static constexpr Index most_rows = 16 / sizeof(Logit) * Op::tile(F::attributes);
+  /// Rows of each tile but the last: as few tiles as there have to be, of one size.
+  template <class F>
+  static constexpr Index rows_of_tile(Index rows) {
+    const Index tiles = (rows + most_rows<F> - 1) / most_rows<F>;
+    return tiles <= 1 ? rows : std::min(round_up((rows + tiles - 1) / tiles, 8), most_rows<F>);
+  }
 
   template <class, class F>
   static constexpr Index scratch(const Rows& rows) {
-    const Index count = std::min(rows.count(F::out_shape.axis), rows_of_tile<F>);
+    const Index count = std::min(rows.count(F::out_shape.axis), most_rows<F>);
     if (!rounds) return round_up(count * stride<F>, alignment);
     return rounded_scratch(count, stride<F>) + (x_stored_so<F> ? 0 : rounded_scratch(count, width<F>)) +
            (rounded_beside<F, 0> ? 0 : rounded_scratch(classes<F>, width<F>)) + rounded_scratch(1, classes<F>);
@@ -126,17 +132,17 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   template <class F, class Action>
   static void each_tile(const F& f, const Action& action) {
     S* scratch = f.scratch();
-    const Index most = std::min(f.rows(), rows_of_tile<F>);
+    const Index together = rows_of_tile<F>(f.rows());
     auto* const logits = reinterpret_cast<Logit*>(scratch);
-    if constexpr (rounds) scratch += rounded_scratch(most, stride<F>);
+    if constexpr (rounds) scratch += rounded_scratch(together, stride<F>);
     const Matrix table = factor<0>(f, f.template in<0>(), classes<F>, scratch);
     ProductEpilogue<Logit> epilogue{};
     if constexpr (Op::template has_bias<F> && p != Precision::float64) {
-      epilogue = {.function = Epilogue::bias, .bias = vector(f, f.template in<3>(), scratch)};
+      epilogue = {.function = Epilogue::bias, .bias = bias_as_stored(f, scratch)};
     }
-    for (Index begin = 0; begin < f.rows(); begin += most) {
+    for (Index begin = 0; begin < f.rows(); begin += together) {
       S* place = scratch;
-      const Index rows = std::min(most, f.rows() - begin);
+      const Index rows = std::min(together, f.rows() - begin);
       const Matrix x = factor<2>(f, detail::value_of<Cuda<p>, 2>(f) + begin * width<F>, rows, place);
       multiply(f, {.rows = rows, .cols = classes<F>, .inner = width<F>, .transpose_b = true, .ld_y = stride<F>}, x,
                table, logits, epilogue);
@@ -161,11 +167,11 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   }
   /// A bias as the logits' epilogue takes it.
   template <class F>
-  static const Logit* vector(const F& f, const S* bias, S*& scratch) {
+  static const Logit* bias_as_stored(const F& f, S*& scratch) {
     if constexpr (rounds) {
-      return round_to_bfloat16<classes<F>>(detail::stream_of(f), bias, 1, scratch).data;
+      return round_to_bfloat16<classes<F>>(detail::stream_of(f), f.template in<3>(), 1, scratch).data;
     } else {
-      return bias;
+      return f.template in<3>();
     }
   }
   template <class F, class Y>

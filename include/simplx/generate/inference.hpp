@@ -115,7 +115,7 @@ class DoneOnce {
   void again() { state_->done.store(false, std::memory_order_relaxed); }
 
  private:
-  struct State {  // elsewhere, so that its owner can be moved
+  struct State {  // elsewhere, so that its owner can be moved, and is of no use then
     std::atomic<bool> done{false};
     std::mutex mutex;
   };

@@ -31,7 +31,7 @@ struct DecoderOf {
   bool observed = false;  ///< as in ModelSizes
   FinalNorm final_norm{};
   int recomputed = 0;  ///< as in ModelSizes
-  bool tiled_loss = false;  ///< training never holds all logits (ops/linear_cross_entropy.hpp)
+  bool tiled_loss = false;  ///< training never holds the logits of all (ops/linear_cross_entropy.hpp)
 
   /// The model with a head of your own: head(x, E) of what leaves the last norm. In front of its callers: clang 14
   /// evaluates them as soon as it has read them.
