@@ -226,7 +226,7 @@ def check_programs(machine):
         return status, text, len(machine.log()) - before
     assert run("kernels")[:2] == (1, "error: %s holds no programs\n  hint: an empty folder, with --compile sm_90 first\n" % kept)
     status, text, compiled = run("--compile", "sm_90", "kernels", "sanitize-initcheck")
-    assert status == 0 and "3 programs compiled, 0 failed" in text and compiled == 3, text
+    assert status == 0 and "4 programs compiled, 0 failed" in text and compiled == 4, text
     assert "-arch=sm_90" in machine.log()[-1]["words"]
     machine.program("kernels", """echo '{"kernel": "add", "us": 2}'""")
     assert run("--compile", "sm_90", "kernels")[2] == 0
@@ -318,14 +318,14 @@ def check_sanitizers(machine):
         machine.program("training", '[ "$1 $2" = "--steps 3" ] && ' + words % 0)
         status, text, rows, _ = machine.run("sanitize-" + tool)
         row = rows["sanitize-" + tool]
-        assert status == 0 and [r["holds"] for r in row["results"]] == ["yes"] * 4, (text, row)
+        assert status == 0 and [r["holds"] for r in row["results"]] == ["yes"] * 5, (text, row)
         names = [block + " " + precision for block in ("sas_p", "pre_ln") for precision in ("float32", "bfloat16")]
-        assert [r["program"] for r in row["results"]] == names
+        assert [r["program"] for r in row["results"]] == [*names, "sas_p bfloat16, logits in tiles"]
         machine.program("training-watched-pre_ln", words % 1)  # status 0 all the same
         machine.program("training-watched-sas_p", "echo '========= Invalid read at line 7'; exit 9")
         status, text, rows, _ = machine.run("sanitize-" + tool)
         results = rows["sanitize-" + tool]["results"]
-        assert status == 1 and [r["holds"] for r in results] == ["no"] * 4, results
+        assert status == 1 and [r["holds"] for r in results] == ["no"] * 5, results
         assert "Invalid read at line 7" in text and results[1]["first"] == ["========= Invalid read at line 7"], text
         os.remove(os.path.join(machine.canned, "training-watched-pre_ln"))
         os.remove(os.path.join(machine.canned, "training-watched-sas_p"))
@@ -402,7 +402,9 @@ def check_trainings(machine):
     assert saves[:3] == [(1, True), (2, True), (3, True)] and saves[9] == (9, False), saves
     assert len(compiled) == 3 and max(c["begin"] for c in compiled) < min(c["end"] for c in compiled), compiled
     assert len(bert) >= 2 and len(bert["bert-sas_p_no_norm"]["results"]) == 6, bert
-    assert sum("-DTILED_LOSS=true" in line["words"] for line in machine.log()) == 6
+    assert sum({"-DTILED_LOSS=true", "-DSHAPE=bert"} <= set(line["words"]) for line in machine.log()) == 6
+    in_tiles = [one for one in machine.run_script.trainings("gpt2-sas_p") if "-DTILED_LOSS=true" in one.constants]
+    assert len(in_tiles) == 1 and "-DPRECISION=bfloat16" in in_tiles[0].constants, in_tiles
 
 
 def check_tables(machine):
