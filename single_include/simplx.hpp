@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e1d4d9c15ce5e59b
+// sha256 of the headers: 5bf28ef747278782
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -15644,13 +15644,13 @@ struct op<"linear_cross_entropy"> : kernel_op {
 
 /// Loss of each row in nats, as cross_entropy(x * transpose(table) + bias, labels) has it; 0 where the label is -100.
 /// On a CPU logits of `tile` classes are there at a time, on a GPU all logits of 8 `tile` rows in bfloat16, of 4 `tile`
-/// in float.
+/// in float, or of as many as have half a gigabyte.
 ///
 /// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers; bias (1, classes) -> (rows, 1)
 /// Errors  does not compile unless labels are indices(...) along the rows of x, and widths agree
 /// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label, or 6 rows d classes for
 ///         a training step on a GPU; keeps x and one number for each row; scratch holds tile + 2 d numbers for each, on
-///         a GPU 16 tile bytes for each class
+///         a GPU 16 tile bytes for each class, half a gigabyte at most
 constexpr Expr linear_cross_entropy(At x, At table, At labels, Index tile = 512) {
   return detail::with_labels(apply<"linear_cross_entropy">({.integers = {tile}}, table, labels, x), labels);
 }

@@ -57,10 +57,6 @@ template void cross_entropy_backward<float, 50304>(cudaStream_t, const __nv_bflo
                                                    const float*, const float*, __nv_bfloat16*, Index);
 template void cross_entropy_and_backward<float, 50304>(cudaStream_t, const __nv_bfloat16*, const std::int32_t*,
                                                        One<float>, const float*, float*, __nv_bfloat16*, Index);
-template void cross_entropy_and_backward<float, 50257, Write::store, 50264>(cudaStream_t, const __nv_bfloat16*,
-                                                                            const std::int32_t*, One<float>,
-                                                                            const float*, float*, __nv_bfloat16*,
-                                                                            Index);
 template void embedding<float, 768>(cudaStream_t, const float*, const std::int32_t*, float*, Index);
 template void embedding_backward<float, 768>(cudaStream_t, const std::int32_t*, const IndexRun*, Index, const float*,
                                              float*);

@@ -33,5 +33,11 @@ inline constexpr auto moves = [] {
 };
 template class simplx::Evaluation<moves, Cuda<>>;
 
+inline constexpr auto head = [] {
+  return linear_cross_entropy(variable("x", rows_of(Axis::tokens, 768)), weight("table", 50257, 768, normal(0.02)),
+                              indices("labels", Axis::tokens));
+};
+template class simplx::Evaluation<head, Cuda<Precision::bfloat16>>;
+
 inline constexpr Decoder decoder{.block = sas_p, .width = 64, .layers = 2};
 template class simplx::Inference<logits_of<decoder>, Cuda<Precision::bfloat16>>;

@@ -22,6 +22,10 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
+/// What logits are stored as. No member: nvcc 13.0 could not name it for the kernels.
+template <Precision p>
+using LogitIn = Stored<p == Precision::bfloat16, typename Cuda<p>::Scalar>;
+
 /// For doubles, of which cuBLASLt promises no epilogue.
 template <class S>
 struct AddBias {
@@ -38,7 +42,7 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   using Op = op<"linear_cross_entropy">;
   static constexpr bool rounds = p == Precision::bfloat16;
   using S = typename Cuda<p>::Scalar;
-  using Logit = detail::Stored<rounds, S>;
+  static constexpr Index of_16_bytes = 16 / static_cast<Index>(sizeof(detail::LogitIn<p>));
 
   template <class F>
   static constexpr Index width = F::template shape<2>.cols;
@@ -46,11 +50,12 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   static constexpr int classes = static_cast<int>(F::template shape<0>.rows);
   /// From one row of logits to the next, each on 16 bytes.
   template <class F>
-  static constexpr int stride = static_cast<int>(round_up(classes<F>, 16 / sizeof(Logit)));
-  /// Rows of the largest tile, 4096 in bfloat16 and 2048 in float: with fewer, products wait for the gradient of the
-  /// table, which each tile reads and writes.
+  static constexpr int stride = static_cast<int>(round_up(classes<F>, of_16_bytes));
+  /// Rows of the largest tile, 4096 in bfloat16 and 2048 in float, but half a gigabyte of logits: with fewer, products
+  /// wait for the gradient of the table, which each tile reads and writes.
   template <class F>
-  static constexpr Index most_rows = 16 / sizeof(Logit) * Op::tile(F::attributes);
+  static constexpr Index most_rows =
+      std::clamp<Index>((Index(1) << 25) * of_16_bytes / stride<F>, 1, of_16_bytes * Op::tile(F::attributes));
   /// Rows of each tile but the last: as few tiles as there have to be, of one size.
   template <class F>
   static constexpr Index rows_of_tile(Index rows) {
@@ -111,14 +116,14 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   }
 
  private:
-  using Matrix = Factor<Logit>;
+  using Matrix = Factor<detail::LogitIn<p>>;
   static constexpr One<S> no_smoothing{0.0};
 
   /// Rows from `begin` on, with the factors of their products.
   struct Tile {
     Index begin, rows;
     Matrix x, table;
-    Logit* logits;
+    detail::LogitIn<p>* logits;
   };
 
   template <class F>
@@ -133,10 +138,10 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   static void each_tile(const F& f, const Action& action) {
     S* scratch = f.scratch();
     const Index together = rows_of_tile<F>(f.rows());
-    auto* const logits = reinterpret_cast<Logit*>(scratch);
+    auto* const logits = reinterpret_cast<detail::LogitIn<p>*>(scratch);
     if constexpr (rounds) scratch += rounded_scratch(together, stride<F>);
     const Matrix table = factor<0>(f, f.template in<0>(), classes<F>, scratch);
-    ProductEpilogue<Logit> epilogue{};
+    ProductEpilogue<detail::LogitIn<p>> epilogue{};
     if constexpr (Op::template has_bias<F> && p != Precision::float64) {
       epilogue = {.function = Epilogue::bias, .bias = bias_as_stored(f, scratch)};
     }
@@ -157,7 +162,7 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   /// A matrix as products take it: in scratch memory, which is moved on, if it has to be rounded.
   template <int k, class F, class W>
   static Matrix factor(const F& f, const W* matrix, Index rows, S*& scratch) {
-    if constexpr (std::is_same_v<W, Logit>) {
+    if constexpr (std::is_same_v<W, detail::LogitIn<p>>) {
       return {matrix, width<F>};
     } else if constexpr (rounded_beside<F, k>) {
       return {f.context.gpu->rounded(matrix), width<F>};
@@ -167,7 +172,7 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
   }
   /// A bias as the logits' epilogue takes it.
   template <class F>
-  static const Logit* bias_as_stored(const F& f, S*& scratch) {
+  static const detail::LogitIn<p>* bias_as_stored(const F& f, S*& scratch) {
     if constexpr (rounds) {
       return round_to_bfloat16<classes<F>>(detail::stream_of(f), f.template in<3>(), 1, scratch).data;
     } else {
