@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 5bf28ef747278782
+// sha256 of the headers: ce7855dd934d55dc
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -4505,27 +4505,25 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
 }
 
 /// What is left below the last full tile, by halves: 4, 2, 1 rows.
-template <int rows, int vectors, Write mode, class W, class S, class Epilogue>
+template <int rows, int vectors, Write mode, class W, class S>
 __attribute__((always_inline)) inline void row_tail(Index left, Index inner, const W* a, Index a_row, Index a_col,
-                                                    const W* b, Index b_row, S* c, Index c_row,
-                                                    const Epilogue& epilogue, Index row, Index col) {
+                                                    const W* b, Index b_row, S* c, Index c_row) {
   if constexpr (rows > 0) {
     if (left & rows) {
-      tile<rows, vectors, mode>(inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, row, col);
+      tile<rows, vectors, mode>(inner, a, a_row, a_col, b, b_row, c, c_row, NoEpilogue{}, 0, 0);
       a += rows * a_row;
       c += rows * c_row;
-      row += rows;
     }
-    row_tail<rows / 2, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, row, col);
+    row_tail<rows / 2, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row);
   }
 }
 
-/// A function of its own: what is left of all products without an epilogue is one, whatever their sizes.
-template <int rows, int vectors, Write mode, class W, class S, class Epilogue>
+/// Sums without their epilogue, so that one function does for products of all sizes and epilogues: in each of them it
+/// would be two thirds of the code to compile.
+template <int rows, int vectors, Write mode, class W, class S>
 __attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, Index a_row, Index a_col, const W* b,
-                                         Index b_row, S* c, Index c_row, const Epilogue& epilogue, Index row,
-                                         Index col) {
-  row_tail<rows, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row, epilogue, row, col);
+                                         Index b_row, S* c, Index c_row) {
+  row_tail<rows, vectors, mode>(left, inner, a, a_row, a_col, b, b_row, c, c_row);
 }
 
 constexpr int half_below(int rows) { return rows > 8 ? 8 : rows > 4 ? 4 : rows > 2 ? 2 : 1; }
@@ -4543,10 +4541,22 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
     detail::tile<rows_per_tile, vectors, mode>(inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row,
                                                epilogue, i, col, fetch(i));
   }
-  if (i < rows) {
-    detail::rows_left<detail::half_below(rows_per_tile), vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col,
-                                                                       b, b_row, c + i * c_row, c_row, epilogue, i,
-                                                                       col);
+  if (i == rows) return;
+  constexpr int half = detail::half_below(rows_per_tile);
+  if constexpr (std::is_same_v<Epilogue, NoEpilogue>) {
+    detail::rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row,
+                                           c_row);
+  } else {
+    static_assert(mode == Write::store);
+    constexpr Index width = vectors * lanes<S>;
+    alignas(64) S sums[(rows_per_tile - 1) * width];
+    detail::rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, sums, width);
+    SIMPLX_ROLLED
+    for (const S* sum = sums; i < rows; ++i) {
+      for (Index j = 0; j < width; j += lanes<S>, sum += lanes<S>) {
+        store(c + i * c_row + j, epilogue(load<Vec<S>>(sum), i, col + j));
+      }
+    }
   }
 }
 template <int rows_per_tile, int vectors, Write mode, class W, class S, class Epilogue>
@@ -4950,7 +4960,7 @@ __attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W
           }
           rows_left<half_below(tile_rows), tile_vectors, Write::accumulate>(
               columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
-              to + tiled * N, Static<N>{}, NoEpilogue{}, tiled, col);
+              to + tiled * N, Static<N>{});
         }
       }
     }

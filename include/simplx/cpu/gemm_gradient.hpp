@@ -107,7 +107,7 @@ __attribute__((noinline)) void add_gradient_rows(Index rows, const W* x, const W
           }
           rows_left<half_below(tile_rows), tile_vectors, Write::accumulate>(
               columns - tiled, count, left + first + tiled, Static<1>{}, Static<K>{}, scratch, Static<wide>{},
-              to + tiled * N, Static<N>{}, NoEpilogue{}, tiled, col);
+              to + tiled * N, Static<N>{});
         }
       }
     }
