@@ -20,6 +20,8 @@ struct Layer {
 };
 constexpr auto dropped = [] { return stack("blocks", 2, Layer{}, variable("x", rows_of(Axis::tokens, 37))); };
 constexpr auto dropped_by_fours = [] { return stack("blocks", 2, Layer{}, variable("x", rows_of(Axis::tokens, 20))); };
+/// More columns than a warp takes.
+constexpr auto dropped_wide = [] { return dropout("drop", variable("x", rows_of(Axis::tokens, 2084)), 0.5); };
 struct Results {
   Expr samples, weights;
 };
@@ -52,6 +54,7 @@ TEST_CASE("masks are those of the CPU, in double and in float") {
   check_masks<dropped, Precision::float64>(21, packed, {});
   check_masks<dropped_by_fours, Precision::float64>(21, packed, training);
   check_masks<dropped_by_fours, Precision::float32>(21, packed, training);
+  check_masks<dropped_wide, Precision::float64>(5, {2, 3}, training);
   check_masks<of_samples, Precision::float64>(21, packed, training);
   check_masks<nothing, Precision::float32>(9, {}, training);
   check_masks<everything, Precision::float32>(9, {}, training);

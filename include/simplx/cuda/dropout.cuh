@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/cuda/dropout.cuh
-/// Dropout with the masks of ops/dropout.hpp: a thread draws for its elements from the same key and counters. The key
+/// Dropout with the masks of ops/dropout.hpp, drawn for each element from the same key and counter. The key
 /// of the step is read from the device's memory, so that a recorded step draws anew in each run.
 
 #include <simplx/core/random.hpp>
@@ -10,6 +10,8 @@
 #include <simplx/cuda/rows.cuh>
 #include <simplx/ops/dropout.hpp>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -17,37 +19,36 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-/// to = from m / (1 - rate), m drawn for each element of a sequence; a thread has so many neighbours of a row, and
-/// finds their sequence and its key once.
+inline constexpr unsigned dropout_threads = 256;
+
+/// to = from m / (1 - rate), m drawn for each element of a sequence; `node` is op<"dropout">::node_key. A warp has a row
+/// of up to 1024 columns, or several narrow ones, and more warps a wider one: it finds their sequence and key once, which
+/// takes as many instructions as ten elements, then goes along them, so many neighbours a thread.
 template <Write mode, int together, class S>
-struct Drop {
-  Sequences sequences;
-  const Draw* step;
-  std::uint64_t node;  ///< op<"dropout">::node_key
-  Index cols;
-  One<S> rate;
-  const S* from;
-  S* to;
-  __device__ void operator()(Index row, Index part) const {
-    const auto sequence = sequences.of(row);
-    const double dropped = *rate > 0 ? static_cast<double>(*rate) : 0;
-    // uniform(...) < dropped, where uniform is (draw + 1/2) / 2^52: both sides are exact.
-    const double below = dropped < 1 ? std::ceil(dropped * 0x1p52 - 0.5) : 0x1p52;
-    const auto most = static_cast<std::int64_t>(below);
-    const S kept = static_cast<S>(dropped < 1 ? 1 / (1 - dropped) : 0);
-    const std::uint64_t mine = bits(op<"dropout">::key(step->key, node),
-                                    static_cast<std::uint64_t>(step->first_sequence + sequence.number));
-    const Index first = part * together, at = row * cols + first;
-    const auto element = static_cast<std::uint64_t>((row - sequence.begin) * cols + first);
-    Numbers<S, together> numbers = load_numbers<together>(from + at);
+__global__ void __launch_bounds__(dropout_threads)
+    dropout_kernel(Sequences sequences, const Draw* draw, std::uint64_t node, One<S> rate, const S* from, S* to,
+                   Index rows, Index cols) {
+  const Index row = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y;
+  if (row >= rows) return;
+  const double dropped = *rate > 0 ? static_cast<double>(*rate) : 0;
+  // uniform(...) < dropped, where uniform is (bits / 2^12 + 1/2) / 2^52 in whole numbers: both sides are exact.
+  const std::uint64_t limit = dropped < 1 ? static_cast<std::uint64_t>(std::ceil(dropped * 0x1p52 - 0.5)) << 12 : 0;
+  const auto kept = Number<S>(dropped < 1 ? 1 / (1 - dropped) : 0);
+  const auto sequence = sequences.of(row);
+  const std::uint64_t key = bits(op<"dropout">::key(draw->key, node),
+                                 static_cast<std::uint64_t>(draw->first_sequence + sequence.number));
+  const Index first = (row - sequence.begin) * cols;  // of the row in its sequence
+  const Index step = static_cast<Index>(gridDim.y) * blockDim.x * together;
+  for (Index col = (static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x) * together; col < cols; col += step) {
+    auto numbers = load_numbers<together>(from + row * cols + col);
     SIMPLX_UNROLL
     for (int k = 0; k < together; ++k) {
-      const auto draw = static_cast<std::int64_t>(bits(mine, element + static_cast<std::uint64_t>(k)) >> 12);
-      numbers.of[k] = numbers.of[k] * Number<S>(draw < most ? S(0) : kept);
+      const bool drops = bits(key, static_cast<std::uint64_t>(first + col + k)) < limit;
+      numbers.of[k] = numbers.of[k] * (drops ? Number<S>(0) : kept);
     }
-    write_numbers<mode>(to + at, numbers);
+    write_numbers<mode>(to + row * cols + col, numbers);
   }
-};
+}
 
 }  // namespace detail
 
@@ -75,10 +76,12 @@ struct kernels<Cuda<p>, "dropout"> : op<"dropout"> {
     constexpr Index cols = F::out_shape.cols;
     const Randomness& random = f.context.random;
     if (!random.training) return move_cells<mode>(detail::stream_of(f), f.rows(), cols, from, {cols}, to, {cols});
-    constexpr int together = std::gcd(static_cast<int>(cols), 4);
-    each_cell(detail::stream_of(f), f.rows(), cols / together,
-              detail::Drop<mode, together, S>{streams(f), f.context.gpu->draw(), op<"dropout">::node_key(f), cols,
-                                              one<1>(f), from, to});
+    constexpr unsigned together = std::gcd(static_cast<unsigned>(cols), 4u);
+    constexpr unsigned across = std::bit_ceil(std::min(static_cast<unsigned>(cols) / together, 32u));
+    constexpr unsigned down = detail::dropout_threads / across;
+    const dim3 grid(blocks_for(f.rows(), down), blocks_for(cols, 1024));
+    launch(detail::stream_of(f), detail::dropout_kernel<mode, together, S>, grid, dim3(across, down), streams(f),
+           f.context.gpu->draw(), op<"dropout">::node_key(f), one<1>(f), from, to, f.rows(), cols);
   }
 };
 
