@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """nvcc.py [--table | --write] [--eigen FOLDER] [ARCHITECTURE...]: nvcc takes every kernel and each header of cuda alone
-without a warning, or products of warpgroups that wait for each other; no kernel spills or takes more registers than
-registers.txt allows it. A program with them says in a sentence that there is no GPU. What only a GPU can run is
-compiled, too; bench/gpu is only read.
+without a warning, or products of warpgroups that wait for each other; no kernel spills, takes more registers than
+registers.txt allows it, or stores neighbours one by one. A program with them says in a sentence that there is no GPU.
+What only a GPU can run is compiled, too; bench/gpu is only read.
 
 The architecture is sm_90 unless given, and for kernels of warpgroups sm_90a; --table prints the registers of each
 kernel, --write renews registers.txt. With SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, all that bench/gpu/run
@@ -44,6 +44,8 @@ KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
 # A host with all vectors and a matrix unit: CMake gives nvcc -march=native, and what its front end reads depends on it.
 WIDE_HOST = ["-Xcompiler", "-march=sapphirerapids"] if platform.machine() == "x86_64" else []
 SERIALISED = re.compile(r"\(C75\d\d\).*")  # ptxas only informs of it
+ENTRY_OR_STORE = re.compile(r"\.entry (?P<kernel>\w+)|"
+                            r"\bst\.global\.[fbu](?P<bits>\d+)\s+\[(?P<base>%rd\d+)\+?(?P<at>\d*)\]")
 UNIT = 8  # a multiprocessor hands out registers of a thread by so many: within a unit as many warps are resident
 
 
@@ -96,6 +98,26 @@ def kernels_of(text):
         found[name] = Kernel(name, max(before.registers, int(registers)),
                              max(before.spills, int(stores), int(loads)))
     return found
+
+
+def stores_apart(compiled):
+    """Kernels that store four numbers beside each other one by one, by the PTX in an object: nvcc does so where the
+    summands of an index have no bits in common (Index(blockIdx.x) * 4 + threadIdx.x / 32; in int it does not see that).
+    The exact attention may, which multiplies for longer."""
+    with open(compiled, "rb") as file:
+        text = file.read().decode("latin-1")
+    found, kernel, run_of, length = {}, "", None, 0
+    for match in ENTRY_OR_STORE.finditer(text):
+        if match["kernel"]:
+            kernel = match["kernel"]
+            continue
+        size, at = int(match["bits"]) // 8, int(match["at"] or 0)
+        length = length + 1 if run_of == (match["base"], size, at) else 1
+        run_of = match["base"], size, at + size
+        if length == 4:
+            found[kernel] = True
+    names = run(["c++filt", "-p", *found]).stdout.splitlines() if found else []
+    return [f"{without_graph(name)} stores four neighbours one by one" for name in names if "CudaCores" not in name]
 
 
 def budgeted(source):
@@ -233,13 +255,14 @@ def main():
         compiler = Compiler(nvcc, args.eigen, folder)
         both = [(source, architecture) for architecture in architectures for source in sources]
         compiling = {(os.path.basename(source), architecture):
-                     compiler.start("-Xptxas", "-v", *flags_of(architecture), "-c", source)
+                     compiler.start("-Xptxas", "-v", "-no-compress", *flags_of(architecture), "-c", source)
                      for source, architecture in [*both, (GROUPS, OF_GROUPS)]}
         others = [] if args.write else [
             *(compiler.start(*FOR_TESTS, "-c", *program) for program in for_a_gpu(nvcc, every_check)),
             *map(compiler.headers, headers),
             *(compiler.headers(*headers, to="-cuda", also=host) for host in ((), WIDE_HOST))]
         said = {which: future.result()[0] for which, future in compiling.items()}
+        apart = {which: stores_apart(future.result()[1]) for which, future in compiling.items()}
         told = {which: kernels_of(text) for which, text in said.items()}
         if args.write:
             write_budgets(release, told)
@@ -247,7 +270,7 @@ def main():
         for (source, architecture), kernels in told.items():
             for kernel in kernels.values() if args.table else []:
                 print(f"{architecture}  {kernel.registers:>3} registers  {kernel.name}")
-            complaints = [*SERIALISED.findall(said[source, architecture]),
+            complaints = [*SERIALISED.findall(said[source, architecture]), *apart[source, architecture],
                           *budgets.complaints(source, architecture, kernels)]
             print(f"{architecture} {source}: {len(kernels)} kernels, at most "
                   f"{max(kernel.registers for kernel in kernels.values())} registers, {len(complaints)} complaints",
