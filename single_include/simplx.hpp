@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: ce7855dd934d55dc
+// sha256 of the headers: 3d7e72b57c7c2b7e
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -16572,6 +16572,18 @@ concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& sett
   optimiser.update(step, scale, buffers, i, i);
 };
 
+namespace detail {
+
+/// What step and update say of anything else.
+template <class S, class Other>
+void no_optimiser() {
+  static_assert(OptimiserOf<Other, S>,
+                "simplx: step and update need an optimiser, such as AdamW{.learning_rate = 1e-3} or Sgd{.learning_rate = "
+                "0.1}; one of your own needs a name, with(settings) and update(...), as train/sgd.hpp has them");
+}
+
+}  // namespace detail
+
 /// Errors  throws what the optimiser's own check() has to say about its numbers, if it has one
 template <class Optimiser>
 void check_optimiser(const Optimiser& optimiser) {
@@ -18489,6 +18501,11 @@ class Trainer {
     add_gradient(batch, labelled(batch));
     return update(optimiser);
   }
+  template <class Other>
+    requires(!OptimiserOf<Other, S>)
+  StepResult step(const TokenBatch&, const Other&) {
+    return detail::no_optimiser<S, Other>(), StepResult{};
+  }
 
   /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
   ///
@@ -18553,6 +18570,11 @@ class Trainer {
       }
     });
     return result;
+  }
+  template <class Other>
+    requires(!OptimiserOf<Other, S>)
+  StepResult update(const Other&) {
+    return detail::no_optimiser<S, Other>(), StepResult{};
   }
 
   /// The loss and the gradient of a batch, without an update; the gradient is in the layout of parameters(), and its

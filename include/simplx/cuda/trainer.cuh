@@ -144,6 +144,11 @@ class Trainer<model, Cuda<precision>> {
     finish(result, Optimiser::name);
     return result;
   }
+  template <class Other>
+    requires(!OptimiserOf<Other, S>)
+  StepResult step(const TokenBatch&, const Other&) {
+    return detail::no_optimiser<S, Other>(), StepResult{};
+  }
 
   /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
   ///
@@ -177,6 +182,11 @@ class Trainer<model, Cuda<precision>> {
     run_update(update_of(optimiser));
     finish(result, Optimiser::name);
     return result;
+  }
+  template <class Other>
+    requires(!OptimiserOf<Other, S>)
+  StepResult update(const Other&) {
+    return detail::no_optimiser<S, Other>(), StepResult{};
   }
 
   /// The loss and the gradient of a batch, without an update; the gradient is in the layout of parameters().

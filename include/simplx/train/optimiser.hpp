@@ -61,6 +61,18 @@ concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& sett
   optimiser.update(step, scale, buffers, i, i);
 };
 
+namespace detail {
+
+/// What step and update say of anything else.
+template <class S, class Other>
+void no_optimiser() {
+  static_assert(OptimiserOf<Other, S>,
+                "simplx: step and update need an optimiser, such as AdamW{.learning_rate = 1e-3} or Sgd{.learning_rate = "
+                "0.1}; one of your own needs a name, with(settings) and update(...), as train/sgd.hpp has them");
+}
+
+}  // namespace detail
+
 /// Errors  throws what the optimiser's own check() has to say about its numbers, if it has one
 template <class Optimiser>
 void check_optimiser(const Optimiser& optimiser) {

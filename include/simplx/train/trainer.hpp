@@ -129,6 +129,11 @@ class Trainer {
     add_gradient(batch, labelled(batch));
     return update(optimiser);
   }
+  template <class Other>
+    requires(!OptimiserOf<Other, S>)
+  StepResult step(const TokenBatch&, const Other&) {
+    return detail::no_optimiser<S, Other>(), StepResult{};
+  }
 
   /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
   ///
@@ -193,6 +198,11 @@ class Trainer {
       }
     });
     return result;
+  }
+  template <class Other>
+    requires(!OptimiserOf<Other, S>)
+  StepResult update(const Other&) {
+    return detail::no_optimiser<S, Other>(), StepResult{};
   }
 
   /// The loss and the gradient of a batch, without an update; the gradient is in the layout of parameters(), and its
