@@ -44,6 +44,7 @@ KERNEL = re.compile(r"Compiling entry function '(\w+)' for '\w+'\n(?:.*\n)*?"
 # A host with all vectors and a matrix unit: CMake gives nvcc -march=native, and what its front end reads depends on it.
 WIDE_HOST = ["-Xcompiler", "-march=sapphirerapids"] if platform.machine() == "x86_64" else []
 SERIALISED = re.compile(r"\(C75\d\d\).*")  # ptxas only informs of it
+APART = ["CudaCores<", "map_backward_sums_kernel<"]  # multiplies for longer; places of parts that begin anywhere
 ENTRY_OR_STORE = re.compile(r"\.entry (?P<kernel>\w+)|"
                             r"\bst\.global\.[fbu](?P<bits>\d+)\s+\[(?P<base>%rd\d+)\+?(?P<at>\d*)\]")
 UNIT = 8  # a multiprocessor hands out registers of a thread by so many: within a unit as many warps are resident
@@ -103,7 +104,7 @@ def kernels_of(text):
 def stores_apart(compiled):
     """Kernels that store four numbers beside each other one by one, by the PTX in an object: nvcc does so where the
     summands of an index have no bits in common (Index(blockIdx.x) * 4 + threadIdx.x / 32; in int it does not see that).
-    The exact attention may, which multiplies for longer."""
+    Those of APART may."""
     with open(compiled, "rb") as file:
         text = file.read().decode("latin-1")
     found, kernel, run_of, length = {}, "", None, 0
@@ -117,7 +118,8 @@ def stores_apart(compiled):
         if length == 4:
             found[kernel] = True
     names = run(["c++filt", "-p", *found]).stdout.splitlines() if found else []
-    return [f"{without_graph(name)} stores four neighbours one by one" for name in names if "CudaCores" not in name]
+    return [f"{without_graph(name)} stores four neighbours one by one" for name in names
+            if not any(words in name for words in APART)]
 
 
 def budgeted(source):

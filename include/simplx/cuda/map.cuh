@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
   for (Index row = blockIdx.x; row < at.rows; row += gridDim.x) {
     SIMPLX_UNROLL
     for (int k = 0; k < Block::each; ++k) {
-      const Index col = (static_cast<int>(threadIdx.x) + k * Block::threads) * together;
+      const Index col = (static_cast<Index>(threadIdx.x) + k * Block::threads) * together;
       if (col >= cols) break;
       at.sweep(row, col, [&]<int l>(std::integral_constant<int, l>, const auto& adjoints) {
         constexpr Spread spread = Grp::spread(l);
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
     for (int number = 0; number < Sums::rows; ++number) {
       SIMPLX_UNROLL
       for (int k = 0; k < Block::each; ++k) {
-        const Index col = (static_cast<int>(threadIdx.x) + k * Block::threads) * together;
+        const Index col = (static_cast<Index>(threadIdx.x) + k * Block::threads) * together;
         if (col >= cols) break;
         SIMPLX_UNROLL
         for (int i = 0; i < together; ++i) mine[number * cols + col + i] = down[number][k].of[i].value;
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
   for (Index row = blockIdx.x; row < at.rows; row += gridDim.x) {
     SIMPLX_UNROLL
     for (int k = 0; k < Block::each; ++k) {
-      const Index col = (static_cast<int>(threadIdx.x) + k * Block::threads) * together;
+      const Index col = (static_cast<Index>(threadIdx.x) + k * Block::threads) * together;
       if (col >= cols) break;
       if constexpr (target == Spread::row) {
         down[k] += at.evaluate(row, col);
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(RowBlock<Group<G, root>::shape.cols>::threads)
   if constexpr (target == Spread::row) {
     SIMPLX_UNROLL
     for (int k = 0; k < Block::each; ++k) {
-      const Index col = (static_cast<int>(threadIdx.x) + k * Block::threads) * together;
+      const Index col = (static_cast<Index>(threadIdx.x) + k * Block::threads) * together;
       if (col < cols) at.template store<false>(at.parts, blockIdx.x * cols + col, down[k] * at.scale);
     }
   } else if constexpr (target == Spread::one) {
