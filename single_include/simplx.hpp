@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 3d7e72b57c7c2b7e
+// sha256 of the headers: bd537b3760d4be9a
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -4429,8 +4429,8 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 
 // Steps of the inner dimension in one turn of the loop. With AVX2 the 12 multiply-adds of a step take 6 cycles. Its 20
 // instructions, and 5 more that count, fetch and jump, exceed the 3 a cycle that remain where another thread has half
-// of the core; four steps in a turn share those 5. With AVX-512 Intel's cores gain 5 %; tiles of few sums gain nothing and
-// would only compile longer.
+// of the core; four steps in a turn share those 5. With AVX-512 Intel's cores gain 5 %; tiles of few sums gain nothing
+// and would only compile longer.
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 
@@ -4696,8 +4696,8 @@ void gemm_strided(Index rows, Index inner, const S* a, ARow a_row, ACol a_col, c
 /// the multiply-adds of a vector of AVX-512 in a cycle.
 ///
 /// A tile is 16 rows of 16 words. Whether a program may use the unit is known when it runs, so that this belongs to the
-/// instruction set of pairs (avx512_bf16) and asks for no flags of its own. Floats are multiplied by it where it is named
-/// to the compiler (amx_bf16, pieces.hpp): weights take more room there.
+/// instruction set of pairs (avx512_bf16) and asks for no flags of its own. Floats are multiplied by it where it is
+/// named to the compiler (amx_bf16, pieces.hpp): weights take more room there.
 
 #if defined(__AVX512BF16__) && defined(__x86_64__) && defined(__linux__) && !defined(__CUDACC__)
 #define SIMPLX_AMX __attribute__((target("amx-tile,amx-bf16")))
@@ -5385,8 +5385,8 @@ __attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S*
 // ---- simplx/cpu/piece_tiles.hpp
 
 /// \file simplx/cpu/piece_tiles.hpp
-/// Operands of a matrix unit, in pieces (pieces.hpp). A step is 32 numbers of the inner dimension, 16 words of pairs: the
-/// tiles of their first pieces, then those of the second and of the third ones.
+/// Operands of a matrix unit, in pieces (pieces.hpp). A step is 32 numbers of the inner dimension, 16 words of pairs:
+/// the tiles of their first pieces, then those of the second and of the third ones.
 ///
 ///     left   rows of tiles, step after step; a tile is 16 rows of 16 words
 ///     right  strips of 32 columns, step after step; of each piece 16 words, one below the other, in 32 columns
@@ -5434,8 +5434,8 @@ __attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbe
 
 }  // namespace detail
 
-/// a (rows, depth), rows that are `stride` numbers apart, as a left operand; a row for which taken(row, extent) is false
-/// becomes zeros.
+/// a (rows, depth), rows that are `stride` numbers apart, as a left operand; a row for which taken(row, extent) is
+/// false becomes zeros.
 ///
 /// Cost    one pass
 template <class Taken>
@@ -5508,7 +5508,8 @@ __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, co
   Measure measure;
   for (Index row = 0; row < depth; row += 2, matrix += 2 * stride) {
     for (Index col = 0; col < columns; col += strip_columns) {
-      Pair* const to = strips + detail::strip_place(col, depth, row / step_depth) + row % step_depth / 2 * strip_columns;
+      Pair* const to =
+          strips + detail::strip_place(col, depth, row / step_depth) + row % step_depth / 2 * strip_columns;
       SIMPLX_UNROLL
       for (Index i = 0; i < strip_columns; i += L) {
         const Vec<float> above = row < rows ? load<Vec<float>>(matrix + col + i) : Vec<float>{};
@@ -5805,13 +5806,13 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
 ///
 ///     Y = X W,   dX = dY W^T,   dW += X^T dY
 ///
-/// Weights that are parameters are packed once for each step, W and W^T, so that all three run at the speed of the plain
-/// one: into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, where that
-/// pays.
+/// Weights that are parameters are packed once a step, W and W^T, so that all three run at the speed of the plain one:
+/// into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, where that is
+/// worth its time.
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Elements of a (rows, cols) matrix in panels, of vectors of any width, or in pieces; with one column it is never packed.
+/// Elements of a (rows, cols) matrix in panels, of vectors of any width, or in pieces; one column is never packed.
 constexpr Index packed_room(Index rows, Index cols) {
   const Index panels = cols == 1 ? rows : rows * round_up(cols, alignment);
   const bool in_pieces = floats_in_pieces && fits_pieces(rows, cols);
@@ -15411,10 +15412,10 @@ constexpr Expr cross_entropy(At logits, At labels, At smoothing) {
 ///
 ///     loss = log sum exp(logits) - logits[label],   dlogits = (softmax(logits) - onehot(label)) * dloss
 ///
-/// On a CPU logits are computed for some hundred classes at a time, and while they are in the cache forward adds them to
+/// On a CPU logits are computed for some hundred classes at a time; while they are in the cache, forward adds them to
 /// each row's sum of exponentials, and backward takes dx, dW and dc from them. Rows without a label are left out of all
-/// products. What that costs is a product of backward's own, since it has to compute the logits again. A GPU has all
-/// logits of some thousand rows at a time, and in training computes them once (cuda/linear_cross_entropy.cuh).
+/// products. The price is one more product in backward, which computes the logits again. A GPU has all logits of some
+/// thousand rows at a time, and in training computes them once (cuda/linear_cross_entropy.cuh).
 ///
 /// Source  Wijmans et al. 2024, "Cut Your Losses in Large-Vocabulary Language Models"
 
@@ -15658,9 +15659,9 @@ struct op<"linear_cross_entropy"> : kernel_op {
 ///
 /// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers; bias (1, classes) -> (rows, 1)
 /// Errors  does not compile unless labels are indices(...) along the rows of x, and widths agree
-/// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label, or 6 rows d classes for
-///         a training step on a GPU; keeps x and one number for each row; scratch holds tile + 2 d numbers for each, on
-///         a GPU 16 tile bytes for each class, half a gigabyte at most
+/// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label, or 6 rows d classes
+///         for a training step on a GPU; keeps x and one number for each row; scratch holds tile + 2 d numbers for
+///         each, on a GPU 16 tile bytes for each class, half a gigabyte at most
 constexpr Expr linear_cross_entropy(At x, At table, At labels, Index tile = 512) {
   return detail::with_labels(apply<"linear_cross_entropy">({.integers = {tile}}, table, labels, x), labels);
 }
@@ -15888,8 +15889,8 @@ struct LogitsOf {
   static constexpr Index context = usual_context<model>(no_limit);  ///< 0 if the model has none
   static constexpr bool has_logits = requires { model.logits(); };
   static_assert(has_logits,
-                "simplx: logits_of takes a model with a member logits(), as Decoder, Encoder and Classifier have it; of "
-                "a model of your own give Inference or Stream a function that returns the logits, as it is");
+                "simplx: logits_of takes a model with a member logits(), as Decoder, Encoder and Classifier have it; "
+                "of a model of your own give Inference or Stream a function that returns the logits, as it is");
   constexpr Expr operator()() const {
     if constexpr (has_logits) {
       return model.logits();
@@ -16578,8 +16579,9 @@ namespace detail {
 template <class S, class Other>
 void no_optimiser() {
   static_assert(OptimiserOf<Other, S>,
-                "simplx: step and update need an optimiser, such as AdamW{.learning_rate = 1e-3} or Sgd{.learning_rate = "
-                "0.1}; one of your own needs a name, with(settings) and update(...), as train/sgd.hpp has them");
+                "simplx: step and update need an optimiser, such as AdamW{.learning_rate = 1e-3} or "
+                "Sgd{.learning_rate = 0.1}; one of your own needs a name, with(settings) and update(...), as "
+                "train/sgd.hpp has them");
 }
 
 }  // namespace detail

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """A folder of include/simplx includes itself and the folders above it in ORDER, no header includes itself, and only
-cuda, which needs nvcc, includes cuda."""
+cuda, which needs nvcc, includes cuda. No line is longer than 120 characters."""
 import os
 import re
 import sys
 
 ORDER = ["core", "cpu", "ops", "nn", "blocks", "models", "train", "generate", "differentiate", "cuda", "io", "report"]
+LONGEST_LINE = 120
 ROOT = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "include", "simplx")
 
 
@@ -21,7 +22,10 @@ def main():
     includes, faults = {}, []
     for header in headers():
         with open(os.path.join(ROOT, header), encoding="utf-8") as file:
-            includes[header] = re.findall(r'#include [<"]simplx/([^>"]+)[>"]', file.read())
+            text = file.read()
+        includes[header] = re.findall(r'#include [<"]simplx/([^>"]+)[>"]', text)
+        faults += [f"{header}:{number}: {len(line)} characters in a line"
+                   for number, line in enumerate(text.splitlines(), 1) if len(line) > LONGEST_LINE]
         folder = header.split("/")[0]  # the umbrella has none
         for other in includes[header]:
             if other.startswith("cuda/") and folder != "cuda":

@@ -5,8 +5,8 @@
 /// One binary for several instruction sets: the same source compiled once for each, and this to choose among them.
 ///
 /// The CMake function simplx_add_variants(program net.cpp) compiles net.cpp for sse2, avx2_fma, avx512, avx512_bf16 and
-/// amx_bf16. What net.cpp defines in `namespace app::SIMPLX_TARGET` then exists five times, and the rest of the program,
-/// compiled without -m flags, declares the five and takes the best:
+/// amx_bf16. What net.cpp defines in `namespace app::SIMPLX_TARGET` then exists five times, and the rest of the
+/// program, compiled without -m flags, declares the five and takes the best:
 ///
 ///     auto net = simplx::for_this_cpu(app::sse2::make_net, app::avx2_fma::make_net, app::avx512::make_net,
 ///                                     app::avx512_bf16::make_net, app::amx_bf16::make_net)();

@@ -6,8 +6,8 @@
 /// the multiply-adds of a vector of AVX-512 in a cycle.
 ///
 /// A tile is 16 rows of 16 words. Whether a program may use the unit is known when it runs, so that this belongs to the
-/// instruction set of pairs (avx512_bf16) and asks for no flags of its own. Floats are multiplied by it where it is named
-/// to the compiler (amx_bf16, pieces.hpp): weights take more room there.
+/// instruction set of pairs (avx512_bf16) and asks for no flags of its own. Floats are multiplied by it where it is
+/// named to the compiler (amx_bf16, pieces.hpp): weights take more room there.
 
 #include <simplx/cpu/bfloat16.hpp>
 

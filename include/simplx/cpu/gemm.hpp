@@ -66,8 +66,8 @@ FetchEachStep(const S*, Step) -> FetchEachStep<S, Step>;
 
 // Steps of the inner dimension in one turn of the loop. With AVX2 the 12 multiply-adds of a step take 6 cycles. Its 20
 // instructions, and 5 more that count, fetch and jump, exceed the 3 a cycle that remain where another thread has half
-// of the core; four steps in a turn share those 5. With AVX-512 Intel's cores gain 5 %; tiles of few sums gain nothing and
-// would only compile longer.
+// of the core; four steps in a turn share those 5. With AVX-512 Intel's cores gain 5 %; tiles of few sums gain nothing
+// and would only compile longer.
 inline constexpr int tile_steps = vector_bytes >= 32 ? 4 : 1;
 inline constexpr int few_sums = vector_bytes == 64 ? 16 : 0;
 

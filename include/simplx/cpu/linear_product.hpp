@@ -6,9 +6,9 @@
 ///
 ///     Y = X W,   dX = dY W^T,   dW += X^T dY
 ///
-/// Weights that are parameters are packed once for each step, W and W^T, so that all three run at the speed of the plain
-/// one: into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, where that
-/// pays.
+/// Weights that are parameters are packed once a step, W and W^T, so that all three run at the speed of the plain one:
+/// into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, where that is
+/// worth its time.
 
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/gemm.hpp>
@@ -19,7 +19,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Elements of a (rows, cols) matrix in panels, of vectors of any width, or in pieces; with one column it is never packed.
+/// Elements of a (rows, cols) matrix in panels, of vectors of any width, or in pieces; one column is never packed.
 constexpr Index packed_room(Index rows, Index cols) {
   const Index panels = cols == 1 ? rows : rows * round_up(cols, alignment);
   const bool in_pieces = floats_in_pieces && fits_pieces(rows, cols);

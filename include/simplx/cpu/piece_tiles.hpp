@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file simplx/cpu/piece_tiles.hpp
-/// Operands of a matrix unit, in pieces (pieces.hpp). A step is 32 numbers of the inner dimension, 16 words of pairs: the
-/// tiles of their first pieces, then those of the second and of the third ones.
+/// Operands of a matrix unit, in pieces (pieces.hpp). A step is 32 numbers of the inner dimension, 16 words of pairs:
+/// the tiles of their first pieces, then those of the second and of the third ones.
 ///
 ///     left   rows of tiles, step after step; a tile is 16 rows of 16 words
 ///     right  strips of 32 columns, step after step; of each piece 16 words, one below the other, in 32 columns
@@ -57,8 +57,8 @@ __attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbe
 
 }  // namespace detail
 
-/// a (rows, depth), rows that are `stride` numbers apart, as a left operand; a row for which taken(row, extent) is false
-/// becomes zeros.
+/// a (rows, depth), rows that are `stride` numbers apart, as a left operand; a row for which taken(row, extent) is
+/// false becomes zeros.
 ///
 /// Cost    one pass
 template <class Taken>
@@ -131,7 +131,8 @@ __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, co
   Measure measure;
   for (Index row = 0; row < depth; row += 2, matrix += 2 * stride) {
     for (Index col = 0; col < columns; col += strip_columns) {
-      Pair* const to = strips + detail::strip_place(col, depth, row / step_depth) + row % step_depth / 2 * strip_columns;
+      Pair* const to =
+          strips + detail::strip_place(col, depth, row / step_depth) + row % step_depth / 2 * strip_columns;
       SIMPLX_UNROLL
       for (Index i = 0; i < strip_columns; i += L) {
         const Vec<float> above = row < rows ? load<Vec<float>>(matrix + col + i) : Vec<float>{};

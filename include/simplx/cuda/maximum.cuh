@@ -44,8 +44,8 @@ __global__ void __launch_bounds__(threads) maximum_kernel(const S* x, MatrixLine
 /// A warp has a line: it looks for the first part as large as the result, and then for the place in it.
 template <class S>
 __global__ void __launch_bounds__(warp_lanes)
-    maximum_backward_kernel(const S* x, MatrixLines lines, Index of_part, const S* part_largest, Index parts, const S* y,
-                            const S* dy, S* dx) {
+    maximum_backward_kernel(const S* x, MatrixLines lines, Index of_part, const S* part_largest, Index parts,
+                            const S* y, const S* dy, S* dx) {
   const Index line = blockIdx.x;
   const S value = y[line];
   Index part = 0;

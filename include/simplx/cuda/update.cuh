@@ -157,8 +157,9 @@ void update(cudaStream_t stream, const UpdateSegment<Step>* segments, int count,
             const UpdateBuffers<S>& buffers, __nv_bfloat16* rounded, const double* parts, double limit,
             const double* loss, double* norm) {
   const auto blocks = static_cast<unsigned>(chunks < detail::update_blocks ? chunks : detail::update_blocks);
-  launch(stream, rounded ? detail::update_kernel<true, Step, S> : detail::update_kernel<false, Step, S>, blocks, detail::update_threads, segments, count, chunks, buffers,
-         rounded, parts, limit, loss, norm);
+  const auto kernel = rounded ? detail::update_kernel<true, Step, S> : detail::update_kernel<false, Step, S>;
+  launch(stream, kernel, blocks, detail::update_threads, segments, count, chunks, buffers, rounded, parts, limit, loss,
+         norm);
 }
 
 }  // namespace simplx

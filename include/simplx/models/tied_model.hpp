@@ -101,8 +101,8 @@ struct LogitsOf {
   static constexpr Index context = usual_context<model>(no_limit);  ///< 0 if the model has none
   static constexpr bool has_logits = requires { model.logits(); };
   static_assert(has_logits,
-                "simplx: logits_of takes a model with a member logits(), as Decoder, Encoder and Classifier have it; of "
-                "a model of your own give Inference or Stream a function that returns the logits, as it is");
+                "simplx: logits_of takes a model with a member logits(), as Decoder, Encoder and Classifier have it; "
+                "of a model of your own give Inference or Stream a function that returns the logits, as it is");
   constexpr Expr operator()() const {
     if constexpr (has_logits) {
       return model.logits();

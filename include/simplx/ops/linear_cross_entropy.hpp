@@ -6,10 +6,10 @@
 ///
 ///     loss = log sum exp(logits) - logits[label],   dlogits = (softmax(logits) - onehot(label)) * dloss
 ///
-/// On a CPU logits are computed for some hundred classes at a time, and while they are in the cache forward adds them to
+/// On a CPU logits are computed for some hundred classes at a time; while they are in the cache, forward adds them to
 /// each row's sum of exponentials, and backward takes dx, dW and dc from them. Rows without a label are left out of all
-/// products. What that costs is a product of backward's own, since it has to compute the logits again. A GPU has all
-/// logits of some thousand rows at a time, and in training computes them once (cuda/linear_cross_entropy.cuh).
+/// products. The price is one more product in backward, which computes the logits again. A GPU has all logits of some
+/// thousand rows at a time, and in training computes them once (cuda/linear_cross_entropy.cuh).
 ///
 /// Source  Wijmans et al. 2024, "Cut Your Losses in Large-Vocabulary Language Models"
 
@@ -256,9 +256,9 @@ struct op<"linear_cross_entropy"> : kernel_op {
 ///
 /// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers; bias (1, classes) -> (rows, 1)
 /// Errors  does not compile unless labels are indices(...) along the rows of x, and widths agree
-/// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label, or 6 rows d classes for
-///         a training step on a GPU; keeps x and one number for each row; scratch holds tile + 2 d numbers for each, on
-///         a GPU 16 tile bytes for each class, half a gigabyte at most
+/// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label, or 6 rows d classes
+///         for a training step on a GPU; keeps x and one number for each row; scratch holds tile + 2 d numbers for
+///         each, on a GPU 16 tile bytes for each class, half a gigabyte at most
 constexpr Expr linear_cross_entropy(At x, At table, At labels, Index tile = 512) {
   return detail::with_labels(apply<"linear_cross_entropy">({.integers = {tile}}, table, labels, x), labels);
 }

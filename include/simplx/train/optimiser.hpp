@@ -67,8 +67,9 @@ namespace detail {
 template <class S, class Other>
 void no_optimiser() {
   static_assert(OptimiserOf<Other, S>,
-                "simplx: step and update need an optimiser, such as AdamW{.learning_rate = 1e-3} or Sgd{.learning_rate = "
-                "0.1}; one of your own needs a name, with(settings) and update(...), as train/sgd.hpp has them");
+                "simplx: step and update need an optimiser, such as AdamW{.learning_rate = 1e-3} or "
+                "Sgd{.learning_rate = 0.1}; one of your own needs a name, with(settings) and update(...), as "
+                "train/sgd.hpp has them");
 }
 
 }  // namespace detail
