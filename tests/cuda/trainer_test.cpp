@@ -84,6 +84,18 @@ TEST_CASE("steps are those of the CPU: loss, norm, parameters, moments") {
   CHECK(farthest(device.logits(tokens), cpu.logits(tokens)) < 1e-12);
 }
 
+TEST_CASE("logits that training stores as bfloat16 are given as floats") {
+  static constexpr Decoder eights{.block = pre_ln, .vocab = 16, .width = 16, .heads = 2, .layers = 1, .context = 8};
+  using Rounding = Trainer<eights, Cuda<Precision::bfloat16>>;
+  static_assert(stores_bfloat16<Rounding::Backend, Rounding::G, Rounding::Model::logits_node()>);
+  Rounding device({.seed = 3});
+  Trainer<eights> cpu({.seed = 3});
+  const std::vector<std::int32_t> tokens{1, 5, 3};
+  const std::span<const float> rounded = device.logits(tokens), exact = cpu.logits(tokens);
+  REQUIRE(rounded.size() == exact.size());
+  for (std::size_t i = 0; i < exact.size(); ++i) CHECK(std::abs(rounded[i] - exact[i]) < 0.003);
+}
+
 TEST_CASE("a training goes on from a state of either backend") {
   OnDevice device({.batch = 4, .seed = 3});
   OnCpu cpu({.batch = 4, .seed = 3});

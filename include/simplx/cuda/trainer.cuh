@@ -225,11 +225,13 @@ class Trainer<model, Cuda<precision>> {
     const TokenBatch batch = unlabelled(tokens);
     check(batch);
     const Context<S> context = forward(batch, true);
-    logits_.resize(static_cast<std::size_t>(rows(context) * vocab()));
-    const S* place = Address<G>::template value<Model::logits_node()>(context);
-    simplx::check(cudaMemcpyAsync(logits_.data(), place, sizeof(S) * logits_.size(), cudaMemcpyDeviceToHost, stream()),
+    constexpr int node = Model::logits_node();
+    const auto* place = detail::stored<stores_bfloat16<Backend, G, node>>(Address<G>::template value<node>(context));
+    std::vector<std::remove_cvref_t<decltype(*place)>> stored(static_cast<std::size_t>(rows(context) * vocab()));
+    simplx::check(cudaMemcpyAsync(stored.data(), place, sizeof *place * stored.size(), cudaMemcpyDeviceToHost, stream()),
                   "the logits were not copied");
     synchronize();
+    logits_.assign(stored.begin(), stored.end());
     return logits_;
   }
 
