@@ -35,12 +35,13 @@ constexpr Encoder masked_around(const BlockConfig& block, bool tiled_loss) {
 inline constexpr Encoder masked_pre_ln_model = masked_around(bert_pre_ln, false),
                          masked_sas_p_model = masked_around(bert_sas_p, true);
 
-/// Heads of 64, which warpgroups take, and contexts of more rows than two of them have.
-constexpr Decoder wide_around(const BlockConfig& block) {
-  return {.block = block, .vocab = 61, .width = 128, .heads = 2, .layers = 2, .context = 200,
-          .positions = Positions::learned};
+/// Heads of 64, which warpgroups take, contexts of more rows than two of them have, and as many classes as let logits be
+/// stored as bfloat16.
+constexpr Decoder wide_around(const BlockConfig& block, bool tiled_loss) {
+  return {.block = block, .vocab = 64, .width = 128, .heads = 2, .layers = 2, .context = 200,
+          .positions = Positions::learned, .tiled_loss = tiled_loss};
 }
-inline constexpr Decoder wide_pre_ln_model = wide_around(pre_ln), wide_sas_p_model = wide_around(sas_p);
+inline constexpr Decoder wide_pre_ln_model = wide_around(pre_ln, false), wide_sas_p_model = wide_around(sas_p, true);
 
 inline constexpr int steps = 60;
 
