@@ -228,7 +228,8 @@ class Trainer<model, Cuda<precision>> {
     constexpr int node = Model::logits_node();
     const auto* place = detail::stored<stores_bfloat16<Backend, G, node>>(Address<G>::template value<node>(context));
     std::vector<std::remove_cvref_t<decltype(*place)>> stored(static_cast<std::size_t>(rows(context) * vocab()));
-    simplx::check(cudaMemcpyAsync(stored.data(), place, sizeof *place * stored.size(), cudaMemcpyDeviceToHost, stream()),
+    const std::size_t bytes = sizeof *place * stored.size();
+    simplx::check(cudaMemcpyAsync(stored.data(), place, bytes, cudaMemcpyDeviceToHost, stream()),
                   "the logits were not copied");
     synchronize();
     logits_.assign(stored.begin(), stored.end());
