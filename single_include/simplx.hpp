@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: bd537b3760d4be9a
+// sha256 of the headers: e94e01d44519c776
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -4518,8 +4518,8 @@ __attribute__((always_inline)) inline void row_tail(Index left, Index inner, con
   }
 }
 
-/// Sums without their epilogue, so that one function does for products of all sizes and epilogues: in each of them it
-/// would be two thirds of the code to compile.
+/// Sums without their epilogue, so that one function does for products of all sizes and epilogues: each of them would
+/// have to compile all these tiles again.
 template <int rows, int vectors, Write mode, class W, class S>
 __attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, Index a_row, Index a_col, const W* b,
                                          Index b_row, S* c, Index c_row) {

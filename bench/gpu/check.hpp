@@ -41,7 +41,8 @@ constexpr Decoder wide_around(const BlockConfig& block, bool tiled_loss) {
   return {.block = block, .vocab = 64, .width = 128, .heads = 2, .layers = 2, .context = 200,
           .positions = Positions::learned, .tiled_loss = tiled_loss};
 }
-inline constexpr Decoder wide_pre_ln_model = wide_around(pre_ln, false), wide_sas_p_model = wide_around(sas_p, true);
+inline constexpr Decoder wide_pre_ln_model = wide_around(pre_ln, false), wide_sas_p_model = wide_around(sas_p, false),
+                         wide_tiled_model = wide_around(sas_p, true);
 
 inline constexpr int steps = 60;
 

@@ -25,5 +25,6 @@ CHECKED(masked_pre_ln_model)
 CHECKED(masked_sas_p_model)
 CHECKED(wide_pre_ln_model)
 CHECKED(wide_sas_p_model)
+CHECKED(wide_tiled_model)
 
 }  // namespace bench

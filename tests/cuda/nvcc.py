@@ -104,7 +104,7 @@ def kernels_of(text):
 def stores_apart(compiled):
     """Kernels that store four numbers beside each other one by one, by the PTX in an object: nvcc does so where the
     summands of an index have no bits in common (Index(blockIdx.x) * 4 + threadIdx.x / 32; in int it does not see that).
-    Those of APART may."""
+    Those of APART may. OF_GROUPS is compiled without PTX."""
     with open(compiled, "rb") as file:
         text = file.read().decode("latin-1")
     found, kernel, run_of, length = {}, "", None, 0
@@ -117,6 +117,8 @@ def stores_apart(compiled):
         run_of = match["base"], size, at + size
         if length == 4:
             found[kernel] = True
+    if not kernel:
+        sys.exit(f"{compiled} has no PTX of a kernel")
     names = run(["c++filt", "-p", *found]).stdout.splitlines() if found else []
     return [f"{without_graph(name)} stores four neighbours one by one" for name in names
             if not any(words in name for words in APART)]
@@ -264,7 +266,8 @@ def main():
             *map(compiler.headers, headers),
             *(compiler.headers(*headers, to="-cuda", also=host) for host in ((), WIDE_HOST))]
         said = {which: future.result()[0] for which, future in compiling.items()}
-        apart = {which: stores_apart(future.result()[1]) for which, future in compiling.items()}
+        apart = {which: stores_apart(future.result()[1]) if which[1] != OF_GROUPS else []
+                 for which, future in compiling.items()}
         told = {which: kernels_of(text) for which, text in said.items()}
         if args.write:
             write_budgets(release, told)

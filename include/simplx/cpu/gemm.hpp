@@ -155,8 +155,8 @@ __attribute__((always_inline)) inline void row_tail(Index left, Index inner, con
   }
 }
 
-/// Sums without their epilogue, so that one function does for products of all sizes and epilogues: in each of them it
-/// would be two thirds of the code to compile.
+/// Sums without their epilogue, so that one function does for products of all sizes and epilogues: each of them would
+/// have to compile all these tiles again.
 template <int rows, int vectors, Write mode, class W, class S>
 __attribute__((noinline)) void rows_left(Index left, Index inner, const W* a, Index a_row, Index a_col, const W* b,
                                          Index b_row, S* c, Index c_row) {

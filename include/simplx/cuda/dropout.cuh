@@ -23,7 +23,7 @@ inline constexpr unsigned dropout_threads = 256;
 
 /// to = from m / (1 - rate), m drawn for each element of a sequence; `node` is op<"dropout">::node_key. A warp has a
 /// row of up to 1024 columns, or several narrow ones, and more warps a wider one: it finds their sequence and key once,
-/// which takes as many instructions as ten elements, then goes along them, so many neighbours a thread.
+/// which takes longer than a few elements, then goes along them, so many neighbours a thread.
 template <Write mode, int together, class S>
 __global__ void __launch_bounds__(dropout_threads)
     dropout_kernel(Sequences sequences, const Draw* draw, std::uint64_t node, One<S> rate, const S* from, S* to,

@@ -37,7 +37,7 @@ struct RowTeam {
 
   static constexpr unsigned blocks(Index rows) { return blocks_for(rows, rows_of_block); }
   __device__ static int number() { return static_cast<int>(threadIdx.x) / threads; }
-  // In int, of which nvcc knows no low bits: with those it would store numbers one by one.
+  /// In int, which holds the rows that fit a GPU: of an Index nvcc knows the low bits, and stores numbers one by one.
   __device__ static Index row() { return static_cast<int>(blockIdx.x) * rows_of_block + number(); }
 
   /// Calls f(i, col) for the columns where the own parts begin, i from 0.

@@ -226,13 +226,20 @@ class Trainer<model, Cuda<precision>> {
     check(batch);
     const Context<S> context = forward(batch, true);
     constexpr int node = Model::logits_node();
-    const auto* place = detail::stored<stores_bfloat16<Backend, G, node>>(Address<G>::template value<node>(context));
-    std::vector<std::remove_cvref_t<decltype(*place)>> stored(static_cast<std::size_t>(rows(context) * vocab()));
-    const std::size_t bytes = sizeof *place * stored.size();
-    simplx::check(cudaMemcpyAsync(stored.data(), place, bytes, cudaMemcpyDeviceToHost, stream()),
-                  "the logits were not copied");
-    synchronize();
-    logits_.assign(stored.begin(), stored.end());
+    const S* place = Address<G>::template value<node>(context);
+    const auto fetch = [&](auto& to) {
+      to.resize(static_cast<std::size_t>(rows(context) * vocab()));
+      simplx::check(cudaMemcpyAsync(to.data(), place, sizeof to[0] * to.size(), cudaMemcpyDeviceToHost, stream()),
+                    "the logits were not copied");
+      synchronize();
+    };
+    if constexpr (stores_bfloat16<Backend, G, node>) {
+      std::vector<__nv_bfloat16> rounded;
+      fetch(rounded);
+      logits_.assign(rounded.begin(), rounded.end());
+    } else {
+      fetch(logits_);
+    }
     return logits_;
   }
 
