@@ -117,7 +117,7 @@ class Run {
                    .tokens_per_second = speed};
       if (validates) validate(line);
       line.seconds = seconds_ = now();
-      log.write(line);
+      write(line, log);
       const double left = since(begin_) / static_cast<double>(step_ - first) * static_cast<double>(steps_ - step_);
       const std::string share =
           on_cpu() && peak > 0 ? fmt::format("  {:.0f} % of peak", 100 * speed * flops / (peak * 1e9)) : "";
@@ -330,6 +330,17 @@ class Run {
     line.gradient_norms = learner_->gradient_norms(held_out_);
   }
 
+  /// A disk that is full is told once and survived: the log holds its lines until there is room.
+  void write(const LogLine& line, RunLog& log) {
+    try {
+      log.write(line);
+      log_waits_ = false;
+    } catch (const Error& error) {
+      if (!log_waits_) progress_.say(fmt::format("no line of the log at step {}: {}", step_, error.what()));
+      log_waits_ = true;
+    }
+  }
+
   /// Writes a checkpoint; a disk that is full is told and survived.
   bool save(bool is_best) {
     if (const Largest largest = largest_parameter(*learner_); !std::isfinite(largest.size)) {
@@ -411,6 +422,7 @@ class Run {
   long steps_ = 0, step_ = 0;       // in all; taken
   double seconds_ = 0;              // of training, at the last line of the log
   std::optional<double> val_loss_;  // the last one
+  bool log_waits_ = false;          // for room on the disk
 };
 
 }  // namespace

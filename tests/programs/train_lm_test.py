@@ -3,6 +3,7 @@
 """train_lm_test.py PROGRAM: what examples/train_lm promises, held on small runs."""
 import json
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -16,8 +17,14 @@ PROGRAM = sys.argv[1]
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def run(*arguments, cwd=None):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd)
+def run(*arguments, **options):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False, **options)
+
+
+def small_disk():
+    """No file of the process that calls it may have more bytes than run.json."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
 
 
 def stop(number, after, *arguments):
@@ -147,6 +154,13 @@ def main():
         done = run("--steps", 30, "--text", text, "--out", full)
         check(done.returncode == 0 and "no checkpoint at step" in done.stdout, "training goes on where no checkpoint can be written")
         check(sorted(os.listdir(os.path.join(full, "saved"))) == sorted(saved), "and earlier ones stay")
+
+        done = run("--steps", 30, "--text", text, "--out", os.path.join(folder, "small_disk"), preexec_fn=small_disk)
+        check(done.stdout.count("no line of the log at step") == 1 and "step     30/30" in done.stdout,
+              "training goes on where the log cannot be written, which it says once")
+        check(done.returncode == 1 and "File too large" in done.stderr, "and what cannot be written in the end is an error")
+        with open(os.path.join(folder, "small_disk", "log.jsonl"), encoding="utf-8") as file:
+            check(all(json.loads(line) for line in file), "the log has whole lines alone")
 
         def refused(what, words, *arguments):
             done = run(*arguments)

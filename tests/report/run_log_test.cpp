@@ -3,7 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <csignal>
 #include <sstream>
+
+#include <sys/resource.h>
 
 using namespace simplx;
 
@@ -71,6 +74,40 @@ TEST_CASE("a log goes on after the lines of its checkpoint, whatever was written
   CHECK(content() == first);
   write({1, 5, 10, 12}, 0);  // from the beginning
   CHECK(content() == first);
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a line that the disk does not take waits for the next, and never leaves a part of itself") {
+  struct Limit {  // as of a full disk
+    rlimit before{};
+    void (*handler)(int) = std::signal(SIGXFSZ, SIG_IGN);
+    explicit Limit(rlim_t bytes) {
+      getrlimit(RLIMIT_FSIZE, &before);
+      const rlimit now{bytes, before.rlim_max};
+      setrlimit(RLIMIT_FSIZE, &now);
+    }
+    ~Limit() {
+      setrlimit(RLIMIT_FSIZE, &before);
+      std::signal(SIGXFSZ, handler);
+    }
+  };
+  RunLog log(path);
+  log.write(line(1));
+  const std::string first = content();
+  {
+    const Limit limit(first.size() + 20);
+    CHECK_THROWS_WITH_AS(log.write(line(2)), doctest::Contains("File too large"), Error);
+    CHECK(content() == first);
+    CHECK_THROWS_WITH_AS(log.write(line(3)), doctest::Contains(path.c_str()), Error);
+    CHECK(content() == first);
+  }
+  log.write(line(4));
+  const std::string all = content();
+  {
+    RunLog whole(path);
+    for (const long step : {1, 2, 3, 4}) whole.write(line(step));
+  }
+  CHECK(content() == all);
   std::filesystem::remove(path);
 }
 

@@ -11,10 +11,13 @@
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -44,12 +47,16 @@ struct LogLine {
 class RunLog {
  public:
   /// Begins a log, or goes on with the one that is there: its lines up to `last_step` stay.
-  explicit RunLog(const std::filesystem::path& path, long last_step = 0) : path_(path.string()) {
-    write_file(path, lines_until(last_step));
-    file_.open(path, std::ios::app | std::ios::binary);
-    check();
+  explicit RunLog(const std::filesystem::path& path, long last_step = 0) : path_(path) {
+    const std::string kept = lines_until(last_step);
+    write_file(path_, kept);
+    good_bytes_ = kept.size();
+    file_.open(path_, std::ios::app | std::ios::binary);
+    if (!file_) throw cannot_write();
   }
 
+  /// Appends a line. After an Error, of a full disk say, the file ends with a whole line still; the line waits for
+  /// the next one.
   void write(const LogLine& line) {
     nlohmann::ordered_json entry;
     entry["step"] = line.step;
@@ -67,8 +74,19 @@ class RunLog {
       }
     }
     if (!line.gradient_norms.empty()) entry["gradient_norms"] = line.gradient_norms;
-    file_ << entry.dump() << std::endl;
-    check();
+    waiting_ += entry.dump() + "\n";
+    if (file_ << waiting_ << std::flush) {
+      good_bytes_ += waiting_.size();
+      waiting_.clear();
+      return;
+    }
+    const Error error = cannot_write();
+    file_.close();  // which may write a part of it
+    file_.clear();
+    std::error_code ignored;
+    std::filesystem::resize_file(path_, good_bytes_, ignored);
+    file_.open(path_, std::ios::app | std::ios::binary);
+    throw error;
   }
 
  private:
@@ -83,15 +101,15 @@ class RunLog {
     }
     return kept;
   }
-  void check() const {
-    if (!file_) {
-      throw Error("cannot write " + path_ + ": " + std::strerror(errno),
-                  "check that the directory exists, is writable and has room");
-    }
+  Error cannot_write() const {
+    return Error("cannot write " + path_.string() + ": " + std::strerror(errno),
+                 "check that the directory exists, is writable and has room");
   }
 
-  std::string path_;
+  std::filesystem::path path_;
   std::ofstream file_;
+  std::uintmax_t good_bytes_ = 0;  // of whole lines in the file
+  std::string waiting_;            // lines that the disk did not take
 };
 
 }  // namespace simplx
