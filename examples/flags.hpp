@@ -61,7 +61,7 @@ inline int failed_by_unknown(const CLI::App& app) {
 
 }  // namespace detail
 
-/// A main program behind its flags: reads them, then its status is that of `body`, or 1 for what either throws.
+/// A main program with flags: reads them, then its status is that of `body`, or 1 for what either throws.
 template <class Body>
 int run(CLI::App& app, int argc, char** argv, const Body& body) {
   try {
@@ -72,7 +72,7 @@ int run(CLI::App& app, int argc, char** argv, const Body& body) {
   } catch (const CLI::ParseError& error) {
     // A flag that is missing may be there, misspelt.
     if (app.remaining_size(true) > 0) return detail::failed_by_unknown(app);
-    return detail::failed(error.what(), "--help tells what it takes");
+    return detail::failed(error.what(), "--help lists the flags and their values");
   } catch (const std::exception& error) {
     fmt::print(stderr, "\nerror: {}\n", error.what());  // a line of progress may be open
     return 1;

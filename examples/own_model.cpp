@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 //
-// A model of one's own from its block to its text, as docs/training.md tells it. The toy task: sums of two digits,
+// A model of one's own from its block to its text, as in docs/training.md. The toy task: sums of two digits,
 // "7+8=15", which the model reads as bytes until it knows them all. It ends with 0 if what it claims has held.
 //
 //     g++ -std=c++20 -O2 -march=native -I include -I /usr/include/eigen3 examples/own_model.cpp -pthread && ./a.out

@@ -24,7 +24,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::int32_t no_label = -100;
 
 parity::Model find_model(const std::string& name) {
   return []<int... part>(std::string_view wanted, std::integer_sequence<int, part...>) {
@@ -78,9 +77,9 @@ std::vector<std::string> faults_of_text(const SafetensorsFile& file) {
     }
   };
   if (has_tokens) outside("tokens", integers(*tokens), 0);
-  if (has_targets) outside("targets", integers(*targets), no_label);
-  if (has_targets && std::ranges::count(integers(*targets), no_label) == targets->elements()) {
-    faults.push_back(fmt::format("no label: every one of targets is {}, so that there is no loss", no_label));
+  if (has_targets) outside("targets", integers(*targets), ignored_label);
+  if (has_targets && std::ranges::count(integers(*targets), ignored_label) == targets->elements()) {
+    faults.push_back(fmt::format("no label: every one of targets is {}, so that there is no loss", ignored_label));
   }
   return faults;
 }

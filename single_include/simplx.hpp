@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e94e01d44519c776
+// sha256 of the headers: b098223b216ee040
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -152,6 +152,12 @@ using Index = std::ptrdiff_t;
 enum class Axis : signed char { fixed, tokens, sequences, labelled, batch };
 inline constexpr int axis_count = 5;
 
+/// Its name in models and texts; none of fixed rows.
+constexpr const char* name_of(Axis axis) {
+  constexpr const char* names[axis_count] = {"", "tokens", "sequences", "labelled", "batch"};
+  return names[static_cast<int>(axis)];
+}
+
 /// Rows and columns of a value. For `Axis::fixed`, `rows` is their number; otherwise `rows` is 0.
 struct Shape {
   Axis axis = Axis::fixed;
@@ -253,7 +259,7 @@ struct Text {
     return length;
   }
   constexpr std::string_view view() const { return {chars, static_cast<std::size_t>(size())}; }
-  /// Whether nothing lies before, between or behind its points: "", ".weight", "mlp..weight".
+  /// Whether a part before, between or after its dots is empty: "", ".weight", "mlp..weight".
   constexpr bool lacks_a_part() const {
     for (int i = 0; i < capacity; ++i) {
       const bool ends = !chars[i] || chars[i] == '.';
@@ -420,7 +426,7 @@ struct Node {
   Tag rule{};  ///< of an error: the rule that was broken, and the two numbers
   Index left = 0, right = 0;
 
-  // Every user is known to every node, so that all that is connected can be freed, dead code included.
+  // Every node knows its users, so that all that is connected can be freed, dead code included.
   Node* first_user = nullptr;
   Node* next_user[max_arguments]{};
 
@@ -692,7 +698,7 @@ constexpr Expr refuse(Tag rule, At x, Index left = 0, Index right = 0) {
 // ---- simplx/core/walk.hpp
 
 /// \file simplx/core/walk.hpp
-/// Walking, scoping, comparing and freeing expressions.
+/// Walking, scoping and freeing expressions.
 ///
 /// Nodes are numbered by a walk from the root, never by creation: compilers evaluate operands in different
 /// orders, and with the order every offset of a checkpoint would change. Walks are iterative, because the
@@ -951,13 +957,13 @@ SIMPLX_RULE("indices as numbers", (possible<left, right>),
             "with: look them up by embedding or gather, or give real numbers by input(...)")
 SIMPLX_RULE("constant operand", (possible<left, right>),
             "this operand of an op (left number: which, from 0) has no gradient, but depends on something that is "
-            "trained: an epsilon, a rate, a base, a smoothing is a number, a hyper(...), or behind stop_gradient")
+            "trained: an epsilon, a rate, a base, a smoothing is a number, a hyper(...), or wrapped in stop_gradient")
 SIMPLX_RULE("frozen", (possible<left, right>),
             "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value "
             "that counts as a constant is stop_gradient(x)")
 SIMPLX_RULE("block width", left == right,
-            "a block of a stack must return (left number: its width) the shape that it is given (right number: its "
-            "width); a change of width belongs before or behind the stack")
+            "a block of a stack must return the shape that it is given: its result has the width (left number), its "
+            "input (right number); change the width before or after the stack")
 SIMPLX_RULE("captured", (possible<left, right>),
             "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an "
             "expression that was made outside it (left number: its line, right number: the line of its use); make it "
@@ -1814,56 +1820,56 @@ namespace detail {
 
 /// Lists the leaves of a root's group: a map has at most 3 arguments, hence three places a node.
 template <int capacity>
-constexpr void collect_group(const Info* info, int root, Fusion<capacity>& plan, int (&stamp)[capacity],
+constexpr void collect_group(const Info* info, int root, Fusion<capacity>& fusion, int (&stamp)[capacity],
                              int& next_leaf) {
-  plan.leaf_begin[root] = next_leaf;
-  for (int m = plan.member_begin[root]; m < plan.member_end[root]; ++m) {
-    const Info& node = info[plan.members[m]];
+  fusion.leaf_begin[root] = next_leaf;
+  for (int m = fusion.member_begin[root]; m < fusion.member_end[root]; ++m) {
+    const Info& node = info[fusion.members[m]];
     for (int a = 0; a < node.argument_count; ++a) {
       const int argument = node.arguments[a];
-      if (plan.group[argument] == root || stamp[argument] == root + 1) continue;
+      if (fusion.group[argument] == root || stamp[argument] == root + 1) continue;
       stamp[argument] = root + 1;
-      plan.leaves[next_leaf++] = argument;
+      fusion.leaves[next_leaf++] = argument;
     }
   }
-  plan.leaf_end[root] = next_leaf;
+  fusion.leaf_end[root] = next_leaf;
 }
 
 }  // namespace detail
 
 template <int capacity>
 constexpr Fusion<capacity> fuse(const Info* info, int count) {
-  Fusion<capacity> plan;
+  Fusion<capacity> fusion;
   constexpr int nobody = -1, several = -2;
   int user_group[capacity]{};  // the group of all users, nobody or several
   int group_size[capacity]{};
   bool reached[capacity]{};  // a gradient comes from a result
 
   for (int i = 0; i < count; ++i) {
-    plan.group[i] = plan.epilogue_of[i] = plan.finished_by[i] = plan.step_of[i] = -1;
+    fusion.group[i] = fusion.epilogue_of[i] = fusion.finished_by[i] = fusion.step_of[i] = -1;
     user_group[i] = nobody;
     const Info& node = info[i];
     const bool trains = node.parameters > 0 && !node.frozen;  // a parameter, or a stack's layers
-    plan.wanted[i] = trains || (node.kind == Kind::input && node.wanted_input);
-    for (int a = 0; a < node.argument_count; ++a) plan.wanted[i] |= plan.wanted[node.arguments[a]];
-    if (node.kind == Kind::indices || node.stops) plan.wanted[i] = false;
+    fusion.wanted[i] = trains || (node.kind == Kind::input && node.wanted_input);
+    for (int a = 0; a < node.argument_count; ++a) fusion.wanted[i] |= fusion.wanted[node.arguments[a]];
+    if (node.kind == Kind::indices || node.stops) fusion.wanted[i] = false;
   }
 
   for (int i = count - 1; i >= 0; --i) {  // users first: they have higher numbers
     const Info& node = info[i];
     reached[i] |= node.result || node.kind == Kind::outputs;
-    if (node.executes()) plan.wanted[i] &= reached[i];
-    for (int a = 0; a < node.argument_count; ++a) reached[node.arguments[a]] |= plan.wanted[i];
+    if (node.executes()) fusion.wanted[i] &= reached[i];
+    for (int a = 0; a < node.argument_count; ++a) reached[node.arguments[a]] |= fusion.wanted[i];
     if (node.looped()) {
       const int root = user_group[i];
       const bool joins = root >= 0 && node.kind == Kind::map && !node.observed && !node.result &&
                          loop_shape(info, root) == node.shape && group_size[root] < max_group;
-      plan.group[i] = joins ? root : i;
-      ++group_size[plan.group[i]];
+      fusion.group[i] = joins ? root : i;
+      ++group_size[fusion.group[i]];
     }
     for (int a = 0; a < node.argument_count; ++a) {
       int& seen = user_group[node.arguments[a]];
-      const int mine = node.looped() ? plan.group[i] : several;
+      const int mine = node.looped() ? fusion.group[i] : several;
       seen = seen == nobody || seen == mine ? mine : several;
     }
   }
@@ -1871,39 +1877,39 @@ constexpr Fusion<capacity> fuse(const Info* info, int count) {
   // Members in ascending order: count, then fill (a counting sort by root).
   int next_member = 0;
   for (int i = 0; i < count; ++i) {
-    if (plan.group[i] != i) continue;
-    plan.member_begin[i] = plan.member_end[i] = next_member;
+    if (fusion.group[i] != i) continue;
+    fusion.member_begin[i] = fusion.member_end[i] = next_member;
     next_member += group_size[i];
   }
   for (int i = 0; i < count; ++i) {
-    if (plan.group[i] >= 0) plan.members[plan.member_end[plan.group[i]]++] = i;
+    if (fusion.group[i] >= 0) fusion.members[fusion.member_end[fusion.group[i]]++] = i;
   }
 
   int stamp[capacity]{}, next_leaf = 0;
   for (int i = 0; i < count; ++i) {
-    if (plan.group[i] != i) continue;
-    detail::collect_group<capacity>(info, i, plan, stamp, next_leaf);
+    if (fusion.group[i] != i) continue;
+    detail::collect_group<capacity>(info, i, fusion, stamp, next_leaf);
     if (info[i].kind == Kind::reduction) continue;  // a product is stored before it is summed
-    for (int l = plan.leaf_begin[i]; l < plan.leaf_end[i]; ++l) {
-      const int leaf = plan.leaves[l];
+    for (int l = fusion.leaf_begin[i]; l < fusion.leaf_end[i]; ++l) {
+      const int leaf = fusion.leaves[l];
       if (info[leaf].kind == Kind::product && user_group[leaf] == i && info[leaf].shape == info[i].shape &&
-          leaf > plan.epilogue_of[i]) {
-        plan.epilogue_of[i] = leaf;
+          leaf > fusion.epilogue_of[i]) {
+        fusion.epilogue_of[i] = leaf;
       }
     }
-    if (plan.epilogue_of[i] >= 0) plan.finished_by[plan.epilogue_of[i]] = i;
+    if (fusion.epilogue_of[i] >= 0) fusion.finished_by[fusion.epilogue_of[i]] = i;
   }
 
   for (int i = 0; i < count; ++i) {
-    if (!info[i].executes() || (plan.group[i] >= 0 && plan.group[i] != i) || plan.finished_by[i] >= 0) continue;
-    plan.order[plan.steps] = i;
-    plan.step_of[i] = plan.steps++;
+    if (!info[i].executes() || (fusion.group[i] >= 0 && fusion.group[i] != i) || fusion.finished_by[i] >= 0) continue;
+    fusion.order[fusion.steps] = i;
+    fusion.step_of[i] = fusion.steps++;
   }
   for (int i = 0; i < count; ++i) {
-    if (plan.group[i] >= 0) plan.step_of[i] = plan.step_of[plan.group[i]];
-    if (plan.finished_by[i] >= 0) plan.step_of[i] = plan.step_of[plan.finished_by[i]];
+    if (fusion.group[i] >= 0) fusion.step_of[i] = fusion.step_of[fusion.group[i]];
+    if (fusion.finished_by[i] >= 0) fusion.step_of[i] = fusion.step_of[fusion.finished_by[i]];
   }
-  return plan;
+  return fusion;
 }
 
 }  // namespace simplx
@@ -1914,7 +1920,8 @@ constexpr Fusion<capacity> fuse(const Info* info, int count) {
 /// Second half of the plan: what backward reads, who writes a gradient first, which gradients share memory.
 ///
 /// Three static facts remove most of the memory traffic of reverse mode. A value is kept only if a pull-back
-/// reads it. The first writer of a gradient stores and later ones accumulate, so no gradient is ever zeroed.
+/// reads it. The first writer of a gradient stores and later ones accumulate: only a gradient that its first writer
+/// adds to in parts, such as sums over rows, is set to zero before (`leaf_cleared`, `argument_cleared`).
 /// A gradient that flows unchanged through a sum *is* the incoming one, and an elementwise pull-back may
 /// overwrite what it reads, as long as nobody else still needs that memory: the incoming gradient, or, where an op
 /// says so, the value of its operand (the gradient of logits lies where the logits were).
@@ -2220,7 +2227,7 @@ struct Layout {
   Columns forward_workspace[capacity]{}; ///< temporary columns of a stack
   Columns backward_workspace[capacity]{};
   Index parameter[capacity]{}, constant[capacity]{}, packed[capacity]{};  ///< elements
-  Index further[capacity]{};             ///< elements; gradients of a parameter's uses behind the first
+  Index further[capacity]{};             ///< elements; gradients of a parameter's uses after the first
   int input[capacity]{}, output[capacity]{};                             ///< numbers, in order
 
   Columns kept{}, temporary{};
@@ -2480,7 +2487,7 @@ SIMPLX_HD_END
 /// `LayerSource` for a layer of one of its stacks. Nothing of an evaluation is kept but numbers, so each of them is
 /// evaluated a few times. A constant is initialised by `with` itself, not by a function or lambda around it: g++ would
 /// evaluate that three times, since it does not remember what happened on the heap. What hands `f` on captures it by
-/// value: by reference g++ takes it for a constant, and finds out behind an evaluation in vain. The source's `Lowering`
+/// value: by reference g++ first tries it as a constant, and evaluates the model once in vain. The source's `Lowering`
 /// says what a backend changes of it: nothing, or what its kernels do better otherwise (cuda/graph_on.cuh).
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -2781,7 +2788,7 @@ using GraphOf = Graph<Root<model>>;
 // ---- simplx/core/turn.hpp
 
 /// \file simplx/core/turn.hpp
-/// Turns: threads that share one gradient, each sequence adding to it behind the one before.
+/// Turns: threads that share one gradient, each sequence adding to it after the one before.
 ///
 /// Backward is the same straight-line code for every sequence, so its additions to the gradients of parameters can be
 /// counted. A sequence makes its k-th addition once the sequence before it has made that one: every sum has the order
@@ -2833,7 +2840,7 @@ class Turns {
   std::atomic<Index> dealt_{0};
 };
 
-/// One sequence's part in it; ends behind the sequence before, also by an exception.
+/// One sequence's part in a pass; its end, also by an exception, waits for that of the sequence before.
 class Turn {
  public:
   Turn(Turns& turns, Index sequence)
@@ -2888,7 +2895,7 @@ class Addition {
 // ---- simplx/core/frame.hpp
 
 /// \file simplx/core/frame.hpp
-/// Frame: what an op's author sees of the node his kernel runs for. Shapes and numbers are constants.
+/// Frame: what an op's author sees of the node whose kernel it is. Shapes and numbers are constants.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -2920,7 +2927,8 @@ struct Address {
     }
   }
 
-  /// Of a parameter: that of its use of that number.
+  /// Of a parameter, the sum of its use number `use`: each step that adds to a parameter has a sum of its own
+  /// (core/plan.hpp).
   template <int i, int use = 0, class S>
   static S* gradient(const Context<S>& context) {
     constexpr int home = G::plan.shares[i];
@@ -2989,7 +2997,7 @@ struct Frame {
       return Address<G>::template gradient<argument<k>, G::plan.argument_use[node][k]>(context);
     }
   }
-  /// Whose additions to the gradient of argument k are counted (core/turn.hpp).
+  /// The turn in which backward adds to the gradient of argument k; none unless that is a parameter (core/turn.hpp).
   template <int k>
   Turn* turn() const {
     return G::table.info[argument<k>].kind == Kind::parameter ? context.turn : nullptr;
@@ -3225,6 +3233,14 @@ __attribute__((always_inline)) inline V splat(S number) {
   } else {
     return static_cast<Lane<V>>(number) - V{};  // + would turn -0 into 0 and cost an addition
   }
+}
+
+/// 0, 1, 2, ... over the lanes.
+template <class V>
+__attribute__((always_inline)) inline V lane_numbers() {
+  V numbers{};
+  for (int i = 0; i < lanes<Lane<V>>; ++i) numbers[i] = static_cast<Lane<V>>(i);
+  return numbers;
 }
 
 /// A constant of an op's rule, as a number of the rule's type: a float, a vector, a dual number, a formula.
@@ -3891,7 +3907,7 @@ __attribute__((always_inline)) inline Vec<Pair> pairs_of(Vec<float> first, Vec<f
 #endif
 }
 
-/// (x[0], x[1]), (x[2], x[3]), ... of two vectors, one behind the other.
+/// (x[0], x[1]), (x[2], x[3]), ... of two vectors, one after the other.
 __attribute__((always_inline)) inline Vec<Pair> pairs_along(Vec<float> front, Vec<float> back) {
 #if defined(__AVX512BF16__)
   return (Vec<Pair>)_mm512_cvtne2ps_pbh((__m512)back, (__m512)front);
@@ -3946,7 +3962,7 @@ inline void pair_columns(Index count, const float* row, Pair* pairs) {
   std::memcpy(pairs + i / 2, words, static_cast<std::size_t>(count - i) / 2 * sizeof(Pair));
 }
 
-/// Pairs each number of a row with the one below it; `second` is nullptr behind the last row, which pairs with zeros.
+/// Pairs each number of a row with the one below it; `second` is nullptr after the last row, which pairs with zeros.
 inline void pair_rows(Index count, const float* first, const float* second, Pair* pairs) {
   for (Index i = 0; i < count; i += lanes<float>) {
     const Vec<float> below = second ? load<Vec<float>>(second + i) : Vec<float>{};
@@ -4062,6 +4078,7 @@ using MatrixMap = Eigen::Map<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Ei
 template <class S>
 using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 
+/// This processor, with numbers of type S, float or double; `path` chooses among kernels.
 template <class S, Path path = Path::fast>
 struct Cpu {
   static_assert(path != Path::bfloat16 || std::is_same_v<S, float>,
@@ -4287,7 +4304,7 @@ template <Index width, class S>
 void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
   pack_panels<width>(K, 1, matrix, stride, packed, Storing{});
 }
-/// Fewer columns than a vector has lanes, and zeros behind them.
+/// Fewer columns than a vector has lanes, and zeros after them.
 template <Index width, class S>
 __attribute__((noinline)) void pack_last_panel(Index K, const S* matrix, Index stride, S* packed) {
   for (Index p = 0; p < K; ++p) {
@@ -4591,7 +4608,7 @@ void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, con
   }
 }
 
-/// The epilogue of the last of several sums: behind it, what c (., N) holds already is part of the accumulator.
+/// The epilogue of the last of several sums: after it, what c (., N) holds already is part of the accumulator.
 template <Index N, class S, class Epilogue>
 struct Completing {
   const S* c;
@@ -5090,7 +5107,7 @@ __attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool
   multiply(std::integer_sequence<int, 1, 1>{});
 }
 
-/// One block of c, `count` rows of it: its sums behind the epilogue.
+/// One block of c, `count` rows of it: its sums after the epilogue.
 template <int pieces, Index N, Write mode, class Unit, class Epilogue>
 __attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index width, Index steps, const Pair* left,
                                           const Pair* right, Index right_row, float* c, const Epilogue& epilogue,
@@ -5279,7 +5296,7 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
 ///     y = A w          as many rows at a time as a vector has lanes, whose partial sums are added up together
 ///     w += A^T g       four vectors of columns at a time, which stay in registers
 ///
-/// Backward is the second of them behind the first, over an A that may be larger than a cache: it begins with the last
+/// Backward is the second of them after the first, over an A that may be larger than a cache: it begins with the last
 /// rows, those that are still there.
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -5581,7 +5598,7 @@ inline constexpr Index piece_rows = 128, piece_depth = 1024, piece_columns = 512
 // a stream is 1.5 to 3 times as fast, four rows 1.2 to 2 times. Their sums are other ones, to rounding.
 inline constexpr Index few_rows = 4;
 
-/// Weights (K, N) as a right operand, and their Extent behind them.
+/// Weights (K, N) as a right operand, and their Extent after them.
 template <Index K, Index N>
 struct PackedPieces {
   static constexpr Index extent_at = words_in_pieces(K * N);
@@ -5840,7 +5857,7 @@ struct LinearProduct {
   static constexpr bool of_vector = Backend::vectorises(0) && N == 1;
   static constexpr bool takes_epilogue = by_panels(N);
 
-  /// Elements of W in panels; those of W^T lie behind it.
+  /// Elements of W in panels; those of W^T lie after it.
   static constexpr Index size = packed_room(K, N);
   static constexpr Index room = size + packed_room(N, K);
   /// Elements of scratch that each of the products needs.
@@ -5889,7 +5906,7 @@ struct LinearProduct {
       pack_transposed<N, K>(weight, packed);
     }
   }
-  /// One behind the other; W^T only if dX is wanted.
+  /// One after the other; W^T only if dX is wanted.
   template <bool wants_input_gradient>
   static void prepare(const S* weight, S* packed) {
     if constexpr (by_panels(N)) pack_forward(weight, packed);
@@ -6321,7 +6338,7 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     static constexpr Term derive(const Node*, int argument, const Term& gradient);  // backward as an expression
 ///     static constexpr int index_operand;                // that operand is indices(...), whose numbers are rows of
 ///     static constexpr Shape looked_up(Shape first);     // a value of this shape, that of operand 0 being given
-///     static std::string settings(const Attributes&);    // what `describe` tells behind the operands: "heads 4"
+///     static std::string settings(const Attributes&);    // what `describe` prints after the operands: "heads 4"
 struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;
@@ -6399,7 +6416,7 @@ struct op<"contract"> : kernel_op {
   template <class F>
   static constexpr double flops(const Rows& rows, bool) {
     const Shape a = F::template shape<0>;
-    const double count = static_cast<double>(a.is_fixed() ? a.rows : rows.count(a.axis));
+    const double count = static_cast<double>(rows.count(a));
     return 2 * count * static_cast<double>(a.cols) * static_cast<double>(F::out_shape.cols);
   }
   template <int k, class S, class F>
@@ -6434,6 +6451,11 @@ struct op<"contract"> : kernel_op {
   }
 };
 
+/// x^T.
+///
+/// Shapes  x (R, C) -> (C, R)
+/// Errors  does not compile for rows along an axis, except in transpose(x) * y: rule "static transpose"
+/// Cost    a copy; none where a product reads it in place: x * transpose(w), and transpose(x) * y over rows of an axis
 constexpr Expr transpose(At x) { return apply<"transpose">({}, x); }
 
 }  // namespace simplx
@@ -6492,12 +6514,12 @@ struct op<"matmul"> : kernel_op {
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     const Shape x = F::template shape<0>;
-    return Product<F>::template On<Backend>::scratch(x.is_fixed() ? x.rows : rows.count(x.axis));
+    return Product<F>::template On<Backend>::scratch(rows.count(x));
   }
   template <class F>
   static constexpr double flops(const Rows& rows, bool) {
     const Shape x = F::template shape<0>;
-    const double count = static_cast<double>(x.is_fixed() ? x.rows : rows.count(x.axis));
+    const double count = static_cast<double>(rows.count(x));
     return 2 * count * static_cast<double>(x.cols) * static_cast<double>(F::out_shape.cols);
   }
 
@@ -6671,7 +6693,7 @@ SIMPLX_RULE("law of the base", (possible<left, right>),
 /// | shaped    | alpha I + beta A - gamma C   |
 ///
 /// A = softmax(Q K^T / sqrt(key_width) + mask + bias) and C = A at Q = 0. The bias is zero, or -m |i - j| with the
-/// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Press et al. 2022).
+/// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Press et al. 2022).
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -7384,14 +7406,6 @@ inline constexpr int query_block = 64;
 /// A power of two would send the rows of one group to few cache sets.
 inline constexpr int block_stride = query_block + query_group;
 
-/// 0, 1, 2, ... over the lanes.
-template <class S>
-Vec<S> lane_numbers() {
-  Vec<S> numbers{};
-  for (int i = 0; i < lanes<S>; ++i) numbers[i] = S(i);
-  return numbers;
-}
-
 /// One sequence, one head; the pointers are at its first element.
 template <AttentionSize size, class S>
 struct AttentionHead {
@@ -7428,7 +7442,7 @@ struct AttentionHead {
   /// bias to a vector of scores, `seen` replaces by `hidden` the lanes whose query may not look at the key.
   template <class Step>
   __attribute__((always_inline)) void for_each_key(Index first, Index keys, int lane, S hidden, Step step) const {
-    const V query = lane_numbers<S>() + S(lane);
+    const V query = lane_numbers<Vec<S>>() + S(lane);
     const V otherwise = splat<V>(hidden);
     const auto visit = [&](Index key, auto seen) {
       step(key, [&](V score) { return biased(score, S(key - first) - query); }, seen);
@@ -7446,7 +7460,7 @@ struct AttentionHead {
     return score;
   }
 
-  /// The head's part of `count` rows, one behind the other: apart by the width of all heads, most often a power of two,
+  /// The head's part of `count` rows, one after the other: apart by the width of all heads, most often a power of two,
   /// they would share a few sets of the cache.
   template <int width>
   static const S* gather(const S* source, Index count, S* target) {
@@ -7697,7 +7711,7 @@ constexpr Index attention_scratch(int key_width, int value_width, Index longest)
 /// Errors: does not compile unless both widths are multiples of lanes<S>.
 /// Cost: T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T;
 ///   no heap; `scratch` holds attention_scratch(key_width, value_width, longest) elements.
-/// Source: He & Hofmann 2024, Eqs. (1), (4), (5) and (13).
+/// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
   detail::check_attention_widths<size, S>();
@@ -7851,7 +7865,7 @@ void write_reference(Write mode, Target target, const Value& value) {
 /// Shapes: out as value; log_sum_exp (rows, heads).
 /// Cost: T^2 (key_width + value_width) multiply-adds per head; no heap;
 ///   `scratch` holds attention_reference_scratch(longest sequence) elements.
-/// Source: He & Hofmann 2024, Eqs. (1), (4), (5) and (13).
+/// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <class S>
 void attention_reference_forward(const AttentionSize& size, Segments sequences, const AttentionOperands<S>& in, S* out,
                                  S* log_sum_exp, S* scratch) {
@@ -8118,7 +8132,7 @@ struct op<"batched_matmul"> : kernel_op {
   static constexpr double flops(const Rows& rows, bool) {
     using Is = Size<F>;
     const Shape a = F::template shape<0>;
-    return 2.0 * static_cast<double>(a.is_fixed() ? a.rows : rows.count(a.axis)) * Is::rows * Is::inner * Is::cols;
+    return 2.0 * static_cast<double>(rows.count(a)) * Is::rows * Is::inner * Is::cols;
   }
   /// A matrix of static size; a single column is stored the same way either way.
   template <class S, int rows, int cols>
@@ -8406,8 +8420,8 @@ constexpr Expr repeat_columns(At x, Index times) { return apply<"repeat_columns"
 /// | symbol  | shape        | meaning                                                                            |
 /// |---------|--------------|------------------------------------------------------------------------------------|
 /// | Q, K, V | (tokens, d)  | x W^Q, x W^K, x W^V; Q_h, K_h, V_h are their column blocks h, d_k = d / H wide     |
-/// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + M), row by row                                     |
-/// | M       | (T, T)       | the causal mask: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
+/// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + mask), row by row                                  |
+/// | mask    | (T, T)       | causal: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
 /// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
 ///
 /// NormFormer adds one number eta_h (its gamma_h) for each head, before W^P, Concat_h(eta_h A_h V_h) W^P, or after it,
@@ -8429,7 +8443,7 @@ constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, con
   return shaped_attention(query, key, value, alpha, beta, vector("gamma", heads.count, ones), heads);
 }
 
-/// Where the columns of each head are multiplied by one number: nowhere, before W^P or behind it.
+/// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
 enum class HeadScale : signed char { none, before_projection, after_projection };
 
 /// Column block h of x times eta_h, for each of the heads.
@@ -8527,11 +8541,11 @@ constexpr Expr residual_scaled(ResidualScale kind, const char* name, Expr x) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Attention and MLP one behind the other, or both of the same x.
+/// Attention and MLP one after the other, or both of the same x.
 enum class Branches : signed char { sequential, parallel };
 /// Which norm a block has.
 enum class Norm : signed char { none, layer_norm, rms_norm /* x / (r + epsilon) */, rms_norm_inside };
-/// Norms of what a branch is given, or of the sum behind it.
+/// Norms of what a branch is given, or of the sum after it.
 enum class NormPosition : signed char { before, after };
 /// The activation of an MLP; with a gate, that of the gate.
 enum class Activation : signed char { relu, leaky_relu, gelu, gelu_tanh, relu_squared };
@@ -8555,7 +8569,7 @@ constexpr Projection reparameterised(Init base, Gain alpha, Gain beta) {
 struct BlockConfig {
   Branches branches = Branches::sequential;
   Norm norm = Norm::rms_norm;
-  NormPosition norm_position = NormPosition::before;  ///< of the branches, or behind their sums with the skips
+  NormPosition norm_position = NormPosition::before;  ///< of the branches, or after their sums with the skips
   double norm_epsilon = 1e-8;
   bool first_norm = false;  ///< of blocks without norms: layer 0 keeps a LayerNorm of its input
 
@@ -8580,7 +8594,7 @@ struct BlockConfig {
   double slope = 0.2;  ///< of leaky_relu
   bool gated = false;  ///< GLU: the first matrix makes [value, gate], the second has half as many rows
   bool mlp_bias = false;
-  bool mlp_norm = false;  ///< FFN norm of NormFormer: behind the activation
+  bool mlp_norm = false;  ///< FFN norm of NormFormer: after the activation
 
   bool first_value = false;  ///< layer 0 has a value matrix alpha I + beta D, the others have none
 
@@ -8644,7 +8658,7 @@ SIMPLX_RULE("leaky slope", (possible<left, right>),
 SIMPLX_RULE("bias of identity", (possible<left, right>),
             "an identity or reparameterised value or projection has no bias: set .value_projection_bias = false")
 SIMPLX_RULE("post-norm of nothing", (possible<left, right>),
-            "a block without norms has none behind its sums: set .norm, or .norm_position = NormPosition::before")
+            "a block without norms has none after its sums: set .norm, or .norm_position = NormPosition::before")
 SIMPLX_RULE("inner norm", (possible<left, right>),
             "attention_norm, mlp_norm and query_key_value_norm are norms of the block's kind, which is none: set "
             ".norm, for example to Norm::layer_norm")
@@ -8793,7 +8807,7 @@ inline constexpr BlockConfig pre_ln_biased{
     .mlp_bias = true,
 };
 
-/// The same with norms behind the sums (Fig. 3): "Attention Is All You Need".
+/// The same with norms after the sums (Fig. 3): "Attention Is All You Need".
 inline constexpr BlockConfig post_ln =
     detail::with(pre_ln_biased, [](BlockConfig& c) { c.norm_position = NormPosition::after; });
 
@@ -8803,7 +8817,7 @@ inline constexpr BlockConfig norm_former = detail::with(pre_ln_biased, [](BlockC
   c.attention_norm = c.mlp_norm = true;
 });
 
-/// With HeadScale behind the projection, as the published code has it.
+/// With HeadScale after the projection, as the published code has it.
 inline constexpr BlockConfig norm_former_after_projection =
     detail::with(norm_former, [](BlockConfig& c) { c.head_scale = HeadScale::after_projection; });
 
@@ -8922,8 +8936,8 @@ constexpr void each_block(F f) {
 /// Random numbers without state: a number is a function of a key and a counter.
 ///
 /// A key is made of a seed and a name, so that every tensor has numbers of its own: adding a parameter changes
-/// no other, and numbers can be drawn in any order, by any thread, on any device. The sampler is our own
-/// because those of standard libraries differ.
+/// no other, and numbers can be drawn in any order, by any thread, on any device. The laws are drawn by
+/// our own code, since standard libraries differ in theirs.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -9510,10 +9524,7 @@ template <class Activation>
 struct Gated {
   Activation activation{};
 
-  constexpr Expr operator()(Expr x) const {
-    const auto [value, gate] = split_columns(x);
-    return multiply(value, activation(gate));
-  }
+  constexpr Expr operator()(Expr x) const { return detail::gated(x, activation); }
 };
 
 /// Shapes  x (rows, d) -> (rows, d), through (rows, hidden); with a gate W2 has hidden / 2 rows
@@ -9692,7 +9703,7 @@ constexpr Expr mean_squared_error(At x, At y) { return mean(square(apply<"subtra
 ///                y = gain * x / r,                        r = sqrt(mean x^2 + epsilon)         [LLaMA]
 ///     LayerNorm  y = gain * (x - mean) * s + bias,        s = 1 / sqrt(variance + epsilon), biased variance
 ///
-/// In RMSNorm epsilon is added to r, outside the root; the pull-back of a row of zeros drops the second term:
+/// Pull-backs; with epsilon inside the root q = 1 / r, and for a row of zeros RMSNorm's has no second term:
 ///
 ///     RMSNorm    dx = q u - x q^2 (sum u x) / (d r),      u = gain * dy, q = 1 / (r + epsilon)
 ///     LayerNorm  dx = s (u - mean u - xhat mean(u xhat)), u = gain * dy, xhat = (x - mean) s
@@ -10359,7 +10370,7 @@ using BertSasPNoNorm = SasPOf<ShapedAttention, FirstLayer<BertNorm>, BertMlp>;
 ///
 /// | addition            | parameter, at first               | where                                         |
 /// |---------------------|-----------------------------------|-----------------------------------------------|
-/// | HeadScale           | gamma_h, H numbers, 1             | on the result of each head, before W^P        |
+/// | HeadScale           | eta_h (gamma_h), H numbers, 1     | on the result of each head, before W^P        |
 /// | post-attention norm | gain 1 and bias 0, of width d     | on the result of attention, before the sum    |
 /// | FFN norm            | gain 1 and bias 0, of width F     | after the activation, before W2               |
 /// | ResScale            | lambda (lambda_resid), d ones     | on the skip around the MLP                    |
@@ -10368,7 +10379,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = lambda o X' + MLP(Norm2(X')),   X' = X + Norm(HeadScaleMHA(Norm1(X)))
 ///
-///     HeadScaleMHA(x) = Concat_h(gamma_h A_h V_h) W^P + b^P,   MLP(x) = Norm(f(x W1 + b1)) W2 + b2
+///     HeadScaleMHA(x) = Concat_h(eta_h A_h V_h) W^P + b^P,   MLP(x) = Norm(f(x W1 + b1)) W2 + b2
 ///
 /// Norms are LayerNorm and f is GELU unless others are given; every matrix has a bias, as in the authors' code.
 /// Identity in the place of a norm leaves it out.
@@ -10697,8 +10708,7 @@ class Description {
     return name[0] == '%' ? "d" + name : "d(" + name + ")";
   }
   static std::string shape_of(const Shape& shape) {
-    static constexpr const char* axes[] = {"", "tokens", "sequences", "labelled", "batch"};
-    const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : axes[static_cast<int>(shape.axis)];
+    const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : simplx::name_of(shape.axis);
     return "(" + rows + ", " + std::to_string(shape.cols) + ")";
   }
   static std::string product_text(int node) {
@@ -12156,7 +12166,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   /// The gradient with respect to an input or parameter, as the last backward left it: inputs that were set since, of
   /// as many rows or others, change it no sooner than they are evaluated.
   ///
-  /// Errors  throws without a backward() behind the first evaluation of so many rows, and behind row_gradients
+  /// Errors  throws without a backward() after the first evaluation of so many rows, and after row_gradients
   template <Name name>
   auto gradient() {
     constexpr int node = find<name>();
@@ -12328,25 +12338,25 @@ class Directional {
   /// Errors  throws, as `tangent` does, without a jvp() or hvp(); those of gradients without an hvp()
   template <int k = 0>
   Dense output() const {
-    return behind("output", "jvp() or hvp()", [&] { return values(function_.template output<k>()); });
+    return read_after("output", "jvp() or hvp()", [&] { return values(function_.template output<k>()); });
   }
   template <int k = 0>
   Dense tangent() const {
-    return behind("tangent", "jvp() or hvp()", [&] { return tangents(function_.template output<k>()); });
+    return read_after("tangent", "jvp() or hvp()", [&] { return tangents(function_.template output<k>()); });
   }
   template <Name name>
   Dense gradient() {
-    return behind("gradient", "hvp()", [&] { return values(function_.template gradient<name>()); });
+    return read_after("gradient", "hvp()", [&] { return values(function_.template gradient<name>()); });
   }
   template <Name name>
   Dense hessian_product() {
-    return behind("hessian_product", "hvp()", [&] { return tangents(function_.template gradient<name>()); });
+    return read_after("hessian_product", "hvp()", [&] { return tangents(function_.template gradient<name>()); });
   }
 
  private:
   /// What is read too early is told in the names of this class, not in those of Function.
   template <class Read>
-  static Dense behind(const std::string& asked, const std::string& first, Read read) {
+  static Dense read_after(const std::string& asked, const std::string& first, Read read) {
     try {
       return read();
     } catch (const Error&) {
@@ -12519,7 +12529,7 @@ concept BlockInStack = requires(const Block& block, Expr x) { Expr(block(x)); } 
 
 /// What a block makes of x in a layer, whether it asks for the layer's number or not.
 template <class Block>
-constexpr Expr at_layer(const Block& block, int layer, Expr x) {
+constexpr Expr apply_block(const Block& block, int layer, Expr x) {
   if constexpr (requires { Expr(block(layer, x)); }) {
     return block(layer, x);
   } else if constexpr (requires { Expr(block(x)); }) {
@@ -12540,7 +12550,7 @@ struct BlockOf : BlockMaker {
   constexpr explicit BlockOf(const Block& b) : block(b) {
     layered = requires(Expr x) { b(0, x); };
     make = [](const BlockMaker* self, int layer, Node* carry) {
-      return at_layer(static_cast<const BlockOf*>(self)->block, layer, Expr{carry}).node;
+      return apply_block(static_cast<const BlockOf*>(self)->block, layer, Expr{carry}).node;
     };
     destroy = [](BlockMaker* self) { delete static_cast<BlockOf*>(self); };
   }
@@ -12664,6 +12674,17 @@ inline std::vector<std::string> names_of(const std::vector<TensorInfo>& tensors)
                names.empty() ? "it has none at all" : "the nearest names are " + nearest_names(name, names, 3));
 }
 
+/// The part of a buffer that the tensor of that name has; `kind` is what it is called where there is none.
+template <class S>
+std::span<S> slice_of(const std::vector<TensorInfo>& tensors, std::span<S> buffer, std::string_view name,
+                      const std::string& kind = "tensor") {
+  for (const TensorInfo& tensor : tensors) {
+    if (tensor.name != name) continue;
+    return buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size()));
+  }
+  throw unknown_name(kind, name, names_of(tensors));
+}
+
 }  // namespace simplx
 
 // ---- simplx/train/evaluation.hpp
@@ -12690,11 +12711,11 @@ class EvaluationMemory {
   const TensorList& tensors() const { return tensors_; }
   std::span<S> parameters() { return parameters_.span(); }
   std::span<S> gradients() { return gradients_.span(); }
-  std::span<S> parameter(std::string_view name) { return slice(tensors_.parameters, parameters_, name); }
-  std::span<S> gradient(std::string_view name) { return slice(tensors_.parameters, gradients_, name); }
+  std::span<S> parameter(std::string_view name) { return slice_of(tensors_.parameters, parameters(), name); }
+  std::span<S> gradient(std::string_view name) { return slice_of(tensors_.parameters, gradients(), name); }
   std::span<S> constants() { return constants_.span(); }
   /// A named tensor or hyper-parameter that is not trained.
-  std::span<S> constant(std::string_view name) { return slice(tensors_.constants, constants_, name); }
+  std::span<S> constant(std::string_view name) { return slice_of(tensors_.constants, constants(), name); }
 
   /// An input of numbers and its gradient, one of indices; each throws Error for the other kind.
   std::span<S> input(std::string_view name) { return inputs_[number_of(name, Kind::input)].span(); }
@@ -12756,12 +12777,6 @@ class EvaluationMemory {
     }
   }
 
-  static std::span<S> slice(const std::vector<TensorInfo>& tensors, Buffer<S>& buffer, std::string_view name) {
-    for (const TensorInfo& tensor : tensors) {
-      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
-    }
-    throw unknown_name("tensor", name, names_of(tensors));
-  }
   int number_of(std::string_view name, Kind kind) const {
     const int node = graph_.input_node(name);
     if (node < 0) throw unknown_name("input", name, names_of_inputs());
@@ -12832,7 +12847,7 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   /// Gradients of the parameters are set, not added to.
   ///
   /// Errors  throws Error without a forward() before
-  /// Cost    a second one behind the same forward() evaluates that again, if the first wrote over values (of logits)
+  /// Cost    a second one after the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
     if (!evaluated_) throw Error("backward() without a forward()", "call forward() first");
     if (used_up_) Run::forward(context_);
@@ -13381,7 +13396,7 @@ namespace detail {
 
 /// What is known of a model that gives logits, and checked of its tokens, wherever it is evaluated.
 template <auto const& model>
-class LogitsOf {
+class LogitsModel {
  public:
   using G = Graph<Untrained<model>>;
   static_assert(G::layout.inputs == 1 && G::input_number("tokens") == 0 && G::layout.outputs == 1,
@@ -13460,8 +13475,8 @@ class DoneOnce {
 
 /// The weights of a model and its forward pass: logits of whole sequences, without a backward.
 template <auto const& model, class Backend_ = Cpu<float>>
-class Inference : public detail::LogitsOf<model> {
-  using Model = detail::LogitsOf<model>;
+class Inference : public detail::LogitsModel<model> {
+  using Model = detail::LogitsModel<model>;
 
  public:
   using Backend = Backend_;
@@ -13810,7 +13825,7 @@ struct AttentionStep {
   /// Scores become exp(score - maximum), up to the end of the last block 0; returns their sum.
   static S exponentiate(Index tokens, S scale, S slope, S* scores) {
     const auto each = [&](auto visit) __attribute__((always_inline)) {
-      V number = lane_numbers();
+      V number = lane_numbers<V>();
       for (Index j = 0; j < tokens; j += L, number += S(L)) {
         V score = load<V>(scores + j) * scale;
         if constexpr (size.alibi) score += slope * (number - S(tokens - 1));
@@ -13856,12 +13871,6 @@ struct AttentionStep {
       columns(std::integral_constant<int, 1>{}, c, sums);
       out[c] = sum(sums[0]);
     }
-  }
-
-  static V lane_numbers() {
-    V numbers{};
-    for (int i = 0; i < L; ++i) numbers[i] = S(i);
-    return numbers;
   }
 
   static void run(const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out, S* scratch) {
@@ -13921,7 +13930,7 @@ constexpr Index attention_step_scratch(Index tokens) {
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read
 /// Cost    per token t, (key_width + value_width) heads t multiply-adds, with `inputs` 2 values + heads values t;
 ///         no heap; `scratch` holds attention_step_scratch elements
-/// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13)
+/// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
 template <AttentionSize size, bool inputs, class S>
   requires(size.mask == Mask::causal)
 __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
@@ -14792,14 +14801,14 @@ struct Remembered {
 
 /// Where a node finds what it remembers; zeros before the first token.
 template <class S>
-struct Memory {
+struct StreamMemory {
   S* stores = nullptr;   ///< per_token * capacity elements
   S* once = nullptr;
   Index capacity = 0;    ///< tokens, in whole blocks
   S* scratch = nullptr;  ///< of the op that runs
 
-  /// The part that begins behind so much of others.
-  Memory behind(const Remembered& others) const {
+  /// The part that begins after what the others remember.
+  StreamMemory after(const Remembered& others) const {
     return {stores + others.per_token * capacity, once + others.once, capacity, scratch};
   }
 };
@@ -14819,13 +14828,13 @@ struct by_row {
   static constexpr bool possible = true;
   template <class F>
   static constexpr Remembered remembers{};
-  /// Elements of Memory::scratch for a context of so many tokens, beside Context::scratch.
+  /// Elements of StreamMemory::scratch for a context of so many tokens, beside Context::scratch.
   template <class F>
   static constexpr Index scratch(Index) {
     return 0;
   }
   template <class Backend, class F>
-  static void forward(Backend backend, const F& frame, const Memory<typename F::Scalar>&) {
+  static void forward(Backend backend, const F& frame, const StreamMemory<typename F::Scalar>&) {
     op_of<typename F::Graph, F::index>::forward(backend, frame);
   }
 };
@@ -14865,7 +14874,7 @@ struct streamed<"shift"> : by_row {
   static constexpr Remembered remembers{.once = F::attributes.integers[0] * F::out_shape.cols};
 
   template <class Backend, class F>
-  static void forward(Backend backend, const F& frame, const Memory<typename F::Scalar>& memory) {
+  static void forward(Backend backend, const F& frame, const StreamMemory<typename F::Scalar>& memory) {
     constexpr Index cols = F::out_shape.cols, by = F::attributes.integers[0];
     if constexpr (by == 0) {
       op<"shift">::forward(backend, frame);
@@ -14887,7 +14896,7 @@ struct streamed<"cumulative_sum"> : by_row {
   static constexpr Remembered remembers{.once = F::out_shape.cols};
 
   template <class Backend, class F>
-  static void forward(Backend, const F& frame, const Memory<typename F::Scalar>& memory) {
+  static void forward(Backend, const F& frame, const StreamMemory<typename F::Scalar>& memory) {
     constexpr Index cols = F::out_shape.cols;
     for (Index i = 0; i < frame.rows() * cols; ++i) {
       frame.out()[i] = memory.once[i % cols] += frame.template in<0>()[i];
@@ -14942,7 +14951,7 @@ struct streamed_attention : by_row {
   }
 
   template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame, const Memory<S>& memory) {
+  static void forward(Cpu<S, path>, const F& frame, const StreamMemory<S>& memory) {
     AttentionPast<S> past{memory.stores, memory.stores, memory.once};
     if constexpr (folds<F>) {
       constexpr int weight = F::Graph::table.info[F::template argument<1>].arguments[1];
@@ -15022,11 +15031,11 @@ struct StreamedGraph {
   }
 
   struct Table {
-    Remembered behind[G::count + 1]{};  ///< what the nodes before each remember together
+    Remembered before[G::count + 1]{};  ///< what the nodes before each remember together
     bool idle[G::count]{};              ///< keys whose projection is folded into the query
     bool possible = true;
 
-    constexpr const Remembered& all() const { return behind[G::count]; }
+    constexpr const Remembered& all() const { return before[G::count]; }
   };
   static constexpr Table table = [] {
     Table t;
@@ -15034,10 +15043,10 @@ struct StreamedGraph {
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       check<i>();
       t.possible &= streams<i>();
-      t.behind[i + 1] = t.behind[i];
+      t.before[i + 1] = t.before[i];
       for (int a = 0; a < G::table.info[i].argument_count; ++a) ++uses[G::table.info[i].arguments[a]];
       if constexpr (op_streams<i>()) {
-        t.behind[i + 1] += streamed_of<i>::template remembers<FrameOf<i>>;
+        t.before[i + 1] += streamed_of<i>::template remembers<FrameOf<i>>;
         if constexpr (requires { streamed_of<i>::template folds<FrameOf<i>>; }) {
           if (streamed_of<i>::template folds<FrameOf<i>>) ++folded[G::table.info[i].arguments[1]];
         }
@@ -15047,7 +15056,7 @@ struct StreamedGraph {
     return t;
   }();
 
-  /// Elements of Memory::scratch.
+  /// Elements of StreamMemory::scratch.
   template <class S>
   static constexpr Index scratch(Index context) {
     Index most = 0;
@@ -15060,7 +15069,7 @@ struct StreamedGraph {
   }
 
   template <class Backend, class S>
-  __attribute__((noinline)) static void forward(const Context<S>& context, const Memory<S>& memory) {
+  __attribute__((noinline)) static void forward(const Context<S>& context, const StreamMemory<S>& memory) {
     detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = G::fusion.order[s];
       if constexpr (G::table.info[node].looped()) {
@@ -15068,7 +15077,7 @@ struct StreamedGraph {
       } else if constexpr (of_weights(node)) {
         op_of<G, node>::forward(Backend{}, FrameOf<node, S>{context});
       } else if constexpr (!table.idle[node]) {
-        streamed_of<node>::forward(Backend{}, FrameOf<node, S>{context}, memory.behind(table.behind[node]));
+        streamed_of<node>::forward(Backend{}, FrameOf<node, S>{context}, memory.after(table.before[node]));
       }
     });
   }
@@ -15083,7 +15092,7 @@ struct streamed<"stack"> : by_row {
   /// What the layers before each of them remember.
   template <class F>
   struct Share {
-    Remembered behind[Layers<F>::layers + 1]{};
+    Remembered before[Layers<F>::layers + 1]{};
     bool possible = true;
   };
   template <class F>
@@ -15091,8 +15100,8 @@ struct streamed<"stack"> : by_row {
     Share<F> s;
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        s.behind[layer + 1] = s.behind[layer];
-        s.behind[layer + 1] += StreamedGraph<Child>::table.all();
+        s.before[layer + 1] = s.before[layer];
+        s.before[layer + 1] += StreamedGraph<Child>::table.all();
         s.possible &= StreamedGraph<Child>::table.possible;
       });
     }
@@ -15101,7 +15110,7 @@ struct streamed<"stack"> : by_row {
   template <class F>
   static constexpr bool possible = share<F>.possible;
   template <class F>
-  static constexpr Remembered remembers = share<F>.behind[Layers<F>::layers];
+  static constexpr Remembered remembers = share<F>.before[Layers<F>::layers];
   template <class F>
   static constexpr Index scratch(Index context) {
     Index most = 0;
@@ -15114,12 +15123,12 @@ struct streamed<"stack"> : by_row {
   }
 
   template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame, const Memory<S>& memory) {
+  static void forward(Cpu<S, path>, const F& frame, const StreamMemory<S>& memory) {
     constexpr const Columns& workspace = F::Graph::layout.forward_workspace[F::index];
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       const Context<S> mine = op<"stack">::layer_context<F, S>(frame, layer, workspace);
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        StreamedGraph<Child>::template forward<Cpu<S, path>>(mine, memory.behind(share<F>.behind[layer]));
+        StreamedGraph<Child>::template forward<Cpu<S, path>>(mine, memory.after(share<F>.before[layer]));
       });
     }
   }
@@ -15227,7 +15236,7 @@ class Stream {
     context.inputs[0] = tokens.data();
     const Index capacity = round_up(capacity_, token_block<S>);
     S* once = remembered_.data() + Run::table.all().per_token * capacity;
-    Run::template forward<Backend>(context, Memory<S>{remembered_.data(), once, capacity, scratch_.data()});
+    Run::template forward<Backend>(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()});
     size_ += rows;
     logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};
   }
@@ -15511,7 +15520,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     }
   }
 
-  /// The rows that have a label, one behind the other, and where the parts of scratch are.
+  /// The rows that have a label, one after the other, and where the parts of scratch are.
   template <class F, class S>
   struct Labelled {
     const std::int32_t* labels;
@@ -15726,7 +15735,7 @@ struct TiledMaskedTokenLoss {
 /// .bias, classifier.weight and .bias: names that no encoder has, so that none of its tensors is taken for one of them.
 ///
 /// Shapes  x (tokens, d) -> (sequences, classes); W (d, pooled), C (pooled, classes); the table is not used
-/// Source  Devlin et al. 2019; that dropout is behind the tanh alone: Geiping & Goldstein 2023 (their code)
+/// Source  Devlin et al. 2019; that dropout is after the tanh alone: Geiping & Goldstein 2023 (their code)
 struct SequenceHead {
   Index classes = 2;
   Index pooled = 0;  ///< as wide as x unless given
@@ -15773,8 +15782,8 @@ struct RecomputedFirst {
   Block block;
 
   constexpr Expr operator()(int layer, Expr x) const {
-    if (layer < layers) return detail::at_layer(Recomputed<Block>{block}, layer, x);
-    return detail::at_layer(block, layer, x);
+    if (layer < layers) return detail::apply_block(Recomputed<Block>{block}, layer, x);
+    return detail::apply_block(block, layer, x);
   }
 };
 
@@ -15912,7 +15921,7 @@ inline constexpr LogitsOf<model> logits_of{};
 ///
 ///     x = Norm(E[token] + s P[position]);   x = block(x), L times;   logits = Norm(x) E^T
 ///
-/// Every token sees its whole sequence. Both norms are LayerNorm (the last is absent behind blocks that end with a norm
+/// Every token sees its whole sequence. Both norms are LayerNorm (the last is absent after blocks that end with a norm
 /// themselves), P are sinusoids and s is one trained number. What is to be predicted is given as labels of the masked
 /// tokens, -100 elsewhere.
 
@@ -15994,7 +16003,7 @@ struct Encoder {
 /// x_1 is the first token of its sequence. The encoder's parameters keep their names and shapes, so that `load_body`
 /// reads its checkpoint; those of the head are `head_parameters`.
 ///
-/// Sequences lie one behind the other, each as long as it is, and none sees another: there is no padding to hide.
+/// Sequences lie one after the other, each as long as it is, and none sees another: there is no padding to hide.
 /// Two sentences are one sequence with a token between them (train/sentences.hpp).
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -16022,7 +16031,7 @@ inline std::vector<std::string> head_parameters() { return {"pooler.*", "classif
 ///
 ///     x = E[token] + P[position];   x = block(x), L times;   logits = Norm(x) E^T
 ///
-/// The final norm is of the blocks' kind: RMSNorm in the first paper, LayerNorm in the second, none behind blocks that
+/// The final norm is of the blocks' kind: RMSNorm in the first paper, LayerNorm in the second, none after blocks that
 /// end with a norm themselves. Positions are sinusoids, without parameters, as in the text of [He & Hofmann 2024, App.
 /// D.1], or learned, as in its code: beside embeddings of deviation 0.02 a sinusoid of size one drowns the tokens at
 /// first, and small models learn more slowly with it. With ALiBi, which belongs to the attention of the block, there
@@ -16069,13 +16078,13 @@ struct Decoder {
   bool observed = false;          ///< as in ModelSizes
   Index position_rows = 0;        ///< as in ModelSizes
   bool scaled_embedding = false;  ///< as in ModelSizes
-  std::optional<Norm> final_norm = {};  ///< behind the blocks; of their kind unless given
+  std::optional<Norm> final_norm = {};  ///< after the blocks; of their kind unless given
   double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
   int recomputed = 0;  ///< as in ModelSizes
   bool tiled_loss = false;  ///< as in DecoderOf
 
-  /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
-  constexpr detail::ConfiguredNorm norm_behind_blocks() const {
+  /// Of the blocks' kind; RMSNorm after blocks without norms, none after norms of theirs.
+  constexpr detail::ConfiguredNorm norm_after_blocks() const {
     if (final_norm) return {*final_norm, block.norm_epsilon};
     if (block.norm_position == NormPosition::after) return {Norm::none, 0};
     if (block.norm == Norm::none) return {Norm::rms_norm, RmsNorm{}.epsilon};
@@ -16087,7 +16096,7 @@ struct Decoder {
     const Positions place = block.alibi ? Positions::none : positions;
     return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout,
                         recomputed},
-                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, norm_behind_blocks(),
+                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, norm_after_blocks(),
                        head);
   }
   constexpr Expr logits() const { return ending_with(TiedHead{}); }
@@ -16106,7 +16115,7 @@ struct Decoder {
 ///
 /// As their code has them: positions are learned, in the table of 1024 rows of GPT-2 of which 128 are used (with the
 /// sinusoids of the text neither of the published 167M and 146M would come out); queries and keys have biases; epsilon
-/// is 1e-5. The norm behind the blocks is the RMSNorm of the text; .final_norm = Norm::layer_norm is that of the code.
+/// is 1e-5. The norm after the blocks is the RMSNorm of the text; .final_norm = Norm::layer_norm is that of the code.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -16720,7 +16729,7 @@ class WeightAverage {
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays: {0, 3, 5} is a sequence of 3 tokens and one of 2.
-/// Tokens before the first offset and behind the last are no part of the batch. Where a model has one label for each
+/// Tokens before the first offset and after the last are no part of the batch. Where a model has one label for each
 /// sequence, labels[s] is that of sequence s. A label of -100 carries no loss.
 struct TokenBatch {
   std::vector<std::int32_t> tokens, labels;
@@ -16743,7 +16752,7 @@ inline void check_offsets(const TokenBatch& batch) {
     const Index offset = batch.offsets[i];
     if (before <= offset && offset <= std::ssize(batch.tokens)) continue;
     throw Error("offset " + std::to_string(i) + " of the batch is " + std::to_string(offset) +
-                    (i ? " behind " + std::to_string(before) : "") + ", of " + std::to_string(batch.tokens.size()) +
+                    (i ? " after " + std::to_string(before) : "") + ", of " + std::to_string(batch.tokens.size()) +
                     " tokens",
                 "offsets never fall, and lie between 0 and the number of tokens");
   }
@@ -17183,9 +17192,9 @@ class Batches {
     batch.offsets.assign(1, 0);
   }
   void append(Index window, TokenBatch& batch) const {
-    const auto behind = std::upper_bound(documents_.begin(), documents_.end(), window,
+    const auto after = std::upper_bound(documents_.begin(), documents_.end(), window,
                                          [](Index w, const Windows& document) { return w < document.first; });
-    const Windows& document = *std::prev(behind);
+    const Windows& document = *std::prev(after);
     const Index at = document.begin + (window - document.first) * context_;
     for (Index i = 0; i < context_; ++i) {
       batch.tokens.push_back(tokens_[at + i]);
@@ -17665,7 +17674,7 @@ using InitialLaws = std::vector<TensorInfo> (*)(std::vector<TensorInfo>);
 struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
   Index context = 0;       ///< tokens of a sequence at most; the model's own limit, or its `context`, unless given
-  std::uint64_t seed = 0;  ///< of the initial values
+  std::uint64_t seed = 0;  ///< of the initial values, and of dropout
   int threads = 1;         ///< not part of the result's bits; sequences of a call bound the useful ones
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
   Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given
@@ -18041,7 +18050,7 @@ std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradie
 /// The gradient of a model's parameters while sequences add to it: one copy, whatever the number of threads.
 ///
 /// A parameter that several steps of the model use has a sum for each use (core/plan.hpp): that of the first lies in
-/// the layout of the parameters, the further ones behind it, until `fold` adds them up.
+/// the layout of the parameters, the further ones after it, until `fold` adds them up.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -18075,7 +18084,7 @@ void list_further_uses(Index parameters, Index sums, std::vector<FurtherUse>& us
 
 }  // namespace detail
 
-/// Cost    the parameters, and once more those that several steps use, for each use behind the first
+/// Cost    the parameters, and once more those that several steps use, for each use after the first
 template <class G, class S>
 class GradientSums {
  public:
@@ -18432,6 +18441,10 @@ class Trainer {
                 "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all its "
                 "parts, and without logits beside it, which Trainer::logits gives");
 
+  /// Takes all memory and draws the initial values.
+  ///
+  /// Errors  throws Error for options out of range, a context longer than the model's positions, a group that matches
+  ///         no parameter, and threads that do not start
   explicit Trainer(const TrainerOptions& options = {})
       : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),
         team_(options.threads),
@@ -18455,7 +18468,9 @@ class Trainer {
   const TrainerOptions& options() const { return options_; }
   std::span<S> parameters() { return parameters_.span(); }
   std::span<S> constants() { return constants_.span(); }
-  std::span<S> parameter(std::string_view name) { return slice(name, parameters_); }
+  std::span<S> parameter(std::string_view name) {
+    return slice_of(tensors_.parameters, parameters_.span(), name, "parameter");
+  }
   /// Bytes of all buffers.
   Index bytes() const {
     Index elements = 3 * parameters_.size() + gradient_.size() + constants_.size() + packed_.size();
@@ -18598,6 +18613,8 @@ class Trainer {
   }
 
   /// Mean loss over the labelled tokens (or sequences) of a batch, in nats; forward only.
+  ///
+  /// Errors  throws Error for a token or label out of range, or a batch that is larger than the options allow
   double loss(const TokenBatch& batch) {
     check(batch);
     prepare();
@@ -18610,6 +18627,9 @@ class Trainer {
   }
 
   /// Logits of one sequence of tokens, (tokens, vocab) or (1, classes), valid until the next call.
+  ///
+  /// Errors  as loss
+  /// Cost    a forward pass, and the memory of a batch of one sequence
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
     const TokenBatch batch = unlabelled(tokens);
     check(batch);
@@ -18635,13 +18655,6 @@ class Trainer {
   Range chunk_range(Index chunk) const {
     return {chunk * norm_chunk, std::min((chunk + 1) * norm_chunk, parameters_.size())};
   }
-  std::span<S> slice(std::string_view name, Buffer<S>& buffer) {
-    for (const TensorInfo& tensor : tensors_.parameters) {
-      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
-    }
-    throw unknown_name("parameter", name, names_of(tensors_.parameters));
-  }
-
   void check(const TokenBatch& batch) const {
     check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), Model::labels_known(),
                         Model::labelled_axis()});
@@ -18774,7 +18787,7 @@ std::vector<std::int32_t> sample(Trainer& trainer, std::vector<std::int32_t> tok
 ///
 ///     first a separator,    first a separator b separator
 ///
-/// The model reads `first`. Sequences lie one behind the other in a batch, without padding; rows that were padded are
+/// The model reads `first`. Sequences lie one after the other in a batch, without padding; rows that were padded are
 /// handed over through `without_padding`.
 
 namespace simplx::inline SIMPLX_TARGET {

@@ -11,7 +11,7 @@
 
 namespace paper {
 
-inline constexpr double untold = std::numeric_limits<double>::quiet_NaN();
+inline constexpr double missing = std::numeric_limits<double>::quiet_NaN();
 
 /// A number that a finished run has.
 struct Quantity {
@@ -30,7 +30,7 @@ struct Arm {
   std::vector<double> rates = {};  ///< learning rates that are tried, of which the best counts; that of the settings
   std::string published = {};      ///< what the paper has here
   std::string line = {};           ///< of a sweep: which of its lines this is a point of, and where
-  double x = untold;
+  double x = missing;
 };
 
 /// What the paper says of two arms, or of an arm and a number.

@@ -180,7 +180,7 @@ std::vector<std::vector<std::string>> table_of(const Experiment& experiment, con
         row.push_back(shown(values, quantity->digits));
         continue;
       }
-      const double time = values.empty() ? untold : over_seeds(*quantity, values);
+      const double time = values.empty() ? missing : over_seeds(*quantity, values);
       row.push_back(shown(time, quantity->digits));
       const bool told = !values.empty() && !first.empty();
       row.push_back(told ? fmt::format("{:.2f}", over_seeds(*quantity, first) / time) : "–");

@@ -75,9 +75,9 @@ std::vector<Experiment> norm_former_experiments() {
        .shows = "Table 4",
        .title = "What each addition is worth",
        .claim = "Without any one of its additions NormFormer with residual scales is worse, least so without the norm "
-                "behind the attention, most without the scales of the heads; three more norms change nothing.",
+                "after the attention, most without the scales of the heads; three more norms change nothing.",
        .miniature = "The paper's gaps are below 3 %: one seed of a small model cannot order them.",
-       .reading = "As small as expected: arms differ by one or two percent, and the norm behind the attention is not "
+       .reading = "As small as expected: arms differ by one or two percent, and the norm after the attention is not "
                   "missed here.",
        .arms = {published(full, "15.88"),
                 {.name = "- post-attention norm",
@@ -169,7 +169,7 @@ std::vector<Experiment> norm_former_experiments() {
        .shows = "Figures 4 and 6",
        .title = "What the scales learn",
        .claim =
-           "Gains of the FFN norm are smaller in early layers, those of the norm behind the attention below 1 in "
+           "Gains of the FFN norm are smaller in early layers, those of the norm after the attention below 1 in "
            "all, scales of the heads have no trend, and residual scales of small models are smaller in late layers.",
        .reading = "Gains have moved by some percent from 1 within these steps, down in most layers, so that the "
                   "largest of them says little.",
@@ -179,7 +179,7 @@ std::vector<Experiment> norm_former_experiments() {
                     below_number("NormFormer", largest_attention_norm, 1),
                     below_number("NormFormer + ResScale", residual_scale_depth, 0)},
        .drawings = {{Kind::profile, "Gain of the FFN norm", "mlp.norm.gain"},
-                    {Kind::profile, "Gain of the norm behind the attention", "attention.norm.gain"},
+                    {Kind::profile, "Gain of the norm after the attention", "attention.norm.gain"},
                     {Kind::profile, "Scales of the heads", "attention.head_scale"},
                     {Kind::profile, "Residual scale: Figure 6", "mlp_residual_scale"}}},
 

@@ -16,7 +16,7 @@ namespace paper {
 inline double number_of(const Json& run, const char* key) {
   if (run.contains("diverged_at")) return HUGE_VAL;
   const auto found = run.find(key);
-  return found != run.end() && found->is_number() ? found->get<double>() : untold;
+  return found != run.end() && found->is_number() ? found->get<double>() : missing;
 }
 
 /// The run's values of a name in every layer, at the look nearest to a share of its steps; a layer without is not a
@@ -29,7 +29,7 @@ inline std::vector<double> layer_values(const Json& run, const std::string& name
   const auto stored = [&](const std::string& key) {
     std::vector<double> row;
     if (!values.contains(key) || look >= values[key].size()) return row;
-    for (const Json& value : values[key][look]) row.push_back(value.is_number() ? value.get<double>() : untold);
+    for (const Json& value : values[key][look]) row.push_back(value.is_number() ? value.get<double>() : missing);
     return row;
   };
   const auto ends = [&](std::string_view end) { return name.ends_with(end); };
@@ -62,7 +62,7 @@ namespace detail {
 
 inline double median(std::vector<double> values) {
   values = finite(std::move(values));
-  if (values.empty()) return untold;
+  if (values.empty()) return missing;
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::ranges::nth_element(values, middle);
   return *middle;
@@ -72,7 +72,7 @@ inline double mean(std::vector<double> values) {
   values = finite(std::move(values));
   double sum = 0;
   for (const double v : values) sum += v;
-  return values.empty() ? untold : sum / static_cast<double>(values.size());
+  return values.empty() ? missing : sum / static_cast<double>(values.size());
 }
 
 /// Ratios beta / alpha of V and of P at the end.
@@ -84,7 +84,7 @@ inline std::vector<double> ratios(const Json& run) {
 
 /// The first layer's value over the last layer's.
 inline double first_to_last(const std::vector<double>& row) {
-  return row.size() < 2 ? untold : row.front() / row.back();
+  return row.size() < 2 ? missing : row.front() / row.back();
 }
 
 /// Mean of the later half of the layers minus that of the earlier.
@@ -101,9 +101,9 @@ inline constexpr Quantity held_out{"held-out loss", "nats per byte", 3,
                                    [](const Json& run) { return number_of(run, "loss"); }};
 inline constexpr Quantity halfway{"held-out loss halfway", "nats per byte", 3, [](const Json& run) {
                                     const auto log = run.find("log");
-                                    if (log == run.end() || log->empty()) return untold;
+                                    if (log == run.end() || log->empty()) return missing;
                                     const Json& loss = (*log)[(log->size() - 1) / 2][3];
-                                    return loss.is_number() ? loss.get<double>() : untold;
+                                    return loss.is_number() ? loss.get<double>() : missing;
                                   }};
 inline constexpr Quantity milliseconds{"time of a step", "ms", 2,
                                        [](const Json& run) { return number_of(run, "milliseconds"); }, true};
@@ -114,12 +114,12 @@ inline constexpr Quantity median_ratio{"median of beta / alpha over V and P of a
 inline constexpr Quantity first_value_ratio{
     "beta / alpha of the first layer's V, less the largest of the others", "", 3, [](const Json& run) {
       std::vector<double> ratios = finite(detail::ratios(run));
-      return ratios.size() < 2 ? untold : ratios[0] - *std::max_element(ratios.begin() + 1, ratios.end());
+      return ratios.size() < 2 ? missing : ratios[0] - *std::max_element(ratios.begin() + 1, ratios.end());
     }};
 inline constexpr Quantity grown_ratios{
     "share of the ratios beta / alpha that grew above 0.2", "", 2, [](const Json& run) {
       const std::vector<double> ratios = finite(detail::ratios(run));
-      if (ratios.empty()) return untold;
+      if (ratios.empty()) return missing;
       const auto grown = std::ranges::count_if(ratios, [](double r) { return r > 0.2; });
       return static_cast<double>(grown) / static_cast<double>(ratios.size());
     }};
@@ -131,7 +131,7 @@ inline constexpr Quantity least_gain{
         const auto begin = layer_values_at(run, name, 0), end = layer_values_at(run, name, 1);
         for (std::size_t i = 0; i < begin.size(); ++i) least = std::min(least, std::abs(end[i] / begin[i]));
       }
-      return std::isfinite(least) ? least : untold;
+      return std::isfinite(least) ? least : missing;
     }};
 inline constexpr Quantity first_to_last_gradient{
     "gradient of the MLP's second matrix in the first layer, over that in the last, early", "", 2,
@@ -142,7 +142,7 @@ inline constexpr Quantity ffn_norm_depth{"gain of the FFN norm, later less earli
 inline constexpr Quantity largest_attention_norm{
     "largest mean gain of a post-attention norm", "", 3, [](const Json& run) {
       const std::vector<double> row = finite(layer_values_at(run, "attention.norm.gain", 1));
-      return row.empty() ? untold : *std::ranges::max_element(row);
+      return row.empty() ? missing : *std::ranges::max_element(row);
     }};
 inline constexpr Quantity residual_scale_depth{
     "residual scale, later less earlier layers", "", 3,
@@ -161,7 +161,8 @@ inline constexpr Quantity late_ffn_gradient{"mean absolute gradient of the last 
                                             [](const Json& run) {
                                               const auto up = layer_values_at(run, "gradient.mlp.up.weight", 0.5);
                                               const auto down = layer_values_at(run, "gradient.mlp.down.weight", 0.5);
-                                              return up.empty() ? untold : 1e6 * detail::mean({up.back(), down.back()});
+                                              return up.empty() ? missing
+                                                                : 1e6 * detail::mean({up.back(), down.back()});
                                             }};
 
 }  // namespace quantity

@@ -58,7 +58,7 @@ static_assert(has_parameter<qkv_norm>("blocks.0.attention.query_norm.gain") &&
               has_parameter<qkv_norm>("blocks.0.attention.key_norm.bias") &&
               has_parameter<qkv_norm>("blocks.0.attention.value_norm.gain"));
 
-// Without a projection the head scale behind it is the one in front of it.
+// Without a projection the head scale after it is the one in front of it.
 constexpr BlockConfig without_projection(HeadScale place) {
   return detail::with(norm_former, [=](BlockConfig& c) {
     c.head_scale = place;
@@ -93,7 +93,7 @@ TEST_CASE("additions start as ones and zeros, equation and token alike; only mat
   }
 }
 
-TEST_CASE("HeadScale in front of the projection is a factor of its rows; behind it, of its columns and bias") {
+TEST_CASE("HeadScale in front of the projection is a factor of its rows; after it, of its columns and bias") {
   const auto scale = [](auto& scaled, auto& together, bool columns) {
     for (auto* run : {&scaled, &together}) test::fill_inputs(*run), test::move_parameters(*run);
     const double eta[] = {0.7, -1.3};

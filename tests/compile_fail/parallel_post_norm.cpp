@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // chapter: Blocks
-// doc: Parallel branches have a norm behind them.
+// doc: Parallel branches have a norm after them.
 // expect: error: .*simplx: parallel branches share one norm in front of them: set .norm_position = NormPosition::before
 #include <simplx/models/decoder.hpp>
 #include <simplx/core/counts.hpp>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Blocks
-// doc: A block without norms is to have them behind its sums.
-// expect: error: .*simplx: a block without norms has none behind its sums
+// doc: A block without norms is to have them after its sums.
+// expect: error: .*simplx: a block without norms has none after its sums
 #include <simplx/models/decoder.hpp>
 #include <simplx/core/counts.hpp>
 

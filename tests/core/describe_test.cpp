@@ -68,7 +68,7 @@ TEST_CASE("core/describe: functions by name, and sums as what ends a loop") {
         "  d(w) += A^T * d%2\n");
 }
 
-TEST_CASE("core/describe: settings of kernels, behind their operands") {
+TEST_CASE("core/describe: settings of kernels, after their operands") {
   static constexpr auto every = [] {
     auto x = variable("x", rows_of(Axis::tokens, 8)), epsilon = hyper("epsilon", 1e-8);
     auto y = rms_norm(rotary(shift(x, -1), 2, hyper("base", 10000)), vector("gain", 8), epsilon);

@@ -20,7 +20,7 @@ struct Narrower {
 };
 constexpr auto narrower = [] { return stack("s", 2, Narrower{}, input("x", rows_of(Axis::tokens, 4))); };
 
-/// "output0 add, output1 subtract": the name of each result, and the op behind it.
+/// "output0 add, output1 subtract": the name of each result, and the op after it.
 template <class Model>
 constexpr std::string results_of(const Model& model) {
   const detail::Evaluated evaluated = detail::evaluate(model);

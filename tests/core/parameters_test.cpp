@@ -19,7 +19,7 @@ static_assert(!has_parameter<model>("blocks.3.mlp.up.weight") && !has_parameter<
               !has_parameter<model>("blocks"));
 
 // Layers that share a graph and begin at different numbers, stacks in stacks, frozen and recomputed layers, leaves
-// before, between and behind them.
+// before, between and after them.
 struct Begins {
   int outer;
   constexpr Expr operator()(int layer, Expr x) const {

@@ -23,7 +23,7 @@ struct PlanFault : std::runtime_error {
 
 struct Planned {
   static constexpr double untouched = 12345;
-  static constexpr std::size_t guard = 16;  ///< elements behind each region, which stay as they are
+  static constexpr std::size_t guard = 16;  ///< elements after each region, which stay as they are
 
   const TestGraph& graph;
   const std::vector<Info>& info;

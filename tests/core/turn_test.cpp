@@ -62,7 +62,7 @@ TEST_CASE("a sequence makes its additions while the one before is at its next") 
   second.begin(), second.end();
 }
 
-TEST_CASE("who comes behind a sequence that throws is not left waiting, and still ends behind it") {
+TEST_CASE("who comes after a sequence that throws is not left waiting, and still ends after it") {
   Turns turns(3);
   turns.start();
   std::vector<int> ends;

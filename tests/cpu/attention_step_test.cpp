@@ -100,7 +100,7 @@ TEST_CASE("cpu/attention_step: over remembered inputs, the projection of the key
   check<AttentionSize{.heads = 4, .key_width = 8, .value_width = 8, .mixing = Mixing::softmax, .alibi = true}, true>();
 }
 
-TEST_CASE("cpu/attention_step: what a store holds behind its last token is not seen, and NaN is not hidden") {
+TEST_CASE("cpu/attention_step: what a store holds after its last token is not seen, and NaN is not hidden") {
   constexpr AttentionSize size{.heads = 1, .key_width = 2, .value_width = 2};
   const double q[] = {1, 2}, k[] = {0.5, 1}, v[] = {3, 4};
   std::vector<double> keys(2 * token_block<double>, 1e300), values(2 * token_block<double>, 1e300), out(2), scratch(

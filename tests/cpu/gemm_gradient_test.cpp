@@ -11,7 +11,7 @@ using test::numbers, test::product;
 
 namespace {
 
-/// Every array begins one element behind an aligned address.
+/// Every array begins one element past an aligned address.
 template <Index K, Index N, class S>
 void check_gradient(Index rows) {
   CAPTURE(rows);
@@ -52,7 +52,7 @@ TEST_CASE_TEMPLATE("weight gradients equal the triple loop, in one block of rows
   for (const Index rows : {3, 257}) check_gradient<2 * rows_in_turn + 9, 3 * L + 1, S>(rows);  // in three turns
 }
 
-TEST_CASE("a large weight gradient lets who comes behind begin before it is done") {
+TEST_CASE("a large weight gradient lets what comes after begin before it is done") {
   constexpr Index K = 2 * rows_in_turn + 9, N = 24;
   const auto x = numbers<float>(K, 4), dy = numbers<float>(N, 5);
   std::vector<float> dw(static_cast<std::size_t>(K * N));

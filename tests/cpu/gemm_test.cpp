@@ -24,7 +24,7 @@ struct Place {
   }
 };
 
-/// Every array begins one element behind an aligned address.
+/// Every array begins one element past an aligned address.
 template <Index K, Index N, class S>
 void check_product(Index rows) {
   CAPTURE(rows);
@@ -52,7 +52,7 @@ void check_product(Index rows) {
     }
   }
   CHECK(wrong == 0);
-  for (const auto* written : {&c, &d, &e}) {  // nothing before the beginning or behind the end
+  for (const auto* written : {&c, &d, &e}) {  // nothing before the beginning or after the end
     CHECK(written->front() == before.front());
     CHECK(written->back() == before.back());
   }

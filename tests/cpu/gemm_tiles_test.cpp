@@ -24,7 +24,7 @@ struct Placed {
   }
 };
 
-/// Every array begins one element behind an aligned address; behind each lies a number that must stay.
+/// Every array begins one element past an aligned address; after each lies a number that must stay.
 template <Index K, Index N>
 void check_products(Index rows) {
   CAPTURE(rows);

@@ -46,7 +46,7 @@ TEST_CASE("a part of a batch begins at 0 on the device, with the labels of its t
   CHECK(on_device(by_sequence.labels(), 2) == std::vector<std::int32_t>{21, 22});
 }
 
-TEST_CASE("labelled tokens are gathered in their order, and others behind them as far as there is room") {
+TEST_CASE("labelled tokens are gathered in their order, and others after them as far as there is room") {
   const GpuStream stream;
   TokenBatch batch;
   batch.tokens = std::vector<std::int32_t>(22, 5);

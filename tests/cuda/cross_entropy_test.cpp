@@ -173,7 +173,7 @@ TEST_CASE("a gradient may take the place of its logits, by two kernels or by one
   in_place(few, __nv_bfloat16());
   in_place(many, float());
   in_place(many, __nv_bfloat16());
-  in_place(std::integer_sequence<int, 5, 8>{}, float());  // what lies behind a row is no class
+  in_place(std::integer_sequence<int, 5, 8>{}, float());  // what lies after a row is no class
   in_place(std::integer_sequence<int, 5, 8>{}, __nv_bfloat16());
   in_place(std::integer_sequence<int, 9001, 9008>{}, __nv_bfloat16());
 }

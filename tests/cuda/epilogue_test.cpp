@@ -130,7 +130,7 @@ void check(ProductShape shape, Index apart) {
 
 TEST_SUITE_BEGIN("cuda/epilogue");
 
-TEST_CASE("each epilogue behind a product is what cuBLASLt would make of it, and leaves the rest as it is") {
+TEST_CASE("each epilogue after a product is what cuBLASLt would make of it, and leaves the rest as it is") {
   for (const Index apart : emulation::thread_sanitized ? std::vector<Index>{3} : std::vector<Index>{0, 3}) {
     for (const bool transposed : {false, true}) {
       CAPTURE(apart);

@@ -55,7 +55,7 @@ TEST_CASE("inputs, parameters, constants, results, gradients and probes are reac
   CHECK_THROWS_WITH_AS(run.input("y"), doctest::Contains("no input named 'y'"), Error);
 }
 
-TEST_CASE("a second backward behind one forward gives the same gradients, though the first wrote over the logits") {
+TEST_CASE("a second backward after one forward gives the same gradients, though the first wrote over the logits") {
   Evaluation<classifier, Cuda<Precision::float64>> run(Rows{.batch = 3});
   test::fill_inputs(run, 8);
   run.forward();

@@ -9,7 +9,7 @@ using namespace simplx;
 
 TEST_SUITE_BEGIN("cuda/gpu");
 
-TEST_CASE("the indices of an input are sorted into runs; those behind the last one are empty") {
+TEST_CASE("the indices of an input are sorted into runs; those after the last one are empty") {
   Gpu gpu;
   gpu.reserve(2, 5);
   const std::vector<std::int32_t> indices{7, 3, 7, 7};

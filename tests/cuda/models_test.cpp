@@ -38,7 +38,7 @@ TEST_CASE("dropout has the masks of the CPU in every layer") {
 
 TEST_CASE("an encoder sees whole sequences") { test::same_on_device<bert>(15, {9, 1, 5}); }
 
-TEST_CASE("encoders in bfloat16: a gated MLP behind LayerNorm, and shaped attention that falls to both sides") {
+TEST_CASE("encoders in bfloat16: a gated MLP after LayerNorm, and shaped attention that falls to both sides") {
   test::bfloat16_on_device<gated>(15, 0.02, {9, 1, 5}, test::Parameters::stirred);
   test::bfloat16_on_device<biased>(15, 0.02, {9, 1, 5}, test::Parameters::stirred);
 }

@@ -163,7 +163,7 @@ class Budgets:
 def write_budgets(release, told):
     """told: kernels by source and architecture."""
     sources = dict.fromkeys(source for source, _ in told)
-    lines = [f"# Registers of a thread, at most, as they are handed out: {UNIT} at a time; behind a stroke the bytes "
+    lines = [f"# Registers of a thread, at most, as they are handed out: {UNIT} at a time; after a stroke the bytes "
              "that it spills. nvcc.py --write renews it.",
              "CUDA " + release]
     for source in sources:

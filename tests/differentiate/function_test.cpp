@@ -116,7 +116,7 @@ TEST_CASE("several results: any of them can be pulled back") {
   CHECK((f.gradient<"w">() - x.colwise().squaredNorm()).norm() < 1e-12);
 }
 
-TEST_CASE("results can be pulled back one after the other behind one evaluation") {
+TEST_CASE("results can be pulled back one after the other after one evaluation") {
   Function<linear_classifier> f;
   f.set<"x">(Eigen::MatrixXd(Eigen::MatrixXd::Random(5, 3)));
   f.set<"label">(std::vector<std::int32_t>{0, 3, 1, 1, 2});
@@ -197,8 +197,8 @@ TEST_CASE_TEMPLATE("memory that begins on no vector is read in place, with the s
   Function<of_vectors, Cpu<S>> f(1), g(1);
   f.template bind<"x">(x);
   const S value = f.value_and_grad();
-  for (std::size_t behind = 1; behind < 16; behind += 2) {
-    Eigen::Map<Rows> moved(memory.data() + behind, x.rows(), x.cols());
+  for (std::size_t offset = 1; offset < 16; offset += 2) {
+    Eigen::Map<Rows> moved(memory.data() + offset, x.rows(), x.cols());
     moved = x;
     g.template bind<"x">(moved);
     CHECK(g.value_and_grad() == value);

@@ -102,7 +102,7 @@ using Work = std::function<void()>;
 class Queue {
  public:
   void push(Work work) { pending_.push_back(std::move(work)); }
-  /// The place behind all work so far.
+  /// The place after all work so far.
   std::uint64_t end() const { return done_ + pending_.size(); }
 
   void run_until(std::uint64_t place) {

@@ -186,7 +186,7 @@ class Block {
     return static_cast<std::byte*>(known) + off;
   }
 
-  /// Begins a copy of so many bytes, and zeros behind them, to sixteen of shared memory. It can land at any time until
+  /// Begins a copy of so many bytes, and zeros after them, to sixteen of shared memory. It can land at any time until
   /// the thread waits: what was there is lost at once, and what comes is not there before.
   ///
   /// Errors  throws Fault for places where a GPU copies nothing so
@@ -287,7 +287,7 @@ class Block {
   /// Unwinds the threads of a block that has failed.
   struct Abandoned {};
 
-  /// Under AddressSanitizer nothing lies behind an object; else a guard that must keep its bytes.
+  /// Under AddressSanitizer nothing lies after an object; else a guard that must keep its bytes.
   struct SharedObject {
     static constexpr std::size_t guard_bytes = address_sanitized ? 0 : 128;
     static constexpr std::byte poison{0xff};  // a NaN, and an index out of all bounds

@@ -175,13 +175,13 @@ __global__ void refilled(const float* in, float* out) {
 }
 /// A copy to shared memory, or to the thread's own; nobody waits.
 template <bool shared>
-__global__ void odd_copy(const float* in, int behind, unsigned bytes) {
+__global__ void odd_copy(const float* in, int offset, unsigned bytes) {
   SIMPLX_SHARED(box, float[8]);
   alignas(16) float own[8];
-  begin_copy<16>((shared ? box : own) + behind, in, bytes);
+  begin_copy<16>((shared ? box : own) + offset, in, bytes);
 }
-__global__ void odd_neighbours(float* numbers, int behind) {
-  simplx::detail::neighbours<2>(numbers + behind)->of[1] = 1;
+__global__ void odd_neighbours(float* numbers, int offset) {
+  simplx::detail::neighbours<2>(numbers + offset)->of[1] = 1;
 }
 __global__ void throws() {
   __syncthreads();
@@ -261,7 +261,7 @@ TEST_CASE("shared memory: one object for each declaration and type, poisoned, li
   }
 }
 
-TEST_CASE("what is copied into shared memory is there behind a wait and a barrier, and lost from the beginning on") {
+TEST_CASE("what is copied into shared memory is there after a wait and a barrier, and lost from the beginning on") {
   alignas(16) float in[64];
   std::vector<float> out(64);
   std::iota(in, in + 64, 1.0f);
@@ -289,8 +289,8 @@ TEST_CASE("what is copied into shared memory is there behind a wait and a barrie
     });
     CHECK(overwritten > 0);
   }
-  const auto fault = [&](auto kernel, int behind, unsigned bytes) {
-    return fault_of([&] { simplx::launch(nullptr, kernel, 1, 1, &in[0], behind, bytes); });
+  const auto fault = [&](auto kernel, int offset, unsigned bytes) {
+    return fault_of([&] { simplx::launch(nullptr, kernel, 1, 1, &in[0], offset, bytes); });
   };
   CHECK(has(fault(odd_copy<true>, 4, 16), "returned before a copy landed that it began at cp.async executor_test"));
   CHECK(has(fault(odd_copy<true>, 0, 17), "a copy is not of 16 bytes"));

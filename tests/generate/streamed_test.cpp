@@ -94,8 +94,8 @@ TEST_CASE("ops that read their own row alone, and what is made of weights, run a
 
 TEST_CASE("memory is dealt out in order") {
   double numbers[100];
-  const Memory<double> all{numbers, numbers + 50, 8, numbers + 90};
-  const auto part = all.behind({.per_token = 3, .once = 4});
+  const StreamMemory<double> all{numbers, numbers + 50, 8, numbers + 90};
+  const auto part = all.after({.per_token = 3, .once = 4});
   CHECK(part.stores == numbers + 24);
   CHECK(part.once == numbers + 54);
   CHECK(part.capacity == 8);

@@ -46,7 +46,7 @@ TEST_CASE("a file that is replaced by another stays as it was") {
   CHECK(text_of(MappedFile(scratch.path / "a")) == "after.");
 }
 
-TEST_CASE("no file stays open behind its mapping, also not one that was refused") {
+TEST_CASE("no file stays open after its mapping, also not one that was refused") {
   const auto open_files = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
   };

@@ -15,7 +15,7 @@ const std::string good =
 std::string refusal(std::string_view text) {
   return test::message_of([&] { detail::read_safetensors_header(text, "file", 8); });
 }
-/// A refusal that stands just behind byte `at` of the text.
+/// A refusal that stands just past byte `at` of the text.
 std::string at(std::size_t place, const std::string& reason) {
   return "not a usable safetensors file: file: at byte " + std::to_string(8 + place) + ": " + reason;
 }

@@ -200,7 +200,7 @@ TEST_CASE("hostile files are refused with the reason") {
     CHECK(message().find(c.expected) != std::string::npos);
     CHECK(message().find(path.string()) != std::string::npos);
   }
-  const std::uint64_t long_header = 100'000'001;  // behind it nothing is looked at
+  const std::uint64_t long_header = 100'000'001;  // after it nothing is looked at
   const std::span claimed(reinterpret_cast<const std::byte*>(&long_header), std::size_t{1} << 28);
   CHECK_THROWS_WITH_AS(SafetensorsFile::view(claimed, "long"),
                        doctest::Contains("long: at byte 0: the header's length is 100000001"), Error);

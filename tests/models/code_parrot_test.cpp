@@ -18,7 +18,7 @@ static_assert(parameters<codeparrot_sas> == 146'001'344 && parameters<codeparrot
 // 18 norms fewer, and a LayerNorm with its bias in front of the first block.
 static_assert(parameters<codeparrot_sas_p_no_norm> == parameters<codeparrot_sas_p> - 18 * 768 + 2 * 768);
 
-// The LayerNorm of the code behind the blocks has a bias.
+// The LayerNorm of the code after the blocks has a bias.
 inline constexpr Decoder with_last_layer_norm = [] {
   Decoder model = codeparrot_sas_p;
   model.final_norm = Norm::layer_norm;

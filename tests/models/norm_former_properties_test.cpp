@@ -66,7 +66,7 @@ TEST_CASE("head and residual scales do nothing at first, bit for bit") {
   CHECK(with.result() != without.result());
 }
 
-TEST_CASE("behind the attention's norm the size of the projection does not matter, and its gradient is orthogonal") {
+TEST_CASE("after the attention's norm the size of the projection does not matter, and its gradient is orthogonal") {
   const auto unbiased = [](auto& run) {
     without_epsilon(run);
     run.each("attention.projection.bias", [](double& b) { b = 0; });
@@ -91,7 +91,7 @@ TEST_CASE("behind the attention's norm the size of the projection does not matte
   }
 }
 
-TEST_CASE("behind the MLP's norm the size of what squared ReLU activates does not matter; with GELU it does") {
+TEST_CASE("after the MLP's norm the size of what squared ReLU activates does not matter; with GELU it does") {
   const auto larger = [](auto& run) {
     for (const char* name : {"mlp.up.weight", "mlp.up.bias"}) run.each(name, [](double& w) { w *= 3; });
   };

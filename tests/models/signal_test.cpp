@@ -32,7 +32,7 @@ inline constexpr Blocks shaped{v_skip_init_shaped, 24}, sequential{sas, 24}, par
     with_skips{pre_ln, 24};
 inline constexpr Blocks loud = changed(sas_p, 24, [](BlockConfig& c) { c.mlp_gain = trainable(1); });
 
-/// Mean cosine of pairs of tokens behind all layers; weights, and the embedding x, of deviation 0.069.
+/// Mean cosine of pairs of tokens after all layers; weights, and the embedding x, of deviation 0.069.
 template <auto const& blocks>
 double similarity() {
   Evaluation<blocks> run(Rows{.tokens = length}, 4);

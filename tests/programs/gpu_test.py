@@ -253,7 +253,7 @@ def check_programs(machine):
 
 
 def check_numbers(machine):
-    """What is not finite does not hold, what cannot be read is kept, and the parts behind are asked all the same."""
+    """What is not finite does not hold, what cannot be read is kept, and the parts after are asked all the same."""
     machine.program("check", "echo '{\"error\": Infinity, \"loss\": NaN}'; echo '{\"error\": inf}'")
     machine.program("kernels", "echo '{\"kernel\": \"add\", \"us\": 2}'")
     status, text, rows, _ = machine.run("check", "kernels")

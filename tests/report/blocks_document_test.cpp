@@ -69,7 +69,7 @@ const Shown first_paper[] = {
         "X_out = beta_SA ShapedAttention(N) + beta_FF MLP(N),   N = Norm(X),   MLP(x) = (v o gelu(g)) W2,   [v g] = x W1"),
 };
 const Shown second_paper[] = {
-    shown<decoder<post_ln>>("post_ln", "Post-LN", "A norm behind each sum, none behind the last block.",
+    shown<decoder<post_ln>>("post_ln", "Post-LN", "A norm after each sum; no further norm follows the last block.",
                             "X_out = Norm2(X' + MLP(X')),   X' = Norm1(X + MHA(X))"),
     shown<decoder<norm_former>>(
         "norm_former", "NormFormer",

@@ -6,7 +6,7 @@
 using namespace simplx;
 
 namespace {
-constexpr double untold = LoggedStep::untold;
+constexpr double missing = LoggedStep::missing;
 
 /// Twenty steps of 100 tokens and a second each; the loss falls from 20 to 1, every fifth step is validated.
 Run run_of(std::string name) {
@@ -23,7 +23,7 @@ Run run_of(std::string name) {
       entry.val_loss = step == 15 ? 2 : 25.0 - step;
       entry.gains = {{"mlp_gain", {0.1, 0.2 * step}}};
       if (step == 20) entry.gains["late"] = {1};
-      entry.gradient_norms = {1.0 * step, 2.0 * step, untold};
+      entry.gradient_norms = {1.0 * step, 2.0 * step, missing};
     }
     run.log.push_back(entry);
   }
@@ -59,7 +59,7 @@ TEST_CASE("of an empty log nothing is known") {
 
 TEST_CASE("a loss that is not finite is a gap, a validation that did not take place is none") {
   Run run = run_of("r");
-  run.log[9].loss = untold;
+  run.log[9].loss = missing;
   const Chart chart = losses_chart(run, "Loss", false);
   REQUIRE(chart.series.size() == 2);
   REQUIRE(chart.series[0].points.size() == 20);

@@ -77,15 +77,15 @@ TEST_CASE("pages are well formed whatever the runs hold, and nothing on them run
     step.tokens = step.seconds = step.loss = step.gradient_norm = step.tokens_per_second = 1.7e308;
   }
   huge.options["parameters"] = 1e300;
-  Run untold = run_of("untold");
-  for (LoggedStep& step : untold.log) step = {.step = step.step};
+  Run missing = run_of("missing");
+  for (LoggedStep& step : missing.log) step = {.step = step.step};
   const std::vector<std::vector<Run>> pages = {{run_of("good")},
                                                {hostile},
                                                {bare},
                                                {huge},
-                                               {untold},
-                                               {bare, untold},
-                                               {run_of("good"), hostile, bare, huge, untold}};
+                                               {missing},
+                                               {bare, missing},
+                                               {run_of("good"), hostile, bare, huge, missing}};
   for (const std::vector<Run>& runs : pages) {
     CAPTURE(runs[0].name);
     const std::string page = page_of(runs);
@@ -121,7 +121,7 @@ TEST_CASE("a run without validations, sample, picture or log leaves those sectio
   Run run = run_of("r");
   run.cut = true;
   run.sample.clear(), run.picture.clear();
-  for (LoggedStep& step : run.log) step.val_loss = LoggedStep::untold, step.gains.clear(), step.gradient_norms.clear();
+  for (LoggedStep& step : run.log) step.val_loss = LoggedStep::missing, step.gains.clear(), step.gradient_norms.clear();
   std::string page = page_of({run});
   for (const char* part : {"The numbers", "gains", "Gradients", "The block", "What it writes"})
     CHECK_FALSE(holds(page, part));
@@ -137,7 +137,7 @@ TEST_CASE("a run without validations, sample, picture or log leaves those sectio
 
 TEST_CASE("several runs: the best first in words, and one cell is marked") {
   Run third = run_of("c");
-  for (LoggedStep& step : third.log) step.val_loss = LoggedStep::untold;
+  for (LoggedStep& step : third.log) step.val_loss = LoggedStep::missing;
   third.options["block"] = "pre_ln";
   const std::string page = page_of({run_of("a", 1.75), run_of("b", 1.5), third});
   CHECK(holds(page, "3 runs side by side"));

@@ -46,9 +46,9 @@ TEST_CASE("a line of the log is read, what it does not tell is not a number") {
   CHECK(log[0].gains.at("mlp_gain")[0] == 0.25);
   CHECK(std::isnan(log[0].gains.at("mlp_gain")[1]));
   CHECK(log[0].gradient_norms == std::vector<double>{3, 4});
-  for (const double untold : {log[1].tokens, log[1].seconds, log[1].loss, log[1].val_loss, log[1].learning_rate,
+  for (const double missing : {log[1].tokens, log[1].seconds, log[1].loss, log[1].val_loss, log[1].learning_rate,
                               log[1].gradient_norm, log[1].tokens_per_second}) {
-    CHECK(std::isnan(untold));
+    CHECK(std::isnan(missing));
   }
   CHECK(log[1].gains.empty());
   CHECK(log[1].gradient_norms.empty());

@@ -57,7 +57,7 @@ TEST_CASE(
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a log goes on after the lines of its checkpoint, whatever was written behind them, whole or not") {
+TEST_CASE("a log goes on after the lines of its checkpoint, whatever was written after them, whole or not") {
   const auto write = [](std::initializer_list<long> steps, long last) {
     RunLog log(path, last);
     for (const long step : steps) log.write(line(step));

@@ -27,7 +27,7 @@ TEST_CASE("characters of all planes stay, what is none of XML becomes U+FFFD byt
   CHECK(xml_escaped("\xe0\x80\xbc") == bad + bad + bad);
   CHECK(xml_escaped("\xed\xa0\x80") == bad + bad + bad);            // a surrogate
   CHECK(xml_escaped("\xef\xbf\xbe") == bad + bad + bad);            // U+FFFE
-  CHECK(xml_escaped("\xf4\x90\x80\x80") == bad + bad + bad + bad);  // behind the last plane
+  CHECK(xml_escaped("\xf4\x90\x80\x80") == bad + bad + bad + bad);  // past the last plane
 }
 
 TEST_CASE("any two bytes give what XML allows") {

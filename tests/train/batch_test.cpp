@@ -30,8 +30,8 @@ TEST_CASE("each limit is kept, and the message says which is not") {
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2}, {0, 2, 3}}), doctest::Contains("2 labels for 3 tokens"), Error);
   const auto says = [](const char* words) { return doctest::Contains(words); };
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {-1, 1, 3}}), says("offset 0 of the batch is -1, of 3"), Error);
-  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 2, 4}}), says("offset 2 of the batch is 4 behind 2"), Error);
-  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {2, 3, 1}}), says("offset 2 of the batch is 1 behind 3"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 2, 4}}), says("offset 2 of the batch is 4 after 2"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {2, 3, 1}}), says("offset 2 of the batch is 1 after 3"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 5, 3}, {1, 2, 3}, {0, 2, 3}}),
                        doctest::Contains("token 5 at position 1, but the model knows 5 tokens"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 9}, {0, 2, 3}}),

@@ -77,7 +77,7 @@ TEST_CASE("backward sets the gradients; running twice gives them once") {
   CHECK(std::ranges::equal(first, run.gradients()));
 }
 
-TEST_CASE("a second backward behind one forward gives the same gradients, though the first wrote over the logits") {
+TEST_CASE("a second backward after one forward gives the same gradients, though the first wrote over the logits") {
   static_assert(GraphOf<classifier>::uses_up_values && !GraphOf<net>::uses_up_values);
   Evaluation<classifier> run(Rows{.tokens = 3});
   test::fill_inputs(run, 8);

@@ -55,7 +55,7 @@ TokenBatch some_batch() {
 
 TEST_SUITE_BEGIN("train/gradient_sums");
 
-TEST_CASE("each use of a parameter behind the first has a sum, in layers for each of them") {
+TEST_CASE("each use of a parameter after the first has a sum, in layers for each of them") {
   static_assert(InBlock::layout.further_elements == 16 * 16 + 16);  // w, and the gain: a number takes a line of 16
   static_assert(G::layout.further_elements == 32 * 16 + 5 * InBlock::layout.further_elements);
   std::vector<FurtherUse> uses;

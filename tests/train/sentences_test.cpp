@@ -32,7 +32,7 @@ std::pair<int, int> left(int a, int b, Index context) {
 
 TEST_SUITE_BEGIN("train/sentences");
 
-TEST_CASE("one sentence, two sentences, one behind the other") {
+TEST_CASE("one sentence, two sentences, one after the other") {
   TokenBatch batch;
   const SentenceFormat format{first, separator, 8};
   append_sentence(batch, format, words(2), 1);

@@ -34,7 +34,7 @@ TokenBatch some_batch(int seed = 1) {
   return batch;
 }
 
-/// Dropout in every layer, behind both sub-blocks.
+/// Dropout in every layer, after both sub-blocks.
 struct Dropping {
   constexpr Expr operator()(Expr x) const {
     x = x + dropout("attention_drop", named("attention", MultiHeadAttention{.heads = 2})(named("norm1", RmsNorm{})(x)),

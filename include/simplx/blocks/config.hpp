@@ -14,11 +14,11 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Attention and MLP one behind the other, or both of the same x.
+/// Attention and MLP one after the other, or both of the same x.
 enum class Branches : signed char { sequential, parallel };
 /// Which norm a block has.
 enum class Norm : signed char { none, layer_norm, rms_norm /* x / (r + epsilon) */, rms_norm_inside };
-/// Norms of what a branch is given, or of the sum behind it.
+/// Norms of what a branch is given, or of the sum after it.
 enum class NormPosition : signed char { before, after };
 /// The activation of an MLP; with a gate, that of the gate.
 enum class Activation : signed char { relu, leaky_relu, gelu, gelu_tanh, relu_squared };
@@ -42,7 +42,7 @@ constexpr Projection reparameterised(Init base, Gain alpha, Gain beta) {
 struct BlockConfig {
   Branches branches = Branches::sequential;
   Norm norm = Norm::rms_norm;
-  NormPosition norm_position = NormPosition::before;  ///< of the branches, or behind their sums with the skips
+  NormPosition norm_position = NormPosition::before;  ///< of the branches, or after their sums with the skips
   double norm_epsilon = 1e-8;
   bool first_norm = false;  ///< of blocks without norms: layer 0 keeps a LayerNorm of its input
 
@@ -67,7 +67,7 @@ struct BlockConfig {
   double slope = 0.2;  ///< of leaky_relu
   bool gated = false;  ///< GLU: the first matrix makes [value, gate], the second has half as many rows
   bool mlp_bias = false;
-  bool mlp_norm = false;  ///< FFN norm of NormFormer: behind the activation
+  bool mlp_norm = false;  ///< FFN norm of NormFormer: after the activation
 
   bool first_value = false;  ///< layer 0 has a value matrix alpha I + beta D, the others have none
 
@@ -131,7 +131,7 @@ SIMPLX_RULE("leaky slope", (possible<left, right>),
 SIMPLX_RULE("bias of identity", (possible<left, right>),
             "an identity or reparameterised value or projection has no bias: set .value_projection_bias = false")
 SIMPLX_RULE("post-norm of nothing", (possible<left, right>),
-            "a block without norms has none behind its sums: set .norm, or .norm_position = NormPosition::before")
+            "a block without norms has none after its sums: set .norm, or .norm_position = NormPosition::before")
 SIMPLX_RULE("inner norm", (possible<left, right>),
             "attention_norm, mlp_norm and query_key_value_norm are norms of the block's kind, which is none: set "
             ".norm, for example to Norm::layer_norm")

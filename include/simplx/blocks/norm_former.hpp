@@ -7,7 +7,7 @@
 ///
 /// | addition            | parameter, at first               | where                                         |
 /// |---------------------|-----------------------------------|-----------------------------------------------|
-/// | HeadScale           | gamma_h, H numbers, 1             | on the result of each head, before W^P        |
+/// | HeadScale           | eta_h (gamma_h), H numbers, 1     | on the result of each head, before W^P        |
 /// | post-attention norm | gain 1 and bias 0, of width d     | on the result of attention, before the sum    |
 /// | FFN norm            | gain 1 and bias 0, of width F     | after the activation, before W2               |
 /// | ResScale            | lambda (lambda_resid), d ones     | on the skip around the MLP                    |
@@ -21,7 +21,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 ///     X_out = lambda o X' + MLP(Norm2(X')),   X' = X + Norm(HeadScaleMHA(Norm1(X)))
 ///
-///     HeadScaleMHA(x) = Concat_h(gamma_h A_h V_h) W^P + b^P,   MLP(x) = Norm(f(x W1 + b1)) W2 + b2
+///     HeadScaleMHA(x) = Concat_h(eta_h A_h V_h) W^P + b^P,   MLP(x) = Norm(f(x W1 + b1)) W2 + b2
 ///
 /// Norms are LayerNorm and f is GELU unless others are given; every matrix has a bias, as in the authors' code.
 /// Identity in the place of a norm leaves it out.

@@ -134,7 +134,7 @@ inline constexpr BlockConfig pre_ln_biased{
     .mlp_bias = true,
 };
 
-/// The same with norms behind the sums (Fig. 3): "Attention Is All You Need".
+/// The same with norms after the sums (Fig. 3): "Attention Is All You Need".
 inline constexpr BlockConfig post_ln =
     detail::with(pre_ln_biased, [](BlockConfig& c) { c.norm_position = NormPosition::after; });
 
@@ -144,7 +144,7 @@ inline constexpr BlockConfig norm_former = detail::with(pre_ln_biased, [](BlockC
   c.attention_norm = c.mlp_norm = true;
 });
 
-/// With HeadScale behind the projection, as the published code has it.
+/// With HeadScale after the projection, as the published code has it.
 inline constexpr BlockConfig norm_former_after_projection =
     detail::with(norm_former, [](BlockConfig& c) { c.head_scale = HeadScale::after_projection; });
 

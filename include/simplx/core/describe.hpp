@@ -48,8 +48,7 @@ class Description {
     return name[0] == '%' ? "d" + name : "d(" + name + ")";
   }
   static std::string shape_of(const Shape& shape) {
-    static constexpr const char* axes[] = {"", "tokens", "sequences", "labelled", "batch"};
-    const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : axes[static_cast<int>(shape.axis)];
+    const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : simplx::name_of(shape.axis);
     return "(" + rows + ", " + std::to_string(shape.cols) + ")";
   }
   static std::string product_text(int node) {

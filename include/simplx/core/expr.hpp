@@ -130,7 +130,7 @@ struct Node {
   Tag rule{};  ///< of an error: the rule that was broken, and the two numbers
   Index left = 0, right = 0;
 
-  // Every user is known to every node, so that all that is connected can be freed, dead code included.
+  // Every node knows its users, so that all that is connected can be freed, dead code included.
   Node* first_user = nullptr;
   Node* next_user[max_arguments]{};
 

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/core/frame.hpp
-/// Frame: what an op's author sees of the node his kernel runs for. Shapes and numbers are constants.
+/// Frame: what an op's author sees of the node whose kernel it is. Shapes and numbers are constants.
 
 #include <simplx/core/context.hpp>
 #include <simplx/core/graph.hpp>
@@ -38,7 +38,8 @@ struct Address {
     }
   }
 
-  /// Of a parameter: that of its use of that number.
+  /// Of a parameter, the sum of its use number `use`: each step that adds to a parameter has a sum of its own
+  /// (core/plan.hpp).
   template <int i, int use = 0, class S>
   static S* gradient(const Context<S>& context) {
     constexpr int home = G::plan.shares[i];
@@ -107,7 +108,7 @@ struct Frame {
       return Address<G>::template gradient<argument<k>, G::plan.argument_use[node][k]>(context);
     }
   }
-  /// Whose additions to the gradient of argument k are counted (core/turn.hpp).
+  /// The turn in which backward adds to the gradient of argument k; none unless that is a parameter (core/turn.hpp).
   template <int k>
   Turn* turn() const {
     return G::table.info[argument<k>].kind == Kind::parameter ? context.turn : nullptr;

@@ -40,56 +40,56 @@ namespace detail {
 
 /// Lists the leaves of a root's group: a map has at most 3 arguments, hence three places a node.
 template <int capacity>
-constexpr void collect_group(const Info* info, int root, Fusion<capacity>& plan, int (&stamp)[capacity],
+constexpr void collect_group(const Info* info, int root, Fusion<capacity>& fusion, int (&stamp)[capacity],
                              int& next_leaf) {
-  plan.leaf_begin[root] = next_leaf;
-  for (int m = plan.member_begin[root]; m < plan.member_end[root]; ++m) {
-    const Info& node = info[plan.members[m]];
+  fusion.leaf_begin[root] = next_leaf;
+  for (int m = fusion.member_begin[root]; m < fusion.member_end[root]; ++m) {
+    const Info& node = info[fusion.members[m]];
     for (int a = 0; a < node.argument_count; ++a) {
       const int argument = node.arguments[a];
-      if (plan.group[argument] == root || stamp[argument] == root + 1) continue;
+      if (fusion.group[argument] == root || stamp[argument] == root + 1) continue;
       stamp[argument] = root + 1;
-      plan.leaves[next_leaf++] = argument;
+      fusion.leaves[next_leaf++] = argument;
     }
   }
-  plan.leaf_end[root] = next_leaf;
+  fusion.leaf_end[root] = next_leaf;
 }
 
 }  // namespace detail
 
 template <int capacity>
 constexpr Fusion<capacity> fuse(const Info* info, int count) {
-  Fusion<capacity> plan;
+  Fusion<capacity> fusion;
   constexpr int nobody = -1, several = -2;
   int user_group[capacity]{};  // the group of all users, nobody or several
   int group_size[capacity]{};
   bool reached[capacity]{};  // a gradient comes from a result
 
   for (int i = 0; i < count; ++i) {
-    plan.group[i] = plan.epilogue_of[i] = plan.finished_by[i] = plan.step_of[i] = -1;
+    fusion.group[i] = fusion.epilogue_of[i] = fusion.finished_by[i] = fusion.step_of[i] = -1;
     user_group[i] = nobody;
     const Info& node = info[i];
     const bool trains = node.parameters > 0 && !node.frozen;  // a parameter, or a stack's layers
-    plan.wanted[i] = trains || (node.kind == Kind::input && node.wanted_input);
-    for (int a = 0; a < node.argument_count; ++a) plan.wanted[i] |= plan.wanted[node.arguments[a]];
-    if (node.kind == Kind::indices || node.stops) plan.wanted[i] = false;
+    fusion.wanted[i] = trains || (node.kind == Kind::input && node.wanted_input);
+    for (int a = 0; a < node.argument_count; ++a) fusion.wanted[i] |= fusion.wanted[node.arguments[a]];
+    if (node.kind == Kind::indices || node.stops) fusion.wanted[i] = false;
   }
 
   for (int i = count - 1; i >= 0; --i) {  // users first: they have higher numbers
     const Info& node = info[i];
     reached[i] |= node.result || node.kind == Kind::outputs;
-    if (node.executes()) plan.wanted[i] &= reached[i];
-    for (int a = 0; a < node.argument_count; ++a) reached[node.arguments[a]] |= plan.wanted[i];
+    if (node.executes()) fusion.wanted[i] &= reached[i];
+    for (int a = 0; a < node.argument_count; ++a) reached[node.arguments[a]] |= fusion.wanted[i];
     if (node.looped()) {
       const int root = user_group[i];
       const bool joins = root >= 0 && node.kind == Kind::map && !node.observed && !node.result &&
                          loop_shape(info, root) == node.shape && group_size[root] < max_group;
-      plan.group[i] = joins ? root : i;
-      ++group_size[plan.group[i]];
+      fusion.group[i] = joins ? root : i;
+      ++group_size[fusion.group[i]];
     }
     for (int a = 0; a < node.argument_count; ++a) {
       int& seen = user_group[node.arguments[a]];
-      const int mine = node.looped() ? plan.group[i] : several;
+      const int mine = node.looped() ? fusion.group[i] : several;
       seen = seen == nobody || seen == mine ? mine : several;
     }
   }
@@ -97,39 +97,39 @@ constexpr Fusion<capacity> fuse(const Info* info, int count) {
   // Members in ascending order: count, then fill (a counting sort by root).
   int next_member = 0;
   for (int i = 0; i < count; ++i) {
-    if (plan.group[i] != i) continue;
-    plan.member_begin[i] = plan.member_end[i] = next_member;
+    if (fusion.group[i] != i) continue;
+    fusion.member_begin[i] = fusion.member_end[i] = next_member;
     next_member += group_size[i];
   }
   for (int i = 0; i < count; ++i) {
-    if (plan.group[i] >= 0) plan.members[plan.member_end[plan.group[i]]++] = i;
+    if (fusion.group[i] >= 0) fusion.members[fusion.member_end[fusion.group[i]]++] = i;
   }
 
   int stamp[capacity]{}, next_leaf = 0;
   for (int i = 0; i < count; ++i) {
-    if (plan.group[i] != i) continue;
-    detail::collect_group<capacity>(info, i, plan, stamp, next_leaf);
+    if (fusion.group[i] != i) continue;
+    detail::collect_group<capacity>(info, i, fusion, stamp, next_leaf);
     if (info[i].kind == Kind::reduction) continue;  // a product is stored before it is summed
-    for (int l = plan.leaf_begin[i]; l < plan.leaf_end[i]; ++l) {
-      const int leaf = plan.leaves[l];
+    for (int l = fusion.leaf_begin[i]; l < fusion.leaf_end[i]; ++l) {
+      const int leaf = fusion.leaves[l];
       if (info[leaf].kind == Kind::product && user_group[leaf] == i && info[leaf].shape == info[i].shape &&
-          leaf > plan.epilogue_of[i]) {
-        plan.epilogue_of[i] = leaf;
+          leaf > fusion.epilogue_of[i]) {
+        fusion.epilogue_of[i] = leaf;
       }
     }
-    if (plan.epilogue_of[i] >= 0) plan.finished_by[plan.epilogue_of[i]] = i;
+    if (fusion.epilogue_of[i] >= 0) fusion.finished_by[fusion.epilogue_of[i]] = i;
   }
 
   for (int i = 0; i < count; ++i) {
-    if (!info[i].executes() || (plan.group[i] >= 0 && plan.group[i] != i) || plan.finished_by[i] >= 0) continue;
-    plan.order[plan.steps] = i;
-    plan.step_of[i] = plan.steps++;
+    if (!info[i].executes() || (fusion.group[i] >= 0 && fusion.group[i] != i) || fusion.finished_by[i] >= 0) continue;
+    fusion.order[fusion.steps] = i;
+    fusion.step_of[i] = fusion.steps++;
   }
   for (int i = 0; i < count; ++i) {
-    if (plan.group[i] >= 0) plan.step_of[i] = plan.step_of[plan.group[i]];
-    if (plan.finished_by[i] >= 0) plan.step_of[i] = plan.step_of[plan.finished_by[i]];
+    if (fusion.group[i] >= 0) fusion.step_of[i] = fusion.step_of[fusion.group[i]];
+    if (fusion.finished_by[i] >= 0) fusion.step_of[i] = fusion.step_of[fusion.finished_by[i]];
   }
-  return plan;
+  return fusion;
 }
 
 }  // namespace simplx

@@ -8,7 +8,7 @@
 /// `LayerSource` for a layer of one of its stacks. Nothing of an evaluation is kept but numbers, so each of them is
 /// evaluated a few times. A constant is initialised by `with` itself, not by a function or lambda around it: g++ would
 /// evaluate that three times, since it does not remember what happened on the heap. What hands `f` on captures it by
-/// value: by reference g++ takes it for a constant, and finds out behind an evaluation in vain. The source's `Lowering`
+/// value: by reference g++ first tries it as a constant, and evaluates the model once in vain. The source's `Lowering`
 /// says what a backend changes of it: nothing, or what its kernels do better otherwise (cuda/graph_on.cuh).
 
 #include <simplx/core/equal_layers.hpp>

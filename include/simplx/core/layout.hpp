@@ -21,7 +21,7 @@ struct Layout {
   Columns forward_workspace[capacity]{}; ///< temporary columns of a stack
   Columns backward_workspace[capacity]{};
   Index parameter[capacity]{}, constant[capacity]{}, packed[capacity]{};  ///< elements
-  Index further[capacity]{};             ///< elements; gradients of a parameter's uses behind the first
+  Index further[capacity]{};             ///< elements; gradients of a parameter's uses after the first
   int input[capacity]{}, output[capacity]{};                             ///< numbers, in order
 
   Columns kept{}, temporary{};

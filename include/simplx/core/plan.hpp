@@ -5,7 +5,8 @@
 /// Second half of the plan: what backward reads, who writes a gradient first, which gradients share memory.
 ///
 /// Three static facts remove most of the memory traffic of reverse mode. A value is kept only if a pull-back
-/// reads it. The first writer of a gradient stores and later ones accumulate, so no gradient is ever zeroed.
+/// reads it. The first writer of a gradient stores and later ones accumulate: only a gradient that its first writer
+/// adds to in parts, such as sums over rows, is set to zero before (`leaf_cleared`, `argument_cleared`).
 /// A gradient that flows unchanged through a sum *is* the incoming one, and an elementwise pull-back may
 /// overwrite what it reads, as long as nobody else still needs that memory: the incoming gradient, or, where an op
 /// says so, the value of its operand (the gradient of logits lies where the logits were).

@@ -5,8 +5,8 @@
 /// Random numbers without state: a number is a function of a key and a counter.
 ///
 /// A key is made of a seed and a name, so that every tensor has numbers of its own: adding a parameter changes
-/// no other, and numbers can be drawn in any order, by any thread, on any device. The sampler is our own
-/// because those of standard libraries differ.
+/// no other, and numbers can be drawn in any order, by any thread, on any device. The laws are drawn by
+/// our own code, since standard libraries differ in theirs.
 
 #include <simplx/core/target.hpp>
 

@@ -14,7 +14,6 @@
 
 #include <simplx/core/expr.hpp>
 
-#include <utility>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -104,13 +103,13 @@ SIMPLX_RULE("indices as numbers", (possible<left, right>),
             "with: look them up by embedding or gather, or give real numbers by input(...)")
 SIMPLX_RULE("constant operand", (possible<left, right>),
             "this operand of an op (left number: which, from 0) has no gradient, but depends on something that is "
-            "trained: an epsilon, a rate, a base, a smoothing is a number, a hyper(...), or behind stop_gradient")
+            "trained: an epsilon, a rate, a base, a smoothing is a number, a hyper(...), or wrapped in stop_gradient")
 SIMPLX_RULE("frozen", (possible<left, right>),
             "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value "
             "that counts as a constant is stop_gradient(x)")
 SIMPLX_RULE("block width", left == right,
-            "a block of a stack must return (left number: its width) the shape that it is given (right number: its "
-            "width); a change of width belongs before or behind the stack")
+            "a block of a stack must return the shape that it is given: its result has the width (left number), its "
+            "input (right number); change the width before or after the stack")
 SIMPLX_RULE("captured", (possible<left, right>),
             "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an "
             "expression that was made outside it (left number: its line, right number: the line of its use); make it "

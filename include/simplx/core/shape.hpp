@@ -21,6 +21,12 @@ using Index = std::ptrdiff_t;
 enum class Axis : signed char { fixed, tokens, sequences, labelled, batch };
 inline constexpr int axis_count = 5;
 
+/// Its name in models and texts; none of fixed rows.
+constexpr const char* name_of(Axis axis) {
+  constexpr const char* names[axis_count] = {"", "tokens", "sequences", "labelled", "batch"};
+  return names[static_cast<int>(axis)];
+}
+
 /// Rows and columns of a value. For `Axis::fixed`, `rows` is their number; otherwise `rows` is 0.
 struct Shape {
   Axis axis = Axis::fixed;

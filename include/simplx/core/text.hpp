@@ -41,7 +41,7 @@ struct Text {
     return length;
   }
   constexpr std::string_view view() const { return {chars, static_cast<std::size_t>(size())}; }
-  /// Whether nothing lies before, between or behind its points: "", ".weight", "mlp..weight".
+  /// Whether a part before, between or after its dots is empty: "", ".weight", "mlp..weight".
   constexpr bool lacks_a_part() const {
     for (int i = 0; i < capacity; ++i) {
       const bool ends = !chars[i] || chars[i] == '.';

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/core/turn.hpp
-/// Turns: threads that share one gradient, each sequence adding to it behind the one before.
+/// Turns: threads that share one gradient, each sequence adding to it after the one before.
 ///
 /// Backward is the same straight-line code for every sequence, so its additions to the gradients of parameters can be
 /// counted. A sequence makes its k-th addition once the sequence before it has made that one: every sum has the order
@@ -60,7 +60,7 @@ class Turns {
   std::atomic<Index> dealt_{0};
 };
 
-/// One sequence's part in it; ends behind the sequence before, also by an exception.
+/// One sequence's part in a pass; its end, also by an exception, waits for that of the sequence before.
 class Turn {
  public:
   Turn(Turns& turns, Index sequence)

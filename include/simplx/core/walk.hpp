@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/core/walk.hpp
-/// Walking, scoping, comparing and freeing expressions.
+/// Walking, scoping and freeing expressions.
 ///
 /// Nodes are numbered by a walk from the root, never by creation: compilers evaluate operands in different
 /// orders, and with the order every offset of a checkpoint would change. Walks are iterative, because the

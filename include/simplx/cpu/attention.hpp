@@ -39,14 +39,6 @@ inline constexpr int query_block = 64;
 /// A power of two would send the rows of one group to few cache sets.
 inline constexpr int block_stride = query_block + query_group;
 
-/// 0, 1, 2, ... over the lanes.
-template <class S>
-Vec<S> lane_numbers() {
-  Vec<S> numbers{};
-  for (int i = 0; i < lanes<S>; ++i) numbers[i] = S(i);
-  return numbers;
-}
-
 /// One sequence, one head; the pointers are at its first element.
 template <AttentionSize size, class S>
 struct AttentionHead {
@@ -83,7 +75,7 @@ struct AttentionHead {
   /// bias to a vector of scores, `seen` replaces by `hidden` the lanes whose query may not look at the key.
   template <class Step>
   __attribute__((always_inline)) void for_each_key(Index first, Index keys, int lane, S hidden, Step step) const {
-    const V query = lane_numbers<S>() + S(lane);
+    const V query = lane_numbers<Vec<S>>() + S(lane);
     const V otherwise = splat<V>(hidden);
     const auto visit = [&](Index key, auto seen) {
       step(key, [&](V score) { return biased(score, S(key - first) - query); }, seen);
@@ -101,7 +93,7 @@ struct AttentionHead {
     return score;
   }
 
-  /// The head's part of `count` rows, one behind the other: apart by the width of all heads, most often a power of two,
+  /// The head's part of `count` rows, one after the other: apart by the width of all heads, most often a power of two,
   /// they would share a few sets of the cache.
   template <int width>
   static const S* gather(const S* source, Index count, S* target) {
@@ -352,7 +344,7 @@ constexpr Index attention_scratch(int key_width, int value_width, Index longest)
 /// Errors: does not compile unless both widths are multiples of lanes<S>.
 /// Cost: T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T;
 ///   no heap; `scratch` holds attention_scratch(key_width, value_width, longest) elements.
-/// Source: He & Hofmann 2024, Eqs. (1), (4), (5) and (13).
+/// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
   detail::check_attention_widths<size, S>();

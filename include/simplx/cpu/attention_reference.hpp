@@ -115,7 +115,7 @@ void write_reference(Write mode, Target target, const Value& value) {
 /// Shapes: out as value; log_sum_exp (rows, heads).
 /// Cost: T^2 (key_width + value_width) multiply-adds per head; no heap;
 ///   `scratch` holds attention_reference_scratch(longest sequence) elements.
-/// Source: He & Hofmann 2024, Eqs. (1), (4), (5) and (13).
+/// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <class S>
 void attention_reference_forward(const AttentionSize& size, Segments sequences, const AttentionOperands<S>& in, S* out,
                                  S* log_sum_exp, S* scratch) {

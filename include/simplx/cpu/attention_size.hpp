@@ -11,7 +11,7 @@
 /// | shaped    | alpha I + beta A - gamma C   |
 ///
 /// A = softmax(Q K^T / sqrt(key_width) + mask + bias) and C = A at Q = 0. The bias is zero, or -m |i - j| with the
-/// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Press et al. 2022).
+/// slope m of the head: ALiBi (He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Press et al. 2022).
 
 #include <simplx/core/shape.hpp>
 

@@ -75,7 +75,7 @@ struct AttentionStep {
   /// Scores become exp(score - maximum), up to the end of the last block 0; returns their sum.
   static S exponentiate(Index tokens, S scale, S slope, S* scores) {
     const auto each = [&](auto visit) __attribute__((always_inline)) {
-      V number = lane_numbers();
+      V number = lane_numbers<V>();
       for (Index j = 0; j < tokens; j += L, number += S(L)) {
         V score = load<V>(scores + j) * scale;
         if constexpr (size.alibi) score += slope * (number - S(tokens - 1));
@@ -121,12 +121,6 @@ struct AttentionStep {
       columns(std::integral_constant<int, 1>{}, c, sums);
       out[c] = sum(sums[0]);
     }
-  }
-
-  static V lane_numbers() {
-    V numbers{};
-    for (int i = 0; i < L; ++i) numbers[i] = S(i);
-    return numbers;
   }
 
   static void run(const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out, S* scratch) {
@@ -186,7 +180,7 @@ constexpr Index attention_step_scratch(Index tokens) {
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read
 /// Cost    per token t, (key_width + value_width) heads t multiply-adds, with `inputs` 2 values + heads values t;
 ///         no heap; `scratch` holds attention_step_scratch elements
-/// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13)
+/// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
 template <AttentionSize size, bool inputs, class S>
   requires(size.mask == Mask::causal)
 __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,

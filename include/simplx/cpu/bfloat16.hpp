@@ -47,7 +47,7 @@ __attribute__((always_inline)) inline Vec<Pair> pairs_of(Vec<float> first, Vec<f
 #endif
 }
 
-/// (x[0], x[1]), (x[2], x[3]), ... of two vectors, one behind the other.
+/// (x[0], x[1]), (x[2], x[3]), ... of two vectors, one after the other.
 __attribute__((always_inline)) inline Vec<Pair> pairs_along(Vec<float> front, Vec<float> back) {
 #if defined(__AVX512BF16__)
   return (Vec<Pair>)_mm512_cvtne2ps_pbh((__m512)back, (__m512)front);
@@ -102,7 +102,7 @@ inline void pair_columns(Index count, const float* row, Pair* pairs) {
   std::memcpy(pairs + i / 2, words, static_cast<std::size_t>(count - i) / 2 * sizeof(Pair));
 }
 
-/// Pairs each number of a row with the one below it; `second` is nullptr behind the last row, which pairs with zeros.
+/// Pairs each number of a row with the one below it; `second` is nullptr after the last row, which pairs with zeros.
 inline void pair_rows(Index count, const float* first, const float* second, Pair* pairs) {
   for (Index i = 0; i < count; i += lanes<float>) {
     const Vec<float> below = second ? load<Vec<float>>(second + i) : Vec<float>{};

@@ -19,6 +19,7 @@ using MatrixMap = Eigen::Map<Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Ei
 template <class S>
 using ConstMatrixMap = Eigen::Map<const Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 
+/// This processor, with numbers of type S, float or double; `path` chooses among kernels.
 template <class S, Path path = Path::fast>
 struct Cpu {
   static_assert(path != Path::bfloat16 || std::is_same_v<S, float>,

@@ -228,7 +228,7 @@ void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, con
   }
 }
 
-/// The epilogue of the last of several sums: behind it, what c (., N) holds already is part of the accumulator.
+/// The epilogue of the last of several sums: after it, what c (., N) holds already is part of the accumulator.
 template <Index N, class S, class Epilogue>
 struct Completing {
   const S* c;

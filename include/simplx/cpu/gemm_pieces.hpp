@@ -31,7 +31,7 @@ inline constexpr Index piece_rows = 128, piece_depth = 1024, piece_columns = 512
 // a stream is 1.5 to 3 times as fast, four rows 1.2 to 2 times. Their sums are other ones, to rounding.
 inline constexpr Index few_rows = 4;
 
-/// Weights (K, N) as a right operand, and their Extent behind them.
+/// Weights (K, N) as a right operand, and their Extent after them.
 template <Index K, Index N>
 struct PackedPieces {
   static constexpr Index extent_at = words_in_pieces(K * N);

@@ -97,7 +97,7 @@ __attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool
   multiply(std::integer_sequence<int, 1, 1>{});
 }
 
-/// One block of c, `count` rows of it: its sums behind the epilogue.
+/// One block of c, `count` rows of it: its sums after the epilogue.
 template <int pieces, Index N, Write mode, class Unit, class Epilogue>
 __attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index width, Index steps, const Pair* left,
                                           const Pair* right, Index right_row, float* c, const Epilogue& epilogue,

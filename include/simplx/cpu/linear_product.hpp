@@ -47,7 +47,7 @@ struct LinearProduct {
   static constexpr bool of_vector = Backend::vectorises(0) && N == 1;
   static constexpr bool takes_epilogue = by_panels(N);
 
-  /// Elements of W in panels; those of W^T lie behind it.
+  /// Elements of W in panels; those of W^T lie after it.
   static constexpr Index size = packed_room(K, N);
   static constexpr Index room = size + packed_room(N, K);
   /// Elements of scratch that each of the products needs.
@@ -96,7 +96,7 @@ struct LinearProduct {
       pack_transposed<N, K>(weight, packed);
     }
   }
-  /// One behind the other; W^T only if dX is wanted.
+  /// One after the other; W^T only if dX is wanted.
   template <bool wants_input_gradient>
   static void prepare(const S* weight, S* packed) {
     if constexpr (by_panels(N)) pack_forward(weight, packed);

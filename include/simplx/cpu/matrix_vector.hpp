@@ -7,7 +7,7 @@
 ///     y = A w          as many rows at a time as a vector has lanes, whose partial sums are added up together
 ///     w += A^T g       four vectors of columns at a time, which stay in registers
 ///
-/// Backward is the second of them behind the first, over an A that may be larger than a cache: it begins with the last
+/// Backward is the second of them after the first, over an A that may be larger than a cache: it begins with the last
 /// rows, those that are still there.
 
 #include <simplx/cpu/transpose.hpp>

@@ -88,7 +88,7 @@ template <Index width, class S>
 void pack_panel(Index K, const S* matrix, Index stride, S* packed) {
   pack_panels<width>(K, 1, matrix, stride, packed, Storing{});
 }
-/// Fewer columns than a vector has lanes, and zeros behind them.
+/// Fewer columns than a vector has lanes, and zeros after them.
 template <Index width, class S>
 __attribute__((noinline)) void pack_last_panel(Index K, const S* matrix, Index stride, S* packed) {
   for (Index p = 0; p < K; ++p) {

@@ -16,7 +16,6 @@
 #include <simplx/cpu/bfloat16.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 
 namespace simplx::inline SIMPLX_TARGET {

@@ -116,6 +116,14 @@ __attribute__((always_inline)) inline V splat(S number) {
   }
 }
 
+/// 0, 1, 2, ... over the lanes.
+template <class V>
+__attribute__((always_inline)) inline V lane_numbers() {
+  V numbers{};
+  for (int i = 0; i < lanes<Lane<V>>; ++i) numbers[i] = static_cast<Lane<V>>(i);
+  return numbers;
+}
+
 /// A constant of an op's rule, as a number of the rule's type: a float, a vector, a dual number, a formula.
 template <class V>
 SIMPLX_HD __attribute__((always_inline)) constexpr V literal(double number) {

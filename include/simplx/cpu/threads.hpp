@@ -7,7 +7,6 @@
 #include <atomic>
 #include <exception>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <type_traits>

@@ -379,7 +379,7 @@ __global__ void __launch_bounds__(mean_threads)
 ///         Buffers begin on 16 bytes. By tensor cores query, key, value and out may be of bfloat16
 /// Cost    T^2 (key_width + value_width) multiply-adds per head and sequence, half of them if causal; no scratch. Of
 ///         shaped attention tensor cores do T^2 value_width more
-/// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Dao et al. 2022, Algorithm 1
+/// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Dao et al. 2022, Algorithm 1
 template <AttentionSize size, class Cores, class Operands, class Out, class S>
 void attention(cudaStream_t stream, const Index* offsets, Index sequences, Index longest, const Operands& in, Out* out,
                S* log_sum_exp) {

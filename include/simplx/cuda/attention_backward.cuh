@@ -392,7 +392,7 @@ constexpr Index attention_backward_scratch(Index tokens, Index sequences, Index 
 ///         scratch (attention_backward_scratch<size, Cores>(...))
 /// Cost    T^2 (4 key_width + 3 value_width) multiply-adds per head and sequence, with gamma 4 value_width, where D
 ///         takes a pass over the scores 5 key_width and 4 value_width; half of them if causal
-/// Source  He & Hofmann 2024, Eqs. (1), (4), (5) and (13); Dao et al. 2022, Section 3.1
+/// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Dao et al. 2022, Section 3.1
 template <AttentionSize size, class Cores, Write dq_mode, Write dk_mode, Write dv_mode, class Operands, class S,
           class Out, class DOut, class DQuery, class DKey, class DValue>
 void attention_backward(cudaStream_t stream, const Index* offsets, Index sequences, Index longest,

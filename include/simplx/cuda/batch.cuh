@@ -24,7 +24,7 @@ class BatchUpload {
         gathered_(gathers ? capacity.tokens : 0),
         offsets_(capacity.sequences + 1) {}
 
-  /// Lays out a batch, which fits; the device has it behind the next `send`. What was sent before must have arrived.
+  /// Lays out a batch, which fits; the device has it after the next `send`. What was sent before must have arrived.
   /// Gathers head_rows(its labels, its tokens), or all tokens.
   void lay_out(const TokenBatch& batch, bool all = false) {
     const Index first = batch.offsets.front(), last = batch.offsets.back();
@@ -53,7 +53,7 @@ class BatchUpload {
   /// Of the batch that was laid out last.
   const Rows& rows() const { return rows_; }
   std::span<const std::int32_t> host_tokens() { return tokens_.host().first(static_cast<std::size_t>(rows_.tokens)); }
-  /// The tokens that are gathered: all labelled ones and, behind them, as many others as there is room for.
+  /// The tokens that are gathered: all labelled ones and, after them, as many others as there is room for.
   std::span<const std::int32_t> host_gathered() {
     return gathered_.host().first(static_cast<std::size_t>(rows_.labelled));
   }

@@ -22,7 +22,7 @@ struct kernels<Cuda<Precision::bfloat16>, "matmul"> : op<"matmul"> {
   static constexpr Index scratch(const Rows& rows) {
     using P = Product<F>;
     constexpr Shape x = F::template shape<0>, w = P::weight;
-    const Index count = x.is_fixed() ? x.rows : rows.count(x.axis);
+    const Index count = rows.count(x);
     using G = typename F::Graph;
     const bool x_stored_so = stores_bfloat16<Backend, G, F::template argument<0>>;
     const bool dy_rounded = G::fusion.wanted[F::index] && !stores_bfloat16_gradient<Backend, G, F::index>;

@@ -88,7 +88,7 @@ void embedding(cudaStream_t stream, const S* table, const std::int32_t* indices,
 }
 
 /// dtable[index_r] += dy_r for all rows; `rows` and `runs` are those of IndexRuns, copied to the device, and
-/// empty runs behind them do nothing.
+/// empty runs after them do nothing.
 ///
 /// Shapes  rows (rows); runs (count); dy (rows, cols); dtable (any, cols)
 /// Cost    reads dy once; an index that occurs n times makes n additions in a row, their loads eight at a time

@@ -3,7 +3,7 @@
 
 /// \file simplx/cuda/epilogue.cuh
 /// What a product becomes before it is stored. cuBLASLt does that in the kernel of the product (products.cuh); where it
-/// has no algorithm for an epilogue, and for the pull-back of ReLU, finish_product does it behind the plain product:
+/// has no algorithm for an epilogue, and for the pull-back of ReLU, finish_product does it after the plain product:
 ///
 ///     y = x w                       by cuBLASLt, in the type of y
 ///     y = gelu(y + bias)            one kernel, in place, in float

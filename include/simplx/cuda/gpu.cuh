@@ -21,7 +21,7 @@ struct Draw {
 
 class Gpu {
  public:
-  /// The runs of an input's indices: as many as there are rows, those behind the last one empty.
+  /// The runs of an input's indices: as many as there are rows, those after the last one empty.
   struct Runs {
     Upload<std::int32_t> rows;
     Upload<IndexRun> runs;
@@ -44,7 +44,7 @@ class Gpu {
 
   /// Room for the indices of an input.
   void reserve(int input, Index rows) { runs_[input] = {Upload<std::int32_t>(rows), Upload<IndexRun>(rows)}; }
-  /// Sorts the indices that an input is given, for the pull-backs of those who look them up. The device has them behind
+  /// Sorts the indices that an input is given, for the pull-backs of those who look them up. The device has them after
   /// the next `send`; what was sent before must have arrived.
   ///
   /// Errors  throws Error if there are more than `reserve` was told
@@ -53,8 +53,8 @@ class Gpu {
     Runs& own = runs_for(input, indices);
     sorted_.sort(indices);
     std::ranges::copy(sorted_.rows(), own.rows.host().begin());
-    const auto behind = std::ranges::copy(sorted_.runs(), own.runs.host().begin()).out;
-    std::fill(behind, own.runs.host().begin() + own.count, IndexRun{});
+    const auto after = std::ranges::copy(sorted_.runs(), own.runs.host().begin()).out;
+    std::fill(after, own.runs.host().begin() + own.count, IndexRun{});
   }
   /// The same for indices that all differ, which need no sorting.
   void take_distinct(int input, std::span<const std::int32_t> indices) {
@@ -65,7 +65,7 @@ class Gpu {
       own.runs.host()[at] = {indices[at], row, row + 1};
     }
   }
-  /// Says what dropout draws from behind the next `send`; what was sent before must have arrived.
+  /// Says what dropout draws from after the next `send`; what was sent before must have arrived.
   void draw_from(const Randomness& random) { draw_.host()[0] = {random.key, random.first_sequence}; }
 
   /// Copies what was sorted and what is drawn from to the device. Can be recorded: later runs copy what is there then,

@@ -22,8 +22,8 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 template <auto const& model, Precision precision>
-class Inference<model, Cuda<precision>> : public detail::LogitsOf<model> {
-  using Model = detail::LogitsOf<model>;
+class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
+  using Model = detail::LogitsModel<model>;
 
  public:
   using Backend = Cuda<precision>;

@@ -29,7 +29,7 @@ constexpr Index head_rows(Index labelled, Index tokens) {
 
 namespace detail {
 
-/// Whether a token sees those behind it: then only few have labels, since what is predicted must be masked.
+/// Whether a token sees those after it: then only few have labels, since what is predicted must be masked.
 constexpr bool sees_ahead(Node* root) {
   bool found = false;
   postorder(root, [&](Node* node) {

@@ -107,7 +107,7 @@ struct kernels<Cuda<p>, "maximum"> : op<"maximum"> {
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     const Shape x = F::template shape<0>;
-    const MatrixLines all = lines<F>(x.is_fixed() ? x.rows : rows.count(x.axis));
+    const MatrixLines all = lines<F>(rows.count(x));
     return all.count * all.parts();
   }
   template <class F>

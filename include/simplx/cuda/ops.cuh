@@ -85,7 +85,7 @@ struct kernels<Cuda<p>, "rms_norm"> : op<"rms_norm"> {
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     constexpr Shape x = F::out_shape;
-    return x.cols * norm_parts<static_cast<int>(x.cols)>(x.is_fixed() ? x.rows : rows.count(x.axis));
+    return x.cols * norm_parts<static_cast<int>(x.cols)>(rows.count(x));
   }
   template <class F>
   static void forward(Cuda<p>, const F& f) {
@@ -107,7 +107,7 @@ struct kernels<Cuda<p>, "layer_norm"> : op<"layer_norm"> {
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     constexpr Shape x = F::out_shape;
-    return 2 * x.cols * norm_parts<static_cast<int>(x.cols)>(x.is_fixed() ? x.rows : rows.count(x.axis));
+    return 2 * x.cols * norm_parts<static_cast<int>(x.cols)>(rows.count(x));
   }
   template <class F>
   static void forward(Cuda<p>, const F& f) {

@@ -15,7 +15,7 @@
 ///
 /// cuBLASLt is column-major: it sees each matrix transposed, and computes y^T = b^T a^T. Programs link with -lcublasLt.
 /// What it has algorithms for depends on the card, its version and the addresses, and is asked once for each kind of
-/// product: one that it refuses is multiplied without its epilogue, which kernels do behind it (epilogue.cuh).
+/// product: one that it refuses is multiplied without its epilogue, which kernels do after it (epilogue.cuh).
 
 #include <simplx/cuda/epilogue.cuh>
 #include <simplx/cuda/memory.cuh>

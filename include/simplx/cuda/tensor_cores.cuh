@@ -35,7 +35,7 @@ __device__ __forceinline__ Pair pair_of(float first, float second) {
   return bits;
 }
 
-/// As many bytes of shared memory begin to get so many of a buffer, and zeros behind them; nothing is read for none.
+/// As many bytes of shared memory begin to get so many of a buffer, and zeros after them; nothing is read for none.
 template <int size = 16>
 __device__ __forceinline__ void begin_copy(void* to, const void* from, unsigned bytes) {
 #if defined(__CUDACC__)
@@ -247,7 +247,7 @@ struct TensorCores {
     });
   }
 
-  /// Waits for what the thread has loaded; a barrier behind it lets others read that.
+  /// Waits for what the thread has loaded; a barrier after it lets others read that.
   __device__ static void arrive() { await_copies(); }
 
   template <int rows, int cols, int width>

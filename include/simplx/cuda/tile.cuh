@@ -194,7 +194,7 @@ struct CudaCores {
     });
   }
 
-  /// Waits for what the thread has loaded; a barrier behind it lets others read that.
+  /// Waits for what the thread has loaded; a barrier after it lets others read that.
   __device__ static void arrive() {}
 
   /// sums = X Y^T.

@@ -77,10 +77,7 @@ class Trainer<model, Cuda<precision>> {
   std::span<S> parameters() { return parameters_.host(stream()); }
   std::span<S> constants() { return constants_.host(stream()); }
   std::span<S> parameter(std::string_view name) {
-    for (const TensorInfo& tensor : tensors_.parameters) {
-      if (tensor.name == name) return parameters().subspan(tensor.offset, tensor.size());
-    }
-    throw unknown_name("parameter", name, names_of(tensors_.parameters));
+    return slice_of(tensors_.parameters, parameters(), name, "parameter");
   }
   /// Bytes of all buffers on the device, its kernels and libraries aside.
   Index bytes() const {
@@ -375,7 +372,7 @@ class Trainer<model, Cuda<precision>> {
     clear_loss();
   }
 
-  /// Work on batches of such sizes, and whose update comes behind it, if any.
+  /// Work on batches of such sizes, and whose update comes after it, if any.
   struct Work {
     Index tokens, sequences, longest, gathered;
     std::string_view optimiser;

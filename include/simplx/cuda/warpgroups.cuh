@@ -12,7 +12,7 @@
 /// Of matrices (64, 16) and (16, 64) an instruction adds a product, of which a warp has 16 rows, and its lanes the same
 /// elements as by tensor_cores.cuh: X Y^T becomes the W of W Y in registers, here too. W Y reads Y across its rows.
 ///
-/// Products go on while threads do other things: registers are fenced before them, sums awaited behind.
+/// Products go on while threads do other things: registers are fenced before them, sums awaited after.
 /// Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions".
 
 #if defined(SIMPLX_WARPGROUPS) && defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -47,7 +47,7 @@ struct Lines {
 };
 
 #if defined(__CUDACC__)
-/// What the source does with registers before here is done before here, and what behind, behind: compilers know nothing
+/// What the source does with registers before here is done before here, and what after, after: compilers know nothing
 /// of products that go on.
 template <int count>
 __device__ __forceinline__ void settle(float (&sums)[2][count]) {

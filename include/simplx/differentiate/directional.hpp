@@ -58,25 +58,25 @@ class Directional {
   /// Errors  throws, as `tangent` does, without a jvp() or hvp(); those of gradients without an hvp()
   template <int k = 0>
   Dense output() const {
-    return behind("output", "jvp() or hvp()", [&] { return values(function_.template output<k>()); });
+    return read_after("output", "jvp() or hvp()", [&] { return values(function_.template output<k>()); });
   }
   template <int k = 0>
   Dense tangent() const {
-    return behind("tangent", "jvp() or hvp()", [&] { return tangents(function_.template output<k>()); });
+    return read_after("tangent", "jvp() or hvp()", [&] { return tangents(function_.template output<k>()); });
   }
   template <Name name>
   Dense gradient() {
-    return behind("gradient", "hvp()", [&] { return values(function_.template gradient<name>()); });
+    return read_after("gradient", "hvp()", [&] { return values(function_.template gradient<name>()); });
   }
   template <Name name>
   Dense hessian_product() {
-    return behind("hessian_product", "hvp()", [&] { return tangents(function_.template gradient<name>()); });
+    return read_after("hessian_product", "hvp()", [&] { return tangents(function_.template gradient<name>()); });
   }
 
  private:
   /// What is read too early is told in the names of this class, not in those of Function.
   template <class Read>
-  static Dense behind(const std::string& asked, const std::string& first, Read read) {
+  static Dense read_after(const std::string& asked, const std::string& first, Read read) {
     try {
       return read();
     } catch (const Error&) {

@@ -167,7 +167,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   /// The gradient with respect to an input or parameter, as the last backward left it: inputs that were set since, of
   /// as many rows or others, change it no sooner than they are evaluated.
   ///
-  /// Errors  throws without a backward() behind the first evaluation of so many rows, and behind row_gradients
+  /// Errors  throws without a backward() after the first evaluation of so many rows, and after row_gradients
   template <Name name>
   auto gradient() {
     constexpr int node = find<name>();

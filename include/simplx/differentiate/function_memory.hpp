@@ -10,7 +10,6 @@
 #include <simplx/differentiate/object.hpp>
 #include <simplx/train/initialise.hpp>
 
-#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>

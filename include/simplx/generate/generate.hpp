@@ -13,7 +13,6 @@
 #include <simplx/generate/inference.hpp>
 #include <simplx/train/sampler.hpp>
 
-#include <utility>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {

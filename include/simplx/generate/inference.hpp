@@ -47,7 +47,7 @@ namespace detail {
 
 /// What is known of a model that gives logits, and checked of its tokens, wherever it is evaluated.
 template <auto const& model>
-class LogitsOf {
+class LogitsModel {
  public:
   using G = Graph<Untrained<model>>;
   static_assert(G::layout.inputs == 1 && G::input_number("tokens") == 0 && G::layout.outputs == 1,
@@ -126,8 +126,8 @@ class DoneOnce {
 
 /// The weights of a model and its forward pass: logits of whole sequences, without a backward.
 template <auto const& model, class Backend_ = Cpu<float>>
-class Inference : public detail::LogitsOf<model> {
-  using Model = detail::LogitsOf<model>;
+class Inference : public detail::LogitsModel<model> {
+  using Model = detail::LogitsModel<model>;
 
  public:
   using Backend = Backend_;

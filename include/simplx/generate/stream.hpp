@@ -92,7 +92,7 @@ class Stream {
     context.inputs[0] = tokens.data();
     const Index capacity = round_up(capacity_, token_block<S>);
     S* once = remembered_.data() + Run::table.all().per_token * capacity;
-    Run::template forward<Backend>(context, Memory<S>{remembered_.data(), once, capacity, scratch_.data()});
+    Run::template forward<Backend>(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()});
     size_ += rows;
     logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};
   }

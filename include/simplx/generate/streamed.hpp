@@ -46,14 +46,14 @@ struct Remembered {
 
 /// Where a node finds what it remembers; zeros before the first token.
 template <class S>
-struct Memory {
+struct StreamMemory {
   S* stores = nullptr;   ///< per_token * capacity elements
   S* once = nullptr;
   Index capacity = 0;    ///< tokens, in whole blocks
   S* scratch = nullptr;  ///< of the op that runs
 
-  /// The part that begins behind so much of others.
-  Memory behind(const Remembered& others) const {
+  /// The part that begins after what the others remember.
+  StreamMemory after(const Remembered& others) const {
     return {stores + others.per_token * capacity, once + others.once, capacity, scratch};
   }
 };
@@ -73,13 +73,13 @@ struct by_row {
   static constexpr bool possible = true;
   template <class F>
   static constexpr Remembered remembers{};
-  /// Elements of Memory::scratch for a context of so many tokens, beside Context::scratch.
+  /// Elements of StreamMemory::scratch for a context of so many tokens, beside Context::scratch.
   template <class F>
   static constexpr Index scratch(Index) {
     return 0;
   }
   template <class Backend, class F>
-  static void forward(Backend backend, const F& frame, const Memory<typename F::Scalar>&) {
+  static void forward(Backend backend, const F& frame, const StreamMemory<typename F::Scalar>&) {
     op_of<typename F::Graph, F::index>::forward(backend, frame);
   }
 };
@@ -119,7 +119,7 @@ struct streamed<"shift"> : by_row {
   static constexpr Remembered remembers{.once = F::attributes.integers[0] * F::out_shape.cols};
 
   template <class Backend, class F>
-  static void forward(Backend backend, const F& frame, const Memory<typename F::Scalar>& memory) {
+  static void forward(Backend backend, const F& frame, const StreamMemory<typename F::Scalar>& memory) {
     constexpr Index cols = F::out_shape.cols, by = F::attributes.integers[0];
     if constexpr (by == 0) {
       op<"shift">::forward(backend, frame);
@@ -141,7 +141,7 @@ struct streamed<"cumulative_sum"> : by_row {
   static constexpr Remembered remembers{.once = F::out_shape.cols};
 
   template <class Backend, class F>
-  static void forward(Backend, const F& frame, const Memory<typename F::Scalar>& memory) {
+  static void forward(Backend, const F& frame, const StreamMemory<typename F::Scalar>& memory) {
     constexpr Index cols = F::out_shape.cols;
     for (Index i = 0; i < frame.rows() * cols; ++i) {
       frame.out()[i] = memory.once[i % cols] += frame.template in<0>()[i];

@@ -48,7 +48,7 @@ struct streamed_attention : by_row {
   }
 
   template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame, const Memory<S>& memory) {
+  static void forward(Cpu<S, path>, const F& frame, const StreamMemory<S>& memory) {
     AttentionPast<S> past{memory.stores, memory.stores, memory.once};
     if constexpr (folds<F>) {
       constexpr int weight = F::Graph::table.info[F::template argument<1>].arguments[1];

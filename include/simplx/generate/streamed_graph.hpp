@@ -57,11 +57,11 @@ struct StreamedGraph {
   }
 
   struct Table {
-    Remembered behind[G::count + 1]{};  ///< what the nodes before each remember together
+    Remembered before[G::count + 1]{};  ///< what the nodes before each remember together
     bool idle[G::count]{};              ///< keys whose projection is folded into the query
     bool possible = true;
 
-    constexpr const Remembered& all() const { return behind[G::count]; }
+    constexpr const Remembered& all() const { return before[G::count]; }
   };
   static constexpr Table table = [] {
     Table t;
@@ -69,10 +69,10 @@ struct StreamedGraph {
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       check<i>();
       t.possible &= streams<i>();
-      t.behind[i + 1] = t.behind[i];
+      t.before[i + 1] = t.before[i];
       for (int a = 0; a < G::table.info[i].argument_count; ++a) ++uses[G::table.info[i].arguments[a]];
       if constexpr (op_streams<i>()) {
-        t.behind[i + 1] += streamed_of<i>::template remembers<FrameOf<i>>;
+        t.before[i + 1] += streamed_of<i>::template remembers<FrameOf<i>>;
         if constexpr (requires { streamed_of<i>::template folds<FrameOf<i>>; }) {
           if (streamed_of<i>::template folds<FrameOf<i>>) ++folded[G::table.info[i].arguments[1]];
         }
@@ -82,7 +82,7 @@ struct StreamedGraph {
     return t;
   }();
 
-  /// Elements of Memory::scratch.
+  /// Elements of StreamMemory::scratch.
   template <class S>
   static constexpr Index scratch(Index context) {
     Index most = 0;
@@ -95,7 +95,7 @@ struct StreamedGraph {
   }
 
   template <class Backend, class S>
-  __attribute__((noinline)) static void forward(const Context<S>& context, const Memory<S>& memory) {
+  __attribute__((noinline)) static void forward(const Context<S>& context, const StreamMemory<S>& memory) {
     detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = G::fusion.order[s];
       if constexpr (G::table.info[node].looped()) {
@@ -103,7 +103,7 @@ struct StreamedGraph {
       } else if constexpr (of_weights(node)) {
         op_of<G, node>::forward(Backend{}, FrameOf<node, S>{context});
       } else if constexpr (!table.idle[node]) {
-        streamed_of<node>::forward(Backend{}, FrameOf<node, S>{context}, memory.behind(table.behind[node]));
+        streamed_of<node>::forward(Backend{}, FrameOf<node, S>{context}, memory.after(table.before[node]));
       }
     });
   }
@@ -118,7 +118,7 @@ struct streamed<"stack"> : by_row {
   /// What the layers before each of them remember.
   template <class F>
   struct Share {
-    Remembered behind[Layers<F>::layers + 1]{};
+    Remembered before[Layers<F>::layers + 1]{};
     bool possible = true;
   };
   template <class F>
@@ -126,8 +126,8 @@ struct streamed<"stack"> : by_row {
     Share<F> s;
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        s.behind[layer + 1] = s.behind[layer];
-        s.behind[layer + 1] += StreamedGraph<Child>::table.all();
+        s.before[layer + 1] = s.before[layer];
+        s.before[layer + 1] += StreamedGraph<Child>::table.all();
         s.possible &= StreamedGraph<Child>::table.possible;
       });
     }
@@ -136,7 +136,7 @@ struct streamed<"stack"> : by_row {
   template <class F>
   static constexpr bool possible = share<F>.possible;
   template <class F>
-  static constexpr Remembered remembers = share<F>.behind[Layers<F>::layers];
+  static constexpr Remembered remembers = share<F>.before[Layers<F>::layers];
   template <class F>
   static constexpr Index scratch(Index context) {
     Index most = 0;
@@ -149,12 +149,12 @@ struct streamed<"stack"> : by_row {
   }
 
   template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame, const Memory<S>& memory) {
+  static void forward(Cpu<S, path>, const F& frame, const StreamMemory<S>& memory) {
     constexpr const Columns& workspace = F::Graph::layout.forward_workspace[F::index];
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       const Context<S> mine = op<"stack">::layer_context<F, S>(frame, layer, workspace);
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        StreamedGraph<Child>::template forward<Cpu<S, path>>(mine, memory.behind(share<F>.behind[layer]));
+        StreamedGraph<Child>::template forward<Cpu<S, path>>(mine, memory.after(share<F>.before[layer]));
       });
     }
   }

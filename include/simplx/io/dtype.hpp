@@ -8,7 +8,6 @@
 #include <simplx/core/shape.hpp>
 #include <simplx/io/half_precision.hpp>
 
-#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstring>

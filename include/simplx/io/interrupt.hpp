@@ -13,7 +13,6 @@
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <csignal>
-#include <ctime>
 #include <pthread.h>
 #endif
 

@@ -22,7 +22,7 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 /// The bytes of a file, as long as this object lives. Moving it moves none of them. A file that is replaced by renaming
-/// (AtomicFile) stays as it was; one that is cut while it is mapped ends the program that looks behind its new end.
+/// (AtomicFile) stays as it was; one that is cut while it is mapped ends the program that looks past its new end.
 ///
 /// Errors  throws Error with path and reason for what is missing, no regular file, or may not be read
 class MappedFile {

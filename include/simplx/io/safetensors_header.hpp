@@ -8,7 +8,7 @@
 ///       name: {"dtype": text, "shape": [n, ...], "data_offsets": [begin, end]}, ... }
 ///
 /// Nothing is built that is not of this form, so neither depth nor repetition can cost more than the header's length.
-/// Offsets in refusals are bytes of the file, just behind what is wrong.
+/// Offsets in refusals are bytes of the file, just past what is wrong.
 
 #include <simplx/core/error.hpp>
 

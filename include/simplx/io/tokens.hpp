@@ -6,7 +6,7 @@
 ///
 ///     nanogpt      u16 tokens, nothing else
 ///     llmc         256 i32: magic 20240520, version 1, number of tokens, zeros;   then u16 tokens
-///     llmc_llama3  256 i32: magic 20240801, version 7, number of tokens, zeros;   then u32 tokens
+///     llmc-llama3  256 i32: magic 20240801, version 7, number of tokens, zeros;   then u32 tokens
 ///     bytes        a byte is a token
 ///
 /// Source  karpathy/llm.c, dev/data/data_common.py, and karpathy/nanoGPT, data/*/prepare.py
@@ -15,7 +15,6 @@
 #include <simplx/io/mapped_file.hpp>
 #include <simplx/train/token_view.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <iterator>

@@ -9,7 +9,7 @@
 /// x_1 is the first token of its sequence. The encoder's parameters keep their names and shapes, so that `load_body`
 /// reads its checkpoint; those of the head are `head_parameters`.
 ///
-/// Sequences lie one behind the other, each as long as it is, and none sees another: there is no padding to hide.
+/// Sequences lie one after the other, each as long as it is, and none sees another: there is no padding to hide.
 /// Two sentences are one sequence with a token between them (train/sentences.hpp).
 
 #include <simplx/models/encoder.hpp>

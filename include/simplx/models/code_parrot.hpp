@@ -7,7 +7,7 @@
 ///
 /// As their code has them: positions are learned, in the table of 1024 rows of GPT-2 of which 128 are used (with the
 /// sinusoids of the text neither of the published 167M and 146M would come out); queries and keys have biases; epsilon
-/// is 1e-5. The norm behind the blocks is the RMSNorm of the text; .final_norm = Norm::layer_norm is that of the code.
+/// is 1e-5. The norm after the blocks is the RMSNorm of the text; .final_norm = Norm::layer_norm is that of the code.
 
 #include <simplx/models/decoder.hpp>
 

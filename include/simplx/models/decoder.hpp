@@ -6,7 +6,7 @@
 ///
 ///     x = E[token] + P[position];   x = block(x), L times;   logits = Norm(x) E^T
 ///
-/// The final norm is of the blocks' kind: RMSNorm in the first paper, LayerNorm in the second, none behind blocks that
+/// The final norm is of the blocks' kind: RMSNorm in the first paper, LayerNorm in the second, none after blocks that
 /// end with a norm themselves. Positions are sinusoids, without parameters, as in the text of [He & Hofmann 2024, App.
 /// D.1], or learned, as in its code: beside embeddings of deviation 0.02 a sinusoid of size one drowns the tokens at
 /// first, and small models learn more slowly with it. With ALiBi, which belongs to the attention of the block, there
@@ -59,13 +59,13 @@ struct Decoder {
   bool observed = false;          ///< as in ModelSizes
   Index position_rows = 0;        ///< as in ModelSizes
   bool scaled_embedding = false;  ///< as in ModelSizes
-  std::optional<Norm> final_norm = {};  ///< behind the blocks; of their kind unless given
+  std::optional<Norm> final_norm = {};  ///< after the blocks; of their kind unless given
   double dropout = 0;  ///< in training: of the embedding, and of each branch before it is added to its skip
   int recomputed = 0;  ///< as in ModelSizes
   bool tiled_loss = false;  ///< as in DecoderOf
 
-  /// Of the blocks' kind; RMSNorm behind blocks without norms, none behind norms of theirs.
-  constexpr detail::ConfiguredNorm norm_behind_blocks() const {
+  /// Of the blocks' kind; RMSNorm after blocks without norms, none after norms of theirs.
+  constexpr detail::ConfiguredNorm norm_after_blocks() const {
     if (final_norm) return {*final_norm, block.norm_epsilon};
     if (block.norm_position == NormPosition::after) return {Norm::none, 0};
     if (block.norm == Norm::none) return {Norm::rms_norm, RmsNorm{}.epsilon};
@@ -77,7 +77,7 @@ struct Decoder {
     const Positions place = block.alibi ? Positions::none : positions;
     return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout,
                         recomputed},
-                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, norm_behind_blocks(),
+                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, norm_after_blocks(),
                        head);
   }
   constexpr Expr logits() const { return ending_with(TiedHead{}); }

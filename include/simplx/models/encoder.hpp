@@ -7,7 +7,7 @@
 ///
 ///     x = Norm(E[token] + s P[position]);   x = block(x), L times;   logits = Norm(x) E^T
 ///
-/// Every token sees its whole sequence. Both norms are LayerNorm (the last is absent behind blocks that end with a norm
+/// Every token sees its whole sequence. Both norms are LayerNorm (the last is absent after blocks that end with a norm
 /// themselves), P are sinusoids and s is one trained number. What is to be predicted is given as labels of the masked
 /// tokens, -100 elsewhere.
 

@@ -62,7 +62,7 @@ struct TiledMaskedTokenLoss {
 /// .bias, classifier.weight and .bias: names that no encoder has, so that none of its tensors is taken for one of them.
 ///
 /// Shapes  x (tokens, d) -> (sequences, classes); W (d, pooled), C (pooled, classes); the table is not used
-/// Source  Devlin et al. 2019; that dropout is behind the tanh alone: Geiping & Goldstein 2023 (their code)
+/// Source  Devlin et al. 2019; that dropout is after the tanh alone: Geiping & Goldstein 2023 (their code)
 struct SequenceHead {
   Index classes = 2;
   Index pooled = 0;  ///< as wide as x unless given

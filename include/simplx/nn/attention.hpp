@@ -13,8 +13,8 @@
 /// | symbol  | shape        | meaning                                                                            |
 /// |---------|--------------|------------------------------------------------------------------------------------|
 /// | Q, K, V | (tokens, d)  | x W^Q, x W^K, x W^V; Q_h, K_h, V_h are their column blocks h, d_k = d / H wide     |
-/// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + M), row by row                                     |
-/// | M       | (T, T)       | the causal mask: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
+/// | A_h     | (T, T)       | softmax(Q_h K_h^T / sqrt(d_k) + mask), row by row                                  |
+/// | mask    | (T, T)       | causal: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
 /// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
 ///
 /// NormFormer adds one number eta_h (its gamma_h) for each head, before W^P, Concat_h(eta_h A_h V_h) W^P, or after it,
@@ -42,7 +42,7 @@ constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, con
   return shaped_attention(query, key, value, alpha, beta, vector("gamma", heads.count, ones), heads);
 }
 
-/// Where the columns of each head are multiplied by one number: nowhere, before W^P or behind it.
+/// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
 enum class HeadScale : signed char { none, before_projection, after_projection };
 
 /// Column block h of x times eta_h, for each of the heads.

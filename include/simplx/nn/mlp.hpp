@@ -42,10 +42,7 @@ template <class Activation>
 struct Gated {
   Activation activation{};
 
-  constexpr Expr operator()(Expr x) const {
-    const auto [value, gate] = split_columns(x);
-    return multiply(value, activation(gate));
-  }
+  constexpr Expr operator()(Expr x) const { return detail::gated(x, activation); }
 };
 
 /// Shapes  x (rows, d) -> (rows, d), through (rows, hidden); with a gate W2 has hidden / 2 rows

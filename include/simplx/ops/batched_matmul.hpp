@@ -39,7 +39,7 @@ struct op<"batched_matmul"> : kernel_op {
   static constexpr double flops(const Rows& rows, bool) {
     using Is = Size<F>;
     const Shape a = F::template shape<0>;
-    return 2.0 * static_cast<double>(a.is_fixed() ? a.rows : rows.count(a.axis)) * Is::rows * Is::inner * Is::cols;
+    return 2.0 * static_cast<double>(rows.count(a)) * Is::rows * Is::inner * Is::cols;
   }
   /// A matrix of static size; a single column is stored the same way either way.
   template <class S, int rows, int cols>

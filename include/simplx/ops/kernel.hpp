@@ -32,7 +32,7 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     static constexpr Term derive(const Node*, int argument, const Term& gradient);  // backward as an expression
 ///     static constexpr int index_operand;                // that operand is indices(...), whose numbers are rows of
 ///     static constexpr Shape looked_up(Shape first);     // a value of this shape, that of operand 0 being given
-///     static std::string settings(const Attributes&);    // what `describe` tells behind the operands: "heads 4"
+///     static std::string settings(const Attributes&);    // what `describe` prints after the operands: "heads 4"
 struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;

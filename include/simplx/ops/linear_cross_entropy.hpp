@@ -108,7 +108,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     }
   }
 
-  /// The rows that have a label, one behind the other, and where the parts of scratch are.
+  /// The rows that have a label, one after the other, and where the parts of scratch are.
   template <class F, class S>
   struct Labelled {
     const std::int32_t* labels;

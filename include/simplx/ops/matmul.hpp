@@ -56,12 +56,12 @@ struct op<"matmul"> : kernel_op {
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     const Shape x = F::template shape<0>;
-    return Product<F>::template On<Backend>::scratch(x.is_fixed() ? x.rows : rows.count(x.axis));
+    return Product<F>::template On<Backend>::scratch(rows.count(x));
   }
   template <class F>
   static constexpr double flops(const Rows& rows, bool) {
     const Shape x = F::template shape<0>;
-    const double count = static_cast<double>(x.is_fixed() ? x.rows : rows.count(x.axis));
+    const double count = static_cast<double>(rows.count(x));
     return 2 * count * static_cast<double>(x.cols) * static_cast<double>(F::out_shape.cols);
   }
 

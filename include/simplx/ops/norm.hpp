@@ -8,14 +8,13 @@
 ///                y = gain * x / r,                        r = sqrt(mean x^2 + epsilon)         [LLaMA]
 ///     LayerNorm  y = gain * (x - mean) * s + bias,        s = 1 / sqrt(variance + epsilon), biased variance
 ///
-/// In RMSNorm epsilon is added to r, outside the root; the pull-back of a row of zeros drops the second term:
+/// Pull-backs; with epsilon inside the root q = 1 / r, and for a row of zeros RMSNorm's has no second term:
 ///
 ///     RMSNorm    dx = q u - x q^2 (sum u x) / (d r),      u = gain * dy, q = 1 / (r + epsilon)
 ///     LayerNorm  dx = s (u - mean u - xhat mean(u xhat)), u = gain * dy, xhat = (x - mean) s
 
 #include <simplx/ops/reduce.hpp>
 
-#include <cmath>
 
 namespace simplx::inline SIMPLX_TARGET {
 

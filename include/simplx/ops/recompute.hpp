@@ -33,8 +33,8 @@ struct RecomputedFirst {
   Block block;
 
   constexpr Expr operator()(int layer, Expr x) const {
-    if (layer < layers) return detail::at_layer(Recomputed<Block>{block}, layer, x);
-    return detail::at_layer(block, layer, x);
+    if (layer < layers) return detail::apply_block(Recomputed<Block>{block}, layer, x);
+    return detail::apply_block(block, layer, x);
   }
 };
 

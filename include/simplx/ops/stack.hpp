@@ -158,7 +158,7 @@ concept BlockInStack = requires(const Block& block, Expr x) { Expr(block(x)); } 
 
 /// What a block makes of x in a layer, whether it asks for the layer's number or not.
 template <class Block>
-constexpr Expr at_layer(const Block& block, int layer, Expr x) {
+constexpr Expr apply_block(const Block& block, int layer, Expr x) {
   if constexpr (requires { Expr(block(layer, x)); }) {
     return block(layer, x);
   } else if constexpr (requires { Expr(block(x)); }) {
@@ -179,7 +179,7 @@ struct BlockOf : BlockMaker {
   constexpr explicit BlockOf(const Block& b) : block(b) {
     layered = requires(Expr x) { b(0, x); };
     make = [](const BlockMaker* self, int layer, Node* carry) {
-      return at_layer(static_cast<const BlockOf*>(self)->block, layer, Expr{carry}).node;
+      return apply_block(static_cast<const BlockOf*>(self)->block, layer, Expr{carry}).node;
     };
     destroy = [](BlockMaker* self) { delete static_cast<BlockOf*>(self); };
   }

@@ -52,7 +52,7 @@ struct op<"contract"> : kernel_op {
   template <class F>
   static constexpr double flops(const Rows& rows, bool) {
     const Shape a = F::template shape<0>;
-    const double count = static_cast<double>(a.is_fixed() ? a.rows : rows.count(a.axis));
+    const double count = static_cast<double>(rows.count(a));
     return 2 * count * static_cast<double>(a.cols) * static_cast<double>(F::out_shape.cols);
   }
   template <int k, class S, class F>
@@ -87,6 +87,11 @@ struct op<"contract"> : kernel_op {
   }
 };
 
+/// x^T.
+///
+/// Shapes  x (R, C) -> (C, R)
+/// Errors  does not compile for rows along an axis, except in transpose(x) * y: rule "static transpose"
+/// Cost    a copy; none where a product reads it in place: x * transpose(w), and transpose(x) * y over rows of an axis
 constexpr Expr transpose(At x) { return apply<"transpose">({}, x); }
 
 }  // namespace simplx

@@ -11,12 +11,12 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A quantity of the log, and the values that were told.
+/// A quantity of the log, and its values.
 using LoggedField = double LoggedStep::*;
 
-inline std::vector<ChartPoint> told(const Run& run, LoggedField x, LoggedField y, double x_scale = 1) {
+inline std::vector<ChartPoint> logged(const Run& run, LoggedField x, LoggedField y, double x_scale = 1) {
   std::vector<ChartPoint> points;
-  const auto seldom = y == &LoggedStep::val_loss;  // told on some lines only: a line without it is no gap
+  const auto seldom = y == &LoggedStep::val_loss;  // on some lines only: one without it is no gap
   for (const LoggedStep& step : run.log) {
     if (!seldom || std::isfinite(step.*y)) points.push_back({step.*x * x_scale, step.*y});
   }
@@ -24,7 +24,7 @@ inline std::vector<ChartPoint> told(const Run& run, LoggedField x, LoggedField y
 }
 
 /// The values that are numbers.
-inline std::vector<double> told(const Run& run, LoggedField field) {
+inline std::vector<double> logged(const Run& run, LoggedField field) {
   std::vector<double> values;
   for (const LoggedStep& step : run.log) {
     if (std::isfinite(step.*field)) values.push_back(step.*field);
@@ -33,7 +33,7 @@ inline std::vector<double> told(const Run& run, LoggedField field) {
 }
 
 inline double median(std::vector<double> values) {
-  if (values.empty()) return LoggedStep::untold;
+  if (values.empty()) return LoggedStep::missing;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
@@ -48,9 +48,10 @@ struct RunSummary {
   double milliseconds;     ///< per step at that speed
 };
 inline RunSummary summary_of(const Run& run) {
-  constexpr double untold = LoggedStep::untold;
-  const std::vector<double> held_out = told(run, &LoggedStep::val_loss), losses = told(run, &LoggedStep::loss);
-  RunSummary sum{untold, untold, untold, untold, untold, median(told(run, &LoggedStep::tokens_per_second)), untold};
+  constexpr double missing = LoggedStep::missing;
+  const std::vector<double> held_out = logged(run, &LoggedStep::val_loss), losses = logged(run, &LoggedStep::loss);
+  const double speed = median(logged(run, &LoggedStep::tokens_per_second));
+  RunSummary sum{missing, missing, missing, missing, missing, speed, missing};
   if (!held_out.empty()) sum.best = *std::min_element(held_out.begin(), held_out.end()), sum.last = held_out.back();
   if (!losses.empty()) {
     const std::size_t tenth = (losses.size() + 9) / 10;
@@ -82,7 +83,7 @@ struct TimeUnit {
 inline TimeUnit time_unit(std::span<const Run> runs) {
   double longest = 0;
   for (const Run& run : runs) {
-    for (const double seconds : told(run, &LoggedStep::seconds)) longest = std::max(longest, seconds);
+    for (const double seconds : logged(run, &LoggedStep::seconds)) longest = std::max(longest, seconds);
   }
   if (longest <= 120) return {1, "seconds"};
   if (longest <= 2 * 3600) return {60, "minutes"};
@@ -96,10 +97,8 @@ inline Chart field_chart(std::span<const Run> runs, LoggedField field, std::stri
   chart.x = over_time ? ChartAxis{.label = fmt::format("{} of training", unit.name), .including = 0}
                       : ChartAxis{.label = token_name(runs) + "s read, log scale", .scale = Scale::logarithmic};
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    Series series{
-        runs[i].name,
-        told(runs[i], over_time ? &LoggedStep::seconds : &LoggedStep::tokens, field, over_time ? 1 / unit.seconds : 1),
-        distinct_style(i)};
+    const LoggedField x = over_time ? &LoggedStep::seconds : &LoggedStep::tokens;
+    Series series{runs[i].name, logged(runs[i], x, field, over_time ? 1 / unit.seconds : 1), distinct_style(i)};
     // Lines of a noisy log are thin, so that they can be told apart where they cross.
     if (series.points.size() > 200) series.style.width = 1.2;
     series.style.dots = field == &LoggedStep::val_loss && series.points.size() <= 40;
@@ -145,8 +144,8 @@ inline std::vector<Chart> gain_charts(const Run& run) {
       for (const LoggedStep& step : run.log) {
         const auto found = step.gains.find(name);
         if (found == step.gains.end()) continue;
-        series.points.push_back(
-            {static_cast<double>(step.step), layer < found->second.size() ? found->second[layer] : LoggedStep::untold});
+        const double gain = layer < found->second.size() ? found->second[layer] : LoggedStep::missing;
+        series.points.push_back({static_cast<double>(step.step), gain});
       }
       chart.series.push_back(std::move(series));
     }

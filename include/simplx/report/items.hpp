@@ -68,8 +68,7 @@ inline constexpr KnownOp known_ops[] = {
 };
 
 inline std::string shape_text(const Shape& shape) {
-  static constexpr const char* axes[] = {"", "tokens", "sequences", "labelled", "batch"};
-  const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : axes[static_cast<int>(shape.axis)];
+  const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : name_of(shape.axis);
   return rows + " × " + std::to_string(shape.cols);
 }
 

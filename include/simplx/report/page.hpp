@@ -126,13 +126,13 @@ inline std::string fact(std::string_view name, std::string_view value, std::stri
 
 /// A sentence about the loss: the title of what the first charts show.
 inline std::string loss_sentence(const Run& run) {
-  const std::vector<double> held_out = told(run, &LoggedStep::val_loss), losses = told(run, &LoggedStep::loss);
-  const std::vector<double>& told_losses = held_out.empty() ? losses : held_out;
-  if (told_losses.empty()) return "No loss was logged";
+  const std::vector<double> held_out = logged(run, &LoggedStep::val_loss), losses = logged(run, &LoggedStep::loss);
+  const std::vector<double>& losses_shown = held_out.empty() ? losses : held_out;
+  if (losses_shown.empty()) return "No loss was logged";
   const char* whose = held_out.empty() ? "Training" : "Held-out";
   const std::string unit = "nats per " + token_name({&run, 1});
-  if (told_losses.size() == 1) return fmt::format("{} loss: {:.3f} {}", whose, told_losses[0], unit);
-  return fmt::format("{} loss goes from {:.2f} to {:.3f} {}", whose, told_losses.front(), told_losses.back(), unit);
+  if (losses_shown.size() == 1) return fmt::format("{} loss: {:.3f} {}", whose, losses_shown[0], unit);
+  return fmt::format("{} loss goes from {:.2f} to {:.3f} {}", whose, losses_shown.front(), losses_shown.back(), unit);
 }
 
 inline std::string one_run(const Run& run) {

@@ -61,7 +61,6 @@ class ProgressLine {
 #endif
   }
 
-  bool is_terminal() const { return terminal_; }
   /// Shows a state that the next one replaces; a pipe shows it only if it is `worth_a_line`.
   void update(const std::string& text, bool worth_a_line) {
     if (terminal_) {

@@ -20,17 +20,17 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// One line of log.jsonl; what it does not tell is not a number.
+/// One line of log.jsonl; what it does not contain is NaN.
 struct LoggedStep {
-  static constexpr double untold = std::numeric_limits<double>::quiet_NaN();
+  static constexpr double missing = std::numeric_limits<double>::quiet_NaN();
   long long step = 0;
-  double tokens = untold;
-  double seconds = untold;   ///< since training began, validation included
-  double loss = untold;      ///< training loss, nats per token
-  double val_loss = untold;  ///< held-out loss, nats per token
-  double learning_rate = untold;
-  double gradient_norm = untold;
-  double tokens_per_second = untold;
+  double tokens = missing;
+  double seconds = missing;   ///< since training began, validation included
+  double loss = missing;      ///< training loss, nats per token
+  double val_loss = missing;  ///< held-out loss, nats per token
+  double learning_rate = missing;
+  double gradient_norm = missing;
+  double tokens_per_second = missing;
   std::map<std::string, std::vector<double>> gains = {};  ///< name -> one number for each layer
   std::vector<double> gradient_norms = {};                ///< at the input of each block, root mean square per token
 };
@@ -54,7 +54,7 @@ struct Run {
   }
   double number(const std::string& key) const {
     const auto found = options.find(key);
-    return found != options.end() && found->is_number() ? found->get<double>() : LoggedStep::untold;
+    return found != options.end() && found->is_number() ? found->get<double>() : LoggedStep::missing;
   }
 };
 
@@ -78,7 +78,7 @@ inline LoggedStep logged_step(const nlohmann::json& line) {
   using Json = nlohmann::json;
   if (!line.is_object()) throw std::runtime_error("it is no object");
   const auto number = [](const Json& value, const std::string& name) {
-    if (value.is_null()) return LoggedStep::untold;  // how JSON writes what is not finite, too
+    if (value.is_null()) return LoggedStep::missing;  // how JSON writes what is not finite, too
     if (!value.is_number()) throw std::runtime_error("'" + name + "' is no number");
     return value.get<double>();
   };
@@ -90,7 +90,7 @@ inline LoggedStep logged_step(const nlohmann::json& line) {
   };
   const auto field = [&](const char* name) {
     const auto found = line.find(name);
-    return found == line.end() ? LoggedStep::untold : number(*found, name);
+    return found == line.end() ? LoggedStep::missing : number(*found, name);
   };
   const auto step = line.find("step");
   if (step == line.end() || !step->is_number_integer() || step->get<long long>() < 0) {

@@ -5,7 +5,7 @@
 /// TokenBatch: packed sequences of tokens with their labels, one for each token or one for each sequence.
 
 #include <simplx/core/error.hpp>
-#include <simplx/ops/cross_entropy.hpp>
+#include <simplx/core/context.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays: {0, 3, 5} is a sequence of 3 tokens and one of 2.
-/// Tokens before the first offset and behind the last are no part of the batch. Where a model has one label for each
+/// Tokens before the first offset and after the last are no part of the batch. Where a model has one label for each
 /// sequence, labels[s] is that of sequence s. A label of -100 carries no loss.
 struct TokenBatch {
   std::vector<std::int32_t> tokens, labels;
@@ -38,7 +38,7 @@ inline void check_offsets(const TokenBatch& batch) {
     const Index offset = batch.offsets[i];
     if (before <= offset && offset <= std::ssize(batch.tokens)) continue;
     throw Error("offset " + std::to_string(i) + " of the batch is " + std::to_string(offset) +
-                    (i ? " behind " + std::to_string(before) : "") + ", of " + std::to_string(batch.tokens.size()) +
+                    (i ? " after " + std::to_string(before) : "") + ", of " + std::to_string(batch.tokens.size()) +
                     " tokens",
                 "offsets never fall, and lie between 0 and the number of tokens");
   }

@@ -153,9 +153,9 @@ class Batches {
     batch.offsets.assign(1, 0);
   }
   void append(Index window, TokenBatch& batch) const {
-    const auto behind = std::upper_bound(documents_.begin(), documents_.end(), window,
+    const auto after = std::upper_bound(documents_.begin(), documents_.end(), window,
                                          [](Index w, const Windows& document) { return w < document.first; });
-    const Windows& document = *std::prev(behind);
+    const Windows& document = *std::prev(after);
     const Index at = document.begin + (window - document.first) * context_;
     for (Index i = 0; i < context_; ++i) {
       batch.tokens.push_back(tokens_[at + i]);

@@ -35,11 +35,11 @@ class EvaluationMemory {
   const TensorList& tensors() const { return tensors_; }
   std::span<S> parameters() { return parameters_.span(); }
   std::span<S> gradients() { return gradients_.span(); }
-  std::span<S> parameter(std::string_view name) { return slice(tensors_.parameters, parameters_, name); }
-  std::span<S> gradient(std::string_view name) { return slice(tensors_.parameters, gradients_, name); }
+  std::span<S> parameter(std::string_view name) { return slice_of(tensors_.parameters, parameters(), name); }
+  std::span<S> gradient(std::string_view name) { return slice_of(tensors_.parameters, gradients(), name); }
   std::span<S> constants() { return constants_.span(); }
   /// A named tensor or hyper-parameter that is not trained.
-  std::span<S> constant(std::string_view name) { return slice(tensors_.constants, constants_, name); }
+  std::span<S> constant(std::string_view name) { return slice_of(tensors_.constants, constants(), name); }
 
   /// An input of numbers and its gradient, one of indices; each throws Error for the other kind.
   std::span<S> input(std::string_view name) { return inputs_[number_of(name, Kind::input)].span(); }
@@ -101,12 +101,6 @@ class EvaluationMemory {
     }
   }
 
-  static std::span<S> slice(const std::vector<TensorInfo>& tensors, Buffer<S>& buffer, std::string_view name) {
-    for (const TensorInfo& tensor : tensors) {
-      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
-    }
-    throw unknown_name("tensor", name, names_of(tensors));
-  }
   int number_of(std::string_view name, Kind kind) const {
     const int node = graph_.input_node(name);
     if (node < 0) throw unknown_name("input", name, names_of_inputs());
@@ -177,7 +171,7 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   /// Gradients of the parameters are set, not added to.
   ///
   /// Errors  throws Error without a forward() before
-  /// Cost    a second one behind the same forward() evaluates that again, if the first wrote over values (of logits)
+  /// Cost    a second one after the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
     if (!evaluated_) throw Error("backward() without a forward()", "call forward() first");
     if (used_up_) Run::forward(context_);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,6 +77,17 @@ inline std::vector<std::string> names_of(const std::vector<TensorInfo>& tensors)
                                         const std::vector<std::string>& names) {
   return Error("the model has no " + kind + " named '" + std::string(name) + "'",
                names.empty() ? "it has none at all" : "the nearest names are " + nearest_names(name, names, 3));
+}
+
+/// The part of a buffer that the tensor of that name has; `kind` is what it is called where there is none.
+template <class S>
+std::span<S> slice_of(const std::vector<TensorInfo>& tensors, std::span<S> buffer, std::string_view name,
+                      const std::string& kind = "tensor") {
+  for (const TensorInfo& tensor : tensors) {
+    if (tensor.name != name) continue;
+    return buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size()));
+  }
+  throw unknown_name(kind, name, names_of(tensors));
 }
 
 }  // namespace simplx

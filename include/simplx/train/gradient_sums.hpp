@@ -5,7 +5,7 @@
 /// The gradient of a model's parameters while sequences add to it: one copy, whatever the number of threads.
 ///
 /// A parameter that several steps of the model use has a sum for each use (core/plan.hpp): that of the first lies in
-/// the layout of the parameters, the further ones behind it, until `fold` adds them up.
+/// the layout of the parameters, the further ones after it, until `fold` adds them up.
 
 #include <simplx/core/context.hpp>
 #include <simplx/core/graph.hpp>
@@ -47,7 +47,7 @@ void list_further_uses(Index parameters, Index sums, std::vector<FurtherUse>& us
 
 }  // namespace detail
 
-/// Cost    the parameters, and once more those that several steps use, for each use behind the first
+/// Cost    the parameters, and once more those that several steps use, for each use after the first
 template <class G, class S>
 class GradientSums {
  public:

@@ -6,7 +6,7 @@
 ///
 ///     first a separator,    first a separator b separator
 ///
-/// The model reads `first`. Sequences lie one behind the other in a batch, without padding; rows that were padded are
+/// The model reads `first`. Sequences lie one after the other in a batch, without padding; rows that were padded are
 /// handed over through `without_padding`.
 
 #include <simplx/train/batch.hpp>

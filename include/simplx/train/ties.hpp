@@ -18,7 +18,6 @@
 #include <Eigen/Core>
 
 #include <algorithm>
-#include <span>
 
 namespace simplx::inline SIMPLX_TARGET {
 

@@ -58,6 +58,10 @@ class Trainer {
                 "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all its "
                 "parts, and without logits beside it, which Trainer::logits gives");
 
+  /// Takes all memory and draws the initial values.
+  ///
+  /// Errors  throws Error for options out of range, a context longer than the model's positions, a group that matches
+  ///         no parameter, and threads that do not start
   explicit Trainer(const TrainerOptions& options = {})
       : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),
         team_(options.threads),
@@ -81,7 +85,9 @@ class Trainer {
   const TrainerOptions& options() const { return options_; }
   std::span<S> parameters() { return parameters_.span(); }
   std::span<S> constants() { return constants_.span(); }
-  std::span<S> parameter(std::string_view name) { return slice(name, parameters_); }
+  std::span<S> parameter(std::string_view name) {
+    return slice_of(tensors_.parameters, parameters_.span(), name, "parameter");
+  }
   /// Bytes of all buffers.
   Index bytes() const {
     Index elements = 3 * parameters_.size() + gradient_.size() + constants_.size() + packed_.size();
@@ -224,6 +230,8 @@ class Trainer {
   }
 
   /// Mean loss over the labelled tokens (or sequences) of a batch, in nats; forward only.
+  ///
+  /// Errors  throws Error for a token or label out of range, or a batch that is larger than the options allow
   double loss(const TokenBatch& batch) {
     check(batch);
     prepare();
@@ -236,6 +244,9 @@ class Trainer {
   }
 
   /// Logits of one sequence of tokens, (tokens, vocab) or (1, classes), valid until the next call.
+  ///
+  /// Errors  as loss
+  /// Cost    a forward pass, and the memory of a batch of one sequence
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
     const TokenBatch batch = unlabelled(tokens);
     check(batch);
@@ -261,13 +272,6 @@ class Trainer {
   Range chunk_range(Index chunk) const {
     return {chunk * norm_chunk, std::min((chunk + 1) * norm_chunk, parameters_.size())};
   }
-  std::span<S> slice(std::string_view name, Buffer<S>& buffer) {
-    for (const TensorInfo& tensor : tensors_.parameters) {
-      if (tensor.name == name) return buffer.span().subspan(tensor.offset, tensor.size());
-    }
-    throw unknown_name("parameter", name, names_of(tensors_.parameters));
-  }
-
   void check(const TokenBatch& batch) const {
     check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), Model::labels_known(),
                         Model::labelled_axis()});
