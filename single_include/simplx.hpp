@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: b098223b216ee040
+// sha256 of the headers: 930a0324e6c534f4
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1287,7 +1287,7 @@ inline constexpr std::int32_t ignored_label = -100;
 struct Randomness {
   bool training = false;      ///< otherwise nothing is dropped
   std::uint64_t key = 0;      ///< of the seed and the step
-  std::uint64_t layer = 0;    ///< of the layer in its stack
+  std::uint64_t scope = 0;    ///< of the names of the stacks and layers around (detail::extended)
   Index first_sequence = 0;   ///< number of the first sequence (or row) among those of the whole step
 };
 
@@ -1298,8 +1298,8 @@ struct Randomness {
 /// vectors: as fast, without a matrix unit.
 /// reference: products, attention and norms by Eigen, for every width; what tests compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
-/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX
-/// of Intel).
+/// gradients, moments and everything else stay float, as do products whose widths are no multiple of a vector. Faster
+/// where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX of Intel).
 enum class Path : int { fast, reference, bfloat16, vectors };
 
 class Gpu;   // cuda/gpu.cuh
@@ -2615,6 +2615,13 @@ struct LayersOf {
   template <int k>
   using child = Graph<LayerSource<Source, node, grouping.representative[k]>>;
 
+  template <class Child>
+  static constexpr bool sees_the_carry_alone() {
+    static_assert(!Child::sound || Child::layout.inputs == 1,
+                  "simplx: one of the later layers of a stack makes an input; make inputs outside of the stack");
+    return true;
+  }
+
   struct Offsets {
     Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{}, further[layers + 1]{};
     Columns kept[layers + 1]{};
@@ -2640,6 +2647,7 @@ struct LayersOf {
         at.uses_up_values |= uses_up_values;
       };
       (add(k, child<k>::layout, child<k>::plan.in_place, child<k>::uses_up_values), ...);
+      static_assert((sees_the_carry_alone<child<k>>() && ...));
     }
     return at;
   }(std::make_integer_sequence<int, distinct>{});
@@ -8957,6 +8965,14 @@ constexpr std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
   return detail::scramble(hash + detail::scramble(seed + 0x9e3779b97f4a7c15ull));
 }
 
+namespace detail {
+/// A number for a name; that of "ab" is extended(extended(0, "a"), "b").
+constexpr std::uint64_t extended(std::uint64_t number, std::string_view name) {
+  for (const char c : name) number = number * 0x100000001b3ull + static_cast<unsigned char>(c);
+  return number;
+}
+}  // namespace detail
+
 /// 64 random bits.
 SIMPLX_HD constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter) {
   return detail::scramble(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
@@ -8981,8 +8997,8 @@ inline double normal(std::uint64_t key, std::uint64_t counter) {
 /// \file simplx/ops/dropout.hpp
 /// Dropout: in training y = x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise; else y = x.
 ///
-/// The mask is a function of seed, step, name, layer, sequence and element. It is never stored, and comes out the
-/// same for any number of threads, any split into micro-batches, and when a forward pass is repeated.
+/// The mask is a function of seed, step, name with all scopes and layers, sequence and element. It is never stored, and
+/// comes out the same for any number of threads, any split into micro-batches, and when a forward pass is repeated.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -8994,10 +9010,10 @@ struct op<"dropout"> : kernel_op {
     if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
     return x;
   }
-  /// What the keys of this node's masks have of the node and its layer.
+  /// What the keys of this node's masks have of its name: that of "blocks.3.attention.mask".
   template <class F>
   static std::uint64_t node_key(const F& frame) {
-    return detail::scramble(frame.context.random.layer + F::name.hash());
+    return detail::scramble(detail::extended(frame.context.random.scope, F::name.view()));
   }
   /// The key of its masks in a step.
   SIMPLX_HD static constexpr std::uint64_t key(std::uint64_t step, std::uint64_t node) {
@@ -11703,6 +11719,21 @@ T number_as(const Number& number) {
   return static_cast<T>(number);
 }
 
+/// Errors  as number_as
+template <class T, class Object>
+void check_numbers(const Object& object) {
+  if constexpr (EigenObject<Object>) {
+    const auto& matrix = object.derived().matrix().eval();
+    for (Index col = 0; col < matrix.cols(); ++col) {
+      for (Index row = 0; row < matrix.rows(); ++row) number_as<T>(matrix(row, col));
+    }
+  } else if constexpr (Container<Object>) {
+    for (std::size_t i = 0; i < object.size(); ++i) number_as<T>(object.data()[i]);
+  } else {
+    number_as<T>(object);
+  }
+}
+
 /// Copies an object to row-major memory.
 ///
 /// Errors  as number_as
@@ -12053,6 +12084,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
       constexpr int number = G::layout.input[node];
       auto& buffer = storage<T>()[number];
+      check_size(node, size);
+      if constexpr (std::is_same_v<T, std::int32_t>) detail::check_numbers<T>(object);  // before anything changes
       const Index rows = take_rows(node, size);
       if (buffer.size() < rows * shape<node>.cols) buffer = Buffer<T>(rows * shape<node>.cols);
       detail::assign<shape<node>>(object, rows, buffer.data());
@@ -12323,6 +12356,20 @@ class Directional {
     function_.template set<name>(moving);
     return *this;
   }
+  /// The same of containers.
+  template <Name name, detail::Container Point, detail::Container Direction>
+    requires(!detail::EigenObject<Point>)
+  Directional& set(const Point& point, const Direction& direction) {
+    if (point.size() != direction.size()) {
+      throw Error("the direction of " + std::string(Name(name).view()) + " has another size than the point");
+    }
+    std::vector<Number> moving;
+    for (std::size_t i = 0; i < point.size(); ++i) {
+      moving.emplace_back(static_cast<T>(point.data()[i]), static_cast<T>(direction.data()[i]));
+    }
+    function_.template set<name>(moving);
+    return *this;
+  }
   /// A number and the speed at which it moves.
   template <Name name>
   Directional& set(T point, T direction) {
@@ -12436,6 +12483,13 @@ struct op<"stack"> : kernel_op {
     }
   }
 
+  /// What the names in a layer have before them: "blocks.3.", or the scope of a module that is recomputed, its name.
+  template <class F>
+  static std::uint64_t scope_of(std::uint64_t scope, int layer) {
+    scope = detail::extended(scope, F::name.view());
+    return recomputes<F> ? scope : detail::extended(scope, "." + std::to_string(layer) + ".");
+  }
+
   /// The context of one layer: its share of every buffer, and the carry in and out.
   template <class F, class S>
   static Context<S> layer_context(const F& frame, int layer, const Columns& workspace) {
@@ -12457,9 +12511,7 @@ struct op<"stack"> : kernel_op {
       }
       mine.temporary[i] += workspace.on[i] * whole.stride[i];
     }
-    if constexpr (!recomputes<F>) {
-      mine.random.layer = detail::scramble(whole.random.layer + static_cast<std::uint64_t>(layer) + 1);
-    }
+    mine.random.scope = scope_of<F>(whole.random.scope, layer);
     mine.inputs[0] = layer == 0 ? frame.template in<0>() : carry(frame, layer - 1);
     mine.outputs[0] = layer == Stack::layers - 1 ? frame.out() : carry(frame, layer);
     return mine;
@@ -13597,8 +13649,10 @@ class Sampler {
   /// Errors  throws Error if there is no logit, one is NaN or infinite, or none is above minus infinity
   /// Cost    vocab exponentials; vocab log vocab comparisons where top p alone chooses, vocab log k where top k does;
   ///         allocates at the first draw
-  template <class S>
-  std::int32_t operator()(std::span<const S> logits) {
+  template <std::ranges::contiguous_range Logits>
+  std::int32_t operator()(const Logits& of_all) {
+    using S = std::ranges::range_value_t<Logits>;
+    const std::span<const S> logits(of_all);
     const S largest = checked_largest(logits);
     const double number = uniform(key_, draws_++);
     if (options_.temperature == 0) {
@@ -14534,7 +14588,8 @@ struct op<"stop_gradient"> : kernel_op {
   static void backward(Cpu<S, path>, const F&) {}  // never called: its gradient is not wanted
 };
 
-/// x itself, but a constant to whoever differentiates. What only serves it is not differentiated at all.
+/// x itself, but a constant to whoever differentiates. What only serves it is not differentiated at all; its parameters
+/// still decay where an optimiser lets them, unlike those of frozen(...).
 ///
 /// Cost    a copy of x
 constexpr Expr stop_gradient(At x) {
@@ -16697,9 +16752,10 @@ class WeightAverage {
 
   /// Goes on from values() and updates() of an average that was written down.
   ///
-  /// Errors  throws Error if the number of values differs, or the average is in place
+  /// Errors  throws Error if the number of values differs, that of updates is negative, or the average is in place
   void restore(std::span<const S> values, long updates) {
     check(values.size());
+    if (updates < 0) throw Error("an average of " + std::to_string(updates) + " updates", "they count from 0");
     std::ranges::copy(values, values_.begin());
     updates_ = updates;
   }
@@ -16741,8 +16797,9 @@ struct TokenBatch {
 /// What a batch must fit.
 struct BatchLimits {
   Index sequences, context;  ///< at most, each
-  Index tokens, labels;      ///< tokens are in [0, tokens), labels in [0, labels) or -100
+  Index tokens, labels;      ///< tokens are in [0, tokens), labels in [0, labels)
   Axis labelled = Axis::tokens;  ///< what has a label: tokens or sequences
+  bool ignores = true;           ///< whether a label may be -100
 };
 
 /// Errors  throws Error if a sequence of a batch is not among its tokens
@@ -16795,10 +16852,11 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   const Index first = by_sequence ? 0 : begin, last = by_sequence ? batch.sequences() : end;
   for (Index i = first; i < last; ++i) {
     const Index label = batch.labels.data()[i];
-    if (label == ignored_label || (label >= 0 && label < limits.labels)) continue;
+    if ((label == ignored_label && limits.ignores) || (label >= 0 && label < limits.labels)) continue;
     throw Error((by_sequence ? "sequence " : "the token at position ") + std::to_string(i) + " has the label " +
                     std::to_string(label) + ", but the model knows " + std::to_string(limits.labels) + " classes",
-                "labels are in [0, classes); -100 carries no loss");
+                std::string("labels are in [0, classes); ") +
+                    (limits.ignores ? "-100 carries no loss" : "the model looks them up in a table without -100"));
   }
 }
 
@@ -16813,10 +16871,10 @@ inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
 inline Index labelled_tokens(const TokenBatch& batch) { return labelled_rows(batch, Axis::tokens); }
 inline Index labelled_sequences(const TokenBatch& batch) { return labelled_rows(batch, Axis::sequences); }
 
-/// One sequence without labels.
-inline TokenBatch unlabelled(std::span<const std::int32_t> tokens) {
+/// One sequence without labels; each token has `label` in the place of one.
+inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t label = ignored_label) {
   return {{tokens.begin(), tokens.end()},
-          std::vector<std::int32_t>(tokens.size(), ignored_label),
+          std::vector<std::int32_t>(tokens.size(), label),
           {0, static_cast<Index>(tokens.size())}};
 }
 
@@ -17147,10 +17205,13 @@ class Batches {
 
   /// Sequences that `next` has handed out; seek continues there.
   ///
-  /// Errors  seek throws Error for a negative number
+  /// Errors  seek throws Error for a negative number, and for one that next could not count on from
   Index position() const { return position_; }
   void seek(Index position) {
     check_place("position", position);
+    if (position > std::numeric_limits<Index>::max() - sequences_) {
+      throw Error("position " + std::to_string(position) + " of the data", "no run gets so far");
+    }
     position_ = position;
   }
 
@@ -17287,11 +17348,13 @@ namespace simplx::inline SIMPLX_TARGET {
 ///
 /// net     a Trainer, an Inference or an Evaluation, on the CPU or a GPU. Checkpoints of training hold what was set
 /// Errors  throws Error for a pattern that matches no number, with the nearest names, and for a value that is not
-///         finite; nothing is set then
+///         finite in the net's numbers; nothing is set then. A rate of dropout below 0 counts as 0, above 1 as 1
 template <class Net>
 void set_hyper(Net& net, std::string_view pattern, double value) {
-  if (!std::isfinite(value)) {
-    throw Error("'" + std::string(pattern) + "' was to be set to " + std::to_string(value), "give a finite number");
+  using S = typename decltype(net.constants())::value_type;
+  if (!std::isfinite(static_cast<S>(value))) {
+    throw Error("'" + std::string(pattern) + "' was to be set to " + std::to_string(value),
+                "give a number that is finite in the model's precision");
   }
   const auto constants = net.constants();
   std::vector<std::string> numbers;
@@ -17300,7 +17363,7 @@ void set_hyper(Net& net, std::string_view pattern, double value) {
     if (tensor.rank != 0) continue;  // slopes, positions, bases
     numbers.push_back(tensor.name);
     if (!matches_glob(pattern, tensor.name)) continue;
-    constants[static_cast<std::size_t>(tensor.offset)] = static_cast<typename decltype(constants)::value_type>(value);
+    constants[static_cast<std::size_t>(tensor.offset)] = static_cast<S>(value);
     found = true;
   }
   if (found) return;
@@ -17688,7 +17751,7 @@ struct StepResult {
   double gradient_norm = 0;  ///< before clipping
   Index labelled = 0;        ///< tokens (or sequences) with a label
   bool finite = true;        ///< otherwise nothing was updated
-  std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
+  std::string culprit;       ///< then: the first parameter whose gradient is not finite, "loss" or "gradient_norm"
 
   /// Takes a gradient's norm, which tells with the loss whether all is finite.
   void take_norm(double norm) {
@@ -18031,15 +18094,15 @@ SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
   return limit > 0 && factor < 1 ? factor : 1;
 }
 
-/// The first tensor whose gradient is not finite; "loss" if none is.
+/// The first tensor whose gradient is not finite; if all are, "loss", or "gradient_norm" where that alone is not.
 template <class S>
-std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradient) {
+std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradient, double loss) {
   for (const TensorInfo& tensor : tensors) {
     for (Index i = 0; i < tensor.size(); ++i) {
       if (!std::isfinite(gradient[tensor.offset + i])) return tensor.name;
     }
   }
-  return "loss";
+  return std::isfinite(loss) ? "gradient_norm" : "loss";
 }
 
 }  // namespace simplx
@@ -18264,7 +18327,8 @@ class StepParts {
 // ---- simplx/train/trained_model.hpp
 
 /// \file simplx/train/trained_model.hpp
-/// What Trainer reads off the graph of a model: where its loss and logits are, and what its inputs may be.
+/// What Trainer reads off the graph of a model: where its loss and logits are, and what its inputs may be. Of several
+/// losses it is the one that the graph has first, commonly the first that the model makes.
 
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
@@ -18290,6 +18354,14 @@ struct TrainedModel {
                   "model with tiled_loss = false");
     return G::table.info[loss_node()].arguments[0];
   }
+  /// The same, where a forward pass leaves them: what backward does not read, others may overwrite.
+  static constexpr int logits_left() {
+    constexpr int node = logits_node();
+    static_assert(!G::sound || G::plan.kept[node] || G::fusion.step_of[loss_node()] == G::fusion.steps - 1,
+                  "simplx: a forward pass overwrites these logits, as nothing in training reads them again (they are "
+                  "frozen, and the loss has further parts): take them from Inference of a model that ends with them");
+    return node;
+  }
   /// What has a label: tokens or sequences.
   static constexpr Axis labelled_axis() {
     constexpr Axis axis = G::table.info[loss_node()].shape.axis;
@@ -18313,6 +18385,14 @@ struct TrainedModel {
   /// What is below this is a token, or a label, wherever the model looks it up.
   static constexpr Index tokens_known() { return known("tokens"); }
   static constexpr Index labels_known() { return known("labels"); }
+  /// Whether -100 is a label: where it is not looked up in a table, too.
+  static constexpr bool ignores_labels() {
+    const int labels = view_of<G>.input_node("labels");
+    return std::ranges::all_of(view_of<G>.lookups,
+                               [&](const Lookup& lookup) { return lookup.indices != labels || lookup.ignores; });
+  }
+  /// What stands for a label where logits alone are asked for.
+  static constexpr std::int32_t no_label() { return ignores_labels() ? ignored_label : 0; }
   /// Tokens of the longest sequence that the positions allow.
   static constexpr Index longest_sequence() { return view_of<G>.longest; }
 
@@ -18569,7 +18649,7 @@ class Trainer {
     for (const double part : chunk_norms_) squared += part;
     result.take_norm(std::sqrt(squared));
     if (!result.finite) {
-      result.culprit = first_broken(tensors_.parameters, gradient_.folded().data());
+      result.culprit = first_broken(tensors_.parameters, gradient_.folded().data(), result.loss);
       gradient_.clear();
       return result;
     }
@@ -18608,7 +18688,7 @@ class Trainer {
     std::ranges::copy(gradient_.folded(), gradient.begin());
     gradient_.clear();
     result.take_norm(gradient_norm(gradient.data(), parameters_.size()));
-    if (!result.finite) result.culprit = first_broken(tensors_.parameters, gradient.data());
+    if (!result.finite) result.culprit = first_broken(tensors_.parameters, gradient.data(), result.loss);
     return result;
   }
 
@@ -18631,11 +18711,11 @@ class Trainer {
   /// Errors  as loss
   /// Cost    a forward pass, and the memory of a batch of one sequence
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
-    const TokenBatch batch = unlabelled(tokens);
+    const TokenBatch batch = unlabelled(tokens, Model::no_label());
     check(batch);
     prepare();
     const Context<S> context = forward(batch, 0, 0);
-    return {Address<G>::template value<Model::logits_node()>(context),
+    return {Address<G>::template value<Model::logits_left()>(context),
             static_cast<std::size_t>(rows(context) * vocab())};
   }
 
@@ -18657,7 +18737,7 @@ class Trainer {
   }
   void check(const TokenBatch& batch) const {
     check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), Model::labels_known(),
-                        Model::labelled_axis()});
+                        Model::labelled_axis(), Model::ignores_labels()});
   }
 
   void prepare() {

@@ -13,7 +13,7 @@ using namespace simplx;
 namespace {
 
 const std::vector<Index> packed{5, 0, 1, 13, 2};
-const Randomness training{.training = true, .key = 7, .layer = 3, .first_sequence = 11};
+const Randomness training{.training = true, .key = 7, .scope = 3, .first_sequence = 11};
 
 struct Layer {
   constexpr Expr operator()(Expr x) const { return dropout("a", x, 0.5) + dropout("b", x, hyper("rate", 0.5)); }

@@ -219,6 +219,20 @@ TEST_CASE("losses, gradients and steps are those of the CPU, however many tokens
   is_that_of_the_cpu<twice>();
 }
 
+TEST_CASE("labels that a table is asked for train it") {
+  Trainer<looking_up, Cuda<Precision::float64>> device(options);
+  Trainer<looking_up, Cpu<double>> cpu(options);
+  stir(device), stir(cpu);
+  const TokenBatch batch = some_batch(48);
+  for (int step = 0; step < 2; ++step) {
+    CHECK(std::abs(device.step(batch, adamw).loss - cpu.step(batch, adamw).loss) < 1e-12);
+    CHECK(farthest<double>(device.parameters(), cpu.parameters()) < 1e-9);
+  }
+  CHECK_THROWS_WITH_AS(device.loss(some_batch(9)), doctest::Contains("has the label -100"), Error);
+  const std::span tokens = std::span(batch.tokens).first(20);
+  CHECK(farthest<double>(device.logits(tokens), cpu.logits(tokens)) < 1e-9);
+}
+
 TEST_CASE("rounded or not, they are those of all rows to the rounding of float") {
   is_that_of_all_rows<wide_held, Precision::float32>();
   is_that_of_all_rows<wide_held, Precision::tf32>();

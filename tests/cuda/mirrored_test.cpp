@@ -27,4 +27,18 @@ TEST_CASE("each side sees what the other has changed") {
   CHECK(numbers.size() == 3);
 }
 
+TEST_CASE("the host may write once the device has read, also where it reads the host's memory itself") {
+  emulation::coherent_memory = true;
+  const GpuStream stream;
+  Mirrored<float> numbers(2), sums(2);
+  std::ranges::fill(sums.host(stream), 0.f);
+  std::ranges::fill(numbers.host(stream), 1.f);
+  add(stream, numbers.device(stream), 2, sums.changed_device(stream));
+  std::ranges::fill(numbers.host(stream), 100.f);
+  CHECK(sums.host(stream)[1] == 1);
+  add(stream, numbers.device(stream), 2, sums.changed_device(stream));
+  CHECK(sums.host(stream)[1] == 101);
+  emulation::coherent_memory = false;
+}
+
 TEST_SUITE_END();

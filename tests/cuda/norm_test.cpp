@@ -92,16 +92,20 @@ Norm<S> run_rms(const NormOperands<S>& in, Index rows, bool trained) {
 }
 
 template <class S, int cols, Write mode>
-Norm<S> run_layer(const NormOperands<S>& in, Index rows, bool trained) {
+Norm<S> run_layer(const NormOperands<S>& in, Index rows, bool gain_trained, bool bias_trained) {
   Norm<S> out{test::unwritten<S>(rows * cols), test::unwritten<S>(2 * rows), in.dx, in.dgain, in.dbias};
   std::vector<S> parts = test::unwritten<S>(2 * norm_parts<cols>(rows) * cols);
   if (mode == Write::store) out.dx = test::unwritten<S>(rows * cols);
   layer_norm<S, cols>(nullptr, in.x.data(), in.gain.data(), in.bias.data(), in.epsilon.data(), out.y.data(),
                       out.saved.data(), rows);
   layer_norm_backward<S, cols, mode>(nullptr, in.x.data(), in.gain.data(), out.saved.data(), in.dy.data(),
-                                     out.dx.data(), trained ? out.dgain.data() : nullptr,
-                                     trained ? out.dbias.data() : nullptr, parts.data(), rows);
+                                     out.dx.data(), gain_trained ? out.dgain.data() : nullptr,
+                                     bias_trained ? out.dbias.data() : nullptr, parts.data(), rows);
   return out;
+}
+template <class S, int cols, Write mode>
+Norm<S> run_layer(const NormOperands<S>& in, Index rows, bool trained) {
+  return run_layer<S, cols, mode>(in, rows, trained, trained);
 }
 
 template <class S>
@@ -223,6 +227,13 @@ TEST_CASE("no rows, and gradients that are not wanted") {
   CHECK(layer.dx == in.dx);
   CHECK(layer.dbias == run_layer<float, 5, Write::store>(in, 3, true).dbias);
   CHECK(run_layer<float, 5, Write::store>(in, 3, false).dgain == in.dgain);
+  const auto both = run_layer<float, 5, Write::store>(in, 3, true);
+  const auto of_gain = run_layer<float, 5, Write::store>(in, 3, true, false);
+  const auto of_bias = run_layer<float, 5, Write::store>(in, 3, false, true);
+  CHECK(of_gain.dgain == both.dgain);
+  CHECK(of_gain.dbias == in.dbias);
+  CHECK(of_bias.dgain == in.dgain);
+  CHECK(of_bias.dbias == both.dbias);
 }
 
 TEST_SUITE_END();

@@ -3,6 +3,7 @@
 
 #include <simplx/ops/functions.hpp>
 #include <simplx/ops/matmul.hpp>
+#include <simplx/ops/reduce.hpp>
 
 #include <doctest/doctest.h>
 
@@ -12,6 +13,10 @@ namespace {
 inline constexpr auto rosenbrock = [] {
   auto x = variable("x", fixed_shape(1, 1)), y = variable("y", fixed_shape(1, 1));
   return square(1.0 - x) + 100.0 * square(y - square(x));
+};
+inline constexpr auto cubes = [] {
+  const Expr x = variable("x", fixed_shape(1, 3));
+  return sum(x * square(x));
 };
 }  // namespace
 
@@ -27,6 +32,19 @@ TEST_CASE("Jacobian and Hessian along a direction") {
   // H = [[1200 x^2 - 400 y + 2, -400 x], [-400 x, 200]]
   CHECK(d.hessian_product<"x">()(0) == doctest::Approx((1200 * 1.44 - 400 + 2) * 2 + 480 * 3));
   CHECK(d.hessian_product<"y">()(0) == doctest::Approx(480 * 2 + 200 * 3));
+}
+
+TEST_CASE("points and directions of containers") {
+  constexpr auto& f = cubes;
+  Directional<f> d, by_eigen;
+  const std::vector<double> x{1, -2, 3}, v{0.5, 1, -1};
+  d.set<"x">(x, v);
+  using Row = Eigen::Map<const Eigen::RowVectorXd>;
+  by_eigen.set<"x">(Row(x.data(), 3), Row(v.data(), 3));
+  d.hvp(), by_eigen.hvp();
+  CHECK(d.hessian_product<"x">() == by_eigen.hessian_product<"x">());
+  CHECK(d.hessian_product<"x">()(2) == doctest::Approx(-18));
+  CHECK_THROWS_WITH_AS(d.set<"x">(x, std::vector<double>{1, 2}), doctest::Contains("another size"), Error);
 }
 
 TEST_CASE("what is read too early says which of its own functions come before") {

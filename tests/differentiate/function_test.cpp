@@ -266,4 +266,17 @@ TEST_CASE("parameters and their gradients by name and all together are the same 
   CHECK(f.output()(0) == doctest::Approx(std::log(4.0)));
 }
 
+TEST_CASE("an input that is refused leaves the one before") {
+  Function<row_losses> f;
+  f.set<"x">(Eigen::MatrixXd::Identity(2, 3)).set<"label">(std::vector<std::int64_t>{1, 2});
+  f.forward();
+  const Eigen::MatrixXd before = f.output();
+  CHECK_THROWS_AS(f.set<"label">(std::vector<std::int64_t>{3, std::int64_t(1) << 40}), Error);
+  CHECK_THROWS_AS(f.set<"label">(std::vector<std::int64_t>(1000, std::int64_t(1) << 40)), Error);  // in new memory
+  using Column = Eigen::Matrix<std::int64_t, Eigen::Dynamic, 1>;
+  CHECK_THROWS_AS(f.set<"label">(Column::Constant(2, std::int64_t(1) << 40)), Error);
+  f.forward();
+  CHECK(f.output() == before);
+}
+
 TEST_SUITE_END();

@@ -237,6 +237,11 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 
+namespace emulation {
+/// Whether the device reaches pageable memory itself, as that of a GH200 does: it then is read and written late.
+inline bool coherent_memory = false;
+}  // namespace emulation
+
 /// Pinned memory is read and written late; pageable memory is read before the call returns, and written by then.
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                                    cudaStream_t stream = nullptr) {
@@ -251,6 +256,7 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes
     if (const cudaError_t error = emulation::forbidden_in(stream)) return emulation::returned(error);
   }
   emulation::Work work = [=] { std::memmove(to, from, bytes); };
+  if (emulation::coherent_memory) return emulation::enqueue(stream, std::move(work));
   if (source == Memory::pageable) {
     const auto* first = static_cast<const std::byte*>(from);
     work = [to, values = std::vector(first, first + bytes)] { std::memcpy(to, values.data(), values.size()); };

@@ -63,6 +63,7 @@ TEST_CASE("a checkpoint whose writing fails leaves no trace, and the others as t
     CHECK(fs::exists(directory));
     throw std::runtime_error("the disk is full");
   }), "the disk is full");
+  CHECK_THROWS_WITH_AS(checkpoints.write(-5, fill), doctest::Contains("step -5"), Error);
   CHECK(names_in(folder.path) == Names{"index.json", "step-00000005"});
   CHECK(index_of(folder.path)["latest"] == "step-00000005");
   CHECK(index_of(folder.path)["best"].is_null());

@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <thread>
+
 #include <fstream>
 #include <sstream>
 
@@ -43,6 +46,28 @@ TEST_CASE("a file appears when it is complete, and replaces the old one then") {
     abandoned.write("half");
   }
   CHECK(content(path) == "new, complete");
+  CHECK(names_of(path) == 1);
+  fs::remove(path);
+}
+
+TEST_CASE("threads that write one file leave that of one of them, whole") {
+  const fs::path path = fs::temp_directory_path() / "simplx_file_test.threads";
+  std::atomic<int> failures{0};
+  const auto write = [&](char letter) {
+    for (int i = 0; i < 40; ++i) {
+      try {
+        write_file(path, std::string(100'000, letter));
+      } catch (const Error&) {
+        ++failures;
+      }
+    }
+  };
+  std::thread other([&] { write('a'); });
+  write('b');
+  other.join();
+  CHECK(failures == 0);
+  const std::string last = content(path);
+  CHECK(last == std::string(100'000, last[0]));
   CHECK(names_of(path) == 1);
   fs::remove(path);
 }

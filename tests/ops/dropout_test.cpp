@@ -2,6 +2,7 @@
 #include <simplx/ops/dropout.hpp>
 
 #include <simplx/differentiate/function.hpp>
+#include <simplx/ops/recompute.hpp>
 
 #include "support.hpp"
 
@@ -17,6 +18,27 @@ struct Layer {
   constexpr Expr operator()(Expr x) const { return x + 0.0 * dropout("a", x, 0.5) + dropout("b", x, 0.5); }
 };
 inline constexpr auto layers = [] { return stack("blocks", 2, Layer{}, variable("x", rows_of(Axis::tokens, 8))); };
+/// Two modules of one kind, which may be evaluated again in backward, in and beside two stacks of one block.
+struct Twice {
+  bool again;
+  constexpr Expr operator()(Expr x) const {
+    const auto drop = [](Expr y) { return dropout("mask", y, 0.5); };
+    const auto one = [&](const char* scope) {
+      return again ? named(scope, recompute(drop))(x) : named(scope, drop)(x);
+    };
+    return one("a") + 8 * one("b");
+  }
+};
+template <bool again>
+struct Scopes {
+  constexpr Expr operator()() const {
+    const Expr x = variable("x", rows_of(Axis::tokens, 8));
+    const Expr inside = stack("encoder", 1, Twice{again}, x) + 64 * stack("decoder", 1, Twice{again}, x);
+    return inside + 4096 * Twice{again}(x);
+  }
+};
+inline constexpr Scopes<false> scopes{};
+inline constexpr Scopes<true> recomputed_scopes{};
 inline constexpr auto one_layer = [] { return stack("blocks", 1, Layer{}, variable("x", rows_of(Axis::tokens, 8))); };
 
 template <auto const& f>
@@ -82,6 +104,24 @@ TEST_CASE("names and layers have masks of their own") {
   CHECK(((first.array() == 1) || (first.array() == 3)).all());
   CHECK((both.array() == 3).count() > 32);
   CHECK((both.array() == 9).count() > 8);
+}
+
+TEST_CASE("scopes and stacks have masks of their own, the same where modules are recomputed") {
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Ones(200, 8);
+  const Randomness random{.training = true, .key = 3};
+  const Eigen::MatrixXd y = evaluate<scopes>(x, random);
+  CHECK(y == evaluate<recomputed_scopes>(x, random));
+  // Digits to the base 8, 0 or 2: six masks. Those of two names agree in half of the places.
+  const auto digit = [&](Index i, int which) { return static_cast<int>(y(i / 8, i % 8)) >> (3 * which) & 7; };
+  for (int a = 0; a < 6; ++a) {
+    for (int b = 0; b < a; ++b) {
+      int equal = 0;
+      for (Index i = 0; i < y.size(); ++i) equal += digit(i, a) == digit(i, b);
+      CAPTURE(a);
+      CAPTURE(b);
+      CHECK(std::abs(equal - 800) < 100);
+    }
+  }
 }
 
 TEST_SUITE_END();

@@ -109,6 +109,7 @@ TEST_CASE("an average that was written down goes on") {
   CHECK(second.updates() == 9);
   for (int i = 0; i < n; ++i) REQUIRE(second.values()[i] == whole.values()[i]);
   CHECK_THROWS_WITH_AS(second.restore(std::vector<double>(n - 1), 1), doctest::Contains("20"), Error);
+  CHECK_THROWS_WITH_AS(second.restore(first.values(), -1), doctest::Contains("-1 updates"), Error);
 }
 
 TEST_SUITE_END();

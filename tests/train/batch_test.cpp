@@ -39,6 +39,17 @@ TEST_CASE("each limit is kept, and the message says which is not") {
   CHECK_THROWS_AS(check({{1, 2, 3}, {1, 2, -1}, {0, 2, 3}}), Error);
 }
 
+TEST_CASE("a label that a table is asked for cannot be ignored") {
+  const BatchLimits limits{.sequences = 2, .context = 4, .tokens = 5, .labels = 9, .ignores = false};
+  CHECK_NOTHROW(check_batch({{4, 2, 3}, {8, 0, 4}, {0, 2, 3}}, limits));
+  CHECK_THROWS_WITH_AS(check_batch({{4, 2, 3}, {8, -100, 4}, {0, 2, 3}}, limits),
+                       doctest::Contains("position 1 has the label -100, but the model knows 9 classes\n"
+                                         "  hint: labels are in [0, classes); the model looks them up"),
+                       Error);
+  const std::vector<std::int32_t> tokens{3, 1};
+  CHECK(unlabelled(tokens, 0).labels == std::vector<std::int32_t>{0, 0});
+}
+
 TEST_CASE("where a sequence has one label, labels are counted and checked by sequence") {
   const BatchLimits limits{.sequences = 3, .context = 4, .tokens = 5, .labels = 2, .labelled = Axis::sequences};
   const auto check = [&](TokenBatch batch) { check_batch(batch, limits); };

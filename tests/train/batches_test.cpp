@@ -167,6 +167,7 @@ TEST_CASE("places before the first, batches of nothing and documents beyond the 
   Batches batches(corpus, corpus.training, 4, 2, 1);
   TokenBatch batch = make_batch(2, 4);
   CHECK_THROWS_WITH_AS(batches.seek(-3), doctest::Contains("position -3 of the data"), Error);
+  CHECK_THROWS_WITH_AS(batches.seek(std::numeric_limits<Index>::max() - 1), doctest::Contains("of the data"), Error);
   CHECK_THROWS_WITH_AS(batches.at(-1, batch), doctest::Contains("window -1 of the data"), Error);
   batches.at(std::numeric_limits<Index>::max(), batch);
   CHECK(batch.sequences() == 0);

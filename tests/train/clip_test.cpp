@@ -30,4 +30,16 @@ TEST_CASE("the factor limits the norm, leaves small gradients alone and can be o
   CHECK(clip_factor(1000, 0) == 1);
 }
 
+TEST_CASE("what is not finite is named: a tensor, the loss, or the norm of finite numbers") {
+  std::vector<TensorInfo> tensors(2);
+  for (TensorInfo& tensor : tensors) tensor.shape = fixed_shape(1, 2);
+  tensors[0].name = "first";
+  tensors[1].name = "second", tensors[1].offset = 2;
+  std::vector<float> gradient{1, 1e30f, 1, 1};
+  CHECK(first_broken(tensors, gradient.data(), 2.0) == "gradient_norm");
+  CHECK(first_broken(tensors, gradient.data(), std::nan("")) == "loss");
+  gradient[3] = std::numeric_limits<float>::infinity();
+  CHECK(first_broken(tensors, gradient.data(), std::nan("")) == "second");
+}
+
 TEST_SUITE_END();

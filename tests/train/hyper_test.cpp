@@ -52,6 +52,9 @@ TEST_CASE("what cannot be set is told, and nothing is set") {
   CHECK_THROWS_WITH_AS(set_hyper(run, "row.rate", 0), doctest::Contains("no number"), Error);
   CHECK_THROWS_WITH_AS(set_hyper(run, "*", std::nan("")), doctest::Contains("'*' was to be set to nan"), Error);
   CHECK(std::ranges::equal(run.constants(), before));
+  Evaluation<rates, Cpu<float>> in_float(Rows{.tokens = 2});
+  CHECK_THROWS_WITH_AS(set_hyper(in_float, "*", 1e300), doctest::Contains("precision"), Error);
+  CHECK(std::isfinite(in_float.constants()[0]));
   Evaluation<without> none(Rows{.tokens = 2});
   CHECK_THROWS_WITH_AS(set_hyper(none, "*", 0), doctest::Contains("it has none"), Error);
 }

@@ -93,6 +93,14 @@ TEST_CASE("of equal logits the first tokens are kept") {
   CHECK(drawn.rbegin()->first == 2);
 }
 
+TEST_CASE("logits are any numbers that lie one after the other") {
+  std::vector<float> logits{1, 3, 2};
+  Sampler sampler({.temperature = 0});
+  CHECK(sampler(logits) == 1);
+  CHECK(sampler(std::span(logits).last(2)) == 0);
+  CHECK(sampler(std::array{2.0, 1.0}) == 0);
+}
+
 TEST_CASE("a temperature of zero takes the largest, the first of several") {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CHECK(one_of({1, 3, 2, 3}, {.temperature = 0, .top_k = 3, .top_p = 0.3, .seed = seed}) == 1);

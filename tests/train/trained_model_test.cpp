@@ -3,6 +3,7 @@
 
 #include <simplx/models/classifier.hpp>
 #include <simplx/models/decoder.hpp>
+#include <simplx/train/trainer.hpp>
 
 #include <doctest/doctest.h>
 
@@ -21,6 +22,12 @@ inline constexpr auto two_tables = [] {
   auto x = embedding(weight("large", 100, 8), i) + embedding(weight("small", 10, 8), i);
   return cross_entropy(stack("blocks", 2, Placed{}, x), indices("labels", Axis::tokens));
 };
+/// The head knows the label, as a denoiser may.
+inline constexpr auto looking_up = [] {
+  auto labels = indices("labels", Axis::tokens), tokens = indices("tokens", Axis::tokens);
+  auto table = weight("table", 8, 8);
+  return cross_entropy((embedding(table, tokens) + embedding(table, labels)) * transpose(table), labels);
+};
 template <auto const& model>
 using Of = detail::TrainedModel<GraphOf<model>>;
 static_assert(Of<decoder>::labelled_axis() == Axis::tokens && Of<classifier>::labelled_axis() == Axis::sequences);
@@ -28,6 +35,9 @@ static_assert(Of<decoder>::classes() == 31 && Of<classifier>::classes() == 3);
 static_assert(Of<decoder>::tokens_known() == 31 && Of<classifier>::tokens_known() == 31);
 static_assert(Of<two_tables>::tokens_known() == 10 && Of<two_tables>::labels_known() == 8);
 static_assert(Of<two_tables>::longest_sequence() == 7);
+static_assert(Of<decoder>::ignores_labels() && Of<decoder>::no_label() == -100);
+static_assert(!Of<looking_up>::ignores_labels() && Of<looking_up>::no_label() == 0);
+static_assert(Of<decoder>::logits_left() == Of<decoder>::logits_node());
 static_assert(Of<decoder>::longest_sequence() == 12 && Of<classifier>::longest_sequence() == 14);
 }  // namespace
 
@@ -35,4 +45,14 @@ TEST_CASE("train/trained_model: the loss is what the logits lead to") {
   using G = GraphOf<classifier>;
   CHECK(G::flat.label[Of<classifier>::loss_node()].op == Tag("cross_entropy"));
   CHECK(G::table.info[Of<classifier>::loss_node()].arguments[0] == Of<classifier>::logits_node());
+}
+
+TEST_CASE("train/trained_model: labels that are looked up are rows of their table") {
+  Trainer<looking_up, Cpu<double>> trainer({.batch = 2, .context = 4});
+  CHECK_THROWS_WITH_AS(trainer.loss({{1, 2, 3}, {1, -100, 3}, {0, 3}}), doctest::Contains("has the label -100"), Error);
+  const std::vector<std::int32_t> tokens{1, 2, 3};
+  const auto logits = trainer.logits(tokens);  // as if each had the label 0
+  const std::vector<double> given(logits.begin(), logits.end());
+  trainer.loss({tokens, {0, 0, 0}, {0, 3}});
+  CHECK(std::ranges::equal(trainer.logits(tokens), given));
 }

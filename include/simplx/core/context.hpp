@@ -19,7 +19,7 @@ inline constexpr std::int32_t ignored_label = -100;
 struct Randomness {
   bool training = false;      ///< otherwise nothing is dropped
   std::uint64_t key = 0;      ///< of the seed and the step
-  std::uint64_t layer = 0;    ///< of the layer in its stack
+  std::uint64_t scope = 0;    ///< of the names of the stacks and layers around (detail::extended)
   Index first_sequence = 0;   ///< number of the first sequence (or row) among those of the whole step
 };
 
@@ -30,8 +30,8 @@ struct Randomness {
 /// vectors: as fast, without a matrix unit.
 /// reference: products, attention and norms by Eigen, for every width; what tests compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
-/// gradients, moments and everything else stay float. Faster where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX
-/// of Intel).
+/// gradients, moments and everything else stay float, as do products whose widths are no multiple of a vector. Faster
+/// where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX of Intel).
 enum class Path : int { fast, reference, bfloat16, vectors };
 
 class Gpu;   // cuda/gpu.cuh

@@ -143,6 +143,13 @@ struct LayersOf {
   template <int k>
   using child = Graph<LayerSource<Source, node, grouping.representative[k]>>;
 
+  template <class Child>
+  static constexpr bool sees_the_carry_alone() {
+    static_assert(!Child::sound || Child::layout.inputs == 1,
+                  "simplx: one of the later layers of a stack makes an input; make inputs outside of the stack");
+    return true;
+  }
+
   struct Offsets {
     Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{}, further[layers + 1]{};
     Columns kept[layers + 1]{};
@@ -168,6 +175,7 @@ struct LayersOf {
         at.uses_up_values |= uses_up_values;
       };
       (add(k, child<k>::layout, child<k>::plan.in_place, child<k>::uses_up_values), ...);
+      static_assert((sees_the_carry_alone<child<k>>() && ...));
     }
     return at;
   }(std::make_integer_sequence<int, distinct>{});

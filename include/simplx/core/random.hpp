@@ -32,6 +32,14 @@ constexpr std::uint64_t key_of(std::uint64_t seed, std::string_view name) {
   return detail::scramble(hash + detail::scramble(seed + 0x9e3779b97f4a7c15ull));
 }
 
+namespace detail {
+/// A number for a name; that of "ab" is extended(extended(0, "a"), "b").
+constexpr std::uint64_t extended(std::uint64_t number, std::string_view name) {
+  for (const char c : name) number = number * 0x100000001b3ull + static_cast<unsigned char>(c);
+  return number;
+}
+}  // namespace detail
+
 /// 64 random bits.
 SIMPLX_HD constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter) {
   return detail::scramble(key + (counter + 1) * 0x9e3779b97f4a7c15ull);

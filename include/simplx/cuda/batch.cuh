@@ -53,6 +53,9 @@ class BatchUpload {
   /// Of the batch that was laid out last.
   const Rows& rows() const { return rows_; }
   std::span<const std::int32_t> host_tokens() { return tokens_.host().first(static_cast<std::size_t>(rows_.tokens)); }
+  std::span<const std::int32_t> host_labels() {
+    return labels_.host().first(static_cast<std::size_t>(gathered_.size() ? rows_.labelled : rows_.count(labelled_)));
+  }
   /// The tokens that are gathered: all labelled ones and, after them, as many others as there is room for.
   std::span<const std::int32_t> host_gathered() {
     return gathered_.host().first(static_cast<std::size_t>(rows_.labelled));

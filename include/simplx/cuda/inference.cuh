@@ -73,7 +73,12 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
     gpu_.take_parameters(context.parameters, parameters_.rounded());
     context.constants = constants_.device(stream());
     context.inputs[0] = tokens_.data();
-    Run::forward(context);
+    try {
+      Run::forward(context);
+    } catch (...) {
+      gpu_.synchronize();  // a copy may still read what the caller has
+      throw;
+    }
     simplx::check(cudaMemcpyAsync(to.data(), context.outputs[0], to.size_bytes(), cudaMemcpyDeviceToHost, stream()),
                   "the logits were not copied");
     gpu_.synchronize();

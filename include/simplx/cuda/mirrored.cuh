@@ -23,11 +23,9 @@ class Mirrored {
   ///
   /// Cost    a copy from the device, and waiting for it, if it has changed them
   std::span<S> host(const GpuStream& stream) {
-    if (device_is_newer_) {
-      device_.copy_to(host_.span(), stream);
-      stream.synchronize();
-    }
-    device_is_newer_ = false;
+    if (device_is_newer_) device_.copy_to(host_.span(), stream);
+    if (device_is_newer_ || sending_) stream.synchronize();  // where memory is coherent a copy may still read
+    device_is_newer_ = sending_ = false;
     host_may_be_newer_ = true;
     return host_.span();
   }
@@ -35,7 +33,10 @@ class Mirrored {
   ///
   /// Cost    a copy to the device if `host` was called since
   S* device(const GpuStream& stream) {
-    if (host_may_be_newer_) device_.copy_from(host_.span(), stream);
+    if (host_may_be_newer_) {
+      device_.copy_from(host_.span(), stream);
+      sending_ = true;
+    }
     host_may_be_newer_ = false;
     return device_.data();
   }
@@ -50,6 +51,7 @@ class Mirrored {
   Buffer<S> host_;
   DeviceBuffer<S> device_;
   bool host_may_be_newer_ = true, device_is_newer_ = false;
+  bool sending_ = false;  ///< the device may still read what is on the host
 };
 
 }  // namespace simplx

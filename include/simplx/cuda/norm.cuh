@@ -239,7 +239,7 @@ void layer_norm(cudaStream_t stream, const S* x, const S* gain, const S* bias, O
          saved, rows);
 }
 
-/// The pull-back of layer_norm; dgain and dbias, both or neither null, are added to.
+/// The pull-back of layer_norm; dgain and dbias are added to, each where it is not null.
 ///
 /// Shapes  x, dy, dx (rows, cols); gain, dgain, dbias (cols); saved (rows, 2); parts, scratch,
 ///         (2, norm_parts<cols>(rows), cols)
@@ -250,12 +250,11 @@ void layer_norm_backward(cudaStream_t stream, const S* x, const S* gain, const S
   const int blocks = norm_parts<cols>(rows);
   S* bias_parts = parts + static_cast<Index>(blocks) * cols;
   launch(stream,
-         dgain ? detail::layer_norm_backward_kernel<S, cols, dx_mode, true>
-               : detail::layer_norm_backward_kernel<S, cols, dx_mode, false>,
+         dgain || dbias ? detail::layer_norm_backward_kernel<S, cols, dx_mode, true>
+                        : detail::layer_norm_backward_kernel<S, cols, dx_mode, false>,
          static_cast<unsigned>(blocks), Team::block, x, gain, saved, dy, dx, parts, bias_parts, rows);
-  if (!dgain) return;
-  add_column_sums(stream, parts, blocks, cols, dgain);
-  add_column_sums(stream, bias_parts, blocks, cols, dbias);
+  if (dgain) add_column_sums(stream, parts, blocks, cols, dgain);
+  if (dbias) add_column_sums(stream, bias_parts, blocks, cols, dbias);
 }
 
 }  // namespace simplx

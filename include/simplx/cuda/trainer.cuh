@@ -68,6 +68,7 @@ class Trainer<model, Cuda<precision>> {
     initialise(tensors_.parameters, options.seed, parameters_.host(stream()).data());
     initialise(tensors_.constants, options.seed, constants_.host(stream()).data());
     gpu_.reserve(G::input_number("tokens"), capacity().tokens);
+    if constexpr (looks_labels_up()) gpu_.reserve(G::input_number("labels"), capacity().count(labelled_axis()));
     if constexpr (gathers) gpu_.reserve(gathered_input, capacity().tokens);
     clear();
   }
@@ -203,7 +204,7 @@ class Trainer<model, Cuda<precision>> {
     double squared = 0;  // nvcc takes no vectors, as clip.hpp has
     for (const S g : gradient) squared += static_cast<double>(g) * static_cast<double>(g);
     result.take_norm(std::sqrt(squared));
-    if (!result.finite) result.culprit = first_broken(tensors_.parameters, gradient.data());
+    if (!result.finite) result.culprit = first_broken(tensors_.parameters, gradient.data(), result.loss);
     return result;
   }
 
@@ -219,10 +220,10 @@ class Trainer<model, Cuda<precision>> {
 
   /// Logits of one sequence of tokens, (tokens, vocab) or (1, classes), valid until the next call.
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
-    const TokenBatch batch = unlabelled(tokens);
+    const TokenBatch batch = unlabelled(tokens, Model::no_label());
     check(batch);
     const Context<S> context = forward(batch, true);
-    constexpr int node = Model::logits_node();
+    constexpr int node = Model::logits_left();
     const S* place = Address<G>::template value<node>(context);
     const auto fetch = [&](auto& to) {
       to.resize(static_cast<std::size_t>(rows(context) * vocab()));
@@ -254,6 +255,16 @@ class Trainer<model, Cuda<precision>> {
       return Model::labelled_axis();
     }
   }
+  /// Whether a table is trained by the labels that look it up.
+  static constexpr bool looks_labels_up() {
+    for (int i = 0; i < G::count; ++i) {
+      const Info& info = G::table.info[i];
+      if (!(G::flat.label[i].op == Tag("embedding")) || !G::fusion.wanted[i]) continue;
+      const Info& index = G::table.info[info.arguments[1]];
+      if (index.kind == Kind::indices && G::layout.input[info.arguments[1]] == G::input_number("labels")) return true;
+    }
+    return false;
+  }
   static Index labelled(const TokenBatch& batch) { return labelled_rows(batch, labelled_axis()); }
   /// Rows of the loss, and of the logits.
   static Index rows(const Context<S>& context) { return context.rows_of(G::table.info[Model::loss_node()].shape); }
@@ -266,7 +277,7 @@ class Trainer<model, Cuda<precision>> {
   }
   void check(const TokenBatch& batch) const {
     check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), Model::labels_known(),
-                        labelled_axis()});
+                        labelled_axis(), Model::ignores_labels()});
   }
 
   /// Clears what was accumulated.
@@ -286,6 +297,9 @@ class Trainer<model, Cuda<precision>> {
     if (sending_) synchronize();  // the part before
     batch_.lay_out(batch, all_rows);
     if (random.training) gpu_.sort(G::input_number("tokens"), batch_.host_tokens());  // of embeddings' gradients alone
+    if constexpr (looks_labels_up()) {
+      if (random.training) gpu_.sort(G::input_number("labels"), batch_.host_labels());
+    }
     gpu_.draw_from(random);
     const Rows& rows = batch_.rows();
     Context<S> context = arena_.context(rows, batch_.sequences(), rows.longest_sequence);
@@ -407,18 +421,18 @@ class Trainer<model, Cuda<precision>> {
   void finish(StepResult& result, std::string_view optimiser) {
     read_totals(result);
     if (!result.finite) {
-      result.culprit = first_broken_gradient();
+      result.culprit = first_broken_gradient(result.loss);
       return clear();
     }
     moment_steps_ = optimiser_ == optimiser ? moment_steps_ + 1 : 1;
     optimiser_ = optimiser;
     ++steps_;
   }
-  std::string first_broken_gradient() {
+  std::string first_broken_gradient(double loss) {
     std::vector<S> gradient(static_cast<std::size_t>(gradient_.size()));
     gradient_.copy_to(gradient, stream());
     synchronize();
-    return first_broken(tensors_.parameters, gradient.data());
+    return first_broken(tensors_.parameters, gradient.data(), loss);
   }
 
   TrainerOptions options_;

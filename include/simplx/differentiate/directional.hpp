@@ -14,6 +14,8 @@
 #include <simplx/cpu/dual.hpp>
 #include <simplx/differentiate/function.hpp>
 
+#include <vector>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Jacobian- and Hessian-vector products of a function along the directions that are set with its inputs.
@@ -40,6 +42,20 @@ class Directional {
     }
     using Duals = Eigen::Matrix<Number, Eigen::Dynamic, Eigen::Dynamic>;
     const Duals moving = point.binaryExpr(direction, [](const T& x, const T& v) { return Number(x, v); });
+    function_.template set<name>(moving);
+    return *this;
+  }
+  /// The same of containers.
+  template <Name name, detail::Container Point, detail::Container Direction>
+    requires(!detail::EigenObject<Point>)
+  Directional& set(const Point& point, const Direction& direction) {
+    if (point.size() != direction.size()) {
+      throw Error("the direction of " + std::string(Name(name).view()) + " has another size than the point");
+    }
+    std::vector<Number> moving;
+    for (std::size_t i = 0; i < point.size(); ++i) {
+      moving.emplace_back(static_cast<T>(point.data()[i]), static_cast<T>(direction.data()[i]));
+    }
     function_.template set<name>(moving);
     return *this;
   }

@@ -54,6 +54,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
       constexpr int number = G::layout.input[node];
       auto& buffer = storage<T>()[number];
+      check_size(node, size);
+      if constexpr (std::is_same_v<T, std::int32_t>) detail::check_numbers<T>(object);  // before anything changes
       const Index rows = take_rows(node, size);
       if (buffer.size() < rows * shape<node>.cols) buffer = Buffer<T>(rows * shape<node>.cols);
       detail::assign<shape<node>>(object, rows, buffer.data());

@@ -98,6 +98,21 @@ T number_as(const Number& number) {
   return static_cast<T>(number);
 }
 
+/// Errors  as number_as
+template <class T, class Object>
+void check_numbers(const Object& object) {
+  if constexpr (EigenObject<Object>) {
+    const auto& matrix = object.derived().matrix().eval();
+    for (Index col = 0; col < matrix.cols(); ++col) {
+      for (Index row = 0; row < matrix.rows(); ++row) number_as<T>(matrix(row, col));
+    }
+  } else if constexpr (Container<Object>) {
+    for (std::size_t i = 0; i < object.size(); ++i) number_as<T>(object.data()[i]);
+  } else {
+    number_as<T>(object);
+  }
+}
+
 /// Copies an object to row-major memory.
 ///
 /// Errors  as number_as

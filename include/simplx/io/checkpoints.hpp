@@ -92,6 +92,7 @@ class Checkpoints {
   /// Errors  throws what `fill` throws, and Error with path and reason; then the earlier checkpoints are as they were
   template <class Fill>
   void write(long step, Fill fill) {
+    if (step < 0) throw Error("a checkpoint of step " + std::to_string(step), "steps count from 0");
     const std::filesystem::path whole = path(step), unfinished = directory_ / (std::string(partial) + name_of(step)),
                                 earlier = directory_ / (std::string(replaced) + name_of(step));
     create(unfinished);

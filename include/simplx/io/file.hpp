@@ -7,6 +7,7 @@
 #include <simplx/core/error.hpp>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -30,6 +31,7 @@ class AtomicFile {
 #if defined(__unix__) || defined(__APPLE__)
     partial_ += "-" + std::to_string(getpid());  // another program may write the same file
 #endif
+    partial_ += "-" + std::to_string(reinterpret_cast<std::uintptr_t>(this));  // or another thread of this one
     file_ = std::fopen(partial_.c_str(), "wb");
     if (!file_) fail("create");
   }

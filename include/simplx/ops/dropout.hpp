@@ -4,8 +4,8 @@
 /// \file simplx/ops/dropout.hpp
 /// Dropout: in training y = x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise; else y = x.
 ///
-/// The mask is a function of seed, step, name, layer, sequence and element. It is never stored, and comes out the
-/// same for any number of threads, any split into micro-batches, and when a forward pass is repeated.
+/// The mask is a function of seed, step, name with all scopes and layers, sequence and element. It is never stored, and
+/// comes out the same for any number of threads, any split into micro-batches, and when a forward pass is repeated.
 
 #include <simplx/core/random.hpp>
 #include <simplx/ops/kernel.hpp>
@@ -20,10 +20,10 @@ struct op<"dropout"> : kernel_op {
     if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
     return x;
   }
-  /// What the keys of this node's masks have of the node and its layer.
+  /// What the keys of this node's masks have of its name: that of "blocks.3.attention.mask".
   template <class F>
   static std::uint64_t node_key(const F& frame) {
-    return detail::scramble(frame.context.random.layer + F::name.hash());
+    return detail::scramble(detail::extended(frame.context.random.scope, F::name.view()));
   }
   /// The key of its masks in a step.
   SIMPLX_HD static constexpr std::uint64_t key(std::uint64_t step, std::uint64_t node) {

@@ -65,6 +65,13 @@ struct op<"stack"> : kernel_op {
     }
   }
 
+  /// What the names in a layer have before them: "blocks.3.", or the scope of a module that is recomputed, its name.
+  template <class F>
+  static std::uint64_t scope_of(std::uint64_t scope, int layer) {
+    scope = detail::extended(scope, F::name.view());
+    return recomputes<F> ? scope : detail::extended(scope, "." + std::to_string(layer) + ".");
+  }
+
   /// The context of one layer: its share of every buffer, and the carry in and out.
   template <class F, class S>
   static Context<S> layer_context(const F& frame, int layer, const Columns& workspace) {
@@ -86,9 +93,7 @@ struct op<"stack"> : kernel_op {
       }
       mine.temporary[i] += workspace.on[i] * whole.stride[i];
     }
-    if constexpr (!recomputes<F>) {
-      mine.random.layer = detail::scramble(whole.random.layer + static_cast<std::uint64_t>(layer) + 1);
-    }
+    mine.random.scope = scope_of<F>(whole.random.scope, layer);
     mine.inputs[0] = layer == 0 ? frame.template in<0>() : carry(frame, layer - 1);
     mine.outputs[0] = layer == Stack::layers - 1 ? frame.out() : carry(frame, layer);
     return mine;

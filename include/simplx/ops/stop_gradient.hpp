@@ -19,7 +19,8 @@ struct op<"stop_gradient"> : kernel_op {
   static void backward(Cpu<S, path>, const F&) {}  // never called: its gradient is not wanted
 };
 
-/// x itself, but a constant to whoever differentiates. What only serves it is not differentiated at all.
+/// x itself, but a constant to whoever differentiates. What only serves it is not differentiated at all; its parameters
+/// still decay where an optimiser lets them, unlike those of frozen(...).
 ///
 /// Cost    a copy of x
 constexpr Expr stop_gradient(At x) {

@@ -91,9 +91,10 @@ class WeightAverage {
 
   /// Goes on from values() and updates() of an average that was written down.
   ///
-  /// Errors  throws Error if the number of values differs, or the average is in place
+  /// Errors  throws Error if the number of values differs, that of updates is negative, or the average is in place
   void restore(std::span<const S> values, long updates) {
     check(values.size());
+    if (updates < 0) throw Error("an average of " + std::to_string(updates) + " updates", "they count from 0");
     std::ranges::copy(values, values_.begin());
     updates_ = updates;
   }

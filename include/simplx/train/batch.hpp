@@ -27,8 +27,9 @@ struct TokenBatch {
 /// What a batch must fit.
 struct BatchLimits {
   Index sequences, context;  ///< at most, each
-  Index tokens, labels;      ///< tokens are in [0, tokens), labels in [0, labels) or -100
+  Index tokens, labels;      ///< tokens are in [0, tokens), labels in [0, labels)
   Axis labelled = Axis::tokens;  ///< what has a label: tokens or sequences
+  bool ignores = true;           ///< whether a label may be -100
 };
 
 /// Errors  throws Error if a sequence of a batch is not among its tokens
@@ -81,10 +82,11 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   const Index first = by_sequence ? 0 : begin, last = by_sequence ? batch.sequences() : end;
   for (Index i = first; i < last; ++i) {
     const Index label = batch.labels.data()[i];
-    if (label == ignored_label || (label >= 0 && label < limits.labels)) continue;
+    if ((label == ignored_label && limits.ignores) || (label >= 0 && label < limits.labels)) continue;
     throw Error((by_sequence ? "sequence " : "the token at position ") + std::to_string(i) + " has the label " +
                     std::to_string(label) + ", but the model knows " + std::to_string(limits.labels) + " classes",
-                "labels are in [0, classes); -100 carries no loss");
+                std::string("labels are in [0, classes); ") +
+                    (limits.ignores ? "-100 carries no loss" : "the model looks them up in a table without -100"));
   }
 }
 
@@ -99,10 +101,10 @@ inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
 inline Index labelled_tokens(const TokenBatch& batch) { return labelled_rows(batch, Axis::tokens); }
 inline Index labelled_sequences(const TokenBatch& batch) { return labelled_rows(batch, Axis::sequences); }
 
-/// One sequence without labels.
-inline TokenBatch unlabelled(std::span<const std::int32_t> tokens) {
+/// One sequence without labels; each token has `label` in the place of one.
+inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t label = ignored_label) {
   return {{tokens.begin(), tokens.end()},
-          std::vector<std::int32_t>(tokens.size(), ignored_label),
+          std::vector<std::int32_t>(tokens.size(), label),
           {0, static_cast<Index>(tokens.size())}};
 }
 

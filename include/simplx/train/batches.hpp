@@ -108,10 +108,13 @@ class Batches {
 
   /// Sequences that `next` has handed out; seek continues there.
   ///
-  /// Errors  seek throws Error for a negative number
+  /// Errors  seek throws Error for a negative number, and for one that next could not count on from
   Index position() const { return position_; }
   void seek(Index position) {
     check_place("position", position);
+    if (position > std::numeric_limits<Index>::max() - sequences_) {
+      throw Error("position " + std::to_string(position) + " of the data", "no run gets so far");
+    }
     position_ = position;
   }
 

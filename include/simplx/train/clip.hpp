@@ -52,15 +52,15 @@ SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
   return limit > 0 && factor < 1 ? factor : 1;
 }
 
-/// The first tensor whose gradient is not finite; "loss" if none is.
+/// The first tensor whose gradient is not finite; if all are, "loss", or "gradient_norm" where that alone is not.
 template <class S>
-std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradient) {
+std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradient, double loss) {
   for (const TensorInfo& tensor : tensors) {
     for (Index i = 0; i < tensor.size(); ++i) {
       if (!std::isfinite(gradient[tensor.offset + i])) return tensor.name;
     }
   }
-  return "loss";
+  return std::isfinite(loss) ? "gradient_norm" : "loss";
 }
 
 }  // namespace simplx

@@ -18,11 +18,13 @@ namespace simplx::inline SIMPLX_TARGET {
 ///
 /// net     a Trainer, an Inference or an Evaluation, on the CPU or a GPU. Checkpoints of training hold what was set
 /// Errors  throws Error for a pattern that matches no number, with the nearest names, and for a value that is not
-///         finite; nothing is set then
+///         finite in the net's numbers; nothing is set then. A rate of dropout below 0 counts as 0, above 1 as 1
 template <class Net>
 void set_hyper(Net& net, std::string_view pattern, double value) {
-  if (!std::isfinite(value)) {
-    throw Error("'" + std::string(pattern) + "' was to be set to " + std::to_string(value), "give a finite number");
+  using S = typename decltype(net.constants())::value_type;
+  if (!std::isfinite(static_cast<S>(value))) {
+    throw Error("'" + std::string(pattern) + "' was to be set to " + std::to_string(value),
+                "give a number that is finite in the model's precision");
   }
   const auto constants = net.constants();
   std::vector<std::string> numbers;
@@ -31,7 +33,7 @@ void set_hyper(Net& net, std::string_view pattern, double value) {
     if (tensor.rank != 0) continue;  // slopes, positions, bases
     numbers.push_back(tensor.name);
     if (!matches_glob(pattern, tensor.name)) continue;
-    constants[static_cast<std::size_t>(tensor.offset)] = static_cast<typename decltype(constants)::value_type>(value);
+    constants[static_cast<std::size_t>(tensor.offset)] = static_cast<S>(value);
     found = true;
   }
   if (found) return;

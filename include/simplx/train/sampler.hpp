@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,8 +57,10 @@ class Sampler {
   /// Errors  throws Error if there is no logit, one is NaN or infinite, or none is above minus infinity
   /// Cost    vocab exponentials; vocab log vocab comparisons where top p alone chooses, vocab log k where top k does;
   ///         allocates at the first draw
-  template <class S>
-  std::int32_t operator()(std::span<const S> logits) {
+  template <std::ranges::contiguous_range Logits>
+  std::int32_t operator()(const Logits& of_all) {
+    using S = std::ranges::range_value_t<Logits>;
+    const std::span<const S> logits(of_all);
     const S largest = checked_largest(logits);
     const double number = uniform(key_, draws_++);
     if (options_.temperature == 0) {

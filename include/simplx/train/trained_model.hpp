@@ -2,9 +2,13 @@
 #pragma once
 
 /// \file simplx/train/trained_model.hpp
-/// What Trainer reads off the graph of a model: where its loss and logits are, and what its inputs may be.
+/// What Trainer reads off the graph of a model: where its loss and logits are, and what its inputs may be. Of several
+/// losses it is the one that the graph has first, commonly the first that the model makes.
 
+#include <simplx/core/context.hpp>
 #include <simplx/core/view.hpp>
+
+#include <algorithm>
 
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
@@ -30,6 +34,14 @@ struct TrainedModel {
                   "model with tiled_loss = false");
     return G::table.info[loss_node()].arguments[0];
   }
+  /// The same, where a forward pass leaves them: what backward does not read, others may overwrite.
+  static constexpr int logits_left() {
+    constexpr int node = logits_node();
+    static_assert(!G::sound || G::plan.kept[node] || G::fusion.step_of[loss_node()] == G::fusion.steps - 1,
+                  "simplx: a forward pass overwrites these logits, as nothing in training reads them again (they are "
+                  "frozen, and the loss has further parts): take them from Inference of a model that ends with them");
+    return node;
+  }
   /// What has a label: tokens or sequences.
   static constexpr Axis labelled_axis() {
     constexpr Axis axis = G::table.info[loss_node()].shape.axis;
@@ -53,6 +65,14 @@ struct TrainedModel {
   /// What is below this is a token, or a label, wherever the model looks it up.
   static constexpr Index tokens_known() { return known("tokens"); }
   static constexpr Index labels_known() { return known("labels"); }
+  /// Whether -100 is a label: where it is not looked up in a table, too.
+  static constexpr bool ignores_labels() {
+    const int labels = view_of<G>.input_node("labels");
+    return std::ranges::all_of(view_of<G>.lookups,
+                               [&](const Lookup& lookup) { return lookup.indices != labels || lookup.ignores; });
+  }
+  /// What stands for a label where logits alone are asked for.
+  static constexpr std::int32_t no_label() { return ignores_labels() ? ignored_label : 0; }
   /// Tokens of the longest sequence that the positions allow.
   static constexpr Index longest_sequence() { return view_of<G>.longest; }
 

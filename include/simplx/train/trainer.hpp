@@ -186,7 +186,7 @@ class Trainer {
     for (const double part : chunk_norms_) squared += part;
     result.take_norm(std::sqrt(squared));
     if (!result.finite) {
-      result.culprit = first_broken(tensors_.parameters, gradient_.folded().data());
+      result.culprit = first_broken(tensors_.parameters, gradient_.folded().data(), result.loss);
       gradient_.clear();
       return result;
     }
@@ -225,7 +225,7 @@ class Trainer {
     std::ranges::copy(gradient_.folded(), gradient.begin());
     gradient_.clear();
     result.take_norm(gradient_norm(gradient.data(), parameters_.size()));
-    if (!result.finite) result.culprit = first_broken(tensors_.parameters, gradient.data());
+    if (!result.finite) result.culprit = first_broken(tensors_.parameters, gradient.data(), result.loss);
     return result;
   }
 
@@ -248,11 +248,11 @@ class Trainer {
   /// Errors  as loss
   /// Cost    a forward pass, and the memory of a batch of one sequence
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
-    const TokenBatch batch = unlabelled(tokens);
+    const TokenBatch batch = unlabelled(tokens, Model::no_label());
     check(batch);
     prepare();
     const Context<S> context = forward(batch, 0, 0);
-    return {Address<G>::template value<Model::logits_node()>(context),
+    return {Address<G>::template value<Model::logits_left()>(context),
             static_cast<std::size_t>(rows(context) * vocab())};
   }
 
@@ -274,7 +274,7 @@ class Trainer {
   }
   void check(const TokenBatch& batch) const {
     check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), Model::labels_known(),
-                        Model::labelled_axis()});
+                        Model::labelled_axis(), Model::ignores_labels()});
   }
 
   void prepare() {

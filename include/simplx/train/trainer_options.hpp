@@ -35,7 +35,7 @@ struct StepResult {
   double gradient_norm = 0;  ///< before clipping
   Index labelled = 0;        ///< tokens (or sequences) with a label
   bool finite = true;        ///< otherwise nothing was updated
-  std::string culprit;       ///< then: the first parameter whose gradient is not finite, or "loss"
+  std::string culprit;       ///< then: the first parameter whose gradient is not finite, "loss" or "gradient_norm"
 
   /// Takes a gradient's norm, which tells with the loss whether all is finite.
   void take_norm(double norm) {
