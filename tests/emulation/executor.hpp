@@ -533,6 +533,9 @@ void run(Extent grid, Extent block, const Kernel& kernel, std::size_t large_shar
     throw Fault("a launch of " + std::to_string(grid.count()) + " blocks of " + std::to_string(block.count()) +
                 " threads");
   }
+  if (grid.y > 65535 || grid.z > 65535) {
+    throw Fault("a grid of " + std::to_string(grid.y) + " by " + std::to_string(grid.z) + " blocks beside its x");
+  }
   const Schedule own = schedule();
   const unsigned count = grid.count();
   std::vector<unsigned> blocks(count);

@@ -256,6 +256,8 @@ TEST_CASE("shared memory: one object for each declaration and type, poisoned, li
   const auto both = [] { simplx::launch_with_shared(most_shared, nullptr, of_both_kinds<most_shared>, 1, 1); };
   CHECK(has(fault_of(both), "has 49152 + 8 bytes"));
   CHECK(has(fault_of([] { simplx::launch(nullptr, where_am_i, 1, 1025, nullptr); }), "1025 threads"));
+  const auto tall = [] { simplx::launch(nullptr, where_am_i, dim3(1, 65536), 1, nullptr); };
+  CHECK(has(fault_of(tall), "a grid of 65536 by 1 blocks"));
   if (!address_sanitized) {
     CHECK(has(fault_of([] { simplx::launch(nullptr, behind_the_end, 1, 1); }), "behind the shared object"));
   }
