@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 930a0324e6c534f4
+// sha256 of the headers: 64d914c840106f4b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -12487,7 +12487,8 @@ struct op<"stack"> : kernel_op {
   template <class F>
   static std::uint64_t scope_of(std::uint64_t scope, int layer) {
     scope = detail::extended(scope, F::name.view());
-    return recomputes<F> ? scope : detail::extended(scope, "." + std::to_string(layer) + ".");
+    if constexpr (recomputes<F>) return scope;
+    return detail::extended(detail::extended(detail::extended(scope, "."), std::to_string(layer)), ".");
   }
 
   /// The context of one layer: its share of every buffer, and the carry in and out.
@@ -18388,8 +18389,10 @@ struct TrainedModel {
   /// Whether -100 is a label: where it is not looked up in a table, too.
   static constexpr bool ignores_labels() {
     const int labels = view_of<G>.input_node("labels");
-    return std::ranges::all_of(view_of<G>.lookups,
-                               [&](const Lookup& lookup) { return lookup.indices != labels || lookup.ignores; });
+    for (const Lookup& lookup : view_of<G>.lookups) {
+      if (lookup.indices == labels && !lookup.ignores) return false;
+    }
+    return true;
   }
   /// What stands for a label where logits alone are asked for.
   static constexpr std::int32_t no_label() { return ignores_labels() ? ignored_label : 0; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Names, stacks and recomputation
 // doc: The block of a stack returns another width than it is given, so that it cannot be applied again.
-// expect: error: .*simplx: a block of a stack must return \(left number: its width\) the shape that it is given
+// expect: error: .*simplx: a block of a stack must return the shape that it is given: its result has the width
 // expect: 32L? == 64
 #include <simplx/models/decoder.hpp>
 

@@ -8,7 +8,7 @@
 
 using namespace simplx;
 
-struct Block {
+struct Noisy {
   constexpr Expr operator()(int layer, Expr y) const {
 #ifdef FIXED
     return layer == 1 ? tanh(y) : y;
@@ -18,7 +18,7 @@ struct Block {
   }
 };
 struct Net {
-  constexpr Expr operator()() const { return stack("blocks", 2, Block{}, input("x", rows_of(Axis::tokens, 64))); }
+  constexpr Expr operator()() const { return stack("blocks", 2, Noisy{}, input("x", rows_of(Axis::tokens, 64))); }
 };
 inline constexpr Net model{};
 static_assert(parameters<model> == 0);

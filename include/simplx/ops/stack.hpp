@@ -69,7 +69,8 @@ struct op<"stack"> : kernel_op {
   template <class F>
   static std::uint64_t scope_of(std::uint64_t scope, int layer) {
     scope = detail::extended(scope, F::name.view());
-    return recomputes<F> ? scope : detail::extended(scope, "." + std::to_string(layer) + ".");
+    if constexpr (recomputes<F>) return scope;
+    return detail::extended(detail::extended(detail::extended(scope, "."), std::to_string(layer)), ".");
   }
 
   /// The context of one layer: its share of every buffer, and the carry in and out.

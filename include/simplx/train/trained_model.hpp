@@ -8,8 +8,6 @@
 #include <simplx/core/context.hpp>
 #include <simplx/core/view.hpp>
 
-#include <algorithm>
-
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
@@ -68,8 +66,10 @@ struct TrainedModel {
   /// Whether -100 is a label: where it is not looked up in a table, too.
   static constexpr bool ignores_labels() {
     const int labels = view_of<G>.input_node("labels");
-    return std::ranges::all_of(view_of<G>.lookups,
-                               [&](const Lookup& lookup) { return lookup.indices != labels || lookup.ignores; });
+    for (const Lookup& lookup : view_of<G>.lookups) {
+      if (lookup.indices == labels && !lookup.ignores) return false;
+    }
+    return true;
   }
   /// What stands for a label where logits alone are asked for.
   static constexpr std::int32_t no_label() { return ignores_labels() ? ignored_label : 0; }
