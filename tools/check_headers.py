@@ -3,6 +3,7 @@
 """Every header compiles alone, without a warning: check_headers.py [--rest | --tests FOLDERS] COMPILER...
 
 So do all together for this CPU with the warnings that a user may ask for beside: names that shadow, lossy conversions.
+And so do all of them backwards, those of device code first: no header's names hide what another one means.
 Those of device code (.cuh) do so where nvcc's names are the executor's of tests/emulation.
 --rest: but for those that a test includes before anything else, so that to compile the test is the check.
 --tests: the tests of these folders ("core;cpu") are read as well, and what they use is instantiated."""
@@ -24,8 +25,9 @@ FOR_TESTS = ["-march=native", "-I", os.path.join(ROOT, "tests"), f'-DSIMPLX_GOLD
 def check(job):
     compiler, file = job
     if isinstance(file, tuple):
-        command, unit = [*FLAGS, *FOR_USERS, "-x", "c++", "-"], "".join(f"#include <simplx/{name}>\n" for name in file)
-        file = "all headers together"
+        flags = FOR_TESTS if file[0] == "emulation/cuda.hpp" else FOR_USERS
+        command, unit = [*FLAGS, *flags, "-x", "c++", "-"], "".join(f"#include <{name}>\n" for name in file)
+        file = "all headers together, " + ("backwards" if flags is FOR_TESTS else "as a user compiles them")
     elif file.endswith(".cpp"):
         command, unit = [*FLAGS, *FOR_TESTS, file], ""
     else:
@@ -52,7 +54,10 @@ def main():
     base = os.path.join(ROOT, "include", "simplx")
     headers = [os.path.relpath(os.path.join(folder, name), base)
                for folder, _, names in os.walk(base) for name in names if name.endswith((".hpp", ".cuh"))]
-    together = tuple(sorted(name for name in headers if name.endswith(".hpp") and not name.startswith("cuda/")))
+    together = tuple(f"simplx/{name}" for name in sorted(headers)
+                     if name.endswith(".hpp") and not name.startswith("cuda/"))
+    backwards = sorted(headers, key=lambda name: (name.endswith(".cuh"), name), reverse=True)
+    backwards = ("emulation/cuda.hpp", *(f"simplx/{name}" for name in backwards))
     compilers, tests = sys.argv[1:], []
     if compilers[:1] == ["--rest"]:
         headers = sorted(set(headers) - first_includes())
@@ -64,7 +69,8 @@ def main():
     if not compilers or not all(map(shutil.which, compilers)):
         sys.exit("error: no such compiler: %s\n  hint: tools/check_headers.py [--rest] [--tests FOLDERS] g++" %
                  (" ".join(compilers) or "none is named"))
-    jobs = [(compiler, file) for compiler in compilers for file in [together] + sorted(headers) + sorted(tests)]
+    files = [together, backwards, *sorted(headers), *sorted(tests)]
+    jobs = [(compiler, file) for compiler in compilers for file in files]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         faults = [fault for fault in pool.map(check, jobs) if fault]
     for compiler, file, text in faults:

@@ -21,7 +21,7 @@ __global__ void registers(const __nv_bfloat16* numbers, float* loaded, float* tr
   SIMPLX_SHARED(matrices, __nv_bfloat16[32][8]);
   for (int i = 0; i < 8; ++i) matrices[lane][i] = numbers[8 * lane + i];
   __syncwarp();
-  detail::Pair direct[4], turned[4];
+  detail::BfloatPair direct[4], turned[4];
   detail::load_matrices<false>(direct, matrices[lane]);
   detail::load_matrices<true>(turned, matrices[lane]);
   for (int m = 0; m < 4; ++m) {
@@ -31,7 +31,7 @@ __global__ void registers(const __nv_bfloat16* numbers, float* loaded, float* tr
     }
   }
   float own[4] = {};
-  detail::multiply_add(own[0], own[1], own[2], own[3], direct, turned[0], turned[1]);
+  detail::multiply_fragments(own[0], own[1], own[2], own[3], direct, turned[0], turned[1]);
   for (int i = 0; i < 4; ++i) sums[lane * 4 + i] = own[i];
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("eight rows below one another begin in different banks, whatever the w
 TEST_CASE("a row that is not on 16 bytes is refused") {
   const auto crooked = [] {
     SIMPLX_SHARED(row, __nv_bfloat16[16]);
-    detail::Pair pairs[4];
+    detail::BfloatPair pairs[4];
     detail::load_matrices<false>(pairs, row + 1);
   };
   CHECK_THROWS_AS(emulation::run({}, {32}, crooked), emulation::Fault);

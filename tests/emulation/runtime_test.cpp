@@ -14,7 +14,7 @@ using emulation::Memory;
 
 namespace {
 
-__global__ void add(float* y, float number) { y[threadIdx.x] += number; }
+__global__ void add_number(float* y, float number) { y[threadIdx.x] += number; }
 __global__ void broken() {
   if (threadIdx.x == 0) __syncthreads();
 }
@@ -42,7 +42,7 @@ struct Machine {
     CHECK(cudaGetLastError() == cudaSuccess);
   }
 
-  void add(float number) const { simplx::launch(stream, ::add, 1, count, on_device, number); }
+  void add(float number) const { simplx::launch(stream, add_number, 1, count, on_device, number); }
   cudaError_t clear() const { return cudaMemsetAsync(on_device, 0, bytes, stream); }
   std::vector<float> values() const {
     std::vector<float> all(count);

@@ -20,6 +20,9 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(HERE)
+sys.path.insert(0, TESTS)
+from batches import batches  # noqa: E402
+
 FLAGS = ["-std=c++20", "-O0", "-g1", "-Wall", "-Wextra", "-Werror",
          "-Wno-unused-command-line-argument", "-isystem", "/usr/include/eigen3",
          "-I", os.path.join(os.path.dirname(TESTS), "include"), "-I", TESTS]
@@ -90,8 +93,9 @@ def kernels(compiler, folder):
                    "std::atomic<bool> test::counting_allocations{false};\n"
                    "std::atomic<long> test::allocations{0};  // which stay uncounted here\n")
     left_out = WITHOUT_KERNELS | (set() if os.environ.get("SIMPLX_EVERY_CHECK") else WHOLE_GRAPHS)
-    sources = [main_file] + sorted(source for source in glob.glob(os.path.join(TESTS, "cuda", "*_test.cpp"))
-                                   if os.path.basename(source)[:-len("_test.cpp")] not in left_out)
+    tests = sorted(test for test in glob.glob(os.path.join(TESTS, "cuda", "*_test.cpp"))
+                   if os.path.basename(test)[:-len("_test.cpp")] not in left_out)
+    sources = [main_file, *batches(folder, 4, tests)]
     jobs = [(sanitizer, source, os.path.join(folder, f"{sanitizer}-{os.path.basename(source)}.o"))
             for sanitizer in SANITIZERS for source in sources]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

@@ -50,9 +50,9 @@ inline void load_matrices(std::uint32_t (&to)[4], const __nv_bfloat16* row, bool
   }
 }
 
-inline void multiply_add(float& sum0, float& sum1, float& sum2, float& sum3, const std::uint32_t (&a)[4],
-                         std::uint32_t b0, std::uint32_t b1, const char* file = __builtin_FILE(),
-                         int line = __builtin_LINE()) {
+inline void multiply_fragments(float& sum0, float& sum1, float& sum2, float& sum3, const std::uint32_t (&a)[4],
+                               std::uint32_t b0, std::uint32_t b1, const char* file = __builtin_FILE(),
+                               int line = __builtin_LINE()) {
   struct Given {
     std::uint32_t a[4], b[2];
   };

@@ -35,12 +35,12 @@ static_assert(parameters<with_sas_p> == 145'987'502);
 static_assert(parameters<without_table> == 145'987'502 - 786'432);
 
 // Its encoder (App. D.2), the crammed BERT: vocabulary 32 768, 16 layers, no bias on a matrix, sinusoids times a number.
-constexpr Encoder crammed_bert(const BlockConfig& block) {
+constexpr Encoder bert_of(const BlockConfig& block) {
   return {.block = block, .vocab = 32'768, .width = 768, .heads = 12, .hidden = 3072, .layers = 16};
 }
-inline constexpr Encoder bert = crammed_bert(bert_pre_ln), bert_with_sas = crammed_bert(bert_sas),
-                         bert_with_sas_p = crammed_bert(bert_sas_p), bert_with_parallel = crammed_bert(bert_parallel),
-                         bert_without_norms = crammed_bert(bert_sas_p_no_norm);
+inline constexpr Encoder bert = bert_of(bert_pre_ln), bert_with_sas = bert_of(bert_sas),
+                         bert_with_sas_p = bert_of(bert_sas_p), bert_with_parallel = bert_of(bert_parallel),
+                         bert_without_norms = bert_of(bert_sas_p_no_norm);
 static_assert(parameters<bert> == 119'589'889);
 static_assert(parameters<bert_with_sas> == 101'305'971);
 static_assert(parameters<bert_with_sas_p> == 101'281'379);

@@ -99,16 +99,16 @@ TEST_CASE("a state of a trainer with another clip or other groups is refused, of
   CHECK(rules([](TrainerOptions& o) { o.clip = 0.1, o.groups.back().epsilon = 1e-7; }) ==
         "clip 0.1, *.up.weight learning_rate_factor 0.5 epsilon 1e-07");
   const auto refused = [&](auto change, const std::string& there) {
-    TrainerOptions options = ::options(2);
-    change(options);
-    Trainer<model> other(options);
+    TrainerOptions changed = options(2);
+    change(changed);
+    Trainer<model> other(changed);
     other.step(some_batch(0), Sgd{});
     auto state = other.state();
     CHECK_THROWS_WITH_AS(trainer.restore(state), doctest::Contains(("rules: " + there + " there, clip 1, *").c_str()),
                          Error);
     CHECK(trainer.steps() == 2);
     state.rules.clear();
-    Trainer<model>(::options(1)).restore(state);
+    Trainer<model>(options(1)).restore(state);
   };
   refused([](TrainerOptions& o) { o.clip = 0.5; }, "clip 0.5, *.up.weight learning_rate_factor 0.5");
   refused([](TrainerOptions& o) { o.clip += 1e-15; }, "clip 1.000000000000001, *.up.weight learning_rate_factor 0.5");

@@ -26,11 +26,11 @@ namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
 /// Two neighbours, the first one in the lower half: a register of a fragment.
-using Pair = std::uint32_t;
+using BfloatPair = std::uint32_t;
 
-__device__ __forceinline__ Pair pair_of(float first, float second) {
+__device__ __forceinline__ BfloatPair pair_of(float first, float second) {
   const __nv_bfloat162 rounded = __floats2bfloat162_rn(first, second);
-  Pair bits;
+  BfloatPair bits;
   std::memcpy(&bits, &rounded, sizeof bits);
   return bits;
 }
@@ -64,7 +64,7 @@ __device__ __forceinline__ void await_copies() {
 /// What a lane holds of four matrices (8, 8) in shared memory; lane 8 m + r gives the address of row r of matrix m, of
 /// 16 bytes. Lane l gets the neighbours 2 (l % 4) and the next of row l / 4; if transposed, of column l / 4.
 template <bool transposed>
-__device__ __forceinline__ void load_matrices(Pair (&to)[4], const __nv_bfloat16* row) {
+__device__ __forceinline__ void load_matrices(BfloatPair (&to)[4], const __nv_bfloat16* row) {
 #if defined(__CUDACC__)
   const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
   if constexpr (transposed) {
@@ -86,15 +86,15 @@ __device__ __forceinline__ void load_matrices(Pair (&to)[4], const __nv_bfloat16
 /// sums += a b of matrices (16, 16) and (16, 8). Of lane l, with r = l / 4 and c = 2 (l % 4), a pair a[i] begins at
 /// row r + 8 (i % 2) and column c + 8 (i / 2); b[i] at row c + 8 i of column r, downwards; a sum i is of row
 /// r + 8 (i / 2) and column c + i % 2.
-__device__ __forceinline__ void multiply_add(float& sum0, float& sum1, float& sum2, float& sum3, const Pair (&a)[4],
-                                             Pair b0, Pair b1) {
+__device__ __forceinline__ void multiply_fragments(float& sum0, float& sum1, float& sum2, float& sum3,
+                                                   const BfloatPair (&a)[4], BfloatPair b0, BfloatPair b1) {
 #if defined(__CUDACC__)
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
                "{%8, %9}, {%0, %1, %2, %3};"
                : "+f"(sum0), "+f"(sum1), "+f"(sum2), "+f"(sum3)
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #else
-  ::emulation::multiply_add(sum0, sum1, sum2, sum3, a, b0, b1);
+  ::emulation::multiply_fragments(sum0, sum1, sum2, sum3, a, b0, b1);
 #endif
 }
 
@@ -206,7 +206,7 @@ struct TensorCores {
     constexpr int rows = AnyTile::rows, cols = AnyTile::cols;
     constexpr int each = cols % 8 == 0 ? 8 : 2, parts = padded<cols> / each;
     struct alignas(16) Sixteen {
-      Pair of[4];
+      BfloatPair of[4];
     };
     each_part<threads, rows, parts>([&](int row, int below, int part) {
       const int col = part * each;
@@ -230,7 +230,7 @@ struct TensorCores {
           SIMPLX_UNROLL
           for (int k = 0; k < each; ++k) numbers[k] = there && col + k < cols ? place[k] : T(0.0f);
         }
-        Pair pairs[each / 2];
+        BfloatPair pairs[each / 2];
         round_pairs(numbers, pairs);
         Neighbours<__nv_bfloat16, each> rounded;  // stored by one request
         std::memcpy(static_cast<void*>(&rounded), pairs, sizeof pairs);
@@ -257,14 +257,14 @@ struct TensorCores {
     each_score<cols>([&](int a, int b, int, int) { sums[a][b] = 0; });
     SIMPLX_UNROLL
     for (int k = 0; k < padded<width>; k += 16) {
-      Pair of_x[warp_rows / 16][4];
+      BfloatPair of_x[warp_rows / 16][4];
       SIMPLX_UNROLL
       for (int row = 0; row < warp_rows; row += 16) {
         load_matrices<false>(of_x[row / 16], &x.at[warp_row() + row + lane() % 16][k + lane() / 16 * 8]);
       }
       SIMPLX_UNROLL
       for (int col = 0; col < cols; col += 16) {
-        Pair of_y[4];  // of columns col, and from col + 8 on
+        BfloatPair of_y[4];  // of columns col, and from col + 8 on
         load_matrices<false>(of_y, &y.at[col + lane() / 16 * 8 + lane() % 8][k + lane() / 8 % 2 * 8]);
         add_both(sums, col, of_x, of_y);
       }
@@ -278,7 +278,7 @@ struct TensorCores {
     SIMPLX_UNROLL
     for (int k = 0; k < count; k += 16) {
       const int b = k / col_lanes;
-      Pair of_w[warp_rows / 16][4];
+      BfloatPair of_w[warp_rows / 16][4];
       SIMPLX_UNROLL
       for (int a = 0; a < own_rows; ++a) {
         SIMPLX_UNROLL
@@ -288,7 +288,7 @@ struct TensorCores {
       }
       SIMPLX_UNROLL
       for (int col = 0; col < padded<width>; col += 16) {
-        Pair of_y[4];
+        BfloatPair of_y[4];
         load_matrices<true>(of_y, &y.at[k + lane() % 16][col + lane() / 16 * 8]);
         add_both(sums, col, of_w, of_y);
       }
@@ -297,19 +297,19 @@ struct TensorCores {
 
  private:
   template <int each>
-  __device__ static void round_pairs(const float (&numbers)[each], Pair (&pairs)[each / 2]) {
+  __device__ static void round_pairs(const float (&numbers)[each], BfloatPair (&pairs)[each / 2]) {
     SIMPLX_UNROLL
     for (int k = 0; k < each; k += 2) pairs[k / 2] = pair_of(numbers[k], numbers[k + 1]);
   }
   template <int each>
-  __device__ static void round_pairs(const __nv_bfloat16 (&numbers)[each], Pair (&pairs)[each / 2]) {
+  __device__ static void round_pairs(const __nv_bfloat16 (&numbers)[each], BfloatPair (&pairs)[each / 2]) {
     std::memcpy(pairs, static_cast<const void*>(numbers), sizeof pairs);
   }
 
   /// Adds products to the sums of 16 columns, eight and eight.
   template <int count>
   __device__ __forceinline__ static void add_both(float (&sums)[own_rows][count], int col,
-                                                  const Pair (&a)[warp_rows / 16][4], const Pair (&b)[4]) {
+                                                  const BfloatPair (&a)[warp_rows / 16][4], const BfloatPair (&b)[4]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
     static_assert(count < 0, "tensor cores multiply bfloat16 from sm_80 on; compile with -arch=sm_80 or a later one");
 #endif
@@ -318,8 +318,8 @@ struct TensorCores {
       const int at = col / col_lanes + 2 * half;
       SIMPLX_UNROLL
       for (int row = 0; row < own_rows; row += 2) {
-        multiply_add(sums[row][at], sums[row][at + 1], sums[row + 1][at], sums[row + 1][at + 1], a[row / 2],
-                     b[2 * half], b[2 * half + 1]);
+        multiply_fragments(sums[row][at], sums[row][at + 1], sums[row + 1][at], sums[row + 1][at + 1], a[row / 2],
+                           b[2 * half], b[2 * half + 1]);
       }
     }
   }

@@ -56,9 +56,9 @@ __device__ __forceinline__ void settle(float (&sums)[2][count]) {
   }
 }
 template <int count>
-__device__ __forceinline__ void settle(Pair (&pairs)[count][4]) {
+__device__ __forceinline__ void settle(BfloatPair (&pairs)[count][4]) {
   for (auto& four : pairs) {
-    for (Pair& pair : four) asm volatile("" : "+r"(pair) : : "memory");
+    for (BfloatPair& pair : four) asm volatile("" : "+r"(pair) : : "memory");
   }
 }
 #endif
@@ -122,9 +122,10 @@ __device__ __forceinline__ void begin_product(bool add, float (&sums)[2][count],
   ::emulation::begin_product(add, {SIMPLX_SUMS(&, sums, at)}, a.matrix, b.matrix);
 #endif
 }
-/// sums += a b of matrices (64, 16) and (16, 64), a in registers as for multiply_add, b in lines.
+/// sums += a b of matrices (64, 16) and (16, 64), a in registers as for multiply_fragments, b in lines.
 template <int count>
-__device__ __forceinline__ void begin_product(float (&sums)[2][count], int at, const Pair (&a)[4], const Lines& b) {
+__device__ __forceinline__ void begin_product(float (&sums)[2][count], int at, const BfloatPair (&a)[4],
+                                              const Lines& b) {
 #if defined(__CUDACC__)
   asm volatile(SIMPLX_WGMMA("1") "{%32, %33, %34, %35}, %36, added, 1, 1, 1;\n\t}"
                : SIMPLX_SUMS("+f", sums, at)
@@ -207,7 +208,7 @@ struct Warpgroups : TensorCores<16> {
   template <int rows, int count, int width>
   __device__ static void add_product(const Scores<count>& w, Weights<rows, count>&, const Tile<count, width>& y,
                                      Product<width>& sums) {
-    Pair of_w[count / 16][4];
+    BfloatPair of_w[count / 16][4];
     SIMPLX_UNROLL
     for (int k = 0; k < count / 16; ++k) {
       SIMPLX_UNROLL
