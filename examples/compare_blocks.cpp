@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> names{"pre_ln", "parallel", "sas", "sas_p"};
 
   CLI::App app{"Trains several blocks on the same data with the same budget and lays them side by side.\n"
-               "Ctrl-C stops it; the same command goes on."};
+               "Ctrl-C stops it; the same command goes on, without --fresh."};
   app.add_option("--blocks", names, "Which, in which order; ratios are to the first")
       ->check(CLI::IsMember(block_names()))
       ->capture_default_str();
@@ -83,7 +83,7 @@ int main(int argc, char** argv) {
         throw Error("--blocks names " + names[i] + " twice", "name each block once");
       }
     }
-    const fs::path folder = options.out;
+    const fs::path folder = options.results = options.out;
     std::vector<fs::path> directories;
     for (const std::string& name : names) {
       options.block = block_named(name);

@@ -66,7 +66,11 @@ template <class Body>
 int run(CLI::App& app, int argc, char** argv, const Body& body) {
   try {
     app.parse(argc, argv);
-    return body();
+    const int status = body();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+      return detail::failed("cannot write all of the output", "is the disk full, or the reader gone?");
+    }
+    return status;
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

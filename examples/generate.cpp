@@ -9,6 +9,7 @@
 
 #include <simplx/generate/utf8.hpp>
 #include <simplx/io/checkpoint.hpp>
+#include <simplx/io/json.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -49,7 +50,7 @@ struct Options {
 nlohmann::json read_record(const fs::path& path) {
   std::ifstream file(path);
   if (!file) throw Error("cannot read " + path.string(), "name the directory of a run by --run; train_lm makes them");
-  nlohmann::json record = nlohmann::json::parse(file, nullptr, false);
+  nlohmann::json record = simplx::parse_json(std::string(std::istreambuf_iterator<char>(file), {}));
   if (!record.is_object()) throw Error(path.string() + " is no JSON object", "was it written completely, by train_lm?");
   return record;
 }

@@ -151,7 +151,7 @@ int run(const std::filesystem::path& folder) {
 int main(int argc, char** argv) {
   try {
     return run(argc > 1 ? argv[1] : "runs/own_model");
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 2;
   }

@@ -12,8 +12,12 @@
 
 #include <fmt/format.h>
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <set>
 #include <simplx/cpu/peak.hpp>
 #include <simplx/io/file.hpp>
@@ -175,7 +179,14 @@ int run(const Options& options) {
                 "configure with -DSIMPLX_PAPER=ON, or use tools/paper");
   }
   simplx::Interrupt interrupt;
-  const simplx::TokenCorpus corpus = train_lm::open_text(options.text);
+  std::error_code error;
+  fs::create_directories(options.results, error);
+  if (error || access(options.results.c_str(), W_OK) != 0) {  // now, not after the first run
+    throw Error(fmt::format("cannot write into {}: {}", options.results.string(),
+                            error ? error.message() : std::strerror(errno)),
+                "give another directory with --results DIR");
+  }
+  const simplx::TokenCorpus corpus = train_lm::open_text(options.text, {.except = options.results});
   Results results(options.results, train_lm::fingerprint(corpus));
   if (results.broken_lines()) {
     fmt::print("note: {} lines in {} are no finished runs and do not count\n", results.broken_lines(),

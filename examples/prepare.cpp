@@ -32,7 +32,12 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--extension", options.extensions,
                  "Takes only such files from directories, for example .py [all text]");
+  app.add_option("--window", options.window,
+                 "Tokens that one file of each part has at least; otherwise a part of each file is held out")
+      ->check(flags::from_to<Index>(1, 1'000'000'000))
+      ->capture_default_str();
   return flags::run(app, argc, argv, [&] {
+    options.except = out;
     const Corpus corpus = read_text(paths, options);
     write_corpus(out, corpus, *token_format_named(format), paths);
     const auto size = [](const std::vector<Document>& documents) {
@@ -43,6 +48,7 @@ int main(int argc, char** argv) {
                             {"val.bin", size(corpus.validation)},
                             {"vocabulary", "256 bytes"},
                             {"skipped", fmt::format("{} files that are not text", grouped(corpus.skipped))},
+                            {"unreadable", fmt::format("{} files and directories", grouped(corpus.unreadable))},
                             {"written to", out.string()}}));
     return 0;
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 64d914c840106f4b
+// sha256 of the headers: 6f3cb73f8db0b2ac
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -943,6 +943,9 @@ SIMPLX_RULE("gains per head", left == right,
 SIMPLX_RULE("token rows", left == right,
             "this operand must run along the axis of tokens (right number), not along another (left number: 0 a static "
             "number of rows, 2 sequences, 3 labelled, 4 batch): rows_of(Axis::tokens, ...)")
+SIMPLX_RULE("dropout rows", left == right,
+            "dropout takes no labelled rows, whose masks would depend on the other labels of the batch: apply it "
+            "before gather")
 SIMPLX_RULE("dropout rate", (possible<left, right>),
             "a dropout rate (left number, in thousandths) is the probability to drop a number: give one from 0 to 1")
 SIMPLX_RULE("indices", left == right,
@@ -8998,7 +9001,8 @@ inline double normal(std::uint64_t key, std::uint64_t counter) {
 /// Dropout: in training y = x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise; else y = x.
 ///
 /// The mask is a function of seed, step, name with all scopes and layers, sequence and element. It is never stored, and
-/// comes out the same for any number of threads, any split into micro-batches, and when a forward pass is repeated.
+/// comes out the same for any number of threads, any split into micro-batches, and when a forward pass is repeated. The
+/// mask of a fixed shape, such as a weight's, is one for all sequences of a step.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -9008,6 +9012,7 @@ struct op<"dropout"> : kernel_op {
   static constexpr bool reads(int, int operand) { return operand == 1; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape rate) {
     if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
+    if (x.axis == Axis::labelled) return {"dropout rows", static_cast<Index>(x.axis), 0};
     return x;
   }
   /// What the keys of this node's masks have of its name: that of "blocks.3.attention.mask".
@@ -9044,7 +9049,7 @@ struct op<"dropout"> : kernel_op {
         sequence(s, sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
       }
     } else if constexpr (F::out_shape.is_fixed()) {
-      sequence(0, 0, frame.rows());
+      sequence(-random.first_sequence, 0, frame.rows());  // one mask for all sequences of a step
     } else {
       for (Index row = 0; row < frame.rows(); ++row) sequence(row, row, 1);
     }
@@ -10927,6 +10932,12 @@ struct Error : std::runtime_error {
   explicit Error(const std::string& what, const std::string& hint = {})
       : std::runtime_error(hint.empty() ? what : what + "\n  hint: " + hint) {}
 };
+
+/// The shortest text that reads as that number: 1e-46, where std::to_string says 0.000000.
+inline std::string shortest(double number) {
+  char digits[32];
+  return {digits, std::to_chars(digits, std::end(digits), number).ptr};
+}
 
 }  // namespace simplx
 
@@ -14605,6 +14616,7 @@ struct Frozen {
   Module module;
 
   template <class... Arguments>
+    requires requires(const Module& made, const Arguments&... arguments) { Expr(made(arguments...)); }
   constexpr Expr operator()(const Arguments&... arguments) const {
     Expr result = module(arguments...);
     const auto freeze = [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; };
@@ -16613,18 +16625,23 @@ struct UpdateBuffers {
   S *parameters, *gradients, *first_moments, *second_moments;
 };
 
-/// Holds a number of an optimiser or of a group of parameters, such as "learning_rate", against [0, end).
+/// Holds a number of an optimiser or of a group of parameters, such as "learning_rate", against [0, end); without an
+/// end it must be finite in the parameters' type.
 ///
 /// Errors  throws Error where it is outside, or no number
-inline void check_setting(std::string_view name, double value, double end = std::numeric_limits<double>::infinity()) {
-  if (value >= 0 && value < end) return;
-  throw Error(std::string(name) + " is " + std::to_string(value),
-              end == 1 ? "it must be a number from 0 on, below 1" : "it must be a finite number from 0 on");
+template <class S = double>
+void check_setting(std::string_view name, double value, std::optional<double> end = {}) {
+  if (value >= 0 && (end ? value < *end : value <= std::numeric_limits<S>::max())) return;
+  throw Error(std::string(name) + " is " + shortest(value),
+              end ? "it must be a number from 0 on, below " + shortest(*end)
+                  : "it must be a number from 0 on, finite in the parameters' precision");
 }
-/// The same against (0, infinity): what is added to a divisor that may be 0.
-inline void check_positive_setting(std::string_view name, double value) {
-  if (value > 0 && value < std::numeric_limits<double>::infinity()) return;
-  throw Error(std::string(name) + " is " + std::to_string(value), "it must be a finite number above 0");
+/// The same of what is added to a divisor that may be 0: it must not become 0 in that type.
+template <class S = double>
+void check_positive_setting(std::string_view name, double value) {
+  if (static_cast<S>(value) > 0 && value <= std::numeric_limits<S>::max()) return;
+  throw Error(std::string(name) + " is " + shortest(value),
+              "it must be a number above 0, finite in the parameters' precision");
 }
 
 /// `with` gives the optimiser of a tensor; `update` takes step `step`, counted from 1, over [begin, end), reads
@@ -16648,13 +16665,24 @@ void no_optimiser() {
                 "Sgd{.learning_rate = 0.1}; one of your own needs a name, with(settings) and update(...), as "
                 "train/sgd.hpp has them");
 }
+/// What an optimiser needs besides to update parameters on a GPU.
+template <class S, class Optimiser>
+constexpr void check_optimiser_on_device() {
+  static_assert(requires(const Optimiser& optimiser) { optimiser.template at<S>(1L); },
+                "simplx: on a GPU an optimiser also needs at<S>(step), which gives the numbers of a step with their "
+                "operator()(p, g, m, v), as train/sgd.hpp has them");
+}
 
 }  // namespace detail
 
-/// Errors  throws what the optimiser's own check() has to say about its numbers, if it has one
-template <class Optimiser>
+/// Errors  throws what the optimiser's own check<S>(), or check(), has to say about its numbers for parameters of S
+template <class S, class Optimiser>
 void check_optimiser(const Optimiser& optimiser) {
-  if constexpr (requires { optimiser.check(); }) optimiser.check();
+  if constexpr (requires { optimiser.template check<S>(); }) {
+    optimiser.template check<S>();
+  } else if constexpr (requires { optimiser.check(); }) {
+    optimiser.check();
+  }
 }
 
 /// Calls f.operator()<V>(i) over [begin, end): V is a vector, and a single element for what is left.
@@ -16717,7 +16745,7 @@ class WeightAverage {
   explicit WeightAverage(std::size_t size, std::optional<double> decay = {})
       : values_(static_cast<Index>(size)), decay_(decay) {
     if (decay && !(*decay >= 0 && *decay < 1)) {
-      throw Error("the decay of an average is " + std::to_string(*decay), "it is in [0, 1), such as 0.999");
+      throw Error("the decay of an average is " + shortest(*decay), "it is in [0, 1), such as 0.999");
     }
   }
 
@@ -16816,6 +16844,16 @@ inline void check_offsets(const TokenBatch& batch) {
   }
 }
 
+/// Errors  throws Error if a batch has fewer labels than tokens, or than sequences where these have them
+inline void check_labels(const TokenBatch& batch, Axis labelled) {
+  const bool by_sequence = labelled == Axis::sequences;
+  const Index labels = std::ssize(batch.labels), needed = by_sequence ? batch.sequences() : batch.offsets.back();
+  if (labels >= needed) return;
+  const std::string counted = std::to_string(needed) + (by_sequence ? " sequences" : " tokens");
+  throw Error(std::to_string(labels) + " labels for " + counted,
+              by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
+}
+
 /// Errors  throws Error that says which limit a batch does not keep
 inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   if (batch.sequences() < 1) {
@@ -16836,13 +16874,9 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
                     std::to_string(limits.context),
                 "sequences have between one token and the context");
   }
+  check_labels(batch, limits.labelled);
   const bool by_sequence = limits.labelled == Axis::sequences;
-  const Index begin = batch.offsets.front(), end = batch.offsets.back(), labels = std::ssize(batch.labels);
-  if (labels < (by_sequence ? batch.sequences() : end)) {
-    throw Error(std::to_string(labels) + " labels for " +
-                    (by_sequence ? std::to_string(batch.sequences()) + " sequences" : std::to_string(end) + " tokens"),
-                by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
-  }
+  const Index begin = batch.offsets.front(), end = batch.offsets.back();
   const std::int32_t* const tokens = batch.tokens.data();
   for (Index i = begin; i < end; ++i) {
     if (tokens[i] >= 0 && tokens[i] < limits.tokens) continue;
@@ -16861,8 +16895,13 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   }
 }
 
-/// Tokens, or sequences, that carry a loss, in a batch that keeps its limits.
+/// Tokens, or sequences, that carry a loss.
+///
+/// Errors  throws Error for offsets outside the tokens, or too few labels
 inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
+  if (batch.offsets.empty()) return 0;
+  check_offsets(batch);
+  check_labels(batch, labelled);
   const bool by_sequence = labelled == Axis::sequences;
   const auto labels = batch.labels.begin();
   const Index begin = by_sequence ? 0 : batch.offsets.front();
@@ -16950,7 +16989,8 @@ struct Document {
 struct Corpus {
   std::vector<std::uint8_t> bytes;
   std::vector<Document> training, validation;
-  Index skipped = 0;  ///< files of directories that are not text
+  Index skipped = 0;     ///< files of directories that are not text
+  Index unreadable = 0;  ///< files and directories within directories that may not be read
 
   TokenView tokens() const { return TokenView(std::span(bytes)); }
   static Index size_of(const std::vector<Document>& documents) {
@@ -16962,8 +17002,10 @@ struct Corpus {
 
 /// Which files are text to train on, and how many of them are held out.
 struct TextOptions {
-  std::vector<std::string> extensions = {};  ///< of the files taken from directories, e.g. ".py"; empty: all text
-  int held_out_one_in = 10;             ///< documents: one in so many is held out
+  std::vector<std::string> extensions = {};  ///< of the files taken from directories, ".py" or "py"; empty: all text
+  int held_out_one_in = 10;                  ///< documents: one in so many is held out
+  Index window = 1;                          ///< tokens that one document of each part has at least, if any has
+  std::filesystem::path except = {};         ///< a directory that is left out: where results are written
 };
 
 namespace detail {
@@ -17016,9 +17058,30 @@ struct FoundFile {
   bool named = false;
 };
 
-inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> paths, const TextOptions& options) {
+/// Whether files of an extension such as ".py" are taken.
+inline bool takes(const std::vector<std::string>& wanted, const std::string& extension) {
+  for (const std::string& each : wanted) {
+    if (extension == each || (!extension.empty() && extension.substr(1) == each)) return true;
+  }
+  return wanted.empty();
+}
+
+/// The files of the paths, each of them once; `unreadable` counts directories inside that may not be read.
+inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> paths, const TextOptions& options,
+                                         Index& unreadable) {
   namespace fs = std::filesystem;
   std::vector<FoundFile> files;
+  std::vector<std::string> seen;  // in order, as the files of a directory come
+  const auto is_new = [&](const fs::path& file) {
+    if (paths.size() == 1) return true;
+    std::error_code error;
+    const fs::path real = fs::canonical(file, error);
+    const std::string name = (error ? file : real).string();
+    const auto place = std::lower_bound(seen.begin(), seen.end(), name);
+    if (place != seen.end() && *place == name) return false;
+    seen.insert(place, name);
+    return true;
+  };
   for (const fs::path& path : paths) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
@@ -17027,24 +17090,31 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
       if (!fs::is_regular_file(status)) {  // a pipe would be waited for until somebody writes
         throw Error("cannot read " + path.string() + ": it is a pipe or a device", "write the text to a file first");
       }
-      files.push_back({path, path.filename().generic_string(), true});
+      if (is_new(path)) files.push_back({path, path.filename().generic_string(), true});
       continue;
     }
     std::vector<FoundFile> inside;
-    auto entry = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, error);
+    auto entry = fs::recursive_directory_iterator(path, error);
     if (error) {
       throw Error("cannot read the directory " + path.string() + ": " + error.message(), "check its permissions");
     }
     for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-      if (!entry->is_regular_file(error)) continue;
-      const auto& wanted = options.extensions;
-      const std::string extension = entry->path().extension().string();
-      if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), extension) == wanted.end()) continue;
+      std::error_code ignored;
+      if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) {
+        const bool left_out = !options.except.empty() && fs::equivalent(entry->path(), options.except, ignored);
+        std::error_code refused;
+        if (!left_out) fs::directory_iterator(entry->path(), refused);
+        if (left_out || refused) entry.disable_recursion_pending();
+        unreadable += static_cast<bool>(refused);
+      }
+      if (!entry->is_regular_file(ignored) || !takes(options.extensions, entry->path().extension().string())) continue;
       inside.push_back({entry->path(), entry->path().lexically_relative(path).generic_string(), false});
     }
     if (error) throw Error("cannot read all of the directory " + path.string() + ": " + error.message(), "try again");
     std::sort(inside.begin(), inside.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-    files.insert(files.end(), inside.begin(), inside.end());
+    for (FoundFile& file : inside) {
+      if (is_new(file.path)) files.push_back(std::move(file));
+    }
   }
   return files;
 }
@@ -17062,7 +17132,8 @@ inline void hold_out_tails(const std::vector<Document>& documents, int one_in, s
 
 }  // namespace detail
 
-/// Reads files and directories. Files of a directory that are not text are skipped and counted.
+/// Reads files and directories, a file that is found twice once. Files of a directory that are not text, and what may
+/// not be read there, are skipped and counted.
 ///
 /// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named, or what is neither
 ///         file nor directory; no text at all; held_out_one_in below 1
@@ -17070,7 +17141,7 @@ inline Corpus read_text(std::span<const std::filesystem::path> paths, const Text
   detail::check_held_out(options.held_out_one_in);  // before everything is read
   Corpus corpus;
   std::vector<Document> documents;
-  for (const detail::FoundFile& file : detail::find_files(paths, options)) {
+  for (const detail::FoundFile& file : detail::find_files(paths, options, corpus.unreadable)) {
     const std::size_t before = corpus.bytes.size();
     const bool read = detail::append_file(file.path, corpus.bytes);
     const std::span<const std::uint8_t> content = std::span(corpus.bytes).subspan(before);
@@ -17084,19 +17155,26 @@ inline Corpus read_text(std::span<const std::filesystem::path> paths, const Text
     }
     if (!text || content.empty()) {
       corpus.bytes.resize(before);
-      ++corpus.skipped;
+      ++(read ? corpus.skipped : corpus.unreadable);
       continue;
     }
     documents.push_back({file.name, static_cast<Index>(before), static_cast<Index>(corpus.bytes.size())});
   }
   if (documents.empty()) {
     throw Error("no text found in " + (paths.empty() ? std::string("nothing") : paths[0].string()),
-                "give text files, or directories that contain some");
+                corpus.unreadable ? std::to_string(corpus.unreadable) + " files or directories there may not be read"
+                                  : "give text files, or directories that contain some");
   }
   for (Document& document : documents) {
     (held_out(document.path, options.held_out_one_in) ? corpus.validation : corpus.training).push_back(document);
   }
-  if (corpus.training.empty() || corpus.validation.empty()) {  // few documents
+  const auto has_window = [&](const std::vector<Document>& part) {
+    for (const Document& each : part) {
+      if (each.end - each.begin >= options.window) return true;
+    }
+    return false;
+  };
+  if (!has_window(corpus.training) || !has_window(corpus.validation)) {  // few documents, or one part has short ones
     corpus.training.clear(), corpus.validation.clear();
     detail::hold_out_tails(documents, options.held_out_one_in, corpus.training, corpus.validation);
   }
@@ -17149,7 +17227,7 @@ class Batches {
   /// Cost    four bytes for each window, whatever its context
   Batches(TokenView tokens, const std::vector<Document>& documents, Index context, Index sequences, std::uint64_t seed)
       : tokens_(tokens), context_(context), sequences_(sequences), seed_(seed) {
-    if (context < 1) {
+    if (context < 1 || context > std::numeric_limits<std::int32_t>::max()) {
       throw Error("the context of the windows is " + std::to_string(context),
                   "give the trainer's: options().context is the model's own where none was given");
     }
@@ -17354,7 +17432,7 @@ template <class Net>
 void set_hyper(Net& net, std::string_view pattern, double value) {
   using S = typename decltype(net.constants())::value_type;
   if (!std::isfinite(static_cast<S>(value))) {
-    throw Error("'" + std::string(pattern) + "' was to be set to " + std::to_string(value),
+    throw Error("'" + std::string(pattern) + "' was to be set to " + shortest(value),
                 "give a number that is finite in the model's precision");
   }
   const auto constants = net.constants();
@@ -17413,8 +17491,9 @@ struct Picks {
                     " masked and " + std::to_string(masking.replaced) + " replaced",
                 "shares are numbers from 0 to 1, and what is masked and what is replaced are no more than 1 together");
   }
-  if (masking.words < 1) {
-    throw Error("words is " + std::to_string(masking.words), "it must be at least 1: tokens are replaced by words");
+  if (masking.words < 1 || masking.words > std::numeric_limits<std::int32_t>::max()) {
+    throw Error("words is " + std::to_string(masking.words),
+                "tokens are replaced by words: at least 1, at most 2147483647");
   }
 }
 
@@ -17500,12 +17579,13 @@ struct AdamW {
   double weight_decay = 0.1;
 
   /// Errors  throws Error for a rate, decay, beta or epsilon that would spoil the parameters
+  template <class S>
   void check() const {
-    check_setting("AdamW's learning_rate", learning_rate);
-    check_setting("AdamW's beta1", beta1, 1);
-    check_setting("AdamW's beta2", beta2, 1);
-    check_positive_setting("AdamW's epsilon", epsilon);
-    check_setting("AdamW's weight_decay", weight_decay);
+    check_setting<S>("AdamW's learning_rate", learning_rate);
+    check_setting<S>("AdamW's beta1", beta1, 1);
+    check_setting<S>("AdamW's beta2", beta2, 1);
+    check_positive_setting<S>("AdamW's epsilon", epsilon);
+    check_setting<S>("AdamW's weight_decay", weight_decay);
   }
 
   AdamW with(const ParameterSettings& settings) const {
@@ -17561,7 +17641,8 @@ struct AdamW {
 /// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
 /// Without warm-up, step 0 has the peak.
 ///
-/// Errors  at() throws Error for a rate that no optimiser takes, NaN among them, and for a negative number of steps
+/// Errors  at() throws Error for a rate that no optimiser takes, NaN among them, for a negative number of steps, and
+///         for a total that is not given or that ends before the warm-up does
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -17577,7 +17658,11 @@ void check_schedule(const std::string& name, const Schedule& schedule, long step
   check_steps(name + "'s warmup", schedule.warmup);
   if constexpr (requires { schedule.floor; }) {
     check_setting(name + "'s floor", schedule.floor);
-    check_steps(name + "'s total", schedule.total);
+    if (schedule.total < std::max(1L, schedule.warmup)) {
+      throw Error(name + "'s total is " + std::to_string(schedule.total) + ", its warmup " +
+                      std::to_string(schedule.warmup),
+                  "total is the number of steps of the run, the warm-up included");
+    }
   }
 }
 inline double warm_up(double start, double peak, long step, long warmup) {
@@ -17606,7 +17691,7 @@ struct ConstantSchedule {
 struct LinearSchedule {
   double peak = 1e-3;
   long warmup = 0;
-  long total = 1;
+  long total = 0;  ///< steps of the run; has to be given
   double floor = 0;
   double start = 0;
 
@@ -17621,7 +17706,7 @@ struct LinearSchedule {
 struct CosineSchedule {
   double peak = 1e-3;
   long warmup = 0;
-  long total = 1;
+  long total = 0;  ///< steps of the run; has to be given
   double floor = 0;
   double start = 0;
 
@@ -17711,6 +17796,13 @@ inline std::vector<SettingsRun> settings_runs(const std::vector<TensorInfo>& ten
     }
   }
   return runs;
+}
+
+/// As check_optimiser<S>(optimiser), of what it becomes in each run, too.
+template <class S, class Optimiser>
+void check_optimiser(const Optimiser& optimiser, const std::vector<SettingsRun>& runs) {
+  check_optimiser<S>(optimiser);
+  for (const SettingsRun& run : runs) check_optimiser<S>(optimiser.with(run.settings));
 }
 
 /// Calls f(from, to, settings) for each part of [begin, end) that has settings of its own.
@@ -18225,10 +18317,11 @@ struct Sgd {
   double weight_decay = 0;
 
   /// Errors  throws Error for a rate, momentum or decay that would spoil the parameters
+  template <class S>
   void check() const {
-    check_setting("Sgd's learning_rate", learning_rate);
-    check_setting("Sgd's momentum", momentum);
-    check_setting("Sgd's weight_decay", weight_decay);
+    check_setting<S>("Sgd's learning_rate", learning_rate);
+    check_setting<S>("Sgd's momentum", momentum);
+    check_setting<S>("Sgd's weight_decay", weight_decay);
   }
 
   Sgd with(const ParameterSettings& settings) const {
@@ -18334,6 +18427,34 @@ class StepParts {
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
+/// Whether each sequence of a batch has a loss of its own, whatever the others are: no rows of several sequences become
+/// one, as in sums over rows, and none moves along the axis of sequences. The graph's stacks count.
+template <class G>
+constexpr bool keeps_sequences_apart() {
+  for (int i = 0; i < G::count; ++i) {
+    const Info& info = G::table.info[i];
+    const Tag name = G::flat.label[i].op;
+    if (info.kind == Kind::outputs) continue;
+    if (info.shape.axis == Axis::sequences && (name == Tag("shift") || name == Tag("cumulative_sum"))) return false;
+    for (int a = 0; a < info.argument_count; ++a) {
+      if (info.shape.is_fixed() && !G::table.info[info.arguments[a]].shape.is_fixed()) return false;
+    }
+  }
+  bool apart = true;
+  unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+    constexpr int i = G::plain.stack[s];
+    if constexpr (G::plain.info[i].stack) {
+      using Stack = typename G::template layers_of<i>;
+      unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
+        apart = apart && keeps_sequences_apart<typename Stack::template child<k>>();
+      });
+    } else {
+      apart = apart && keeps_sequences_apart<typename G::template rule_of<i, 0>>();
+    }
+  });
+  return apart;
+}
+
 template <class G>
 struct TrainedModel {
   static constexpr int find_op(Tag op) {
@@ -18374,6 +18495,14 @@ struct TrainedModel {
   static constexpr bool gives_losses() {
     const Shape losses = G::table.info[loss_node()].shape, result = G::table.info[view_of<G>.result_node(0)].shape;
     return G::layout.outputs == 1 && result.axis == losses.axis && result.rows == losses.rows && result.cols == 1;
+  }
+  /// Whether all sequences of a batch may be evaluated at once, as a GPU does, where the CPU takes them one by one.
+  static constexpr bool takes_sequences_together() {
+    static_assert(!G::sound || keeps_sequences_apart<G>(),
+                  "simplx: on a GPU the sequences of a batch are evaluated together, and this model would mix them: it "
+                  "sums over rows (Over::rows, Over::all, transpose(a) * b), or moves along the axis of sequences. "
+                  "Train it on the CPU, or reduce by sequence: first_of_sequence, cumulative_sum, attention");
+    return true;
   }
   /// Columns of the logits.
   static constexpr Index classes() {
@@ -18595,7 +18724,7 @@ class Trainer {
   /// Cost    three times the FLOPs of a forward pass; no allocation
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
-    check_optimiser(optimiser);
+    check_optimiser<S>(optimiser, runs_);
     discard();
     check(batch);
     add_gradient(batch, labelled(batch));
@@ -18634,7 +18763,7 @@ class Trainer {
   ///         discarded; and if a number of the optimiser makes no sense: then nothing has changed
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
-    check_optimiser(optimiser);
+    check_optimiser<S>(optimiser, runs_);
     StepResult result = take_parts();
     const Index chunks = norm_chunks(parameters_.size());
     team_.run([&](int member) {

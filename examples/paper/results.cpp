@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "results.hpp"
 
+#include <simplx/io/json.hpp>
+
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,7 +20,7 @@ namespace {
 
 /// The run of a line; null if it is none.
 Json parsed(const std::string& line) {
-  Json run = Json::parse(line, nullptr, false);
+  Json run = simplx::parse_json<Json>(line);
   const auto has = [&](const char* key, bool (Json::*is)() const noexcept) {
     return run.contains(key) && (run[key].*is)();
   };
@@ -85,8 +87,6 @@ void Results::add(const Task& task, Json run) {
     throw Error(std::string("cannot ") + what + " " + path.string() + ": " + std::strerror(errno),
                 "check that the directory is writable and has room, or give another with --results DIR");
   };
-  std::error_code error;
-  fs::create_directories(folder_, error);
   const std::string line = (ends_in_newline(path) ? "" : "\n") + run.dump() + "\n";  // after a line that broke off
   std::FILE* const file = std::fopen(path.c_str(), "ab");
   if (!file) fail("open");

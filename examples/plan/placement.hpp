@@ -78,7 +78,9 @@ inline std::optional<Placement> place(const Preset& preset, const Devices& devic
       const int pipeline = devices_each / tensor;
       if (devices_each % tensor || preset.heads % tensor || pipeline > preset.layers) continue;
       const double fits = (devices.memory - state) / detail::kept_of_sequence(preset, devices, tensor);
-      if (fits >= 1) return detail::timed(preset, devices, sequences, tensor, pipeline, static_cast<Index>(fits));
+      if (fits < 1) continue;
+      const auto whole = static_cast<Index>(std::min(fits, 1e15));
+      return detail::timed(preset, devices, sequences, tensor, pipeline, whole);
     }
   }
   return std::nullopt;

@@ -29,8 +29,8 @@ inline std::filesystem::path default_text() {
 }
 
 /// The text of these paths, or without any the default one.
-inline simplx::TokenCorpus open_text(const std::vector<std::filesystem::path>& paths) {
-  simplx::CorpusOptions options;
+inline simplx::TokenCorpus open_text(const std::vector<std::filesystem::path>& paths, simplx::TextOptions text) {
+  simplx::CorpusOptions options{.text = std::move(text)};
   if (!paths.empty()) return simplx::open_corpus(paths, options);
   options.text.extensions = {".py", ".hpp", ".cpp"};
   return simplx::open_corpus(std::vector{default_text()}, options);

@@ -34,6 +34,7 @@ struct Options {
   simplx::Index batch = 2;  ///< small batches learn most from a byte, and this many keep two cores busy
   double learning_rate = 2e-3;
   std::filesystem::path out = "runs/train_lm";
+  std::filesystem::path results;  ///< what lies in there is no text; none: in `out`
   bool fresh = false;  ///< move an earlier run aside
   Interval checkpoint_every;
   int keep = 3;  ///< checkpoints beside the best

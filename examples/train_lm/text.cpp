@@ -19,14 +19,16 @@ Batches windows(const TokenDocuments& part, const fs::path& path, const char* pu
   throw Error(
       fmt::format("the text in {} is too short: its longest document {} has {} bytes, and a window takes {} bytes",
                   path.string(), purpose, longest, context + 1),
-      fmt::format("give a file of at least {} bytes, or more files", (context + 1) * TextOptions{}.held_out_one_in));
+      fmt::format("give a file of at least {} bytes, or more files; of tokens, prepare them with --window {}",
+                  (context + 1) * TextOptions{}.held_out_one_in, context + 1));
 }
 
 }  // namespace
 
 Text::Text(const Options& options)
     : paths(options.text.empty() ? std::vector{default_text()} : options.text),
-      corpus(open_text(options.text)),
+      corpus(open_text(options.text, {.window = context + 1,
+                                      .except = options.results.empty() ? options.out : options.results})),
       training(windows(corpus.training, paths[0], "to learn from", options.batch, options.seed)),
       held_out(windows(corpus.validation, paths[0], "to hold out", held_out_batch, options.seed)) {}
 

@@ -357,7 +357,7 @@ class Run {
           position["best_step"] = fmt::format("{}", now->step);
           position["best_val_loss"] = fmt::format("{}", now->loss);
         }
-        save_training(directory, *learner_, model_metadata(), position);
+        save_training(directory, *learner_, model_metadata(), position);  // adds the step
       });
       return true;
     } catch (const Error& error) {
@@ -368,7 +368,7 @@ class Run {
   }
 
   Metadata model_metadata() const {
-    return {{"block", options_.block.name}, {"simplx", version()}, {"steps", std::to_string(step_)}};
+    return {{"block", options_.block.name}, {"simplx", version()}};
   }
 
   std::string last_good() const {
@@ -395,13 +395,15 @@ class Run {
   int interrupted() {
     progress_.say(fmt::format("\nstopped by a signal after step {} of {}; {}", step_, steps_, last_good()));
     if (step_) write_results();
-    fmt::print("the same command goes on from there\n");
+    fmt::print("the same command{} goes on from there\n", options_.fresh ? ", but without --fresh," : "");
     return interrupt_.exit_status();
   }
 
   int finished() {
     const std::string text = write_results();
-    save_checkpoint(directory_ / "model.safetensors", *learner_, model_metadata());
+    Metadata metadata = model_metadata();
+    metadata["steps"] = std::to_string(step_);
+    save_checkpoint(directory_ / "model.safetensors", *learner_, metadata);
     fmt::print(
         "\n{}\n\n{:.3f} nats per byte on held-out text after {} of training\n{}: run.json log.jsonl checkpoints "
         "model.safetensors sample.txt block.svg report.html\n",
@@ -431,9 +433,10 @@ int train(const Options& options) {
   // Everything that can go wrong with files goes wrong here, before any work is done.
   Text text(options);
   RunDirectory directory(options.out);
-  if (options.fresh && directory.begun()) {
+  if (options.fresh && directory.occupied()) {
     fmt::print("the earlier run is now {}\n", directory.move_aside().string());
   }
+  directory.check_free();
   Interrupt interrupt;  // before the threads of the learner
   Run run(options, text, directory, interrupt);
   return run.train();

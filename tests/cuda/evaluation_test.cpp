@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 
 using namespace simplx;
 
@@ -53,6 +54,19 @@ TEST_CASE("inputs, parameters, constants, results, gradients and probes are reac
   run.forward();
   CHECK(run.output()[0] == 3 * (10 * 5 + 16));
   CHECK_THROWS_WITH_AS(run.input("y"), doctest::Contains("no input named 'y'"), Error);
+}
+
+TEST_CASE("an evaluation may move") {
+  auto first = std::make_unique<Evaluation<classifier, Cuda<Precision::float64>>>(Rows{.batch = 3});
+  Evaluation<classifier, Cpu<double>> expected(Rows{.batch = 3});
+  test::fill_inputs(*first, 8), test::fill_inputs(expected, 8);
+  Evaluation run = std::move(*first);
+  first.reset();
+  run.forward(), expected.forward();
+  CHECK(run.output()[0] == doctest::Approx(expected.output()[0]));
+  std::ranges::fill(run.seed(), 1.0), std::ranges::fill(expected.seed(), 1.0);
+  run.backward(), expected.backward();
+  CHECK(run.gradients()[0] == doctest::Approx(expected.gradients()[0]));
 }
 
 TEST_CASE("a second backward after one forward gives the same gradients, though the first wrote over the logits") {

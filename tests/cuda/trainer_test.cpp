@@ -57,6 +57,13 @@ double farthest(std::span<const double> a, std::span<const double> b) {
 
 const AdamW adamw{.learning_rate = 1e-2};
 
+/// Weights that are dropped.
+inline constexpr auto dropped_weights = [] {
+  const Expr x = embedding(weight("embedding", 13, 4), indices("tokens", Axis::tokens));
+  const Expr head = dropout("mask", weight("head", 4, 13, normal(1)), hyper("rate", 0.5));
+  return cross_entropy(x * head, indices("labels", Axis::tokens));
+};
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda/trainer");
@@ -180,6 +187,32 @@ TEST_CASE("a step in parts is the step; parts can be discarded") {
   const StepResult expected = cpu.gradient(whole, other), found = one.gradient(whole, gradient);
   CHECK(farthest(gradient, other) < 1e-12);
   CHECK(found.gradient_norm == doctest::Approx(expected.gradient_norm).epsilon(1e-12));
+}
+
+TEST_CASE("dropped weights have one mask for a step, whatever its parts") {
+  const TrainerOptions options{.batch = 4, .context = 9, .seed = 3};
+  Trainer<dropped_weights, Cuda<Precision::float64>> whole(options), parts(options);
+  Trainer<dropped_weights, Cpu<double>> cpu(options);
+  const TokenBatch batch = some_batch();
+  const double loss = cpu.step(batch, adamw).loss;
+  CHECK(whole.step(batch, adamw).loss == doctest::Approx(loss).epsilon(1e-12));
+  for (const std::size_t first : {0, 1}) parts.accumulate(part_of(batch, first, first ? 4 : 1), labelled_tokens(batch));
+  CHECK(parts.update(adamw).loss == doctest::Approx(loss).epsilon(1e-12));
+  CHECK(farthest(whole.parameters(), cpu.parameters()) < 1e-12);
+  CHECK(farthest(parts.parameters(), cpu.parameters()) < 1e-12);
+}
+
+TEST_CASE("a parameter that is frozen is no culprit") {
+  const TrainerOptions options{.batch = 4, .groups = {{.name = "embedding.*", .learning_rate_factor = 0}}};
+  OnDevice device(options);
+  OnCpu cpu(options);
+  const auto culprit = [](auto& trainer) {
+    trainer.parameter("blocks.1.mlp.down.weight")[0] = std::numeric_limits<double>::quiet_NaN();
+    return trainer.step(some_batch(), adamw).culprit;
+  };
+  const std::string found = culprit(device);
+  CHECK(found == culprit(cpu));
+  CHECK(found != "embedding.weight");
 }
 
 TEST_CASE("a loss that is not finite changes nothing and names the parameter") {

@@ -199,4 +199,15 @@ TEST_CASE("whole numbers are no parameters") {
   std::filesystem::remove(path);
 }
 
+TEST_CASE("a type without room for a number is refused, and the file stays as it was") {
+  Evaluation<model, Cpu<float>> net(tokens{4});
+  net.parameter("embedding.weight")[3] = 70'000;
+  const test::Scratch scratch;
+  const std::filesystem::path file = scratch.write("file", "old");
+  CHECK_THROWS_WITH_AS(save_checkpoint(file, net, {}, Dtype::f16),
+                       doctest::Contains("'embedding.weight' has a number 70000, too large for F16"), Error);
+  CHECK(test::Scratch::read(file) == "old");
+  CHECK_NOTHROW(save_checkpoint(file, net, {}, Dtype::bf16));
+}
+
 TEST_SUITE_END();

@@ -87,12 +87,36 @@ TEST_CASE("what a killed run left is no checkpoint and is cleaned up; a whole on
   fs::create_directories(folder.path / ".replaced-step-00000006");
   fs::create_directories(folder.path / "step-00000007");
   for (const char* foreign : {"step-7", "step-00000008.old", "notes"}) fs::create_directories(folder.path / foreign);
-  Checkpoints checkpoints(folder.path);
+  Checkpoints checkpoints(folder.path, 9);
   CHECK(checkpoints.steps() == Steps{5, 6, 7});
-  CHECK(names_in(folder.path) ==
-        Names{"index.json", "notes", "step-00000005", "step-00000006", "step-00000007", "step-00000008.old", "step-7"});
   checkpoints.write_index();
   CHECK(index_of(folder.path)["latest"] == "step-00000007");
+  checkpoints.write(8, fill);
+  CHECK(names_in(folder.path) == Names{"index.json", "notes", "step-00000005", "step-00000006", "step-00000007",
+                                       "step-00000008", "step-00000008.old", "step-7"});
+}
+
+TEST_CASE("who only looks leaves alone what another one is writing") {
+  const Folder folder;
+  Checkpoints writer(folder.path);
+  writer.write(1, [&](const fs::path& path) {
+    fill(path);
+    CHECK(!Checkpoints(folder.path).latest());
+    write_file(path / "more", "of it");
+  });
+  CHECK(fs::exists(writer.path(1) / "more"));
+}
+
+TEST_CASE("no step follows a later one") {
+  const Folder folder;
+  Checkpoints checkpoints(folder.path, 1);
+  checkpoints.write(10, fill);
+  CHECK_THROWS_WITH_AS(checkpoints.write(9, fill), doctest::Contains("a checkpoint of step 9 after one of step 10 in"),
+                       Error);
+  CHECK(checkpoints.steps() == Steps{10});
+  CHECK_THROWS_AS(checkpoints.write(11, [](const fs::path&) { throw fs::filesystem_error("mine", {}); }),
+                  fs::filesystem_error);
+  CHECK(names_in(folder.path) == Names{"index.json", "step-00000010"});
 }
 
 TEST_CASE("a step that is written again is replaced") {

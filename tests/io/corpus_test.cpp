@@ -158,7 +158,13 @@ TEST_CASE("preparing fails without touching what was there") {
   for (const char* name : {"train.bin", "val.bin", "meta.json"}) scratch.write(std::string("out/") + name, "good");
   const fs::path out = scratch.path / "out";
   CHECK(test::message_of([&] { write_corpus(out, corpus, TokenFormat::llmc, {}); })
-            .find("cannot write " + (out / "val.bin").string() + " as llmc: there are no tokens") == 0);
+            .find("of 3 tokens none are left to hold out") == 0);
+  corpus.training = {{"a", 0, 2}}, corpus.validation = {{"b", 2, 3}};
+  fs::create_directories(scratch.path / "blocked" / "val.bin");
+  scratch.write("blocked/train.bin", "good");
+  CHECK(test::message_of([&] { write_corpus(scratch.path / "blocked", corpus, TokenFormat::llmc, {}); })
+            .find("cannot write " + (scratch.path / "blocked" / "val.bin").string() + ": it is a directory") == 0);
+  CHECK(Scratch::read(scratch.path / "blocked" / "train.bin") == "good");
   for (const char* name : {"train.bin", "val.bin", "meta.json"}) CHECK(Scratch::read(out / name) == "good");
   CHECK(std::distance(fs::directory_iterator(out), {}) == 3);
   scratch.write("file", "");

@@ -101,4 +101,14 @@ TEST_CASE("floating point is no whole number, nor the other way, and bytes must 
   CHECK_THROWS_AS(bytes_as(Dtype::i32, std::span<const float>(floats)), Error);
 }
 
+TEST_CASE("a number that is too large is told, one that is infinite is not") {
+  const double large[]{1, 1e200}, infinite[]{std::numeric_limits<double>::infinity(), 1};
+  float values[2];
+  const auto read = [&](const double (&numbers)[2]) {
+    read_values<float>(Dtype::f64, std::as_bytes(std::span(numbers)), values);
+  };
+  CHECK_THROWS_WITH_AS(read(large), "number 1 is 1e+200, too large for F32", Error);
+  CHECK_NOTHROW(read(infinite));
+}
+
 TEST_SUITE_END();

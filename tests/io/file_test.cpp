@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include "scratch.hpp"
+
+#include <sys/stat.h>
+
 #include <atomic>
 #include <thread>
 
@@ -86,6 +90,31 @@ TEST_CASE("a directory that does not exist is named, with the reason and a hint"
                        "cannot create /nonexistent/simplx/file: No such file or directory\n"
                        "  hint: check that the directory exists, is writable and has room",
                        Error);
+}
+
+TEST_CASE("a link leads to the file that is written, whose permissions stay; pipes and devices are refused") {
+  const test::Scratch scratch;
+  const fs::path file = scratch.write("file", "old"), link = scratch.path / "link", pipe = scratch.path / "pipe";
+  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("file", link);
+  fs::create_symlink("link", scratch.path / "link of the link");
+  write_file(scratch.path / "link of the link", "new");
+  CHECK(fs::is_symlink(link));
+  CHECK(content(file) == "new");
+  CHECK(fs::status(file).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH_AS(write_file(pipe, "x"), doctest::Contains(": it is a pipe or a device"), Error);
+  CHECK_THROWS_AS(write_file("/dev/null", "x"), Error);
+  CHECK(fs::is_fifo(pipe));
+}
+
+TEST_CASE("a name may be as long as names may be, and a second commit has nothing to do") {
+  const test::Scratch scratch;
+  const fs::path path = scratch.path / std::string(255, 'n');
+  AtomicFile file(path);
+  file.write("x");
+  file.commit(), file.commit();
+  CHECK(content(path) == "x");
 }
 
 TEST_SUITE_END();

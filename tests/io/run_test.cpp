@@ -83,4 +83,52 @@ TEST_CASE("all differences of two records in a table, but for those that may dif
   CHECK(differences(earlier, now).find("threads") != std::string::npos);
 }
 
+TEST_CASE("within a record each value has a line of its own") {
+  const RunRecord earlier{{"hyper", {{"alpha", 1}, {"beta", 2}}}}, now{{"hyper", {{"alpha", 1}, {"gamma", 3}}}};
+  CHECK(differences(earlier, now) ==
+        "\n               the run  now"
+        "\n  hyper.beta   2        -"
+        "\n  hyper.gamma  -        3");
+}
+
+TEST_CASE("a directory stays the same, wherever the process goes and links lead") {
+  const Folder folder;
+  const fs::path before = fs::current_path();
+  fs::create_directories(folder.path);
+  fs::current_path(folder.path);
+  RunDirectory run(".");
+  run.begin({{"number", 1}});
+  CHECK(run.move_aside().filename() == folder.path.filename().string() + "-1");
+  run.begin({{"number", 2}});
+  fs::current_path(before);
+  CHECK(run.move_aside().filename() == folder.path.filename().string() + "-2");
+  CHECK(fs::exists(folder.path.string() + "-1/run.json"));
+}
+
+TEST_CASE("files of a run without its run.json are neither gone on with nor written over") {
+  for (const char* name : {"log.jsonl", "checkpoints", "model.safetensors"}) {
+    const Folder folder;
+    fs::create_directories(folder.path);
+    write_file(folder.path / name, "precious");
+    RunDirectory run(folder.path);
+    CHECK(run.occupied());
+    CHECK(!run.finished());
+    CHECK_THROWS_WITH_AS(run.begin({{"number", 1}}),
+                         doctest::Contains((" has " + std::string(name) + " of a run, but no run.json").c_str()), Error);
+    CHECK(!fs::exists(folder.path / "run.json"));
+    run.move_aside();
+    CHECK(!run.occupied());
+    CHECK_NOTHROW(run.begin({{"number", 1}}));
+  }
+}
+
+TEST_CASE("a run.json that is a directory, or deep, is no record") {
+  const Folder folder;
+  fs::create_directories(folder.path / "run.json");
+  CHECK_THROWS_WITH_AS(RunDirectory{folder.path}, doctest::Contains("is no JSON object"), Error);
+  fs::remove(folder.path / "run.json");
+  write_file(folder.path / "run.json", "{\"a\":" + std::string(20'000, '[') + std::string(20'000, ']') + "}");
+  CHECK_THROWS_WITH_AS(RunDirectory{folder.path}, doctest::Contains("is no JSON object"), Error);
+}
+
 TEST_SUITE_END();

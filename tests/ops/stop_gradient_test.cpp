@@ -22,6 +22,8 @@ struct PartlyFrozen {
 struct FrozenStack {
   constexpr Expr operator()(Expr x) const {
     x = frozen([](Expr y) { return stack("fixed", 2, Affine{}, y); })(x);
+    x = stack("fixed_too", 1, frozen(Affine{}), x);
+    x = stack("fixed_by_layer", 1, frozen([](int, Expr y) { return Affine{}(y); }), x);
     return stack("free", 2, Affine{}, x);
   }
 };
@@ -69,7 +71,7 @@ TEST_CASE("frozen parameters are parameters without a gradient") {
   check(a, [](const std::string& name) { return name.starts_with("frozen") || name == "s"; });
   Evaluation<stacks> b(Rows{.tokens = 3});
   check(b, [](const std::string& name) { return name.starts_with("fixed"); });
-  CHECK(b.tensors().parameters.size() == 8);
+  CHECK(b.tensors().parameters.size() == 12);
 }
 
 TEST_CASE("what only serves frozen parameters is not compiled") {

@@ -75,4 +75,12 @@ TEST_CASE("a sequence without labels") {
   CHECK(labelled_tokens(batch) == 0);
 }
 
+TEST_CASE("labels are counted in what is a batch alone") {
+  CHECK(labelled_tokens({}) == 0);
+  CHECK(labelled_sequences({}) == 0);
+  CHECK_THROWS_WITH_AS(labelled_tokens({{1, 2}, {1}, {0, 2}}), doctest::Contains("1 labels for 2 tokens"), Error);
+  CHECK_THROWS_AS(labelled_tokens({{1, 2}, {1, 2}, {0, 3}}), Error);
+  CHECK_THROWS_AS(labelled_sequences({{1, 2}, {1}, {0, 1, 2}}), Error);
+}
+
 TEST_SUITE_END();

@@ -96,7 +96,7 @@ TEST_CASE("a pattern that matches nothing is refused with the nearest names, and
   const auto refused = [](const ParameterGroup& group, const char* words) {
     CHECK_THROWS_WITH_AS(DoubleTrainer({.groups = {group}}), doctest::Contains(words), Error);
   };
-  refused({.learning_rate_factor = -1.0}, "learning_rate_factor of the parameter group '*' is -1.0");
+  refused({.learning_rate_factor = -1.0}, "learning_rate_factor of the parameter group '*' is -1");
   refused({.learning_rate_factor = INFINITY}, "is inf");
   refused({.weight_decay = -0.1}, "weight_decay");
   refused({.epsilon = 0.0}, "epsilon");
@@ -191,6 +191,15 @@ TEST_CASE(
         AdamW{.learning_rate = 0.01, .weight_decay = 0.1}, [&](const std::string& name) {
           return name.ends_with(".gain") ? 0.4 : name == "embedding.weight" ? 0.0 : paper(name);
         });
+}
+
+TEST_CASE("what a group makes of an optimiser must be numbers of the parameters' type") {
+  const std::vector<TensorInfo> tensors = tensors_of<model>().parameters;
+  const auto check = [&](const ParameterGroup& group) { check_optimiser<float>(AdamW{}, settings_runs(tensors, {group})); };
+  CHECK_NOTHROW(check({.name = "*", .epsilon = 1e-6}));
+  CHECK_THROWS_WITH_AS(check({.name = "*", .epsilon = 1e-60}), doctest::Contains("AdamW's epsilon is 1e-60"), Error);
+  CHECK_THROWS_WITH_AS(check({.name = "*", .learning_rate_factor = 1e300}), doctest::Contains("AdamW's learning_rate"),
+                       Error);
 }
 
 TEST_SUITE_END();

@@ -39,4 +39,13 @@ TEST_CASE("decay is the optimiser's own for what decays, unless one is given") {
   CHECK(!ParameterSettings{}.frozen());
 }
 
+TEST_CASE("numbers that would be infinite, or nothing to divide by, in the parameters' precision are refused") {
+  const auto of_float = [](const AdamW& optimiser) { check_optimiser<float>(optimiser); };
+  CHECK_NOTHROW(of_float({}));
+  CHECK_THROWS_WITH_AS(of_float({.epsilon = 1e-46}), doctest::Contains("AdamW's epsilon is 1e-46"), Error);
+  CHECK_THROWS_WITH_AS(of_float({.learning_rate = 1e39}), doctest::Contains("AdamW's learning_rate is 1e+39"), Error);
+  CHECK_THROWS_WITH_AS(of_float({.beta2 = 1}), doctest::Contains("it must be a number from 0 on, below 1"), Error);
+  CHECK_NOTHROW(check_optimiser<double>(AdamW{.learning_rate = 1e39, .epsilon = 1e-46}));
+}
+
 TEST_SUITE_END();

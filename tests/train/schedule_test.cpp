@@ -74,7 +74,9 @@ TEST_CASE("rates that are none, and steps that cannot be counted, are refused by
   refuses(CosineSchedule{.start = std::numeric_limits<double>::infinity()}, "CosineSchedule's start is inf");
   CHECK_THROWS_WITH_AS((LinearSchedule{.warmup = 10, .total = 50}.at(-20)),
                        doctest::Contains("the step that LinearSchedule is asked for is -20"), Error);
-  CHECK(LinearSchedule{.warmup = 0, .total = 0}.at(0) == 0);  // of a run without steps: the floor
+  refuses(LinearSchedule{.peak = 1e-3}, "LinearSchedule's total is 0, its warmup 0");  // forgotten
+  refuses(CosineSchedule{.warmup = 100, .total = 50}, "CosineSchedule's total is 50, its warmup 100");
+  CHECK(CosineSchedule{.peak = 1, .warmup = 50, .total = 50}.at(49) == 1);
 }
 
 TEST_SUITE_END();

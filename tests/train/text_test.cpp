@@ -99,4 +99,44 @@ TEST_CASE("a pipe is refused, not waited for, and passed over in a directory") {
   CHECK(Corpus::size_of(read(scratch.path).training) == 9);
 }
 
+TEST_CASE("a file that is found twice is read once, and results are no text") {
+  Scratch scratch;
+  scratch.write("a/one.txt", "1234567890"), scratch.write("a/b/two.txt", "12345"), scratch.write("a/out/log", "123");
+  const std::vector<fs::path> paths{scratch.path / "a", scratch.path / "a/b", scratch.path / "a/b/two.txt"};
+  CHECK(read_text(paths, {.held_out_one_in = 1000}).bytes.size() == 18);
+  CHECK(read_text(paths, {.except = scratch.path / "a/out"}).bytes.size() == 15);
+  CHECK(read_text(paths, {.except = scratch.path / "none"}).bytes.size() == 18);
+}
+
+TEST_CASE("an extension is given with its dot or without") {
+  Scratch scratch;
+  scratch.write("one.py", "12345"), scratch.write("py", "123");
+  for (const char* extension : {".py", "py"}) CHECK(read(scratch.path, {.extensions = {extension}}).bytes.size() == 5);
+}
+
+TEST_CASE("where one part has no document of a window, each document gives its last tenth") {
+  Scratch scratch;
+  int short_ones = 0;
+  for (int i = 0; i < 40; ++i) {  // short files are held out
+    const std::string name = "f" + std::to_string(i);
+    short_ones += held_out(name, 10);
+    scratch.write(name, std::string(held_out(name, 10) ? 5 : 1000, 'x'));
+  }
+  REQUIRE(short_ones > 0);
+  CHECK(read(scratch.path, {.window = 5}).validation.size() == static_cast<std::size_t>(short_ones));
+  CHECK(read(scratch.path, {.window = 6}).validation.size() == 40);
+}
+
+TEST_CASE("what may not be read is counted apart") {
+  if (geteuid() == 0) return;  // who may read everything
+  Scratch scratch;
+  scratch.write("one.txt", "12345"), scratch.write("closed/two.txt", "123"), scratch.write("three.txt", "1");
+  fs::permissions(scratch.path / "closed", fs::perms::none), fs::permissions(scratch.path / "three.txt", fs::perms::none);
+  const Corpus corpus = read(scratch.path);
+  CHECK(corpus.unreadable == 2);
+  CHECK(corpus.skipped == 0);
+  CHECK(message_of(scratch.path / "closed").find("cannot read the directory") == 0);
+  fs::permissions(scratch.path / "closed", fs::perms::owner_all);
+}
+
 TEST_SUITE_END();

@@ -39,6 +39,27 @@ static_assert(Of<decoder>::ignores_labels() && Of<decoder>::no_label() == -100);
 static_assert(!Of<looking_up>::ignores_labels() && Of<looking_up>::no_label() == 0);
 static_assert(Of<decoder>::logits_left() == Of<decoder>::logits_node());
 static_assert(Of<decoder>::longest_sequence() == 12 && Of<classifier>::longest_sequence() == 14);
+
+/// f of the embedding, with its loss.
+template <class F>
+struct LossOf {
+  constexpr Expr operator()() const {
+    const Expr x = embedding(weight("embedding", 5, 4), indices("tokens", Axis::tokens));
+    return cross_entropy(F{}(x) * weight("head", 4, 5), indices("labels", Axis::tokens));
+  }
+};
+constexpr auto mean_of_rows = [](Expr x) { return x + mean(x, Over::rows); };
+constexpr auto mean_in_a_stack = [](Expr x) { return stack("layers", 2, mean_of_rows, x); };
+constexpr auto mean_recomputed = [](Expr x) { return recompute(mean_of_rows)(x); };
+constexpr auto contracted = [](Expr x) { return x * (transpose(x) * x); };
+constexpr auto sums_of_columns = [](Expr x) { return x * sum(x, Over::columns) + sum(weight("w", 3, 4), Over::rows); };
+template <class F>
+inline constexpr LossOf<F> loss_of{};
+template <class F>
+constexpr bool apart = detail::keeps_sequences_apart<GraphOf<loss_of<F>>>();
+static_assert(apart<decltype(sums_of_columns)> && detail::keeps_sequences_apart<GraphOf<decoder>>());
+static_assert(!apart<decltype(mean_of_rows)> && !apart<decltype(mean_in_a_stack)> && !apart<decltype(contracted)>);
+static_assert(!apart<decltype(mean_recomputed)>);
 }  // namespace
 
 TEST_CASE("train/trained_model: the loss is what the logits lead to") {

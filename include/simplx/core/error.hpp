@@ -8,6 +8,8 @@
 
 #include <simplx/core/target.hpp>
 
+#include <charconv>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 
@@ -18,5 +20,11 @@ struct Error : std::runtime_error {
   explicit Error(const std::string& what, const std::string& hint = {})
       : std::runtime_error(hint.empty() ? what : what + "\n  hint: " + hint) {}
 };
+
+/// The shortest text that reads as that number: 1e-46, where std::to_string says 0.000000.
+inline std::string shortest(double number) {
+  char digits[32];
+  return {digits, std::to_chars(digits, std::end(digits), number).ptr};
+}
 
 }  // namespace simplx

@@ -89,6 +89,9 @@ SIMPLX_RULE("gains per head", left == right,
 SIMPLX_RULE("token rows", left == right,
             "this operand must run along the axis of tokens (right number), not along another (left number: 0 a static "
             "number of rows, 2 sequences, 3 labelled, 4 batch): rows_of(Axis::tokens, ...)")
+SIMPLX_RULE("dropout rows", left == right,
+            "dropout takes no labelled rows, whose masks would depend on the other labels of the batch: apply it "
+            "before gather")
 SIMPLX_RULE("dropout rate", (possible<left, right>),
             "a dropout rate (left number, in thousandths) is the probability to drop a number: give one from 0 to 1")
 SIMPLX_RULE("indices", left == right,

@@ -24,7 +24,7 @@ inline constexpr unsigned dropout_threads = 256;
 /// to = from m / (1 - rate), m drawn for each element of a sequence; `node` is op<"dropout">::node_key. A warp has a
 /// row of up to 1024 columns, or several narrow ones, and more warps a wider one: it finds their sequence and key once,
 /// which takes longer than a few elements, then goes along them, so many neighbours a thread.
-template <Write mode, int together, class S>
+template <Write mode, bool of_sequences, int together, class S>
 __global__ void __launch_bounds__(dropout_threads)
     dropout_kernel(Sequences sequences, const Draw* draw, std::uint64_t node, One<S> rate, const S* from, S* to,
                    Index rows, Index cols) {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(dropout_threads)
   const auto kept = Number<S>(dropped < 1 ? 1 / (1 - dropped) : 0);
   const auto sequence = sequences.of(row);
   const std::uint64_t key = bits(op<"dropout">::key(draw->key, node),
-                                 static_cast<std::uint64_t>(draw->first_sequence + sequence.number));
+                                 static_cast<std::uint64_t>(of_sequences ? draw->first_sequence + sequence.number : 0));
   const Index first = (row - sequence.begin) * cols;  // of the row in its sequence
   const Index step = static_cast<Index>(gridDim.y) * blockDim.x * together;
   for (Index col = (static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x) * together; col < cols; col += step) {
@@ -80,8 +80,9 @@ struct kernels<Cuda<p>, "dropout"> : op<"dropout"> {
     constexpr unsigned across = std::bit_ceil(std::min(static_cast<unsigned>(cols) / together, 32u));
     constexpr unsigned down = detail::dropout_threads / across;
     const dim3 grid(blocks_for(f.rows(), down), blocks_for(cols, 1024));
-    launch(detail::stream_of(f), detail::dropout_kernel<mode, together, S>, grid, dim3(across, down), streams(f),
-           f.context.gpu->draw(), op<"dropout">::node_key(f), one<1>(f), from, to, f.rows(), cols);
+    constexpr auto kernel = detail::dropout_kernel<mode, !F::out_shape.is_fixed(), together, S>;
+    launch(detail::stream_of(f), kernel, grid, dim3(across, down), streams(f), f.context.gpu->draw(),
+           op<"dropout">::node_key(f), one<1>(f), from, to, f.rows(), cols);
   }
 };
 

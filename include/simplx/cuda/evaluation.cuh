@@ -58,6 +58,7 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
   /// Errors  throws Error if an index is out of range
   void forward() {
     check_indices(graph_, context_.inputs, arena_->capacity());
+    device_.gpu = &gpu_;  // which may have moved
     const cudaStream_t stream = gpu_.stream();
     parameters_.copy_from(this->parameters(), stream);
     if constexpr (Backend::rounds_values) {
@@ -84,6 +85,7 @@ class Evaluation<model, Cuda<precision>> : public detail::EvaluationMemory<typen
   /// Cost    as on a CPU: a second one may evaluate forward again
   void backward() {
     if (!evaluated_) throw Error("backward() without a forward()", "call forward() first");
+    device_.gpu = &gpu_;
     const cudaStream_t stream = gpu_.stream();
     memory_.copy_from(this->memory(), stream);
     if (used_up_) Run::forward(device_);

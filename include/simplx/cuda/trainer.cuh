@@ -48,6 +48,7 @@ class Trainer<model, Cuda<precision>> {
                 "simplx: Trainer needs a model whose only result is the loss of each token or sequence, as "
                 "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all its "
                 "parts, and without logits beside it, which Trainer::logits gives");
+  static_assert(Model::takes_sequences_together());
 
   /// Errors  throws Error if there is no GPU, or if its memory is short
   explicit Trainer(const TrainerOptions& options = {})
@@ -129,7 +130,7 @@ class Trainer<model, Cuda<precision>> {
   /// Cost    three times the FLOPs of a forward pass; waits for the device once
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
-    check_optimiser(optimiser);
+    check_optimiser<S>(optimiser, runs_);
     discard();
     check(batch);
     const Context<S> context = take(batch, labelled(batch));
@@ -175,7 +176,7 @@ class Trainer<model, Cuda<precision>> {
   ///         discarded; and if a number of the optimiser makes no sense: then nothing has changed
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
-    check_optimiser(optimiser);
+    check_optimiser<S>(optimiser, runs_);
     StepResult result = take_parts();
     run_update(update_of(optimiser));
     finish(result, Optimiser::name);
@@ -358,6 +359,7 @@ class Trainer<model, Cuda<precision>> {
   };
   template <class Optimiser>
   auto update_of(const Optimiser& optimiser) {
+    detail::check_optimiser_on_device<S, Optimiser>();
     using Segment = UpdateSegmentOf<S, Optimiser>;
     const auto bytes = static_cast<Index>(runs_.size() * sizeof(Segment));
     if (table_.size() < bytes) {
@@ -432,6 +434,9 @@ class Trainer<model, Cuda<precision>> {
     std::vector<S> gradient(static_cast<std::size_t>(gradient_.size()));
     gradient_.copy_to(gradient, stream());
     synchronize();
+    each_run(runs_, 0, gradient_.size(), [&](Index from, Index to, const ParameterSettings& settings) {
+      if (settings.frozen()) std::fill(gradient.begin() + from, gradient.begin() + to, S(0));
+    });
     return first_broken(tensors_.parameters, gradient.data(), loss);
   }
 

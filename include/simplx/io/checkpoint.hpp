@@ -14,6 +14,7 @@
 #include <simplx/train/glob.hpp>
 
 #include <array>
+#include <cmath>
 #include <type_traits>
 #include <utility>
 
@@ -81,7 +82,17 @@ void write_checkpoint(const std::filesystem::path& path, const Held<S>& held, co
   std::vector<std::vector<std::byte>> rounded;  // entries point into them
   for (std::size_t i = 0; i < held.tensors.size(); ++i) {
     const std::span<const std::remove_const_t<S>> values = held.values[i];
-    if (!as_they_are) rounded.push_back(bytes_as(dtype, values));
+    if (!as_they_are) {
+      rounded.push_back(bytes_as(dtype, values));
+      std::vector<std::remove_const_t<S>> back(values.size());
+      read_values(dtype, rounded.back(), std::span(back));
+      for (std::size_t k = 0; k < back.size(); ++k) {
+        if (std::isfinite(back[k]) || !std::isfinite(values[k])) continue;
+        throw Error("'" + held.tensors[i].name + "' has a number " + shortest(static_cast<double>(values[k])) +
+                        ", too large for " + std::string(name_of(dtype)),
+                    "choose a wider type");
+      }
+    }
     entries.push_back({held.tensors[i].name, dtype, checkpoint_shape(held.tensors[i]),
                        as_they_are ? std::as_bytes(values) : std::span<const std::byte>(rounded.back())});
   }
@@ -92,7 +103,8 @@ void write_checkpoint(const std::filesystem::path& path, const Held<S>& held, co
 
 /// Writes the tensors of a flat buffer, as they are or rounded to another floating-point type.
 ///
-/// Errors  throws Error if the buffer is shorter than its tensors, `dtype` is no floating-point type, or writing fails
+/// Errors  throws Error if the buffer is shorter than its tensors, `dtype` is no floating-point type or has no room for
+///         a number, or writing fails
 template <class S>
 void save_checkpoint(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
                      std::span<const S> buffer, const Metadata& metadata = {}, Dtype dtype = dtype_of<S>) {

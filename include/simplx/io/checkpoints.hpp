@@ -6,7 +6,7 @@
 ///
 ///     checkpoints/step-00000100/   whatever the caller writes there
 ///     checkpoints/index.json       {"latest": "step-00000100", "best": "step-00000080", "best_val_loss": 1.43}
-///     checkpoints/.partial-*       one that is being written or removed; what a killed run left is cleaned up
+///     checkpoints/.partial-*       one that is being written or removed; the next write removes what a killed run left
 ///     checkpoints/.replaced-*      one of a step that is written again; a killed run gets it back
 ///
 /// A checkpoint is filled under a name that does not count, flushed to the disk and renamed: from that moment it is
@@ -45,7 +45,8 @@ inline void flush_directory(const std::filesystem::path& directory) {
 
 }  // namespace detail
 
-/// The checkpoints of a run in a directory: each is whole or not there; keeps the last few and the best.
+/// The checkpoints of a run in a directory: each is whole or not there; keeps the last few and the best. Others may
+/// look at them while one process writes.
 class Checkpoints {
  public:
   struct Best {
@@ -60,7 +61,6 @@ class Checkpoints {
     if (keep < 1) throw Error("the number of checkpoints to keep is " + std::to_string(keep), "keep at least one");
     for (const auto& entry : entries()) {
       const std::string name = entry.filename().string();
-      if (name.starts_with(partial)) remove(entry);
       if (name.starts_with(replaced)) put_back(entry, directory_ / name.substr(replaced.size()));
     }
   }
@@ -89,16 +89,30 @@ class Checkpoints {
 
   /// Calls fill(directory) for a new directory, which then becomes the checkpoint of `step`.
   ///
-  /// Errors  throws what `fill` throws, and Error with path and reason; then the earlier checkpoints are as they were
+  /// Errors  throws what `fill` throws, and Error with path and reason, or where a later step has a checkpoint; then
+  ///         the earlier checkpoints are as they were
   template <class Fill>
   void write(long step, Fill fill) {
     if (step < 0) throw Error("a checkpoint of step " + std::to_string(step), "steps count from 0");
+    if (const std::optional<long> last = latest(); last && *last > step) {
+      throw Error("a checkpoint of step " + std::to_string(step) + " after one of step " + std::to_string(*last) +
+                      " in " + directory_.string(),
+                  "a run that goes back needs another directory, or has to remove the later ones");
+    }
+    for (const auto& entry : entries()) {
+      if (entry.filename().string().starts_with(partial)) remove(entry);
+    }
     const std::filesystem::path whole = path(step), unfinished = directory_ / (std::string(partial) + name_of(step)),
                                 earlier = directory_ / (std::string(replaced) + name_of(step));
     create(unfinished);
     try {
       fill(unfinished);
       detail::flush_directory(unfinished);
+    } catch (...) {
+      remove(unfinished);
+      throw;
+    }
+    try {
       if (std::filesystem::exists(whole)) std::filesystem::rename(whole, earlier);
       std::filesystem::rename(unfinished, whole);
       remove(earlier);
@@ -106,9 +120,6 @@ class Checkpoints {
       put_back(earlier, whole);
       remove(unfinished);
       throw Error("cannot finish " + whole.string() + ": " + error.code().message(), "check that the disk is writable");
-    } catch (...) {
-      remove(unfinished);
-      throw;
     }
     detail::flush_directory(directory_);
     write_index();

@@ -8,10 +8,9 @@
 /// the size of the vocabulary, and where each file's documents end. With it training sees the windows that it would see
 /// of the text itself; without it each file is one document, as nanoGPT and llm.c have it.
 
+#include <simplx/io/json.hpp>
 #include <simplx/io/tokens.hpp>
 #include <simplx/train/text.hpp>
-
-#include <nlohmann/json.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -56,8 +55,9 @@ inline PreparedFile prepared(const std::filesystem::path& path) {
   if (!std::filesystem::exists(meta_path, ignored)) return file;
   const MappedFile bytes(meta_path);
   const std::string_view text(reinterpret_cast<const char*>(bytes.bytes().data()), bytes.bytes().size());
+  const auto meta = parse_json(text);
+  if (meta.is_discarded()) refuse("it is not JSON");
   try {
-    const auto meta = nlohmann::ordered_json::parse(text);
     for (const auto& part : meta.at("files")) {
       if (part.at("name").get<std::string>() != path.filename().string()) continue;
       if (file.format) refuse("it lists " + path.filename().string() + " twice");
@@ -122,8 +122,8 @@ inline TokenCorpus open_corpus(std::span<const std::filesystem::path> paths, con
     return fs::exists(path / "train.bin", error) ? std::optional(path / "train.bin") : std::nullopt;
   };
   for (const fs::path& path : paths) {
-    if (paths.size() > 1 && path.extension() == ".bin") {
-      throw Error("the token file " + path.string() + " among " + std::to_string(paths.size()) + " paths",
+    if (const auto tokens = tokens_of(path); tokens && paths.size() > 1) {
+      throw Error("the token file " + tokens->string() + " among " + std::to_string(paths.size()) + " paths",
                   "give one token file, or text alone");
     }
   }
@@ -151,9 +151,15 @@ inline TokenCorpus open_corpus(std::span<const std::filesystem::path> paths, con
 
 /// Writes text as a prepared directory. None of its three files is replaced before all are written.
 ///
-/// Errors  throws Error with path and reason; then what was there stays
+/// Errors  throws Error with path and reason, or if one part has no tokens; then what was there stays
 inline void write_corpus(const std::filesystem::path& folder, const Corpus& corpus, TokenFormat format,
                          std::span<const std::filesystem::path> sources) {
+  for (const auto* part : {&corpus.training, &corpus.validation}) {
+    if (Corpus::size_of(*part) > 0) continue;
+    throw Error("of " + std::to_string(corpus.bytes.size()) + " tokens none are left to " +
+                    (part == &corpus.training ? "learn from" : "hold out"),
+                "give more text, or hold out another share of it");
+  }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw Error("cannot create the directory " + folder.string() + ": " + error.message(), "choose another");

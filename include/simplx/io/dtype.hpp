@@ -9,6 +9,7 @@
 #include <simplx/io/half_precision.hpp>
 
 #include <bit>
+#include <cmath>
 #include <concepts>
 #include <cstring>
 #include <iterator>
@@ -88,7 +89,7 @@ inline constexpr Dtype dtype_of = [] {
 /// Values from the bytes of numbers of a type, wherever they lie: floating point from floating point, rounded to
 /// nearest; whole numbers from whole numbers.
 ///
-/// Errors  throws Error for a type of the other kind, and with the place of a whole number that does not fit
+/// Errors  throws Error for a type of the other kind, and with the place of a number that does not fit
 template <class T>
 void read_values(Dtype type, std::span<const std::byte> bytes, std::span<T> values) {
   static_assert(std::floating_point<T> || (std::integral<T> && !std::same_as<T, bool>),
@@ -107,6 +108,10 @@ void read_values(Dtype type, std::span<const std::byte> bytes, std::span<T> valu
       std::memcpy(&stored, bytes.data() + i * sizeof(Stored), sizeof(Stored));  // files need not align them
       if constexpr (std::floating_point<T> && !std::integral<Stored>) {
         values[i] = static_cast<T>(stored);
+        if (std::isinf(values[i]) && std::isfinite(static_cast<double>(stored))) {
+          throw Error("number " + std::to_string(i) + " is " + shortest(static_cast<double>(stored)) +
+                      ", too large for " + std::string(name_of(dtype_of<T>)));
+        }
       } else if constexpr (std::integral<T> && std::integral<Stored>) {
         if (!std::in_range<T>(stored) || (type == Dtype::boolean && stored > 1)) {
           throw Error("number " + std::to_string(i) + " of " + std::string(name_of(type)) + " is " +
@@ -118,7 +123,7 @@ void read_values(Dtype type, std::span<const std::byte> bytes, std::span<T> valu
   });
 }
 
-/// The bytes of values as numbers of a floating-point type, rounded to nearest.
+/// The bytes of values as numbers of a floating-point type, rounded to nearest: what is too large becomes infinite.
 template <std::floating_point T>
 std::vector<std::byte> bytes_as(Dtype type, std::span<const T> values) {
   if (!is_floating(type)) throw Error("floating-point values are not kept as " + std::string(name_of(type)));

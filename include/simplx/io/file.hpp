@@ -22,18 +22,35 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A file that takes its name only when it is complete.
+/// A file that takes its name only when it is complete. One that was there leaves it its permissions; through a
+/// symbolic link the file it points to is written.
 ///
-/// Errors  throws Error with the path and the system's reason; a file of that name stays as it was
+/// Errors  throws Error with the path and the system's reason, or where a directory, a pipe or a device has the name; a
+///         file of that name stays as it was
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path path) : path_(std::move(path)), partial_(path_.string() + ".partial") {
+  explicit AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+    std::error_code error;
+    const std::filesystem::file_status earlier = std::filesystem::status(path_, error);
+    const bool there = std::filesystem::exists(earlier);
+    if (there && !std::filesystem::is_regular_file(earlier)) {
+      const bool directory = std::filesystem::is_directory(earlier);
+      throw Error("cannot write " + path_.string() + ": it is a " + (directory ? "directory" : "pipe or a device"),
+                  "name a file");
+    }
+    target_ = path_;
+    for (int link = 0; link < 40 && std::filesystem::is_symlink(target_, error); ++link) {
+      target_ = target_.parent_path() / std::filesystem::read_symlink(target_, error);
+    }
+    // Of a long name the beginning: with what follows it could be longer than names may be.
+    partial_ = (target_.parent_path() / target_.filename().string().substr(0, 180)).string() + ".partial";
 #if defined(__unix__) || defined(__APPLE__)
     partial_ += "-" + std::to_string(getpid());  // another program may write the same file
 #endif
     partial_ += "-" + std::to_string(reinterpret_cast<std::uintptr_t>(this));  // or another thread of this one
     file_ = std::fopen(partial_.c_str(), "wb");
     if (!file_) fail("create");
+    if (there) std::filesystem::permissions(partial_, earlier.permissions(), error);
   }
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -60,11 +77,12 @@ class AtomicFile {
     if (!good) fail("write");
   }
 
-  /// Makes the file appear under its name.
+  /// Makes the file appear under its name; what is written is complete then.
   void commit() {
+    if (!file_) return;
     flush();
     std::FILE* file = std::exchange(file_, nullptr);
-    if (std::fclose(file) != 0 || std::rename(partial_.c_str(), path_.c_str()) != 0) {
+    if (std::fclose(file) != 0 || std::rename(partial_.c_str(), target_.c_str()) != 0) {
       const int reason = errno;
       std::remove(partial_.c_str());
       errno = reason;
@@ -79,7 +97,7 @@ class AtomicFile {
                 "check that the directory exists, is writable and has room");
   }
 
-  std::filesystem::path path_;
+  std::filesystem::path path_, target_;  // as it was named; where its links lead
   std::string partial_;
   std::FILE* file_ = nullptr;
 };

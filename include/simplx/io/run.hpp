@@ -12,8 +12,7 @@
 /// One process at a time works in a directory; the lock ends with the process, however it ends.
 
 #include <simplx/io/file.hpp>
-
-#include <nlohmann/json.hpp>
+#include <simplx/io/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -30,22 +29,40 @@ namespace simplx::inline SIMPLX_TARGET {
 
 using RunRecord = nlohmann::ordered_json;
 
+namespace detail {
+
+/// The values of a record by their names, those within a value by both: "hyper.alpha".
+inline void list_values(const RunRecord& record, const std::string& prefix,
+                        std::vector<std::pair<std::string, std::string>>& values) {
+  for (const auto& entry : record.items()) {
+    const std::string name = prefix + entry.key();
+    if (entry.value().is_object() && !entry.value().empty()) {
+      list_values(entry.value(), name + ".", values);
+    } else {
+      values.emplace_back(name, entry.value().dump(-1, ' ', false, RunRecord::error_handler_t::replace));
+    }
+  }
+}
+
+}  // namespace detail
+
 /// The entries of two records that differ, as a table: name, earlier value, present value. Empty if none does.
 /// Names in `free` may differ.
-inline std::string differences(const RunRecord& earlier, const RunRecord& now, const std::set<std::string>& free = {}) {
+inline std::string differences(RunRecord earlier, RunRecord now, const std::set<std::string>& free = {}) {
+  for (const std::string& name : free) earlier.erase(name), now.erase(name);
+  std::vector<std::pair<std::string, std::string>> there, here;
+  detail::list_values(earlier, "", there), detail::list_values(now, "", here);
+  const auto value = [](const auto& values, const std::string& name) -> std::string {
+    const auto found = std::ranges::find(values, name, &std::pair<std::string, std::string>::first);
+    return found == values.end() ? "-" : found->second;
+  };
   std::vector<std::array<std::string, 3>> rows{{"", "the run", "now"}};
-  const auto value = [](const RunRecord& record, const std::string& name) {
-    return record.contains(name) ? record[name].dump(-1, ' ', false, RunRecord::error_handler_t::replace) : "-";
-  };
-  const auto compare = [&](const std::string& name) {
-    const std::string there = value(earlier, name), here = value(now, name);
-    if (there != here) rows.push_back({name, there, here});
-  };
-  for (const auto& entry : earlier.items()) {
-    if (!free.count(entry.key())) compare(entry.key());
+  for (const auto& [name, earlier_value] : there) {
+    const std::string now_value = value(here, name);
+    if (earlier_value != now_value) rows.push_back({name, earlier_value, now_value});
   }
-  for (const auto& entry : now.items()) {
-    if (!free.count(entry.key()) && !earlier.contains(entry.key())) compare(entry.key());
+  for (const auto& [name, now_value] : here) {
+    if (value(there, name) == "-" && now_value != "-") rows.push_back({name, "-", now_value});
   }
   if (rows.size() == 1) return {};
   std::array<std::size_t, 2> widths{};
@@ -67,10 +84,11 @@ class RunDirectory {
   /// Opens the directory, made if need be.
   ///
   /// Errors  throws Error if it cannot be made, another process works in it, or its run.json cannot be understood
-  explicit RunDirectory(std::filesystem::path path) : path_(std::move(path)) {
+  explicit RunDirectory(const std::filesystem::path& path) {
     std::error_code error;
-    std::filesystem::create_directories(path_, error);
-    if (error) throw Error("cannot create the directory " + path_.string() + ": " + error.message(), "choose another");
+    std::filesystem::create_directories(path, error);
+    if (!error) path_ = std::filesystem::canonical(path, error);
+    if (error) throw Error("cannot create the directory " + path.string() + ": " + error.message(), "choose another");
     lock();
     try {
       read();
@@ -83,16 +101,29 @@ class RunDirectory {
   RunDirectory& operator=(const RunDirectory&) = delete;
   ~RunDirectory() { unlock(); }
 
+  /// Absolute and without links: so it stays the same directory where `path` was ".", or a link that is set anew.
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const char* name) const { return path_ / name; }
   /// Whether a run began here, and whether it came to its end.
   bool begun() const { return !record_.is_null(); }
   bool finished() const { return begun() && std::filesystem::exists(path_ / "model.safetensors"); }
+  /// Whether files of a run are here; without run.json nobody knows of which.
+  bool occupied() const { return begun() || !left_over().empty(); }
   /// What run.json says; null before the run begins.
   const RunRecord& record() const { return record_; }
 
+  /// Errors  throws Error if files of a run are here, but no run.json, which would say of which
+  void check_free() const {
+    if (begun() || left_over().empty()) return;
+    throw Error(path_.string() + " has " + left_over() + " of a run, but no run.json that says of which",
+                "move the directory away, or choose another");
+  }
+
   /// Writes run.json; the run has begun.
+  ///
+  /// Errors  throws Error as check_free does, or if it cannot be written
   void begin(RunRecord record) {
+    check_free();
     const auto bad_bytes = RunRecord::error_handler_t::replace;  // of paths, which need not be UTF-8
     write_file(path_ / "run.json", record.dump(2, ' ', false, bad_bytes) + "\n");
     record_ = std::move(record);
@@ -103,8 +134,7 @@ class RunDirectory {
   ///
   /// Errors  throws Error if the directory cannot be renamed; then nothing has changed
   std::filesystem::path move_aside() {
-    std::string name = std::filesystem::absolute(path_).lexically_normal().string();
-    while (name.size() > 1 && name.back() == '/') name.pop_back();
+    const std::string name = path_.string();
     std::filesystem::path aside;
     for (int number = 1; aside.empty() || std::filesystem::exists(aside); ++number) {
       aside = name + "-" + std::to_string(number);
@@ -125,10 +155,19 @@ class RunDirectory {
   void read() {
     const std::filesystem::path file = path_ / "run.json";
     if (!std::filesystem::exists(file)) return;
-    std::ifstream stream(file, std::ios::binary);
-    record_ = RunRecord::parse(stream, nullptr, false);
+    if (std::filesystem::is_regular_file(file)) {
+      std::ifstream stream(file, std::ios::binary);
+      record_ = parse_json<RunRecord>(std::string(std::istreambuf_iterator<char>(stream), {}));
+    }
     if (record_.is_object()) return;
     throw Error(file.string() + " is no JSON object", "move the directory away, or choose another");
+  }
+  /// The first of the files that a run writes; empty if there is none.
+  std::string left_over() const {
+    for (const char* name : {"log.jsonl", "checkpoints", "model.safetensors"}) {
+      if (std::filesystem::exists(path_ / name)) return name;
+    }
+    return {};
   }
   void lock() {
 #if defined(__unix__) || defined(__APPLE__)

@@ -11,10 +11,13 @@
 ///     save_training(directory, trainer, {{"block", "sas_p"}}, {{"position", "8"}});
 ///     const Metadata position = load_training(directory, another);  // takes its next steps as `trainer` would
 ///
-/// Weights stand alone, so that whoever wants no more than the model reads the first file only. Both name their step:
-/// files of two, which a save into the same directory leaves if it is killed between them, are refused. Checkpoints
-/// (io/checkpoints.hpp) writes each training into a directory of its own, and keeps the one before until it is whole.
+/// Weights stand alone, so that whoever wants no more than the model reads the first file only. Both name their step
+/// and their save: files of two, which a save into the same directory leaves if it is killed between them, are refused.
+/// Checkpoints (io/checkpoints.hpp) writes each training into a directory of its own, and keeps the one before until it
+/// is whole.
 
+#include <simplx/core/random.hpp>
+#include <simplx/cpu/lane_bits.hpp>
 #include <simplx/io/checkpoint.hpp>
 #include <simplx/train/trainer_state.hpp>
 
@@ -44,6 +47,24 @@ inline std::vector<TensorInfo> set_constants(std::vector<TensorInfo> constants) 
   return constants;
 }
 
+/// What save_training says in the metadata of the second file; of the first one it says the first two.
+inline constexpr const char* own_metadata[]{"steps", "save", "optimiser", "moment_steps", "seed", "rules"};
+
+inline void check_metadata(const Metadata& given, std::size_t own) {
+  for (std::size_t i = 0; i < own; ++i) {
+    if (!given.count(own_metadata[i])) continue;
+    throw Error("save_training writes the metadata '" + std::string(own_metadata[i]) + "' itself",
+                "choose another name for yours");
+  }
+}
+
+/// A number that other values would hardly have.
+template <class S>
+std::uint64_t digest(std::uint64_t key, std::span<S> values) {
+  for (const S value : values) key = bits(key, std::bit_cast<Bits<S>>(value));
+  return key;
+}
+
 /// A whole number of a file's metadata.
 template <class Number>
 Number number_in(const Metadata& metadata, const char* key, const std::filesystem::path& path) {
@@ -60,12 +81,17 @@ Number number_in(const Metadata& metadata, const char* key, const std::filesyste
 /// Writes a trainer's state into a directory, which is made if there is none. `model` is metadata for the weights;
 /// `position` holds what else the run has to remember: where its data stand, the best loss so far, ...
 ///
-/// Errors  throws Error if a file cannot be written
+/// Errors  throws Error if a file cannot be written, or metadata have a name that it needs itself: steps, save, and in
+///         `position` optimiser, moment_steps, seed, rules
 /// Cost    a copy of the moments
 template <class S>
 void save_training(const std::filesystem::path& directory, const TensorList& tensors, const TrainerState<S>& state,
                    Metadata model = {}, Metadata position = {}) {
+  detail::check_metadata(model, 2);
+  detail::check_metadata(position, std::size(detail::own_metadata));
   model["steps"] = position["steps"] = std::to_string(state.steps);
+  model["save"] = position["save"] =
+      std::to_string(detail::digest(detail::digest(0, state.parameters), state.first_moments));
   position["optimiser"] = state.optimiser;
   position["moment_steps"] = std::to_string(state.moment_steps);
   position["seed"] = std::to_string(state.seed);
@@ -94,8 +120,8 @@ void save_training(const std::filesystem::path& directory, Trainer& trainer, con
 
 /// Makes a trainer go on from such a directory; returns the `position` that was saved.
 ///
-/// Errors  throws Error if a file is damaged, of another model or another step than the other, or of a trainer with
-///         another seed, clip or groups, of which early files tell the seed alone; then nothing has changed
+/// Errors  throws Error if a file is damaged, of another model, type of numbers or save than the other, or of a trainer
+///         with another seed, clip or groups, of which early files tell the seed alone; then nothing has changed
 /// Cost    a copy of parameters, constants and moments
 template <class Trainer>
 Metadata load_training(const std::filesystem::path& directory, Trainer& trainer) {
@@ -111,6 +137,14 @@ Metadata load_training(const std::filesystem::path& directory, Trainer& trainer)
   others.add(detail::set_constants(tensors.constants), std::span(constants));
   const std::filesystem::path of_model = directory / "model.safetensors", path = directory / "state.safetensors";
   const SafetensorsFile model = SafetensorsFile::read(of_model), rest = SafetensorsFile::read(path);
+  for (const auto& [file, of] : {std::pair(&model, &of_model), std::pair(&rest, &path)}) {
+    for (const Tensor& tensor : file->tensors()) {
+      if (tensor.dtype == dtype_of<S>) continue;
+      throw Error(of->string() + " holds numbers of " + std::string(name_of(tensor.dtype)) + ", the trainer of " +
+                      std::string(name_of(dtype_of<S>)) + ", with which it would not go on bit for bit",
+                  "load_checkpoint takes the weights alone");
+    }
+  }
   // Early files have no constants, which are then the trainer's own: drawn from the same seed.
   detail::read_checkpoint(model, of_model, weights, {.missing = names_of(drawn)});
   detail::read_checkpoint(rest, path, others, {.missing = {"constant.*"}});
@@ -122,6 +156,9 @@ Metadata load_training(const std::filesystem::path& directory, Trainer& trainer)
                     " of step " + saved["steps"],
                 "a save was stopped between its two files: go on from another one; Checkpoints keeps the one before");
   }
+  if (model.metadata().count("save") && saved.count("save") && model.metadata().at("save") != saved["save"]) {
+    throw Error(of_model.string() + " and " + path.string() + " are of two saves", "take both files from one");
+  }
   trainer.restore({.parameters = parameters,
                    .first_moments = std::span(moments).first(size),
                    .second_moments = std::span(moments).last(size),
@@ -131,6 +168,7 @@ Metadata load_training(const std::filesystem::path& directory, Trainer& trainer)
                    .seed = detail::number_in<std::uint64_t>(saved, "seed", path),
                    .rules = saved.count("rules") ? saved["rules"] : "",
                    .constants = constants});
+  for (const char* own : detail::own_metadata) saved.erase(own);
   return saved;
 }
 

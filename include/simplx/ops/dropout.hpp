@@ -5,7 +5,8 @@
 /// Dropout: in training y = x m / (1 - rate), where m is 0 with probability `rate` and 1 otherwise; else y = x.
 ///
 /// The mask is a function of seed, step, name with all scopes and layers, sequence and element. It is never stored, and
-/// comes out the same for any number of threads, any split into micro-batches, and when a forward pass is repeated.
+/// comes out the same for any number of threads, any split into micro-batches, and when a forward pass is repeated. The
+/// mask of a fixed shape, such as a weight's, is one for all sequences of a step.
 
 #include <simplx/core/random.hpp>
 #include <simplx/ops/kernel.hpp>
@@ -18,6 +19,7 @@ struct op<"dropout"> : kernel_op {
   static constexpr bool reads(int, int operand) { return operand == 1; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape rate) {
     if (!(rate == fixed_shape(1, 1))) return {"one number", rate.columns(), 1};
+    if (x.axis == Axis::labelled) return {"dropout rows", static_cast<Index>(x.axis), 0};
     return x;
   }
   /// What the keys of this node's masks have of its name: that of "blocks.3.attention.mask".
@@ -54,7 +56,7 @@ struct op<"dropout"> : kernel_op {
         sequence(s, sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
       }
     } else if constexpr (F::out_shape.is_fixed()) {
-      sequence(0, 0, frame.rows());
+      sequence(-random.first_sequence, 0, frame.rows());  // one mask for all sequences of a step
     } else {
       for (Index row = 0; row < frame.rows(); ++row) sequence(row, row, 1);
     }

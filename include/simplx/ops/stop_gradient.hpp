@@ -35,6 +35,7 @@ struct Frozen {
   Module module;
 
   template <class... Arguments>
+    requires requires(const Module& made, const Arguments&... arguments) { Expr(made(arguments...)); }
   constexpr Expr operator()(const Arguments&... arguments) const {
     Expr result = module(arguments...);
     const auto freeze = [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; };

@@ -5,9 +5,9 @@
 /// What a run left behind: the options of run.json, the lines of log.jsonl, the sample and the block's picture.
 
 #include <simplx/core/error.hpp>
+#include <simplx/io/json.hpp>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <filesystem>
@@ -131,7 +131,7 @@ inline std::vector<LoggedStep> read_log(const std::filesystem::path& path, bool&
   for (long number = 1; std::getline(text, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     if (damaged) refuse(damaged, "it is not JSON, and others follow");
-    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto json = parse_json(line);
     if (json.is_discarded()) {
       damaged = number;
       continue;
@@ -163,8 +163,8 @@ inline Run read_run(const std::filesystem::path& directory) {
   const fs::path real = fs::canonical(directory);
   run.name = real.has_filename() ? real.filename().string() : real.string();
   const fs::path options = directory / "run.json";
-  run.options = nlohmann::ordered_json::parse(
-      detail::whole_file(options, "name the directory of a run, the one that train_lm --out made"), nullptr, false);
+  run.options = parse_json<nlohmann::ordered_json>(
+      detail::whole_file(options, "name the directory of a run, the one that train_lm --out made"));
   if (!run.options.is_object()) {
     throw Error(options.string() + " is " + (run.options.is_discarded() ? "not JSON" : "no object"),
                 "the file is damaged; train anew or take it from a copy");

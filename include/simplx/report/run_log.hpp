@@ -7,8 +7,7 @@
 
 #include <simplx/core/error.hpp>
 #include <simplx/io/file.hpp>
-
-#include <nlohmann/json.hpp>
+#include <simplx/io/json.hpp>
 
 #include <cerrno>
 #include <cstdint>
@@ -74,7 +73,7 @@ class RunLog {
       }
     }
     if (!line.gradient_norms.empty()) entry["gradient_norms"] = line.gradient_norms;
-    waiting_ += entry.dump() + "\n";
+    waiting_ += entry.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
     if (file_ << waiting_ << std::flush) {
       good_bytes_ += waiting_.size();
       waiting_.clear();
@@ -96,7 +95,7 @@ class RunLog {
     if (last_step == 0) return kept;
     std::ifstream before(path_, std::ios::binary);
     for (std::string line; std::getline(before, line) && !before.eof(); kept += line + "\n") {
-      const auto entry = nlohmann::json::parse(line, nullptr, false);
+      const auto entry = parse_json(line);
       if (!entry.is_object() || !entry.contains("step") || !(entry["step"] <= last_step)) break;
     }
     return kept;

@@ -44,12 +44,13 @@ struct AdamW {
   double weight_decay = 0.1;
 
   /// Errors  throws Error for a rate, decay, beta or epsilon that would spoil the parameters
+  template <class S>
   void check() const {
-    check_setting("AdamW's learning_rate", learning_rate);
-    check_setting("AdamW's beta1", beta1, 1);
-    check_setting("AdamW's beta2", beta2, 1);
-    check_positive_setting("AdamW's epsilon", epsilon);
-    check_setting("AdamW's weight_decay", weight_decay);
+    check_setting<S>("AdamW's learning_rate", learning_rate);
+    check_setting<S>("AdamW's beta1", beta1, 1);
+    check_setting<S>("AdamW's beta2", beta2, 1);
+    check_positive_setting<S>("AdamW's epsilon", epsilon);
+    check_setting<S>("AdamW's weight_decay", weight_decay);
   }
 
   AdamW with(const ParameterSettings& settings) const {

@@ -55,7 +55,7 @@ class WeightAverage {
   explicit WeightAverage(std::size_t size, std::optional<double> decay = {})
       : values_(static_cast<Index>(size)), decay_(decay) {
     if (decay && !(*decay >= 0 && *decay < 1)) {
-      throw Error("the decay of an average is " + std::to_string(*decay), "it is in [0, 1), such as 0.999");
+      throw Error("the decay of an average is " + shortest(*decay), "it is in [0, 1), such as 0.999");
     }
   }
 

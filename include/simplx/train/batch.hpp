@@ -45,6 +45,16 @@ inline void check_offsets(const TokenBatch& batch) {
   }
 }
 
+/// Errors  throws Error if a batch has fewer labels than tokens, or than sequences where these have them
+inline void check_labels(const TokenBatch& batch, Axis labelled) {
+  const bool by_sequence = labelled == Axis::sequences;
+  const Index labels = std::ssize(batch.labels), needed = by_sequence ? batch.sequences() : batch.offsets.back();
+  if (labels >= needed) return;
+  const std::string counted = std::to_string(needed) + (by_sequence ? " sequences" : " tokens");
+  throw Error(std::to_string(labels) + " labels for " + counted,
+              by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
+}
+
 /// Errors  throws Error that says which limit a batch does not keep
 inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   if (batch.sequences() < 1) {
@@ -65,13 +75,9 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
                     std::to_string(limits.context),
                 "sequences have between one token and the context");
   }
+  check_labels(batch, limits.labelled);
   const bool by_sequence = limits.labelled == Axis::sequences;
-  const Index begin = batch.offsets.front(), end = batch.offsets.back(), labels = std::ssize(batch.labels);
-  if (labels < (by_sequence ? batch.sequences() : end)) {
-    throw Error(std::to_string(labels) + " labels for " +
-                    (by_sequence ? std::to_string(batch.sequences()) + " sequences" : std::to_string(end) + " tokens"),
-                by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
-  }
+  const Index begin = batch.offsets.front(), end = batch.offsets.back();
   const std::int32_t* const tokens = batch.tokens.data();
   for (Index i = begin; i < end; ++i) {
     if (tokens[i] >= 0 && tokens[i] < limits.tokens) continue;
@@ -90,8 +96,13 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   }
 }
 
-/// Tokens, or sequences, that carry a loss, in a batch that keeps its limits.
+/// Tokens, or sequences, that carry a loss.
+///
+/// Errors  throws Error for offsets outside the tokens, or too few labels
 inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
+  if (batch.offsets.empty()) return 0;
+  check_offsets(batch);
+  check_labels(batch, labelled);
   const bool by_sequence = labelled == Axis::sequences;
   const auto labels = batch.labels.begin();
   const Index begin = by_sequence ? 0 : batch.offsets.front();

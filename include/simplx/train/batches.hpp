@@ -51,7 +51,7 @@ class Batches {
   /// Cost    four bytes for each window, whatever its context
   Batches(TokenView tokens, const std::vector<Document>& documents, Index context, Index sequences, std::uint64_t seed)
       : tokens_(tokens), context_(context), sequences_(sequences), seed_(seed) {
-    if (context < 1) {
+    if (context < 1 || context > std::numeric_limits<std::int32_t>::max()) {
       throw Error("the context of the windows is " + std::to_string(context),
                   "give the trainer's: options().context is the model's own where none was given");
     }

@@ -84,6 +84,13 @@ inline std::vector<SettingsRun> settings_runs(const std::vector<TensorInfo>& ten
   return runs;
 }
 
+/// As check_optimiser<S>(optimiser), of what it becomes in each run, too.
+template <class S, class Optimiser>
+void check_optimiser(const Optimiser& optimiser, const std::vector<SettingsRun>& runs) {
+  check_optimiser<S>(optimiser);
+  for (const SettingsRun& run : runs) check_optimiser<S>(optimiser.with(run.settings));
+}
+
 /// Calls f(from, to, settings) for each part of [begin, end) that has settings of its own.
 template <class F>
 void each_run(const std::vector<SettingsRun>& runs, Index begin, Index end, const F& f) {

@@ -23,7 +23,7 @@ template <class Net>
 void set_hyper(Net& net, std::string_view pattern, double value) {
   using S = typename decltype(net.constants())::value_type;
   if (!std::isfinite(static_cast<S>(value))) {
-    throw Error("'" + std::string(pattern) + "' was to be set to " + std::to_string(value),
+    throw Error("'" + std::string(pattern) + "' was to be set to " + shortest(value),
                 "give a number that is finite in the model's precision");
   }
   const auto constants = net.constants();

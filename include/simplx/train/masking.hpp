@@ -10,6 +10,7 @@
 #include <simplx/train/batch.hpp>
 
 #include <cmath>
+#include <limits>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -44,8 +45,9 @@ struct Picks {
                     " masked and " + std::to_string(masking.replaced) + " replaced",
                 "shares are numbers from 0 to 1, and what is masked and what is replaced are no more than 1 together");
   }
-  if (masking.words < 1) {
-    throw Error("words is " + std::to_string(masking.words), "it must be at least 1: tokens are replaced by words");
+  if (masking.words < 1 || masking.words > std::numeric_limits<std::int32_t>::max()) {
+    throw Error("words is " + std::to_string(masking.words),
+                "tokens are replaced by words: at least 1, at most 2147483647");
   }
 }
 

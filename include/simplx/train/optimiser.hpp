@@ -36,18 +36,23 @@ struct UpdateBuffers {
   S *parameters, *gradients, *first_moments, *second_moments;
 };
 
-/// Holds a number of an optimiser or of a group of parameters, such as "learning_rate", against [0, end).
+/// Holds a number of an optimiser or of a group of parameters, such as "learning_rate", against [0, end); without an
+/// end it must be finite in the parameters' type.
 ///
 /// Errors  throws Error where it is outside, or no number
-inline void check_setting(std::string_view name, double value, double end = std::numeric_limits<double>::infinity()) {
-  if (value >= 0 && value < end) return;
-  throw Error(std::string(name) + " is " + std::to_string(value),
-              end == 1 ? "it must be a number from 0 on, below 1" : "it must be a finite number from 0 on");
+template <class S = double>
+void check_setting(std::string_view name, double value, std::optional<double> end = {}) {
+  if (value >= 0 && (end ? value < *end : value <= std::numeric_limits<S>::max())) return;
+  throw Error(std::string(name) + " is " + shortest(value),
+              end ? "it must be a number from 0 on, below " + shortest(*end)
+                  : "it must be a number from 0 on, finite in the parameters' precision");
 }
-/// The same against (0, infinity): what is added to a divisor that may be 0.
-inline void check_positive_setting(std::string_view name, double value) {
-  if (value > 0 && value < std::numeric_limits<double>::infinity()) return;
-  throw Error(std::string(name) + " is " + std::to_string(value), "it must be a finite number above 0");
+/// The same of what is added to a divisor that may be 0: it must not become 0 in that type.
+template <class S = double>
+void check_positive_setting(std::string_view name, double value) {
+  if (static_cast<S>(value) > 0 && value <= std::numeric_limits<S>::max()) return;
+  throw Error(std::string(name) + " is " + shortest(value),
+              "it must be a number above 0, finite in the parameters' precision");
 }
 
 /// `with` gives the optimiser of a tensor; `update` takes step `step`, counted from 1, over [begin, end), reads
@@ -71,13 +76,24 @@ void no_optimiser() {
                 "Sgd{.learning_rate = 0.1}; one of your own needs a name, with(settings) and update(...), as "
                 "train/sgd.hpp has them");
 }
+/// What an optimiser needs besides to update parameters on a GPU.
+template <class S, class Optimiser>
+constexpr void check_optimiser_on_device() {
+  static_assert(requires(const Optimiser& optimiser) { optimiser.template at<S>(1L); },
+                "simplx: on a GPU an optimiser also needs at<S>(step), which gives the numbers of a step with their "
+                "operator()(p, g, m, v), as train/sgd.hpp has them");
+}
 
 }  // namespace detail
 
-/// Errors  throws what the optimiser's own check() has to say about its numbers, if it has one
-template <class Optimiser>
+/// Errors  throws what the optimiser's own check<S>(), or check(), has to say about its numbers for parameters of S
+template <class S, class Optimiser>
 void check_optimiser(const Optimiser& optimiser) {
-  if constexpr (requires { optimiser.check(); }) optimiser.check();
+  if constexpr (requires { optimiser.template check<S>(); }) {
+    optimiser.template check<S>();
+  } else if constexpr (requires { optimiser.check(); }) {
+    optimiser.check();
+  }
 }
 
 /// Calls f.operator()<V>(i) over [begin, end): V is a vector, and a single element for what is left.

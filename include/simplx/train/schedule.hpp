@@ -8,7 +8,8 @@
 /// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
 /// Without warm-up, step 0 has the peak.
 ///
-/// Errors  at() throws Error for a rate that no optimiser takes, NaN among them, and for a negative number of steps
+/// Errors  at() throws Error for a rate that no optimiser takes, NaN among them, for a negative number of steps, and
+///         for a total that is not given or that ends before the warm-up does
 
 #include <simplx/train/optimiser.hpp>
 
@@ -31,7 +32,11 @@ void check_schedule(const std::string& name, const Schedule& schedule, long step
   check_steps(name + "'s warmup", schedule.warmup);
   if constexpr (requires { schedule.floor; }) {
     check_setting(name + "'s floor", schedule.floor);
-    check_steps(name + "'s total", schedule.total);
+    if (schedule.total < std::max(1L, schedule.warmup)) {
+      throw Error(name + "'s total is " + std::to_string(schedule.total) + ", its warmup " +
+                      std::to_string(schedule.warmup),
+                  "total is the number of steps of the run, the warm-up included");
+    }
   }
 }
 inline double warm_up(double start, double peak, long step, long warmup) {
@@ -60,7 +65,7 @@ struct ConstantSchedule {
 struct LinearSchedule {
   double peak = 1e-3;
   long warmup = 0;
-  long total = 1;
+  long total = 0;  ///< steps of the run; has to be given
   double floor = 0;
   double start = 0;
 
@@ -75,7 +80,7 @@ struct LinearSchedule {
 struct CosineSchedule {
   double peak = 1e-3;
   long warmup = 0;
-  long total = 1;
+  long total = 0;  ///< steps of the run; has to be given
   double floor = 0;
   double start = 0;
 

@@ -40,10 +40,11 @@ struct Sgd {
   double weight_decay = 0;
 
   /// Errors  throws Error for a rate, momentum or decay that would spoil the parameters
+  template <class S>
   void check() const {
-    check_setting("Sgd's learning_rate", learning_rate);
-    check_setting("Sgd's momentum", momentum);
-    check_setting("Sgd's weight_decay", weight_decay);
+    check_setting<S>("Sgd's learning_rate", learning_rate);
+    check_setting<S>("Sgd's momentum", momentum);
+    check_setting<S>("Sgd's weight_decay", weight_decay);
   }
 
   Sgd with(const ParameterSettings& settings) const {

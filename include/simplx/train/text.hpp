@@ -34,7 +34,8 @@ struct Document {
 struct Corpus {
   std::vector<std::uint8_t> bytes;
   std::vector<Document> training, validation;
-  Index skipped = 0;  ///< files of directories that are not text
+  Index skipped = 0;     ///< files of directories that are not text
+  Index unreadable = 0;  ///< files and directories within directories that may not be read
 
   TokenView tokens() const { return TokenView(std::span(bytes)); }
   static Index size_of(const std::vector<Document>& documents) {
@@ -46,8 +47,10 @@ struct Corpus {
 
 /// Which files are text to train on, and how many of them are held out.
 struct TextOptions {
-  std::vector<std::string> extensions = {};  ///< of the files taken from directories, e.g. ".py"; empty: all text
-  int held_out_one_in = 10;             ///< documents: one in so many is held out
+  std::vector<std::string> extensions = {};  ///< of the files taken from directories, ".py" or "py"; empty: all text
+  int held_out_one_in = 10;                  ///< documents: one in so many is held out
+  Index window = 1;                          ///< tokens that one document of each part has at least, if any has
+  std::filesystem::path except = {};         ///< a directory that is left out: where results are written
 };
 
 namespace detail {
@@ -100,9 +103,30 @@ struct FoundFile {
   bool named = false;
 };
 
-inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> paths, const TextOptions& options) {
+/// Whether files of an extension such as ".py" are taken.
+inline bool takes(const std::vector<std::string>& wanted, const std::string& extension) {
+  for (const std::string& each : wanted) {
+    if (extension == each || (!extension.empty() && extension.substr(1) == each)) return true;
+  }
+  return wanted.empty();
+}
+
+/// The files of the paths, each of them once; `unreadable` counts directories inside that may not be read.
+inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> paths, const TextOptions& options,
+                                         Index& unreadable) {
   namespace fs = std::filesystem;
   std::vector<FoundFile> files;
+  std::vector<std::string> seen;  // in order, as the files of a directory come
+  const auto is_new = [&](const fs::path& file) {
+    if (paths.size() == 1) return true;
+    std::error_code error;
+    const fs::path real = fs::canonical(file, error);
+    const std::string name = (error ? file : real).string();
+    const auto place = std::lower_bound(seen.begin(), seen.end(), name);
+    if (place != seen.end() && *place == name) return false;
+    seen.insert(place, name);
+    return true;
+  };
   for (const fs::path& path : paths) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
@@ -111,24 +135,31 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
       if (!fs::is_regular_file(status)) {  // a pipe would be waited for until somebody writes
         throw Error("cannot read " + path.string() + ": it is a pipe or a device", "write the text to a file first");
       }
-      files.push_back({path, path.filename().generic_string(), true});
+      if (is_new(path)) files.push_back({path, path.filename().generic_string(), true});
       continue;
     }
     std::vector<FoundFile> inside;
-    auto entry = fs::recursive_directory_iterator(path, fs::directory_options::skip_permission_denied, error);
+    auto entry = fs::recursive_directory_iterator(path, error);
     if (error) {
       throw Error("cannot read the directory " + path.string() + ": " + error.message(), "check its permissions");
     }
     for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-      if (!entry->is_regular_file(error)) continue;
-      const auto& wanted = options.extensions;
-      const std::string extension = entry->path().extension().string();
-      if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), extension) == wanted.end()) continue;
+      std::error_code ignored;
+      if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) {
+        const bool left_out = !options.except.empty() && fs::equivalent(entry->path(), options.except, ignored);
+        std::error_code refused;
+        if (!left_out) fs::directory_iterator(entry->path(), refused);
+        if (left_out || refused) entry.disable_recursion_pending();
+        unreadable += static_cast<bool>(refused);
+      }
+      if (!entry->is_regular_file(ignored) || !takes(options.extensions, entry->path().extension().string())) continue;
       inside.push_back({entry->path(), entry->path().lexically_relative(path).generic_string(), false});
     }
     if (error) throw Error("cannot read all of the directory " + path.string() + ": " + error.message(), "try again");
     std::sort(inside.begin(), inside.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
-    files.insert(files.end(), inside.begin(), inside.end());
+    for (FoundFile& file : inside) {
+      if (is_new(file.path)) files.push_back(std::move(file));
+    }
   }
   return files;
 }
@@ -146,7 +177,8 @@ inline void hold_out_tails(const std::vector<Document>& documents, int one_in, s
 
 }  // namespace detail
 
-/// Reads files and directories. Files of a directory that are not text are skipped and counted.
+/// Reads files and directories, a file that is found twice once. Files of a directory that are not text, and what may
+/// not be read there, are skipped and counted.
 ///
 /// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named, or what is neither
 ///         file nor directory; no text at all; held_out_one_in below 1
@@ -154,7 +186,7 @@ inline Corpus read_text(std::span<const std::filesystem::path> paths, const Text
   detail::check_held_out(options.held_out_one_in);  // before everything is read
   Corpus corpus;
   std::vector<Document> documents;
-  for (const detail::FoundFile& file : detail::find_files(paths, options)) {
+  for (const detail::FoundFile& file : detail::find_files(paths, options, corpus.unreadable)) {
     const std::size_t before = corpus.bytes.size();
     const bool read = detail::append_file(file.path, corpus.bytes);
     const std::span<const std::uint8_t> content = std::span(corpus.bytes).subspan(before);
@@ -168,19 +200,26 @@ inline Corpus read_text(std::span<const std::filesystem::path> paths, const Text
     }
     if (!text || content.empty()) {
       corpus.bytes.resize(before);
-      ++corpus.skipped;
+      ++(read ? corpus.skipped : corpus.unreadable);
       continue;
     }
     documents.push_back({file.name, static_cast<Index>(before), static_cast<Index>(corpus.bytes.size())});
   }
   if (documents.empty()) {
     throw Error("no text found in " + (paths.empty() ? std::string("nothing") : paths[0].string()),
-                "give text files, or directories that contain some");
+                corpus.unreadable ? std::to_string(corpus.unreadable) + " files or directories there may not be read"
+                                  : "give text files, or directories that contain some");
   }
   for (Document& document : documents) {
     (held_out(document.path, options.held_out_one_in) ? corpus.validation : corpus.training).push_back(document);
   }
-  if (corpus.training.empty() || corpus.validation.empty()) {  // few documents
+  const auto has_window = [&](const std::vector<Document>& part) {
+    for (const Document& each : part) {
+      if (each.end - each.begin >= options.window) return true;
+    }
+    return false;
+  };
+  if (!has_window(corpus.training) || !has_window(corpus.validation)) {  // few documents, or one part has short ones
     corpus.training.clear(), corpus.validation.clear();
     detail::hold_out_tails(documents, options.held_out_one_in, corpus.training, corpus.validation);
   }

@@ -11,6 +11,34 @@
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
+/// Whether each sequence of a batch has a loss of its own, whatever the others are: no rows of several sequences become
+/// one, as in sums over rows, and none moves along the axis of sequences. The graph's stacks count.
+template <class G>
+constexpr bool keeps_sequences_apart() {
+  for (int i = 0; i < G::count; ++i) {
+    const Info& info = G::table.info[i];
+    const Tag name = G::flat.label[i].op;
+    if (info.kind == Kind::outputs) continue;
+    if (info.shape.axis == Axis::sequences && (name == Tag("shift") || name == Tag("cumulative_sum"))) return false;
+    for (int a = 0; a < info.argument_count; ++a) {
+      if (info.shape.is_fixed() && !G::table.info[info.arguments[a]].shape.is_fixed()) return false;
+    }
+  }
+  bool apart = true;
+  unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+    constexpr int i = G::plain.stack[s];
+    if constexpr (G::plain.info[i].stack) {
+      using Stack = typename G::template layers_of<i>;
+      unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
+        apart = apart && keeps_sequences_apart<typename Stack::template child<k>>();
+      });
+    } else {
+      apart = apart && keeps_sequences_apart<typename G::template rule_of<i, 0>>();
+    }
+  });
+  return apart;
+}
+
 template <class G>
 struct TrainedModel {
   static constexpr int find_op(Tag op) {
@@ -51,6 +79,14 @@ struct TrainedModel {
   static constexpr bool gives_losses() {
     const Shape losses = G::table.info[loss_node()].shape, result = G::table.info[view_of<G>.result_node(0)].shape;
     return G::layout.outputs == 1 && result.axis == losses.axis && result.rows == losses.rows && result.cols == 1;
+  }
+  /// Whether all sequences of a batch may be evaluated at once, as a GPU does, where the CPU takes them one by one.
+  static constexpr bool takes_sequences_together() {
+    static_assert(!G::sound || keeps_sequences_apart<G>(),
+                  "simplx: on a GPU the sequences of a batch are evaluated together, and this model would mix them: it "
+                  "sums over rows (Over::rows, Over::all, transpose(a) * b), or moves along the axis of sequences. "
+                  "Train it on the CPU, or reduce by sequence: first_of_sequence, cumulative_sum, attention");
+    return true;
   }
   /// Columns of the logits.
   static constexpr Index classes() {

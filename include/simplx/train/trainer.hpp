@@ -129,7 +129,7 @@ class Trainer {
   /// Cost    three times the FLOPs of a forward pass; no allocation
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
-    check_optimiser(optimiser);
+    check_optimiser<S>(optimiser, runs_);
     discard();
     check(batch);
     add_gradient(batch, labelled(batch));
@@ -168,7 +168,7 @@ class Trainer {
   ///         discarded; and if a number of the optimiser makes no sense: then nothing has changed
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
-    check_optimiser(optimiser);
+    check_optimiser<S>(optimiser, runs_);
     StepResult result = take_parts();
     const Index chunks = norm_chunks(parameters_.size());
     team_.run([&](int member) {
