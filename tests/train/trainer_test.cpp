@@ -202,7 +202,7 @@ TEST_CASE("numbers of an optimiser that would spoil the parameters are refused, 
   const double none = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
   refused(AdamW{.learning_rate = none}, "AdamW's learning_rate is nan");
   refused(AdamW{.learning_rate = -1e-3}, "AdamW's learning_rate is -0.001");
-  refused(AdamW{.beta1 = 1}, "AdamW's beta1 is 1.0");
+  refused(AdamW{.beta1 = 1}, "AdamW's beta1 is 1\n");
   refused(AdamW{.beta2 = -0.5}, "AdamW's beta2");
   refused(AdamW{.epsilon = 0}, "AdamW's epsilon");
   refused(AdamW{.weight_decay = infinite}, "AdamW's weight_decay is inf");
