@@ -90,7 +90,7 @@ def main():
             file.write(b"tiny")
         refused("an empty file", empty, says="error: the file is empty: " + empty)
         refused("a directory without text", hollow, says="error: no text found in " + hollow)
-        refused("text with nothing to hold out", tiny, says="val.bin as llmc: there are no tokens")
+        refused("text with nothing to hold out", tiny, says="of 4 tokens none are left to hold out")
         refused("a missing path", hollow + "/nothing", says="no such file or directory")
         refused("an unknown format", "--format", "gguf", tiny, says="--format")
         refused("a flag misspelt", "--ouch", says="the nearest flag is --out")
