@@ -401,7 +401,8 @@ class Run {
 
   int finished() {
     const std::string text = write_results();
-    Metadata metadata = model_metadata();
+    const fs::path last = checkpoints_.path(step_) / "model.safetensors";  // the same file, unless the disk was full
+    Metadata metadata = fs::exists(last) ? SafetensorsFile::read(last).metadata() : model_metadata();
     metadata["steps"] = std::to_string(step_);
     save_checkpoint(directory_ / "model.safetensors", *learner_, metadata);
     fmt::print(
