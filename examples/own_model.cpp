@@ -149,6 +149,10 @@ int run(const std::filesystem::path& folder) {
 }
 
 int main(int argc, char** argv) {
+  if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
+    std::fprintf(stderr, "usage: %s [DIRECTORY]\n", argv[0]);
+    return 2;
+  }
   try {
     return run(argc > 1 ? argv[1] : "runs/own_model");
   } catch (const std::exception& error) {

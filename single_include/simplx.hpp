@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 6f3cb73f8db0b2ac
+// sha256 of the headers: a63fe426af648ee9
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -2790,6 +2790,23 @@ struct Graph : PlannedGraph<Source> {
   }
 };
 
+/// Calls f.operator()<Inner>() for each graph within a graph: its stacks' layers, equal ones once, and the functions of
+/// rules.
+template <class G, class F>
+constexpr void each_inner_graph(const F& f) {
+  detail::unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+    constexpr int node = G::plain.stack[s];
+    if constexpr (G::plain.info[node].stack) {
+      using Layers = typename G::template layers_of<node>;
+      detail::unroll<0, Layers::distinct>([&]<int k>(std::integral_constant<int, k>) {
+        f.template operator()<typename Layers::template child<k>>();
+      });
+    } else {
+      f.template operator()<typename G::template rule_of<node, 0>>();
+    }
+  });
+}
+
 /// The graph of a model.
 template <auto const& model>
 using GraphOf = Graph<Root<model>>;
@@ -3034,6 +3051,19 @@ struct Frame {
 /// `kernels`.
 
 namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// Asked by what simplx/cuda specialises for its backends.
+template <class Backend>
+constexpr bool runs_on_host() {
+  static_assert(!requires { Backend::on_device; },
+                "simplx: Trainer, Inference and Evaluation on a GPU are those of simplx/cuda/trainer.cuh, "
+                "inference.cuh and evaluation.cuh: include the one that is used, in a source of nvcc");
+  return true;
+}
+
+}  // namespace detail
 
 /// The definition of the op of a node.
 template <class G, int node>
@@ -11344,17 +11374,7 @@ constexpr Index longest_in() {
     if (!(G::flat.label[i].op == Tag("positions"))) continue;
     longest = std::min(longest, G::table.info[G::table.info[i].arguments[0]].shape.rows);
   }
-  detail::unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
-    constexpr int i = G::plain.stack[s];
-    if constexpr (G::plain.info[i].stack) {
-      using Stack = typename G::template layers_of<i>;
-      detail::unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
-        longest = std::min(longest, longest_in<typename Stack::template child<k>>());
-      });
-    } else {
-      longest = std::min(longest, longest_in<typename G::template rule_of<i, 0>>());
-    }
-  });
+  each_inner_graph<G>([&]<class Inner>() { longest = std::min(longest, longest_in<Inner>()); });
   return longest;
 }
 
@@ -12893,6 +12913,7 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   using S = typename Backend::Scalar;
   using G = GraphOf<model>;
   using Run = Execute<G, Backend>;
+  static_assert(detail::runs_on_host<Backend>());
 
   /// Memory for these rows; sequences of equal length unless their lengths are given.
   ///
@@ -13547,6 +13568,7 @@ class Inference : public detail::LogitsModel<model> {
   using S = typename Backend::Scalar;
   using G = typename Model::G;
   using Run = Execute<G, Backend>;
+  static_assert(detail::runs_on_host<Backend>());
 
   /// Initial values, until others are loaded.
   explicit Inference(std::uint64_t seed = 0)
@@ -17493,7 +17515,8 @@ struct Picks {
   }
   if (masking.words < 1 || masking.words > std::numeric_limits<std::int32_t>::max()) {
     throw Error("words is " + std::to_string(masking.words),
-                "tokens are replaced by words: at least 1, at most 2147483647");
+                "tokens are replaced by words: at least 1, at most " +
+                    std::to_string(std::numeric_limits<std::int32_t>::max()));
   }
 }
 
@@ -18441,17 +18464,7 @@ constexpr bool keeps_sequences_apart() {
     }
   }
   bool apart = true;
-  unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
-    constexpr int i = G::plain.stack[s];
-    if constexpr (G::plain.info[i].stack) {
-      using Stack = typename G::template layers_of<i>;
-      unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
-        apart = apart && keeps_sequences_apart<typename Stack::template child<k>>();
-      });
-    } else {
-      apart = apart && keeps_sequences_apart<typename G::template rule_of<i, 0>>();
-    }
-  });
+  each_inner_graph<G>([&]<class Inner>() { apart = apart && keeps_sequences_apart<Inner>(); });
   return apart;
 }
 
@@ -18644,6 +18657,7 @@ class Trainer {
   using G = GraphOf<model>;
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
+  static_assert(detail::runs_on_host<Backend>());
   static_assert(!G::sound || (G::layout.inputs == 2 && G::input_number("tokens") >= 0 &&
                               G::input_number("labels") >= 0),
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "

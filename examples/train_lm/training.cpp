@@ -161,7 +161,7 @@ class Run {
   /// Begins the run, or goes on with it; an exit status if nothing is left to do, or a signal came early.
   std::optional<int> begin() {
     steps_ = options_.steps;
-    if (!steps_ && directory_.begun()) steps_ = directory_.record().value("steps", 0L);
+    if (!steps_ && directory_.begun()) steps_ = recorded_steps();
     if (!steps_) steps_ = calibrate();
     if (!steps_) return interrupt_.exit_status();
     const double peak = on_cpu() ? measured_peak_gflops(options_.threads) : 0;
@@ -250,13 +250,18 @@ class Run {
     return record;
   }
 
+  /// Those that the run began with; 0 where its record does not say.
+  long recorded_steps() const {
+    const auto found = directory_.record().find("steps");
+    return found != directory_.record().end() && found->is_number_integer() ? found->get<long>() : 0;
+  }
   /// Refuses to go on with a run of other options; text may have moved, but not changed.
   void check_same(const RunRecord& now) const {
     const RunRecord& run = directory_.record();
     const std::string table = differences(
         run, now, {"version", "build", "device", "threads", "bytes", "peak_gflops", "flops_per_token", "out", "text"});
     if (table.empty()) return;
-    const bool longer = run.value("steps", 0L) != steps_;
+    const bool longer = recorded_steps() != steps_;
     throw Error(
         fmt::format("{} holds a run with other options:{}", directory_.path().string(), table),
         fmt::format(

@@ -24,7 +24,11 @@ def words(text):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([os.path.abspath(sys.argv[1])], capture_output=True, text=True, check=False, cwd=folder)
-    faults = [f"it ends with {done.returncode}:\n{done.stdout}{done.stderr}"] if done.returncode else []
+        asked = subprocess.run([os.path.abspath(sys.argv[1]), "--help"], capture_output=True, text=True, check=False,
+                               cwd=folder)
+        trained = os.path.exists(os.path.join(folder, "--help"))
+    faults = [] if "usage:" in asked.stderr and asked.returncode == 2 and not trained else ["it takes --help for a folder"]
+    faults += [f"it ends with {done.returncode}:\n{done.stdout}{done.stderr}"] if done.returncode else []
     printed, blocks = words(done.stdout), re.findall(r"```text\n(.*?)```", read("docs", "training.md"), re.S)
     if not blocks:
         faults.append("the page shows no output")

@@ -137,6 +137,12 @@ def main():
         check(done.returncode == 1 and "the learning rate falls to zero" in done.stderr, "and is not made longer:" + done.stderr)
         done = run("--steps", 30, "--text", HERE, "--out", again)
         check(done.returncode == 1 and "text_fingerprint" in done.stderr, "other text is noticed")
+        record = json.loads(content(again, "run.json"))
+        with open(os.path.join(again, "run.json"), "w", encoding="utf-8") as file:
+            json.dump({**record, "steps": "many"}, file)
+        done = run(*flags)
+        check(done.returncode == 1 and "many" in done.stderr and "json.exception" not in done.stderr,
+              "so are steps that are none:" + done.stderr)
         done = run("--block", "pre_ln", "--steps", 3, "--text", text, "--out", again, "--fresh", "--seed", 2)
         check(done.returncode == 0 and "1 230 464" in done.stdout, "pre_ln trains too, in place of a run that is moved aside")
         check(content(again + "-1", "model.safetensors") == content(out, "model.safetensors"), "and not lost")

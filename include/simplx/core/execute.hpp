@@ -12,6 +12,19 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace detail {
+
+/// Asked by what simplx/cuda specialises for its backends.
+template <class Backend>
+constexpr bool runs_on_host() {
+  static_assert(!requires { Backend::on_device; },
+                "simplx: Trainer, Inference and Evaluation on a GPU are those of simplx/cuda/trainer.cuh, "
+                "inference.cuh and evaluation.cuh: include the one that is used, in a source of nvcc");
+  return true;
+}
+
+}  // namespace detail
+
 /// The definition of the op of a node.
 template <class G, int node>
 using op_of = op<G::flat.label[node].op>;

@@ -315,6 +315,23 @@ struct Graph : PlannedGraph<Source> {
   }
 };
 
+/// Calls f.operator()<Inner>() for each graph within a graph: its stacks' layers, equal ones once, and the functions of
+/// rules.
+template <class G, class F>
+constexpr void each_inner_graph(const F& f) {
+  detail::unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
+    constexpr int node = G::plain.stack[s];
+    if constexpr (G::plain.info[node].stack) {
+      using Layers = typename G::template layers_of<node>;
+      detail::unroll<0, Layers::distinct>([&]<int k>(std::integral_constant<int, k>) {
+        f.template operator()<typename Layers::template child<k>>();
+      });
+    } else {
+      f.template operator()<typename G::template rule_of<node, 0>>();
+    }
+  });
+}
+
 /// The graph of a model.
 template <auto const& model>
 using GraphOf = Graph<Root<model>>;

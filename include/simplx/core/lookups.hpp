@@ -64,17 +64,7 @@ constexpr Index longest_in() {
     if (!(G::flat.label[i].op == Tag("positions"))) continue;
     longest = std::min(longest, G::table.info[G::table.info[i].arguments[0]].shape.rows);
   }
-  detail::unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
-    constexpr int i = G::plain.stack[s];
-    if constexpr (G::plain.info[i].stack) {
-      using Stack = typename G::template layers_of<i>;
-      detail::unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
-        longest = std::min(longest, longest_in<typename Stack::template child<k>>());
-      });
-    } else {
-      longest = std::min(longest, longest_in<typename G::template rule_of<i, 0>>());
-    }
-  });
+  each_inner_graph<G>([&]<class Inner>() { longest = std::min(longest, longest_in<Inner>()); });
   return longest;
 }
 

@@ -134,6 +134,7 @@ class Inference : public detail::LogitsModel<model> {
   using S = typename Backend::Scalar;
   using G = typename Model::G;
   using Run = Execute<G, Backend>;
+  static_assert(detail::runs_on_host<Backend>());
 
   /// Initial values, until others are loaded.
   explicit Inference(std::uint64_t seed = 0)

@@ -153,6 +153,7 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
   using S = typename Backend::Scalar;
   using G = GraphOf<model>;
   using Run = Execute<G, Backend>;
+  static_assert(detail::runs_on_host<Backend>());
 
   /// Memory for these rows; sequences of equal length unless their lengths are given.
   ///

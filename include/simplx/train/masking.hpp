@@ -47,7 +47,8 @@ struct Picks {
   }
   if (masking.words < 1 || masking.words > std::numeric_limits<std::int32_t>::max()) {
     throw Error("words is " + std::to_string(masking.words),
-                "tokens are replaced by words: at least 1, at most 2147483647");
+                "tokens are replaced by words: at least 1, at most " +
+                    std::to_string(std::numeric_limits<std::int32_t>::max()));
   }
 }
 

@@ -25,17 +25,7 @@ constexpr bool keeps_sequences_apart() {
     }
   }
   bool apart = true;
-  unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
-    constexpr int i = G::plain.stack[s];
-    if constexpr (G::plain.info[i].stack) {
-      using Stack = typename G::template layers_of<i>;
-      unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
-        apart = apart && keeps_sequences_apart<typename Stack::template child<k>>();
-      });
-    } else {
-      apart = apart && keeps_sequences_apart<typename G::template rule_of<i, 0>>();
-    }
-  });
+  each_inner_graph<G>([&]<class Inner>() { apart = apart && keeps_sequences_apart<Inner>(); });
   return apart;
 }
 

@@ -49,6 +49,7 @@ class Trainer {
   using G = GraphOf<model>;
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
+  static_assert(detail::runs_on_host<Backend>());
   static_assert(!G::sound || (G::layout.inputs == 2 && G::input_number("tokens") >= 0 &&
                               G::input_number("labels") >= 0),
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
