@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// chapter: Functions, training and checks
+// doc: Each has a form for a GPU in a header of its own. `Card` stands for `Cuda<>`, which only sources of nvcc have.
+// expect: error: .*simplx: Trainer, Inference and Evaluation on a GPU are those of simplx/cuda/trainer.cuh, inference.cuh
+#include <simplx/simplx.hpp>
+
+using namespace simplx;
+
+struct Card : Cpu<float> {
+  static constexpr bool on_device = true;
+};
+inline constexpr auto f = [] { return sum(square(weight("w", 3, 1))); };
+#ifdef FIXED
+using Backend = Cpu<float>;
+#else
+using Backend = Card;
+#endif
+void forward(Evaluation<f, Backend>& evaluation) { evaluation.forward(); }
