@@ -60,6 +60,7 @@ enum class Order {
 struct Schedule {
   Order order = Order::forward;
   std::uint64_t seed = 0;  ///< of random; of greedy: which warp is the fast one
+  bool operator==(const Schedule&) const = default;
 
   std::string text() const {
     constexpr const char* names[] = {"forward", "reverse", "random ", "greedy "};
@@ -405,8 +406,10 @@ class Block {
     const unsigned count = size_.count();
     const auto first_from = [&](unsigned begin, unsigned end, unsigned start, unsigned step) {  // in turns
       const unsigned length = end - begin;
-      for (unsigned k = 0, i = start; k < length; ++k, i = begin + (i - begin + step) % length) {
+      for (unsigned k = 0, i = start; k < length; ++k) {
         if (thread_of_[i]->can_run()) return i;
+        i += step;
+        if (i >= end) i -= length;
       }
       return count;
     };

@@ -24,7 +24,7 @@ void begin_copy(void* to, const void* from, unsigned bytes, const char* file = _
 inline void await_copies() { Block::running()->await_copies(); }
 
 /// Element `half` of a register.
-inline float half_of(std::uint32_t pair, int half) {
+inline float half_of(std::uint32_t pair, unsigned half) {
   return std::bit_cast<float>(half ? pair & 0xffff0000u : pair << 16);
 }
 
@@ -57,31 +57,31 @@ inline void multiply_fragments(float& sum0, float& sum1, float& sum2, float& sum
     std::uint32_t a[4], b[2];
   };
   struct Factors {
-    float a[16][16], b[16][8];
+    double a[2][16], b[2][16];  // two rows, two columns: those that meet in the lane's sums
   };
   const Given given{{a[0], a[1], a[2], a[3]}, {b0, b1}};
-  const auto factors = Block::running()->meet(
-      whole_warp_mask, given, {"mma", file, line}, false, [](const Meeting& meeting) {
+  const unsigned lane = Block::running()->lane();
+  const Factors own = Block::running()->meet(
+      whole_warp_mask, given, {"mma", file, line}, false, [lane](const Meeting& meeting) {
         Factors all;
-        for (int lane = 0; lane < 32; ++lane) {
-          Given one;
-          std::memcpy(&one, meeting.deposits[lane], sizeof one);
-          const int row = lane / 4, col = lane % 4 * 2;
-          for (int e = 0; e < 2; ++e) {
-            for (int i = 0; i < 4; ++i) all.a[row + i % 2 * 8][col + i / 2 * 8 + e] = half_of(one.a[i], e);
-            for (int i = 0; i < 2; ++i) all.b[col + i * 8 + e][row] = half_of(one.b[i], e);
+        Given row, column;
+        for (unsigned quarter = 0; quarter < 4; ++quarter) {  // four lanes hold a row between them, or a column
+          std::memcpy(&row, meeting.deposits[lane / 4 * 4 + quarter], sizeof row);
+          for (unsigned i = 0; i < 2; ++i) {
+            std::memcpy(&column, meeting.deposits[(lane % 4 * 2 + i) * 4 + quarter], sizeof column);
+            for (unsigned k = 0; k < 4; ++k) {
+              const unsigned place = k / 2 * 8 + quarter * 2 + k % 2;
+              all.a[i][place] = static_cast<double>(half_of(row.a[k / 2 * 2 + i], k % 2));
+              all.b[i][place] = static_cast<double>(half_of(column.b[k / 2], k % 2));
+            }
           }
         }
         return all;
       });
-  const auto lane = static_cast<int>(Block::running()->lane());
   float* const sums[4] = {&sum0, &sum1, &sum2, &sum3};
-  for (int i = 0; i < 4; ++i) {
-    double sum = static_cast<double>(*sums[i]);
-    for (int k = 0; k < 16; ++k) {
-      sum += static_cast<double>(factors.a[lane / 4 + i / 2 * 8][k]) *
-             static_cast<double>(factors.b[k][lane % 4 * 2 + i % 2]);
-    }
+  for (unsigned i = 0; i < 4; ++i) {
+    auto sum = static_cast<double>(*sums[i]);
+    for (unsigned k = 0; k < 16; ++k) sum += own.a[i / 2][k] * own.b[i % 2][k];
     *sums[i] = static_cast<float>(sum);
   }
 }

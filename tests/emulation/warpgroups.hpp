@@ -75,13 +75,17 @@ void begin_product(bool add, const std::array<float*, 32>& sums, const RowsOfA& 
   }
   for (float* sum : sums) *sum = std::bit_cast<float>(0xffffffffu);
   begun.emplace_back(sums[0], [=, lane = block.lane()] {
-    for (unsigned i = 0; i < 32; ++i) {
-      const unsigned row = lane / 4 + i / 2 % 2 * 8, col = i / 4 * 8 + lane % 4 * 2 + i % 2;
-      double sum = add ? static_cast<double>(*sums[i]) : 0;
-      for (unsigned k = 0; k < 16; ++k) {
-        sum += static_cast<double>(a(row, k)) * static_cast<double>(element(b, columns_in_lines, col, k));
+    double rows[2][16], column[16];  // those of the thread
+    for (unsigned k = 0; k < 32; ++k) rows[k / 16][k % 16] = static_cast<double>(a(lane / 4 + k / 16 * 8, k % 16));
+    for (unsigned i = 0; i < 16; ++i) {
+      const unsigned col = i / 2 * 8 + lane % 4 * 2 + i % 2;
+      for (unsigned k = 0; k < 16; ++k) column[k] = static_cast<double>(element(b, columns_in_lines, col, k));
+      for (unsigned half = 0; half < 2; ++half) {
+        float& entry = *sums[i / 2 * 4 + half * 2 + i % 2];
+        double sum = add ? static_cast<double>(entry) : 0;
+        for (unsigned k = 0; k < 16; ++k) sum += rows[half][k] * column[k];
+        entry = static_cast<float>(sum);
       }
-      *sums[i] = static_cast<float>(sum);
     }
   });
 }
@@ -110,7 +114,7 @@ inline void begin_product(const std::array<float*, 32>& sums, const std::uint32_
   begin_product(
       true, sums,
       [=](unsigned row, unsigned k) {
-        return half_of(all[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], static_cast<int>(k % 2));
+        return half_of(all[row % 8 * 4 + k % 8 / 2][row / 8 + k / 8 * 2], k % 2);
       },
       {}, b, true, site);
 }
