@@ -95,6 +95,7 @@ struct op<"matmul"> : kernel_op {
                                   frame.template turn<1>());
     }
     if constexpr (F::template write<0> != Write::skip) {
+      const Addition addition(frame.template turn<0>());
       Linear::template input_gradient<F::template write<0>>(frame.rows(), dy, frame.template in<1>(), frame.packed(),
                                                             frame.scratch(), frame.template grad<0>());
     }
@@ -119,5 +120,6 @@ constexpr Expr operator*(At a, At b) {
   const bool matrix = b.shape().is_fixed() && b.shape().rows > 1;
   return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);
 }
+constexpr Expr& operator*=(Expr& x, At y) { return x = x * y; }
 
 }  // namespace simplx
