@@ -4,6 +4,8 @@
 #include <Eigen/Core>
 #include <doctest/doctest.h>
 
+#include <vector>
+
 using namespace simplx;
 
 namespace {
@@ -47,4 +49,12 @@ TEST_CASE("cpu/matrix_vector: rows may be columns of a wider matrix") {
   Eigen::VectorXd y(21);
   matrix_vector<5, 13>(21, A.data() + 6, w.data(), y.data());
   CHECK((y - A.middleCols(6, 5) * w).cwiseAbs().maxCoeff() < 1e-14);
+}
+
+TEST_CASE("cpu/matrix_vector: a million rows are added up as accurately as a thousand") {
+  constexpr Index K = 19, rows = 1 << 20;
+  const std::vector<float> a(K * rows, 0.1f), g(rows, 1.0f);
+  float w[K]{};
+  add_transposed_matrix_vector<K>(rows, a.data(), g.data(), w);
+  for (const float sum : w) CHECK(sum == doctest::Approx(0.1 * rows).epsilon(1e-4));
 }

@@ -60,13 +60,21 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
     };
   };
   if constexpr (Grp::target() == Spread::one) {
-    RunningSum<S, Grp::costly() ? 1 : 4> sum;
-    if constexpr (Grp::flat()) {
-      sum.add(rows * cols, row_of(0));
-    } else {
-      for (Index row = 0; row < rows; ++row) sum.add(cols, row_of(row));
+    constexpr Index step = std::max<Index>(1, added_at_once * lanes<S> / cols);  // rows
+    std::conditional_t<std::is_same_v<S, float>, double, S> total(0);
+    for (Index begin = 0; begin < rows; begin += step) {
+      const Index end = std::min(rows, begin + step);
+      RunningSum<S, Grp::costly() ? 1 : 4> sum;
+      if constexpr (Grp::flat()) {
+        sum.add((end - begin) * cols, [&]<class V>(Index i) __attribute__((always_inline)) {
+          return map_value<G, root, V>(operands, 0, begin * cols + i, V{});
+        });
+      } else {
+        for (Index row = begin; row < end; ++row) sum.add(cols, row_of(row));
+      }
+      total += sum.total();
     }
-    *out = scale * sum.total();
+    *out = scale * static_cast<S>(total);
   } else if constexpr (Grp::target() == Spread::column) {
     for (Index row = 0; row < rows; ++row) {
       RunningSum<S, Grp::costly() ? 1 : 4> sum;
@@ -75,10 +83,16 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
     }
   } else {
     std::fill_n(out, cols, S(0));
-    for (Index row = 0; row < rows; ++row) {
+    S some[cols];
+    for (Index begin = 0; begin < rows; begin += added_at_once) {
+      std::fill_n(some, cols, S(0));
+      for (Index row = begin; row < std::min(rows, begin + added_at_once); ++row) {
+        each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+          store(some + col, V(load<V>(some + col) + map_value<G, root, V>(operands, row, col, V{})));
+        });
+      }
       each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-        const V value = map_value<G, root, V>(operands, row, col, V{});
-        store(out + col, V(load<V>(out + col) + splat<V>(scale) * value));
+        store(out + col, V(load<V>(out + col) + splat<V>(scale) * load<V>(some + col)));
       });
     }
   }

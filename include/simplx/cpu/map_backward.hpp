@@ -8,6 +8,7 @@
 #include <simplx/cpu/group.hpp>
 
 #include <limits>
+#include <utility>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -93,10 +94,11 @@ struct MapBackward {
   static constexpr Index cols = Grp::shape.cols;
   static constexpr bool reads_value = G::plan.kept[root] && !Grp::reduces;
 
-  /// Sums over all elements, or over the current row: of vectors, and of the elements that are left.
+  /// Sums over all elements, or over the current row: of vectors, of the elements that are left, and of both before.
   struct Sums {
     Vec<S> vectors[Grp::leaves + 1]{};
     S singles[Grp::leaves + 1]{};
+    std::conditional_t<std::is_same_v<S, float>, double, S> totals[Grp::leaves + 1]{};
 
     template <int l, class V>
     void add(V term) {
@@ -106,11 +108,14 @@ struct MapBackward {
         singles[l] += term;
       }
     }
-    S take(int l) {
-      const S total = sum(vectors[l]) + singles[l];
+    void fold(int l) {
+      totals[l] += sum(vectors[l]) + singles[l];
       vectors[l] = Vec<S>{};
       singles[l] = S(0);
-      return total;
+    }
+    S take(int l) {
+      fold(l);
+      return static_cast<S>(std::exchange(totals[l], 0));
     }
   };
 
@@ -138,26 +143,31 @@ struct MapBackward {
   __attribute__((noinline, flatten)) static void run(const Context<S>& context) {
     MapBackward self(context);
     const Index rows = context.rows_of(Grp::shape);
-    if constexpr (Grp::flat()) {
-      each_element<S, cols, true>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
-        V down[Grp::leaves + 1]{};  // unused: there are no rows
-        self.template at<V>(row, col, down);
-      });
-    } else if constexpr (down_columns()) {
-      each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-        V down[Grp::leaves + 1]{};
-        for (Index row = 0; row < rows; ++row) self.template at<V>(row, col, down);
-        self.add_down(down, col);
-      });
-    } else {
-      for (Index row = 0; row < rows; ++row) {
+    constexpr Index step = Grp::flat() ? std::max<Index>(1, added_at_once * lanes<S> / cols) : added_at_once;
+    for (Index begin = 0; begin < rows; begin += step) {
+      const Index end = std::min(rows, begin + step);
+      if constexpr (Grp::flat()) {
+        each_element<S, cols, true>(end - begin, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
+          V down[Grp::leaves + 1]{};  // unused: there are no rows
+          self.template at<V>(begin + row, col, down);
+        });
+      } else if constexpr (down_columns()) {
         each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
           V down[Grp::leaves + 1]{};
-          self.template at<V>(row, col, down);
+          for (Index row = begin; row < end; ++row) self.template at<V>(row, col, down);
           self.add_down(down, col);
         });
-        self.template finish<Spread::column>(row);
+      } else {
+        for (Index row = begin; row < end; ++row) {
+          each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+            V down[Grp::leaves + 1]{};
+            self.template at<V>(row, col, down);
+            self.add_down(down, col);
+          });
+          self.template finish<Spread::column>(row);
+        }
       }
+      self.template fold<Spread::one>();
     }
     self.template finish<Spread::one>(0);
   }
@@ -235,6 +245,12 @@ struct MapBackward {
         store(gradient[l] + col, V(load<V>(gradient[l] + col) + down[l]));
       }
     });
+  }
+  template <Spread kind>
+  void fold() {
+    for (int l = 0; l < Grp::leaves; ++l) {
+      if (Grp::writes(l) && Grp::spread(l) == kind) sums.fold(l);
+    }
   }
   template <Spread kind>
   void finish(Index row) {

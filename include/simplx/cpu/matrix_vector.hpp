@@ -91,22 +91,34 @@ __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w,
   }
 }
 
-/// w += A^T g.
-///
-/// Shapes  A (rows, K), g (rows), w (K)
-/// Cost    2 rows K FLOPs; reads A once, a stripe of columns after the other, each from its end
+namespace detail {
+
 template <Index K, class S>
-__attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
+void add_transposed_rows(Index rows, const S* a, const S* g, S* w) {
   constexpr Index step = lanes<S>, wide = 4 * step, whole = K / step * step, widest = K / wide * wide;
-  if (rows == 0) return;  // there may be no A
-  for (Index k = 0; k < widest; k += wide) detail::add_columns<K, 4>(rows, a + k, g, w + k);
-  for (Index k = widest; k < whole; k += step) detail::add_columns<K, 1>(rows, a + k, g, w + k);
+  for (Index k = 0; k < widest; k += wide) add_columns<K, 4>(rows, a + k, g, w + k);
+  for (Index k = widest; k < whole; k += step) add_columns<K, 1>(rows, a + k, g, w + k);
   if constexpr (whole < K) {
     S sums[K - whole]{};
     for (Index row = 0; row < rows; ++row) {
       for (Index k = whole; k < K; ++k) sums[k - whole] += a[row * K + k] * g[row];
     }
     for (Index k = whole; k < K; ++k) w[k] += sums[k - whole];
+  }
+}
+
+}  // namespace detail
+
+/// w += A^T g.
+///
+/// Shapes  A (rows, K), g (rows), w (K)
+/// Cost    2 rows K FLOPs; reads A once, so many rows at a time that their sum is as accurate as each, and of those a
+///         stripe of columns after the other, each from its end
+template <Index K, class S>
+__attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
+  constexpr Index step = 4096;
+  for (Index begin = 0; begin < rows; begin += step) {
+    detail::add_transposed_rows<K>(std::min(step, rows - begin), a + begin * K, g + begin, w);
   }
 }
 
