@@ -87,6 +87,10 @@ struct First {
     return stack("equal", 3, recompute_first(layers, Net{}), x);
   }
 };
+inline constexpr auto scopes = [] {
+  const Expr x = recompute(named("scope", Net{}))(variable("x", rows_of(Axis::tokens, 8)));
+  return stack("blocks", 2, named("inner", Net{}), x);
+};
 inline constexpr First<0> no_layer{};
 inline constexpr First<2> two_layers{};
 }  // namespace
@@ -115,6 +119,11 @@ TEST_CASE("the same gradients where a result is not read again; they may be adde
   const std::vector<double> a = results<unread>(false), b = results<unread_again>(false);
   REQUIRE(a.size() == b.size());
   for (std::size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-11));
+}
+
+TEST_CASE("a module with a name is recomputed, and stacked, like one without") {
+  static_assert(parameter_shape<scopes>("scope.up") == fixed_shape(8, 24));
+  static_assert(parameter_shape<scopes>("blocks.1.inner.down") == fixed_shape(24, 8));
 }
 
 TEST_CASE("derivatives of every order") {

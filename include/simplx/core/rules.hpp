@@ -110,13 +110,16 @@ SIMPLX_RULE("constant operand", (possible<left, right>),
 SIMPLX_RULE("frozen", (possible<left, right>),
             "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value "
             "that counts as a constant is stop_gradient(x)")
+SIMPLX_RULE("recompute", (possible<left, right>),
+            "recompute(...) takes a module, which it evaluates again in backward, not an expression, of which it could "
+            "not know where it begins: recompute(Mlp{})(x)")
 SIMPLX_RULE("block width", left == right,
             "a block of a stack must return the shape that it is given: its result has the width (left number), its "
             "input (right number); change the width before or after the stack")
 SIMPLX_RULE("captured", (possible<left, right>),
             "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an "
             "expression that was made outside it (left number: its line, right number: the line of its use); make it "
-            "inside, or give it as an operand")
+            "inside, or hand it in: as an operand of the function, or beside what the block is given (concatenate)")
 SIMPLX_RULE("input in a block", (possible<left, right>),
             "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
 SIMPLX_RULE("pull-back shape", left == right,

@@ -137,13 +137,15 @@ constexpr void each_made(Expr result, Visit visit, const Arguments&... given) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A module with a name: the parameters it *makes* get "name." in front, never what it is *given*.
+/// A module with a name: the parameters it *makes* get "name." in front, never what it is *given*. What a module
+/// captures or holds it makes, as far as can be seen from its result: give it as an operand.
 template <class Module>
 struct Named {
   Name scope;
   Module module;
 
   template <class... Arguments>
+    requires requires(const Module& made, const Arguments&... arguments) { Expr(made(arguments...)); }
   constexpr Expr operator()(const Arguments&... arguments) const {
     Expr result = module(arguments...);
     const auto enter = [&](Node* node) {

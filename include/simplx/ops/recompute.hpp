@@ -46,6 +46,8 @@ constexpr Recomputed<Module> recompute(const Module& module) {
   return {module};
 }
 
+constexpr Expr recompute(Expr value) { return refuse("recompute", value); }
+
 /// The same in the first layers of a stack only: stack("blocks", 48, recompute_first(30, Block{...}), x).
 template <class Block>
 constexpr RecomputedFirst<Block> recompute_first(int layers, const Block& block) {

@@ -3,7 +3,7 @@
 
 /// \file simplx/train/trained_model.hpp
 /// What Trainer reads off the graph of a model: where its loss and logits are, and what its inputs may be. Of several
-/// losses it is the one that the graph has first, commonly the first that the model makes.
+/// losses each has the labels; what they are along is read off the first that the graph has.
 
 #include <simplx/core/context.hpp>
 #include <simplx/core/view.hpp>
@@ -50,9 +50,20 @@ struct TrainedModel {
                   "model with tiled_loss = false");
     return G::table.info[loss_node()].arguments[0];
   }
+  static constexpr bool has_other_logits() {
+    for (int i = 0; i < G::count; ++i) {
+      const Tag name = G::flat.label[i].op;
+      const bool is_loss = name == Tag("cross_entropy") || name == Tag("linear_cross_entropy");
+      if (is_loss && G::table.info[i].arguments[0] != logits_node()) return true;
+    }
+    return false;
+  }
   /// The same, where a forward pass leaves them: what backward does not read, others may overwrite.
   static constexpr int logits_left() {
     constexpr int node = logits_node();
+    static_assert(!G::sound || !has_other_logits(),
+                  "simplx: this model has several losses, of several logits: take those that are wanted from Inference "
+                  "of a model that ends with them");
     static_assert(!G::sound || G::plan.kept[node] || G::fusion.step_of[loss_node()] == G::fusion.steps - 1,
                   "simplx: a forward pass overwrites these logits, as nothing in training reads them again (they are "
                   "frozen, and the loss has further parts): take them from Inference of a model that ends with them");
