@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a63fe426af648ee9
+// sha256 of the headers: bc3f88610968ddfc
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -831,13 +831,15 @@ constexpr void each_made(Expr result, Visit visit, const Arguments&... given) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A module with a name: the parameters it *makes* get "name." in front, never what it is *given*.
+/// A module with a name: the parameters it *makes* get "name." in front, never what it is *given*. What a module
+/// captures or holds it makes, as far as can be seen from its result: give it as an operand.
 template <class Module>
 struct Named {
   Name scope;
   Module module;
 
   template <class... Arguments>
+    requires requires(const Module& made, const Arguments&... arguments) { Expr(made(arguments...)); }
   constexpr Expr operator()(const Arguments&... arguments) const {
     Expr result = module(arguments...);
     const auto enter = [&](Node* node) {
@@ -964,13 +966,16 @@ SIMPLX_RULE("constant operand", (possible<left, right>),
 SIMPLX_RULE("frozen", (possible<left, right>),
             "frozen(...) takes a parameter (or a module whose parameters are not trained), not an expression: a value "
             "that counts as a constant is stop_gradient(x)")
+SIMPLX_RULE("recompute", (possible<left, right>),
+            "recompute(...) takes a module, which it evaluates again in backward, not an expression, of which it could "
+            "not know where it begins: recompute(Mlp{})(x)")
 SIMPLX_RULE("block width", left == right,
             "a block of a stack must return the shape that it is given: its result has the width (left number), its "
             "input (right number); change the width before or after the stack")
 SIMPLX_RULE("captured", (possible<left, right>),
             "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an "
             "expression that was made outside it (left number: its line, right number: the line of its use); make it "
-            "inside, or give it as an operand")
+            "inside, or hand it in: as an operand of the function, or beside what the block is given (concatenate)")
 SIMPLX_RULE("input in a block", (possible<left, right>),
             "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
 SIMPLX_RULE("pull-back shape", left == right,
@@ -3370,6 +3375,10 @@ __attribute__((always_inline)) inline Lane<V> largest(V v) {
 /// intermediate value in a register.
 
 namespace simplx::inline SIMPLX_TARGET {
+
+/// Numbers that are added up one after the other before their sum is added to others': of more, float would round the
+/// last ones away.
+inline constexpr Index added_at_once = 4096;
 SIMPLX_HD_BEGIN
 
 template <class G, int root>
@@ -3629,13 +3638,21 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
     };
   };
   if constexpr (Grp::target() == Spread::one) {
-    RunningSum<S, Grp::costly() ? 1 : 4> sum;
-    if constexpr (Grp::flat()) {
-      sum.add(rows * cols, row_of(0));
-    } else {
-      for (Index row = 0; row < rows; ++row) sum.add(cols, row_of(row));
+    constexpr Index step = std::max<Index>(1, added_at_once * lanes<S> / cols);  // rows
+    std::conditional_t<std::is_same_v<S, float>, double, S> total(0);
+    for (Index begin = 0; begin < rows; begin += step) {
+      const Index end = std::min(rows, begin + step);
+      RunningSum<S, Grp::costly() ? 1 : 4> sum;
+      if constexpr (Grp::flat()) {
+        sum.add((end - begin) * cols, [&]<class V>(Index i) __attribute__((always_inline)) {
+          return map_value<G, root, V>(operands, 0, begin * cols + i, V{});
+        });
+      } else {
+        for (Index row = begin; row < end; ++row) sum.add(cols, row_of(row));
+      }
+      total += sum.total();
     }
-    *out = scale * sum.total();
+    *out = scale * static_cast<S>(total);
   } else if constexpr (Grp::target() == Spread::column) {
     for (Index row = 0; row < rows; ++row) {
       RunningSum<S, Grp::costly() ? 1 : 4> sum;
@@ -3644,10 +3661,16 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
     }
   } else {
     std::fill_n(out, cols, S(0));
-    for (Index row = 0; row < rows; ++row) {
+    S some[cols];
+    for (Index begin = 0; begin < rows; begin += added_at_once) {
+      std::fill_n(some, cols, S(0));
+      for (Index row = begin; row < std::min(rows, begin + added_at_once); ++row) {
+        each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+          store(some + col, V(load<V>(some + col) + map_value<G, root, V>(operands, row, col, V{})));
+        });
+      }
       each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-        const V value = map_value<G, root, V>(operands, row, col, V{});
-        store(out + col, V(load<V>(out + col) + splat<V>(scale) * value));
+        store(out + col, V(load<V>(out + col) + splat<V>(scale) * load<V>(some + col)));
       });
     }
   }
@@ -3745,10 +3768,11 @@ struct MapBackward {
   static constexpr Index cols = Grp::shape.cols;
   static constexpr bool reads_value = G::plan.kept[root] && !Grp::reduces;
 
-  /// Sums over all elements, or over the current row: of vectors, and of the elements that are left.
+  /// Sums over all elements, or over the current row: of vectors, of the elements that are left, and of both before.
   struct Sums {
     Vec<S> vectors[Grp::leaves + 1]{};
     S singles[Grp::leaves + 1]{};
+    std::conditional_t<std::is_same_v<S, float>, double, S> totals[Grp::leaves + 1]{};
 
     template <int l, class V>
     void add(V term) {
@@ -3758,11 +3782,14 @@ struct MapBackward {
         singles[l] += term;
       }
     }
-    S take(int l) {
-      const S total = sum(vectors[l]) + singles[l];
+    void fold(int l) {
+      totals[l] += sum(vectors[l]) + singles[l];
       vectors[l] = Vec<S>{};
       singles[l] = S(0);
-      return total;
+    }
+    S take(int l) {
+      fold(l);
+      return static_cast<S>(std::exchange(totals[l], 0));
     }
   };
 
@@ -3790,26 +3817,31 @@ struct MapBackward {
   __attribute__((noinline, flatten)) static void run(const Context<S>& context) {
     MapBackward self(context);
     const Index rows = context.rows_of(Grp::shape);
-    if constexpr (Grp::flat()) {
-      each_element<S, cols, true>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
-        V down[Grp::leaves + 1]{};  // unused: there are no rows
-        self.template at<V>(row, col, down);
-      });
-    } else if constexpr (down_columns()) {
-      each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-        V down[Grp::leaves + 1]{};
-        for (Index row = 0; row < rows; ++row) self.template at<V>(row, col, down);
-        self.add_down(down, col);
-      });
-    } else {
-      for (Index row = 0; row < rows; ++row) {
+    constexpr Index step = Grp::flat() ? std::max<Index>(1, added_at_once * lanes<S> / cols) : added_at_once;
+    for (Index begin = 0; begin < rows; begin += step) {
+      const Index end = std::min(rows, begin + step);
+      if constexpr (Grp::flat()) {
+        each_element<S, cols, true>(end - begin, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
+          V down[Grp::leaves + 1]{};  // unused: there are no rows
+          self.template at<V>(begin + row, col, down);
+        });
+      } else if constexpr (down_columns()) {
         each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
           V down[Grp::leaves + 1]{};
-          self.template at<V>(row, col, down);
+          for (Index row = begin; row < end; ++row) self.template at<V>(row, col, down);
           self.add_down(down, col);
         });
-        self.template finish<Spread::column>(row);
+      } else {
+        for (Index row = begin; row < end; ++row) {
+          each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+            V down[Grp::leaves + 1]{};
+            self.template at<V>(row, col, down);
+            self.add_down(down, col);
+          });
+          self.template finish<Spread::column>(row);
+        }
       }
+      self.template fold<Spread::one>();
     }
     self.template finish<Spread::one>(0);
   }
@@ -3887,6 +3919,12 @@ struct MapBackward {
         store(gradient[l] + col, V(load<V>(gradient[l] + col) + down[l]));
       }
     });
+  }
+  template <Spread kind>
+  void fold() {
+    for (int l = 0; l < Grp::leaves; ++l) {
+      if (Grp::writes(l) && Grp::spread(l) == kind) sums.fold(l);
+    }
   }
   template <Spread kind>
   void finish(Index row) {
@@ -5419,22 +5457,34 @@ __attribute__((noinline)) void matrix_vector(Index rows, const S* a, const S* w,
   }
 }
 
-/// w += A^T g.
-///
-/// Shapes  A (rows, K), g (rows), w (K)
-/// Cost    2 rows K FLOPs; reads A once, a stripe of columns after the other, each from its end
+namespace detail {
+
 template <Index K, class S>
-__attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
+void add_transposed_rows(Index rows, const S* a, const S* g, S* w) {
   constexpr Index step = lanes<S>, wide = 4 * step, whole = K / step * step, widest = K / wide * wide;
-  if (rows == 0) return;  // there may be no A
-  for (Index k = 0; k < widest; k += wide) detail::add_columns<K, 4>(rows, a + k, g, w + k);
-  for (Index k = widest; k < whole; k += step) detail::add_columns<K, 1>(rows, a + k, g, w + k);
+  for (Index k = 0; k < widest; k += wide) add_columns<K, 4>(rows, a + k, g, w + k);
+  for (Index k = widest; k < whole; k += step) add_columns<K, 1>(rows, a + k, g, w + k);
   if constexpr (whole < K) {
     S sums[K - whole]{};
     for (Index row = 0; row < rows; ++row) {
       for (Index k = whole; k < K; ++k) sums[k - whole] += a[row * K + k] * g[row];
     }
     for (Index k = whole; k < K; ++k) w[k] += sums[k - whole];
+  }
+}
+
+}  // namespace detail
+
+/// w += A^T g.
+///
+/// Shapes  A (rows, K), g (rows), w (K)
+/// Cost    2 rows K FLOPs; reads A once, so many rows at a time that their sum is as accurate as each, and of those a
+///         stripe of columns after the other, each from its end
+template <Index K, class S>
+__attribute__((noinline)) void add_transposed_matrix_vector(Index rows, const S* a, const S* g, S* w) {
+  constexpr Index step = 4096;
+  for (Index begin = 0; begin < rows; begin += step) {
+    detail::add_transposed_rows<K>(std::min(step, rows - begin), a + begin * K, g + begin, w);
   }
 }
 
@@ -6299,6 +6349,9 @@ constexpr Expr operator/(At a, double b) {
   return apply<"multiply">({}, a, At(1.0 / b));
 }
 constexpr Expr operator-(At a) { return apply<"negate">({}, a); }
+constexpr Expr& operator+=(Expr& x, At y) { return x = x + y; }
+constexpr Expr& operator-=(Expr& x, At y) { return x = x - y; }
+constexpr Expr& operator/=(Expr& x, At y) { return x = x / y; }
 
 /// x repeated until it has the shape of `like`: a number, a row or a column.
 constexpr Expr spread(At x, At like) { return apply<"spread">({}, x, like); }
@@ -6594,6 +6647,7 @@ struct op<"matmul"> : kernel_op {
                                   frame.template turn<1>());
     }
     if constexpr (F::template write<0> != Write::skip) {
+      const Addition addition(frame.template turn<0>());
       Linear::template input_gradient<F::template write<0>>(frame.rows(), dy, frame.template in<1>(), frame.packed(),
                                                             frame.scratch(), frame.template grad<0>());
     }
@@ -6618,6 +6672,7 @@ constexpr Expr operator*(At a, At b) {
   const bool matrix = b.shape().is_fixed() && b.shape().rows > 1;
   return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);
 }
+constexpr Expr& operator*=(Expr& x, At y) { return x = x * y; }
 
 }  // namespace simplx
 
@@ -9156,7 +9211,13 @@ SIMPLX_HD_BEGIN
 template <>
 struct op<"relu"> : elementwise {
   static constexpr bool needs_output = true;
-  SIMPLX_HD static constexpr auto f(auto a) { return max(decltype(a){}, a); }  // in this order NaN stays NaN
+  SIMPLX_HD static constexpr auto f(auto a) {
+    if constexpr (requires { a.tangent; }) {
+      return a > decltype(a){} ? a : decltype(a)(f(a.value));  // where max of a dual number would share a kink
+    } else {
+      return max(decltype(a){}, a);  // in this order NaN stays NaN
+    }
+  }
   template <int i>
   SIMPLX_HD static constexpr auto d(auto g, auto y, auto) {
     return select(y > decltype(y){}, g, decltype(g){});
@@ -9227,6 +9288,21 @@ struct op<"sigmoid"> : elementwise {
 };
 
 template <>
+struct op<"softplus"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x) {
+    if constexpr (requires { x.tangent; }) {
+      return decltype(x)(f(x.value), sigmoid(x.value) * x.tangent);  // max and abs have a kink, their sum has none
+    } else {
+      return max(literal<decltype(x)>(0), x) + log1p(exp(-abs(x)));
+    }
+  }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g * sigmoid(x); }
+};
+
+template <>
 struct op<"erf"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
@@ -9281,8 +9357,9 @@ struct op<"pow"> : elementwise {
   template <int i>
   SIMPLX_HD static constexpr auto d(auto g, auto y, auto x, auto p) {
     if constexpr (i == 0) {
-      const auto zero = literal<decltype(x)>(0), slope = g * p * pow(x, p - literal<decltype(p)>(1));
-      return select(p > zero, slope, select(zero > p, slope, zero));  // x^0 does not depend on x, at 0 neither
+      const auto zero = literal<decltype(p)>(0), one = literal<decltype(p)>(1);
+      const auto power = select(p > zero, p, select(zero > p, p, one));  // x^0 does not depend on x, at 0 neither
+      return g * p * pow(x, power - one);
     } else {
       const auto zero = literal<decltype(x)>(0);
       return select(x > zero, g * y * log(x), zero);  // 0^p does not depend on p > 0
@@ -9327,7 +9404,8 @@ template <>
 struct op<"clamp"> : elementwise {
   static constexpr bool needs_inputs = true;
   SIMPLX_HD static constexpr auto f(auto x, auto low, auto high) {
-    return select(x > high, high, select(low > x, low, x));
+    const auto raised = select(low > x, low, x);
+    return select(raised > high, high, raised);
   }
   template <int i>
   SIMPLX_HD static constexpr auto d(auto g, auto, auto x, auto low, auto high) {
@@ -9335,9 +9413,9 @@ struct op<"clamp"> : elementwise {
     if constexpr (i == 0) {
       return select(x > high, zero, select(low > x, zero, g));
     } else if constexpr (i == 1) {
-      return select(low > x, g, zero);
+      return select(low > x, select(low > high, zero, g), zero);
     } else {
-      return select(x > high, g, zero);
+      return select(x > high, g, select(low > high, g, zero));
     }
   }
 };
@@ -9404,10 +9482,7 @@ constexpr Expr tanh(At x) { return apply<"tanh">({}, x); }
 /// 1 / (1 + exp(-x)).
 constexpr Expr sigmoid(At x) { return apply<"sigmoid">({}, x); }
 /// log(1 + exp(x)).
-constexpr Expr softplus(At x) {
-  const auto tail = apply<"exp">({}, At(apply<"negate">({}, At(apply<"abs">({}, x)))));
-  return apply<"max">({}, x, At(0.0)) + apply<"log1p">({}, At(tail));
-}
+constexpr Expr softplus(At x) { return apply<"softplus">({}, x); }
 /// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
 constexpr Expr erf(At x) { return apply<"erf">({}, x); }
 constexpr Expr sqrt(At x) { return apply<"sqrt">({}, x); }
@@ -9419,7 +9494,7 @@ constexpr Expr pow(At x, At p) { return apply<"pow">({}, x, p); }
 constexpr Expr abs(At x) { return apply<"abs">({}, x); }
 constexpr Expr max(At a, At b) { return apply<"max">({}, a, b); }
 constexpr Expr min(At a, At b) { return apply<"min">({}, a, b); }
-/// x limited to [low, high].
+/// x limited to [low, high]; high where they are the wrong way round.
 constexpr Expr clamp(At x, At low, At high) { return apply<"clamp">({}, x, low, high); }
 /// 1 where a > b, 0 elsewhere; no gradient flows through.
 constexpr Expr operator>(At a, At b) { return apply<"greater">({}, a, b); }
@@ -9669,6 +9744,11 @@ struct op<"maximum"> : kernel_op {
   static S largest_of(const S* x, Index count) {
     constexpr Index step = lanes<S>;
     const S least = S(-std::numeric_limits<double>::infinity());
+    if constexpr (step == 1) {  // dual numbers: of equal ones the first, whose derivative it is
+      S result = x[0];
+      for (Index i = 1; i < count; ++i) result = larger(result, x[i]);
+      return result;
+    }
     Vec<S> chain[4];
     for (Vec<S>& lane : chain) lane = splat<Vec<S>>(least);
     Index i = 0;
@@ -9819,13 +9899,14 @@ struct op<"rms_norm"> : kernel_op {
     const Term x = detail::term(node, 0), gain = detail::term(node, 1), epsilon = detail::term(node, 2);
     const bool epsilon_inside = node->attributes.integers[0] != 0;
     const Term mean_square(mean(At(square(detail::argument(node, 0))), Over::columns));
-    const Term r = sqrt(epsilon_inside ? mean_square + epsilon : mean_square);
-    const Term q = Term(1) / (epsilon_inside ? r : r + epsilon), u = gain * g;
-    const Term root = epsilon_inside ? Term(0.5) * q : Term(1);
-    if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * root, node)));
+    const Term is_zero = select(mean_square > Term(0), Term(0), Term(1));  // a row whose root has no derivative
+    const Term r = sqrt(mean_square + (epsilon_inside ? epsilon : is_zero));
+    const Term q = Term(1) / (epsilon_inside ? r : r - is_zero + epsilon), u = gain * g;
+    const Term slope = epsilon_inside ? Term(0.5) * q : Term(1);
+    if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * slope, node)));
     if (argument == 1) return Term(sum(detail::whole(g * x * q, node), Over::rows));
     const Term along(mean(detail::whole(u * x, node), Over::columns));
-    return q * u - x * q * q * along / select(r > Term(0), r, Term(1));  // of a row of zeros along is 0
+    return q * u - x * q * q * along / r;  // of a row of zeros along is 0
   }
   /// With epsilon inside the root r stands for that root, and the pull-back is the one of epsilon = 0.
   template <class F>
@@ -14688,14 +14769,22 @@ S highest_of(const S* x) {
   }
 }
 
+/// log sum exp(x - highest) of a row. With `highest` apart nothing is rounded away where all of x is far from 0.
+template <Index cols, class S>
+S log_sum_below(const S* x, S highest) {
+  return log(sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+    return exp(V(load<V>(x + c) - splat<V>(highest)));
+  }));
+}
+
 /// log sum exp of a row.
 template <Index cols, class S>
 S log_sum_exp_of(const S* x) {
   const S highest = highest_of<cols>(x);
-  if (!(highest > S(-std::numeric_limits<double>::infinity()))) return highest;  // a row of -inf
-  return highest + log(sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-           return exp(V(load<V>(x + c) - splat<V>(highest)));
-         }));
+  if (!(highest > S(-std::numeric_limits<double>::infinity()))) {  // a row of -inf, and NaN, which max leaves out
+    return sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) { return load<V>(x + c); });
+  }
+  return highest + log_sum_below<cols>(x, highest);
 }
 
 /// y = softmax(x) of all rows, each exponential once; where L is wanted, L[row] = log sum exp of the row.
@@ -14730,7 +14819,8 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
     }
     if constexpr (wants_log_sum) {
       each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
-        store(L + begin + i, V(load<V>(highest + i) + log(load<V>(total + i))));
+        const V most = load<V>(highest + i), infinite = splat<V>(S(std::numeric_limits<double>::infinity()));
+        store(L + begin + i, select(most == infinite, most, V(most + log(load<V>(total + i)))));
       });
     }
   }
@@ -14782,8 +14872,8 @@ struct op<"log_softmax"> : detail::softmax_op {
     const S* x = frame.template in<0>();
     S* y = frame.out();
     for (Index row = 0; row < frame.rows(); ++row, x += cols, y += cols) {
-      const S shift = detail::log_sum_exp_of<cols>(x);
-      for (Index c = 0; c < cols; ++c) y[c] = x[c] - shift;
+      const S highest = detail::highest_of<cols>(x), log_sum = detail::log_sum_below<cols>(x, highest);
+      for (Index c = 0; c < cols; ++c) y[c] = (x[c] - highest) - log_sum;
     }
   }
   template <class S, Path path, class F>
@@ -14844,10 +14934,10 @@ constexpr Expr log_sum_exp(At x, Over over = Over::all) {
   if (over == Over::columns) return apply<"log_sum_exp">({}, x);
   auto largest = maximum(x, over);
   auto highest = stop_gradient(largest);  // a gradient would cancel
-  // Where the largest is infinite, so is the result, by `highest` alone.
-  auto origin = select(abs(highest) > 3e38, 0.0, highest);
+  auto finite = highest - highest + 1.0;  // else NaN: where the largest is infinite, so is the result, by that alone
+  auto origin = select(finite, highest, 0.0);
   auto rest = log(sum(exp(apply<"subtract">({}, x, At(origin))), over));
-  return select(abs(highest) > 3e38, highest, origin + rest);
+  return select(finite, origin + rest, highest);
 }
 
 }  // namespace simplx
@@ -15422,7 +15512,7 @@ struct op<"cross_entropy"> : kernel_op {
     }
     return rows_of(logits.axis, 1);
   }
-  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // log sum exp
+  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // on a CPU log sum exp(logits - highest)
   template <class F>
   static constexpr bool smooths = F::info.argument_count == 3;
   template <class F>
@@ -15445,15 +15535,13 @@ struct op<"cross_entropy"> : kernel_op {
         loss[row] = saved[row] = S(0);
         continue;
       }
-      S highest = logits[0];
+      const S highest = detail::highest_of<classes>(logits);
       if constexpr (path == Path::reference) {
-        const ConstMatrixMap<S> z(logits, 1, classes);
-        highest = z.maxCoeff();
-        saved[row] = highest + log(S((z.array() - highest).exp().sum()));
+        saved[row] = log(S((ConstMatrixMap<S>(logits, 1, classes).array() - highest).exp().sum()));
       } else {
-        saved[row] = detail::log_sum_exp_of<classes>(logits);
+        saved[row] = detail::log_sum_below<classes>(logits, highest);
       }
-      loss[row] = saved[row] - logits[labels[row]];
+      loss[row] = saved[row] + (highest - logits[labels[row]]);
       if constexpr (smooths<F>) {
         loss[row] += smoothing(frame) * (logits[labels[row]] - ConstMatrixMap<S>(logits, 1, classes).mean());
       }
@@ -15473,9 +15561,9 @@ struct op<"cross_entropy"> : kernel_op {
         if constexpr (mode == Write::store) std::fill_n(dlogits, classes, S(0));
         continue;
       }
-      const S scale = dloss[row];
+      const S scale = dloss[row], highest = detail::highest_of<classes>(logits);
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V probability = exp(V(load<V>(logits + c) - splat<V>(saved[row])));
+        const V probability = exp(V((load<V>(logits + c) - splat<V>(highest)) - splat<V>(saved[row])));
         detail::put<mode>(dlogits + c, V((probability - splat<V>(uniform)) * splat<V>(scale)));
       });
       dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
@@ -15747,7 +15835,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   template <class S>
   static S log_sum_exp(S a, S b) {
     const S highest = max(a, b);
-    if (!(highest > S(-std::numeric_limits<double>::infinity()))) return highest;
+    if (!(highest > S(-std::numeric_limits<double>::infinity()))) return a + b;  // of a NaN, one
     return highest + log(exp(a - highest) + exp(b - highest));
   }
 };
@@ -15884,6 +15972,8 @@ template <class Module>
 constexpr Recomputed<Module> recompute(const Module& module) {
   return {module};
 }
+
+constexpr Expr recompute(Expr value) { return refuse("recompute", value); }
 
 /// The same in the first layers of a stack only: stack("blocks", 48, recompute_first(30, Block{...}), x).
 template <class Block>
@@ -18445,7 +18535,7 @@ class StepParts {
 
 /// \file simplx/train/trained_model.hpp
 /// What Trainer reads off the graph of a model: where its loss and logits are, and what its inputs may be. Of several
-/// losses it is the one that the graph has first, commonly the first that the model makes.
+/// losses each has the labels; what they are along is read off the first that the graph has.
 
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
@@ -18489,9 +18579,20 @@ struct TrainedModel {
                   "model with tiled_loss = false");
     return G::table.info[loss_node()].arguments[0];
   }
+  static constexpr bool has_other_logits() {
+    for (int i = 0; i < G::count; ++i) {
+      const Tag name = G::flat.label[i].op;
+      const bool is_loss = name == Tag("cross_entropy") || name == Tag("linear_cross_entropy");
+      if (is_loss && G::table.info[i].arguments[0] != logits_node()) return true;
+    }
+    return false;
+  }
   /// The same, where a forward pass leaves them: what backward does not read, others may overwrite.
   static constexpr int logits_left() {
     constexpr int node = logits_node();
+    static_assert(!G::sound || !has_other_logits(),
+                  "simplx: this model has several losses, of several logits: take those that are wanted from Inference "
+                  "of a model that ends with them");
     static_assert(!G::sound || G::plan.kept[node] || G::fusion.step_of[loss_node()] == G::fusion.steps - 1,
                   "simplx: a forward pass overwrites these logits, as nothing in training reads them again (they are "
                   "frozen, and the loss has further parts): take them from Inference of a model that ends with them");

@@ -117,4 +117,18 @@ TEST_CASE("what an ignored row holds reaches nobody") {
   CHECK(run.input_gradient("x")[3] == 0);
 }
 
+TEST_CASE("logits far from 0 lose nothing but what they have lost themselves") {
+  Evaluation<only_logits, Cpu<float>> run(Rows{.tokens = 1});
+  run.indices("labels")[0] = 1;
+  for (const float x : {0.0f, 1e3f, -1e5f, 1e7f}) {
+    std::ranges::fill(run.input("x"), x);
+    run.forward();
+    CHECK(run.output()[0] == doctest::Approx(std::log(2.0)).epsilon(1e-6));
+    run.seed()[0] = 1;
+    run.backward();
+    CHECK(run.input_gradient("x")[0] == doctest::Approx(0.5).epsilon(1e-6));
+    CHECK(run.input_gradient("x")[1] == doctest::Approx(-0.5).epsilon(1e-6));
+  }
+}
+
 TEST_SUITE_END();

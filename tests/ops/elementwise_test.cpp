@@ -137,6 +137,21 @@ TEST_CASE("an op of the user's own is differentiated, fused and vectorised like 
 
 TEST_CASE("relu away from its kink") { test::check_model<kinked>({.step = 1e-3}); }
 
+TEST_CASE("what is written in place is the same expression") {
+  static constexpr auto model = [] {
+    Expr x = input("x", rows_of(Axis::tokens, 1));
+    x += 3.0;
+    x *= x;
+    x -= 1.0;
+    x /= 5.0;
+    return x;
+  };
+  Evaluation<model> run(Rows{.tokens = 1});
+  run.input("x")[0] = 1;
+  run.forward();
+  CHECK(run.output()[0] == 3);
+}
+
 TEST_CASE("rules by hand") {
   CHECK(op<"relu">::f(-2.0) == 0);
   CHECK(op<"relu">::f(2.0) == 2);

@@ -65,6 +65,14 @@ TEST_CASE("values and derivatives where functions have kinks") {
   CHECK(op<"clamp">::f(3.0, -1.0, 2.0) == 2);
   CHECK(op<"clamp">::d<0>(5.0, 2.0, 2.0, -1.0, 2.0) == 5);  // at the limit x still moves
   CHECK(op<"clamp">::d<2>(5.0, 2.0, 3.0, -1.0, 2.0) == 5);
+  for (const double x : {1.0, 5.0}) {  // limits that are the wrong way round
+    CHECK(op<"clamp">::f(x, 10.0, 3.0) == 3);
+    CHECK(op<"clamp">::d<0>(5.0, 3.0, x, 10.0, 3.0) == 0);
+    CHECK(op<"clamp">::d<1>(5.0, 3.0, x, 10.0, 3.0) == 0);
+    CHECK(op<"clamp">::d<2>(5.0, 3.0, x, 10.0, 3.0) == 5);
+  }
+  CHECK(op<"relu">::f(Dual<double>(0, 1)).tangent == 0);
+  CHECK(op<"relu">::f(Dual<double>(2, 1)).tangent == 1);
   CHECK(op<"greater">::f(2.0, 1.0) == 1);
   CHECK(op<"greater">::f(1.0, 1.0) == 0);
   CHECK(op<"pow">::d<1>(1.0, 0.0, 0.0, 2.0) == 0);
@@ -83,6 +91,11 @@ TEST_CASE("softplus does not overflow, and its slope at 0 is one half") {
   CHECK(run.input_gradient("x")[0] == 1);
   CHECK(run.input_gradient("x")[1] == 0);
   CHECK(run.input_gradient("x")[2] == 0.5);
+  using Second = Dual<Dual<double>>;
+  const Second zero({0, 1}, {1, 0});
+  CHECK(op<"softplus">::f(zero).tangent.value == 0.5);
+  CHECK(op<"softplus">::f(zero).tangent.tangent == 0.25);  // of max and abs, of which it is made, there is none
+  CHECK(op<"softplus">::d<0>(Dual<double>(1), Dual<double>(), Dual<double>(0, 1)).tangent == 0.25);
 }
 
 TEST_SUITE_END();

@@ -84,6 +84,17 @@ struct Curvature {
 template <class F>
 inline constexpr Derived<F> derived{};
 
+/// The derivative of the derivative (of the derivative), where a branch that is not taken has none.
+struct Higher {
+  Expr constant, linear, norm;
+};
+inline constexpr auto at_zero = [] {
+  auto x = variable("x", rows_of(Axis::tokens, 2));
+  const auto derived = [x](Expr y) { return grad(sum(y), x); };
+  return Higher{derived(derived(pow(x, 0.0))), derived(derived(derived(pow(x, 1.0)))),
+                derived(derived(square(rms_norm(x, fixed("gain", 1, 2, constant(1)), 0.5))))};
+};
+
 }  // namespace
 
 TEST_SUITE_BEGIN("ops/grad");
@@ -146,6 +157,16 @@ TEST_CASE("what y does not depend on has a derivative of zero") {
   std::ranges::fill(run.memory(), 1e30);
   run.forward();
   for (const double d : run.output()) CHECK(d == 0);
+}
+
+TEST_CASE("derivatives of higher order at 0, of powers and of the norm of a row of zeros") {
+  Evaluation<at_zero> run(Rows{.tokens = 1});
+  run.forward();
+  for (const int i : {0, 1}) {
+    CHECK(run.output(0)[i] == 0);
+    CHECK(run.output(1)[i] == 0);
+    CHECK(run.output(2)[i] == doctest::Approx(2 / (0.5 * 0.5)));  // of sum(x^2) / epsilon^2
+  }
 }
 
 TEST_SUITE_END();

@@ -140,6 +140,28 @@ TEST_CASE("huge logits stay finite, and a row of one class costs nothing") {
   for (const double g : run.gradients()) CHECK(std::isfinite(g));
 }
 
+TEST_CASE("a logit that is NaN is not lost beside a tile of -inf") {
+  static constexpr auto& model = tiled<40, 16, 1>;  // tiles of 16 classes
+  Evaluation<model> run(Rows{.tokens = 1}, 1);
+  run.input("x")[0] = 1;
+  const std::span<double> logits = run.parameter("table");
+  const auto loss = [&](std::int32_t label) {
+    run.indices("labels")[0] = label;
+    run.forward();
+    return run.output()[0];
+  };
+  std::ranges::fill(logits, 0.0);
+  std::ranges::fill(logits.first(16), -INFINITY);
+  CHECK(loss(33) == doctest::Approx(std::log(24)));
+  logits[3] = std::nan("");
+  CHECK(std::isnan(loss(33)));
+  std::ranges::fill(logits.first(32), 0.0);
+  std::ranges::fill(logits.last(8), -INFINITY);
+  CHECK(loss(20) == doctest::Approx(std::log(32)));
+  logits[3] = std::nan("");
+  CHECK(std::isnan(loss(20)));
+}
+
 TEST_CASE("the arena does not grow with the classes") {
   static constexpr auto& few = tiled<1024, 512, 32>;
   static constexpr auto& many = tiled<65536, 512, 32>;

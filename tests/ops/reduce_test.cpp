@@ -120,6 +120,9 @@ TEST_CASE("the first of several largest elements gets the gradient; NaN is not l
   run.backward();
   CHECK(run.input_gradient("x")[1] == 1);
   CHECK(run.input_gradient("x")[2] == 0);
+  using D = Dual<double>;
+  const D numbers[]{{1, 0}, {5, 1}, {0, 0}, {0, 0}, {5, 2}, {0, 0}};  // and its direction, too
+  CHECK(op<"maximum">::largest_of(numbers, 6).tangent == 1);
 }
 
 TEST_SUITE_END();

@@ -63,7 +63,8 @@ struct Functions {
                                       {"sin", "`sin(a)`"},         {"cos", "`cos(a)`"},       {"tanh", "`tanh(a)`"},
                                       {"sigmoid", "`sigmoid(a)`"}, {"erf", "`erf(a)`"},       {"sqrt", "`sqrt(a)`"},
                                       {"rsqrt", "`rsqrt(a)`"},     {"square", "`square(a)`"}, {"pow", "`pow(a, b)`"},
-                                      {"gelu", "`gelu(a)`"},       {"gelu_tanh", "`gelu_tanh(a)`"}};
+                                      {"gelu", "`gelu(a)`"},       {"gelu_tanh", "`gelu_tanh(a)`"},
+                                      {"softplus", "`softplus(a)`"}};
   struct Results {
     Expr logarithms, waves, steps, powers;
   };
@@ -71,7 +72,7 @@ struct Functions {
     auto x = tokens_of(C);
     auto positive = square(x) + 0.5;
     return {exp(x) + log(positive) + log1p(positive), sin(x) * cos(x) + gelu(x) - gelu_tanh(x),
-            tanh(x) + sigmoid(x) + erf(x),
+            tanh(x) + sigmoid(x) + erf(x) + softplus(x),
             pow(positive, vector("row", C)) + sqrt(positive) - rsqrt(positive)};
   }
 };

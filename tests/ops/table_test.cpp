@@ -124,7 +124,6 @@ kept unless a loop computes them again. *As expression*: whether `grad(y, x)` go
 |---|---|
 | `silu(a)`, `relu_squared(a)` | `multiply(a, sigmoid(a))`, `square(relu(a))` |
 | `glu(a)`, `reglu(a)`, `geglu(a)`, `swiglu(a)` | the first half of a, times sigmoid, ReLU, GELU or SiLU of the second |
-| `softplus(a)` | log(1 + exp(a)), as max(a, 0) + log1p(exp(-abs(a))) |
 | `mean_squared_error(a, b)` | `mean(square(a - b))` |
 | `split_columns(a)` | two halves, as `slice_columns` gives them |
 )";

@@ -29,7 +29,7 @@ struct op<"cross_entropy"> : kernel_op {
     }
     return rows_of(logits.axis, 1);
   }
-  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // log sum exp
+  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // on a CPU log sum exp(logits - highest)
   template <class F>
   static constexpr bool smooths = F::info.argument_count == 3;
   template <class F>
@@ -52,15 +52,13 @@ struct op<"cross_entropy"> : kernel_op {
         loss[row] = saved[row] = S(0);
         continue;
       }
-      S highest = logits[0];
+      const S highest = detail::highest_of<classes>(logits);
       if constexpr (path == Path::reference) {
-        const ConstMatrixMap<S> z(logits, 1, classes);
-        highest = z.maxCoeff();
-        saved[row] = highest + log(S((z.array() - highest).exp().sum()));
+        saved[row] = log(S((ConstMatrixMap<S>(logits, 1, classes).array() - highest).exp().sum()));
       } else {
-        saved[row] = detail::log_sum_exp_of<classes>(logits);
+        saved[row] = detail::log_sum_below<classes>(logits, highest);
       }
-      loss[row] = saved[row] - logits[labels[row]];
+      loss[row] = saved[row] + (highest - logits[labels[row]]);
       if constexpr (smooths<F>) {
         loss[row] += smoothing(frame) * (logits[labels[row]] - ConstMatrixMap<S>(logits, 1, classes).mean());
       }
@@ -80,9 +78,9 @@ struct op<"cross_entropy"> : kernel_op {
         if constexpr (mode == Write::store) std::fill_n(dlogits, classes, S(0));
         continue;
       }
-      const S scale = dloss[row];
+      const S scale = dloss[row], highest = detail::highest_of<classes>(logits);
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V probability = exp(V(load<V>(logits + c) - splat<V>(saved[row])));
+        const V probability = exp(V((load<V>(logits + c) - splat<V>(highest)) - splat<V>(saved[row])));
         detail::put<mode>(dlogits + c, V((probability - splat<V>(uniform)) * splat<V>(scale)));
       });
       dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));

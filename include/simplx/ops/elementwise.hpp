@@ -155,6 +155,9 @@ constexpr Expr operator/(At a, double b) {
   return apply<"multiply">({}, a, At(1.0 / b));
 }
 constexpr Expr operator-(At a) { return apply<"negate">({}, a); }
+constexpr Expr& operator+=(Expr& x, At y) { return x = x + y; }
+constexpr Expr& operator-=(Expr& x, At y) { return x = x - y; }
+constexpr Expr& operator/=(Expr& x, At y) { return x = x / y; }
 
 /// x repeated until it has the shape of `like`: a number, a row or a column.
 constexpr Expr spread(At x, At like) { return apply<"spread">({}, x, like); }

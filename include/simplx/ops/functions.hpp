@@ -17,7 +17,13 @@ SIMPLX_HD_BEGIN
 template <>
 struct op<"relu"> : elementwise {
   static constexpr bool needs_output = true;
-  SIMPLX_HD static constexpr auto f(auto a) { return max(decltype(a){}, a); }  // in this order NaN stays NaN
+  SIMPLX_HD static constexpr auto f(auto a) {
+    if constexpr (requires { a.tangent; }) {
+      return a > decltype(a){} ? a : decltype(a)(f(a.value));  // where max of a dual number would share a kink
+    } else {
+      return max(decltype(a){}, a);  // in this order NaN stays NaN
+    }
+  }
   template <int i>
   SIMPLX_HD static constexpr auto d(auto g, auto y, auto) {
     return select(y > decltype(y){}, g, decltype(g){});
@@ -88,6 +94,21 @@ struct op<"sigmoid"> : elementwise {
 };
 
 template <>
+struct op<"softplus"> : elementwise {
+  static constexpr bool costly = true;
+  static constexpr bool needs_inputs = true;
+  SIMPLX_HD static constexpr auto f(auto x) {
+    if constexpr (requires { x.tangent; }) {
+      return decltype(x)(f(x.value), sigmoid(x.value) * x.tangent);  // max and abs have a kink, their sum has none
+    } else {
+      return max(literal<decltype(x)>(0), x) + log1p(exp(-abs(x)));
+    }
+  }
+  template <int>
+  SIMPLX_HD static constexpr auto d(auto g, auto, auto x) { return g * sigmoid(x); }
+};
+
+template <>
 struct op<"erf"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
@@ -142,8 +163,9 @@ struct op<"pow"> : elementwise {
   template <int i>
   SIMPLX_HD static constexpr auto d(auto g, auto y, auto x, auto p) {
     if constexpr (i == 0) {
-      const auto zero = literal<decltype(x)>(0), slope = g * p * pow(x, p - literal<decltype(p)>(1));
-      return select(p > zero, slope, select(zero > p, slope, zero));  // x^0 does not depend on x, at 0 neither
+      const auto zero = literal<decltype(p)>(0), one = literal<decltype(p)>(1);
+      const auto power = select(p > zero, p, select(zero > p, p, one));  // x^0 does not depend on x, at 0 neither
+      return g * p * pow(x, power - one);
     } else {
       const auto zero = literal<decltype(x)>(0);
       return select(x > zero, g * y * log(x), zero);  // 0^p does not depend on p > 0
@@ -188,7 +210,8 @@ template <>
 struct op<"clamp"> : elementwise {
   static constexpr bool needs_inputs = true;
   SIMPLX_HD static constexpr auto f(auto x, auto low, auto high) {
-    return select(x > high, high, select(low > x, low, x));
+    const auto raised = select(low > x, low, x);
+    return select(raised > high, high, raised);
   }
   template <int i>
   SIMPLX_HD static constexpr auto d(auto g, auto, auto x, auto low, auto high) {
@@ -196,9 +219,9 @@ struct op<"clamp"> : elementwise {
     if constexpr (i == 0) {
       return select(x > high, zero, select(low > x, zero, g));
     } else if constexpr (i == 1) {
-      return select(low > x, g, zero);
+      return select(low > x, select(low > high, zero, g), zero);
     } else {
-      return select(x > high, g, zero);
+      return select(x > high, g, select(low > high, g, zero));
     }
   }
 };
@@ -265,10 +288,7 @@ constexpr Expr tanh(At x) { return apply<"tanh">({}, x); }
 /// 1 / (1 + exp(-x)).
 constexpr Expr sigmoid(At x) { return apply<"sigmoid">({}, x); }
 /// log(1 + exp(x)).
-constexpr Expr softplus(At x) {
-  const auto tail = apply<"exp">({}, At(apply<"negate">({}, At(apply<"abs">({}, x)))));
-  return apply<"max">({}, x, At(0.0)) + apply<"log1p">({}, At(tail));
-}
+constexpr Expr softplus(At x) { return apply<"softplus">({}, x); }
 /// The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x.
 constexpr Expr erf(At x) { return apply<"erf">({}, x); }
 constexpr Expr sqrt(At x) { return apply<"sqrt">({}, x); }
@@ -280,7 +300,7 @@ constexpr Expr pow(At x, At p) { return apply<"pow">({}, x, p); }
 constexpr Expr abs(At x) { return apply<"abs">({}, x); }
 constexpr Expr max(At a, At b) { return apply<"max">({}, a, b); }
 constexpr Expr min(At a, At b) { return apply<"min">({}, a, b); }
-/// x limited to [low, high].
+/// x limited to [low, high]; high where they are the wrong way round.
 constexpr Expr clamp(At x, At low, At high) { return apply<"clamp">({}, x, low, high); }
 /// 1 where a > b, 0 elsewhere; no gradient flows through.
 constexpr Expr operator>(At a, At b) { return apply<"greater">({}, a, b); }

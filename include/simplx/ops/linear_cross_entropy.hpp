@@ -245,7 +245,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   template <class S>
   static S log_sum_exp(S a, S b) {
     const S highest = max(a, b);
-    if (!(highest > S(-std::numeric_limits<double>::infinity()))) return highest;
+    if (!(highest > S(-std::numeric_limits<double>::infinity()))) return a + b;  // of a NaN, one
     return highest + log(exp(a - highest) + exp(b - highest));
   }
 };

@@ -76,13 +76,14 @@ struct op<"rms_norm"> : kernel_op {
     const Term x = detail::term(node, 0), gain = detail::term(node, 1), epsilon = detail::term(node, 2);
     const bool epsilon_inside = node->attributes.integers[0] != 0;
     const Term mean_square(mean(At(square(detail::argument(node, 0))), Over::columns));
-    const Term r = sqrt(epsilon_inside ? mean_square + epsilon : mean_square);
-    const Term q = Term(1) / (epsilon_inside ? r : r + epsilon), u = gain * g;
-    const Term root = epsilon_inside ? Term(0.5) * q : Term(1);
-    if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * root, node)));
+    const Term is_zero = select(mean_square > Term(0), Term(0), Term(1));  // a row whose root has no derivative
+    const Term r = sqrt(mean_square + (epsilon_inside ? epsilon : is_zero));
+    const Term q = Term(1) / (epsilon_inside ? r : r - is_zero + epsilon), u = gain * g;
+    const Term slope = epsilon_inside ? Term(0.5) * q : Term(1);
+    if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * slope, node)));
     if (argument == 1) return Term(sum(detail::whole(g * x * q, node), Over::rows));
     const Term along(mean(detail::whole(u * x, node), Over::columns));
-    return q * u - x * q * q * along / select(r > Term(0), r, Term(1));  // of a row of zeros along is 0
+    return q * u - x * q * q * along / r;  // of a row of zeros along is 0
   }
   /// With epsilon inside the root r stands for that root, and the pull-back is the one of epsilon = 0.
   template <class F>

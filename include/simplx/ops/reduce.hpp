@@ -75,6 +75,11 @@ struct op<"maximum"> : kernel_op {
   static S largest_of(const S* x, Index count) {
     constexpr Index step = lanes<S>;
     const S least = S(-std::numeric_limits<double>::infinity());
+    if constexpr (step == 1) {  // dual numbers: of equal ones the first, whose derivative it is
+      S result = x[0];
+      for (Index i = 1; i < count; ++i) result = larger(result, x[i]);
+      return result;
+    }
     Vec<S> chain[4];
     for (Vec<S>& lane : chain) lane = splat<Vec<S>>(least);
     Index i = 0;

@@ -31,14 +31,22 @@ S highest_of(const S* x) {
   }
 }
 
+/// log sum exp(x - highest) of a row. With `highest` apart nothing is rounded away where all of x is far from 0.
+template <Index cols, class S>
+S log_sum_below(const S* x, S highest) {
+  return log(sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+    return exp(V(load<V>(x + c) - splat<V>(highest)));
+  }));
+}
+
 /// log sum exp of a row.
 template <Index cols, class S>
 S log_sum_exp_of(const S* x) {
   const S highest = highest_of<cols>(x);
-  if (!(highest > S(-std::numeric_limits<double>::infinity()))) return highest;  // a row of -inf
-  return highest + log(sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-           return exp(V(load<V>(x + c) - splat<V>(highest)));
-         }));
+  if (!(highest > S(-std::numeric_limits<double>::infinity()))) {  // a row of -inf, and NaN, which max leaves out
+    return sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) { return load<V>(x + c); });
+  }
+  return highest + log_sum_below<cols>(x, highest);
 }
 
 /// y = softmax(x) of all rows, each exponential once; where L is wanted, L[row] = log sum exp of the row.
@@ -73,7 +81,8 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
     }
     if constexpr (wants_log_sum) {
       each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
-        store(L + begin + i, V(load<V>(highest + i) + log(load<V>(total + i))));
+        const V most = load<V>(highest + i), infinite = splat<V>(S(std::numeric_limits<double>::infinity()));
+        store(L + begin + i, select(most == infinite, most, V(most + log(load<V>(total + i)))));
       });
     }
   }
@@ -125,8 +134,8 @@ struct op<"log_softmax"> : detail::softmax_op {
     const S* x = frame.template in<0>();
     S* y = frame.out();
     for (Index row = 0; row < frame.rows(); ++row, x += cols, y += cols) {
-      const S shift = detail::log_sum_exp_of<cols>(x);
-      for (Index c = 0; c < cols; ++c) y[c] = x[c] - shift;
+      const S highest = detail::highest_of<cols>(x), log_sum = detail::log_sum_below<cols>(x, highest);
+      for (Index c = 0; c < cols; ++c) y[c] = (x[c] - highest) - log_sum;
     }
   }
   template <class S, Path path, class F>
@@ -187,10 +196,10 @@ constexpr Expr log_sum_exp(At x, Over over = Over::all) {
   if (over == Over::columns) return apply<"log_sum_exp">({}, x);
   auto largest = maximum(x, over);
   auto highest = stop_gradient(largest);  // a gradient would cancel
-  // Where the largest is infinite, so is the result, by `highest` alone.
-  auto origin = select(abs(highest) > 3e38, 0.0, highest);
+  auto finite = highest - highest + 1.0;  // else NaN: where the largest is infinite, so is the result, by that alone
+  auto origin = select(finite, highest, 0.0);
   auto rest = log(sum(exp(apply<"subtract">({}, x, At(origin))), over));
-  return select(abs(highest) > 3e38, highest, origin + rest);
+  return select(finite, origin + rest, highest);
 }
 
 }  // namespace simplx
