@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: bc3f88610968ddfc
+// sha256 of the headers: ceb351a036e9a29f
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3379,6 +3379,7 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Numbers that are added up one after the other before their sum is added to others': of more, float would round the
 /// last ones away.
 inline constexpr Index added_at_once = 4096;
+
 SIMPLX_HD_BEGIN
 
 template <class G, int root>
@@ -3663,8 +3664,9 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
     std::fill_n(out, cols, S(0));
     S some[cols];
     for (Index begin = 0; begin < rows; begin += added_at_once) {
+      const Index end = std::min(rows, begin + added_at_once);
       std::fill_n(some, cols, S(0));
-      for (Index row = begin; row < std::min(rows, begin + added_at_once); ++row) {
+      for (Index row = begin; row < end; ++row) {
         each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
           store(some + col, V(load<V>(some + col) + map_value<G, root, V>(operands, row, col, V{})));
         });
@@ -3841,7 +3843,7 @@ struct MapBackward {
           self.template finish<Spread::column>(row);
         }
       }
-      self.template fold<Spread::one>();
+      if constexpr (writes(Spread::one)) self.template fold<Spread::one>();
     }
     self.template finish<Spread::one>(0);
   }
@@ -3922,9 +3924,9 @@ struct MapBackward {
   }
   template <Spread kind>
   void fold() {
-    for (int l = 0; l < Grp::leaves; ++l) {
-      if (Grp::writes(l) && Grp::spread(l) == kind) sums.fold(l);
-    }
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      if constexpr (Grp::writes(l) && Grp::spread(l) == kind) sums.fold(l);
+    });
   }
   template <Spread kind>
   void finish(Index row) {

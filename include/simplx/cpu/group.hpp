@@ -13,6 +13,7 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Numbers that are added up one after the other before their sum is added to others': of more, float would round the
 /// last ones away.
 inline constexpr Index added_at_once = 4096;
+
 SIMPLX_HD_BEGIN
 
 template <class G, int root>

@@ -85,8 +85,9 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
     std::fill_n(out, cols, S(0));
     S some[cols];
     for (Index begin = 0; begin < rows; begin += added_at_once) {
+      const Index end = std::min(rows, begin + added_at_once);
       std::fill_n(some, cols, S(0));
-      for (Index row = begin; row < std::min(rows, begin + added_at_once); ++row) {
+      for (Index row = begin; row < end; ++row) {
         each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
           store(some + col, V(load<V>(some + col) + map_value<G, root, V>(operands, row, col, V{})));
         });

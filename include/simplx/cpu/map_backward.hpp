@@ -167,7 +167,7 @@ struct MapBackward {
           self.template finish<Spread::column>(row);
         }
       }
-      self.template fold<Spread::one>();
+      if constexpr (writes(Spread::one)) self.template fold<Spread::one>();
     }
     self.template finish<Spread::one>(0);
   }
@@ -248,9 +248,9 @@ struct MapBackward {
   }
   template <Spread kind>
   void fold() {
-    for (int l = 0; l < Grp::leaves; ++l) {
-      if (Grp::writes(l) && Grp::spread(l) == kind) sums.fold(l);
-    }
+    detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
+      if constexpr (Grp::writes(l) && Grp::spread(l) == kind) sums.fold(l);
+    });
   }
   template <Spread kind>
   void finish(Index row) {
