@@ -49,7 +49,8 @@ S log_sum_exp_of(const S* x) {
   return highest + log_sum_below<cols>(x, highest);
 }
 
-/// y = softmax(x) of all rows, each exponential once; where L is wanted, L[row] = log sum exp of the row.
+/// y = softmax(x) of all rows, each exponential once, NaN in a row of -inf; where L is wanted, L[row] = log sum exp of
+/// the row.
 template <Index cols, bool wants_log_sum, class S>
 void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
   constexpr Index block = 64;  // rows at a time, which stay in the cache
@@ -60,9 +61,8 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
     for (Index row = 0; row < count; ++row) {
       const S* from = x + (begin + row) * cols;
       highest[row] = highest_of<cols>(from);
-      const S shift = highest[row] > S(-std::numeric_limits<double>::infinity()) ? highest[row] : S(0);
       each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        store(first + row * cols + c, V(load<V>(from + c) - splat<V>(shift)));
+        store(first + row * cols + c, V(load<V>(from + c) - splat<V>(highest[row])));
       });
     }
     // Rows end anywhere in a vector, so that narrow ones are as fast as wide ones.
@@ -81,8 +81,8 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
     }
     if constexpr (wants_log_sum) {
       each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
-        const V most = load<V>(highest + i), infinite = splat<V>(S(std::numeric_limits<double>::infinity()));
-        store(L + begin + i, select(most == infinite, most, V(most + log(load<V>(total + i)))));
+        const V most = load<V>(highest + i), zero = most - most;  // NaN where it is infinite, as L then is
+        store(L + begin + i, select(zero == zero, V(most + log(load<V>(total + i))), most));
       });
     }
   }
