@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: ceb351a036e9a29f
+// sha256 of the headers: 458fc2f51357ef12
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -14789,7 +14789,8 @@ S log_sum_exp_of(const S* x) {
   return highest + log_sum_below<cols>(x, highest);
 }
 
-/// y = softmax(x) of all rows, each exponential once; where L is wanted, L[row] = log sum exp of the row.
+/// y = softmax(x) of all rows, each exponential once, NaN in a row of -inf; where L is wanted, L[row] = log sum exp of
+/// the row.
 template <Index cols, bool wants_log_sum, class S>
 void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
   constexpr Index block = 64;  // rows at a time, which stay in the cache
@@ -14800,9 +14801,8 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
     for (Index row = 0; row < count; ++row) {
       const S* from = x + (begin + row) * cols;
       highest[row] = highest_of<cols>(from);
-      const S shift = highest[row] > S(-std::numeric_limits<double>::infinity()) ? highest[row] : S(0);
       each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        store(first + row * cols + c, V(load<V>(from + c) - splat<V>(shift)));
+        store(first + row * cols + c, V(load<V>(from + c) - splat<V>(highest[row])));
       });
     }
     // Rows end anywhere in a vector, so that narrow ones are as fast as wide ones.
@@ -14821,8 +14821,8 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
     }
     if constexpr (wants_log_sum) {
       each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
-        const V most = load<V>(highest + i), infinite = splat<V>(S(std::numeric_limits<double>::infinity()));
-        store(L + begin + i, select(most == infinite, most, V(most + log(load<V>(total + i)))));
+        const V most = load<V>(highest + i), zero = most - most;  // NaN where it is infinite, as L then is
+        store(L + begin + i, select(zero == zero, V(most + log(load<V>(total + i))), most));
       });
     }
   }
@@ -15353,13 +15353,13 @@ constexpr Index cache_bytes(Index context) {
 template <auto const& model, class Backend = Cpu<float>>
 class Stream {
  public:
+  static_assert(!requires { Backend::on_device; },
+                "simplx: Stream evaluates on the CPU, with Cpu<float> or Cpu<double>; on a GPU there is Inference, of "
+                "whole sequences");
   using Net = Inference<model, Backend>;
   using S = typename Backend::Scalar;
   using G = typename Net::G;
   using Run = StreamedGraph<G>;
-  static_assert(!requires { Backend::on_device; },
-                "simplx: Stream evaluates on the CPU, with Cpu<float> or Cpu<double>; on a GPU there is Inference, of "
-                "whole sequences");
 
   /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
   /// change meanwhile. `chunk`: tokens evaluated at once at most.

@@ -27,13 +27,13 @@ constexpr Index cache_bytes(Index context) {
 template <auto const& model, class Backend = Cpu<float>>
 class Stream {
  public:
+  static_assert(!requires { Backend::on_device; },
+                "simplx: Stream evaluates on the CPU, with Cpu<float> or Cpu<double>; on a GPU there is Inference, of "
+                "whole sequences");
   using Net = Inference<model, Backend>;
   using S = typename Backend::Scalar;
   using G = typename Net::G;
   using Run = StreamedGraph<G>;
-  static_assert(!requires { Backend::on_device; },
-                "simplx: Stream evaluates on the CPU, with Cpu<float> or Cpu<double>; on a GPU there is Inference, of "
-                "whole sequences");
 
   /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
   /// change meanwhile. `chunk`: tokens evaluated at once at most.

@@ -16,6 +16,7 @@ inline constexpr bool thread_sanitized = false, address_sanitized = false;
 
 struct Schedule {
   std::string text() const { return "another run on the GPU"; }
+  bool operator==(const Schedule&) const { return false; }
 };
 inline Schedule schedule() { return {}; }
 
