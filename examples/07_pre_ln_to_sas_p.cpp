@@ -84,9 +84,9 @@ void train() {
               static_cast<double>(arena_bytes<model<i>>(rows)) / 1024);
   Trainer<model<i>> trainer{{.batch = 32, .seed = 1}};
   Language language;
-  for (int step = 1; step <= 200; ++step) {
-    trainer.step(next_batch(language, 8), AdamW{.learning_rate = 1e-2 * std::min(1.0, (220 - step) / 200.0)});
-    if (step % 100 == 0) {
+  for (int step = 1; step <= 120; ++step) {
+    trainer.step(next_batch(language, 8), AdamW{.learning_rate = 1e-2 * std::min(1.0, (140 - step) / 120.0)});
+    if (step % 60 == 0) {
       Language held_out{.key = key_of(2, "sentences")};
       std::printf(" %9.2f", trainer.loss(next_batch(held_out, 32)));
     }
@@ -97,7 +97,7 @@ void train() {
 int main() {
   std::printf("SAS-P has %s\n", describe<paper>().c_str());
 
-  std::printf("%-31s %6s %12s %10s %9s %9s\n", "", "params", "FLOPs/token", "arena KiB", "step 100", "step 200");
+  std::printf("%-31s %6s %12s %10s %9s %9s\n", "", "params", "FLOPs/token", "arena KiB", "step 60", "step 120");
   [&]<int... i>(std::integer_sequence<int, i...>) { (train<i>(), ...); }(std::make_integer_sequence<int, variants>{});
 
   Language language;
