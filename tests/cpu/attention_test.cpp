@@ -107,16 +107,19 @@ struct Problem {
                                  scratch.data());
   }
   /// Scratch of exactly the promised size, so that sanitizers see a step beyond it.
-  void fast_scratch() { scratch.assign(attention_scratch(size.key_width, size.value_width, longest), S(NAN)); }
+  template <AttentionSize fixed_size>
+  void fast_scratch() {
+    scratch.assign(attention_scratch<fixed_size, S>(longest), S(NAN));
+  }
 
   template <AttentionSize fixed_size>
   void fast_forward() {
-    fast_scratch();
+    fast_scratch<fixed_size>();
     attention_forward<fixed_size>(sequences(), operands(), out.data(), log_sum_exp.data(), scratch.data());
   }
   template <AttentionSize fixed_size, Write dq_mode, Write dk_mode, Write dv_mode>
   void fast_backward() {
-    fast_scratch();
+    fast_scratch<fixed_size>();
     attention_backward<fixed_size, dq_mode, dk_mode, dv_mode>(sequences(), operands(), log_sum_exp.data(), dout.data(),
                                                               gradients(), scratch.data());
   }
@@ -254,6 +257,17 @@ TEST_CASE_TEMPLATE("kernels equal the definitions: every mixing, mask and bias, 
       [&](auto size) { check_fast<size.value, add, set, set, S>(lengths); });
 }
 
+TEST_CASE_TEMPLATE("kernels equal the definitions for heads of any width", S, float, double) {
+  const Values<Index> lengths{1, 5, 16, 17, 65, 130};
+  for_masks_and_biases<AttentionSize{3, 1, 5, Mixing::softmax}>(
+      [&](auto size) { check_fast<size.value, add, skip, add, S>(lengths); });
+  for_masks_and_biases<AttentionSize{2, 25, 16, Mixing::skip_init}>(
+      [&](auto size) { check_fast<size.value, set, add, set, S>(lengths); });
+  for_masks_and_biases<AttentionSize{1, 16, 33, Mixing::shaped}>(
+      [&](auto size) { check_fast<size.value, add, set, skip, S>(lengths); });
+  check_fast<AttentionSize{2, 10, 10, Mixing::shaped}, skip, skip, set, S>(lengths);
+}
+
 TEST_CASE("kernels equal the definitions at every length around a group and a block") {
   for (Index length : {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 128, 129, 200}) {
     check_fast<AttentionSize{1, 16, 16, Mixing::shaped}, set, set, set, double>({length});
@@ -283,20 +297,22 @@ TEST_CASE("gradients are skipped, stored and accumulated as told") {
 }
 
 TEST_CASE("gradients of query, key and value may be added into one buffer, and those of gains left out") {
-  for_masks_and_biases<AttentionSize{3, 16, 16, Mixing::shaped}>([](auto size) {
+  const auto check = [](auto size) {
     Problem<double> one(size.value, {70, 5});
     one.k = one.v = one.q;
     Problem<double> apart = one;
     one.fast_forward<size.value>();
     Values<double> together(one.dq.size());
-    one.fast_scratch();
+    one.fast_scratch<size.value>();
     const AttentionGradients<double> to{together.data(), together.data(), together.data()};
     attention_backward<size.value, add, add, add>(one.sequences(), one.operands(), one.log_sum_exp.data(),
                                                   one.dout.data(), to, one.scratch.data());
     apart.reference_backward(set, set, set);
     for (std::size_t i = 0; i < together.size(); ++i) apart.dq[i] += apart.dk[i] + apart.dv[i];
     CHECK(difference(together, apart.dq) <= 1e-13);
-  });
+  };
+  for_masks_and_biases<AttentionSize{3, 16, 16, Mixing::shaped}>(check);
+  check(Constant<AttentionSize{3, 7, 7, Mixing::shaped}>{});
 }
 
 /// Worst relative error of the reference gradient of `values` against central differences of <dout, out>.
@@ -497,9 +513,13 @@ TEST_CASE("where one key has nearly all the weight of large scores, what is left
 }
 
 TEST_CASE("scratch is linear in the context") {
-  const auto words = [](Index longest) { return attention_scratch(32, 32, longest); };
-  CHECK(words(1664) - words(64) == 100 * (words(80) - words(64)));
-  CHECK(words(5) == words(16));
+  const auto check = []<AttentionSize size>(Constant<size>) {
+    const auto words = [](Index longest) { return attention_scratch<size, float>(longest); };
+    CHECK(words(1664) - words(64) == 100 * (words(80) - words(64)));
+    CHECK(words(5) == words(16));
+  };
+  check(Constant<AttentionSize{2, 32, 32}>{});
+  check(Constant<AttentionSize{2, 25, 3}>{});
 }
 
 }  // namespace

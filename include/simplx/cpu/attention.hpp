@@ -28,6 +28,7 @@
 #include <cmath>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -321,40 +322,129 @@ struct AttentionHead {
     if (dalpha) *dalpha += sum(alpha_sum);
     if (dgamma) *dgamma += sum(gamma_sum);
   }
+
+  template <Write dq_mode, Write dk_mode, Write dv_mode>
+  void backward(const S* log_sum_exp, const S* dout, const AttentionGradients<S>& to, S* scratch) const {
+    matrix_backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to.query, to.key, to.value, to.beta, scratch);
+    if constexpr (gains) mixing_backward<dv_mode>(dout, to.value, to.alpha, to.gamma, scratch);
+  }
+};
+
+/// A head whose widths are no whole vectors, as one whose rows end in zeros, which add nothing to a product or a sum:
+/// operands are copied into such rows, results out of them.
+template <AttentionSize size, class S>
+struct PaddedHead {
+  static constexpr int key_width = static_cast<int>(round_up(size.key_width, lanes<S>));
+  static constexpr int value_width = static_cast<int>(round_up(size.value_width, lanes<S>));
+  static constexpr Index key_stride = size.heads * size.key_width, value_stride = size.heads * size.value_width;
+  using Head = AttentionHead<AttentionSize{1, key_width, value_width, size.mixing, size.mask, size.alibi}, S>;
+
+  AttentionOperands<S> in;
+  Index first, rows;
+  int h;
+  S *query, *key, *dq, *dk;  ///< (rows, key_width)
+  S *value, *out, *dv;       ///< (rows, value_width); the result, or its gradient
+  S *log_sum_exp, *scratch;  ///< (rows)
+
+  /// Elements of all of them but the scratch.
+  static constexpr Index elements(Index rows) { return rows * (4 * key_width + 3 * value_width + 1); }
+
+  PaddedHead(const AttentionOperands<S>& operands, Index first_row, Index count, int number, S* room)
+      : in(operands), first(first_row), rows(count), h(number) {
+    for (S** matrix : {&query, &key, &dq, &dk}) *matrix = std::exchange(room, room + rows * key_width);
+    for (S** matrix : {&value, &out, &dv}) *matrix = std::exchange(room, room + rows * value_width);
+    log_sum_exp = std::exchange(room, room + rows);
+    scratch = room;
+    widen<size.key_width, key_width>(in.query + key_at(), query);
+    widen<size.key_width, key_width>(in.key + key_at(), key);
+    widen<size.value_width, value_width>(in.value + value_at(), value);
+    in.query = query, in.key = key, in.value = value;
+    for (const S** numbers : {&in.alpha, &in.beta, &in.gamma, &in.slopes}) *numbers = of_head(*numbers);
+  }
+  Index key_at() const { return first * key_stride + h * size.key_width; }
+  Index value_at() const { return first * value_stride + h * size.value_width; }
+  template <class T>
+  T* of_head(T* numbers) const {
+    return numbers ? numbers + h : nullptr;
+  }
+  Head head() const {
+    Head head(in, 0, rows, 0);
+    head.scale = 1 / std::sqrt(S(size.key_width));
+    return head;
+  }
+
+  template <int width, int padded>
+  void widen(const S* from, S* to) const {
+    for (Index i = 0; i < rows; ++i, from += size.heads * width, to += padded) {
+      std::copy_n(from, width, to);
+      std::fill_n(to + width, padded - width, S(0));
+    }
+  }
+  template <int width, int padded, Write mode>
+  void narrow(const S* from, S* to) const {
+    if constexpr (mode != Write::skip) {
+      for (Index i = 0; i < rows; ++i, from += padded, to += size.heads * width) {
+        for (int c = 0; c < width; ++c) to[c] = mode == Write::store ? from[c] : to[c] + from[c];
+      }
+    }
+  }
+
+  void forward(S* result, S* log_sums) const {
+    head().forward(out, log_sum_exp, scratch);
+    narrow<size.value_width, value_width, Write::store>(out, result + value_at());
+    for (Index i = 0; i < rows; ++i) log_sums[(first + i) * size.heads + h] = log_sum_exp[i];
+  }
+  template <Write dq_mode, Write dk_mode, Write dv_mode>
+  void backward(const S* log_sums, const S* dout, const AttentionGradients<S>& to) const {
+    constexpr auto stored = [](Write mode) { return mode == Write::skip ? mode : Write::store; };
+    widen<size.value_width, value_width>(dout + value_at(), out);
+    for (Index i = 0; i < rows; ++i) log_sum_exp[i] = log_sums[(first + i) * size.heads + h];
+    head().template backward<stored(dq_mode), stored(dk_mode), stored(dv_mode)>(
+        log_sum_exp, out, {dq, dk, dv, of_head(to.alpha), of_head(to.beta), of_head(to.gamma)}, scratch);
+    narrow<size.key_width, key_width, dq_mode>(dq, to.query + key_at());
+    narrow<size.key_width, key_width, dk_mode>(dk, to.key + key_at());
+    narrow<size.value_width, value_width, dv_mode>(dv, to.value + value_at());
+  }
 };
 
 template <AttentionSize size, class S>
-constexpr void check_attention_widths() {
-  static_assert(size.key_width % lanes<S> == 0 && size.value_width % lanes<S> == 0,
-                "simplx: the vector kernels of attention need key_width and value_width to be multiples of "
-                "lanes<S>; use attention_reference_forward and _backward for other widths");
+inline constexpr bool whole_vectors = size.key_width % lanes<S> == 0 && size.value_width % lanes<S> == 0;
+
+/// Calls each(first row, rows, head) for the heads of each sequence.
+template <class Each>
+void for_each_head(Segments sequences, int heads, Each each) {
+  for (Index s = 0; s < sequences.count; ++s) {
+    for (int h = 0; h < heads; ++h) each(sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s], h);
+  }
 }
 
 }  // namespace detail
 
 /// Scratch elements for sequences of at most `longest` tokens; serves forward and backward.
-constexpr Index attention_scratch(int key_width, int value_width, Index longest) {
+template <AttentionSize size, class S>
+constexpr Index attention_scratch(Index longest) {
+  using Padded = detail::PaddedHead<size, S>;
   const Index rows = round_up(longest, detail::query_group), block = std::min<Index>(rows, detail::query_block);
   // Keys and values of one head, its queries and gradients of a block, and of a group, transposed; weights and scores.
-  return (key_width + value_width) * (rows + block + detail::query_group) + 2 * detail::block_stride * rows;
+  return (Padded::key_width + Padded::value_width) * (rows + block + detail::query_group) +
+         2 * detail::block_stride * rows + (detail::whole_vectors<size, S> ? 0 : Padded::elements(rows));
 }
 
 /// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.
 /// Shapes: out as value; log_sum_exp (rows, heads), kept for the backward.
-/// Errors: does not compile unless both widths are multiples of lanes<S>.
-/// Cost: T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T;
-///   no heap; `scratch` holds attention_scratch(key_width, value_width, longest) elements.
+/// Cost: T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T,
+///   widths being those of whole vectors; no heap; `scratch` holds attention_scratch<size, S>(longest) elements.
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
-  detail::check_attention_widths<size, S>();
-  using Head = detail::AttentionHead<size, S>;
-  for (Index s = 0; s < sequences.count; ++s) {
-    const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-    for (int h = 0; h < size.heads; ++h) {
+  detail::for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
+    if constexpr (detail::whole_vectors<size, S>) {
+      using Head = detail::AttentionHead<size, S>;
       Head(in, first, rows, h).forward(out + Head::value_at(first, h), log_sum_exp + first * size.heads + h, scratch);
+    } else {
+      detail::PaddedHead<size, S>(in, first, rows, h, scratch).forward(out, log_sum_exp);
     }
-  }
+  });
 }
 
 /// Backward pass: recomputes the weights from `log_sum_exp`, a block of queries at a time. With dA = dO V^T
@@ -367,23 +457,20 @@ void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* ou
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
-  detail::check_attention_widths<size, S>();
-  using Head = detail::AttentionHead<size, S>;
-  const auto at = [](S* begin, Index offset) { return begin ? begin + offset : nullptr; };
-  for (Index s = 0; s < sequences.count; ++s) {
-    const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-    for (int h = 0; h < size.heads; ++h) {
-      const Head head(in, first, rows, h);
+  detail::for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
+    if constexpr (detail::whole_vectors<size, S>) {
+      using Head = detail::AttentionHead<size, S>;
+      const auto at = [](S* begin, Index offset) { return begin ? begin + offset : nullptr; };
       const Index key = Head::key_at(first, h), value = Head::value_at(first, h);
-      S* dv = at(to.value, value);
-      head.template matrix_backward<dq_mode, dk_mode, dv_mode>(
-          log_sum_exp + first * size.heads + h, dout + value, at(to.query, key), at(to.key, key), dv, at(to.beta, h),
+      Head(in, first, rows, h).template backward<dq_mode, dk_mode, dv_mode>(
+          log_sum_exp + first * size.heads + h, dout + value,
+          {at(to.query, key), at(to.key, key), at(to.value, value), at(to.alpha, h), at(to.beta, h), at(to.gamma, h)},
           scratch);
-      if constexpr (Head::gains) {
-        head.template mixing_backward<dv_mode>(dout + value, dv, at(to.alpha, h), at(to.gamma, h), scratch);
-      }
+    } else {
+      detail::PaddedHead<size, S>(in, first, rows, h, scratch)
+          .template backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to);
     }
-  }
+  });
 }
 
 }  // namespace simplx

@@ -72,12 +72,12 @@ struct attention_op : kernel_op {
       .mask = static_cast<Mask>(F::attributes.integers[1]),
       .alibi = F::attributes.integers[2] != 0};
   template <class Backend, class F>
-  static constexpr bool fast = Backend::vectorises(size<F>.key_width) && Backend::vectorises(size<F>.value_width);
+  static constexpr bool fast = Backend::vectorises(0);  // heads of any width
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     if constexpr (fast<Backend, F>) {
-      return attention_scratch(size<F>.key_width, size<F>.value_width, rows.longest());
+      return attention_scratch<size<F>, typename Backend::Scalar>(rows.longest());
     } else {
       return attention_reference_scratch(rows.longest());
     }
