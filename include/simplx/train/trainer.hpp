@@ -6,10 +6,11 @@
 ///
 /// Data parallel over sequences, with the same bits for any number of threads: the sequences of a step take turns in
 /// adding to one gradient (core/turn.hpp), and the norm is summed over fixed chunks. A thread runs one sequence at a
-/// time, so that a whole forward and backward stays in cache. A step allocates nothing and waits for all threads
-/// four times.
+/// time, so that a whole forward and backward stays in cache, or several short ones (train/micro_batches.hpp). A step
+/// allocates nothing and waits for all threads four times.
 ///
-/// Sequences are numbered over the whole step, so that a step in parts is the whole step, bit for bit:
+/// Sequences are numbered over the whole step, so that a step in parts is the whole step, bit for bit if no part ends
+/// amid short sequences that run together (never of more than 64 tokens):
 ///
 ///     const Index labelled = labelled_tokens(first) + labelled_tokens(second);
 ///     trainer.accumulate(first, labelled);
@@ -28,12 +29,14 @@
 #include <simplx/train/glob.hpp>
 #include <simplx/train/gradient_sums.hpp>
 #include <simplx/train/initialise.hpp>
+#include <simplx/train/micro_batches.hpp>
 #include <simplx/train/sgd.hpp>
 #include <simplx/train/step_parts.hpp>
 #include <simplx/train/trained_model.hpp>
 #include <simplx/train/trainer_options.hpp>
 #include <simplx/train/trainer_state.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -73,10 +76,11 @@ class Trainer {
         first_moment_(G::layout.parameters),
         second_moment_(G::layout.parameters),
         turns_(options.batch),
+        micro_batches_(options_, detail::keeps_sequences_apart<G>()),
         losses_(static_cast<std::size_t>(options.batch)),
         chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))),
         runs_(settings_runs(tensors_.parameters, options.groups)) {
-    for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(Rows{.tokens = options_.context});
+    for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(micro_batches_.capacity(options_.context));
     if (options.laws) tensors_.parameters = options.laws(std::move(tensors_.parameters));
     initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
@@ -236,8 +240,11 @@ class Trainer {
   double loss(const TokenBatch& batch) {
     check(batch);
     prepare();
+    micro_batches_.divide(batch);
     team_.run([&](int member) {
-      for (Index b = member; b < batch.sequences(); b += team_.size()) forward(batch, b, member);
+      for (Index m = member; m < micro_batches_.count(); m += team_.size()) {
+        forward(batch, micro_batches_.begin(m), micro_batches_.begin(m + 1), member);
+      }
     });
     double total = 0;
     for (Index b = 0; b < batch.sequences(); ++b) total += losses_[static_cast<std::size_t>(b)];
@@ -252,7 +259,7 @@ class Trainer {
     const TokenBatch batch = unlabelled(tokens, Model::no_label());
     check(batch);
     prepare();
-    const Context<S> context = forward(batch, 0, 0);
+    const Context<S> context = forward(batch, 0, 1, 0);
     return {Address<G>::template value<Model::logits_left()>(context),
             static_cast<std::size_t>(rows(context) * vocab())};
   }
@@ -267,7 +274,7 @@ class Trainer {
     Index begin, end;
   };
   static Index labelled(const TokenBatch& batch) { return labelled_rows(batch, Model::labelled_axis()); }
-  /// Rows of the loss, of one sequence.
+  /// Rows of the loss.
   static Index rows(const Context<S>& context) { return context.rows[static_cast<int>(Model::labelled_axis())]; }
 
   Range chunk_range(Index chunk) const {
@@ -282,23 +289,26 @@ class Trainer {
     team_.run([&](int member) { Run::prepare(parameters_.data(), packed_.data(), member, team_.size()); });
   }
 
-  /// Runs one sequence forward and notes its loss.
-  Context<S> forward(const TokenBatch& batch, Index b, int member, const Randomness& random = {}) {
-    auto& workspace = workspaces_[static_cast<std::size_t>(member)];
-    const auto place = static_cast<std::size_t>(b);
-    const Index begin = batch.offsets[place], length = batch.offsets[place + 1] - begin;
-    Context<S> context = workspace.sequence(length);
+  /// Runs sequences first .. last forward and notes the loss of each.
+  Context<S> forward(const TokenBatch& batch, Index first, Index last, int member, const Randomness& random = {}) {
+    Context<S> context = workspaces_[static_cast<std::size_t>(member)].sequences(batch, first, last);
+    const Index begin = batch.offsets[static_cast<std::size_t>(first)];
     context.parameters = parameters_.data();
     context.packed = packed_.data();
     context.constants = constants_.data();
     context.random = random;
     context.inputs[G::input_number("tokens")] = batch.tokens.data() + begin;
-    const Index first_label = Model::labelled_axis() == Axis::tokens ? begin : b;
-    context.inputs[G::input_number("labels")] = batch.labels.data() + first_label;
+    constexpr bool by_token = Model::labelled_axis() == Axis::tokens;
+    context.inputs[G::input_number("labels")] = batch.labels.data() + (by_token ? begin : first);
     Run::forward(context);
-    double total = 0;
-    for (Index row = 0; row < rows(context); ++row) total += static_cast<double>(context.outputs[0][row]);
-    losses_[static_cast<std::size_t>(b)] = total;
+    const S* losses = context.outputs[0];
+    for (Index s = first; s < last; ++s) {
+      const Index* const offsets = context.segments.offsets + (s - first);
+      const Index count = by_token ? offsets[1] - offsets[0] : 1;
+      double total = 0;
+      for (Index row = 0; row < count; ++row) total += static_cast<double>(*losses++);
+      losses_[static_cast<std::size_t>(s)] = total;
+    }
     return context;
   }
 
@@ -310,11 +320,14 @@ class Trainer {
     prepare();
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
+    micro_batches_.divide(part);
     turns_.start();
     team_.run([&](int member) {
-      for (Index b = turns_.deal(); b < part.sequences(); b = turns_.deal()) {
-        Turn turn(turns_, b);
-        Context<S> context = forward(part, b, member, {.training = true, .key = key, .first_sequence = first + b});
+      for (Index m = turns_.deal(); m < micro_batches_.count(); m = turns_.deal()) {
+        Turn turn(turns_, m);
+        const Index begin = micro_batches_.begin(m), end = micro_batches_.begin(m + 1);
+        Context<S> context =
+            forward(part, begin, end, member, {.training = true, .key = key, .first_sequence = first + begin});
         gradient_.give_to(context);
         context.turn = &turn;
         std::fill_n(context.output_gradients[0], rows(context), scale);
@@ -341,17 +354,24 @@ class Trainer {
     moment_steps_ = 0;
   }
 
-  /// The arena of one thread, for one sequence at a time.
-  class Sequence : public Workspace<G, Backend> {
+  /// The arena of one thread, for one micro-batch at a time.
+  class ThreadArena : public Workspace<G, Backend> {
    public:
-    using Workspace<G, Backend>::Workspace;
-    Context<S> sequence(Index length) {
-      offsets_[1] = length;
-      return this->context(Rows{.tokens = length}, {offsets_, 1}, length);
+    explicit ThreadArena(const Rows& capacity)
+        : Workspace<G, Backend>(capacity), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
+
+    Context<S> sequences(const TokenBatch& batch, Index first, Index last) {
+      const Index* const begins = batch.offsets.data() + first;
+      Rows rows{.tokens = begins[last - first] - begins[0], .sequences = last - first};
+      for (Index s = 0; s < rows.sequences; ++s) {
+        offsets_[static_cast<std::size_t>(s) + 1] = begins[s + 1] - begins[0];
+        rows.longest_sequence = std::max(rows.longest_sequence, begins[s + 1] - begins[s]);
+      }
+      return this->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
     }
 
    private:
-    Index offsets_[2] = {0, 0};
+    std::vector<Index> offsets_;  // of its sequences, from 0
   };
 
   TrainerOptions options_;
@@ -360,7 +380,8 @@ class Trainer {
   Buffer<S> parameters_, constants_, packed_, first_moment_, second_moment_;
   GradientSums<G, S> gradient_;
   Turns turns_;
-  std::vector<Sequence> workspaces_;
+  MicroBatches micro_batches_;
+  std::vector<ThreadArena> workspaces_;
   std::vector<double> losses_, chunk_norms_;
   std::vector<SettingsRun> runs_;
   StepParts parts_;
