@@ -56,6 +56,20 @@ TEST_CASE_TEMPLATE_DEFINE("derivatives of every order", T, derivatives) {
 }
 TEST_CASE_TEMPLATE_INVOKE(derivatives, Down, Up, Beyond, Running, First, Parts);
 
+TEST_CASE("running sums of more columns than a vector has") {
+  static constexpr test::OnTokens<Running> wide{37};
+  test::check_op<wide>();
+  CHECK(test::distance_to_reference<wide, float>() < 1e-5);
+  static constexpr auto running = [] { return cumulative_sum(input("x", rows_of(Axis::tokens, 37))); };
+  Evaluation<running> run(Rows{.tokens = 5}, 0, {3, 2});
+  for (std::size_t i = 0; i < 5 * 37; ++i) run.input("x")[i] = static_cast<double>(i);
+  run.forward();
+  for (std::size_t i = 0; i < 5 * 37; ++i) {
+    const bool begins = i / 37 == 0 || i / 37 == 3;
+    CHECK(run.output()[i] == static_cast<double>(i) + (begins ? 0 : run.output()[i - 37]));
+  }
+}
+
 TEST_CASE("rows of a computed table, named by indices along another axis") {
   const GradientReport report = gradcheck<gathered>({.rows = {.tokens = 9, .labelled = 7}, .classes = 9});
   CHECK(report.worst < 1e-7);

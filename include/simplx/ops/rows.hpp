@@ -120,14 +120,16 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
   static void run(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
     detail::each_sequence(frame, [&](Index first, Index rows) {
-      for (Index c = 0; c < cols; ++c) {
-        S total = S(0);
+      const auto add_up = [&]<class V>(Index c, V total) {
         for (Index k = 0; k < rows; ++k) {
           const Index at = (first + (from_last ? rows - 1 - k : k)) * cols + c;
-          total += from[at];
-          to[at] = accumulates ? S(to[at] + total) : total;
+          total += load<V>(from + at);
+          store(to + at, accumulates ? V(load<V>(to + at) + total) : total);
         }
-      }
+      };
+      constexpr Index whole = cols / lanes<S> * lanes<S>;
+      for (Index c = 0; c < whole; c += lanes<S>) add_up(c, Vec<S>{});
+      for (Index c = whole; c < cols; ++c) add_up(c, S(0));
     });
   }
   template <class S, Path path, class F>
