@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 458fc2f51357ef12
+// sha256 of the headers: 19a83ac26a43aaa2
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1301,8 +1301,8 @@ struct Randomness {
 
 /// By which kernels a CPU computes.
 ///
-/// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector, but for products with
-/// parameters; of floats those are the matrix unit's where there is one (cpu/gemm_pieces.hpp).
+/// fast: vector kernels for static shapes, Eigen for products of computed values whose width is no multiple of the
+/// vector; products of floats with parameters are the matrix unit's where there is one (cpu/gemm_pieces.hpp).
 /// vectors: as fast, without a matrix unit.
 /// reference: products, attention and norms by Eigen, for every width; what tests compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
@@ -7786,40 +7786,129 @@ struct AttentionHead {
     if (dalpha) *dalpha += sum(alpha_sum);
     if (dgamma) *dgamma += sum(gamma_sum);
   }
+
+  template <Write dq_mode, Write dk_mode, Write dv_mode>
+  void backward(const S* log_sum_exp, const S* dout, const AttentionGradients<S>& to, S* scratch) const {
+    matrix_backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to.query, to.key, to.value, to.beta, scratch);
+    if constexpr (gains) mixing_backward<dv_mode>(dout, to.value, to.alpha, to.gamma, scratch);
+  }
+};
+
+/// A head whose widths are no whole vectors, as one whose rows end in zeros, which add nothing to a product or a sum:
+/// operands are copied into such rows, results out of them.
+template <AttentionSize size, class S>
+struct PaddedHead {
+  static constexpr int key_width = static_cast<int>(round_up(size.key_width, lanes<S>));
+  static constexpr int value_width = static_cast<int>(round_up(size.value_width, lanes<S>));
+  static constexpr Index key_stride = size.heads * size.key_width, value_stride = size.heads * size.value_width;
+  using Head = AttentionHead<AttentionSize{1, key_width, value_width, size.mixing, size.mask, size.alibi}, S>;
+
+  AttentionOperands<S> in;
+  Index first, rows;
+  int h;
+  S *query, *key, *dq, *dk;  ///< (rows, key_width)
+  S *value, *out, *dv;       ///< (rows, value_width); the result, or its gradient
+  S *log_sum_exp, *scratch;  ///< (rows)
+
+  /// Elements of all of them but the scratch.
+  static constexpr Index elements(Index rows) { return rows * (4 * key_width + 3 * value_width + 1); }
+
+  PaddedHead(const AttentionOperands<S>& operands, Index first_row, Index count, int number, S* room)
+      : in(operands), first(first_row), rows(count), h(number) {
+    for (S** matrix : {&query, &key, &dq, &dk}) *matrix = std::exchange(room, room + rows * key_width);
+    for (S** matrix : {&value, &out, &dv}) *matrix = std::exchange(room, room + rows * value_width);
+    log_sum_exp = std::exchange(room, room + rows);
+    scratch = room;
+    widen<size.key_width, key_width>(in.query + key_at(), query);
+    widen<size.key_width, key_width>(in.key + key_at(), key);
+    widen<size.value_width, value_width>(in.value + value_at(), value);
+    in.query = query, in.key = key, in.value = value;
+    for (const S** numbers : {&in.alpha, &in.beta, &in.gamma, &in.slopes}) *numbers = of_head(*numbers);
+  }
+  Index key_at() const { return first * key_stride + h * size.key_width; }
+  Index value_at() const { return first * value_stride + h * size.value_width; }
+  template <class T>
+  T* of_head(T* numbers) const {
+    return numbers ? numbers + h : nullptr;
+  }
+  Head head() const {
+    Head head(in, 0, rows, 0);
+    head.scale = 1 / std::sqrt(S(size.key_width));
+    return head;
+  }
+
+  template <int width, int padded>
+  void widen(const S* from, S* to) const {
+    for (Index i = 0; i < rows; ++i, from += size.heads * width, to += padded) {
+      std::copy_n(from, width, to);
+      std::fill_n(to + width, padded - width, S(0));
+    }
+  }
+  template <int width, int padded, Write mode>
+  void narrow(const S* from, S* to) const {
+    if constexpr (mode != Write::skip) {
+      for (Index i = 0; i < rows; ++i, from += padded, to += size.heads * width) {
+        for (int c = 0; c < width; ++c) to[c] = mode == Write::store ? from[c] : to[c] + from[c];
+      }
+    }
+  }
+
+  void forward(S* result, S* log_sums) const {
+    head().forward(out, log_sum_exp, scratch);
+    narrow<size.value_width, value_width, Write::store>(out, result + value_at());
+    for (Index i = 0; i < rows; ++i) log_sums[(first + i) * size.heads + h] = log_sum_exp[i];
+  }
+  template <Write dq_mode, Write dk_mode, Write dv_mode>
+  void backward(const S* log_sums, const S* dout, const AttentionGradients<S>& to) const {
+    constexpr auto stored = [](Write mode) { return mode == Write::skip ? mode : Write::store; };
+    widen<size.value_width, value_width>(dout + value_at(), out);
+    for (Index i = 0; i < rows; ++i) log_sum_exp[i] = log_sums[(first + i) * size.heads + h];
+    head().template backward<stored(dq_mode), stored(dk_mode), stored(dv_mode)>(
+        log_sum_exp, out, {dq, dk, dv, of_head(to.alpha), of_head(to.beta), of_head(to.gamma)}, scratch);
+    narrow<size.key_width, key_width, dq_mode>(dq, to.query + key_at());
+    narrow<size.key_width, key_width, dk_mode>(dk, to.key + key_at());
+    narrow<size.value_width, value_width, dv_mode>(dv, to.value + value_at());
+  }
 };
 
 template <AttentionSize size, class S>
-constexpr void check_attention_widths() {
-  static_assert(size.key_width % lanes<S> == 0 && size.value_width % lanes<S> == 0,
-                "simplx: the vector kernels of attention need key_width and value_width to be multiples of "
-                "lanes<S>; use attention_reference_forward and _backward for other widths");
+inline constexpr bool whole_vectors = size.key_width % lanes<S> == 0 && size.value_width % lanes<S> == 0;
+
+/// Calls each(first row, rows, head) for the heads of each sequence.
+template <class Each>
+void for_each_head(Segments sequences, int heads, Each each) {
+  for (Index s = 0; s < sequences.count; ++s) {
+    for (int h = 0; h < heads; ++h) each(sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s], h);
+  }
 }
 
 }  // namespace detail
 
 /// Scratch elements for sequences of at most `longest` tokens; serves forward and backward.
-constexpr Index attention_scratch(int key_width, int value_width, Index longest) {
+template <AttentionSize size, class S>
+constexpr Index attention_scratch(Index longest) {
+  using Padded = detail::PaddedHead<size, S>;
   const Index rows = round_up(longest, detail::query_group), block = std::min<Index>(rows, detail::query_block);
   // Keys and values of one head, its queries and gradients of a block, and of a group, transposed; weights and scores.
-  return (key_width + value_width) * (rows + block + detail::query_group) + 2 * detail::block_stride * rows;
+  return (Padded::key_width + Padded::value_width) * (rows + block + detail::query_group) +
+         2 * detail::block_stride * rows + (detail::whole_vectors<size, S> ? 0 : Padded::elements(rows));
 }
 
 /// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.
 /// Shapes: out as value; log_sum_exp (rows, heads), kept for the backward.
-/// Errors: does not compile unless both widths are multiples of lanes<S>.
-/// Cost: T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T;
-///   no heap; `scratch` holds attention_scratch(key_width, value_width, longest) elements.
+/// Cost: T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T,
+///   widths being those of whole vectors; no heap; `scratch` holds attention_scratch<size, S>(longest) elements.
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
-  detail::check_attention_widths<size, S>();
-  using Head = detail::AttentionHead<size, S>;
-  for (Index s = 0; s < sequences.count; ++s) {
-    const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-    for (int h = 0; h < size.heads; ++h) {
+  detail::for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
+    if constexpr (detail::whole_vectors<size, S>) {
+      using Head = detail::AttentionHead<size, S>;
       Head(in, first, rows, h).forward(out + Head::value_at(first, h), log_sum_exp + first * size.heads + h, scratch);
+    } else {
+      detail::PaddedHead<size, S>(in, first, rows, h, scratch).forward(out, log_sum_exp);
     }
-  }
+  });
 }
 
 /// Backward pass: recomputes the weights from `log_sum_exp`, a block of queries at a time. With dA = dO V^T
@@ -7832,23 +7921,20 @@ void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* ou
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
-  detail::check_attention_widths<size, S>();
-  using Head = detail::AttentionHead<size, S>;
-  const auto at = [](S* begin, Index offset) { return begin ? begin + offset : nullptr; };
-  for (Index s = 0; s < sequences.count; ++s) {
-    const Index first = sequences.offsets[s], rows = sequences.offsets[s + 1] - first;
-    for (int h = 0; h < size.heads; ++h) {
-      const Head head(in, first, rows, h);
+  detail::for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
+    if constexpr (detail::whole_vectors<size, S>) {
+      using Head = detail::AttentionHead<size, S>;
+      const auto at = [](S* begin, Index offset) { return begin ? begin + offset : nullptr; };
       const Index key = Head::key_at(first, h), value = Head::value_at(first, h);
-      S* dv = at(to.value, value);
-      head.template matrix_backward<dq_mode, dk_mode, dv_mode>(
-          log_sum_exp + first * size.heads + h, dout + value, at(to.query, key), at(to.key, key), dv, at(to.beta, h),
+      Head(in, first, rows, h).template backward<dq_mode, dk_mode, dv_mode>(
+          log_sum_exp + first * size.heads + h, dout + value,
+          {at(to.query, key), at(to.key, key), at(to.value, value), at(to.alpha, h), at(to.beta, h), at(to.gamma, h)},
           scratch);
-      if constexpr (Head::gains) {
-        head.template mixing_backward<dv_mode>(dout + value, dv, at(to.alpha, h), at(to.gamma, h), scratch);
-      }
+    } else {
+      detail::PaddedHead<size, S>(in, first, rows, h, scratch)
+          .template backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to);
     }
-  }
+  });
 }
 
 }  // namespace simplx
@@ -7856,7 +7942,7 @@ void attention_backward(Segments sequences, const AttentionOperands<S>& in, cons
 // ---- simplx/cpu/attention_reference.hpp
 
 /// \file simplx/cpu/attention_reference.hpp
-/// Multi-head attention as dense Eigen equations: the test and the fallback of attention.hpp.
+/// Multi-head attention as dense Eigen equations: the test of attention.hpp, and what other scalars take.
 ///
 ///   O = M V,   M = alpha I + beta A - gamma C       (He & Hofmann 2024, Eqs. (5) and (13))
 ///   A = softmax(Q K^T / sqrt(key_width) + mask + bias),   C = softmax(mask + bias)
@@ -8087,12 +8173,12 @@ struct attention_op : kernel_op {
       .mask = static_cast<Mask>(F::attributes.integers[1]),
       .alibi = F::attributes.integers[2] != 0};
   template <class Backend, class F>
-  static constexpr bool fast = Backend::vectorises(size<F>.key_width) && Backend::vectorises(size<F>.value_width);
+  static constexpr bool fast = Backend::vectorises(0);  // heads of any width
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
     if constexpr (fast<Backend, F>) {
-      return attention_scratch(size<F>.key_width, size<F>.value_width, rows.longest());
+      return attention_scratch<size<F>, typename Backend::Scalar>(rows.longest());
     } else {
       return attention_reference_scratch(rows.longest());
     }
@@ -14536,14 +14622,16 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
   static void run(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
     detail::each_sequence(frame, [&](Index first, Index rows) {
-      for (Index c = 0; c < cols; ++c) {
-        S total = S(0);
+      const auto add_up = [&]<class V>(Index c, V total) {
         for (Index k = 0; k < rows; ++k) {
           const Index at = (first + (from_last ? rows - 1 - k : k)) * cols + c;
-          total += from[at];
-          to[at] = accumulates ? S(to[at] + total) : total;
+          total += load<V>(from + at);
+          store(to + at, accumulates ? V(load<V>(to + at) + total) : total);
         }
-      }
+      };
+      constexpr Index whole = cols / lanes<S> * lanes<S>;
+      for (Index c = 0; c < whole; c += lanes<S>) add_up(c, Vec<S>{});
+      for (Index c = whole; c < cols; ++c) add_up(c, S(0));
     });
   }
   template <class S, Path path, class F>
@@ -14625,6 +14713,22 @@ SIMPLX_RULE("rotary heads", left > 0 && right % (2 * left) == 0,
             "rotary positions turn pairs of columns in each head: the width (right number) must be a multiple of twice "
             "the number of heads (left number)")
 
+namespace detail {
+template <class V, int... lane>
+__attribute__((always_inline)) inline V with_swapped_pairs(V x, std::integer_sequence<int, lane...>) {
+#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector) && !defined(__CUDACC__)  // nvcc garbles the pack
+  return __builtin_shufflevector(x, x, (lane ^ 1)...);
+#else
+  return V{x[lane ^ 1]...};
+#endif
+}
+/// The lanes of x, of which each even one changes places with the one after it.
+template <class V>
+__attribute__((always_inline)) inline V with_swapped_pairs(V x) {
+  return with_swapped_pairs(x, std::make_integer_sequence<int, static_cast<int>(sizeof(V) / sizeof(Lane<V>))>());
+}
+}  // namespace detail
+
 template <>
 struct op<"rotary"> : kernel_op {
   static constexpr unsigned char constant_operands = 0b10;
@@ -14639,34 +14743,66 @@ struct op<"rotary"> : kernel_op {
   static std::string settings(const Attributes& attributes) {
     return "heads " + std::to_string(attributes.integers[0]);
   }
-  template <class Backend, class F>
-  static constexpr Index scratch(const Rows&) {
-    return F::out_shape.cols / F::attributes.integers[0];  // cos and sin of each pair, for one position
-  }
-  /// to = x turned by `direction` times the angle.
+  /// to = x turned by `direction` times the angle: one vector of pairs after the other, whose sines and cosines all
+  /// heads of a row share.
   template <bool accumulates, class F, class S>
   static void turn(const F& frame, double direction, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols, heads = F::attributes.integers[0], width = cols / heads;
+    constexpr Index pairs = lanes<double>, columns = 2 * pairs;  // of a vector of angles
     const double base = static_cast<double>(*frame.template in<1>());
-    S *cosine = frame.scratch(), *sine = cosine + width / 2;
-    detail::each_sequence(frame, [&](Index first, Index rows) {
-      for (Index row = 0; row < rows; ++row) {
-        for (Index i = 0; i < width / 2; ++i) {
-          const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(width);
-          const double angle = static_cast<double>(frame.context.past + row) * std::pow(base, exponent);
-          cosine[i] = S(std::cos(angle)), sine[i] = S(direction * std::sin(angle));
-        }
-        for (Index head = 0; head < heads; ++head) {
-          const Index at = (first + row) * cols + head * width;
-          for (Index i = 0; i < width / 2; ++i) {
-            const S a = from[at + 2 * i], b = from[at + 2 * i + 1];
-            const S u = a * cosine[i] - b * sine[i], v = a * sine[i] + b * cosine[i];
-            to[at + 2 * i] = accumulates ? S(to[at + 2 * i] + u) : u;
-            to[at + 2 * i + 1] = accumulates ? S(to[at + 2 * i + 1] + v) : v;
+    for (Index begin = 0; begin < width; begin += columns) {
+      double frequency[pairs];
+      for (Index i = 0; i < pairs; ++i) {
+        frequency[i] = std::pow(base, -static_cast<double>(begin + 2 * i) / static_cast<double>(width));
+      }
+      S cosine[columns], sine[columns];  // u = a cosine + b sine of either column, b the other one of its pair
+      detail::each_sequence(frame, [&](Index first, Index rows) {
+        for (Index row = 0; row < rows; ++row) {
+          const Vec<double> angle = static_cast<double>(frame.context.past + row) * load<Vec<double>>(frequency);
+          const Vec<double> c = cos(angle), s = direction * sin(angle);
+          for (Index i = 0; i < pairs; ++i) {
+            cosine[2 * i] = cosine[2 * i + 1] = S(c[i]);
+            sine[2 * i] = S(-s[i]), sine[2 * i + 1] = S(s[i]);
+          }
+          for (Index head = 0; head < heads; ++head) {
+            const Index at = (first + row) * cols + head * width + begin;
+            if (begin + columns <= width) {
+              turn_columns<accumulates, columns>(cosine, sine, from + at, to + at);
+            } else {
+              turn_columns<accumulates, width % columns>(cosine, sine, from + at, to + at);
+            }
           }
         }
+      });
+    }
+  }
+  template <bool accumulates, Index count, class S>
+  static void turn_columns(const S* cosine, const S* sine, const S* from, S* to) {
+    if constexpr (lanes<S> > 1) {
+      using V = Vec<S>;
+      constexpr Index rest = count % lanes<S>;
+      const auto turned = [&](V x, Index i) __attribute__((always_inline)) {
+        return V(x * load<V>(cosine + i) + detail::with_swapped_pairs(x) * load<V>(sine + i));
+      };
+      for (Index i = 0; i < count - rest; i += lanes<S>) {
+        const V y = turned(load<V>(from + i), i);
+        store(to + i, accumulates ? V(load<V>(to + i) + y) : y);
       }
-    });
+      if constexpr (rest > 0) {
+        V x{}, y{};
+        std::memcpy(&x, from + count - rest, rest * sizeof(S));
+        if constexpr (accumulates) std::memcpy(&y, to + count - rest, rest * sizeof(S));
+        y += turned(x, count - rest);
+        std::memcpy(to + count - rest, &y, rest * sizeof(S));
+      }
+    } else {
+      for (Index i = 0; i < count; i += 2) {
+        const S a = from[i], b = from[i + 1];
+        const S u = a * cosine[i] + b * sine[i], v = b * cosine[i + 1] + a * sine[i + 1];
+        to[i] = accumulates ? S(to[i] + u) : u;
+        to[i + 1] = accumulates ? S(to[i + 1] + v) : v;
+      }
+    }
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -14682,7 +14818,7 @@ struct op<"rotary"> : kernel_op {
 ///
 /// Shapes  x (tokens, heads * d_k), d_k even; base (1, 1), not trained, usually hyper("base", 10000) -> as x
 /// Errors  does not compile unless the heads have even widths: rule "rotary heads"
-/// Cost    d_k sines and cosines for each token
+/// Cost    d_k / 2 sines and cosines for each token
 constexpr Expr rotary(At x, int heads, At base) { return apply<"rotary">({.integers = {heads}}, x, base); }
 
 }  // namespace simplx
@@ -18393,6 +18529,58 @@ class GradientSums {
 
 }  // namespace simplx
 
+// ---- simplx/train/micro_batches.hpp
+
+/// \file simplx/train/micro_batches.hpp
+/// MicroBatches: which sequences of a batch a thread evaluates at once.
+///
+/// A sequence by itself stays in cache, and a product of its rows is fast from 64 rows on. With fewer, weights are
+/// fetched for little work: 64 sequences of 16 tokens take 1.6 to 1.8 times as long as 16 of 64, 256 of 4 four times.
+/// So sequences that follow one another are a micro-batch while they have at most 64 tokens. Where a step has few of
+/// them they have less, which leaves work for sixteen threads. All of that is read off the options and the batch, so
+/// that threads change no bits.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The sequences of a batch in runs, each of them one micro-batch.
+class MicroBatches {
+ public:
+  /// For batches of a trainer with these options; `together`: whether its model may see several sequences at once.
+  explicit MicroBatches(const TrainerOptions& options, bool together)
+      : most_tokens_(together ? std::min<Index>(64, options.sequences_per_step * options.context / 16) : 0) {
+    begins_.reserve(static_cast<std::size_t>(options.batch) + 1);
+  }
+
+  /// Rows of the largest micro-batch, for sequences up to `context`.
+  Rows capacity(Index context) const {
+    return {.tokens = std::max(context, most_tokens_), .sequences = std::max<Index>(most_tokens_, 1),
+            .longest_sequence = context};
+  }
+
+  /// Divides a batch of at most as many sequences as the options say.
+  void divide(const TokenBatch& batch) {
+    begins_.clear();
+    Index tokens = 0;
+    for (Index s = 0; s < batch.sequences(); ++s) {
+      const auto place = static_cast<std::size_t>(s);
+      const Index length = batch.offsets[place + 1] - batch.offsets[place];
+      if (begins_.empty() || tokens + length > most_tokens_) begins_.push_back(s), tokens = 0;
+      tokens += length;
+    }
+    begins_.push_back(batch.sequences());
+  }
+
+  Index count() const { return std::ssize(begins_) - 1; }
+  /// The first sequence of a micro-batch; that of the next one is the end.
+  Index begin(Index number) const { return begins_[static_cast<std::size_t>(number)]; }
+
+ private:
+  Index most_tokens_;
+  std::vector<Index> begins_;
+};
+
+}  // namespace simplx
+
 // ---- simplx/train/sgd.hpp
 
 /// \file simplx/train/sgd.hpp
@@ -18737,10 +18925,11 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
 ///
 /// Data parallel over sequences, with the same bits for any number of threads: the sequences of a step take turns in
 /// adding to one gradient (core/turn.hpp), and the norm is summed over fixed chunks. A thread runs one sequence at a
-/// time, so that a whole forward and backward stays in cache. A step allocates nothing and waits for all threads
-/// four times.
+/// time, so that a whole forward and backward stays in cache, or several short ones (train/micro_batches.hpp). A step
+/// allocates nothing and waits for all threads four times.
 ///
-/// Sequences are numbered over the whole step, so that a step in parts is the whole step, bit for bit:
+/// Sequences are numbered over the whole step, so that a step in parts is the whole step, bit for bit if no part ends
+/// amid short sequences that run together (never of more than 64 tokens):
 ///
 ///     const Index labelled = labelled_tokens(first) + labelled_tokens(second);
 ///     trainer.accumulate(first, labelled);
@@ -18784,10 +18973,11 @@ class Trainer {
         first_moment_(G::layout.parameters),
         second_moment_(G::layout.parameters),
         turns_(options.batch),
+        micro_batches_(options_, detail::keeps_sequences_apart<G>()),
         losses_(static_cast<std::size_t>(options.batch)),
         chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))),
         runs_(settings_runs(tensors_.parameters, options.groups)) {
-    for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(Rows{.tokens = options_.context});
+    for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(micro_batches_.capacity(options_.context));
     if (options.laws) tensors_.parameters = options.laws(std::move(tensors_.parameters));
     initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
@@ -18947,8 +19137,11 @@ class Trainer {
   double loss(const TokenBatch& batch) {
     check(batch);
     prepare();
+    micro_batches_.divide(batch);
     team_.run([&](int member) {
-      for (Index b = member; b < batch.sequences(); b += team_.size()) forward(batch, b, member);
+      for (Index m = member; m < micro_batches_.count(); m += team_.size()) {
+        forward(batch, micro_batches_.begin(m), micro_batches_.begin(m + 1), member);
+      }
     });
     double total = 0;
     for (Index b = 0; b < batch.sequences(); ++b) total += losses_[static_cast<std::size_t>(b)];
@@ -18963,7 +19156,7 @@ class Trainer {
     const TokenBatch batch = unlabelled(tokens, Model::no_label());
     check(batch);
     prepare();
-    const Context<S> context = forward(batch, 0, 0);
+    const Context<S> context = forward(batch, 0, 1, 0);
     return {Address<G>::template value<Model::logits_left()>(context),
             static_cast<std::size_t>(rows(context) * vocab())};
   }
@@ -18978,7 +19171,7 @@ class Trainer {
     Index begin, end;
   };
   static Index labelled(const TokenBatch& batch) { return labelled_rows(batch, Model::labelled_axis()); }
-  /// Rows of the loss, of one sequence.
+  /// Rows of the loss.
   static Index rows(const Context<S>& context) { return context.rows[static_cast<int>(Model::labelled_axis())]; }
 
   Range chunk_range(Index chunk) const {
@@ -18993,23 +19186,26 @@ class Trainer {
     team_.run([&](int member) { Run::prepare(parameters_.data(), packed_.data(), member, team_.size()); });
   }
 
-  /// Runs one sequence forward and notes its loss.
-  Context<S> forward(const TokenBatch& batch, Index b, int member, const Randomness& random = {}) {
-    auto& workspace = workspaces_[static_cast<std::size_t>(member)];
-    const auto place = static_cast<std::size_t>(b);
-    const Index begin = batch.offsets[place], length = batch.offsets[place + 1] - begin;
-    Context<S> context = workspace.sequence(length);
+  /// Runs sequences first .. last forward and notes the loss of each.
+  Context<S> forward(const TokenBatch& batch, Index first, Index last, int member, const Randomness& random = {}) {
+    Context<S> context = workspaces_[static_cast<std::size_t>(member)].sequences(batch, first, last);
+    const Index begin = batch.offsets[static_cast<std::size_t>(first)];
     context.parameters = parameters_.data();
     context.packed = packed_.data();
     context.constants = constants_.data();
     context.random = random;
     context.inputs[G::input_number("tokens")] = batch.tokens.data() + begin;
-    const Index first_label = Model::labelled_axis() == Axis::tokens ? begin : b;
-    context.inputs[G::input_number("labels")] = batch.labels.data() + first_label;
+    constexpr bool by_token = Model::labelled_axis() == Axis::tokens;
+    context.inputs[G::input_number("labels")] = batch.labels.data() + (by_token ? begin : first);
     Run::forward(context);
-    double total = 0;
-    for (Index row = 0; row < rows(context); ++row) total += static_cast<double>(context.outputs[0][row]);
-    losses_[static_cast<std::size_t>(b)] = total;
+    const S* losses = context.outputs[0];
+    for (Index s = first; s < last; ++s) {
+      const Index* const offsets = context.segments.offsets + (s - first);
+      const Index count = by_token ? offsets[1] - offsets[0] : 1;
+      double total = 0;
+      for (Index row = 0; row < count; ++row) total += static_cast<double>(*losses++);
+      losses_[static_cast<std::size_t>(s)] = total;
+    }
     return context;
   }
 
@@ -19021,11 +19217,14 @@ class Trainer {
     prepare();
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
+    micro_batches_.divide(part);
     turns_.start();
     team_.run([&](int member) {
-      for (Index b = turns_.deal(); b < part.sequences(); b = turns_.deal()) {
-        Turn turn(turns_, b);
-        Context<S> context = forward(part, b, member, {.training = true, .key = key, .first_sequence = first + b});
+      for (Index m = turns_.deal(); m < micro_batches_.count(); m = turns_.deal()) {
+        Turn turn(turns_, m);
+        const Index begin = micro_batches_.begin(m), end = micro_batches_.begin(m + 1);
+        Context<S> context =
+            forward(part, begin, end, member, {.training = true, .key = key, .first_sequence = first + begin});
         gradient_.give_to(context);
         context.turn = &turn;
         std::fill_n(context.output_gradients[0], rows(context), scale);
@@ -19052,17 +19251,24 @@ class Trainer {
     moment_steps_ = 0;
   }
 
-  /// The arena of one thread, for one sequence at a time.
-  class Sequence : public Workspace<G, Backend> {
+  /// The arena of one thread, for one micro-batch at a time.
+  class ThreadArena : public Workspace<G, Backend> {
    public:
-    using Workspace<G, Backend>::Workspace;
-    Context<S> sequence(Index length) {
-      offsets_[1] = length;
-      return this->context(Rows{.tokens = length}, {offsets_, 1}, length);
+    explicit ThreadArena(const Rows& capacity)
+        : Workspace<G, Backend>(capacity), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
+
+    Context<S> sequences(const TokenBatch& batch, Index first, Index last) {
+      const Index* const begins = batch.offsets.data() + first;
+      Rows rows{.tokens = begins[last - first] - begins[0], .sequences = last - first};
+      for (Index s = 0; s < rows.sequences; ++s) {
+        offsets_[static_cast<std::size_t>(s) + 1] = begins[s + 1] - begins[0];
+        rows.longest_sequence = std::max(rows.longest_sequence, begins[s + 1] - begins[s]);
+      }
+      return this->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
     }
 
    private:
-    Index offsets_[2] = {0, 0};
+    std::vector<Index> offsets_;  // of its sequences, from 0
   };
 
   TrainerOptions options_;
@@ -19071,7 +19277,8 @@ class Trainer {
   Buffer<S> parameters_, constants_, packed_, first_moment_, second_moment_;
   GradientSums<G, S> gradient_;
   Turns turns_;
-  std::vector<Sequence> workspaces_;
+  MicroBatches micro_batches_;
+  std::vector<ThreadArena> workspaces_;
   std::vector<double> losses_, chunk_norms_;
   std::vector<SettingsRun> runs_;
   StepParts parts_;

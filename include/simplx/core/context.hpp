@@ -25,8 +25,8 @@ struct Randomness {
 
 /// By which kernels a CPU computes.
 ///
-/// fast: vector kernels for static shapes, Eigen where a width is no multiple of the vector, but for products with
-/// parameters; of floats those are the matrix unit's where there is one (cpu/gemm_pieces.hpp).
+/// fast: vector kernels for static shapes, Eigen for products of computed values whose width is no multiple of the
+/// vector; products of floats with parameters are the matrix unit's where there is one (cpu/gemm_pieces.hpp).
 /// vectors: as fast, without a matrix unit.
 /// reference: products, attention and norms by Eigen, for every width; what tests compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/cpu/attention_reference.hpp
-/// Multi-head attention as dense Eigen equations: the test and the fallback of attention.hpp.
+/// Multi-head attention as dense Eigen equations: the test of attention.hpp, and what other scalars take.
 ///
 ///   O = M V,   M = alpha I + beta A - gamma C       (He & Hofmann 2024, Eqs. (5) and (13))
 ///   A = softmax(Q K^T / sqrt(key_width) + mask + bias),   C = softmax(mask + bias)

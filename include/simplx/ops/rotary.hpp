@@ -52,8 +52,8 @@ struct op<"rotary"> : kernel_op {
   static std::string settings(const Attributes& attributes) {
     return "heads " + std::to_string(attributes.integers[0]);
   }
-  /// to = x turned by `direction` times the angle: one vector of pairs after the other, whose sines and cosines all heads
-  /// of a row share.
+  /// to = x turned by `direction` times the angle: one vector of pairs after the other, whose sines and cosines all
+  /// heads of a row share.
   template <bool accumulates, class F, class S>
   static void turn(const F& frame, double direction, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols, heads = F::attributes.integers[0], width = cols / heads;
