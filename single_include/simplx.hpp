@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 19a83ac26a43aaa2
+// sha256 of the headers: d45fde7e75aff255
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -8278,97 +8278,6 @@ constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, A
 
 }  // namespace simplx
 
-// ---- simplx/ops/batched_matmul.hpp
-
-/// \file simplx/ops/batched_matmul.hpp
-/// A small product for each row: the row holds a matrix, row by row.
-///
-///     Y_r = A_r B_r,   dA_r = dY_r B_r^T,   dB_r = A_r^T dY_r
-
-namespace simplx::inline SIMPLX_TARGET {
-
-SIMPLX_RULE("batched sizes", left == right,
-            "batched_matmul(a, b, rows, inner, cols): a must have rows * inner columns and b inner * cols (left "
-            "number: the columns it has, right number: those it needs)")
-
-template <>
-struct op<"batched_matmul"> : kernel_op {
-  static constexpr bool reads(int to, int operand) { return to != operand; }
-  static constexpr Checked shape(const Attributes& attributes, Shape a, Shape b) {
-    const auto [rows, inner, cols, unused] = attributes.integers;
-    if (a.axis != b.axis || a.rows != b.rows) return unequal_rows(a, b);
-    if (a.cols != rows * inner) return {"batched sizes", a.cols, rows * inner};
-    if (b.cols != inner * cols) return {"batched sizes", b.cols, inner * cols};
-    return Shape{a.axis, a.rows, rows * cols};
-  }
-  static std::string settings(const Attributes& attributes) {
-    const auto [rows, inner, cols, unused] = attributes.integers;
-    return std::to_string(rows) + " x " + std::to_string(inner) + " by " + std::to_string(inner) + " x " +
-           std::to_string(cols);
-  }
-  template <class F>
-  struct Size {
-    static constexpr int rows = static_cast<int>(F::attributes.integers[0]);
-    static constexpr int inner = static_cast<int>(F::attributes.integers[1]);
-    static constexpr int cols = static_cast<int>(F::attributes.integers[2]);
-  };
-  template <class F>
-  static constexpr double flops(const Rows& rows, bool) {
-    using Is = Size<F>;
-    const Shape a = F::template shape<0>;
-    return 2.0 * static_cast<double>(rows.count(a)) * Is::rows * Is::inner * Is::cols;
-  }
-  /// A matrix of static size; a single column is stored the same way either way.
-  template <class S, int rows, int cols>
-  using Small = Eigen::Matrix<S, rows, cols, cols == 1 ? Eigen::ColMajor : Eigen::RowMajor>;
-
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    using Is = Size<F>;
-    for (Index r = 0; r < frame.rows(); ++r) {
-      const Eigen::Map<const Small<S, Is::rows, Is::inner>> a(frame.template in<0>() + r * Is::rows * Is::inner);
-      const Eigen::Map<const Small<S, Is::inner, Is::cols>> b(frame.template in<1>() + r * Is::inner * Is::cols);
-      Eigen::Map<Small<S, Is::rows, Is::cols>>(frame.out() + r * Is::rows * Is::cols) = a.lazyProduct(b);
-    }
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    using Is = Size<F>;
-    const auto write = []<Write mode>(std::integral_constant<Write, mode>, auto target, const auto& product) {
-      if constexpr (mode == Write::store) {
-        target = product;
-      } else {
-        target += product;
-      }
-    };
-    for (Index r = 0; r < frame.rows(); ++r) {
-      const Eigen::Map<const Small<S, Is::rows, Is::cols>> g(frame.out_grad() + r * Is::rows * Is::cols);
-      if constexpr (F::template write<0> != Write::skip) {
-        const Eigen::Map<const Small<S, Is::inner, Is::cols>> b(frame.template in<1>() + r * Is::inner * Is::cols);
-        write(std::integral_constant<Write, F::template write<0>>{},
-              Eigen::Map<Small<S, Is::rows, Is::inner>>(frame.template grad<0>() + r * Is::rows * Is::inner),
-              g.lazyProduct(b.transpose()));
-      }
-      if constexpr (F::template write<1> != Write::skip) {
-        const Eigen::Map<const Small<S, Is::rows, Is::inner>> a(frame.template in<0>() + r * Is::rows * Is::inner);
-        write(std::integral_constant<Write, F::template write<1>>{},
-              Eigen::Map<Small<S, Is::inner, Is::cols>>(frame.template grad<1>() + r * Is::inner * Is::cols),
-              a.transpose().lazyProduct(g));
-      }
-    }
-  }
-};
-
-/// One small product for each row.
-///
-/// Shapes  a (n, rows * inner), b (n, inner * cols) -> (n, rows * cols)
-/// Errors  does not compile unless the widths are these products: rule "batched sizes"
-constexpr Expr batched_matmul(At a, At b, Index rows, Index inner, Index cols) {
-  return apply<"batched_matmul">({.integers = {rows, inner, cols}}, a, b);
-}
-
-}  // namespace simplx
-
 // ---- simplx/ops/columns.hpp
 
 /// \file simplx/ops/columns.hpp
@@ -8532,61 +8441,112 @@ constexpr Expr concatenate(At first, At second, const More&... more) {
 // ---- simplx/ops/repeat.hpp
 
 /// \file simplx/ops/repeat.hpp
-/// Each column several times: one number for each head, spread over the head's columns.
+/// Each column several times, or each block of columns: one number for each head, spread over the head's columns; one
+/// key for a group of queries.
 ///
-///     repeat_columns(x, n)    y[:, n c + k] = x[:, c]        dx[:, c] = sum over k < n of dy[:, n c + k]
+///     repeat_columns(x, n)       y[:, n c + k] = x[:, c]              dx[:, c] = sum over k < n of dy[:, n c + k]
+///     repeat_columns(x, n, w)    the same of blocks of w columns, c and n c + k being blocks
 
 namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("repetitions", left >= 1, "repeat_columns(x, times) takes every column at least once (left number: times)")
+SIMPLX_RULE("repeated blocks", left >= 1 && right % left == 0,
+            "repeat_columns(x, times, width) takes blocks of `width` columns (left number), which has to divide the "
+            "columns of x (right number)")
 
-template <>
-struct op<"repeat_columns"> : kernel_op {
-  static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const Index times = attributes.integers[0];
-    if (times < 1) return {"repetitions", times, 1};
-    return Shape{x.axis, x.rows, times * x.cols};
-  }
+namespace detail {
+
+/// Attributes: times and the width of a block.
+struct repeating_op : kernel_op {
   static std::string settings(const Attributes& attributes) {
-    return "each " + std::to_string(attributes.integers[0]) + " times";
+    const std::string each = attributes.integers[1] == 1 ? "each" : std::to_string(attributes.integers[1]) + " columns";
+    return each + " " + std::to_string(attributes.integers[0]) + " times";
   }
-  /// The sum over the copies: each row of dy is a matrix of `times` columns, multiplied by a column of ones.
-  static constexpr Term derive(const Node* node, int, const Term& g) {
-    const At dy = detail::whole(g, node);
-    const Index times = node->attributes.integers[0], cols = node->arguments[0]->shape.cols;
-    const At column = spread(1.0, At(slice_columns(dy, 0, times)));
-    return Term(apply<"batched_matmul">({.integers = {cols, times, 1}}, dy, column));
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index times = F::attributes.integers[0];
-    const S* x = frame.template in<0>();
-    for (Index i = 0; i < frame.rows() * F::template shape<0>.cols; ++i) {
-      std::fill_n(frame.out() + i * times, times, x[i]);
+  /// to, (blocks, times, width), gets each block of from, (blocks, width), `times` times; rows of `from` have `cols`.
+  template <Write mode, class F, class S>
+  static void spread_copies(const F& frame, Index cols, const S* from, S* to) {
+    constexpr Index times = F::attributes.integers[0], width = F::attributes.integers[1];
+    for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += width) {
+      for (Index k = 0; k < times; ++k, to += width) {
+        for (Index c = 0; c < width; ++c) write<mode>(to[c], from[c]);
+      }
     }
   }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index times = F::attributes.integers[0];
-    const S* dy = frame.out_grad();
-    S* dx = frame.template grad<0>();
-    for (Index i = 0; i < frame.rows() * F::template shape<0>.cols; ++i, dy += times) {
-      S total = 0;
-      for (Index k = 0; k < times; ++k) total += dy[k];
-      if constexpr (F::template write<0> == Write::accumulate) {
-        dx[i] += total;
-      } else {
-        dx[i] = total;
+  /// The transpose of that: to, (blocks, width), gets the sum over the copies.
+  template <Write mode, class F, class S>
+  static void sum_copies(const F& frame, Index cols, const S* from, S* to) {
+    constexpr Index times = F::attributes.integers[0], width = F::attributes.integers[1];
+    for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += times * width, to += width) {
+      for (Index c = 0; c < width; ++c) {
+        S total = 0;
+        for (Index k = 0; k < times; ++k) total += from[k * width + c];
+        write<mode>(to[c], total);
       }
+    }
+  }
+  template <Write mode, class S>
+  static void write(S& place, S value) {
+    if constexpr (mode == Write::accumulate) {
+      place += value;
+    } else {
+      place = value;
     }
   }
 };
 
-/// Each column of x `times` times, the copies beside each other.
+}  // namespace detail
+
+template <>
+struct op<"sum_of_repeated">;
+
+template <>
+struct op<"repeat_columns"> : detail::repeating_op {
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    const Index times = attributes.integers[0], width = attributes.integers[1];
+    if (times < 1) return {"repetitions", times, 1};
+    if (width < 1 || x.cols % width != 0) return {"repeated blocks", width, x.cols};
+    return Shape{x.axis, x.rows, times * x.cols};
+  }
+  static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: sum_of_repeated comes later
+    return Term(apply<"sum_of_repeated">(node->attributes, detail::whole(g, node)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    spread_copies<Write::store>(frame, F::template shape<0>.cols, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    sum_copies<F::template write<0>>(frame, F::template shape<0>.cols, frame.out_grad(), frame.template grad<0>());
+  }
+};
+
+/// The pull-back of repeat_columns, whose own is repeat_columns.
+template <>
+struct op<"sum_of_repeated"> : detail::repeating_op {
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    return Shape{x.axis, x.rows, x.cols / attributes.integers[0]};
+  }
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"repeat_columns">(node->attributes, detail::whole(g, node)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    sum_copies<Write::store>(frame, F::out_shape.cols, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    spread_copies<F::template write<0>>(frame, F::out_shape.cols, frame.out_grad(), frame.template grad<0>());
+  }
+};
+
+/// Each column of x `times` times, or each block of `width` columns, the copies beside each other.
 ///
 /// Shapes  x (rows, C) -> (rows, C * times)
-/// Errors  does not compile for less than one time: rule "repetitions"
-constexpr Expr repeat_columns(At x, Index times) { return apply<"repeat_columns">({.integers = {times}}, x); }
+/// Errors  does not compile for less than one time, or blocks that do not divide C: rules "repetitions" and "repeated
+///         blocks"
+constexpr Expr repeat_columns(At x, Index times, Index width = 1) {
+  return apply<"repeat_columns">({.integers = {times, width}}, x);
+}
 
 }  // namespace simplx
 
@@ -8608,6 +8568,9 @@ constexpr Expr repeat_columns(At x, Index times) { return apply<"repeat_columns"
 /// | mask    | (T, T)       | causal: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
 /// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
 ///
+/// With `key_heads` heads of keys and values, G of them, W^K and W^V are (d, G d_k), and the queries of H / G heads that
+/// follow one another share K_h and V_h. [Ainslie et al. 2023]
+///
 /// NormFormer adds one number eta_h (its gamma_h) for each head, before W^P, Concat_h(eta_h A_h V_h) W^P, or after it,
 /// and norms of the result, or of queries, keys and values. [Shleifer et al. 2021]
 ///
@@ -8626,6 +8589,9 @@ constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, con
   if (!centred) return skip_init_attention(query, key, value, alpha, beta, heads);
   return shaped_attention(query, key, value, alpha, beta, vector("gamma", heads.count, ones), heads);
 }
+
+SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
+            "the heads of keys (left number) must divide the heads of queries (right number), which share them in groups")
 
 /// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
 enum class HeadScale : signed char { none, before_projection, after_projection };
@@ -8646,6 +8612,7 @@ template <AttentionMatrix matrix, class Value = Identity, class Output = Identit
           class InnerNorm = Identity>
 struct SelfAttention {
   int heads = 1;
+  int key_heads = 0;  ///< grouped queries: heads of keys, and of values with a matrix; as many as `heads` by default
   bool query_key_bias = false;
   bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
   Mask mask = Mask::causal;
@@ -8663,17 +8630,38 @@ struct SelfAttention {
   }
 
   constexpr Expr operator()(Expr x) const {
+    if (key_heads != 0 && (key_heads < 0 || heads % key_heads != 0)) return refuse("key heads", x, key_heads, heads);
     const Init query_init = matrix == AttentionMatrix::softmax ? normal(0.02) : zeros;
     auto q = named("query", Linear{.bias = query_key_bias, .init = query_init})(x);  // (tokens, d)
-    auto k = named("key", Linear{.bias = query_key_bias})(x);
-    auto v = named("value", value)(x);
+    auto k = named("key", grouped(Linear{.bias = query_key_bias}, width(x)))(x);
+    auto v = named("value", grouped(value, width(x)))(x);
     q = named("query_norm", inner_norm)(q), k = named("key_norm", inner_norm)(k);
     v = named("value_norm", inner_norm)(v);
+    if (shares(width(x))) k = for_all_queries(k), v = has_matrix<Value> ? for_all_queries(v) : v;
     auto y = mix(matrix, q, k, v, {heads, mask, alibi});
     if (head_scale == HeadScale::before_projection) y = scale_heads(y, heads);
     y = named("projection", projection)(y);
     if (head_scale == HeadScale::after_projection) y = scale_heads(y, heads);
     return named("norm", norm)(y);
+  }
+
+ private:
+  template <class Module>
+  static constexpr bool has_matrix = requires(Module module) { module.out; };
+
+  /// Whether groups of heads share keys and values; attention refuses heads that do not divide d.
+  constexpr bool shares(Index d) const { return key_heads > 0 && key_heads < heads && d % heads == 0; }
+  /// A matrix of keys or values with the columns of its heads.
+  template <class Module>
+  constexpr Module grouped(Module module, Index d) const {
+    if constexpr (has_matrix<Module>) {
+      if (shares(d) && module.out == 0) module.out = d / heads * key_heads;
+    }
+    return module;
+  }
+  /// Each head of keys or values for all queries of its group.
+  constexpr Expr for_all_queries(Expr x) const {
+    return x.node->kind == Kind::error ? x : repeat_columns(x, heads / key_heads, width(x) / key_heads);
   }
 };
 
@@ -14205,6 +14193,97 @@ __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, At
 
 }  // namespace simplx
 
+// ---- simplx/ops/batched_matmul.hpp
+
+/// \file simplx/ops/batched_matmul.hpp
+/// A small product for each row: the row holds a matrix, row by row.
+///
+///     Y_r = A_r B_r,   dA_r = dY_r B_r^T,   dB_r = A_r^T dY_r
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("batched sizes", left == right,
+            "batched_matmul(a, b, rows, inner, cols): a must have rows * inner columns and b inner * cols (left "
+            "number: the columns it has, right number: those it needs)")
+
+template <>
+struct op<"batched_matmul"> : kernel_op {
+  static constexpr bool reads(int to, int operand) { return to != operand; }
+  static constexpr Checked shape(const Attributes& attributes, Shape a, Shape b) {
+    const auto [rows, inner, cols, unused] = attributes.integers;
+    if (a.axis != b.axis || a.rows != b.rows) return unequal_rows(a, b);
+    if (a.cols != rows * inner) return {"batched sizes", a.cols, rows * inner};
+    if (b.cols != inner * cols) return {"batched sizes", b.cols, inner * cols};
+    return Shape{a.axis, a.rows, rows * cols};
+  }
+  static std::string settings(const Attributes& attributes) {
+    const auto [rows, inner, cols, unused] = attributes.integers;
+    return std::to_string(rows) + " x " + std::to_string(inner) + " by " + std::to_string(inner) + " x " +
+           std::to_string(cols);
+  }
+  template <class F>
+  struct Size {
+    static constexpr int rows = static_cast<int>(F::attributes.integers[0]);
+    static constexpr int inner = static_cast<int>(F::attributes.integers[1]);
+    static constexpr int cols = static_cast<int>(F::attributes.integers[2]);
+  };
+  template <class F>
+  static constexpr double flops(const Rows& rows, bool) {
+    using Is = Size<F>;
+    const Shape a = F::template shape<0>;
+    return 2.0 * static_cast<double>(rows.count(a)) * Is::rows * Is::inner * Is::cols;
+  }
+  /// A matrix of static size; a single column is stored the same way either way.
+  template <class S, int rows, int cols>
+  using Small = Eigen::Matrix<S, rows, cols, cols == 1 ? Eigen::ColMajor : Eigen::RowMajor>;
+
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    using Is = Size<F>;
+    for (Index r = 0; r < frame.rows(); ++r) {
+      const Eigen::Map<const Small<S, Is::rows, Is::inner>> a(frame.template in<0>() + r * Is::rows * Is::inner);
+      const Eigen::Map<const Small<S, Is::inner, Is::cols>> b(frame.template in<1>() + r * Is::inner * Is::cols);
+      Eigen::Map<Small<S, Is::rows, Is::cols>>(frame.out() + r * Is::rows * Is::cols) = a.lazyProduct(b);
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    using Is = Size<F>;
+    const auto write = []<Write mode>(std::integral_constant<Write, mode>, auto target, const auto& product) {
+      if constexpr (mode == Write::store) {
+        target = product;
+      } else {
+        target += product;
+      }
+    };
+    for (Index r = 0; r < frame.rows(); ++r) {
+      const Eigen::Map<const Small<S, Is::rows, Is::cols>> g(frame.out_grad() + r * Is::rows * Is::cols);
+      if constexpr (F::template write<0> != Write::skip) {
+        const Eigen::Map<const Small<S, Is::inner, Is::cols>> b(frame.template in<1>() + r * Is::inner * Is::cols);
+        write(std::integral_constant<Write, F::template write<0>>{},
+              Eigen::Map<Small<S, Is::rows, Is::inner>>(frame.template grad<0>() + r * Is::rows * Is::inner),
+              g.lazyProduct(b.transpose()));
+      }
+      if constexpr (F::template write<1> != Write::skip) {
+        const Eigen::Map<const Small<S, Is::rows, Is::inner>> a(frame.template in<0>() + r * Is::rows * Is::inner);
+        write(std::integral_constant<Write, F::template write<1>>{},
+              Eigen::Map<Small<S, Is::inner, Is::cols>>(frame.template grad<1>() + r * Is::inner * Is::cols),
+              a.transpose().lazyProduct(g));
+      }
+    }
+  }
+};
+
+/// One small product for each row.
+///
+/// Shapes  a (n, rows * inner), b (n, inner * cols) -> (n, rows * cols)
+/// Errors  does not compile unless the widths are these products: rule "batched sizes"
+constexpr Expr batched_matmul(At a, At b, Index rows, Index inner, Index cols) {
+  return apply<"batched_matmul">({.integers = {rows, inner, cols}}, a, b);
+}
+
+}  // namespace simplx
+
 // ---- simplx/ops/custom.hpp
 
 /// \file simplx/ops/custom.hpp
@@ -15167,6 +15246,7 @@ template <> struct streamed<"log_sum_exp"> : by_row {};
 template <> struct streamed<"slice_columns"> : by_row {};
 template <> struct streamed<"concatenate"> : by_row {};
 template <> struct streamed<"repeat_columns"> : by_row {};
+template <> struct streamed<"sum_of_repeated"> : by_row {};
 template <> struct streamed<"dropout"> : by_row {};  // there is none outside of training
 template <> struct streamed<"stop_gradient"> : by_row {};
 template <> struct streamed<"positions"> : by_row {};

@@ -34,6 +34,14 @@ constexpr auto copies = [] {
   const Expr x = variable("x", rows(3)), y = variable("y", rows(35));
   return multiply(repeat_columns(x, 35), repeat_columns(y, 3)) + repeat_columns(x, 35) + repeat_columns(sin(y), 3);
 };
+constexpr auto copies_of_blocks = [] {
+  const Expr x = variable("x", rows(6)), y = variable("y", rows(70));
+  return multiply(repeat_columns(x, 35, 3), repeat_columns(y, 3, 35)) + repeat_columns(sin(x), 35, 6);
+};
+constexpr auto summed_copies = [] {  // the pull-back as an op of its own, which gradients within expressions have
+  const Expr x = variable("x", rows(210)), y = variable("y", rows(18));
+  return apply<"sum_of_repeated">({.integers = {35, 3}}, At(x)) * apply<"sum_of_repeated">({.integers = {3, 1}}, At(y));
+};
 
 }  // namespace
 
@@ -53,6 +61,9 @@ TEST_CASE("columns beside each other") {
 TEST_CASE("each column several times") {
   test::same_on_device<copies>(7);
   test::float_on_device<copies>(7);
+  test::same_on_device<copies_of_blocks>(7);
+  test::same_on_device<copies_of_blocks>(0);
+  test::same_on_device<summed_copies>(7);
 }
 
 TEST_SUITE_END();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/generate/streamed.hpp>
 
+#include <simplx/nn/attention.hpp>
 #include <simplx/ops/cross_entropy.hpp>
 
 #include "streams.hpp"
@@ -49,6 +50,7 @@ inline constexpr Around<Shifts> shifts{};
 inline constexpr Around<Sums> sums{};
 inline constexpr Around<Turned> turned{};
 inline constexpr Around<Rowwise> rowwise{};
+inline constexpr Around<MultiHeadAttention> grouped{.module = {.heads = 6, .key_heads = 2}};
 
 template <auto const& model>
 void check() {
@@ -91,6 +93,8 @@ TEST_CASE("shifts and running sums remember rows, by layer") {
 }
 TEST_CASE("positions and rotary positions count the tokens before") { check<turned>(); }
 TEST_CASE("ops that read their own row alone, and what is made of weights, run as they are") { check<rowwise>(); }
+
+TEST_CASE("grouped queries") { check<grouped>(); }
 
 TEST_CASE("memory is dealt out in order") {
   double numbers[100];

@@ -20,6 +20,17 @@ using Normed = SelfAttention<AttentionMatrix::softmax, Linear, Linear, LayerNorm
 inline constexpr test::OnTokens<Normed> normed{8, {.heads = 2, .head_scale = HeadScale::before_projection}};
 inline constexpr test::OnTokens<ShapedAttention> scaled_behind{
     8, ShapedAttention{.heads = 2, .head_scale = HeadScale::after_projection}.at(0)};
+inline constexpr test::OnTokens<MultiHeadAttention> every_head{24, {.heads = 6}};
+inline constexpr test::OnTokens<MultiHeadAttention> grouped{24, {.heads = 6, .key_heads = 2}};
+inline constexpr test::OnTokens<MultiHeadAttention> one_key{24, {.heads = 12, .key_heads = 1, .mask = Mask::full}};
+inline constexpr test::OnTokens<MultiHeadAttention> wide_values{
+    24, {.heads = 6, .key_heads = 2, .value = {.out = 20}, .projection = {.out = 24}}};
+static_assert(parameter_shape<wide_values>("projection.weight") == fixed_shape(60, 24));
+inline constexpr test::OnTokens<MultiHeadAttention> one_each{24, {.heads = 6, .key_heads = 6}};
+inline constexpr test::OnTokens<SelfAttention<AttentionMatrix::shaped>> shared_keys{24, {.heads = 6, .key_heads = 3}};
+static_assert(parameters<grouped> == 2 * 24 * 24 + 2 * 24 * 8 && parameters<one_key> == 2 * 24 * 24 + 2 * 24 * 2);
+static_assert(parameters<shared_keys> == 24 * 24 + 24 * 12 + 3 * 6);
+static_assert(same_graph<every_head, one_each>());
 static_assert(parameters<normed> == 4 * 64 + 2 + 2 * 8 + 3 * 8);
 static_assert(has_parameter<normed>("query_norm.gain") && has_parameter<normed>("value_norm.gain"));
 static_assert(has_parameter<normed>("norm.bias") && has_parameter<normed>("head_scale"));
@@ -39,6 +50,34 @@ TEST_CASE("gradients; the key's bias has none") {
   for (const double g : run.gradient("key.bias")) largest = std::max(largest, std::abs(g));
   CHECK(largest < 1e-15);
   CHECK(std::abs(run.gradient("query.bias")[0]) > 1e-9);
+}
+
+TEST_CASE("grouped queries: heads of keys and values serve several heads of queries that follow one another") {
+  test::check_model<grouped>();
+  test::check_model<one_key>();
+  test::check_model<wide_values>();
+  test::check_model<shared_keys>();
+  Evaluation<grouped> some(Rows{.tokens = 20}, 4, {3, 17});
+  Evaluation<every_head> all(Rows{.tokens = 20}, 4, {3, 17});
+  test::fill_inputs(some), test::fill_inputs(all);
+  for (const char* name : {"query.weight", "projection.weight"}) {
+    std::ranges::copy(some.parameter(name), all.parameter(name).begin());
+  }
+  for (const char* name : {"key.weight", "value.weight"}) {
+    for (std::size_t row = 0; row < 24; ++row) {
+      for (std::size_t head = 0; head < 6; ++head) {
+        for (std::size_t c = 0; c < 4; ++c) {
+          all.parameter(name)[row * 24 + head * 4 + c] = some.parameter(name)[row * 8 + head / 3 * 4 + c];
+        }
+      }
+    }
+  }
+  some.forward(), all.forward();
+  double worst = 0;
+  for (std::size_t i = 0; i < some.output().size(); ++i) {
+    worst = std::max(worst, std::abs(some.output()[i] - all.output()[i]));
+  }
+  CHECK(worst < 1e-15);
 }
 
 TEST_CASE("shaped attention begins as the identity, queries at zero") {
@@ -90,6 +129,10 @@ TEST_CASE("no heads are refused as such, not as gains or slopes of no elements")
   };
   CHECK(rule_of(SelfAttention<AttentionMatrix::shaped>{.heads = 0}) == Tag("heads"));
   CHECK(rule_of(SelfAttention<AttentionMatrix::softmax>{.heads = 0, .alibi = true}) == Tag("heads"));
+  CHECK(rule_of(MultiHeadAttention{.heads = 4, .key_heads = 3}) == Tag("key heads"));
+  CHECK(rule_of(MultiHeadAttention{.heads = 4, .key_heads = -1}) == Tag("key heads"));
+  CHECK(rule_of(MultiHeadAttention{.heads = 4, .key_heads = 8}) == Tag("key heads"));
+  CHECK(rule_of(MultiHeadAttention{.heads = 3, .key_heads = 1}) == Tag("heads"));  // 3 do not divide the width
 }
 
 TEST_SUITE_END();

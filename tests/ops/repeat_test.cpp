@@ -15,6 +15,14 @@ struct Heads {  // one number for each of four heads, used twice, and rows repea
   static constexpr Expr scale_of(Expr x) { return repeat_columns(vector("all", 1), width(x)); }
 };
 inline constexpr test::OnTokens<Heads> heads{12};
+struct Blocks {
+  constexpr Expr operator()(Expr x) const {
+    const Expr y = slice_columns(x, 0, 4);
+    return repeat_columns(square(y), 3, 2) * x + repeat_columns(y, 3, 4);
+  }
+};
+inline constexpr test::OnTokens<Blocks> blocks{12};
+inline constexpr auto pairs = [] { return repeat_columns(input("x", rows_of(Axis::batch, 4)), 3, 2); };
 inline constexpr auto thrice = [] { return repeat_columns(input("x", rows_of(Axis::batch, 2)), 3); };
 }  // namespace
 
@@ -22,6 +30,7 @@ TEST_SUITE_BEGIN("ops/repeat");
 
 TEST_CASE("derivatives of every order") {
   test::check_op<heads>();
+  test::check_op<blocks>();
   CHECK(test::distance_to_reference<heads, float>() < 1e-5);
 }
 
@@ -30,6 +39,14 @@ TEST_CASE("copies stand beside each other") {
   for (int i = 0; i < 4; ++i) run.input("x")[static_cast<std::size_t>(i)] = i;
   run.forward();
   const std::vector<double> expected{0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3};
+  CHECK(std::equal(expected.begin(), expected.end(), run.output().begin()));
+}
+
+TEST_CASE("copies of blocks stand beside each other") {
+  Evaluation<pairs> run(Rows{.batch = 2});
+  for (int i = 0; i < 8; ++i) run.input("x")[static_cast<std::size_t>(i)] = i;
+  run.forward();
+  const std::vector<double> expected{0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 4, 5, 4, 5, 4, 5, 6, 7, 6, 7, 6, 7};
   CHECK(std::equal(expected.begin(), expected.end(), run.output().begin()));
 }
 

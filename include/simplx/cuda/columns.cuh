@@ -13,18 +13,48 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-/// dx_i = the sum of the copies of x_i, (rows * C, times).
+/// to, (blocks, times, width), gets each block of from, (blocks, width), `times` times. Cells are (blocks, width).
 template <Write mode, class S>
-struct SumCopies {
-  const S* dy;
-  Index times;
-  S* dx;
-  __device__ void operator()(Index i, Index) const {
-    S total = 0;
-    for (Index k = 0; k < times; ++k) total += dy[i * times + k];
-    write<mode>(dx[i], total);
+struct SpreadCopies {
+  const S* from;
+  Index times, width;
+  S* to;
+  __device__ void operator()(Index block, Index col) const {
+    const S value = from[block * width + col];
+    for (Index k = 0; k < times; ++k) write<mode>(to[(block * times + k) * width + col], value);
   }
 };
+
+/// The transpose of that.
+template <Write mode, class S>
+struct SumCopies {
+  const S* from;
+  Index times, width;
+  S* to;
+  __device__ void operator()(Index block, Index col) const {
+    S total = 0;
+    for (Index k = 0; k < times; ++k) total += from[(block * times + k) * width + col];
+    write<mode>(to[block * width + col], total);
+  }
+};
+
+template <Write mode, class F, class S>
+void spread_copies(const F& f, Index cols, const S* from, S* to) {
+  constexpr Index times = F::attributes.integers[0], width = F::attributes.integers[1];
+  const Index blocks = f.rows() * (cols / width);
+  if constexpr (width == 1) {  // a thread for each copy
+    move_cells<mode>(stream_of(f), blocks, times, from, {.row = 1, .col = 0}, to, {times});
+  } else if constexpr (mode != Write::skip) {
+    each_cell(stream_of(f), blocks, width, SpreadCopies<mode, S>{from, times, width, to});
+  }
+}
+template <Write mode, class F, class S>
+void sum_copies(const F& f, Index cols, const S* from, S* to) {
+  constexpr Index times = F::attributes.integers[0], width = F::attributes.integers[1];
+  if constexpr (mode != Write::skip) {
+    each_cell(stream_of(f), f.rows() * (cols / width), width, SumCopies<mode, S>{from, times, width, to});
+  }
+}
 
 }  // namespace detail
 
@@ -76,15 +106,23 @@ template <Precision p>
 struct kernels<Cuda<p>, "repeat_columns"> : op<"repeat_columns"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    constexpr Index times = F::attributes.integers[0];
-    move_cells<Write::store>(detail::stream_of(f), f.rows() * F::template shape<0>.cols, times, f.template in<0>(),
-                             {.row = 1, .col = 0}, f.out(), {times});
+    detail::spread_copies<Write::store>(f, F::template shape<0>.cols, f.template in<0>(), f.out());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    using Rule = detail::SumCopies<F::template write<0>, typename F::Scalar>;
-    each_cell(detail::stream_of(f), f.rows() * F::template shape<0>.cols, 1,
-              Rule{f.out_grad(), F::attributes.integers[0], f.template grad<0>()});
+    detail::sum_copies<F::template write<0>>(f, F::template shape<0>.cols, f.out_grad(), f.template grad<0>());
+  }
+};
+
+template <Precision p>
+struct kernels<Cuda<p>, "sum_of_repeated"> : op<"sum_of_repeated"> {
+  template <class F>
+  static void forward(Cuda<p>, const F& f) {
+    detail::sum_copies<Write::store>(f, F::out_shape.cols, f.template in<0>(), f.out());
+  }
+  template <class F>
+  static void backward(Cuda<p>, const F& f) {
+    detail::spread_copies<F::template write<0>>(f, F::out_shape.cols, f.out_grad(), f.template grad<0>());
   }
 };
 

@@ -21,6 +21,7 @@
 #include <simplx/ops/custom.hpp>
 #include <simplx/ops/dropout.hpp>
 #include <simplx/ops/matmul.hpp>
+#include <simplx/ops/repeat.hpp>
 #include <simplx/ops/rotary.hpp>
 #include <simplx/ops/rows.hpp>
 #include <simplx/ops/softmax.hpp>
@@ -94,6 +95,7 @@ template <> struct streamed<"log_sum_exp"> : by_row {};
 template <> struct streamed<"slice_columns"> : by_row {};
 template <> struct streamed<"concatenate"> : by_row {};
 template <> struct streamed<"repeat_columns"> : by_row {};
+template <> struct streamed<"sum_of_repeated"> : by_row {};
 template <> struct streamed<"dropout"> : by_row {};  // there is none outside of training
 template <> struct streamed<"stop_gradient"> : by_row {};
 template <> struct streamed<"positions"> : by_row {};

@@ -17,6 +17,9 @@
 /// | mask    | (T, T)       | causal: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
 /// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
 ///
+/// With `key_heads` heads of keys and values, G of them, W^K and W^V are (d, G d_k), and the queries of H / G heads that
+/// follow one another share K_h and V_h. [Ainslie et al. 2023]
+///
 /// NormFormer adds one number eta_h (its gamma_h) for each head, before W^P, Concat_h(eta_h A_h V_h) W^P, or after it,
 /// and norms of the result, or of queries, keys and values. [Shleifer et al. 2021]
 ///
@@ -42,6 +45,9 @@ constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, con
   return shaped_attention(query, key, value, alpha, beta, vector("gamma", heads.count, ones), heads);
 }
 
+SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
+            "the heads of keys (left number) must divide the heads of queries (right number), which share them in groups")
+
 /// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
 enum class HeadScale : signed char { none, before_projection, after_projection };
 
@@ -61,6 +67,7 @@ template <AttentionMatrix matrix, class Value = Identity, class Output = Identit
           class InnerNorm = Identity>
 struct SelfAttention {
   int heads = 1;
+  int key_heads = 0;  ///< grouped queries: heads of keys, and of values with a matrix; as many as `heads` by default
   bool query_key_bias = false;
   bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
   Mask mask = Mask::causal;
@@ -78,17 +85,38 @@ struct SelfAttention {
   }
 
   constexpr Expr operator()(Expr x) const {
+    if (key_heads != 0 && (key_heads < 0 || heads % key_heads != 0)) return refuse("key heads", x, key_heads, heads);
     const Init query_init = matrix == AttentionMatrix::softmax ? normal(0.02) : zeros;
     auto q = named("query", Linear{.bias = query_key_bias, .init = query_init})(x);  // (tokens, d)
-    auto k = named("key", Linear{.bias = query_key_bias})(x);
-    auto v = named("value", value)(x);
+    auto k = named("key", grouped(Linear{.bias = query_key_bias}, width(x)))(x);
+    auto v = named("value", grouped(value, width(x)))(x);
     q = named("query_norm", inner_norm)(q), k = named("key_norm", inner_norm)(k);
     v = named("value_norm", inner_norm)(v);
+    if (shares(width(x))) k = for_all_queries(k), v = has_matrix<Value> ? for_all_queries(v) : v;
     auto y = mix(matrix, q, k, v, {heads, mask, alibi});
     if (head_scale == HeadScale::before_projection) y = scale_heads(y, heads);
     y = named("projection", projection)(y);
     if (head_scale == HeadScale::after_projection) y = scale_heads(y, heads);
     return named("norm", norm)(y);
+  }
+
+ private:
+  template <class Module>
+  static constexpr bool has_matrix = requires(Module module) { module.out; };
+
+  /// Whether groups of heads share keys and values; attention refuses heads that do not divide d.
+  constexpr bool shares(Index d) const { return key_heads > 0 && key_heads < heads && d % heads == 0; }
+  /// A matrix of keys or values with the columns of its heads.
+  template <class Module>
+  constexpr Module grouped(Module module, Index d) const {
+    if constexpr (has_matrix<Module>) {
+      if (shares(d) && module.out == 0) module.out = d / heads * key_heads;
+    }
+    return module;
+  }
+  /// Each head of keys or values for all queries of its group.
+  constexpr Expr for_all_queries(Expr x) const {
+    return x.node->kind == Kind::error ? x : repeat_columns(x, heads / key_heads, width(x) / key_heads);
   }
 };
 

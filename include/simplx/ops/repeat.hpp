@@ -2,63 +2,113 @@
 #pragma once
 
 /// \file simplx/ops/repeat.hpp
-/// Each column several times: one number for each head, spread over the head's columns.
+/// Each column several times, or each block of columns: one number for each head, spread over the head's columns; one
+/// key for a group of queries.
 ///
-///     repeat_columns(x, n)    y[:, n c + k] = x[:, c]        dx[:, c] = sum over k < n of dy[:, n c + k]
+///     repeat_columns(x, n)       y[:, n c + k] = x[:, c]              dx[:, c] = sum over k < n of dy[:, n c + k]
+///     repeat_columns(x, n, w)    the same of blocks of w columns, c and n c + k being blocks
 
-#include <simplx/ops/batched_matmul.hpp>
 #include <simplx/ops/columns.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("repetitions", left >= 1, "repeat_columns(x, times) takes every column at least once (left number: times)")
+SIMPLX_RULE("repeated blocks", left >= 1 && right % left == 0,
+            "repeat_columns(x, times, width) takes blocks of `width` columns (left number), which has to divide the "
+            "columns of x (right number)")
 
-template <>
-struct op<"repeat_columns"> : kernel_op {
-  static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const Index times = attributes.integers[0];
-    if (times < 1) return {"repetitions", times, 1};
-    return Shape{x.axis, x.rows, times * x.cols};
-  }
+namespace detail {
+
+/// Attributes: times and the width of a block.
+struct repeating_op : kernel_op {
   static std::string settings(const Attributes& attributes) {
-    return "each " + std::to_string(attributes.integers[0]) + " times";
+    const std::string each = attributes.integers[1] == 1 ? "each" : std::to_string(attributes.integers[1]) + " columns";
+    return each + " " + std::to_string(attributes.integers[0]) + " times";
   }
-  /// The sum over the copies: each row of dy is a matrix of `times` columns, multiplied by a column of ones.
-  static constexpr Term derive(const Node* node, int, const Term& g) {
-    const At dy = detail::whole(g, node);
-    const Index times = node->attributes.integers[0], cols = node->arguments[0]->shape.cols;
-    const At column = spread(1.0, At(slice_columns(dy, 0, times)));
-    return Term(apply<"batched_matmul">({.integers = {cols, times, 1}}, dy, column));
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index times = F::attributes.integers[0];
-    const S* x = frame.template in<0>();
-    for (Index i = 0; i < frame.rows() * F::template shape<0>.cols; ++i) {
-      std::fill_n(frame.out() + i * times, times, x[i]);
+  /// to, (blocks, times, width), gets each block of from, (blocks, width), `times` times; rows of `from` have `cols`.
+  template <Write mode, class F, class S>
+  static void spread_copies(const F& frame, Index cols, const S* from, S* to) {
+    constexpr Index times = F::attributes.integers[0], width = F::attributes.integers[1];
+    for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += width) {
+      for (Index k = 0; k < times; ++k, to += width) {
+        for (Index c = 0; c < width; ++c) write<mode>(to[c], from[c]);
+      }
     }
   }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index times = F::attributes.integers[0];
-    const S* dy = frame.out_grad();
-    S* dx = frame.template grad<0>();
-    for (Index i = 0; i < frame.rows() * F::template shape<0>.cols; ++i, dy += times) {
-      S total = 0;
-      for (Index k = 0; k < times; ++k) total += dy[k];
-      if constexpr (F::template write<0> == Write::accumulate) {
-        dx[i] += total;
-      } else {
-        dx[i] = total;
+  /// The transpose of that: to, (blocks, width), gets the sum over the copies.
+  template <Write mode, class F, class S>
+  static void sum_copies(const F& frame, Index cols, const S* from, S* to) {
+    constexpr Index times = F::attributes.integers[0], width = F::attributes.integers[1];
+    for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += times * width, to += width) {
+      for (Index c = 0; c < width; ++c) {
+        S total = 0;
+        for (Index k = 0; k < times; ++k) total += from[k * width + c];
+        write<mode>(to[c], total);
       }
+    }
+  }
+  template <Write mode, class S>
+  static void write(S& place, S value) {
+    if constexpr (mode == Write::accumulate) {
+      place += value;
+    } else {
+      place = value;
     }
   }
 };
 
-/// Each column of x `times` times, the copies beside each other.
+}  // namespace detail
+
+template <>
+struct op<"sum_of_repeated">;
+
+template <>
+struct op<"repeat_columns"> : detail::repeating_op {
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    const Index times = attributes.integers[0], width = attributes.integers[1];
+    if (times < 1) return {"repetitions", times, 1};
+    if (width < 1 || x.cols % width != 0) return {"repeated blocks", width, x.cols};
+    return Shape{x.axis, x.rows, times * x.cols};
+  }
+  static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: sum_of_repeated comes later
+    return Term(apply<"sum_of_repeated">(node->attributes, detail::whole(g, node)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    spread_copies<Write::store>(frame, F::template shape<0>.cols, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    sum_copies<F::template write<0>>(frame, F::template shape<0>.cols, frame.out_grad(), frame.template grad<0>());
+  }
+};
+
+/// The pull-back of repeat_columns, whose own is repeat_columns.
+template <>
+struct op<"sum_of_repeated"> : detail::repeating_op {
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    return Shape{x.axis, x.rows, x.cols / attributes.integers[0]};
+  }
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"repeat_columns">(node->attributes, detail::whole(g, node)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    sum_copies<Write::store>(frame, F::out_shape.cols, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    spread_copies<F::template write<0>>(frame, F::out_shape.cols, frame.out_grad(), frame.template grad<0>());
+  }
+};
+
+/// Each column of x `times` times, or each block of `width` columns, the copies beside each other.
 ///
 /// Shapes  x (rows, C) -> (rows, C * times)
-/// Errors  does not compile for less than one time: rule "repetitions"
-constexpr Expr repeat_columns(At x, Index times) { return apply<"repeat_columns">({.integers = {times}}, x); }
+/// Errors  does not compile for less than one time, or blocks that do not divide C: rules "repetitions" and "repeated
+///         blocks"
+constexpr Expr repeat_columns(At x, Index times, Index width = 1) {
+  return apply<"repeat_columns">({.integers = {times, width}}, x);
+}
 
 }  // namespace simplx
