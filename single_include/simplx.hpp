@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: d45fde7e75aff255
+// sha256 of the headers: a5f897c00288d640
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -8568,8 +8568,8 @@ constexpr Expr repeat_columns(At x, Index times, Index width = 1) {
 /// | mask    | (T, T)       | causal: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
 /// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
 ///
-/// With `key_heads` heads of keys and values, G of them, W^K and W^V are (d, G d_k), and the queries of H / G heads that
-/// follow one another share K_h and V_h. [Ainslie et al. 2023]
+/// With `key_heads` heads of keys and values, G of them, W^K and W^V are (d, G d_k), and the queries of H / G heads
+/// that follow one another share K_h and V_h. [Ainslie et al. 2023]
 ///
 /// NormFormer adds one number eta_h (its gamma_h) for each head, before W^P, Concat_h(eta_h A_h V_h) W^P, or after it,
 /// and norms of the result, or of queries, keys and values. [Shleifer et al. 2021]
@@ -8591,7 +8591,8 @@ constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, con
 }
 
 SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
-            "the heads of keys (left number) must divide the heads of queries (right number), which share them in groups")
+            "the heads of keys (left number) must divide the heads of queries (right number), which share them in "
+            "groups")
 
 /// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
 enum class HeadScale : signed char { none, before_projection, after_projection };
@@ -14023,7 +14024,8 @@ void generate(Source& source, std::span<const std::int32_t> prompt, long count, 
 /// |--------|----------------------------------------------------------|--------------------------------------------|
 /// | store  | (tokens / token_block) blocks of (width, token_block)    | keys, values or inputs, tokens side by side |
 ///
-/// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads.
+/// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads. Where heads that
+/// follow one another have the same keys or values (grouped queries), a store has them once.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -14041,20 +14043,24 @@ struct AttentionPast {
 
 namespace detail {
 
-/// Puts a token into a store.
-template <Index width, class S>
+/// Puts a token into a store of fewer heads, of each group of equal ones the first.
+template <int heads, int stored, Index width, class S>
 void remember(const S* row, Index token, S* store) {
   constexpr Index block = token_block<S>;
-  S* place = store + token / block * (width * block) + token % block;
-  for (Index c = 0; c < width; ++c) place[c * block] = row[c];
+  S* place = store + token / block * (stored * width * block) + token % block;
+  for (int h = 0; h < stored; ++h, row += heads / stored * width) {
+    for (Index c = 0; c < width; ++c, place += block) *place = row[c];
+  }
 }
 
 /// One attention; `inputs`: the store holds what keys are projected from.
-template <AttentionSize size, bool inputs, class S>
+template <AttentionSize size, bool inputs, int key_heads, int value_heads, class S>
 struct AttentionStep {
   using V = Vec<S>;
   static constexpr int L = lanes<S>, heads = size.heads, key_width = size.key_width, value_width = size.value_width;
+  static constexpr int key_group = heads / key_heads, value_group = heads / value_heads;
   static constexpr Index block = token_block<S>, keys = heads * key_width, values = heads * value_width;
+  static constexpr Index stored_keys = key_heads * key_width, stored_values = value_heads * value_width;
   static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
 
   /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and all tokens.
@@ -14096,7 +14102,7 @@ struct AttentionStep {
     const auto columns = [&]<int count>(std::integral_constant<int, count>, Index c,
                              V* sums) __attribute__((always_inline)) {
       const S* place = store + c * block;
-      for (Index first = 0; first < tokens; first += block, place += values * block) {
+      for (Index first = 0; first < tokens; first += block, place += stored_values * block) {
         SIMPLX_UNROLL
         for (int v = 0; v < 4; ++v) {
           const V weight = load<V>(weights + first + v * L);
@@ -14125,21 +14131,21 @@ struct AttentionStep {
     if constexpr (inputs) {
       S* queries = scratch + heads * stride;  // (heads, values): W_h q_h
       for (int h = 0; h < heads; ++h) {
-        matrix_vector<key_width, keys>(values, past.projection + h * key_width, in.query + h * key_width,
-                                       queries + h * values);
+        matrix_vector<key_width, stored_keys>(values, past.projection + h / key_group * key_width,
+                                              in.query + h * key_width, queries + h * values);
       }
       score<heads, values>(tokens, queries, past.keys, values * block, scores, stride);
     } else {
       for (int h = 0; h < heads; ++h) {
-        score<1, key_width>(tokens, in.query + h * key_width, past.keys + h * key_width * block, keys * block,
-                            scores + h * stride, stride);
+        score<1, key_width>(tokens, in.query + h * key_width, past.keys + h / key_group * key_width * block,
+                            stored_keys * block, scores + h * stride, stride);
       }
     }
     for (int h = 0; h < heads; ++h) {
       const S slope = size.alibi ? in.slopes[h] : S(0), shrink = size.alibi ? -std::expm1(-slope) : S(0);
       const S total = exponentiate(tokens, scale, slope, scores + h * stride);
       S* o = out + h * value_width;
-      mix(tokens, scores + h * stride, past.values + h * value_width * block, o);
+      mix(tokens, scores + h * stride, past.values + h / value_group * value_width * block, o);
       const S normalise = (gains ? in.beta[h] : S(1)) / total;
       const S* v = in.value + h * value_width;
       S mean = 0, *sums = nullptr;
@@ -14172,21 +14178,22 @@ constexpr Index attention_step_scratch(Index tokens) {
 
 /// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to.
 ///
-/// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read
+/// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
+///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
 /// Cost    per token t, (key_width + value_width) heads t multiply-adds, with `inputs` 2 values + heads values t;
 ///         no heap; `scratch` holds attention_step_scratch elements
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
-template <AttentionSize size, bool inputs, class S>
+template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
   requires(size.mask == Mask::causal)
 __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
                                                const AttentionPast<S>& past, S* out, S* scratch) {
-  using Step = detail::AttentionStep<size, inputs, S>;
+  using Step = detail::AttentionStep<size, inputs, key_heads, value_heads, S>;
   for (Index row = 0; row < rows; ++row, in.query += Step::keys, in.value += Step::values, out += Step::values) {
     if constexpr (!inputs) {
-      detail::remember<Step::keys>(in.key, past_tokens + row, past.keys);
+      detail::remember<size.heads, key_heads, size.key_width>(in.key, past_tokens + row, past.keys);
       in.key += Step::keys;
     }
-    detail::remember<Step::values>(in.value, past_tokens + row, past.values);
+    detail::remember<size.heads, value_heads, size.value_width>(in.value, past_tokens + row, past.values);
     Step::run(in, past, past_tokens + row, out, scratch);
   }
 }
@@ -15315,7 +15322,8 @@ struct streamed<"cumulative_sum"> : by_row {
 /// | V = x, where K = x W_K (SAS)   | x: d        | -      | W_K is applied to the query: q (x W)^T = (q W^T) x^T  |
 /// | and with shaped attention      |             | d + H  | the running mean C V: O(1) for each token             |
 ///
-/// SAS thus has neither keys nor a value cache beside its inputs, and their projection is not computed at all.
+/// SAS thus has neither keys nor a value cache beside its inputs, and their projection is not computed at all. Keys and
+/// values that groups of heads share (repeat_columns of whole heads) are remembered once for each group.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -15329,19 +15337,40 @@ constexpr bool projects(int key, int value) {
          info.arguments[0] == value && G::table.info[info.arguments[1]].kind == Kind::parameter;
 }
 
+/// How many heads of that width a node has before it repeats each for others.
+template <class G>
+constexpr int heads_of_its_own(int node, int heads, int width) {
+  const Label& label = G::flat.label[node];
+  if (label.op != Tag("repeat_columns") || label.attributes.integers[1] != width) return heads;
+  return heads / static_cast<int>(label.attributes.integers[0]);
+}
+
 template <Mixing mixing>
 struct streamed_attention : by_row {
   using Op = attention_op<mixing>;
   template <class F>
   static constexpr AttentionSize size = Op::template size<F>;
   template <class F>
-  static constexpr bool folds = projects<typename F::Graph>(F::template argument<1>, F::template argument<2>);
+  static constexpr int key_heads =
+      heads_of_its_own<typename F::Graph>(F::template argument<1>, size<F>.heads, size<F>.key_width);
+  template <class F>
+  static constexpr int value_heads =
+      heads_of_its_own<typename F::Graph>(F::template argument<2>, size<F>.heads, size<F>.value_width);
+  /// The keys before they are repeated.
+  template <class F>
+  static constexpr int own_keys = key_heads<F> == size<F>.heads
+                                      ? F::template argument<1>
+                                      : F::Graph::table.info[F::template argument<1>].arguments[0];
+  template <class F>
+  static constexpr bool folds = projects<typename F::Graph>(own_keys<F>, F::template argument<2>);
+  template <class F>
+  static constexpr Index stored_keys = folds<F> ? 0 : key_heads<F> * size<F>.key_width;
 
   template <class F>
   static constexpr bool possible = size<F>.mask == Mask::causal;
   template <class F>
   static constexpr Remembered remembers{
-      .per_token = F::out_shape.cols + (folds<F> ? 0 : F::template shape<1>.cols),
+      .per_token = value_heads<F> * size<F>.value_width + stored_keys<F>,
       .once = mixing == Mixing::shaped ? F::out_shape.cols + size<F>.heads : 0};
   template <class F>
   static constexpr Index scratch(Index context) {
@@ -15352,13 +15381,13 @@ struct streamed_attention : by_row {
   static void forward(Cpu<S, path>, const F& frame, const StreamMemory<S>& memory) {
     AttentionPast<S> past{memory.stores, memory.stores, memory.once};
     if constexpr (folds<F>) {
-      constexpr int weight = F::Graph::table.info[F::template argument<1>].arguments[1];
+      constexpr int weight = F::Graph::table.info[own_keys<F>].arguments[1];
       past.projection = Address<typename F::Graph>::template value<weight>(frame.context);
     } else {
-      past.values += F::template shape<1>.cols * memory.capacity;
+      past.values += stored_keys<F> * memory.capacity;
     }
-    attention_steps<size<F>, folds<F>>(frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(),
-                                       memory.scratch);
+    attention_steps<size<F>, folds<F>, key_heads<F>, value_heads<F>>(
+        frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(), memory.scratch);
   }
 };
 
@@ -15450,7 +15479,10 @@ struct StreamedGraph {
         }
       }
     });
-    for (int i = 0; i < G::count; ++i) t.idle[i] = folded[i] > 0 && folded[i] == uses[i];
+    for (int i = G::count - 1; i >= 0; --i) {
+      t.idle[i] = folded[i] > 0 && folded[i] == uses[i];
+      if (t.idle[i] && G::flat.label[i].op == Tag("repeat_columns")) ++folded[G::table.info[i].arguments[0]];
+    }
     return t;
   }();
 

@@ -20,13 +20,32 @@ std::vector<S> numbers(Index count, const char* name) {
   return values;
 }
 
+/// (rows, heads * width) of which heads in a row are equal, `distinct` of them in all; and (rows, distinct * width).
+template <class S>
+struct Shared {
+  std::vector<S> all, own;
+};
+template <class S>
+Shared<S> shared(Index rows, int heads, int distinct, int width, const char* name) {
+  Shared<S> result{std::vector<S>(rows * heads * width), numbers<S>(rows * distinct * width, name)};
+  for (Index row = 0; row < rows; ++row) {
+    for (int h = 0; h < heads; ++h) {
+      const S* from = result.own.data() + (row * distinct + h / (heads / distinct)) * width;
+      std::copy_n(from, width, result.all.data() + (row * heads + h) * width);
+    }
+  }
+  return result;
+}
+
 /// The largest difference between steps in parts of `part` tokens and the dense equations in double, relative to the
 /// largest result. With `inputs`, keys are x W and values x.
-template <AttentionSize size, bool inputs, class S>
+template <AttentionSize size, bool inputs, int key_heads, int value_heads, class S>
 double step_error(Index tokens, Index part) {
   constexpr Index keys = size.heads * size.key_width, values = size.heads * size.value_width;
-  auto q = numbers<S>(tokens * keys, "q"), k = numbers<S>(tokens * keys, "k"), v = numbers<S>(tokens * values, "v");
-  const auto W = numbers<S>(values * keys, "W");
+  const auto q = numbers<S>(tokens * keys, "q");
+  const auto v = shared<S>(tokens, size.heads, value_heads, size.value_width, "v").all;
+  auto k = shared<S>(tokens, size.heads, key_heads, size.key_width, "k").all;
+  const auto [W, own_W] = shared<S>(values, size.heads, key_heads, size.key_width, "W");
   const auto alpha = numbers<S>(size.heads, "alpha"), beta = numbers<S>(size.heads, "beta"),
              gamma = numbers<S>(size.heads, "gamma");
   std::vector<S> slopes;
@@ -55,12 +74,13 @@ double step_error(Index tokens, Index part) {
       expected.data(), log_sums.data(), dense.data());
 
   const Index capacity = round_up(tokens, token_block<S>);
-  std::vector<S> key_store(keys * capacity), value_store(values * capacity), sums(values + size.heads),
+  std::vector<S> key_store(key_heads * size.key_width * capacity),
+      value_store(value_heads * size.value_width * capacity), sums(values + size.heads),
       out(tokens * values + 1, S(7)), scratch(attention_step_scratch<size, S>(tokens) + 1, S(7));
   S* store = value_store.data();
-  const AttentionPast<S> past{inputs ? store : key_store.data(), store, sums.data(), W.data()};
+  const AttentionPast<S> past{inputs ? store : key_store.data(), store, sums.data(), own_W.data()};
   for (Index first = 0; first < tokens; first += part) {
-    attention_steps<size, inputs>(
+    attention_steps<size, inputs, key_heads, value_heads>(
         std::min(part, tokens - first), first,
         AttentionOperands<S>{q.data() + first * keys, k.data() + first * keys, v.data() + first * values, alpha.data(),
                              beta.data(), gamma.data(), slopes.data()},
@@ -75,13 +95,13 @@ double step_error(Index tokens, Index part) {
   return out.back() == 7 && scratch.back() == 7 ? worst / largest : 1;
 }
 
-template <AttentionSize size, bool inputs>
+template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads>
 void check() {
   for (const Index tokens : {1, 2, 31, 32, 33, 64, 65, 130}) {
     CAPTURE(tokens);
-    CHECK(step_error<size, inputs, double>(tokens, 1) < 1e-13);
-    CHECK(step_error<size, inputs, double>(tokens, 7) < 1e-13);
-    CHECK(step_error<size, inputs, float>(tokens, 50) < 2e-5);
+    CHECK(step_error<size, inputs, key_heads, value_heads, double>(tokens, 1) < 1e-13);
+    CHECK(step_error<size, inputs, key_heads, value_heads, double>(tokens, 7) < 1e-13);
+    CHECK(step_error<size, inputs, key_heads, value_heads, float>(tokens, 50) < 2e-5);
   }
 }
 
@@ -98,6 +118,12 @@ TEST_CASE("cpu/attention_step: over remembered inputs, the projection of the key
   check<AttentionSize{.heads = 2, .key_width = 16, .value_width = 16, .mixing = Mixing::shaped}, true>();
   check<AttentionSize{.heads = 5, .key_width = 3, .value_width = 4, .mixing = Mixing::skip_init}, true>();
   check<AttentionSize{.heads = 4, .key_width = 8, .value_width = 8, .mixing = Mixing::softmax, .alibi = true}, true>();
+}
+
+TEST_CASE("cpu/attention_step: keys and values that heads share are in a store once") {
+  check<AttentionSize{.heads = 6, .key_width = 4, .value_width = 5, .mixing = Mixing::shaped}, false, 2, 3>();
+  check<AttentionSize{.heads = 4, .key_width = 16, .value_width = 16}, false, 1, 1>();
+  check<AttentionSize{.heads = 6, .key_width = 3, .value_width = 4, .mixing = Mixing::shaped}, true, 2>();
 }
 
 TEST_CASE("cpu/attention_step: what a store holds after its last token is not seen, and NaN is not hidden") {

@@ -2,6 +2,7 @@
 #include <simplx/generate/streamed_attention.hpp>
 
 #include <simplx/generate/streamed_graph.hpp>
+#include <simplx/nn/attention.hpp>
 
 #include "streams.hpp"
 
@@ -46,7 +47,31 @@ static_assert(remembered<Key::transposed>.per_token == 12 && left_out<Key::trans
 static_assert(remembered<Key::value_of_its_own>.per_token == 12 && left_out<Key::value_of_its_own>() == 0);
 static_assert(remembered<Key::projected>.once == 6 + 2);
 
+/// Four heads, of which two share their keys, and their values if they have a matrix.
+template <AttentionMatrix matrix, class Value>
+struct Grouped {
+  constexpr Expr operator()() const {
+    auto x = embedding(weight("table", 11, 12), indices("tokens", Axis::tokens));
+    return SelfAttention<matrix, Value>{.heads = 4, .key_heads = 2}(x) * weight("head", 12, 11);
+  }
+};
+inline constexpr Grouped<AttentionMatrix::softmax, Linear> grouped{};
+inline constexpr Grouped<AttentionMatrix::shaped, Identity> grouped_keys{};
+static_assert(StreamedGraph<Graph<Untrained<grouped>>>::table.all().per_token == 6 + 6);
+static_assert(StreamedGraph<Graph<Untrained<grouped_keys>>>::table.all().per_token == 12);
+static_assert([] {
+  int idle = 0;
+  for (const bool is : StreamedGraph<Graph<Untrained<grouped_keys>>>::table.idle) idle += is;
+  return idle;
+}() == 2);  // the projection, and its repetition
+
 }  // namespace
+
+TEST_CASE("generate/streamed_attention: heads that share keys remember them once") {
+  CHECK(test::stream_error<grouped, double>(50, {1}) < 1e-12);
+  CHECK(test::stream_error<grouped, double>(50, {3, 1}, 5) < 1e-12);
+  CHECK(test::stream_error<grouped_keys, double>(50, {1}) < 1e-12);
+}
 
 TEST_CASE("generate/streamed_attention: whatever keys are made of, streams agree with the whole sequence") {
   CHECK(test::stream_error<model<Key::projected>, double>(50, {1}) < 1e-12);

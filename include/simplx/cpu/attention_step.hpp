@@ -20,7 +20,8 @@
 /// |--------|----------------------------------------------------------|--------------------------------------------|
 /// | store  | (tokens / token_block) blocks of (width, token_block)    | keys, values or inputs, tokens side by side |
 ///
-/// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads.
+/// With tokens side by side scores and softmax run down the lanes, whatever the widths of the heads. Where heads that
+/// follow one another have the same keys or values (grouped queries), a store has them once.
 
 #include <simplx/cpu/attention_size.hpp>
 #include <simplx/cpu/gemm.hpp>
@@ -46,20 +47,24 @@ struct AttentionPast {
 
 namespace detail {
 
-/// Puts a token into a store.
-template <Index width, class S>
+/// Puts a token into a store of fewer heads, of each group of equal ones the first.
+template <int heads, int stored, Index width, class S>
 void remember(const S* row, Index token, S* store) {
   constexpr Index block = token_block<S>;
-  S* place = store + token / block * (width * block) + token % block;
-  for (Index c = 0; c < width; ++c) place[c * block] = row[c];
+  S* place = store + token / block * (stored * width * block) + token % block;
+  for (int h = 0; h < stored; ++h, row += heads / stored * width) {
+    for (Index c = 0; c < width; ++c, place += block) *place = row[c];
+  }
 }
 
 /// One attention; `inputs`: the store holds what keys are projected from.
-template <AttentionSize size, bool inputs, class S>
+template <AttentionSize size, bool inputs, int key_heads, int value_heads, class S>
 struct AttentionStep {
   using V = Vec<S>;
   static constexpr int L = lanes<S>, heads = size.heads, key_width = size.key_width, value_width = size.value_width;
+  static constexpr int key_group = heads / key_heads, value_group = heads / value_heads;
   static constexpr Index block = token_block<S>, keys = heads * key_width, values = heads * value_width;
+  static constexpr Index stored_keys = key_heads * key_width, stored_values = value_heads * value_width;
   static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
 
   /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and all tokens.
@@ -101,7 +106,7 @@ struct AttentionStep {
     const auto columns = [&]<int count>(std::integral_constant<int, count>, Index c,
                              V* sums) __attribute__((always_inline)) {
       const S* place = store + c * block;
-      for (Index first = 0; first < tokens; first += block, place += values * block) {
+      for (Index first = 0; first < tokens; first += block, place += stored_values * block) {
         SIMPLX_UNROLL
         for (int v = 0; v < 4; ++v) {
           const V weight = load<V>(weights + first + v * L);
@@ -130,21 +135,21 @@ struct AttentionStep {
     if constexpr (inputs) {
       S* queries = scratch + heads * stride;  // (heads, values): W_h q_h
       for (int h = 0; h < heads; ++h) {
-        matrix_vector<key_width, keys>(values, past.projection + h * key_width, in.query + h * key_width,
-                                       queries + h * values);
+        matrix_vector<key_width, stored_keys>(values, past.projection + h / key_group * key_width,
+                                              in.query + h * key_width, queries + h * values);
       }
       score<heads, values>(tokens, queries, past.keys, values * block, scores, stride);
     } else {
       for (int h = 0; h < heads; ++h) {
-        score<1, key_width>(tokens, in.query + h * key_width, past.keys + h * key_width * block, keys * block,
-                            scores + h * stride, stride);
+        score<1, key_width>(tokens, in.query + h * key_width, past.keys + h / key_group * key_width * block,
+                            stored_keys * block, scores + h * stride, stride);
       }
     }
     for (int h = 0; h < heads; ++h) {
       const S slope = size.alibi ? in.slopes[h] : S(0), shrink = size.alibi ? -std::expm1(-slope) : S(0);
       const S total = exponentiate(tokens, scale, slope, scores + h * stride);
       S* o = out + h * value_width;
-      mix(tokens, scores + h * stride, past.values + h * value_width * block, o);
+      mix(tokens, scores + h * stride, past.values + h / value_group * value_width * block, o);
       const S normalise = (gains ? in.beta[h] : S(1)) / total;
       const S* v = in.value + h * value_width;
       S mean = 0, *sums = nullptr;
@@ -177,21 +182,22 @@ constexpr Index attention_step_scratch(Index tokens) {
 
 /// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to.
 ///
-/// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read
+/// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
+///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
 /// Cost    per token t, (key_width + value_width) heads t multiply-adds, with `inputs` 2 values + heads values t;
 ///         no heap; `scratch` holds attention_step_scratch elements
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
-template <AttentionSize size, bool inputs, class S>
+template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
   requires(size.mask == Mask::causal)
 __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
                                                const AttentionPast<S>& past, S* out, S* scratch) {
-  using Step = detail::AttentionStep<size, inputs, S>;
+  using Step = detail::AttentionStep<size, inputs, key_heads, value_heads, S>;
   for (Index row = 0; row < rows; ++row, in.query += Step::keys, in.value += Step::values, out += Step::values) {
     if constexpr (!inputs) {
-      detail::remember<Step::keys>(in.key, past_tokens + row, past.keys);
+      detail::remember<size.heads, key_heads, size.key_width>(in.key, past_tokens + row, past.keys);
       in.key += Step::keys;
     }
-    detail::remember<Step::values>(in.value, past_tokens + row, past.values);
+    detail::remember<size.heads, value_heads, size.value_width>(in.value, past_tokens + row, past.values);
     Step::run(in, past, past_tokens + row, out, scratch);
   }
 }

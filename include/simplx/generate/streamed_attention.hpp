@@ -10,7 +10,8 @@
 /// | V = x, where K = x W_K (SAS)   | x: d        | -      | W_K is applied to the query: q (x W)^T = (q W^T) x^T  |
 /// | and with shaped attention      |             | d + H  | the running mean C V: O(1) for each token             |
 ///
-/// SAS thus has neither keys nor a value cache beside its inputs, and their projection is not computed at all.
+/// SAS thus has neither keys nor a value cache beside its inputs, and their projection is not computed at all. Keys and
+/// values that groups of heads share (repeat_columns of whole heads) are remembered once for each group.
 
 #include <simplx/cpu/attention_step.hpp>
 #include <simplx/generate/streamed.hpp>
@@ -28,19 +29,40 @@ constexpr bool projects(int key, int value) {
          info.arguments[0] == value && G::table.info[info.arguments[1]].kind == Kind::parameter;
 }
 
+/// How many heads of that width a node has before it repeats each for others.
+template <class G>
+constexpr int heads_of_its_own(int node, int heads, int width) {
+  const Label& label = G::flat.label[node];
+  if (label.op != Tag("repeat_columns") || label.attributes.integers[1] != width) return heads;
+  return heads / static_cast<int>(label.attributes.integers[0]);
+}
+
 template <Mixing mixing>
 struct streamed_attention : by_row {
   using Op = attention_op<mixing>;
   template <class F>
   static constexpr AttentionSize size = Op::template size<F>;
   template <class F>
-  static constexpr bool folds = projects<typename F::Graph>(F::template argument<1>, F::template argument<2>);
+  static constexpr int key_heads =
+      heads_of_its_own<typename F::Graph>(F::template argument<1>, size<F>.heads, size<F>.key_width);
+  template <class F>
+  static constexpr int value_heads =
+      heads_of_its_own<typename F::Graph>(F::template argument<2>, size<F>.heads, size<F>.value_width);
+  /// The keys before they are repeated.
+  template <class F>
+  static constexpr int own_keys = key_heads<F> == size<F>.heads
+                                      ? F::template argument<1>
+                                      : F::Graph::table.info[F::template argument<1>].arguments[0];
+  template <class F>
+  static constexpr bool folds = projects<typename F::Graph>(own_keys<F>, F::template argument<2>);
+  template <class F>
+  static constexpr Index stored_keys = folds<F> ? 0 : key_heads<F> * size<F>.key_width;
 
   template <class F>
   static constexpr bool possible = size<F>.mask == Mask::causal;
   template <class F>
   static constexpr Remembered remembers{
-      .per_token = F::out_shape.cols + (folds<F> ? 0 : F::template shape<1>.cols),
+      .per_token = value_heads<F> * size<F>.value_width + stored_keys<F>,
       .once = mixing == Mixing::shaped ? F::out_shape.cols + size<F>.heads : 0};
   template <class F>
   static constexpr Index scratch(Index context) {
@@ -51,13 +73,13 @@ struct streamed_attention : by_row {
   static void forward(Cpu<S, path>, const F& frame, const StreamMemory<S>& memory) {
     AttentionPast<S> past{memory.stores, memory.stores, memory.once};
     if constexpr (folds<F>) {
-      constexpr int weight = F::Graph::table.info[F::template argument<1>].arguments[1];
+      constexpr int weight = F::Graph::table.info[own_keys<F>].arguments[1];
       past.projection = Address<typename F::Graph>::template value<weight>(frame.context);
     } else {
-      past.values += F::template shape<1>.cols * memory.capacity;
+      past.values += stored_keys<F> * memory.capacity;
     }
-    attention_steps<size<F>, folds<F>>(frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(),
-                                       memory.scratch);
+    attention_steps<size<F>, folds<F>, key_heads<F>, value_heads<F>>(
+        frame.rows(), frame.context.past, Op::operands(frame), past, frame.out(), memory.scratch);
   }
 };
 

@@ -78,7 +78,10 @@ struct StreamedGraph {
         }
       }
     });
-    for (int i = 0; i < G::count; ++i) t.idle[i] = folded[i] > 0 && folded[i] == uses[i];
+    for (int i = G::count - 1; i >= 0; --i) {
+      t.idle[i] = folded[i] > 0 && folded[i] == uses[i];
+      if (t.idle[i] && G::flat.label[i].op == Tag("repeat_columns")) ++folded[G::table.info[i].arguments[0]];
+    }
     return t;
   }();
 

@@ -17,8 +17,8 @@
 /// | mask    | (T, T)       | causal: 0 for j <= i, minus infinity elsewhere; with ALiBi - m_h |i - j|  |
 /// | C       | (T, T)       | A_h at zero scores Q_h K_h^T: C_ij = 1 / i for j <= i, i from 1, without ALiBi     |
 ///
-/// With `key_heads` heads of keys and values, G of them, W^K and W^V are (d, G d_k), and the queries of H / G heads that
-/// follow one another share K_h and V_h. [Ainslie et al. 2023]
+/// With `key_heads` heads of keys and values, G of them, W^K and W^V are (d, G d_k), and the queries of H / G heads
+/// that follow one another share K_h and V_h. [Ainslie et al. 2023]
 ///
 /// NormFormer adds one number eta_h (its gamma_h) for each head, before W^P, Concat_h(eta_h A_h V_h) W^P, or after it,
 /// and norms of the result, or of queries, keys and values. [Shleifer et al. 2021]
@@ -46,7 +46,8 @@ constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, con
 }
 
 SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
-            "the heads of keys (left number) must divide the heads of queries (right number), which share them in groups")
+            "the heads of keys (left number) must divide the heads of queries (right number), which share them in "
+            "groups")
 
 /// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
 enum class HeadScale : signed char { none, before_projection, after_projection };
