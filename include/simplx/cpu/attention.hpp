@@ -40,8 +40,9 @@ inline constexpr int query_block = 64;
 /// A power of two would send the rows of one group to few cache sets.
 inline constexpr int block_stride = query_block + query_group;
 
-/// One sequence, one head; the pointers are at its first element.
-template <AttentionSize size, class S>
+/// One sequence, one head; the pointers are at its first element. Columns of key and value beyond key_used and
+/// value_used are zero.
+template <AttentionSize size, class S, int key_used = size.key_width, int value_used = size.value_width>
 struct AttentionHead {
   using V = Vec<S>;
   static constexpr int heads = size.heads, key_width = size.key_width, value_width = size.value_width;
@@ -59,7 +60,7 @@ struct AttentionHead {
   Index rows;
   const S *q, *k, *v;
   S alpha = 0, beta = 1, gamma = 0, slope = 0;
-  S scale = 1 / std::sqrt(S(key_width));
+  S scale = 1 / std::sqrt(S(key_used));
   S shrink = 0;  ///< 1 - lambda: exact where lambda, near one, has lost the slope's last digits
 
   AttentionHead(const AttentionOperands<S>& in, Index first, Index count, int h)
@@ -225,7 +226,7 @@ struct AttentionHead {
       const Index queries = std::min<Index>(query_group, rows - first), keys = full ? rows : first + queries;
       S log_sum[query_group], normalise[query_group];
       transpose_group<key_width, query_group>(queries, scale, q + first * key_stride, key_stride, query);
-      gemm_strided<query_group, Write::store>(keys, key_width, key, near_key, one, query, group, weights, group);
+      gemm_strided<query_group, Write::store>(keys, key_used, key, near_key, one, query, group, weights, group);
       exponentiate(first, keys, weights, log_sum, normalise);
       gemm_strided<value_width, Write::store>(queries, keys, weights, one, group, value, near_value,
                                               out + first * value_stride, value_stride);
@@ -278,8 +279,8 @@ struct AttentionHead {
         for (Index i = 0; i < queries; ++i) log_sum[i] = log_sum_exp[(first + i) * heads];
         transpose_group<key_width, query_group>(queries, scale, q_block + in_block * near_key, near_key, query);
         transpose_group<value_width, query_group>(queries, S(1), d_block + in_block * near_value, near_value, d_output);
-        gemm_strided<query_group, Write::store>(keys, key_width, key, near_key, one, query, group, p, block);
-        gemm_strided<query_group, Write::store>(keys, value_width, value, near_value, one, d_output, group, g, block);
+        gemm_strided<query_group, Write::store>(keys, key_used, key, near_key, one, query, group, p, block);
+        gemm_strided<query_group, Write::store>(keys, value_used, value, near_value, one, d_output, group, g, block);
         beta_sum += softmax_backward(first, keys, log_sum, p, g);
         if constexpr (dq_mode != Write::skip) {
           gemm_strided<key_width, dq_mode>(queries, keys, g, one, block, key, near_key, dq + first * key_stride,
@@ -337,7 +338,8 @@ struct PaddedHead {
   static constexpr int key_width = static_cast<int>(round_up(size.key_width, lanes<S>));
   static constexpr int value_width = static_cast<int>(round_up(size.value_width, lanes<S>));
   static constexpr Index key_stride = size.heads * size.key_width, value_stride = size.heads * size.value_width;
-  using Head = AttentionHead<AttentionSize{1, key_width, value_width, size.mixing, size.mask, size.alibi}, S>;
+  using Head = AttentionHead<AttentionSize{1, key_width, value_width, size.mixing, size.mask, size.alibi}, S,
+                             size.key_width, size.value_width>;
 
   AttentionOperands<S> in;
   Index first, rows;
@@ -367,11 +369,6 @@ struct PaddedHead {
   T* of_head(T* numbers) const {
     return numbers ? numbers + h : nullptr;
   }
-  Head head() const {
-    Head head(in, 0, rows, 0);
-    head.scale = 1 / std::sqrt(S(size.key_width));
-    return head;
-  }
 
   template <int width, int padded>
   void widen(const S* from, S* to) const {
@@ -390,7 +387,7 @@ struct PaddedHead {
   }
 
   void forward(S* result, S* log_sums) const {
-    head().forward(out, log_sum_exp, scratch);
+    Head(in, 0, rows, 0).forward(out, log_sum_exp, scratch);
     narrow<size.value_width, value_width, Write::store>(out, result + value_at());
     for (Index i = 0; i < rows; ++i) log_sums[(first + i) * size.heads + h] = log_sum_exp[i];
   }
@@ -399,7 +396,7 @@ struct PaddedHead {
     constexpr auto stored = [](Write mode) { return mode == Write::skip ? mode : Write::store; };
     widen<size.value_width, value_width>(dout + value_at(), out);
     for (Index i = 0; i < rows; ++i) log_sum_exp[i] = log_sums[(first + i) * size.heads + h];
-    head().template backward<stored(dq_mode), stored(dk_mode), stored(dv_mode)>(
+    Head(in, 0, rows, 0).template backward<stored(dq_mode), stored(dk_mode), stored(dv_mode)>(
         log_sum_exp, out, {dq, dk, dv, of_head(to.alpha), of_head(to.beta), of_head(to.gamma)}, scratch);
     narrow<size.key_width, key_width, dq_mode>(dq, to.query + key_at());
     narrow<size.key_width, key_width, dk_mode>(dk, to.key + key_at());
