@@ -9,7 +9,7 @@
 // as many sequences as make 1024 tokens; processor time, medians of rounds in which both take turns. "labelled" is the
 // share of the tokens that have a label; "ratio" is above 1 where tiles are faster. "of_peak" is the share of the peak
 // of multiply-adds that tiles reach over the step, of the four products that they compute for labelled rows; held
-// logits need three, of all rows. The arenas are those of a thread, which runs one sequence at a time.
+// logits need three, of all rows. The arenas are those of a thread, which runs one sequence of that length at a time.
 
 #include "batch.hpp"
 #include "measure.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: b5eda9f7a37cc5e7
+// sha256 of the headers: d9eb64c54719564f
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -2795,8 +2795,8 @@ struct Graph : PlannedGraph<Source> {
   }
 };
 
-/// Calls f.operator()<Inner>() for each graph within a graph: its stacks' layers, equal ones once, and the functions of
-/// rules.
+/// Calls f.operator()<Inner>() for each graph within a graph: its stacks' layers, equal ones once, and functions with
+/// their pull-backs.
 template <class G, class F>
 constexpr void each_inner_graph(const F& f) {
   detail::unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
@@ -2808,6 +2808,7 @@ constexpr void each_inner_graph(const F& f) {
       });
     } else {
       f.template operator()<typename G::template rule_of<node, 0>>();
+      f.template operator()<typename G::template rule_of<node, 1>>();
     }
   });
 }
@@ -2821,7 +2822,8 @@ using GraphOf = Graph<Root<model>>;
 // ---- simplx/core/turn.hpp
 
 /// \file simplx/core/turn.hpp
-/// Turns: threads that share one gradient, each sequence adding to it after the one before.
+/// Turns: threads that share one gradient, each sequence adding to it after the one before; where several are evaluated
+/// at once (train/micro_batches.hpp), they are one sequence here.
 ///
 /// Backward is the same straight-line code for every sequence, so its additions to the gradients of parameters can be
 /// counted. A sequence makes its k-th addition once the sequence before it has made that one: every sum has the order
@@ -4165,10 +4167,9 @@ struct Cpu {
   static_assert(path != Path::bfloat16 || std::is_same_v<S, float>,
                 "simplx: Path::bfloat16 rounds the operands of products in float: use Cpu<float, Path::bfloat16>");
   using Scalar = S;
-  /// Whether rows of that width are whole vectors on the fast path.
-  static constexpr bool vectorises(Index width) {
-    return path != Path::reference && std::is_arithmetic_v<S> && width % lanes<S> == 0;
-  }
+  /// Whether kernels on vectors run, and whether rows of that width are whole vectors for them.
+  static constexpr bool by_vectors = path != Path::reference && std::is_arithmetic_v<S>;
+  static constexpr bool vectorises(Index width) { return by_vectors && width % lanes<S> == 0; }
 
   /// Of products with parameters: whether their operands are rounded, or in pieces.
   static constexpr bool rounds = path == Path::bfloat16;
@@ -5939,7 +5940,7 @@ struct LinearProduct {
 
   /// Whether panels of that width are what a product is computed from.
   static constexpr bool by_panels(Index width) {
-    const bool any_width = prepared && Backend::vectorises(0);
+    const bool any_width = prepared && Backend::by_vectors;
     return Backend::vectorises(width) || (any_width && width > lanes<S>);
   }
   /// Whether the operands are rounded to pairs of bfloat16.
@@ -5947,7 +5948,7 @@ struct LinearProduct {
   /// Whether the matrix unit multiplies floats in pieces, if the system lets the program use it.
   static constexpr bool splits = Amx::compiled && Backend::splits && prepared && fits_pieces(K, N);
   /// A matrix and a vector, which lies in memory the same way whether transposed or not.
-  static constexpr bool of_vector = Backend::vectorises(0) && N == 1;
+  static constexpr bool of_vector = Backend::by_vectors && N == 1;
   static constexpr bool takes_epilogue = by_panels(N);
 
   /// Elements of W in panels; those of W^T lie after it.
@@ -6421,6 +6422,8 @@ namespace simplx::inline SIMPLX_TARGET {
 ///
 /// Backward writes each grad<i>() as F::write<i> says: Write::store, Write::accumulate, or Write::skip, for a gradient
 /// that nobody wants and whose grad<i>() is nullptr.
+///
+/// Rows of Axis::tokens are those of one or several sequences, which frame.context.segments tells apart.
 ///
 /// and may say
 ///
@@ -7808,9 +7811,10 @@ struct PaddedHead {
   AttentionOperands<S> in;
   Index first, rows;
   int h;
-  S *query, *key, *dq, *dk;  ///< (rows, key_width)
-  S *value, *out, *dv;       ///< (rows, value_width); the result, or its gradient
-  S *log_sum_exp, *scratch;  ///< (rows)
+  S *query, *key, *dq, *dk;       ///< (rows, key_width)
+  S *value, *out_or_dout, *dv;    ///< (rows, value_width)
+  S* log_sum_exp;                 ///< (rows)
+  S* scratch;                     ///< of the head
 
   /// Elements of all of them but the scratch.
   static constexpr Index elements(Index rows) { return rows * (4 * key_width + 3 * value_width + 1); }
@@ -7818,7 +7822,7 @@ struct PaddedHead {
   PaddedHead(const AttentionOperands<S>& operands, Index first_row, Index count, int number, S* room)
       : in(operands), first(first_row), rows(count), h(number) {
     for (S** matrix : {&query, &key, &dq, &dk}) *matrix = std::exchange(room, room + rows * key_width);
-    for (S** matrix : {&value, &out, &dv}) *matrix = std::exchange(room, room + rows * value_width);
+    for (S** matrix : {&value, &out_or_dout, &dv}) *matrix = std::exchange(room, room + rows * value_width);
     log_sum_exp = std::exchange(room, room + rows);
     scratch = room;
     widen<size.key_width, key_width>(in.query + key_at(), query);
@@ -7842,8 +7846,9 @@ struct PaddedHead {
     }
   }
   template <int width, int padded, Write mode>
-  void narrow(const S* from, S* to) const {
+  void narrow(const S* from, S* to, Index at) const {
     if constexpr (mode != Write::skip) {
+      to += at;
       for (Index i = 0; i < rows; ++i, from += padded, to += size.heads * width) {
         for (int c = 0; c < width; ++c) to[c] = mode == Write::store ? from[c] : to[c] + from[c];
       }
@@ -7851,20 +7856,20 @@ struct PaddedHead {
   }
 
   void forward(S* result, S* log_sums) const {
-    Head(in, 0, rows, 0).forward(out, log_sum_exp, scratch);
-    narrow<size.value_width, value_width, Write::store>(out, result + value_at());
+    Head(in, 0, rows, 0).forward(out_or_dout, log_sum_exp, scratch);
+    narrow<size.value_width, value_width, Write::store>(out_or_dout, result, value_at());
     for (Index i = 0; i < rows; ++i) log_sums[(first + i) * size.heads + h] = log_sum_exp[i];
   }
   template <Write dq_mode, Write dk_mode, Write dv_mode>
   void backward(const S* log_sums, const S* dout, const AttentionGradients<S>& to) const {
     constexpr auto stored = [](Write mode) { return mode == Write::skip ? mode : Write::store; };
-    widen<size.value_width, value_width>(dout + value_at(), out);
+    widen<size.value_width, value_width>(dout + value_at(), out_or_dout);
     for (Index i = 0; i < rows; ++i) log_sum_exp[i] = log_sums[(first + i) * size.heads + h];
     Head(in, 0, rows, 0).template backward<stored(dq_mode), stored(dk_mode), stored(dv_mode)>(
-        log_sum_exp, out, {dq, dk, dv, of_head(to.alpha), of_head(to.beta), of_head(to.gamma)}, scratch);
-    narrow<size.key_width, key_width, dq_mode>(dq, to.query + key_at());
-    narrow<size.key_width, key_width, dk_mode>(dk, to.key + key_at());
-    narrow<size.value_width, value_width, dv_mode>(dv, to.value + value_at());
+        log_sum_exp, out_or_dout, {dq, dk, dv, of_head(to.alpha), of_head(to.beta), of_head(to.gamma)}, scratch);
+    narrow<size.key_width, key_width, dq_mode>(dq, to.query, key_at());
+    narrow<size.key_width, key_width, dk_mode>(dk, to.key, key_at());
+    narrow<size.value_width, value_width, dv_mode>(dv, to.value, value_at());
   }
 };
 
@@ -8169,12 +8174,10 @@ struct attention_op : kernel_op {
       .mixing = mixing,
       .mask = static_cast<Mask>(F::attributes.integers[1]),
       .alibi = F::attributes.integers[2] != 0};
-  template <class Backend, class F>
-  static constexpr bool fast = Backend::vectorises(0);  // heads of any width
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
-    if constexpr (fast<Backend, F>) {
+    if constexpr (Backend::by_vectors) {
       return attention_scratch<size<F>, typename Backend::Scalar>(rows.longest());
     } else {
       return attention_reference_scratch(rows.longest());
@@ -8206,7 +8209,7 @@ struct attention_op : kernel_op {
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& f) {
-    if constexpr (fast<Cpu<S, path>, F>) {
+    if constexpr (Cpu<S, path>::by_vectors) {
       attention_forward<size<F>>(f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
     } else {
       attention_reference_forward(size<F>, f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
@@ -8216,7 +8219,7 @@ struct attention_op : kernel_op {
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& f) {
     constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
-    if constexpr (fast<Cpu<S, path>, F>) {
+    if constexpr (Cpu<S, path>::by_vectors) {
       attention_backward<size<F>, dq, dk, dv>(f.context.segments, operands(f), f.saved(), f.out_grad(), gradients(f),
                                               f.scratch());
     } else {
@@ -18191,7 +18194,7 @@ struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
   Index context = 0;       ///< tokens of a sequence at most; the model's own limit, or its `context`, unless given
   std::uint64_t seed = 0;  ///< of the initial values, and of dropout
-  int threads = 1;         ///< not part of the result's bits; sequences of a call bound the useful ones
+  int threads = 1;         ///< not part of the result's bits; as many are useful as a call has sequences that run apart
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
   Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given
   std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
@@ -18645,35 +18648,41 @@ class GradientSums {
 ///
 /// A sequence by itself stays in cache, and a product of its rows is fast from 64 rows on. With fewer, weights are
 /// fetched for little work: 64 sequences of 16 tokens take 1.6 to 1.8 times as long as 16 of 64, 256 of 4 four times.
-/// So sequences that follow one another are a micro-batch while they have at most 64 tokens. Where a step has few of
-/// them they have less, which leaves work for sixteen threads. All of that is read off the options and the batch, so
-/// that threads change no bits.
+/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and at most a sixteenth of
+/// the batch's, which leaves work for as many threads. All of that is read off the batch: neither threads nor limits
+/// change any bits.
 
 namespace simplx::inline SIMPLX_TARGET {
 
 /// The sequences of a batch in runs, each of them one micro-batch.
 class MicroBatches {
  public:
-  /// For batches of a trainer with these options; `together`: whether its model may see several sequences at once.
-  explicit MicroBatches(const TrainerOptions& options, bool together)
-      : most_tokens_(together ? std::min<Index>(64, options.sequences_per_step * options.context / 16) : 0) {
-    begins_.reserve(static_cast<std::size_t>(options.batch) + 1);
+  /// Room for batches of so many sequences of so many tokens at most; `together`: whether the model may see several
+  /// sequences at once (detail::keeps_sequences_apart).
+  MicroBatches(Index sequences, Index context, bool together)
+      : context_(context), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
+    begins_.reserve(static_cast<std::size_t>(sequences) + 1);
   }
 
-  /// Rows of the largest micro-batch, for sequences up to `context`.
-  Rows capacity(Index context) const {
-    return {.tokens = std::max(context, most_tokens_), .sequences = std::max<Index>(most_tokens_, 1),
-            .longest_sequence = context};
+  /// Rows of the largest micro-batch.
+  Rows capacity() const {
+    return {.tokens = std::max(context_, most_tokens_), .sequences = std::max<Index>(most_tokens_, 1),
+            .longest_sequence = context_};
   }
 
-  /// Divides a batch of at most as many sequences as the options say.
+  /// Divides a batch of at most as many sequences.
   void divide(const TokenBatch& batch) {
     begins_.clear();
+    const Index all = batch.offsets.back() - batch.offsets.front();
+    const Index most = std::min(most_tokens_, tokens_at_once(all));
     Index tokens = 0;
     for (Index s = 0; s < batch.sequences(); ++s) {
       const auto place = static_cast<std::size_t>(s);
       const Index length = batch.offsets[place + 1] - batch.offsets[place];
-      if (begins_.empty() || tokens + length > most_tokens_) begins_.push_back(s), tokens = 0;
+      if (begins_.empty() || tokens + length > most) {
+        begins_.push_back(s);
+        tokens = 0;
+      }
       tokens += length;
     }
     begins_.push_back(batch.sequences());
@@ -18684,7 +18693,10 @@ class MicroBatches {
   Index begin(Index number) const { return begins_[static_cast<std::size_t>(number)]; }
 
  private:
-  Index most_tokens_;
+  static constexpr Index enough_tokens = 64, useful_threads = 16;
+  static constexpr Index tokens_at_once(Index all) { return std::min(enough_tokens, all / useful_threads); }
+
+  Index context_, most_tokens_;
   std::vector<Index> begins_;
 };
 
@@ -18839,17 +18851,24 @@ class StepParts {
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
-/// Whether each sequence of a batch has a loss of its own, whatever the others are: no rows of several sequences become
-/// one, as in sums over rows, and none moves along the axis of sequences. The graph's stacks count.
+/// Whether each sequence of a batch has a loss and gradients of its own, whatever the others are: no row reads what was
+/// made of the rows of several sequences, as sums over rows are, and none moves along the axis of sequences. Stacks,
+/// functions and pull-backs in the graph count.
 template <class G>
 constexpr bool keeps_sequences_apart() {
+  bool of_rows[G::count]{};  // fixed values that were made of rows
   for (int i = 0; i < G::count; ++i) {
     const Info& info = G::table.info[i];
     const Tag name = G::flat.label[i].op;
     if (info.kind == Kind::outputs) continue;
     if (info.shape.axis == Axis::sequences && (name == Tag("shift") || name == Tag("cumulative_sum"))) return false;
     for (int a = 0; a < info.argument_count; ++a) {
-      if (info.shape.is_fixed() && !G::table.info[info.arguments[a]].shape.is_fixed()) return false;
+      const int argument = info.arguments[a];
+      if (!info.shape.is_fixed()) {
+        if (of_rows[argument]) return false;
+      } else if (of_rows[argument] || !G::table.info[argument].shape.is_fixed()) {
+        of_rows[i] = true;
+      }
     }
   }
   bool apart = true;
@@ -18909,7 +18928,7 @@ struct TrainedModel {
     const Shape losses = G::table.info[loss_node()].shape, result = G::table.info[view_of<G>.result_node(0)].shape;
     return G::layout.outputs == 1 && result.axis == losses.axis && result.rows == losses.rows && result.cols == 1;
   }
-  /// Whether all sequences of a batch may be evaluated at once, as a GPU does, where the CPU takes them one by one.
+  /// Whether all sequences of a batch may be evaluated at once, as a GPU does; a CPU takes others one by one.
   static constexpr bool takes_sequences_together() {
     static_assert(!G::sound || keeps_sequences_apart<G>(),
                   "simplx: on a GPU the sequences of a batch are evaluated together, and this model would mix them: it "
@@ -19034,11 +19053,11 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
 ///
 /// Data parallel over sequences, with the same bits for any number of threads: the sequences of a step take turns in
 /// adding to one gradient (core/turn.hpp), and the norm is summed over fixed chunks. A thread runs one sequence at a
-/// time, so that a whole forward and backward stays in cache, or several short ones (train/micro_batches.hpp). A step
-/// allocates nothing and waits for all threads four times.
+/// time, so that a whole forward and backward stays in cache, or several short ones (train/micro_batches.hpp), which
+/// take their turn together. A step allocates nothing and waits for all threads four times.
 ///
-/// Sequences are numbered over the whole step, so that a step in parts is the whole step, bit for bit if no part ends
-/// amid short sequences that run together (never of more than 64 tokens):
+/// Sequences are numbered over the whole step, so that a step in parts is the whole step, bit for bit where none run
+/// together, as those of more than 32 tokens do not, and to rounding elsewhere:
 ///
 ///     const Index labelled = labelled_tokens(first) + labelled_tokens(second);
 ///     trainer.accumulate(first, labelled);
@@ -19082,11 +19101,11 @@ class Trainer {
         first_moment_(G::layout.parameters),
         second_moment_(G::layout.parameters),
         turns_(options.batch),
-        micro_batches_(options_, detail::keeps_sequences_apart<G>()),
+        micro_batches_(options.batch, options_.context, detail::keeps_sequences_apart<G>()),
         losses_(static_cast<std::size_t>(options.batch)),
         chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))),
         runs_(settings_runs(tensors_.parameters, options.groups)) {
-    for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(micro_batches_.capacity(options_.context));
+    for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(micro_batches_.capacity());
     if (options.laws) tensors_.parameters = options.laws(std::move(tensors_.parameters));
     initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
@@ -19155,7 +19174,8 @@ class Trainer {
   /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
   ///
   /// Errors  throws if the part or the step does not fit; then the step's parts so far are discarded
-  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than threads leave threads idle
+  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than threads leave threads idle, and so do short ones that run
+  ///         together
   void accumulate(const TokenBatch& part, Index labelled) {
     try {
       check(part);
@@ -19297,7 +19317,7 @@ class Trainer {
 
   /// Runs sequences first .. last forward and notes the loss of each.
   Context<S> forward(const TokenBatch& batch, Index first, Index last, int member, const Randomness& random = {}) {
-    Context<S> context = workspaces_[static_cast<std::size_t>(member)].sequences(batch, first, last);
+    Context<S> context = workspaces_[static_cast<std::size_t>(member)].context_of(batch, first, last);
     const Index begin = batch.offsets[static_cast<std::size_t>(first)];
     context.parameters = parameters_.data();
     context.packed = packed_.data();
@@ -19366,7 +19386,7 @@ class Trainer {
     explicit ThreadArena(const Rows& capacity)
         : Workspace<G, Backend>(capacity), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
 
-    Context<S> sequences(const TokenBatch& batch, Index first, Index last) {
+    Context<S> context_of(const TokenBatch& batch, Index first, Index last) {
       const Index* const begins = batch.offsets.data() + first;
       Rows rows{.tokens = begins[last - first] - begins[0], .sequences = last - first};
       for (Index s = 0; s < rows.sequences; ++s) {

@@ -120,8 +120,12 @@ struct Problem {
   template <AttentionSize fixed_size, Write dq_mode, Write dk_mode, Write dv_mode>
   void fast_backward() {
     fast_scratch<fixed_size>();
+    AttentionGradients<S> to = gradients();
+    if (dq_mode == skip) to.query = nullptr;
+    if (dk_mode == skip) to.key = nullptr;
+    if (dv_mode == skip) to.value = nullptr;
     attention_backward<fixed_size, dq_mode, dk_mode, dv_mode>(sequences(), operands(), log_sum_exp.data(), dout.data(),
-                                                              gradients(), scratch.data());
+                                                              to, scratch.data());
   }
 
   /// The definitions, loop by loop: nothing of the library is in them.

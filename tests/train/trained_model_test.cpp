@@ -3,6 +3,7 @@
 
 #include <simplx/models/classifier.hpp>
 #include <simplx/models/decoder.hpp>
+#include <simplx/ops/custom.hpp>
 #include <simplx/train/trainer.hpp>
 
 #include <doctest/doctest.h>
@@ -52,6 +53,18 @@ constexpr auto mean_of_rows = [](Expr x) { return x + mean(x, Over::rows); };
 constexpr auto mean_in_a_stack = [](Expr x) { return stack("layers", 2, mean_of_rows, x); };
 constexpr auto mean_recomputed = [](Expr x) { return recompute(mean_of_rows)(x); };
 constexpr auto contracted = [](Expr x) { return x * (transpose(x) * x); };
+constexpr auto mixed_back = [](Expr x) {
+  return with_pull_back([](Expr y) { return y; }, [](Expr dy, Expr, Expr) { return dy / sum(square(dy)); })(x);
+};
+struct Both {
+  Expr x, w;
+};
+constexpr auto product_back = [](Expr x) {  // the gradient of a parameter is a sum over rows, which no row reads
+  return with_pull_back([](Expr y, Expr w) { return y * w; },
+                        [](Expr dy, Expr, Expr y, Expr w) {
+                          return Both{dy * transpose(w), transpose(y) * dy};
+                        })(x, weight("w", 4, 4));
+};
 constexpr auto sums_of_columns = [](Expr x) { return x * sum(x, Over::columns) + sum(weight("w", 3, 4), Over::rows); };
 template <class F>
 inline constexpr LossOf<F> loss_of{};
@@ -59,7 +72,7 @@ template <class F>
 constexpr bool apart = detail::keeps_sequences_apart<GraphOf<loss_of<F>>>();
 static_assert(apart<decltype(sums_of_columns)> && detail::keeps_sequences_apart<GraphOf<decoder>>());
 static_assert(!apart<decltype(mean_of_rows)> && !apart<decltype(mean_in_a_stack)> && !apart<decltype(contracted)>);
-static_assert(!apart<decltype(mean_recomputed)>);
+static_assert(!apart<decltype(mean_recomputed)> && !apart<decltype(mixed_back)> && apart<decltype(product_back)>);
 }  // namespace
 
 TEST_CASE("train/trained_model: the loss is what the logits lead to") {

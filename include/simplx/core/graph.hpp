@@ -315,8 +315,8 @@ struct Graph : PlannedGraph<Source> {
   }
 };
 
-/// Calls f.operator()<Inner>() for each graph within a graph: its stacks' layers, equal ones once, and the functions of
-/// rules.
+/// Calls f.operator()<Inner>() for each graph within a graph: its stacks' layers, equal ones once, and functions with
+/// their pull-backs.
 template <class G, class F>
 constexpr void each_inner_graph(const F& f) {
   detail::unroll<0, G::plain.stacks>([&]<int s>(std::integral_constant<int, s>) {
@@ -328,6 +328,7 @@ constexpr void each_inner_graph(const F& f) {
       });
     } else {
       f.template operator()<typename G::template rule_of<node, 0>>();
+      f.template operator()<typename G::template rule_of<node, 1>>();
     }
   });
 }

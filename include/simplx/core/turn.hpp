@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/core/turn.hpp
-/// Turns: threads that share one gradient, each sequence adding to it after the one before.
+/// Turns: threads that share one gradient, each sequence adding to it after the one before; where several are evaluated
+/// at once (train/micro_batches.hpp), they are one sequence here.
 ///
 /// Backward is the same straight-line code for every sequence, so its additions to the gradients of parameters can be
 /// counted. A sequence makes its k-th addition once the sequence before it has made that one: every sum has the order

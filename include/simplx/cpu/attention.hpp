@@ -344,9 +344,10 @@ struct PaddedHead {
   AttentionOperands<S> in;
   Index first, rows;
   int h;
-  S *query, *key, *dq, *dk;  ///< (rows, key_width)
-  S *value, *out, *dv;       ///< (rows, value_width); the result, or its gradient
-  S *log_sum_exp, *scratch;  ///< (rows)
+  S *query, *key, *dq, *dk;       ///< (rows, key_width)
+  S *value, *out_or_dout, *dv;    ///< (rows, value_width)
+  S* log_sum_exp;                 ///< (rows)
+  S* scratch;                     ///< of the head
 
   /// Elements of all of them but the scratch.
   static constexpr Index elements(Index rows) { return rows * (4 * key_width + 3 * value_width + 1); }
@@ -354,7 +355,7 @@ struct PaddedHead {
   PaddedHead(const AttentionOperands<S>& operands, Index first_row, Index count, int number, S* room)
       : in(operands), first(first_row), rows(count), h(number) {
     for (S** matrix : {&query, &key, &dq, &dk}) *matrix = std::exchange(room, room + rows * key_width);
-    for (S** matrix : {&value, &out, &dv}) *matrix = std::exchange(room, room + rows * value_width);
+    for (S** matrix : {&value, &out_or_dout, &dv}) *matrix = std::exchange(room, room + rows * value_width);
     log_sum_exp = std::exchange(room, room + rows);
     scratch = room;
     widen<size.key_width, key_width>(in.query + key_at(), query);
@@ -378,8 +379,9 @@ struct PaddedHead {
     }
   }
   template <int width, int padded, Write mode>
-  void narrow(const S* from, S* to) const {
+  void narrow(const S* from, S* to, Index at) const {
     if constexpr (mode != Write::skip) {
+      to += at;
       for (Index i = 0; i < rows; ++i, from += padded, to += size.heads * width) {
         for (int c = 0; c < width; ++c) to[c] = mode == Write::store ? from[c] : to[c] + from[c];
       }
@@ -387,20 +389,20 @@ struct PaddedHead {
   }
 
   void forward(S* result, S* log_sums) const {
-    Head(in, 0, rows, 0).forward(out, log_sum_exp, scratch);
-    narrow<size.value_width, value_width, Write::store>(out, result + value_at());
+    Head(in, 0, rows, 0).forward(out_or_dout, log_sum_exp, scratch);
+    narrow<size.value_width, value_width, Write::store>(out_or_dout, result, value_at());
     for (Index i = 0; i < rows; ++i) log_sums[(first + i) * size.heads + h] = log_sum_exp[i];
   }
   template <Write dq_mode, Write dk_mode, Write dv_mode>
   void backward(const S* log_sums, const S* dout, const AttentionGradients<S>& to) const {
     constexpr auto stored = [](Write mode) { return mode == Write::skip ? mode : Write::store; };
-    widen<size.value_width, value_width>(dout + value_at(), out);
+    widen<size.value_width, value_width>(dout + value_at(), out_or_dout);
     for (Index i = 0; i < rows; ++i) log_sum_exp[i] = log_sums[(first + i) * size.heads + h];
     Head(in, 0, rows, 0).template backward<stored(dq_mode), stored(dk_mode), stored(dv_mode)>(
-        log_sum_exp, out, {dq, dk, dv, of_head(to.alpha), of_head(to.beta), of_head(to.gamma)}, scratch);
-    narrow<size.key_width, key_width, dq_mode>(dq, to.query + key_at());
-    narrow<size.key_width, key_width, dk_mode>(dk, to.key + key_at());
-    narrow<size.value_width, value_width, dv_mode>(dv, to.value + value_at());
+        log_sum_exp, out_or_dout, {dq, dk, dv, of_head(to.alpha), of_head(to.beta), of_head(to.gamma)}, scratch);
+    narrow<size.key_width, key_width, dq_mode>(dq, to.query, key_at());
+    narrow<size.key_width, key_width, dk_mode>(dk, to.key, key_at());
+    narrow<size.value_width, value_width, dv_mode>(dv, to.value, value_at());
   }
 };
 

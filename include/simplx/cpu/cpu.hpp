@@ -25,10 +25,9 @@ struct Cpu {
   static_assert(path != Path::bfloat16 || std::is_same_v<S, float>,
                 "simplx: Path::bfloat16 rounds the operands of products in float: use Cpu<float, Path::bfloat16>");
   using Scalar = S;
-  /// Whether rows of that width are whole vectors on the fast path.
-  static constexpr bool vectorises(Index width) {
-    return path != Path::reference && std::is_arithmetic_v<S> && width % lanes<S> == 0;
-  }
+  /// Whether kernels on vectors run, and whether rows of that width are whole vectors for them.
+  static constexpr bool by_vectors = path != Path::reference && std::is_arithmetic_v<S>;
+  static constexpr bool vectorises(Index width) { return by_vectors && width % lanes<S> == 0; }
 
   /// Of products with parameters: whether their operands are rounded, or in pieces.
   static constexpr bool rounds = path == Path::bfloat16;

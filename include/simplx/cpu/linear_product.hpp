@@ -36,7 +36,7 @@ struct LinearProduct {
 
   /// Whether panels of that width are what a product is computed from.
   static constexpr bool by_panels(Index width) {
-    const bool any_width = prepared && Backend::vectorises(0);
+    const bool any_width = prepared && Backend::by_vectors;
     return Backend::vectorises(width) || (any_width && width > lanes<S>);
   }
   /// Whether the operands are rounded to pairs of bfloat16.
@@ -44,7 +44,7 @@ struct LinearProduct {
   /// Whether the matrix unit multiplies floats in pieces, if the system lets the program use it.
   static constexpr bool splits = Amx::compiled && Backend::splits && prepared && fits_pieces(K, N);
   /// A matrix and a vector, which lies in memory the same way whether transposed or not.
-  static constexpr bool of_vector = Backend::vectorises(0) && N == 1;
+  static constexpr bool of_vector = Backend::by_vectors && N == 1;
   static constexpr bool takes_epilogue = by_panels(N);
 
   /// Elements of W in panels; those of W^T lie after it.

@@ -71,12 +71,10 @@ struct attention_op : kernel_op {
       .mixing = mixing,
       .mask = static_cast<Mask>(F::attributes.integers[1]),
       .alibi = F::attributes.integers[2] != 0};
-  template <class Backend, class F>
-  static constexpr bool fast = Backend::vectorises(0);  // heads of any width
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
-    if constexpr (fast<Backend, F>) {
+    if constexpr (Backend::by_vectors) {
       return attention_scratch<size<F>, typename Backend::Scalar>(rows.longest());
     } else {
       return attention_reference_scratch(rows.longest());
@@ -108,7 +106,7 @@ struct attention_op : kernel_op {
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& f) {
-    if constexpr (fast<Cpu<S, path>, F>) {
+    if constexpr (Cpu<S, path>::by_vectors) {
       attention_forward<size<F>>(f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
     } else {
       attention_reference_forward(size<F>, f.context.segments, operands(f), f.out(), f.saved(), f.scratch());
@@ -118,7 +116,7 @@ struct attention_op : kernel_op {
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& f) {
     constexpr Write dq = F::template write<0>, dk = F::template write<1>, dv = F::template write<2>;
-    if constexpr (fast<Cpu<S, path>, F>) {
+    if constexpr (Cpu<S, path>::by_vectors) {
       attention_backward<size<F>, dq, dk, dv>(f.context.segments, operands(f), f.saved(), f.out_grad(), gradients(f),
                                               f.scratch());
     } else {

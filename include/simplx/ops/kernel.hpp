@@ -20,6 +20,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Backward writes each grad<i>() as F::write<i> says: Write::store, Write::accumulate, or Write::skip, for a gradient
 /// that nobody wants and whose grad<i>() is nullptr.
 ///
+/// Rows of Axis::tokens are those of one or several sequences, which frame.context.segments tells apart.
+///
 /// and may say
 ///
 ///     static constexpr unsigned char constant_operands;  // bit i: operand i has no gradient

@@ -6,12 +6,11 @@
 ///
 /// A sequence by itself stays in cache, and a product of its rows is fast from 64 rows on. With fewer, weights are
 /// fetched for little work: 64 sequences of 16 tokens take 1.6 to 1.8 times as long as 16 of 64, 256 of 4 four times.
-/// So sequences that follow one another are a micro-batch while they have at most 64 tokens. Where a step has few of
-/// them they have less, which leaves work for sixteen threads. All of that is read off the options and the batch, so
-/// that threads change no bits.
+/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and at most a sixteenth of
+/// the batch's, which leaves work for as many threads. All of that is read off the batch: neither threads nor limits
+/// change any bits.
 
 #include <simplx/train/batch.hpp>
-#include <simplx/train/trainer_options.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -21,26 +20,32 @@ namespace simplx::inline SIMPLX_TARGET {
 /// The sequences of a batch in runs, each of them one micro-batch.
 class MicroBatches {
  public:
-  /// For batches of a trainer with these options; `together`: whether its model may see several sequences at once.
-  explicit MicroBatches(const TrainerOptions& options, bool together)
-      : most_tokens_(together ? std::min<Index>(64, options.sequences_per_step * options.context / 16) : 0) {
-    begins_.reserve(static_cast<std::size_t>(options.batch) + 1);
+  /// Room for batches of so many sequences of so many tokens at most; `together`: whether the model may see several
+  /// sequences at once (detail::keeps_sequences_apart).
+  MicroBatches(Index sequences, Index context, bool together)
+      : context_(context), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
+    begins_.reserve(static_cast<std::size_t>(sequences) + 1);
   }
 
-  /// Rows of the largest micro-batch, for sequences up to `context`.
-  Rows capacity(Index context) const {
-    return {.tokens = std::max(context, most_tokens_), .sequences = std::max<Index>(most_tokens_, 1),
-            .longest_sequence = context};
+  /// Rows of the largest micro-batch.
+  Rows capacity() const {
+    return {.tokens = std::max(context_, most_tokens_), .sequences = std::max<Index>(most_tokens_, 1),
+            .longest_sequence = context_};
   }
 
-  /// Divides a batch of at most as many sequences as the options say.
+  /// Divides a batch of at most as many sequences.
   void divide(const TokenBatch& batch) {
     begins_.clear();
+    const Index all = batch.offsets.back() - batch.offsets.front();
+    const Index most = std::min(most_tokens_, tokens_at_once(all));
     Index tokens = 0;
     for (Index s = 0; s < batch.sequences(); ++s) {
       const auto place = static_cast<std::size_t>(s);
       const Index length = batch.offsets[place + 1] - batch.offsets[place];
-      if (begins_.empty() || tokens + length > most_tokens_) begins_.push_back(s), tokens = 0;
+      if (begins_.empty() || tokens + length > most) {
+        begins_.push_back(s);
+        tokens = 0;
+      }
       tokens += length;
     }
     begins_.push_back(batch.sequences());
@@ -51,7 +56,10 @@ class MicroBatches {
   Index begin(Index number) const { return begins_[static_cast<std::size_t>(number)]; }
 
  private:
-  Index most_tokens_;
+  static constexpr Index enough_tokens = 64, useful_threads = 16;
+  static constexpr Index tokens_at_once(Index all) { return std::min(enough_tokens, all / useful_threads); }
+
+  Index context_, most_tokens_;
   std::vector<Index> begins_;
 };
 

@@ -11,17 +11,24 @@
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
-/// Whether each sequence of a batch has a loss of its own, whatever the others are: no rows of several sequences become
-/// one, as in sums over rows, and none moves along the axis of sequences. The graph's stacks count.
+/// Whether each sequence of a batch has a loss and gradients of its own, whatever the others are: no row reads what was
+/// made of the rows of several sequences, as sums over rows are, and none moves along the axis of sequences. Stacks,
+/// functions and pull-backs in the graph count.
 template <class G>
 constexpr bool keeps_sequences_apart() {
+  bool of_rows[G::count]{};  // fixed values that were made of rows
   for (int i = 0; i < G::count; ++i) {
     const Info& info = G::table.info[i];
     const Tag name = G::flat.label[i].op;
     if (info.kind == Kind::outputs) continue;
     if (info.shape.axis == Axis::sequences && (name == Tag("shift") || name == Tag("cumulative_sum"))) return false;
     for (int a = 0; a < info.argument_count; ++a) {
-      if (info.shape.is_fixed() && !G::table.info[info.arguments[a]].shape.is_fixed()) return false;
+      const int argument = info.arguments[a];
+      if (!info.shape.is_fixed()) {
+        if (of_rows[argument]) return false;
+      } else if (of_rows[argument] || !G::table.info[argument].shape.is_fixed()) {
+        of_rows[i] = true;
+      }
     }
   }
   bool apart = true;
@@ -81,7 +88,7 @@ struct TrainedModel {
     const Shape losses = G::table.info[loss_node()].shape, result = G::table.info[view_of<G>.result_node(0)].shape;
     return G::layout.outputs == 1 && result.axis == losses.axis && result.rows == losses.rows && result.cols == 1;
   }
-  /// Whether all sequences of a batch may be evaluated at once, as a GPU does, where the CPU takes them one by one.
+  /// Whether all sequences of a batch may be evaluated at once, as a GPU does; a CPU takes others one by one.
   static constexpr bool takes_sequences_together() {
     static_assert(!G::sound || keeps_sequences_apart<G>(),
                   "simplx: on a GPU the sequences of a batch are evaluated together, and this model would mix them: it "

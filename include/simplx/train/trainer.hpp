@@ -6,11 +6,11 @@
 ///
 /// Data parallel over sequences, with the same bits for any number of threads: the sequences of a step take turns in
 /// adding to one gradient (core/turn.hpp), and the norm is summed over fixed chunks. A thread runs one sequence at a
-/// time, so that a whole forward and backward stays in cache, or several short ones (train/micro_batches.hpp). A step
-/// allocates nothing and waits for all threads four times.
+/// time, so that a whole forward and backward stays in cache, or several short ones (train/micro_batches.hpp), which
+/// take their turn together. A step allocates nothing and waits for all threads four times.
 ///
-/// Sequences are numbered over the whole step, so that a step in parts is the whole step, bit for bit if no part ends
-/// amid short sequences that run together (never of more than 64 tokens):
+/// Sequences are numbered over the whole step, so that a step in parts is the whole step, bit for bit where none run
+/// together, as those of more than 32 tokens do not, and to rounding elsewhere:
 ///
 ///     const Index labelled = labelled_tokens(first) + labelled_tokens(second);
 ///     trainer.accumulate(first, labelled);
@@ -76,11 +76,11 @@ class Trainer {
         first_moment_(G::layout.parameters),
         second_moment_(G::layout.parameters),
         turns_(options.batch),
-        micro_batches_(options_, detail::keeps_sequences_apart<G>()),
+        micro_batches_(options.batch, options_.context, detail::keeps_sequences_apart<G>()),
         losses_(static_cast<std::size_t>(options.batch)),
         chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))),
         runs_(settings_runs(tensors_.parameters, options.groups)) {
-    for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(micro_batches_.capacity(options_.context));
+    for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(micro_batches_.capacity());
     if (options.laws) tensors_.parameters = options.laws(std::move(tensors_.parameters));
     initialise(tensors_.parameters, options.seed, parameters_.data());
     initialise(tensors_.constants, options.seed, constants_.data());
@@ -149,7 +149,8 @@ class Trainer {
   /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
   ///
   /// Errors  throws if the part or the step does not fit; then the step's parts so far are discarded
-  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than threads leave threads idle
+  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than threads leave threads idle, and so do short ones that run
+  ///         together
   void accumulate(const TokenBatch& part, Index labelled) {
     try {
       check(part);
@@ -291,7 +292,7 @@ class Trainer {
 
   /// Runs sequences first .. last forward and notes the loss of each.
   Context<S> forward(const TokenBatch& batch, Index first, Index last, int member, const Randomness& random = {}) {
-    Context<S> context = workspaces_[static_cast<std::size_t>(member)].sequences(batch, first, last);
+    Context<S> context = workspaces_[static_cast<std::size_t>(member)].context_of(batch, first, last);
     const Index begin = batch.offsets[static_cast<std::size_t>(first)];
     context.parameters = parameters_.data();
     context.packed = packed_.data();
@@ -360,7 +361,7 @@ class Trainer {
     explicit ThreadArena(const Rows& capacity)
         : Workspace<G, Backend>(capacity), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
 
-    Context<S> sequences(const TokenBatch& batch, Index first, Index last) {
+    Context<S> context_of(const TokenBatch& batch, Index first, Index last) {
       const Index* const begins = batch.offsets.data() + first;
       Rows rows{.tokens = begins[last - first] - begins[0], .sequences = last - first};
       for (Index s = 0; s < rows.sequences; ++s) {

@@ -22,7 +22,7 @@ struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
   Index context = 0;       ///< tokens of a sequence at most; the model's own limit, or its `context`, unless given
   std::uint64_t seed = 0;  ///< of the initial values, and of dropout
-  int threads = 1;         ///< not part of the result's bits; sequences of a call bound the useful ones
+  int threads = 1;         ///< not part of the result's bits; as many are useful as a call has sequences that run apart
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
   Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given
   std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
