@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: d9eb64c54719564f
+// sha256 of the headers: 8b4d782434931500
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -19174,8 +19174,8 @@ class Trainer {
   /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
   ///
   /// Errors  throws if the part or the step does not fit; then the step's parts so far are discarded
-  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than threads leave threads idle, and so do short ones that run
-  ///         together
+  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than threads leave threads idle, and so
+  ///         do short ones that run together
   void accumulate(const TokenBatch& part, Index labelled) {
     try {
       check(part);

@@ -149,8 +149,8 @@ class Trainer {
   /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
   ///
   /// Errors  throws if the part or the step does not fit; then the step's parts so far are discarded
-  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than threads leave threads idle, and so do short ones that run
-  ///         together
+  /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than threads leave threads idle, and so
+  ///         do short ones that run together
   void accumulate(const TokenBatch& part, Index labelled) {
     try {
       check(part);
