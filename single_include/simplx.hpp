@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 8b4d782434931500
+// sha256 of the headers: f253c9de3e42fd13
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -7874,7 +7874,7 @@ struct PaddedHead {
 };
 
 template <AttentionSize size, class S>
-inline constexpr bool whole_vectors = size.key_width % lanes<S> == 0 && size.value_width % lanes<S> == 0;
+inline constexpr bool pads_heads = size.key_width % lanes<S> != 0 || size.value_width % lanes<S> != 0;
 
 /// Calls each(first row, rows, head) for the heads of each sequence.
 template <class Each>
@@ -7893,7 +7893,7 @@ constexpr Index attention_scratch(Index longest) {
   const Index rows = round_up(longest, detail::query_group), block = std::min<Index>(rows, detail::query_block);
   // Keys and values of one head, its queries and gradients of a block, and of a group, transposed; weights and scores.
   return (Padded::key_width + Padded::value_width) * (rows + block + detail::query_group) +
-         2 * detail::block_stride * rows + (detail::whole_vectors<size, S> ? 0 : Padded::elements(rows));
+         2 * detail::block_stride * rows + (detail::pads_heads<size, S> ? Padded::elements(rows) : 0);
 }
 
 /// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.
@@ -7904,11 +7904,11 @@ constexpr Index attention_scratch(Index longest) {
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
   detail::for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
-    if constexpr (detail::whole_vectors<size, S>) {
+    if constexpr (detail::pads_heads<size, S>) {
+      detail::PaddedHead<size, S>(in, first, rows, h, scratch).forward(out, log_sum_exp);
+    } else {
       using Head = detail::AttentionHead<size, S>;
       Head(in, first, rows, h).forward(out + Head::value_at(first, h), log_sum_exp + first * size.heads + h, scratch);
-    } else {
-      detail::PaddedHead<size, S>(in, first, rows, h, scratch).forward(out, log_sum_exp);
     }
   });
 }
@@ -7924,7 +7924,10 @@ template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
   detail::for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
-    if constexpr (detail::whole_vectors<size, S>) {
+    if constexpr (detail::pads_heads<size, S>) {
+      detail::PaddedHead<size, S>(in, first, rows, h, scratch)
+          .template backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to);
+    } else {
       using Head = detail::AttentionHead<size, S>;
       const auto at = [](S* begin, Index offset) { return begin ? begin + offset : nullptr; };
       const Index key = Head::key_at(first, h), value = Head::value_at(first, h);
@@ -7932,9 +7935,6 @@ void attention_backward(Segments sequences, const AttentionOperands<S>& in, cons
           log_sum_exp + first * size.heads + h, dout + value,
           {at(to.query, key), at(to.key, key), at(to.value, value), at(to.alpha, h), at(to.beta, h), at(to.gamma, h)},
           scratch);
-    } else {
-      detail::PaddedHead<size, S>(in, first, rows, h, scratch)
-          .template backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to);
     }
   });
 }
@@ -12514,7 +12514,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
 ///     d.jvp();                       // d.tangent<0>()    J v, without a reverse sweep
 ///     d.hvp();                       // d.gradient<"x">() and d.hessian_product<"x">()    H v, without H
 ///
-/// Cost    two to three times the evaluation of f, respectively of its gradient, on the Eigen path
+/// Cost    two to three times the evaluation of f, respectively of its gradient, in numbers one by one: five to
+///         eighteen times that by vectors; a difference of two gradients is cheaper, and as exact as its step allows
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -13839,8 +13840,8 @@ class Sampler {
   ///
   /// Shapes  logits (vocab), minus infinity for tokens that cannot be
   /// Errors  throws Error if there is no logit, one is NaN or infinite, or none is above minus infinity
-  /// Cost    vocab exponentials; vocab log vocab comparisons where top p alone chooses, vocab log k where top k does;
-  ///         allocates at the first draw
+  /// Cost    vocab exponentials, and as many comparisons times the logarithm of what top k or top p keep; allocates at
+  ///         the first draw
   template <std::ranges::contiguous_range Logits>
   std::int32_t operator()(const Logits& of_all) {
     using S = std::ranges::range_value_t<Logits>;
@@ -13897,18 +13898,34 @@ class Sampler {
     const auto count = static_cast<Index>(tokens_.size());
     Index kept = options_.top_k > 0 ? std::min(options_.top_k, count) : count;
     if (kept == count && options_.top_p == 1) return;
-    std::partial_sort(tokens_.begin(), tokens_.begin() + kept, tokens_.end(), before);
-    if (options_.top_p < 1) {
-      double total = 0, seen = 0;
-      for (Index i = 0; i < kept; ++i) total += weight(tokens_[static_cast<std::size_t>(i)]);
-      Index enough = 0;
-      for (; enough < kept && seen < options_.top_p * total; ++enough) {
-        seen += weight(tokens_[static_cast<std::size_t>(enough)]);
+    const auto select = [&](Index begin, Index end) {  // the most probable from `begin` on, sorted
+      const auto at = tokens_.begin();
+      if (end - begin > 256) {
+        std::nth_element(at + begin, at + end, tokens_.end(), before);
+        std::sort(at + begin, at + end, before);
+      } else {
+        std::partial_sort(at + begin, at + end, tokens_.end(), before);
       }
-      kept = enough;
+    };
+    const auto keep = [&](Index first_ones) {
+      tokens_.resize(static_cast<std::size_t>(first_ones));
+      std::sort(tokens_.begin(), tokens_.end());
+    };
+    if (kept < count) {
+      select(0, kept);
+      keep(kept);
     }
-    tokens_.resize(static_cast<std::size_t>(kept));
-    std::sort(tokens_.begin(), tokens_.end());
+    if (options_.top_p == 1) return;
+    double total = 0, seen = 0;
+    for (const std::int32_t token : tokens_) total += weight(token);
+    Index enough = 0;
+    for (Index begin = 0, some = 256; begin < kept; begin += some, some *= 4) {  // most often few tokens are enough
+      const Index end = std::min(begin + some, kept);
+      select(begin, end);
+      while (enough < end && seen < options_.top_p * total) seen += weight(tokens_[static_cast<std::size_t>(enough++)]);
+      if (enough < end) break;
+    }
+    keep(enough);
   }
 
   Sampling options_;
@@ -19171,7 +19188,8 @@ class Trainer {
     return detail::no_optimiser<S, Other>(), StepResult{};
   }
 
-  /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
+  /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts, between which
+  /// parameters stay as they are.
   ///
   /// Errors  throws if the part or the step does not fit; then the step's parts so far are discarded
   /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than threads leave threads idle, and so
@@ -19343,7 +19361,7 @@ class Trainer {
   void add_gradient(const TokenBatch& part, Index labelled) {
     const Index first = parts_.sequences();
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
-    prepare();
+    if (first == 0) prepare();  // the parts of a step have the same parameters
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
     micro_batches_.divide(part);

@@ -80,6 +80,18 @@ TEST_CASE("tokens come as often as temperature, top k and top p say") {
   CHECK(chi_square({std::log(1.0), std::log(2.0), std::log(5.0)}, {.seed = 2}, 8000).first < 14);
 }
 
+TEST_CASE("of many tokens those that top k and top p keep are found in parts") {
+  std::vector<double> logits(3000);
+  for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<double>(i * 1999 % 3000) / 1000;
+  for (const auto& [top_k, top_p] : {std::pair{0, 0.05}, {0, 0.9}, {1000, 1.0}, {1000, 0.7}, {100, 0.5}}) {
+    CAPTURE(top_k);
+    CAPTURE(top_p);
+    const auto [sum, freedom] = chi_square(logits, {1.0, top_k, top_p, 5}, 20000);
+    CHECK(sum <= freedom + 5 * std::sqrt(2.0 * freedom) + 1e-9);
+    CHECK(sum >= freedom - 5 * std::sqrt(2.0 * freedom));
+  }
+}
+
 TEST_CASE("of equal logits the first tokens are kept") {
   const std::vector<double> flat(6, 1.0);
   std::map<std::int32_t, int> drawn;

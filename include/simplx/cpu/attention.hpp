@@ -407,7 +407,7 @@ struct PaddedHead {
 };
 
 template <AttentionSize size, class S>
-inline constexpr bool whole_vectors = size.key_width % lanes<S> == 0 && size.value_width % lanes<S> == 0;
+inline constexpr bool pads_heads = size.key_width % lanes<S> != 0 || size.value_width % lanes<S> != 0;
 
 /// Calls each(first row, rows, head) for the heads of each sequence.
 template <class Each>
@@ -426,7 +426,7 @@ constexpr Index attention_scratch(Index longest) {
   const Index rows = round_up(longest, detail::query_group), block = std::min<Index>(rows, detail::query_block);
   // Keys and values of one head, its queries and gradients of a block, and of a group, transposed; weights and scores.
   return (Padded::key_width + Padded::value_width) * (rows + block + detail::query_group) +
-         2 * detail::block_stride * rows + (detail::whole_vectors<size, S> ? 0 : Padded::elements(rows));
+         2 * detail::block_stride * rows + (detail::pads_heads<size, S> ? Padded::elements(rows) : 0);
 }
 
 /// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.
@@ -437,11 +437,11 @@ constexpr Index attention_scratch(Index longest) {
 template <AttentionSize size, class S>
 void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* out, S* log_sum_exp, S* scratch) {
   detail::for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
-    if constexpr (detail::whole_vectors<size, S>) {
+    if constexpr (detail::pads_heads<size, S>) {
+      detail::PaddedHead<size, S>(in, first, rows, h, scratch).forward(out, log_sum_exp);
+    } else {
       using Head = detail::AttentionHead<size, S>;
       Head(in, first, rows, h).forward(out + Head::value_at(first, h), log_sum_exp + first * size.heads + h, scratch);
-    } else {
-      detail::PaddedHead<size, S>(in, first, rows, h, scratch).forward(out, log_sum_exp);
     }
   });
 }
@@ -457,7 +457,10 @@ template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
   detail::for_each_head(sequences, size.heads, [&](Index first, Index rows, int h) {
-    if constexpr (detail::whole_vectors<size, S>) {
+    if constexpr (detail::pads_heads<size, S>) {
+      detail::PaddedHead<size, S>(in, first, rows, h, scratch)
+          .template backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to);
+    } else {
       using Head = detail::AttentionHead<size, S>;
       const auto at = [](S* begin, Index offset) { return begin ? begin + offset : nullptr; };
       const Index key = Head::key_at(first, h), value = Head::value_at(first, h);
@@ -465,9 +468,6 @@ void attention_backward(Segments sequences, const AttentionOperands<S>& in, cons
           log_sum_exp + first * size.heads + h, dout + value,
           {at(to.query, key), at(to.key, key), at(to.value, value), at(to.alpha, h), at(to.beta, h), at(to.gamma, h)},
           scratch);
-    } else {
-      detail::PaddedHead<size, S>(in, first, rows, h, scratch)
-          .template backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to);
     }
   });
 }

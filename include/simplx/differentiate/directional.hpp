@@ -9,7 +9,8 @@
 ///     d.jvp();                       // d.tangent<0>()    J v, without a reverse sweep
 ///     d.hvp();                       // d.gradient<"x">() and d.hessian_product<"x">()    H v, without H
 ///
-/// Cost    two to three times the evaluation of f, respectively of its gradient, on the Eigen path
+/// Cost    two to three times the evaluation of f, respectively of its gradient, in numbers one by one: five to
+///         eighteen times that by vectors; a difference of two gradients is cheaper, and as exact as its step allows
 
 #include <simplx/cpu/dual.hpp>
 #include <simplx/differentiate/function.hpp>

@@ -55,8 +55,8 @@ class Sampler {
   ///
   /// Shapes  logits (vocab), minus infinity for tokens that cannot be
   /// Errors  throws Error if there is no logit, one is NaN or infinite, or none is above minus infinity
-  /// Cost    vocab exponentials; vocab log vocab comparisons where top p alone chooses, vocab log k where top k does;
-  ///         allocates at the first draw
+  /// Cost    vocab exponentials, and as many comparisons times the logarithm of what top k or top p keep; allocates at
+  ///         the first draw
   template <std::ranges::contiguous_range Logits>
   std::int32_t operator()(const Logits& of_all) {
     using S = std::ranges::range_value_t<Logits>;
@@ -113,18 +113,34 @@ class Sampler {
     const auto count = static_cast<Index>(tokens_.size());
     Index kept = options_.top_k > 0 ? std::min(options_.top_k, count) : count;
     if (kept == count && options_.top_p == 1) return;
-    std::partial_sort(tokens_.begin(), tokens_.begin() + kept, tokens_.end(), before);
-    if (options_.top_p < 1) {
-      double total = 0, seen = 0;
-      for (Index i = 0; i < kept; ++i) total += weight(tokens_[static_cast<std::size_t>(i)]);
-      Index enough = 0;
-      for (; enough < kept && seen < options_.top_p * total; ++enough) {
-        seen += weight(tokens_[static_cast<std::size_t>(enough)]);
+    const auto select = [&](Index begin, Index end) {  // the most probable from `begin` on, sorted
+      const auto at = tokens_.begin();
+      if (end - begin > 256) {
+        std::nth_element(at + begin, at + end, tokens_.end(), before);
+        std::sort(at + begin, at + end, before);
+      } else {
+        std::partial_sort(at + begin, at + end, tokens_.end(), before);
       }
-      kept = enough;
+    };
+    const auto keep = [&](Index first_ones) {
+      tokens_.resize(static_cast<std::size_t>(first_ones));
+      std::sort(tokens_.begin(), tokens_.end());
+    };
+    if (kept < count) {
+      select(0, kept);
+      keep(kept);
     }
-    tokens_.resize(static_cast<std::size_t>(kept));
-    std::sort(tokens_.begin(), tokens_.end());
+    if (options_.top_p == 1) return;
+    double total = 0, seen = 0;
+    for (const std::int32_t token : tokens_) total += weight(token);
+    Index enough = 0;
+    for (Index begin = 0, some = 256; begin < kept; begin += some, some *= 4) {  // most often few tokens are enough
+      const Index end = std::min(begin + some, kept);
+      select(begin, end);
+      while (enough < end && seen < options_.top_p * total) seen += weight(tokens_[static_cast<std::size_t>(enough++)]);
+      if (enough < end) break;
+    }
+    keep(enough);
   }
 
   Sampling options_;

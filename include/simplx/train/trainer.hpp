@@ -146,7 +146,8 @@ class Trainer {
     return detail::no_optimiser<S, Other>(), StepResult{};
   }
 
-  /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts.
+  /// Adds the gradient of a part of a step's sequences; `labelled` is the number of labels in all parts, between which
+  /// parameters stay as they are.
   ///
   /// Errors  throws if the part or the step does not fit; then the step's parts so far are discarded
   /// Cost    three times the FLOPs of a forward pass; parts of fewer sequences than threads leave threads idle, and so
@@ -318,7 +319,7 @@ class Trainer {
   void add_gradient(const TokenBatch& part, Index labelled) {
     const Index first = parts_.sequences();
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
-    prepare();
+    if (first == 0) prepare();  // the parts of a step have the same parameters
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
     micro_batches_.divide(part);
