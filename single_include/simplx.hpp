@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: f253c9de3e42fd13
+// sha256 of the headers: cdc0c528fcce011d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -19331,6 +19331,7 @@ class Trainer {
 
   void prepare() {
     team_.run([&](int member) { Run::prepare(parameters_.data(), packed_.data(), member, team_.size()); });
+    prepared_for_parts_ = false;
   }
 
   /// Runs sequences first .. last forward and notes the loss of each.
@@ -19361,7 +19362,8 @@ class Trainer {
   void add_gradient(const TokenBatch& part, Index labelled) {
     const Index first = parts_.sequences();
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
-    if (first == 0) prepare();  // the parts of a step have the same parameters
+    if (first == 0 || !prepared_for_parts_) prepare();  // the parts of a step have the same parameters
+    prepared_for_parts_ = true;
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
     micro_batches_.divide(part);
@@ -19429,6 +19431,7 @@ class Trainer {
   std::vector<double> losses_, chunk_norms_;
   std::vector<SettingsRun> runs_;
   StepParts parts_;
+  bool prepared_for_parts_ = false;  // since the last part, no loss or logits were asked for, maybe of other parameters
   std::string optimiser_;  // whose moments these are
   long steps_ = 0, moment_steps_ = 0;
 };

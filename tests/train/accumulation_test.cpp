@@ -110,8 +110,11 @@ TEST_CASE("losses and logits may be asked for between the parts") {
   const TokenBatch batch = some_batch(1);
   const Index labelled = labelled_tokens(batch);
   trainer.accumulate(part_of(batch, 0, 3), labelled);
+  const std::vector<float> before = copy_of(trainer);
+  for (float& number : trainer.parameters()) number *= 0.5f;  // of an average, say
   trainer.loss(some_batch(2));
   trainer.logits(std::vector<std::int32_t>{1, 2, 3});
+  std::ranges::copy(before, trainer.parameters().begin());
   trainer.accumulate(part_of(batch, 3, 5), labelled);
   const StepResult a = trainer.update(AdamW{}), b = other.step(batch, {});
   CHECK(a.loss == b.loss);

@@ -289,6 +289,7 @@ class Trainer {
 
   void prepare() {
     team_.run([&](int member) { Run::prepare(parameters_.data(), packed_.data(), member, team_.size()); });
+    prepared_for_parts_ = false;
   }
 
   /// Runs sequences first .. last forward and notes the loss of each.
@@ -319,7 +320,8 @@ class Trainer {
   void add_gradient(const TokenBatch& part, Index labelled) {
     const Index first = parts_.sequences();
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
-    if (first == 0) prepare();  // the parts of a step have the same parameters
+    if (first == 0 || !prepared_for_parts_) prepare();  // the parts of a step have the same parameters
+    prepared_for_parts_ = true;
     const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
     micro_batches_.divide(part);
@@ -387,6 +389,7 @@ class Trainer {
   std::vector<double> losses_, chunk_norms_;
   std::vector<SettingsRun> runs_;
   StepParts parts_;
+  bool prepared_for_parts_ = false;  // since the last part, no loss or logits were asked for, maybe of other parameters
   std::string optimiser_;  // whose moments these are
   long steps_ = 0, moment_steps_ = 0;
 };
