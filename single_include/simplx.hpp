@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: cdc0c528fcce011d
+// sha256 of the headers: e6ee6c7fd47f3aaa
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -4432,13 +4432,14 @@ __attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S
 }  // namespace detail
 
 /// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end, the last one
-/// with zeros where N is no multiple of the vector.
+/// with zeros where N is no multiple of the vector. `read_next`: for the product that follows, so that the caches get it
+/// whatever its size.
 ///
 /// Cost    one pass
-template <Index K, Index N, class S>
+template <Index K, Index N, bool read_next = false, class S>
 void pack(const S* matrix, S* packed) {
   constexpr Index wide = panel_width<S>, wide_ones = N / wide, whole = whole_vectors<N, S>;
-  detail::written<K * N>(packed, [&](auto write) {
+  detail::written<read_next ? 0 : K * N>(packed, [&](auto write) {
     detail::pack_panels<wide>(K, wide_ones, matrix, N, packed, write);
   });
   for (Index col = wide_ones * wide; col < whole; col += lanes<S>) {
@@ -4450,10 +4451,10 @@ void pack(const S* matrix, S* packed) {
 /// Packs the transpose (K, N) of an (N, K) matrix.
 ///
 /// Cost    one pass
-template <Index K, Index N, class S>
+template <Index K, Index N, bool read_next = false, class S>
 void pack_transposed(const S* matrix, S* packed) {
   constexpr Index whole = whole_vectors<N, S>;
-  detail::written<K * N>(packed, [&](auto write) {
+  detail::written<read_next ? 0 : K * N>(packed, [&](auto write) {
     each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
       detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K, write);
     });
@@ -5978,9 +5979,9 @@ struct LinearProduct {
         pack_pairs<K, N>(weight, pairs(packed));
       }
     } else if constexpr (transposed) {
-      pack_transposed<K, N>(weight, packed);
+      pack_transposed<K, N, !prepared>(weight, packed);
     } else {
-      pack<K, N>(weight, packed);
+      pack<K, N, !prepared>(weight, packed);
     }
   }
   /// W^T for dX = dY W^T.
@@ -5995,9 +5996,9 @@ struct LinearProduct {
         pack_transposed_pairs<N, K>(weight, pairs(packed));
       }
     } else if constexpr (transposed) {
-      pack<N, K>(weight, packed);
+      pack<N, K, !prepared>(weight, packed);
     } else {
-      pack_transposed<N, K>(weight, packed);
+      pack_transposed<N, K, !prepared>(weight, packed);
     }
   }
   /// One after the other; W^T only if dX is wanted.

@@ -74,9 +74,9 @@ struct LinearProduct {
         pack_pairs<K, N>(weight, pairs(packed));
       }
     } else if constexpr (transposed) {
-      pack_transposed<K, N>(weight, packed);
+      pack_transposed<K, N, !prepared>(weight, packed);
     } else {
-      pack<K, N>(weight, packed);
+      pack<K, N, !prepared>(weight, packed);
     }
   }
   /// W^T for dX = dY W^T.
@@ -91,9 +91,9 @@ struct LinearProduct {
         pack_transposed_pairs<N, K>(weight, pairs(packed));
       }
     } else if constexpr (transposed) {
-      pack<N, K>(weight, packed);
+      pack<N, K, !prepared>(weight, packed);
     } else {
-      pack_transposed<N, K>(weight, packed);
+      pack_transposed<N, K, !prepared>(weight, packed);
     }
   }
   /// One after the other; W^T only if dX is wanted.

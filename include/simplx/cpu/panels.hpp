@@ -134,13 +134,14 @@ __attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S
 }  // namespace detail
 
 /// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end, the last one
-/// with zeros where N is no multiple of the vector.
+/// with zeros where N is no multiple of the vector. `read_next`: for the product that follows, so that the caches get it
+/// whatever its size.
 ///
 /// Cost    one pass
-template <Index K, Index N, class S>
+template <Index K, Index N, bool read_next = false, class S>
 void pack(const S* matrix, S* packed) {
   constexpr Index wide = panel_width<S>, wide_ones = N / wide, whole = whole_vectors<N, S>;
-  detail::written<K * N>(packed, [&](auto write) {
+  detail::written<read_next ? 0 : K * N>(packed, [&](auto write) {
     detail::pack_panels<wide>(K, wide_ones, matrix, N, packed, write);
   });
   for (Index col = wide_ones * wide; col < whole; col += lanes<S>) {
@@ -152,10 +153,10 @@ void pack(const S* matrix, S* packed) {
 /// Packs the transpose (K, N) of an (N, K) matrix.
 ///
 /// Cost    one pass
-template <Index K, Index N, class S>
+template <Index K, Index N, bool read_next = false, class S>
 void pack_transposed(const S* matrix, S* packed) {
   constexpr Index whole = whole_vectors<N, S>;
-  detail::written<K * N>(packed, [&](auto write) {
+  detail::written<read_next ? 0 : K * N>(packed, [&](auto write) {
     each_panel<whole, S>([&]<Index width>(Static<width>, Index col) {
       detail::pack_transposed_panel<width>(K, matrix + col * K, packed + col * K, write);
     });
