@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e6ee6c7fd47f3aaa
+// sha256 of the headers: 8101f617106bf33e
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -4432,8 +4432,8 @@ __attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S
 }  // namespace detail
 
 /// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end, the last one
-/// with zeros where N is no multiple of the vector. `read_next`: for the product that follows, so that the caches get it
-/// whatever its size.
+/// with zeros where N is no multiple of the vector. `read_next`: for the product that follows, so that the caches get
+/// it whatever its size.
 ///
 /// Cost    one pass
 template <Index K, Index N, bool read_next = false, class S>

@@ -134,8 +134,8 @@ __attribute__((noinline)) void pack_transposed_panel(Index K, const S* matrix, S
 }  // namespace detail
 
 /// Packs a (K, N) matrix into panels: panel after panel, each (K, panel_width); narrow panels at the end, the last one
-/// with zeros where N is no multiple of the vector. `read_next`: for the product that follows, so that the caches get it
-/// whatever its size.
+/// with zeros where N is no multiple of the vector. `read_next`: for the product that follows, so that the caches get
+/// it whatever its size.
 ///
 /// Cost    one pass
 template <Index K, Index N, bool read_next = false, class S>
