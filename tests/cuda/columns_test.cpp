@@ -40,7 +40,7 @@ constexpr auto copies_of_blocks = [] {
 };
 constexpr auto summed_copies = [] {  // the pull-back as an op of its own, which gradients within expressions have
   const Expr x = variable("x", rows(210)), y = variable("y", rows(18));
-  return apply<"sum_of_repeated">({.integers = {35, 3}}, At(x)) * apply<"sum_of_repeated">({.integers = {3, 1}}, At(y));
+  return sum_of_repeated(x, 35, 3) * sum_of_repeated(y, 3);
 };
 
 }  // namespace

@@ -18,11 +18,12 @@ inline constexpr test::OnTokens<Heads> heads{12};
 struct Blocks {
   constexpr Expr operator()(Expr x) const {
     const Expr y = slice_columns(x, 0, 4);
-    return repeat_columns(square(y), 3, 2) * x + repeat_columns(y, 3, 4);
+    return repeat_columns(square(y) + sum_of_repeated(square(x), 3, 2), 3, 2) * x + repeat_columns(y, 3, 4);
   }
 };
 inline constexpr test::OnTokens<Blocks> blocks{12};
 inline constexpr auto pairs = [] { return repeat_columns(input("x", rows_of(Axis::batch, 4)), 3, 2); };
+inline constexpr auto sums = [] { return sum_of_repeated(input("x", rows_of(Axis::batch, 12)), 3, 2); };
 inline constexpr auto thrice = [] { return repeat_columns(input("x", rows_of(Axis::batch, 2)), 3); };
 }  // namespace
 
@@ -46,6 +47,10 @@ TEST_CASE("copies of blocks stand beside each other") {
   Evaluation<pairs> run(Rows{.batch = 2});
   for (int i = 0; i < 8; ++i) run.input("x")[static_cast<std::size_t>(i)] = i;
   run.forward();
+  Evaluation<sums> back(Rows{.batch = 2});
+  std::ranges::copy(run.output(), back.input("x").begin());
+  back.forward();
+  for (int i = 0; i < 8; ++i) CHECK(back.output()[static_cast<std::size_t>(i)] == 3 * i);
   const std::vector<double> expected{0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 4, 5, 4, 5, 4, 5, 6, 7, 6, 7, 6, 7};
   CHECK(std::equal(expected.begin(), expected.end(), run.output().begin()));
 }

@@ -160,6 +160,7 @@ struct Moves {
   static constexpr Entry entries[] = {{"slice_columns", "`slice_columns(a, begin, count)`"},
                                       {"concatenate", "`concatenate(a, b, ...)`"},
                                       {"repeat_columns", "`repeat_columns(a, times)`"},
+                                      {"sum_of_repeated", "`sum_of_repeated(a, times)`"},
                                       {"slice_rows", "`slice_rows(w, begin, count)`"},
                                       {"shift", "`shift(a, by)`"},
                                       {"cumulative_sum", "`cumulative_sum(a)`"},
@@ -171,7 +172,8 @@ struct Moves {
   constexpr Results operator()() const {
     auto x = tokens_of(C);
     auto table = weight("table", 64, C, normal(1));
-    return {slice_columns(concatenate(x, x * scalar("s")), 0, C) * repeat_columns(vector("number", 1), C),
+    auto twice = concatenate(x, x * scalar("s"));
+    return {slice_columns(twice, 0, C) * repeat_columns(vector("number", 1), C) + sum_of_repeated(twice, 2),
             x * slice_rows(table, 3, 1),
             shift(x, 1) + cumulative_sum(x), embedding(table, indices("tokens", Axis::tokens)) + positions(table)};
   }

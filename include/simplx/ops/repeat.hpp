@@ -16,6 +16,9 @@ SIMPLX_RULE("repetitions", left >= 1, "repeat_columns(x, times) takes every colu
 SIMPLX_RULE("repeated blocks", left >= 1 && right % left == 0,
             "repeat_columns(x, times, width) takes blocks of `width` columns (left number), which has to divide the "
             "columns of x (right number)")
+SIMPLX_RULE("sums of repeated", left >= 1 && right % left == 0,
+            "sum_of_repeated(x, times, width) adds up groups of times * width columns (left number), which have to "
+            "divide the columns of x (right number)")
 
 namespace detail {
 
@@ -83,11 +86,14 @@ struct op<"repeat_columns"> : detail::repeating_op {
   }
 };
 
-/// The pull-back of repeat_columns, whose own is repeat_columns.
+/// Either is the pull-back of the other.
 template <>
 struct op<"sum_of_repeated"> : detail::repeating_op {
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    return Shape{x.axis, x.rows, x.cols / attributes.integers[0]};
+    const Index times = attributes.integers[0], width = attributes.integers[1];
+    if (times < 1) return {"repetitions", times, 1};
+    if (width < 1 || x.cols % (times * width) != 0) return {"sums of repeated", times * width, x.cols};
+    return Shape{x.axis, x.rows, x.cols / times};
   }
   static constexpr Term derive(const Node* node, int, const Term& g) {
     return Term(apply<"repeat_columns">(node->attributes, detail::whole(g, node)));
@@ -109,6 +115,14 @@ struct op<"sum_of_repeated"> : detail::repeating_op {
 ///         blocks"
 constexpr Expr repeat_columns(At x, Index times, Index width = 1) {
   return apply<"repeat_columns">({.integers = {times, width}}, x);
+}
+
+/// The sum of `times` columns beside each other, or blocks of `width` columns, where repeat_columns has copies.
+///
+/// Shapes  x (rows, C * times) -> (rows, C)
+/// Errors  does not compile unless times * width divide the columns: rules "repetitions" and "sums of repeated"
+constexpr Expr sum_of_repeated(At x, Index times, Index width = 1) {
+  return apply<"sum_of_repeated">({.integers = {times, width}}, x);
 }
 
 }  // namespace simplx
