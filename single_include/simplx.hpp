@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: d135d1ef483f49f1
+// sha256 of the headers: 9ff5c5742a26e134
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -7479,10 +7479,10 @@ __attribute__((always_inline)) inline V cos(V x) {
 /// NaN, so that a broken loss is seen. A lane of a vector and a single number give the same bits, whatever the
 /// compiler, its optimisation and the width of vectors; with and without FMA they differ in the last digits.
 
-// ---- simplx/cpu/attention.hpp
+// ---- simplx/cpu/attention_head.hpp
 
-/// \file simplx/cpu/attention.hpp
-/// Multi-head attention on vectors, in memory linear in the context. Per head, O = M V with
+/// \file simplx/cpu/attention_head.hpp
+/// Attention of one head on vectors, in memory linear in the context: O = M V with
 ///
 ///   softmax     M = A                              A = softmax(Q K^T / sqrt(key_width) + mask + bias)
 ///   skip_init   M = alpha I + beta A               (He & Hofmann 2024, Eq. (4))
@@ -7798,6 +7798,20 @@ struct AttentionHead {
     if constexpr (gains) mixing_backward<dv_mode>(dout, to.value, to.alpha, to.gamma, scratch);
   }
 };
+
+}  // namespace detail
+
+}  // namespace simplx
+
+// ---- simplx/cpu/attention.hpp
+
+/// \file simplx/cpu/attention.hpp
+/// Multi-head attention: every head of every sequence by attention_head.hpp, which has the equations. Heads whose
+/// widths are whole vectors are read and written where they lie, others by way of rows that end in zeros.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
 
 /// A head whose widths are no whole vectors, as one whose rows end in zeros, which add nothing to a product or a sum:
 /// operands are copied into such rows, results out of them.

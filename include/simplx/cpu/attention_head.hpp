@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cpu/attention_head.hpp
+/// Attention of one head on vectors, in memory linear in the context: O = M V with
+///
+///   softmax     M = A                              A = softmax(Q K^T / sqrt(key_width) + mask + bias)
+///   skip_init   M = alpha I + beta A               (He & Hofmann 2024, Eq. (4))
+///   shaped      M = alpha I + beta A - gamma C     (Eqs. (5) and (13)),  C = A at Q = 0 = softmax(mask + bias)
+///
+/// The weights are kept transposed: one row per key, one lane per query. Maximum, sum and the correction of
+/// the softmax then run down the lanes without a horizontal step, key and value rows are never transposed,
+/// and what a causal mask forbids is skipped except in the 16 x 16 blocks on the diagonal.
+///
+/// C is never formed, for its weights decay by lambda = exp(-m), which is 1 without bias, from row to row:
+///
+///   (C V)_i = (P_i + N_i) / Z_i      P_i = lambda P_{i-1} + v_i,  N_i = lambda (N_{i+1} + v_{i+1}) or 0 if causal
+///
+/// Z_i is the same sum over ones, and C^T dO the same sums over dO_i / Z_i with the directions exchanged.
+
+#include <simplx/cpu/attention_size.hpp>
+#include <simplx/cpu/gemm.hpp>
+#include <simplx/cpu/math.hpp>
+#include <simplx/cpu/simd.hpp>
+#include <simplx/cpu/transpose.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// Queries that share a row of weights, and queries whose weights the backward pass holds at once.
+inline constexpr int query_group = 16;
+inline constexpr int query_block = 64;
+/// A power of two would send the rows of one group to few cache sets.
+inline constexpr int block_stride = query_block + query_group;
+
+/// One sequence, one head; the pointers are at its first element. Columns of key and value beyond key_used and
+/// value_used are zero.
+template <AttentionSize size, class S, int key_used = size.key_width, int value_used = size.value_width>
+struct AttentionHead {
+  using V = Vec<S>;
+  static constexpr int heads = size.heads, key_width = size.key_width, value_width = size.value_width;
+  static constexpr int vectors = value_width / lanes<S>;
+  static constexpr bool full = size.mask == Mask::full;
+  static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
+  static constexpr Static<heads * key_width> key_stride{};
+  static constexpr Static<heads * value_width> value_stride{};
+  static constexpr Static<key_width> near_key{};  ///< the strides of rows that are gathered
+  static constexpr Static<value_width> near_value{};
+  static constexpr Static<query_group> group{};
+  static constexpr Static<block_stride> block{};
+  static constexpr Static<1> one{};
+
+  Index rows;
+  const S *q, *k, *v;
+  S alpha = 0, beta = 1, gamma = 0, slope = 0;
+  S scale = 1 / std::sqrt(S(key_used));
+  S shrink = 0;  ///< 1 - lambda: exact where lambda, near one, has lost the slope's last digits
+
+  AttentionHead(const AttentionOperands<S>& in, Index first, Index count, int h)
+      : rows(count), q(in.query + key_at(first, h)), k(in.key + key_at(first, h)), v(in.value + value_at(first, h)) {
+    if constexpr (gains) alpha = in.alpha[h], beta = in.beta[h];
+    if constexpr (centred) gamma = in.gamma[h];
+    if constexpr (size.alibi) slope = in.slopes[h], shrink = -std::expm1(-slope);
+  }
+
+  static constexpr Index key_at(Index row, int h) { return (row * heads + h) * key_width; }
+  static constexpr Index value_at(Index row, int h) { return (row * heads + h) * value_width; }
+
+  /// Applies step(key, biased, seen) to the keys of the group of queries that begins at `first`; `biased` adds the
+  /// bias to a vector of scores, `seen` replaces by `hidden` the lanes whose query may not look at the key.
+  template <class Step>
+  __attribute__((always_inline)) void for_each_key(Index first, Index keys, int lane, S hidden, Step step) const {
+    const V query = lane_numbers<Vec<S>>() + S(lane);
+    const V otherwise = splat<V>(hidden);
+    const auto visit = [&](Index key, auto seen) {
+      step(key, [&](V score) { return biased(score, S(key - first) - query); }, seen);
+    };
+    const Index unmasked = full ? keys : first;
+    for (Index key = 0; key < unmasked; ++key) visit(key, [](V x) { return x; });
+    for (Index key = unmasked; key < keys; ++key) {
+      visit(key, [&](V x) { return query >= S(key - first) ? x : otherwise; });
+    }
+  }
+
+  /// The score of a key that is so far ahead of its queries.
+  __attribute__((always_inline)) V biased(V score, V ahead) const {
+    if constexpr (size.alibi) score += slope * (full ? min(ahead, V(-ahead)) : ahead);
+    return score;
+  }
+
+  /// The head's part of `count` rows, one after the other: apart by the width of all heads, most often a power of two,
+  /// they would share a few sets of the cache.
+  template <int width>
+  static const S* gather(const S* source, Index count, S* target) {
+    if constexpr (heads == 1) return source;
+    for (Index i = 0; i < count; ++i) {
+      std::memcpy(target + i * width, source + i * heads * width, width * sizeof(S));
+    }
+    return target;
+  }
+
+  /// Scores (keys, query_group) become exp(score - maximum), in place; for each query the logarithm of the sum of
+  /// exp(score), and the factor that makes the numbers here weights, times beta.
+  void exponentiate(Index first, Index keys, S* scores, S* log_sum_exp, S* normalise) const {
+    for (int lane = 0; lane < query_group; lane += lanes<S>) {
+      S* column = scores + lane;
+      V largest = splat<V>(std::numeric_limits<S>::lowest());
+      for_each_key(first, keys, lane, std::numeric_limits<S>::lowest(), [&](Index key, auto biased, auto seen) {
+        largest = max(largest, seen(biased(load<V>(column + key * query_group))));
+      });
+      V sum_of_lane{};
+      for_each_key(first, keys, lane, S(0), [&](Index key, auto biased, auto seen) {
+        const V weight = seen(exp(V(biased(load<V>(column + key * query_group)) - largest)));
+        store(column + key * query_group, weight);
+        sum_of_lane += weight;
+      });
+      store(log_sum_exp + lane, V(largest + log(sum_of_lane)));
+      store(normalise + lane, V(beta / sum_of_lane));
+    }
+  }
+
+  /// Scores become beta * A and dA = dO V^T becomes the gradient of the scores, both (keys, query_group) of row
+  /// stride block_stride; returns the sum of A * dA, which is the gradient of beta.
+  S softmax_backward(Index first, Index keys, const S* log_sum_exp, S* weights, S* gradient) const {
+    V total{};
+    for (int lane = 0; lane < query_group; lane += lanes<S>) {
+      S *p = weights + lane, *g = gradient + lane;
+      const V log_sum = load<V>(log_sum_exp + lane);
+      V correction{}, sum_of_lane{};
+      for_each_key(first, keys, lane, S(0), [&](Index key, auto biased, auto seen) {
+        const V weight = seen(exp(V(biased(load<V>(p + key * block_stride)) - log_sum)));
+        store(p + key * block_stride, weight);
+        correction += weight * load<V>(g + key * block_stride);
+        sum_of_lane += weight;
+      });
+      correction = correction / sum_of_lane;  // one, but for the ulp of a large log_sum: it must cancel where A is one
+      for (Index key = 0; key < keys; ++key) {
+        V weight = load<V>(p + key * block_stride);
+        if constexpr (gains) {
+          weight *= beta;
+          store(p + key * block_stride, weight);
+        }
+        store(g + key * block_stride, V(weight * scale * (load<V>(g + key * block_stride) - correction)));
+      }
+      total += correction;
+    }
+    return sum(total);
+  }
+
+  /// Adds weights * source over one block of queries, first .. last, to target: weights (keys, query_block), source
+  /// (last - first, width), target (rows, width). The first block to meet a key writes in the mode that is asked for.
+  template <int width, Write mode>
+  void scatter_block(Index first, Index last, const S* weights, const S* source, S* target) const {
+    constexpr Static<width> near{};
+    constexpr Static<heads * width> stride{};
+    if constexpr (full) {
+      const auto write = [&]<Write how>(std::integral_constant<Write, how>) {
+        gemm_strided<width, how>(rows, last - first, weights, block, one, source, near, target, stride);
+      };
+      if (first == 0) {
+        write(std::integral_constant<Write, mode>{});
+      } else {
+        write(std::integral_constant<Write, Write::accumulate>{});
+      }
+    } else {
+      gemm_strided<width, Write::accumulate>(first, last - first, weights, block, one, source, near, target, stride);
+      for (Index key = first; key < last; key += query_group) {
+        gemm_strided<width, mode>(std::min<Index>(query_group, last - key), last - key,
+                                  weights + key * block_stride + (key - first), block, one,
+                                  source + (key - first) * near, near, target + key * stride, stride);
+      }
+    }
+  }
+
+  /// Z_i for every row, where a bias makes it more than a count.
+  void fill_row_sums(S* sums) const {
+    if constexpr (size.alibi) {
+      S sum = 0;
+      for (Index i = 0; i < rows; ++i) sums[i] = sum = shrunk(sum) + 1;
+      if constexpr (full) {
+        for (Index i = 0, j = rows - 1; i <= j; ++i, --j) sums[i] = sums[j] = sums[i] + sums[j] - 1;
+      }
+    }
+  }
+  S row_sum(const S* sums, Index row) const { return size.alibi ? sums[row] : S(full ? rows : row + 1); }
+
+  /// lambda * x.
+  template <class X>
+  X shrunk(X x) const {
+    return size.alibi ? x - x * shrink : x;
+  }
+
+  /// Runs through the rows from `row` in steps of `step`: use(row, at, sum) gets the place of each vector and the sum
+  /// of term(row, at) so far, its own row included or not, older rows shrunk once more with every step.
+  template <bool own, class Term, class Use>
+  __attribute__((always_inline)) void decaying_sums(Index row, Index step, Term term, Use use) const {
+    V sums[vectors]{};
+    for (Index i = 0; i < rows; ++i, row += step) {
+      for (int n = 0; n < vectors; ++n) {
+        const Index at = row * value_stride + n * lanes<S>;
+        if constexpr (!own) use(row, at, sums[n]);
+        sums[n] += term(row, at);
+        if constexpr (own) use(row, at, sums[n]);
+        sums[n] = shrunk(sums[n]);
+      }
+    }
+  }
+
+  void forward(S* out, S* log_sum_exp, S* scratch) const {
+    S* query = scratch;                                          // (key_width, query_group)
+    S* weights = scratch + key_width * query_group;              // (keys, query_group)
+    S* z = weights + round_up(rows, query_group) * query_group;  // (rows)
+    S* room = z + round_up(rows, query_group);
+    const S* key = gather<key_width>(k, rows, room);
+    const S* value = gather<value_width>(v, rows, room + rows * key_width);
+    V before[vectors]{};
+    if constexpr (centred) fill_row_sums(z);
+    for (Index first = 0; first < rows; first += query_group) {
+      const Index queries = std::min<Index>(query_group, rows - first), keys = full ? rows : first + queries;
+      S log_sum[query_group], normalise[query_group];
+      transpose_group<key_width, query_group>(queries, scale, q + first * key_stride, key_stride, query);
+      gemm_strided<query_group, Write::store>(keys, key_used, key, near_key, one, query, group, weights, group);
+      exponentiate(first, keys, weights, log_sum, normalise);
+      gemm_strided<value_width, Write::store>(queries, keys, weights, one, group, value, near_value,
+                                              out + first * value_stride, value_stride);
+      for (Index i = 0; i < queries; ++i) {
+        const Index row = first + i;
+        log_sum_exp[row * heads] = log_sum[i];
+        const S mean = centred ? gamma / row_sum(z, row) : 0;
+        for (int n = 0; n < vectors; ++n) {
+          const Index at = row * value_stride + n * lanes<S>;
+          const V own = load<V>(value + row * near_value + n * lanes<S>);
+          V result = load<V>(out + at) * normalise[i];
+          if constexpr (gains) result += alpha * own;
+          if constexpr (centred) {
+            before[n] = shrunk(before[n]) + own;
+            result -= mean * before[n];
+          }
+          store(out + at, result);
+        }
+      }
+    }
+    if constexpr (centred && full) {
+      const auto own = [&](Index, Index at) { return load<V>(v + at); };
+      decaying_sums<false>(rows - 1, -1, own, [&](Index row, Index at, V after) {
+        store(out + at, V(load<V>(out + at) - gamma / row_sum(z, row) * after));
+      });
+    }
+  }
+
+  /// Gradients of query, key, value and beta through beta A.
+  template <Write dq_mode, Write dk_mode, Write dv_mode>
+  void matrix_backward(const S* log_sum_exp, const S* dout, S* dq, S* dk, S* dv, S* dbeta, S* scratch) const {
+    S* query = scratch;                                                  // (key_width, query_group)
+    S* d_output = query + key_width * query_group;                       // (value_width, query_group)
+    S* weights = d_output + value_width * query_group;                   // (keys, query_block)
+    S* d_scores = weights + round_up(rows, query_group) * block_stride;  // (keys, query_block)
+    S* room = d_scores + round_up(rows, query_group) * block_stride;
+    const S* key = gather<key_width>(k, rows, room);
+    const S* value = gather<value_width>(v, rows, room + rows * key_width);
+    S* rest = room + rows * (key_width + value_width);
+    S beta_sum = 0;
+    for (Index begin = 0; begin < rows; begin += query_block) {
+      const Index end = std::min<Index>(rows, begin + query_block), count = end - begin;
+      const S* q_block = gather<key_width>(q + begin * key_stride, count, rest);
+      const S* d_block = gather<value_width>(dout + begin * value_stride, count, rest + count * key_width);
+      for (Index first = begin; first < end; first += query_group) {
+        const Index queries = std::min<Index>(query_group, end - first), keys = full ? rows : first + queries;
+        const Index in_block = first - begin;
+        S *p = weights + in_block, *g = d_scores + in_block;
+        S log_sum[query_group]{};
+        for (Index i = 0; i < queries; ++i) log_sum[i] = log_sum_exp[(first + i) * heads];
+        transpose_group<key_width, query_group>(queries, scale, q_block + in_block * near_key, near_key, query);
+        transpose_group<value_width, query_group>(queries, S(1), d_block + in_block * near_value, near_value, d_output);
+        gemm_strided<query_group, Write::store>(keys, key_used, key, near_key, one, query, group, p, block);
+        gemm_strided<query_group, Write::store>(keys, value_used, value, near_value, one, d_output, group, g, block);
+        beta_sum += softmax_backward(first, keys, log_sum, p, g);
+        if constexpr (dq_mode != Write::skip) {
+          gemm_strided<key_width, dq_mode>(queries, keys, g, one, block, key, near_key, dq + first * key_stride,
+                                           key_stride);
+        }
+      }
+      if constexpr (dk_mode != Write::skip) {
+        scatter_block<key_width, dk_mode>(begin, end, d_scores, q_block, dk);
+      }
+      if constexpr (dv_mode != Write::skip) {
+        scatter_block<value_width, dv_mode>(begin, end, weights, d_block, dv);
+      }
+    }
+    if (dbeta) *dbeta += beta_sum;
+  }
+
+  /// dV += alpha dO - gamma C^T dO, and the gradients of alpha and gamma.
+  template <Write dv_mode>
+  void mixing_backward(const S* dout, S* dv, S* dalpha, S* dgamma, S* z) const {
+    V alpha_sum{}, gamma_sum{};
+    const auto d_mean = [&](Index row, Index at) {
+      return centred ? V(load<V>(dout + at) * (1 / row_sum(z, row))) : V{};
+    };
+    const auto add = [&](Index at, V gradient) {
+      if constexpr (dv_mode != Write::skip) store(dv + at, V(load<V>(dv + at) + gradient));
+    };
+    if constexpr (centred) fill_row_sums(z);
+    decaying_sums<true>(rows - 1, -1, d_mean, [&](Index, Index at, V sum) {
+      const V d = load<V>(dout + at), value = load<V>(v + at);
+      alpha_sum += d * value;
+      gamma_sum -= value * sum;
+      add(at, alpha * d - gamma * sum);
+    });
+    if constexpr (centred && full) {
+      decaying_sums<false>(0, 1, d_mean, [&](Index, Index at, V sum) {
+        gamma_sum -= load<V>(v + at) * sum;
+        add(at, -gamma * sum);
+      });
+    }
+    if (dalpha) *dalpha += sum(alpha_sum);
+    if (dgamma) *dgamma += sum(gamma_sum);
+  }
+
+  template <Write dq_mode, Write dk_mode, Write dv_mode>
+  void backward(const S* log_sum_exp, const S* dout, const AttentionGradients<S>& to, S* scratch) const {
+    matrix_backward<dq_mode, dk_mode, dv_mode>(log_sum_exp, dout, to.query, to.key, to.value, to.beta, scratch);
+    if constexpr (gains) mixing_backward<dv_mode>(dout, to.value, to.alpha, to.gamma, scratch);
+  }
+};
+
+}  // namespace detail
+
+}  // namespace simplx
