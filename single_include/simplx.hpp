@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 9ff5c5742a26e134
+// sha256 of the headers: 60b7989ca7bbcb02
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3180,10 +3180,14 @@ struct Execute {
 /// Vectors of the build's instruction set, by the portable vector extensions of g++ and clang.
 ///
 /// Everything here also takes a plain float or double as a vector of one lane, so that an elementwise rule
-/// written once runs over vectors and over the elements that are left at the end of a row.
+/// written once runs over vectors and over single numbers.
 ///
 /// What the library needs of the compiler: IEEE arithmetic. With -ffast-math (or -Ofast) infinities and NaNs
 /// are assumed away, masks and stopping on a broken loss no longer work, and training goes wrong silently.
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
@@ -3204,15 +3208,19 @@ template <class S>
 inline constexpr int lanes = std::is_arithmetic_v<S> ? vector_bytes / static_cast<int>(sizeof(S)) : 1;
 
 namespace detail {
+/// A vector of so many bytes. (g++ drops vector_size where it depends on a function template's parameters.)
+template <class S, std::size_t bytes>
+struct VectorOf {
+  typedef S type __attribute__((vector_size(bytes)));
+};
+
 template <class S>
 struct VecOf {
   using type = S;
 };
 template <class S>
   requires std::is_arithmetic_v<S>
-struct VecOf<S> {
-  typedef S type __attribute__((vector_size(vector_bytes)));
-};
+struct VecOf<S> : VectorOf<S, vector_bytes> {};
 }  // namespace detail
 
 template <class S>
@@ -3334,40 +3342,243 @@ __attribute__((always_inline)) inline V min(V a, V b) {
   return a < b ? a : b;
 }
 
+namespace detail {
+/// The lower and the upper lanes of a vector.
+template <class V>
+struct Halves {
+  using Half = typename VectorOf<Lane<V>, sizeof(V) / 2>::type;
+  Half lower, upper;
+
+  __attribute__((always_inline)) explicit Halves(V v) {
+#if defined(__AVX512F__)  // g++ 12 would go through memory
+    if constexpr (sizeof(V) == 64) {
+      lower = (Half)_mm512_castpd512_pd256((__m512d)v), upper = (Half)_mm512_extractf64x4_pd((__m512d)v, 1);
+      return;
+    }
+#endif
+    std::memcpy(static_cast<void*>(this), &v, sizeof v);
+  }
+};
+
+/// All lanes made one number by f, one half with the other. (Of a loop over an array g++ makes one at run time.)
+template <class V, class F>
+__attribute__((always_inline)) inline Lane<V> folded(V v, F f) {
+  using S = Lane<V>;
+  if constexpr (std::is_same_v<V, S>) {
+    return v;
+  } else if constexpr (sizeof(V) > 16) {
+    const Halves halves(v);
+    return folded(f(halves.lower, halves.upper), f);
+  } else if constexpr (sizeof(V) == 4 * sizeof(S)) {
+    return f(f(S(v[0]), S(v[2])), f(S(v[1]), S(v[3])));
+  } else {
+    return f(S(v[0]), S(v[1]));
+  }
+}
+}  // namespace detail
+
 /// The sum of all lanes, pairwise.
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline Lane<V> sum(V v) {
-  if constexpr (std::is_arithmetic_v<V>) {
-    return v;
-  } else {
-    constexpr int count = sizeof(V) / sizeof(Lane<V>);
-    Lane<V> part[count];
-    std::memcpy(part, &v, sizeof v);
-    for (int half = count / 2; half > 0; half /= 2) {
-      for (int i = 0; i < half; ++i) part[i] += part[i + half];
-    }
-    return part[0];
-  }
+  return detail::folded(v, []<class H>(H a, H b) __attribute__((always_inline)) -> H { return a + b; });
 }
 
 /// The largest lane.
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline Lane<V> largest(V v) {
-  if constexpr (std::is_arithmetic_v<V>) {
-    return v;
+  return detail::folded(v, []<class H>(H a, H b) __attribute__((always_inline)) -> H { return a > b ? a : b; });
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/part.hpp
+
+/// \file simplx/cpu/part.hpp
+/// The end of a row that is no whole vector: computed as one more vector, of which only the first lanes are read from
+/// memory and written to it. A loop over a row calls its body for V = Vec<S>, and once for V = Part<S, count>; the body
+/// says load<V>, store<V> and splat<V>, and computes with what they give, a Register<V>.
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The first `count` lanes of a vector.
+template <class S, int count>
+struct Part {
+  static_assert(0 < count && count < lanes<S>, "simplx: a part of a vector has some of its lanes, not all");
+};
+
+namespace detail {
+
+template <class V>
+struct RegisterOf {
+  static constexpr bool is_part = false;
+  using type = V;
+};
+template <class S, int count>
+struct RegisterOf<Part<S, count>> {
+  static constexpr bool is_part = true;
+  static constexpr int lanes_that_count = count;
+  using type = Vec<S>;
+  using Mask = Vec<std::conditional_t<sizeof(S) == 4, std::int32_t, std::int64_t>>;
+  /// All bits of the lanes that count.
+  static constexpr Mask mask = []<int... lane>(std::integer_sequence<int, lane...>) {
+    return Mask{(lane < count ? -1 : 0)...};
+  }(std::make_integer_sequence<int, lanes<S>>{});
+
+  __attribute__((always_inline)) static type load(const S* place) {
+#if defined(__AVX512F__)
+    if constexpr (sizeof(S) == 4) return (type)_mm512_maskz_loadu_ps((1 << count) - 1, place);
+    if constexpr (sizeof(S) == 8) return (type)_mm512_maskz_loadu_pd((1 << count) - 1, place);
+#elif defined(__AVX2__)
+    if constexpr (sizeof(S) == 4) return (type)_mm256_maskload_ps(place, (__m256i)mask);
+    if constexpr (sizeof(S) == 8) return (type)_mm256_maskload_pd(place, (__m256i)mask);
+#else
+    type value{};
+    std::memcpy(&value, place, count * sizeof(S));
+    return value;
+#endif
+  }
+};
+
+/// Writes the first lanes of a vector. Half by half, since of a masked store a processor takes all lanes for written:
+/// what reads behind it, as the next row does, would have to wait. (Some take ten times as long for those of AVX2.)
+template <int count, class S, class V>
+__attribute__((always_inline)) inline void store_first(S* place, V value) {
+  constexpr int all = sizeof(V) / sizeof(S);
+  if constexpr (count == all) {
+    store(place, value);
+  } else if constexpr (all <= 4) {
+    for (int i = 0; i < count; ++i) place[i] = value[i];
   } else {
-    constexpr int count = sizeof(V) / sizeof(Lane<V>);
-    Lane<V> part[count];
-    std::memcpy(part, &v, sizeof v);
-    for (int half = count / 2; half > 0; half /= 2) {
-      for (int i = 0; i < half; ++i) part[i] = part[i] > part[i + half] ? part[i] : part[i + half];
-    }
-    return part[0];
+    const Halves halves(value);
+    constexpr int half = all / 2;
+    store_first<count < half ? count : half>(place, halves.lower);
+    if constexpr (count > half) store_first<count - half>(place + half, halves.upper);
   }
 }
 
+}  // namespace detail
+
+/// What a V is computed with: itself, or the whole vector of a part.
+template <class V>
+using Register = typename detail::RegisterOf<V>::type;
+
+template <class V>
+concept PartOfVector = detail::RegisterOf<V>::is_part;
+
+/// The lanes of a part, and zeros.
+template <PartOfVector V, class S>
+__attribute__((always_inline)) inline Vec<S> load(const S* place) {
+  return detail::RegisterOf<V>::load(place);
+}
+template <PartOfVector V, class S>
+__attribute__((always_inline)) inline void store(S* place, Vec<S> value) {
+  detail::store_first<detail::RegisterOf<V>::lanes_that_count>(place, value);
+}
+template <PartOfVector V, class S>
+__attribute__((always_inline)) inline Register<V> splat(S number) {
+  return splat<Register<V>>(number);
+}
+
+/// The value in the lanes of V, `other` in those beyond a part.
+template <class V>
+__attribute__((always_inline)) inline Register<V> counted(Register<V> value, Register<V> other) {
+  if constexpr (PartOfVector<V>) {
+    return select(detail::RegisterOf<V>::mask, value, other);
+  } else {
+    return value;
+  }
+}
+/// The value in the lanes of V, zeros in those beyond a part, which then do not count in a sum.
+template <class V>
+__attribute__((always_inline)) inline Register<V> counted(Register<V> value) {
+  return counted<V>(value, Register<V>{});
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/elements.hpp
+
+/// \file simplx/cpu/elements.hpp
+/// Loops over the elements of a shape, and of one row of it, by vectors.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Whether the last `count` numbers of a row are taken as a part of a vector; few are faster one by one.
+template <class S, Index count>
+inline constexpr bool takes_part = lanes<S> >= 8 && count >= 3;
+
+/// Calls f<V>(col) for the `count` numbers from `col` on with which a row ends: for a part of a vector, or for each.
+template <class S, Index count, class F>
+__attribute__((always_inline)) inline void each_left(Index col, F&& f) {
+  if constexpr (takes_part<S, count>) {
+    f.template operator()<Part<S, count>>(col);
+  } else {
+    for (Index i = 0; i < count; ++i) f.template operator()<S>(col + i);
+  }
+}
+
+/// Calls f<V>(row, col) over a whole shape: for vectors first, then for what is left at the end of each row, or at the
+/// end of all rows where they need not be told apart.
+template <class S, Index cols, bool flat, class F>
+__attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
+  constexpr Index whole = cols / lanes<S> * lanes<S>;
+  if constexpr (flat) {
+    const Index size = rows * cols;
+    Index i = 0;
+    for (; i + lanes<S> <= size; i += lanes<S>) f.template operator()<Vec<S>>(0, i);
+    if constexpr (whole < cols) {
+      for (; i < size; ++i) f.template operator()<S>(0, i);
+    }
+  } else {
+    for (Index row = 0; row < rows; ++row) {
+      for (Index col = 0; col < whole; col += lanes<S>) f.template operator()<Vec<S>>(row, col);
+      if constexpr (whole < cols) {
+        each_left<S, cols - whole>(whole, [&]<class V>(Index col) __attribute__((always_inline)) {
+          f.template operator()<V>(row, col);
+        });
+      }
+    }
+  }
+}
+
+namespace detail {
+
+/// Calls f<V>(col) over a row.
+template <class S, Index cols, class F>
+__attribute__((always_inline)) inline void each_column(F&& f) {
+  each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
+    f.template operator()<V>(col);
+  });
+}
+
+/// Sums f<V>(col) over a row.
+template <class S, Index cols, class F>
+__attribute__((always_inline)) inline S sum_columns(F&& f) {
+  Vec<S> vectors{};
+  S singles = 0;
+  each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+    if constexpr (std::is_same_v<V, S>) {
+      singles += f.template operator()<V>(col);
+    } else {
+      vectors += counted<V>(f.template operator()<V>(col));
+    }
+  });
+  return sum(vectors) + singles;
+}
+
+template <Write mode, class V, class S>
+__attribute__((always_inline)) inline void put(S* place, Register<V> value) {
+  if constexpr (mode == Write::store) store<V>(place, value);
+  if constexpr (mode == Write::accumulate) store<V>(place, load<V>(place) + value);
+}
+
+}  // namespace detail
 }  // namespace simplx
 
 // ---- simplx/cpu/group.hpp
@@ -3454,7 +3665,7 @@ struct Group {
       return Spread::full;
     } else {
       switch (static_cast<Over>(G::flat.label[root].attributes.integers[0])) {
-        case Over::rows: return Spread::row;
+        case Over::rows: return shape.cols == 1 ? Spread::one : Spread::row;
         case Over::columns: return Spread::column;
         default: return Spread::one;
       }
@@ -3497,7 +3708,7 @@ struct Operands {
   }
 
   template <int l, class V>
-  __attribute__((always_inline)) V load_leaf(Index row, Index col) const {
+  __attribute__((always_inline)) Register<V> load_leaf(Index row, Index col) const {
     constexpr auto spread = Grp::spread(l);
     if constexpr (spread == Grp::Spread::one) {
       return splat<V>(one[l]);
@@ -3542,10 +3753,10 @@ struct GroupValues {
 
 /// The group's result at [row, col ...]; `product` is the accumulator of the product it finishes.
 template <class G, int root, class V, class S>
-__attribute__((always_inline)) inline V map_value(const Operands<G, root, S>& operands, Index row, Index col,
-                                                  V product) {
+__attribute__((always_inline)) inline Register<V> map_value(const Operands<G, root, S>& operands, Index row, Index col,
+                                                            Register<V> product) {
   using Grp = Group<G, root>;
-  GroupValues<G, root, V> at;
+  GroupValues<G, root, Register<V>> at;
   detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
     if constexpr (Grp::leaf(l) == Grp::product) {
       at.leaf[l] = product;
@@ -3555,30 +3766,9 @@ __attribute__((always_inline)) inline V map_value(const Operands<G, root, S>& op
   });
   detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
     at.template evaluate<m>();
-    if constexpr (Grp::kept(m)) store(operands.kept[m] + row * Grp::shape.cols + col, at.member[m]);
+    if constexpr (Grp::kept(m)) store<V>(operands.kept[m] + row * Grp::shape.cols + col, at.member[m]);
   });
   return at.member[Grp::members - 1];
-}
-
-/// Calls f<V>(row, col) over a whole shape, vectors first and single elements at the end of each row, if any.
-template <class S, Index cols, bool flat, class F>
-__attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
-  constexpr Index whole = cols / lanes<S> * lanes<S>;
-  if constexpr (flat) {
-    const Index size = rows * cols;
-    Index i = 0;
-    for (; i + lanes<S> <= size; i += lanes<S>) f.template operator()<Vec<S>>(0, i);
-    if constexpr (whole < cols) {
-      for (; i < size; ++i) f.template operator()<S>(0, i);
-    }
-  } else {
-    for (Index row = 0; row < rows; ++row) {
-      for (Index col = 0; col < whole; col += lanes<S>) f.template operator()<Vec<S>>(row, col);
-      if constexpr (whole < cols) {
-        for (Index col = whole; col < cols; ++col) f.template operator()<S>(row, col);
-      }
-    }
-  }
 }
 
 SIMPLX_HD_END
@@ -3598,9 +3788,9 @@ __attribute__((noinline, flatten)) void map_forward_loop(const Context<S>& conte
   const Operands<G, root, S> operands(context, product);
   each_element<S, cols, Grp::flat()>(context.rows_of(Grp::shape), [&]<class V>(Index row, Index col)
                                                                       __attribute__((always_inline)) {
-    V accumulator{};
+    Register<V> accumulator{};
     if constexpr (Grp::product >= 0) accumulator = load<V>(product + row * cols + col);
-    store(out + row * cols + col, map_value<G, root, V>(operands, row, col, accumulator));
+    store<V>(out + row * cols + col, map_value<G, root, V>(operands, row, col, accumulator));
   });
 }
 
@@ -3610,20 +3800,66 @@ struct RunningSum {
   Vec<S> chain[4]{};
   S single = S(0);
 
-  /// Adds value<V>(col) for all columns.
+  /// Adds value<V>(i) for all i below `count`.
   template <class F>
-  __attribute__((always_inline)) void add(Index cols, const F& value) {
-    constexpr Index step = lanes<S>;
-    Index col = 0;
-    for (; chains > 1 && col + chains * step <= cols; col += chains * step) {
-      detail::unroll<0, chains>([&]<int k>(std::integral_constant<int, k>) __attribute__((always_inline)) {
-        chain[k] += value.template operator()<Vec<S>>(col + k * step);
+  __attribute__((always_inline)) void add(Index count, const F& value) {
+    for (Index i = add_vectors(count, value); i < count; ++i) single += value.template operator()<S>(i);
+  }
+  /// Adds value<V>(col) for all columns of a row.
+  template <Index cols, class F>
+  __attribute__((always_inline)) void add_row(const F& value) {
+    constexpr Index whole = cols / lanes<S> * lanes<S>;
+    add_vectors(whole, value);
+    if constexpr (whole < cols) {
+      each_left<S, cols - whole>(whole, [&]<class V>(Index col) __attribute__((always_inline)) {
+        if constexpr (std::is_same_v<V, S>) {
+          single += value.template operator()<V>(col);
+        } else {
+          chain[0] += counted<V>(value.template operator()<V>(col));
+        }
       });
     }
-    for (; col + step <= cols; col += step) chain[0] += value.template operator()<Vec<S>>(col);
-    for (; col < cols; ++col) single += value.template operator()<S>(col);
   }
   S total() const { return sum((chain[0] + chain[1]) + (chain[2] + chain[3])) + single; }
+
+ private:
+  /// Adds whole vectors; returns how many elements they were.
+  template <class F>
+  __attribute__((always_inline)) Index add_vectors(Index count, const F& value) {
+    constexpr Index step = lanes<S>;
+    Index i = 0;
+    for (; chains > 1 && i + chains * step <= count; i += chains * step) {
+      detail::unroll<0, chains>([&]<int k>(std::integral_constant<int, k>) __attribute__((always_inline)) {
+        chain[k] += value.template operator()<Vec<S>>(i + k * step);
+      });
+    }
+    for (; i + step <= count; i += step) chain[0] += value.template operator()<Vec<S>>(i);
+    return i;
+  }
+};
+
+/// A sum for each column, in registers where they are few.
+template <class S, Index cols>
+struct ColumnSums {
+  static constexpr Index whole = cols / lanes<S> * lanes<S>;
+  Vec<S> vectors[whole / lanes<S> + 1]{};  // the last one for a part
+  S singles[lanes<S>]{};
+
+  template <class V>
+  __attribute__((always_inline)) Register<V>& at(Index col) {
+    if constexpr (std::is_same_v<V, Vec<S>> || PartOfVector<V>) {
+      return vectors[col / lanes<S>];
+    } else {
+      return singles[col - whole];
+    }
+  }
+  /// Adds value<V>(col) for all columns of a row.
+  template <class F>
+  __attribute__((always_inline)) void add_row(const F& value) {
+    detail::each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+      at<V>(col) += value.template operator()<V>(col);
+    });
+  }
 };
 
 /// Evaluates the group and sums it over rows, columns or both; a mean divides by their number.
@@ -3637,7 +3873,7 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
   const S scale = static_cast<S>(op_of<G, root>::scale(G::flat.label[root].attributes, rows, cols));
   const auto row_of = [&](Index row) {
     return [&operands, row]<class V>(Index col) __attribute__((always_inline)) {
-      return map_value<G, root, V>(operands, row, col, V{});
+      return map_value<G, root, V>(operands, row, col, Register<V>{});
     };
   };
   if constexpr (Grp::target() == Spread::one) {
@@ -3651,7 +3887,7 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
           return map_value<G, root, V>(operands, 0, begin * cols + i, V{});
         });
       } else {
-        for (Index row = begin; row < end; ++row) sum.add(cols, row_of(row));
+        for (Index row = begin; row < end; ++row) sum.template add_row<cols>(row_of(row));
       }
       total += sum.total();
     }
@@ -3659,22 +3895,17 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
   } else if constexpr (Grp::target() == Spread::column) {
     for (Index row = 0; row < rows; ++row) {
       RunningSum<S, Grp::costly() ? 1 : 4> sum;
-      sum.add(cols, row_of(row));
+      sum.template add_row<cols>(row_of(row));
       out[row] = scale * sum.total();
     }
   } else {
     std::fill_n(out, cols, S(0));
-    S some[cols];
     for (Index begin = 0; begin < rows; begin += added_at_once) {
       const Index end = std::min(rows, begin + added_at_once);
-      std::fill_n(some, cols, S(0));
-      for (Index row = begin; row < end; ++row) {
-        each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-          store(some + col, V(load<V>(some + col) + map_value<G, root, V>(operands, row, col, V{})));
-        });
-      }
-      each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-        store(out + col, V(load<V>(out + col) + splat<V>(scale) * load<V>(some + col)));
+      ColumnSums<S, cols> sums;
+      for (Index row = begin; row < end; ++row) sums.add_row(row_of(row));
+      detail::each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+        store<V>(out + col, load<V>(out + col) + splat<V>(scale) * sums.template at<V>(col));
       });
     }
   }
@@ -3695,9 +3926,10 @@ template <class G, int root, class V>
 struct Sweep {
   using Grp = Group<G, root>;
   static constexpr int last = Grp::members - 1;
-  GroupValues<G, root, V> at;
-  V adjoint[Grp::members];
-  V leaf_adjoint[Grp::leaves + 1];
+  using R = Register<V>;
+  GroupValues<G, root, R> at;
+  R adjoint[Grp::members];
+  R leaf_adjoint[Grp::leaves + 1];
 
   template <int l, class S>
   __attribute__((always_inline)) void load_leaf(const Operands<G, root, S>& operands, Index row, Index col) {
@@ -3722,7 +3954,7 @@ struct Sweep {
 
  private:
   template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) V pull_back() const {
+  SIMPLX_HD __attribute__((always_inline)) R pull_back() const {
     using Op = op_of<G, Grp::member(m)>;
     if constexpr (Grp::arguments(m) == 1) {
       return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>());
@@ -3734,9 +3966,9 @@ struct Sweep {
     }
   }
   template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) void add(V part) {
+  SIMPLX_HD __attribute__((always_inline)) void add(R part) {
     constexpr int target = Grp::tables.operand[m][a];
-    V& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
+    R& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
     if constexpr (Grp::tables.first[m][a]) {
       sum = part;
     } else {
@@ -3748,19 +3980,19 @@ struct Sweep {
   static constexpr double not_read = std::numeric_limits<double>::quiet_NaN();
   /// The result of member m where the pull-back to operand a reads it, and its operand b.
   template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) V result() const {
+  SIMPLX_HD __attribute__((always_inline)) R result() const {
     if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
       return at.member[m];
     } else {
-      return literal<V>(not_read);
+      return literal<R>(not_read);
     }
   }
   template <int m, int a, int b>
-  SIMPLX_HD __attribute__((always_inline)) V operand() const {
+  SIMPLX_HD __attribute__((always_inline)) R operand() const {
     if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
       return at.template operand<m, b>();
     } else {
-      return literal<V>(not_read);
+      return literal<R>(not_read);
     }
   }
 };
@@ -3779,9 +4011,9 @@ struct MapBackward {
     std::conditional_t<std::is_same_v<S, float>, double, S> totals[Grp::leaves + 1]{};
 
     template <int l, class V>
-    void add(V term) {
-      if constexpr (std::is_same_v<V, Vec<S>>) {
-        vectors[l] += term;
+    void add(Register<V> term) {
+      if constexpr (std::is_same_v<Register<V>, Vec<S>>) {
+        vectors[l] += counted<V>(term);
       } else {
         singles[l] += term;
       }
@@ -3826,21 +4058,21 @@ struct MapBackward {
       const Index end = std::min(rows, begin + step);
       if constexpr (Grp::flat()) {
         each_element<S, cols, true>(end - begin, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
-          V down[Grp::leaves + 1]{};  // unused: there are no rows
+          Register<V> down[Grp::leaves + 1]{};  // unused: there are no rows
           self.template at<V>(begin + row, col, down);
         });
       } else if constexpr (down_columns()) {
         each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-          V down[Grp::leaves + 1]{};
+          Register<V> down[Grp::leaves + 1]{};
           for (Index row = begin; row < end; ++row) self.template at<V>(row, col, down);
-          self.add_down(down, col);
+          self.template add_down<V>(down, col);
         });
       } else {
         for (Index row = begin; row < end; ++row) {
           each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-            V down[Grp::leaves + 1]{};
+            Register<V> down[Grp::leaves + 1]{};
             self.template at<V>(row, col, down);
-            self.add_down(down, col);
+            self.template add_down<V>(down, col);
           });
           self.template finish<Spread::column>(row);
         }
@@ -3869,7 +4101,7 @@ struct MapBackward {
   }
 
   template <class V>
-  __attribute__((always_inline)) void at(Index row, Index col, V* down) {
+  __attribute__((always_inline)) void at(Index row, Index col, Register<V>* down) {
     Sweep<G, root, V> sweep;
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
       sweep.template load_leaf<l>(operands, row, col);
@@ -3883,12 +4115,12 @@ struct MapBackward {
       sweep.template pull<Grp::members - 1 - m>();
     });
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
-      write<l>(sweep.leaf_adjoint[l], row, col, down);
+      write<l, V>(sweep.leaf_adjoint[l], row, col, down);
     });
   }
 
   template <class V>
-  __attribute__((always_inline)) V incoming(Index row, Index col) const {
+  __attribute__((always_inline)) Register<V> incoming(Index row, Index col) const {
     constexpr Spread target = Grp::target();
     if constexpr (target == Spread::one) {
       return splat<V>(scale * *out_gradient);
@@ -3902,25 +4134,25 @@ struct MapBackward {
   }
 
   template <int l, class V>
-  __attribute__((always_inline)) void write(V adjoint, Index row, Index col, V* down) {
+  __attribute__((always_inline)) void write(Register<V> adjoint, Index row, Index col, Register<V>* down) {
     if constexpr (!Grp::writes(l)) {
       return;
     } else if constexpr (Grp::spread(l) == Spread::one || Grp::spread(l) == Spread::column) {
-      sums.template add<l>(adjoint);
+      sums.template add<l, V>(adjoint);
     } else if constexpr (Grp::spread(l) == Spread::row) {
       down[l] += adjoint;
     } else {
       S* place = gradient[l] + row * cols + col;
       if constexpr (G::plan.leaf_write[Grp::slot(l)] == Write::accumulate) adjoint += load<V>(place);
-      store(place, adjoint);
+      store<V>(place, adjoint);
     }
   }
   /// Adds sums down the rows to the gradients of leaves that are rows, which never store: they are cleared before.
   template <class V>
-  __attribute__((always_inline)) void add_down(const V* down, Index col) {
+  __attribute__((always_inline)) void add_down(const Register<V>* down, Index col) {
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
       if constexpr (Grp::writes(l) && Grp::spread(l) == Spread::row) {
-        store(gradient[l] + col, V(load<V>(gradient[l] + col) + down[l]));
+        store<V>(gradient[l] + col, load<V>(gradient[l] + col) + down[l]);
       }
     });
   }
@@ -4224,9 +4456,9 @@ struct Cpu {
       }
     }
     template <class V>
-    __attribute__((always_inline)) V operator()(V accumulator, Index row, Index col) const {
+    __attribute__((always_inline)) Register<V> at(Register<V> accumulator, Index row, Index col) const {
       if constexpr (G::plan.kept[product]) {
-        store(product_value + row * Group<G, root>::shape.cols + col, accumulator);
+        store<V>(product_value + row * Group<G, root>::shape.cols + col, accumulator);
       }
       return map_value<G, root, V>(operands, row, col, accumulator);
     }
@@ -4482,10 +4714,10 @@ void pack_transposed(const S* matrix, S* packed) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// The epilogue that changes nothing.
+/// The epilogue that changes nothing. at<V> is what an epilogue makes of accumulators, of which a part may count.
 struct NoEpilogue {
   template <class V>
-  __attribute__((always_inline)) V operator()(V accumulator, Index, Index) const {
+  __attribute__((always_inline)) Register<V> at(Register<V> accumulator, Index, Index) const {
     return accumulator;
   }
 };
@@ -4596,7 +4828,7 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
   for (int i = 0; i < rows; ++i) {
     SIMPLX_UNROLL
     for (int j = 0; j < vectors; ++j) {
-      V value = epilogue(sums[i][j], row + i, col + j * L);
+      V value = epilogue.template at<V>(sums[i][j], row + i, col + j * L);
       S* place = c + i * c_row + j * L;
       if constexpr (mode == Write::accumulate) value += load<V>(place);
       store(place, value);
@@ -4654,7 +4886,7 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
     SIMPLX_ROLLED
     for (const S* sum = sums; i < rows; ++i) {
       for (Index j = 0; j < width; j += lanes<S>, sum += lanes<S>) {
-        store(c + i * c_row + j, epilogue(load<Vec<S>>(sum), i, col + j));
+        store(c + i * c_row + j, epilogue.template at<Vec<S>>(load<Vec<S>>(sum), i, col + j));
       }
     }
   }
@@ -4669,8 +4901,8 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
 
 namespace detail {
 
-/// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give is
-/// stored number by number.
+/// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give
+/// beyond is not stored.
 template <Index width, Write mode, class W, class S, class ARow, class ACol, class CRow, class Epilogue>
 void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, const W* b, S* c, CRow c_row,
                 const Epilogue& epilogue, Index col) {
@@ -4681,12 +4913,12 @@ void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, con
     panel<together, 1, Write::store>(count, inner, a + begin * a_row, a_row, a_col, b, Static<L>{}, block, Static<L>{},
                                      NoEpilogue{}, 0);
     for (Index i = 0; i < count; ++i) {
-      for (Index j = 0; j < width; ++j) {
-        S value = epilogue(block[i * L + j], begin + i, col + j);
-        S& place = c[(begin + i) * c_row + j];
-        if constexpr (mode == Write::accumulate) value += place;
-        place = value;
-      }
+      each_left<S, width>(0, [&]<class V>(Index j) __attribute__((always_inline)) {
+        Register<V> value = epilogue.template at<V>(load<V>(block + i * L + j), begin + i, col + j);
+        S* place = c + (begin + i) * c_row + j;
+        if constexpr (mode == Write::accumulate) value += load<V>(place);
+        store<V>(place, value);
+      });
     }
   }
 }
@@ -4698,8 +4930,8 @@ struct Completing {
   const Epilogue& epilogue;
 
   template <class V>
-  __attribute__((always_inline)) V operator()(V accumulator, Index row, Index col) const {
-    return epilogue(accumulator + load<V>(c + row * N + col), row, col);
+  __attribute__((always_inline)) Register<V> at(Register<V> accumulator, Index row, Index col) const {
+    return epilogue.template at<V>(accumulator + load<V>(c + row * N + col), row, col);
   }
 };
 
@@ -5206,7 +5438,7 @@ __attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index w
                                        fetch);
   for (Index i = 0; i < count; ++i) {
     for (Index j = 0; j < width; j += lanes<float>) {
-      V value = epilogue(load<V>(sums + i * block_side + j), row + i, col + j);
+      V value = epilogue.template at<V>(load<V>(sums + i * block_side + j), row + i, col + j);
       if constexpr (mode == Write::accumulate) value += load<V>(c + i * N + j);
       store(c + i * N + j, value);
     }
@@ -5730,8 +5962,8 @@ struct FromRow {
   Index first;
 
   template <class V>
-  __attribute__((always_inline)) V operator()(V accumulator, Index row, Index col) const {
-    return epilogue(accumulator, first + row, col);
+  __attribute__((always_inline)) Register<V> at(Register<V> accumulator, Index row, Index col) const {
+    return epilogue.template at<V>(accumulator, first + row, col);
   }
 };
 
@@ -5766,7 +5998,7 @@ __attribute__((noinline)) void rows_by_vectors(Index begin, Index end, const flo
       for (Index row = begin; row < end; ++row) {
         V products[L]{};
         for (Index i = 0; i < L; ++i) products[i] = RowProduct<K, float>(weight + (col + i) * K, a + row * K).vectors;
-        V value = epilogue(lane_sums<float>(products), row, col);
+        V value = epilogue.template at<V>(lane_sums<float>(products), row, col);
         if constexpr (mode == Write::accumulate) value += load<V>(c + row * N + col);
         store(c + row * N + col, value);
       }
@@ -5919,8 +6151,8 @@ void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const fl
 ///     Y = X W,   dX = dY W^T,   dW += X^T dY
 ///
 /// Weights that are parameters are packed once a step, W and W^T, so that all three run at the speed of the plain one:
-/// into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, where that is
-/// worth its time.
+/// into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, unless it has
+/// so few rows that Eigen multiplies them, one by one, in less time than that takes.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -5939,10 +6171,11 @@ struct LinearProduct {
   using S = typename Backend::Scalar;
   static constexpr Index outputs = N;
 
-  /// Whether panels of that width are what a product is computed from.
+  /// Whether panels of that width are what a product is computed from: whole vectors, and of parameters also what fills
+  /// a third of one.
   static constexpr bool by_panels(Index width) {
     const bool any_width = prepared && Backend::by_vectors;
-    return Backend::vectorises(width) || (any_width && width > lanes<S>);
+    return Backend::vectorises(width) || (any_width && width > 1 && 3 * width >= lanes<S>);
   }
   /// Whether the operands are rounded to pairs of bfloat16.
   static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
@@ -6022,6 +6255,13 @@ struct LinearProduct {
       gemm_bfloat16<K, N, Write::store>(rows, x, pairs(packed), y, epilogue, pairs(scratch));
     } else {
       if constexpr (!prepared) {
+        if (rows <= few_rows) {
+          for (Index row = 0; row < rows; ++row) multiply(1, x + row * K, weight, y + row * N);
+          return each_element<S, N, false>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
+            S* const place = y + row * N + col;
+            store<V>(place, epilogue.template at<V>(load<V>(place), row, col));
+          });
+        }
         pack_forward(weight, scratch);
         packed = scratch;
       }
@@ -6035,14 +6275,7 @@ struct LinearProduct {
     } else if constexpr (of_vector) {
       matrix_vector<K>(rows, x, weight, y);
     } else {
-      const ConstMatrixMap<S> xs(x, rows, K);
-      const auto w = weights(weight);
-      MatrixMap<S> ys(y, rows, N);
-      if constexpr (transposed) {
-        ys.noalias() = xs * w.transpose();
-      } else {
-        ys.noalias() = xs * w;
-      }
+      multiply(rows, x, weight, y);
     }
   }
 
@@ -6058,19 +6291,16 @@ struct LinearProduct {
     if constexpr (rounds) {
       gemm_bfloat16<N, K, mode>(rows, dy, pairs(packed + size), dx, NoEpilogue{}, pairs(scratch));
     } else if constexpr (by_panels(K)) {
-      const S* const panels = prepared ? packed + size : scratch;
-      if constexpr (!prepared) pack_backward(weight, scratch);
-      gemm<N, K, mode>(rows, dy, panels, dx, NoEpilogue{});
-    } else {
-      const auto w = weights(weight);
-      const ConstMatrixMap<S> dys(dy, rows, N);
-      MatrixMap<S> dxs(dx, rows, K);
-      if constexpr (mode == Write::store) dxs.setZero();
-      if constexpr (transposed) {
-        dxs.noalias() += dys * w;
-      } else {
-        dxs.noalias() += dys * w.transpose();
+      if constexpr (!prepared) {
+        if (rows <= few_rows) {
+          for (Index row = 0; row < rows; ++row) multiply_transposed<mode>(1, dy + row * N, weight, dx + row * K);
+          return;
+        }
+        pack_backward(weight, scratch);
       }
+      gemm<N, K, mode>(rows, dy, prepared ? packed + size : scratch, dx, NoEpilogue{});
+    } else {
+      multiply_transposed<mode>(rows, dy, weight, dx);
     }
   }
 
@@ -6115,6 +6345,29 @@ struct LinearProduct {
  private:
   static ConstMatrixMap<S> weights(const S* weight) {
     return ConstMatrixMap<S>(weight, transposed ? N : K, transposed ? K : N);
+  }
+  /// Y = X W and dX (=|+=) dY W^T by Eigen.
+  static void multiply(Index rows, const S* x, const S* weight, S* y) {
+    const ConstMatrixMap<S> xs(x, rows, K);
+    const auto w = weights(weight);
+    MatrixMap<S> ys(y, rows, N);
+    if constexpr (transposed) {
+      ys.noalias() = xs * w.transpose();
+    } else {
+      ys.noalias() = xs * w;
+    }
+  }
+  template <Write mode>
+  static void multiply_transposed(Index rows, const S* dy, const S* weight, S* dx) {
+    const auto w = weights(weight);
+    const ConstMatrixMap<S> dys(dy, rows, N);
+    MatrixMap<S> dxs(dx, rows, K);
+    if constexpr (mode == Write::store) dxs.setZero();
+    if constexpr (transposed) {
+      dxs.noalias() += dys * w;
+    } else {
+      dxs.noalias() += dys * w.transpose();
+    }
   }
   /// Memory of floats that holds pairs of bfloat16.
   static Pair* pairs(float* memory) { return reinterpret_cast<Pair*>(memory); }
@@ -6859,12 +7112,6 @@ template <class V>
 concept FloatLanes = std::is_same_v<Lane<V>, float> || std::is_same_v<Lane<V>, double>;
 
 namespace detail {
-
-/// A vector of so many bytes. (g++ drops vector_size where it depends on a function template's parameters.)
-template <class S, std::size_t bytes>
-struct VectorOf {
-  typedef S type __attribute__((vector_size(bytes)));
-};
 
 template <class V, bool single = std::is_arithmetic_v<V>>
 struct BitsOf {
@@ -9144,8 +9391,10 @@ constexpr void each_block(F f) {
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
-/// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.
-SIMPLX_HD constexpr std::uint64_t scramble(std::uint64_t z) {
+/// The finaliser of splitmix64, of 64 bits or of a vector of such: every bit of the result depends on every bit of the
+/// argument.
+template <class Words>
+SIMPLX_HD constexpr Words scramble(Words z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
@@ -9175,13 +9424,6 @@ SIMPLX_HD constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter)
 /// Uniform in (0, 1), never 0 or 1.
 SIMPLX_HD constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
   return (static_cast<double>(bits(key, counter) >> 12) + 0.5) * 0x1p-52;
-}
-
-/// Standard normal, by Box and Muller.
-inline double normal(std::uint64_t key, std::uint64_t counter) {
-  constexpr double two_pi = 6.283185307179586;
-  const double radius = std::sqrt(-2 * std::log(uniform(key, 2 * counter)));
-  return radius * std::cos(two_pi * uniform(key, 2 * counter + 1));
 }
 
 }  // namespace simplx
@@ -9864,11 +10106,26 @@ struct op<"maximum"> : kernel_op {
       });
     }
     for (; i + step <= count; i += step) chain[0] = larger(chain[0], load<Vec<S>>(x + i));
-    S parts[step], result = least;
-    store(parts, larger(larger(chain[0], chain[1]), larger(chain[2], chain[3])));
-    for (const S& part : parts) result = larger(result, part);
+    if (i < count && count >= step) {  // the last vector, some of it again
+      chain[1] = larger(chain[1], load<Vec<S>>(x + count - step));
+      i = count;
+    }
+    S result = largest_lane(larger(larger(chain[0], chain[1]), larger(chain[2], chain[3])));
     for (; i < count; ++i) result = larger(result, x[i]);
     return result;
+  }
+  template <class V>
+  __attribute__((always_inline)) static Lane<V> largest_lane(V v) {
+    return detail::folded(v, []<class H>(H a, H b) __attribute__((always_inline)) { return larger<H>(a, b); });
+  }
+  template <Index cols, class S>
+  static S largest_of_row(const S* x) {
+    if constexpr (cols < lanes<S> && takes_part<S, cols>) {
+      using Row = Part<S, cols>;
+      return largest_lane(counted<Row>(load<Row>(x), splat<Row>(S(-std::numeric_limits<S>::infinity()))));
+    } else {
+      return largest_of(x, cols);
+    }
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -9879,13 +10136,20 @@ struct op<"maximum"> : kernel_op {
     S* y = frame.out();
     if constexpr (over == Over::all) *y = largest_of(x, rows * cols);
     if constexpr (over == Over::columns) {
-      for (Index row = 0; row < rows; ++row) y[row] = largest_of(x + row * cols, cols);
+      for (Index row = 0; row < rows; ++row) y[row] = largest_of_row<cols>(x + row * cols);
     }
     if constexpr (over == Over::rows) {
       std::fill_n(y, cols, S(-std::numeric_limits<double>::infinity()));
-      each_element<S, cols, false>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
-        store(y + col, larger(load<V>(y + col), load<V>(x + row * cols + col)));
-      });
+      constexpr Index together = cols <= 4 * lanes<S> ? added_at_once : 1;  // rows: few maxima stay in registers
+      for (Index begin = 0; begin < rows; begin += together) {
+        detail::each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+          Register<V> most = load<V>(y + col);
+          for (Index row = begin; row < std::min(rows, begin + together); ++row) {
+            most = larger(most, load<V>(x + row * cols + col));
+          }
+          store<V>(y + col, most);
+        });
+      }
     }
   }
   /// The first of the largest elements gets the gradient.
@@ -9949,35 +10213,6 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-/// Calls f<V>(col) over a row, vectors first.
-template <class S, Index cols, class F>
-__attribute__((always_inline)) inline void each_column(F&& f) {
-  each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-    f.template operator()<V>(col);
-  });
-}
-
-/// Sums f<V>(col) over a row.
-template <class S, Index cols, class F>
-__attribute__((always_inline)) inline S sum_columns(F&& f) {
-  Vec<S> vectors{};
-  S singles = 0;
-  each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
-    if constexpr (std::is_same_v<V, S>) {
-      singles += f.template operator()<V>(col);
-    } else {
-      vectors += f.template operator()<V>(col);
-    }
-  });
-  return sum(vectors) + singles;
-}
-
-template <Write mode, class V, class S>
-__attribute__((always_inline)) inline void put(S* place, V value) {
-  if constexpr (mode == Write::store) store(place, value);
-  if constexpr (mode == Write::accumulate) store(place, load<V>(place) + value);
-}
-
 constexpr Term term(const Node* node, int i) { return Term(Expr{node->arguments[i]}); }
 
 constexpr Checked norm_shape(Shape x, Shape gain, Shape bias, Shape epsilon) {
@@ -10034,14 +10269,14 @@ struct op<"rms_norm"> : kernel_op {
     } else {
       for (Index row = 0; row < rows; ++row, x += d, y += d) {
         const S mean_square = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const V v = load<V>(x + c);
-          return V(v * v);
+          const Register<V> v = load<V>(x + c);
+          return v * v;
         }) / S(d);
         const S r = inside<F> ? S(sqrt(S(mean_square + epsilon))) : S(sqrt(mean_square));
         const S q = S(1) / (inside<F> ? r : S(r + epsilon));
         saved[row] = r;
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          store(y + c, load<V>(x + c) * splat<V>(q) * load<V>(gain + c));
+          store<V>(y + c, load<V>(x + c) * splat<V>(q) * load<V>(gain + c));
         });
       }
     }
@@ -10058,17 +10293,17 @@ struct op<"rms_norm"> : kernel_op {
     for (Index row = 0; row < rows; ++row, x += d, dy += d) {
       const S r = saved[row], q = S(1) / (r + epsilon);
       const S ux = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V xg = load<V>(x + c) * load<V>(dy + c);
+        const Register<V> xg = load<V>(x + c) * load<V>(dy + c);
         if constexpr (F::template write<1> != Write::skip) {
-          store(dgain + c, load<V>(dgain + c) + xg * splat<V>(q));
+          store<V>(dgain + c, load<V>(dgain + c) + xg * splat<V>(q));
         }
         return xg * load<V>(gain + c);
       });
       if constexpr (F::template write<0> != Write::skip) {
         const S along = r > 0 ? q * q * ux / (S(d) * r) : S(0);
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const V u = load<V>(gain + c) * load<V>(dy + c);
-          detail::put<F::template write<0>>(dx + c, u * splat<V>(q) - load<V>(x + c) * splat<V>(along));
+          const Register<V> u = load<V>(gain + c) * load<V>(dy + c);
+          detail::put<F::template write<0>, V>(dx + c, u * splat<V>(q) - load<V>(x + c) * splat<V>(along));
         });
         dx += d;
       }
@@ -10107,14 +10342,14 @@ struct op<"layer_norm"> : kernel_op {
         return load<V>(x + c);
       }) / S(d);
       const S variance = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V v = load<V>(x + c) - splat<V>(mean);
+        const Register<V> v = load<V>(x + c) - splat<V>(mean);
         return v * v;
       }) / S(d);
       const S s = S(1) / sqrt(S(variance + epsilon));
       saved[2 * row] = mean;
       saved[2 * row + 1] = s;
       detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        store(y + c, (load<V>(x + c) - splat<V>(mean)) * splat<V>(s) * load<V>(gain + c) + load<V>(bias + c));
+        store<V>(y + c, (load<V>(x + c) - splat<V>(mean)) * splat<V>(s) * load<V>(gain + c) + load<V>(bias + c));
       });
     }
   }
@@ -10133,9 +10368,9 @@ struct op<"layer_norm"> : kernel_op {
       };
       S u_sum = 0;
       const S u_along = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V g = load<V>(dy + c), xhat = normalised.template operator()<V>(c);
-        if constexpr (F::template write<1> != Write::skip) store(dgain + c, load<V>(dgain + c) + g * xhat);
-        if constexpr (F::template write<2> != Write::skip) store(dbias + c, load<V>(dbias + c) + g);
+        const Register<V> g = load<V>(dy + c), xhat = normalised.template operator()<V>(c);
+        if constexpr (F::template write<1> != Write::skip) store<V>(dgain + c, load<V>(dgain + c) + g * xhat);
+        if constexpr (F::template write<2> != Write::skip) store<V>(dbias + c, load<V>(dbias + c) + g);
         return g * load<V>(gain + c) * xhat;
       }) / S(d);
       u_sum = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
@@ -10143,8 +10378,8 @@ struct op<"layer_norm"> : kernel_op {
       }) / S(d);
       if constexpr (F::template write<0> != Write::skip) {
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const V u = load<V>(dy + c) * load<V>(gain + c);
-          detail::put<F::template write<0>>(
+          const Register<V> u = load<V>(dy + c) * load<V>(gain + c);
+          detail::put<F::template write<0>, V>(
               dx + c, splat<V>(s) * (u - splat<V>(u_sum) - normalised.template operator()<V>(c) * splat<V>(u_along)));
         });
         dx += d;
@@ -11987,6 +12222,63 @@ void assign(const Object& object, Index rows, T* to) {
 
 }  // namespace simplx::detail
 
+// ---- simplx/cpu/random_numbers.hpp
+
+/// \file simplx/cpu/random_numbers.hpp
+/// The laws of random numbers (core/random.hpp), as many at a time as a vector has lanes.
+///
+///     uniform   u_i = (bits(key, i) / 2^12 + 1/2) / 2^52                                         in (0, 1)
+///     normal    z_i = sqrt(-2 log u_2i) cos(2 pi u_2i+1)                                         (Box & Muller)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// Numbers first, first + step, first + 2 step, ... of a key.
+__attribute__((always_inline)) inline Vec<double> uniform_lanes(std::uint64_t key, std::uint64_t first,
+                                                               std::uint64_t step) {
+  using V = Vec<double>;
+  Bits<V> counter{};
+  for (int i = 0; i < lanes<double>; ++i) counter[i] = first + static_cast<std::uint64_t>(i) * step;
+  const Bits<V> random = scramble<Bits<V>>(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
+  // The lowest bits of a double in [1, 2) are those of its fraction; what is left of the sum is exact.
+  return (value_of<V>((random >> 12) | bits_of(1.0)) - 1) + 0x1p-53;
+}
+
+/// Numbers first, first + 1, ... of a key.
+__attribute__((always_inline)) inline Vec<double> normal_lanes(std::uint64_t key, std::uint64_t first) {
+  constexpr double two_pi = 6.283185307179586;
+  const Vec<double> radius = sqrt(-2 * log(uniform_lanes(key, 2 * first, 2)));
+  return radius * cos(two_pi * uniform_lanes(key, 2 * first + 1, 2));
+}
+
+/// values[i] = lane i - k of draw(k) for a k, in one vector after the other.
+template <class Draw>
+void fill_by_lanes(Index count, double* values, const Draw& draw) {
+  for (Index i = 0; i < count; i += lanes<double>) {
+    const Vec<double> numbers = draw(static_cast<std::uint64_t>(i));
+    const auto left = static_cast<std::size_t>(std::min<Index>(count - i, lanes<double>));
+    std::memcpy(values + i, &numbers, left * sizeof(double));
+  }
+}
+
+}  // namespace detail
+
+/// values[i] = uniform(key, first + i)
+inline void fill_uniform(std::uint64_t key, std::uint64_t first, Index count, double* values) {
+  detail::fill_by_lanes(count, values, [&](std::uint64_t i) { return detail::uniform_lanes(key, first + i, 1); });
+}
+
+/// Standard normal.
+inline double normal(std::uint64_t key, std::uint64_t counter) { return detail::normal_lanes(key, counter)[0]; }
+
+/// values[i] = normal(key, first + i)
+inline void fill_normal(std::uint64_t key, std::uint64_t first, Index count, double* values) {
+  detail::fill_by_lanes(count, values, [&](std::uint64_t i) { return detail::normal_lanes(key, first + i); });
+}
+
+}  // namespace simplx
+
 // ---- simplx/train/initialise.hpp
 
 /// \file simplx/train/initialise.hpp
@@ -11999,24 +12291,37 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
+/// The inner product of two rows of numbers.
+inline double inner_product(const double* x, const double* y, Index count) {
+  constexpr Index step = lanes<double>;
+  Vec<double> sums[4]{};
+  Index i = 0;
+  for (; i + 4 * step <= count; i += 4 * step) {
+    for (Index k = 0; k < 4; ++k) {
+      sums[k] += load<Vec<double>>(x + i + k * step) * load<Vec<double>>(y + i + k * step);
+    }
+  }
+  double rest = 0;
+  for (; i < count; ++i) rest += x[i] * y[i];
+  return sum((sums[0] + sums[1]) + (sums[2] + sums[3])) + rest;
+}
+
 /// A uniform orthogonal matrix: normal numbers, orthogonalised by Gram and Schmidt (twice, for the last digits).
 inline std::vector<double> orthogonal_matrix(Index rows, Index cols, std::uint64_t key) {
   const Index count = std::min(rows, cols), length = std::max(rows, cols);  // of the orthonormal vectors
   std::vector<double> vectors(static_cast<std::size_t>(count * length));
-  for (std::size_t i = 0; i < vectors.size(); ++i) vectors[i] = normal(key, i);
+  fill_normal(key, 0, count * length, vectors.data());
   for (Index v = 0; v < count; ++v) {
     double* const x = vectors.data() + v * length;
     for (int pass = 0; pass < 2; ++pass) {
       for (Index u = 0; u < v; ++u) {
         const double* const y = vectors.data() + u * length;
-        double along = 0;
-        for (Index i = 0; i < length; ++i) along += x[i] * y[i];
+        const double along = inner_product(x, y, length);
         for (Index i = 0; i < length; ++i) x[i] -= along * y[i];
       }
     }
-    double squares = 0;
-    for (Index i = 0; i < length; ++i) squares += x[i] * x[i];
-    for (Index i = 0; i < length; ++i) x[i] /= std::sqrt(squares);
+    const double norm = std::sqrt(inner_product(x, x, length));
+    for (Index i = 0; i < length; ++i) x[i] /= norm;
   }
   if (rows <= cols) return vectors;
   std::vector<double> transposed(vectors.size());
@@ -12038,35 +12343,41 @@ inline double alibi_slope(Index head, Index heads) {
 /// Fills one tensor as its `Init` says.
 template <class S>
 void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
+  using Law = Init::Law;
   const std::uint64_t key = key_of(seed, tensor.name);
-  const Index rows = tensor.shape.rows, cols = tensor.shape.cols;
-  if (tensor.init.law == Init::Law::orthogonal) {
+  const Index size = tensor.size(), rows = tensor.shape.rows, cols = tensor.shape.cols;
+  const Law law = tensor.init.law;
+  const double value = tensor.init.value;
+  if (law == Law::orthogonal) {
     const std::vector<double> matrix = detail::orthogonal_matrix(rows, cols, key);
     std::transform(matrix.begin(), matrix.end(), values, [](double x) { return static_cast<S>(x); });
     return;
   }
-  const bool by_rows = tensor.init.law == Init::Law::normal_by_rows;
-  const double deviation = tensor.init.value / (by_rows ? std::sqrt(static_cast<double>(rows)) : 1);
-  for (Index i = 0; i < tensor.size(); ++i) {
-    switch (tensor.init.law) {
-      case Init::Law::constant: values[i] = static_cast<S>(tensor.init.value); break;
-      case Init::Law::identity: values[i] = static_cast<S>(i / cols == i % cols); break;
-      case Init::Law::normal:
-      case Init::Law::normal_by_rows:
-        values[i] = static_cast<S>(deviation * normal(key, static_cast<std::uint64_t>(i)));
-        break;
-      case Init::Law::uniform:
-        values[i] = static_cast<S>(tensor.init.value * (2 * uniform(key, static_cast<std::uint64_t>(i)) - 1));
-        break;
-      case Init::Law::sinusoid: {
-        const Index position = i / cols, col = i % cols;
-        const double angle = static_cast<double>(position) /
-                             std::pow(10000.0, static_cast<double>(col / 2 * 2) / static_cast<double>(cols));
+  if (law == Law::normal || law == Law::normal_by_rows || law == Law::uniform) {
+    const double deviation = value / (law == Law::normal_by_rows ? std::sqrt(static_cast<double>(rows)) : 1);
+    constexpr Index together = 256;
+    double numbers[together];
+    for (Index begin = 0; begin < size; begin += together) {
+      const Index count = std::min(together, size - begin);
+      (law == Law::uniform ? fill_uniform : fill_normal)(key, static_cast<std::uint64_t>(begin), count, numbers);
+      for (Index i = 0; i < count; ++i) {
+        values[begin + i] = static_cast<S>(law == Law::uniform ? value * (2 * numbers[i] - 1) : deviation * numbers[i]);
+      }
+    }
+    return;
+  }
+  for (Index i = 0; i < size; ++i) {
+    const Index row = i / cols, col = i % cols;
+    switch (law) {
+      case Law::identity: values[i] = static_cast<S>(row == col); break;
+      case Law::sinusoid: {
+        const double angle =
+            static_cast<double>(row) / std::pow(10000.0, static_cast<double>(col / 2 * 2) / static_cast<double>(cols));
         values[i] = static_cast<S>(col % 2 == 0 ? std::sin(angle) : std::cos(angle));
         break;
       }
-      case Init::Law::orthogonal: break;  // done above, not element by element
-      case Init::Law::alibi_slopes: values[i] = static_cast<S>(detail::alibi_slope(i % cols, cols)); break;
+      case Law::alibi_slopes: values[i] = static_cast<S>(detail::alibi_slope(col, cols)); break;
+      default: values[i] = static_cast<S>(value);  // constant; the others are done above
     }
   }
 }
@@ -14754,16 +15065,14 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
   static void run(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
     detail::each_sequence(frame, [&](Index first, Index rows) {
-      const auto add_up = [&]<class V>(Index c, V total) {
+      detail::each_column<S, cols>([&]<class V>(Index c) {
+        Register<V> total{};
         for (Index k = 0; k < rows; ++k) {
           const Index at = (first + (from_last ? rows - 1 - k : k)) * cols + c;
           total += load<V>(from + at);
-          store(to + at, accumulates ? V(load<V>(to + at) + total) : total);
+          detail::put<accumulates ? Write::accumulate : Write::store, V>(to + at, total);
         }
-      };
-      constexpr Index whole = cols / lanes<S> * lanes<S>;
-      for (Index c = 0; c < whole; c += lanes<S>) add_up(c, Vec<S>{});
-      for (Index c = whole; c < cols; ++c) add_up(c, S(0));
+      });
     });
   }
   template <class S, Path path, class F>
@@ -15027,7 +15336,10 @@ namespace detail {
 /// The largest element of a row.
 template <Index cols, class S>
 S highest_of(const S* x) {
-  if constexpr (cols < lanes<S>) {
+  if constexpr (cols < lanes<S> && takes_part<S, cols>) {
+    using Row = Part<S, cols>;
+    return largest(counted<Row>(load<Row>(x), splat<Row>(-std::numeric_limits<S>::infinity())));
+  } else if constexpr (cols < lanes<S>) {
     S highest = x[0];
     for (Index c = 1; c < cols; ++c) highest = max(highest, x[c]);
     return highest;
@@ -15039,12 +15351,19 @@ S highest_of(const S* x) {
   }
 }
 
-/// log sum exp(x - highest) of a row. With `highest` apart nothing is rounded away where all of x is far from 0.
+/// sum exp(x - highest) of a row; visit<V>(c, e) sees the exponentials. With `highest` apart nothing is rounded away
+/// where all of x is far from 0.
+template <Index cols, class S, class Visit>
+__attribute__((always_inline)) inline S sum_below(const S* x, S highest, const Visit& visit) {
+  return sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+    const Register<V> e = exp(Register<V>(load<V>(x + c) - splat<V>(highest)));
+    visit.template operator()<V>(c, e);
+    return e;
+  });
+}
 template <Index cols, class S>
-S log_sum_below(const S* x, S highest) {
-  return log(sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-    return exp(V(load<V>(x + c) - splat<V>(highest)));
-  }));
+S sum_below(const S* x, S highest) {
+  return sum_below<cols>(x, highest, []<class V>(Index, Register<V>) {});
 }
 
 /// log sum exp of a row.
@@ -15054,43 +15373,76 @@ S log_sum_exp_of(const S* x) {
   if (!(highest > S(-std::numeric_limits<double>::infinity()))) {  // a row of -inf, and NaN, which max leaves out
     return sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) { return load<V>(x + c); });
   }
-  return highest + log_sum_below<cols>(x, highest);
+  return highest + log(sum_below<cols>(x, highest));
+}
+
+/// Rows at a time: each step is taken for all of them before the next, which then need not wait for it.
+inline constexpr Index rows_at_once = 64;
+
+/// y = f(y) for each of `count` numbers, by vectors.
+template <class S, class F>
+__attribute__((always_inline)) inline void change_each(Index count, S* y, const F& f) {
+  each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
+    store(y + i, V(f(load<V>(y + i))));
+  });
+}
+
+/// Calls visit(row, highest, log sum exp(x - highest)) for all rows; with zeros for those that do not count.
+template <Index cols, class S, class Counts, class Visit>
+__attribute__((always_inline)) inline void log_sums_below(Index rows, const S* x, const Counts& counts,
+                                                          const Visit& visit) {
+  S highest[rows_at_once], sum[rows_at_once];
+  for (Index begin = 0; begin < rows; begin += rows_at_once) {
+    const Index count = std::min(rows_at_once, rows - begin);
+    const S* const from = x + begin * cols;
+    for (Index i = 0; i < count; ++i) highest[i] = counts(begin + i) ? highest_of<cols>(from + i * cols) : S(0);
+    for (Index i = 0; i < count; ++i) {
+      sum[i] = counts(begin + i) ? sum_below<cols>(from + i * cols, highest[i]) : S(1);
+    }
+    change_each(count, sum, [](auto s) { return log(s); });
+    for (Index i = 0; i < count; ++i) visit(begin + i, highest[i], sum[i]);
+  }
 }
 
 /// y = softmax(x) of all rows, each exponential once, NaN in a row of -inf; where L is wanted, L[row] = log sum exp of
 /// the row.
 template <Index cols, bool wants_log_sum, class S>
 void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
-  constexpr Index block = 64;  // rows at a time, which stay in the cache
-  S highest[block], total[block];
-  for (Index begin = 0; begin < rows; begin += block) {
-    const Index count = std::min(block, rows - begin);
-    S* const first = y + begin * cols;
-    for (Index row = 0; row < count; ++row) {
-      const S* from = x + (begin + row) * cols;
-      highest[row] = highest_of<cols>(from);
-      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        store(first + row * cols + c, V(load<V>(from + c) - splat<V>(highest[row])));
-      });
-    }
-    // Rows end anywhere in a vector, so that narrow ones are as fast as wide ones.
-    each_element<S, 1, true>(count * cols, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
-      store(first + i, exp(load<V>(first + i)));
-    });
-    for (Index row = 0; row < count; ++row) {
-      S* to = first + row * cols;
-      total[row] = sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        return load<V>(to + c);
-      });
-      const S share = S(1) / total[row];
-      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        store(to + c, V(load<V>(to + c) * splat<V>(share)));
-      });
+  S highest[rows_at_once], total[rows_at_once];
+  for (Index begin = 0; begin < rows; begin += rows_at_once) {
+    const Index count = std::min(rows_at_once, rows - begin);
+    const S* const from = x + begin * cols;
+    S* const to = y + begin * cols;
+    for (Index i = 0; i < count; ++i) highest[i] = highest_of<cols>(from + i * cols);
+    if constexpr (cols % lanes<S> != 0 && cols < 4 * lanes<S>) {  // exponentials of narrow rows fill whole vectors
+      for (Index i = 0; i < count; ++i) {
+        each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+          store<V>(to + i * cols + c, load<V>(from + i * cols + c) - splat<V>(highest[i]));
+        });
+      }
+      change_each(count * cols, to, [](auto below) { return exp(below); });
+      for (Index i = 0; i < count; ++i) {
+        total[i] = sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+          return load<V>(to + i * cols + c);
+        });
+      }
+    } else {
+      for (Index i = 0; i < count; ++i) {
+        total[i] = sum_below<cols>(from + i * cols, highest[i], [&]<class V>(Index c, Register<V> e) {
+          store<V>(to + i * cols + c, e);
+        });
+      }
     }
     if constexpr (wants_log_sum) {
       each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
         const V most = load<V>(highest + i), zero = most - most;  // NaN where it is infinite, as L then is
         store(L + begin + i, select(zero == zero, V(most + log(load<V>(total + i))), most));
+      });
+    }
+    change_each(count, total, [](auto sum) { return S(1) / sum; });
+    for (Index i = 0; i < count; ++i) {
+      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        store<V>(to + i * cols + c, load<V>(to + i * cols + c) * splat<V>(total[i]));
       });
     }
   }
@@ -15121,10 +15473,10 @@ struct op<"softmax"> : detail::softmax_op {
     S* dx = frame.template grad<0>();
     for (Index row = 0; row < frame.rows(); ++row, y += cols, g += cols, dx += cols) {
       const S along = detail::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        return V(load<V>(g + c) * load<V>(y + c));
+        return load<V>(g + c) * load<V>(y + c);
       });
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>>(dx + c, V(load<V>(y + c) * (load<V>(g + c) - splat<V>(along))));
+        detail::put<F::template write<0>, V>(dx + c, load<V>(y + c) * (load<V>(g + c) - splat<V>(along)));
       });
     }
   }
@@ -15141,10 +15493,13 @@ struct op<"log_softmax"> : detail::softmax_op {
     constexpr Index cols = F::out_shape.cols;
     const S* x = frame.template in<0>();
     S* y = frame.out();
-    for (Index row = 0; row < frame.rows(); ++row, x += cols, y += cols) {
-      const S highest = detail::highest_of<cols>(x), log_sum = detail::log_sum_below<cols>(x, highest);
-      for (Index c = 0; c < cols; ++c) y[c] = (x[c] - highest) - log_sum;
-    }
+    const auto all = [](Index) { return true; };
+    detail::log_sums_below<cols>(frame.rows(), x, all, [&](Index row, S highest, S log_sum) {
+      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const Index at = row * cols + c;
+        store<V>(y + at, (load<V>(x + at) - splat<V>(highest)) - splat<V>(log_sum));
+      });
+    });
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
@@ -15156,7 +15511,7 @@ struct op<"log_softmax"> : detail::softmax_op {
         return load<V>(g + c);
       });
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>>(dx + c, V(load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total)));
+        detail::put<F::template write<0>, V>(dx + c, load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total));
       });
     }
   }
@@ -15181,7 +15536,7 @@ struct op<"log_sum_exp"> : kernel_op {
     S* dx = frame.template grad<0>();
     for (Index row = 0; row < frame.rows(); ++row, y += cols, dx += cols) {
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>>(dx + c, V(load<V>(y + c) * splat<V>(g[row])));
+        detail::put<F::template write<0>, V>(dx + c, load<V>(y + c) * splat<V>(g[row]));
       });
     }
   }
@@ -15826,21 +16181,25 @@ struct op<"cross_entropy"> : kernel_op {
     const S* logits = frame.template in<0>();
     const std::int32_t* labels = frame.template indices<1>();
     S *loss = frame.out(), *saved = frame.saved();
-    for (Index row = 0; row < frame.rows(); ++row, logits += classes) {
-      if (labels[row] == ignored_label) {
-        loss[row] = saved[row] = S(0);
-        continue;
-      }
-      const S highest = detail::highest_of<classes>(logits);
-      if constexpr (path == Path::reference) {
-        saved[row] = log(S((ConstMatrixMap<S>(logits, 1, classes).array() - highest).exp().sum()));
-      } else {
-        saved[row] = detail::log_sum_below<classes>(logits, highest);
-      }
-      loss[row] = saved[row] + (highest - logits[labels[row]]);
+    const auto labelled = [&](Index row) { return labels[row] != ignored_label; };
+    const auto finish = [&](Index row, S highest, S log_sum) {
+      loss[row] = saved[row] = S(0);
+      if (!labelled(row)) return;
+      const S *of_row = logits + row * classes, own = of_row[labels[row]];
+      saved[row] = log_sum;
+      loss[row] = log_sum + (highest - own);
       if constexpr (smooths<F>) {
-        loss[row] += smoothing(frame) * (logits[labels[row]] - ConstMatrixMap<S>(logits, 1, classes).mean());
+        loss[row] += smoothing(frame) * (own - ConstMatrixMap<S>(of_row, 1, classes).mean());
       }
+    };
+    if constexpr (path == Path::reference) {
+      for (Index row = 0; row < frame.rows(); ++row) {
+        const ConstMatrixMap<S> of_row(logits + row * classes, 1, classes);
+        const S highest = of_row.maxCoeff();
+        finish(row, highest, log(S((of_row.array() - highest).exp().sum())));
+      }
+    } else {
+      detail::log_sums_below<classes>(frame.rows(), logits, labelled, finish);
     }
   }
 
@@ -15859,8 +16218,9 @@ struct op<"cross_entropy"> : kernel_op {
       }
       const S scale = dloss[row], highest = detail::highest_of<classes>(logits);
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V probability = exp(V((load<V>(logits + c) - splat<V>(highest)) - splat<V>(saved[row])));
-        detail::put<mode>(dlogits + c, V((probability - splat<V>(uniform)) * splat<V>(scale)));
+        const Register<V> below = load<V>(logits + c) - splat<V>(highest);
+        const Register<V> probability = exp(Register<V>(below - splat<V>(saved[row])));
+        detail::put<mode, V>(dlogits + c, (probability - splat<V>(uniform)) * splat<V>(scale));
       });
       dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
     }
@@ -16038,7 +16398,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     if constexpr (has_bias<F>) {
       const S* bias = frame.template in<3>() + begin;
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<Write::accumulate>(logits + c, load<V>(bias + c));
+        detail::put<Write::accumulate, V>(logits + c, load<V>(bias + c));
       });
     }
   }
@@ -16087,8 +16447,8 @@ struct op<"linear_cross_entropy"> : kernel_op {
         S* logits = rows.logits + i * classes;
         add_bias<classes>(frame, begin, logits);
         detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const V likelihood = exp(V(load<V>(logits + c) - splat<V>(log_sums[i])));
-          store(logits + c, V(likelihood * splat<V>(dloss[row])));
+          const Register<V> below = load<V>(logits + c) - splat<V>(log_sums[i]);
+          store<V>(logits + c, exp(below) * splat<V>(dloss[row]));
         });
         const Index own = rows.labels[row] - begin;
         if (own >= 0 && own < classes) logits[own] -= dloss[row];
@@ -16101,7 +16461,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
         const Addition addition(frame.template turn<3>());
         for (Index i = 0; i < rows.count; ++i) {
           detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-            detail::put<Write::accumulate>(dbias + begin + c, load<V>(rows.logits + i * classes + c));
+            detail::put<Write::accumulate, V>(dbias + begin + c, load<V>(rows.logits + i * classes + c));
           });
         }
       }
@@ -16120,7 +16480,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
       }
       rows.each([&](Index i, Index row) {
         detail::each_column<S, T::width>([&]<class V>(Index c) __attribute__((always_inline)) {
-          detail::put<mode>(dx + row * T::width + c, load<V>(rows.dx + i * T::width + c));
+          detail::put<mode, V>(dx + row * T::width + c, load<V>(rows.dx + i * T::width + c));
         });
       });
     }

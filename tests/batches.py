@@ -13,7 +13,7 @@ import sys
 
 INCLUDE = re.compile(r'^#include ([<"])(.*)[>"]', re.MULTILINE)
 # What a namespace cannot hold: specialisations for the library, and headers that need code of the test before them.
-ALONE = re.compile(r"^template <>|^struct simplx::|^namespace \{$(?:.|\n)*^#include", re.MULTILINE)
+ALONE = re.compile(r"^template <>|^template class |^struct simplx::|^namespace \{$(?:.|\n)*^#include", re.MULTILINE)
 
 
 def headers(test, text):

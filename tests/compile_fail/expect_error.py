@@ -3,11 +3,13 @@
 """expect_error.py COMPILER SOURCE [FOLDER]: what must not compile, and what the compiler has to say.
 expect_error.py COMPILER --precompile FOLDER: the library, precompiled for the sources above; half of their time is to
 read it.
+expect_error.py COMPILER --mended FOLDER SOURCE...: the sources above, those that can share a source, mended and together.
 
 The source lists regular expressions, one a line: `// expect: REGEX`, or `// expect-gcc:` and `// expect-clang:`.
 It must be rejected, and all of them must match the first diagnostic: from the first line with "error:" (and the
-lines that lead to it) up to the next one. `// never: REGEX` is what no line may say. With -DFIXED it must compile, so that it fails for the stated reason only: with
-g++, and with clang++ too where SIMPLX_EVERY_CHECK is set, as `tools/test --all` does.
+lines that lead to it) up to the next one. `// never: REGEX` is what no line may say. With -DFIXED it must compile, so
+that it fails for the stated reason only. Given a FOLDER, that is left to --mended, but for sources that cannot share
+one: those must with g++, and with clang++ too where SIMPLX_EVERY_CHECK is set, as `tools/test --all` does.
 `// flags: ...` adds flags to the broken compilation. What is said must be what docs/errors.md says there.
 """
 import os
@@ -16,6 +18,8 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests"))
+import batches  # noqa: E402
 DOCUMENT = os.path.join(ROOT, "docs", "errors.md")
 
 
@@ -48,6 +52,20 @@ def precompiled(source, folder):
     if not folder or re.search(r'^// flags:|^#include "', read(source), re.M):
         return []
     return ["-include", os.path.join(folder, "library.hpp"), "-Winvalid-pch"]
+
+
+def mended_together(source, folder):
+    """Whether a source can be compiled with others, each in a namespace of its own; not if it chooses its headers."""
+    alone = batches.ALONE.search(read(source)) or re.search(r"^#if(?:.|\n)*^#include", read(source), re.M)
+    return precompiled(source, folder) and not alone
+
+
+def mended(compiler, folder, sources):
+    together = [os.path.abspath(source) for source in sources if mended_together(source, folder)]
+    for batch in batches.batches(os.path.join(folder, "mended"), 40, together):
+        done = start(compiler, "-fsyntax-only", *precompiled(batch, folder), batch, "-DFIXED")
+        if done.returncode != 0:
+            sys.exit(f"these sources fail for another reason than is said; with -DFIXED:\n{done.stderr}")
 
 
 def is_error(line):
@@ -92,6 +110,8 @@ def main():
     compiler, source, folder = (*sys.argv[1:], None)[:3]
     if source == "--precompile":
         return precompile(compiler, folder)
+    if source == "--mended":
+        return mended(compiler, folder, sys.argv[4:])
     expected = re.findall(rf"^// expect(?:-{'clang' if is_clang(compiler) else 'gcc'})?: (.*)$", read(source), re.M)
     if not expected:
         sys.exit(f"{source} expects nothing")
@@ -99,7 +119,7 @@ def main():
     lines = first_diagnostic(every_line)
     if not lines:
         sys.exit(f"{source} compiles, but must not")
-    if not is_clang(compiler) or "SIMPLX_EVERY_CHECK" in os.environ:
+    if not mended_together(source, folder) and (not is_clang(compiler) or "SIMPLX_EVERY_CHECK" in os.environ):
         fixed = start(compiler, "-fsyntax-only", *precompiled(source, folder), source, "-DFIXED")
         if fixed.returncode != 0:
             sys.exit(f"{source} fails for another reason; with -DFIXED:\n{fixed.stderr}")

@@ -4,7 +4,7 @@
 /// Random graphs over every kind of op that the planner tells apart, described by `Info` alone.
 
 #include <simplx/core/info.hpp>
-#include <simplx/core/random.hpp>
+#include <simplx/cpu/random_numbers.hpp>
 
 #include <algorithm>
 #include <initializer_list>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/cpu/attention_head.hpp>
 
-#include <simplx/core/random.hpp>
+#include <simplx/cpu/random_numbers.hpp>
 
 #include <doctest/doctest.h>
 

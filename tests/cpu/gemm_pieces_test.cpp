@@ -31,7 +31,7 @@ std::vector<float> numbers(Index count, unsigned seed) {
 /// An epilogue that depends on the place of a vector.
 struct Placed {
   template <class V>
-  V operator()(V accumulator, Index row, Index col) const {
+  Register<V> at(Register<V> accumulator, Index row, Index col) const {
     return accumulator * 2 + static_cast<float>(row * 100 + col);
   }
 };

@@ -14,12 +14,13 @@ namespace {
 /// Adds a number that names the element: 100 row + col.
 struct Place {
   template <class V>
-  __attribute__((always_inline)) V operator()(V sums, Index row, Index col) const {
-    if constexpr (std::is_arithmetic_v<V>) {
-      return sums + static_cast<V>(100 * row + col);
+  __attribute__((always_inline)) Register<V> at(Register<V> sums, Index row, Index col) const {
+    using R = Register<V>;
+    const R first = splat<R>(static_cast<Lane<R>>(100 * row + col));
+    if constexpr (std::is_arithmetic_v<R>) {
+      return sums + first;
     } else {
-      for (int l = 0; l < lanes<Lane<V>>; ++l) sums[l] += static_cast<Lane<V>>(100 * row + col + l);
-      return sums;
+      return sums + first + lane_numbers<R>();
     }
   }
 };

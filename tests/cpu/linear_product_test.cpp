@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/cpu/linear_product.hpp>
 
-#include <simplx/core/random.hpp>
+#include <simplx/cpu/random_numbers.hpp>
 
 #include <doctest/doctest.h>
 
@@ -154,6 +154,34 @@ TEST_CASE("floats by the fastest way are as near to exact products as multiply-a
   const double by_vectors = error(Cpu<float, Path::vectors>{});
   CHECK(error(Cpu<float>{}) <= by_vectors);
   CHECK(by_vectors > 0);
+}
+
+/// Adds the place of a vector's first number.
+struct Placed {
+  template <class V>
+  Register<V> at(Register<V> sums, Index row, Index col) const {
+    return sums + splat<V>(static_cast<Lane<Register<V>>>(1000 * row + col / 100));
+  }
+};
+
+TEST_CASE_TEMPLATE("matrices that are not packed beforehand are finished like others, of few rows and of many", S, float,
+                   double) {
+  constexpr Index K = 24, N = 3 * lanes<S>;
+  using Product = LinearProduct<Cpu<S>, K, N, false, false>;
+  const std::vector<S> weight = numbers<S>(K * N, 2);
+  for (const Index rows : {1, 2, 4, 5, 6}) {
+    const std::vector<S> x = numbers<S>(rows * K, 1);
+    std::vector<S> y(static_cast<std::size_t>(rows * N)), plain = y;
+    std::vector<S> scratch(static_cast<std::size_t>(Product::scratch(rows)));
+    Product::forward(rows, x.data(), weight.data(), nullptr, scratch.data(), plain.data());
+    Product::forward(rows, x.data(), weight.data(), nullptr, scratch.data(), y.data(), Placed{});
+    Index wrong = 0;
+    for (Index i = 0; i < rows * N; ++i) {
+      const auto k = static_cast<std::size_t>(i);
+      wrong += y[k] != plain[k] + static_cast<S>(1000 * (i / N) + i % N / 100);
+    }
+    CHECK(wrong == 0);
+  }
 }
 
 TEST_CASE("no row adds nothing") { check_all<Cpu<float>, 32, 48>(0); }

@@ -5,7 +5,7 @@
 
 #include "emulation/cuda.hpp"
 
-#include <simplx/core/random.hpp>
+#include <simplx/cpu/random_numbers.hpp>
 #include <simplx/core/shape.hpp>
 
 #include <doctest/doctest.h>

@@ -4,7 +4,7 @@
 /// Every kind of product that the library makes, compared with the same in double: under the stand-in of cuBLASLt by
 /// products_test.cpp, on a GPU by prove_products.cu.
 
-#include <simplx/core/random.hpp>
+#include <simplx/cpu/random_numbers.hpp>
 #include <simplx/cuda/products.cuh>
 
 #include <algorithm>

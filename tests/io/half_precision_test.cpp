@@ -72,6 +72,19 @@ TEST_CASE("rounding is once, from double: by way of float these ties would fall 
   CHECK(Bfloat16(1 + 0x1p-8 + 0x1p-40).bits == 0x3f81);
 }
 
+TEST_CASE("a float is rounded to bfloat16 as the double of its value is") {
+  int different = 0;
+  for (std::uint32_t i = 0; i < 1u << 22; ++i) {  // of all exponents and signs, NaNs and infinities among them
+    const float value = std::bit_cast<float>(i << 10 | (i * 2654435761u) >> 22);
+    different += Bfloat16(value).bits != Bfloat16(static_cast<double>(value)).bits;
+  }
+  CHECK(different == 0);
+  for (const std::uint32_t word : {0x7f800000u, 0xff800000u, 0x7f7fffffu, 0x00000001u, 0x80008000u, 0x7f800001u}) {
+    const float value = std::bit_cast<float>(word);
+    CHECK(Bfloat16(value).bits == Bfloat16(static_cast<double>(value)).bits);
+  }
+}
+
 #if defined(__FLT16_MANT_DIG__)
 TEST_CASE("float16 is the compiler's") {
   int different = 0;

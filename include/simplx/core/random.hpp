@@ -10,15 +10,16 @@
 
 #include <simplx/core/target.hpp>
 
-#include <cmath>
 #include <cstdint>
 #include <string_view>
 
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
-/// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.
-SIMPLX_HD constexpr std::uint64_t scramble(std::uint64_t z) {
+/// The finaliser of splitmix64, of 64 bits or of a vector of such: every bit of the result depends on every bit of the
+/// argument.
+template <class Words>
+SIMPLX_HD constexpr Words scramble(Words z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
@@ -48,13 +49,6 @@ SIMPLX_HD constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter)
 /// Uniform in (0, 1), never 0 or 1.
 SIMPLX_HD constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
   return (static_cast<double>(bits(key, counter) >> 12) + 0.5) * 0x1p-52;
-}
-
-/// Standard normal, by Box and Muller.
-inline double normal(std::uint64_t key, std::uint64_t counter) {
-  constexpr double two_pi = 6.283185307179586;
-  const double radius = std::sqrt(-2 * std::log(uniform(key, 2 * counter)));
-  return radius * std::cos(two_pi * uniform(key, 2 * counter + 1));
 }
 
 }  // namespace simplx

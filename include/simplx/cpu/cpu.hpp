@@ -82,9 +82,9 @@ struct Cpu {
       }
     }
     template <class V>
-    __attribute__((always_inline)) V operator()(V accumulator, Index row, Index col) const {
+    __attribute__((always_inline)) Register<V> at(Register<V> accumulator, Index row, Index col) const {
       if constexpr (G::plan.kept[product]) {
-        store(product_value + row * Group<G, root>::shape.cols + col, accumulator);
+        store<V>(product_value + row * Group<G, root>::shape.cols + col, accumulator);
       }
       return map_value<G, root, V>(operands, row, col, accumulator);
     }

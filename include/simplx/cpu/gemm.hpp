@@ -10,6 +10,7 @@
 /// run-time strides the same code runs at half of it.
 
 #include <simplx/cpu/bfloat16.hpp>
+#include <simplx/cpu/elements.hpp>
 #include <simplx/cpu/panels.hpp>
 #include <simplx/cpu/simd.hpp>
 
@@ -19,10 +20,10 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// The epilogue that changes nothing.
+/// The epilogue that changes nothing. at<V> is what an epilogue makes of accumulators, of which a part may count.
 struct NoEpilogue {
   template <class V>
-  __attribute__((always_inline)) V operator()(V accumulator, Index, Index) const {
+  __attribute__((always_inline)) Register<V> at(Register<V> accumulator, Index, Index) const {
     return accumulator;
   }
 };
@@ -133,7 +134,7 @@ __attribute__((always_inline)) inline void tile(Index inner, const W* a, Index a
   for (int i = 0; i < rows; ++i) {
     SIMPLX_UNROLL
     for (int j = 0; j < vectors; ++j) {
-      V value = epilogue(sums[i][j], row + i, col + j * L);
+      V value = epilogue.template at<V>(sums[i][j], row + i, col + j * L);
       S* place = c + i * c_row + j * L;
       if constexpr (mode == Write::accumulate) value += load<V>(place);
       store(place, value);
@@ -191,7 +192,7 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
     SIMPLX_ROLLED
     for (const S* sum = sums; i < rows; ++i) {
       for (Index j = 0; j < width; j += lanes<S>, sum += lanes<S>) {
-        store(c + i * c_row + j, epilogue(load<Vec<S>>(sum), i, col + j));
+        store(c + i * c_row + j, epilogue.template at<Vec<S>>(load<Vec<S>>(sum), i, col + j));
       }
     }
   }
@@ -206,8 +207,8 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
 
 namespace detail {
 
-/// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give is
-/// stored number by number.
+/// c (rows, width) (=|+=) epilogue(a * b), `width` less than a vector: b is padded to one, and what the tiles give
+/// beyond is not stored.
 template <Index width, Write mode, class W, class S, class ARow, class ACol, class CRow, class Epilogue>
 void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, const W* b, S* c, CRow c_row,
                 const Epilogue& epilogue, Index col) {
@@ -218,12 +219,12 @@ void last_panel(Index rows, Index inner, const W* a, ARow a_row, ACol a_col, con
     panel<together, 1, Write::store>(count, inner, a + begin * a_row, a_row, a_col, b, Static<L>{}, block, Static<L>{},
                                      NoEpilogue{}, 0);
     for (Index i = 0; i < count; ++i) {
-      for (Index j = 0; j < width; ++j) {
-        S value = epilogue(block[i * L + j], begin + i, col + j);
-        S& place = c[(begin + i) * c_row + j];
-        if constexpr (mode == Write::accumulate) value += place;
-        place = value;
-      }
+      each_left<S, width>(0, [&]<class V>(Index j) __attribute__((always_inline)) {
+        Register<V> value = epilogue.template at<V>(load<V>(block + i * L + j), begin + i, col + j);
+        S* place = c + (begin + i) * c_row + j;
+        if constexpr (mode == Write::accumulate) value += load<V>(place);
+        store<V>(place, value);
+      });
     }
   }
 }
@@ -235,8 +236,8 @@ struct Completing {
   const Epilogue& epilogue;
 
   template <class V>
-  __attribute__((always_inline)) V operator()(V accumulator, Index row, Index col) const {
-    return epilogue(accumulator + load<V>(c + row * N + col), row, col);
+  __attribute__((always_inline)) Register<V> at(Register<V> accumulator, Index row, Index col) const {
+    return epilogue.template at<V>(accumulator + load<V>(c + row * N + col), row, col);
   }
 };
 

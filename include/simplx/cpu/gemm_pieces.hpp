@@ -68,8 +68,8 @@ struct FromRow {
   Index first;
 
   template <class V>
-  __attribute__((always_inline)) V operator()(V accumulator, Index row, Index col) const {
-    return epilogue(accumulator, first + row, col);
+  __attribute__((always_inline)) Register<V> at(Register<V> accumulator, Index row, Index col) const {
+    return epilogue.template at<V>(accumulator, first + row, col);
   }
 };
 
@@ -104,7 +104,7 @@ __attribute__((noinline)) void rows_by_vectors(Index begin, Index end, const flo
       for (Index row = begin; row < end; ++row) {
         V products[L]{};
         for (Index i = 0; i < L; ++i) products[i] = RowProduct<K, float>(weight + (col + i) * K, a + row * K).vectors;
-        V value = epilogue(lane_sums<float>(products), row, col);
+        V value = epilogue.template at<V>(lane_sums<float>(products), row, col);
         if constexpr (mode == Write::accumulate) value += load<V>(c + row * N + col);
         store(c + row * N + col, value);
       }

@@ -113,7 +113,7 @@ __attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index w
                                        fetch);
   for (Index i = 0; i < count; ++i) {
     for (Index j = 0; j < width; j += lanes<float>) {
-      V value = epilogue(load<V>(sums + i * block_side + j), row + i, col + j);
+      V value = epilogue.template at<V>(load<V>(sums + i * block_side + j), row + i, col + j);
       if constexpr (mode == Write::accumulate) value += load<V>(c + i * N + j);
       store(c + i * N + j, value);
     }

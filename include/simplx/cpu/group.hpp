@@ -6,6 +6,7 @@
 /// intermediate value in a register.
 
 #include <simplx/core/execute.hpp>
+#include <simplx/cpu/elements.hpp>
 #include <simplx/cpu/simd.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -86,7 +87,7 @@ struct Group {
       return Spread::full;
     } else {
       switch (static_cast<Over>(G::flat.label[root].attributes.integers[0])) {
-        case Over::rows: return Spread::row;
+        case Over::rows: return shape.cols == 1 ? Spread::one : Spread::row;
         case Over::columns: return Spread::column;
         default: return Spread::one;
       }
@@ -129,7 +130,7 @@ struct Operands {
   }
 
   template <int l, class V>
-  __attribute__((always_inline)) V load_leaf(Index row, Index col) const {
+  __attribute__((always_inline)) Register<V> load_leaf(Index row, Index col) const {
     constexpr auto spread = Grp::spread(l);
     if constexpr (spread == Grp::Spread::one) {
       return splat<V>(one[l]);
@@ -174,10 +175,10 @@ struct GroupValues {
 
 /// The group's result at [row, col ...]; `product` is the accumulator of the product it finishes.
 template <class G, int root, class V, class S>
-__attribute__((always_inline)) inline V map_value(const Operands<G, root, S>& operands, Index row, Index col,
-                                                  V product) {
+__attribute__((always_inline)) inline Register<V> map_value(const Operands<G, root, S>& operands, Index row, Index col,
+                                                            Register<V> product) {
   using Grp = Group<G, root>;
-  GroupValues<G, root, V> at;
+  GroupValues<G, root, Register<V>> at;
   detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) {
     if constexpr (Grp::leaf(l) == Grp::product) {
       at.leaf[l] = product;
@@ -187,30 +188,9 @@ __attribute__((always_inline)) inline V map_value(const Operands<G, root, S>& op
   });
   detail::unroll<0, Grp::members>([&]<int m>(std::integral_constant<int, m>) {
     at.template evaluate<m>();
-    if constexpr (Grp::kept(m)) store(operands.kept[m] + row * Grp::shape.cols + col, at.member[m]);
+    if constexpr (Grp::kept(m)) store<V>(operands.kept[m] + row * Grp::shape.cols + col, at.member[m]);
   });
   return at.member[Grp::members - 1];
-}
-
-/// Calls f<V>(row, col) over a whole shape, vectors first and single elements at the end of each row, if any.
-template <class S, Index cols, bool flat, class F>
-__attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
-  constexpr Index whole = cols / lanes<S> * lanes<S>;
-  if constexpr (flat) {
-    const Index size = rows * cols;
-    Index i = 0;
-    for (; i + lanes<S> <= size; i += lanes<S>) f.template operator()<Vec<S>>(0, i);
-    if constexpr (whole < cols) {
-      for (; i < size; ++i) f.template operator()<S>(0, i);
-    }
-  } else {
-    for (Index row = 0; row < rows; ++row) {
-      for (Index col = 0; col < whole; col += lanes<S>) f.template operator()<Vec<S>>(row, col);
-      if constexpr (whole < cols) {
-        for (Index col = whole; col < cols; ++col) f.template operator()<S>(row, col);
-      }
-    }
-  }
 }
 
 SIMPLX_HD_END

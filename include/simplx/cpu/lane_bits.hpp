@@ -28,12 +28,6 @@ concept FloatLanes = std::is_same_v<Lane<V>, float> || std::is_same_v<Lane<V>, d
 
 namespace detail {
 
-/// A vector of so many bytes. (g++ drops vector_size where it depends on a function template's parameters.)
-template <class S, std::size_t bytes>
-struct VectorOf {
-  typedef S type __attribute__((vector_size(bytes)));
-};
-
 template <class V, bool single = std::is_arithmetic_v<V>>
 struct BitsOf {
   using type = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;

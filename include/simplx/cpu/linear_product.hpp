@@ -7,8 +7,8 @@
 ///     Y = X W,   dX = dY W^T,   dW += X^T dY
 ///
 /// Weights that are parameters are packed once a step, W and W^T, so that all three run at the speed of the plain one:
-/// into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, where that is
-/// worth its time.
+/// into panels, or into pieces where the CPU has a matrix unit. Others are packed anew for each product, unless it has
+/// so few rows that Eigen multiplies them, one by one, in less time than that takes.
 
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/gemm.hpp>
@@ -34,10 +34,11 @@ struct LinearProduct {
   using S = typename Backend::Scalar;
   static constexpr Index outputs = N;
 
-  /// Whether panels of that width are what a product is computed from.
+  /// Whether panels of that width are what a product is computed from: whole vectors, and of parameters also what fills
+  /// a third of one.
   static constexpr bool by_panels(Index width) {
     const bool any_width = prepared && Backend::by_vectors;
-    return Backend::vectorises(width) || (any_width && width > lanes<S>);
+    return Backend::vectorises(width) || (any_width && width > 1 && 3 * width >= lanes<S>);
   }
   /// Whether the operands are rounded to pairs of bfloat16.
   static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
@@ -117,6 +118,13 @@ struct LinearProduct {
       gemm_bfloat16<K, N, Write::store>(rows, x, pairs(packed), y, epilogue, pairs(scratch));
     } else {
       if constexpr (!prepared) {
+        if (rows <= few_rows) {
+          for (Index row = 0; row < rows; ++row) multiply(1, x + row * K, weight, y + row * N);
+          return each_element<S, N, false>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
+            S* const place = y + row * N + col;
+            store<V>(place, epilogue.template at<V>(load<V>(place), row, col));
+          });
+        }
         pack_forward(weight, scratch);
         packed = scratch;
       }
@@ -130,14 +138,7 @@ struct LinearProduct {
     } else if constexpr (of_vector) {
       matrix_vector<K>(rows, x, weight, y);
     } else {
-      const ConstMatrixMap<S> xs(x, rows, K);
-      const auto w = weights(weight);
-      MatrixMap<S> ys(y, rows, N);
-      if constexpr (transposed) {
-        ys.noalias() = xs * w.transpose();
-      } else {
-        ys.noalias() = xs * w;
-      }
+      multiply(rows, x, weight, y);
     }
   }
 
@@ -153,19 +154,16 @@ struct LinearProduct {
     if constexpr (rounds) {
       gemm_bfloat16<N, K, mode>(rows, dy, pairs(packed + size), dx, NoEpilogue{}, pairs(scratch));
     } else if constexpr (by_panels(K)) {
-      const S* const panels = prepared ? packed + size : scratch;
-      if constexpr (!prepared) pack_backward(weight, scratch);
-      gemm<N, K, mode>(rows, dy, panels, dx, NoEpilogue{});
-    } else {
-      const auto w = weights(weight);
-      const ConstMatrixMap<S> dys(dy, rows, N);
-      MatrixMap<S> dxs(dx, rows, K);
-      if constexpr (mode == Write::store) dxs.setZero();
-      if constexpr (transposed) {
-        dxs.noalias() += dys * w;
-      } else {
-        dxs.noalias() += dys * w.transpose();
+      if constexpr (!prepared) {
+        if (rows <= few_rows) {
+          for (Index row = 0; row < rows; ++row) multiply_transposed<mode>(1, dy + row * N, weight, dx + row * K);
+          return;
+        }
+        pack_backward(weight, scratch);
       }
+      gemm<N, K, mode>(rows, dy, prepared ? packed + size : scratch, dx, NoEpilogue{});
+    } else {
+      multiply_transposed<mode>(rows, dy, weight, dx);
     }
   }
 
@@ -210,6 +208,29 @@ struct LinearProduct {
  private:
   static ConstMatrixMap<S> weights(const S* weight) {
     return ConstMatrixMap<S>(weight, transposed ? N : K, transposed ? K : N);
+  }
+  /// Y = X W and dX (=|+=) dY W^T by Eigen.
+  static void multiply(Index rows, const S* x, const S* weight, S* y) {
+    const ConstMatrixMap<S> xs(x, rows, K);
+    const auto w = weights(weight);
+    MatrixMap<S> ys(y, rows, N);
+    if constexpr (transposed) {
+      ys.noalias() = xs * w.transpose();
+    } else {
+      ys.noalias() = xs * w;
+    }
+  }
+  template <Write mode>
+  static void multiply_transposed(Index rows, const S* dy, const S* weight, S* dx) {
+    const auto w = weights(weight);
+    const ConstMatrixMap<S> dys(dy, rows, N);
+    MatrixMap<S> dxs(dx, rows, K);
+    if constexpr (mode == Write::store) dxs.setZero();
+    if constexpr (transposed) {
+      dxs.noalias() += dys * w;
+    } else {
+      dxs.noalias() += dys * w.transpose();
+    }
   }
   /// Memory of floats that holds pairs of bfloat16.
   static Pair* pairs(float* memory) { return reinterpret_cast<Pair*>(memory); }

@@ -17,9 +17,9 @@ __attribute__((noinline, flatten)) void map_forward_loop(const Context<S>& conte
   const Operands<G, root, S> operands(context, product);
   each_element<S, cols, Grp::flat()>(context.rows_of(Grp::shape), [&]<class V>(Index row, Index col)
                                                                       __attribute__((always_inline)) {
-    V accumulator{};
+    Register<V> accumulator{};
     if constexpr (Grp::product >= 0) accumulator = load<V>(product + row * cols + col);
-    store(out + row * cols + col, map_value<G, root, V>(operands, row, col, accumulator));
+    store<V>(out + row * cols + col, map_value<G, root, V>(operands, row, col, accumulator));
   });
 }
 
@@ -29,20 +29,66 @@ struct RunningSum {
   Vec<S> chain[4]{};
   S single = S(0);
 
-  /// Adds value<V>(col) for all columns.
+  /// Adds value<V>(i) for all i below `count`.
   template <class F>
-  __attribute__((always_inline)) void add(Index cols, const F& value) {
-    constexpr Index step = lanes<S>;
-    Index col = 0;
-    for (; chains > 1 && col + chains * step <= cols; col += chains * step) {
-      detail::unroll<0, chains>([&]<int k>(std::integral_constant<int, k>) __attribute__((always_inline)) {
-        chain[k] += value.template operator()<Vec<S>>(col + k * step);
+  __attribute__((always_inline)) void add(Index count, const F& value) {
+    for (Index i = add_vectors(count, value); i < count; ++i) single += value.template operator()<S>(i);
+  }
+  /// Adds value<V>(col) for all columns of a row.
+  template <Index cols, class F>
+  __attribute__((always_inline)) void add_row(const F& value) {
+    constexpr Index whole = cols / lanes<S> * lanes<S>;
+    add_vectors(whole, value);
+    if constexpr (whole < cols) {
+      each_left<S, cols - whole>(whole, [&]<class V>(Index col) __attribute__((always_inline)) {
+        if constexpr (std::is_same_v<V, S>) {
+          single += value.template operator()<V>(col);
+        } else {
+          chain[0] += counted<V>(value.template operator()<V>(col));
+        }
       });
     }
-    for (; col + step <= cols; col += step) chain[0] += value.template operator()<Vec<S>>(col);
-    for (; col < cols; ++col) single += value.template operator()<S>(col);
   }
   S total() const { return sum((chain[0] + chain[1]) + (chain[2] + chain[3])) + single; }
+
+ private:
+  /// Adds whole vectors; returns how many elements they were.
+  template <class F>
+  __attribute__((always_inline)) Index add_vectors(Index count, const F& value) {
+    constexpr Index step = lanes<S>;
+    Index i = 0;
+    for (; chains > 1 && i + chains * step <= count; i += chains * step) {
+      detail::unroll<0, chains>([&]<int k>(std::integral_constant<int, k>) __attribute__((always_inline)) {
+        chain[k] += value.template operator()<Vec<S>>(i + k * step);
+      });
+    }
+    for (; i + step <= count; i += step) chain[0] += value.template operator()<Vec<S>>(i);
+    return i;
+  }
+};
+
+/// A sum for each column, in registers where they are few.
+template <class S, Index cols>
+struct ColumnSums {
+  static constexpr Index whole = cols / lanes<S> * lanes<S>;
+  Vec<S> vectors[whole / lanes<S> + 1]{};  // the last one for a part
+  S singles[lanes<S>]{};
+
+  template <class V>
+  __attribute__((always_inline)) Register<V>& at(Index col) {
+    if constexpr (std::is_same_v<V, Vec<S>> || PartOfVector<V>) {
+      return vectors[col / lanes<S>];
+    } else {
+      return singles[col - whole];
+    }
+  }
+  /// Adds value<V>(col) for all columns of a row.
+  template <class F>
+  __attribute__((always_inline)) void add_row(const F& value) {
+    detail::each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+      at<V>(col) += value.template operator()<V>(col);
+    });
+  }
 };
 
 /// Evaluates the group and sums it over rows, columns or both; a mean divides by their number.
@@ -56,7 +102,7 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
   const S scale = static_cast<S>(op_of<G, root>::scale(G::flat.label[root].attributes, rows, cols));
   const auto row_of = [&](Index row) {
     return [&operands, row]<class V>(Index col) __attribute__((always_inline)) {
-      return map_value<G, root, V>(operands, row, col, V{});
+      return map_value<G, root, V>(operands, row, col, Register<V>{});
     };
   };
   if constexpr (Grp::target() == Spread::one) {
@@ -70,7 +116,7 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
           return map_value<G, root, V>(operands, 0, begin * cols + i, V{});
         });
       } else {
-        for (Index row = begin; row < end; ++row) sum.add(cols, row_of(row));
+        for (Index row = begin; row < end; ++row) sum.template add_row<cols>(row_of(row));
       }
       total += sum.total();
     }
@@ -78,22 +124,17 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
   } else if constexpr (Grp::target() == Spread::column) {
     for (Index row = 0; row < rows; ++row) {
       RunningSum<S, Grp::costly() ? 1 : 4> sum;
-      sum.add(cols, row_of(row));
+      sum.template add_row<cols>(row_of(row));
       out[row] = scale * sum.total();
     }
   } else {
     std::fill_n(out, cols, S(0));
-    S some[cols];
     for (Index begin = 0; begin < rows; begin += added_at_once) {
       const Index end = std::min(rows, begin + added_at_once);
-      std::fill_n(some, cols, S(0));
-      for (Index row = begin; row < end; ++row) {
-        each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-          store(some + col, V(load<V>(some + col) + map_value<G, root, V>(operands, row, col, V{})));
-        });
-      }
-      each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-        store(out + col, V(load<V>(out + col) + splat<V>(scale) * load<V>(some + col)));
+      ColumnSums<S, cols> sums;
+      for (Index row = begin; row < end; ++row) sums.add_row(row_of(row));
+      detail::each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+        store<V>(out + col, load<V>(out + col) + splat<V>(scale) * sums.template at<V>(col));
       });
     }
   }

@@ -17,9 +17,10 @@ template <class G, int root, class V>
 struct Sweep {
   using Grp = Group<G, root>;
   static constexpr int last = Grp::members - 1;
-  GroupValues<G, root, V> at;
-  V adjoint[Grp::members];
-  V leaf_adjoint[Grp::leaves + 1];
+  using R = Register<V>;
+  GroupValues<G, root, R> at;
+  R adjoint[Grp::members];
+  R leaf_adjoint[Grp::leaves + 1];
 
   template <int l, class S>
   __attribute__((always_inline)) void load_leaf(const Operands<G, root, S>& operands, Index row, Index col) {
@@ -44,7 +45,7 @@ struct Sweep {
 
  private:
   template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) V pull_back() const {
+  SIMPLX_HD __attribute__((always_inline)) R pull_back() const {
     using Op = op_of<G, Grp::member(m)>;
     if constexpr (Grp::arguments(m) == 1) {
       return Op::template d<a>(adjoint[m], result<m, a>(), operand<m, a, 0>());
@@ -56,9 +57,9 @@ struct Sweep {
     }
   }
   template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) void add(V part) {
+  SIMPLX_HD __attribute__((always_inline)) void add(R part) {
     constexpr int target = Grp::tables.operand[m][a];
-    V& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
+    R& sum = target >= 0 ? adjoint[target >= 0 ? target : 0] : leaf_adjoint[target >= 0 ? 0 : -1 - target];
     if constexpr (Grp::tables.first[m][a]) {
       sum = part;
     } else {
@@ -70,19 +71,19 @@ struct Sweep {
   static constexpr double not_read = std::numeric_limits<double>::quiet_NaN();
   /// The result of member m where the pull-back to operand a reads it, and its operand b.
   template <int m, int a>
-  SIMPLX_HD __attribute__((always_inline)) V result() const {
+  SIMPLX_HD __attribute__((always_inline)) R result() const {
     if constexpr ((G::table.info[Grp::member(m)].reads_output >> a & 1) != 0) {
       return at.member[m];
     } else {
-      return literal<V>(not_read);
+      return literal<R>(not_read);
     }
   }
   template <int m, int a, int b>
-  SIMPLX_HD __attribute__((always_inline)) V operand() const {
+  SIMPLX_HD __attribute__((always_inline)) R operand() const {
     if constexpr ((G::table.info[Grp::member(m)].reads[a] >> b & 1) != 0) {
       return at.template operand<m, b>();
     } else {
-      return literal<V>(not_read);
+      return literal<R>(not_read);
     }
   }
 };
@@ -101,9 +102,9 @@ struct MapBackward {
     std::conditional_t<std::is_same_v<S, float>, double, S> totals[Grp::leaves + 1]{};
 
     template <int l, class V>
-    void add(V term) {
-      if constexpr (std::is_same_v<V, Vec<S>>) {
-        vectors[l] += term;
+    void add(Register<V> term) {
+      if constexpr (std::is_same_v<Register<V>, Vec<S>>) {
+        vectors[l] += counted<V>(term);
       } else {
         singles[l] += term;
       }
@@ -148,21 +149,21 @@ struct MapBackward {
       const Index end = std::min(rows, begin + step);
       if constexpr (Grp::flat()) {
         each_element<S, cols, true>(end - begin, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
-          V down[Grp::leaves + 1]{};  // unused: there are no rows
+          Register<V> down[Grp::leaves + 1]{};  // unused: there are no rows
           self.template at<V>(begin + row, col, down);
         });
       } else if constexpr (down_columns()) {
         each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-          V down[Grp::leaves + 1]{};
+          Register<V> down[Grp::leaves + 1]{};
           for (Index row = begin; row < end; ++row) self.template at<V>(row, col, down);
-          self.add_down(down, col);
+          self.template add_down<V>(down, col);
         });
       } else {
         for (Index row = begin; row < end; ++row) {
           each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-            V down[Grp::leaves + 1]{};
+            Register<V> down[Grp::leaves + 1]{};
             self.template at<V>(row, col, down);
-            self.add_down(down, col);
+            self.template add_down<V>(down, col);
           });
           self.template finish<Spread::column>(row);
         }
@@ -191,7 +192,7 @@ struct MapBackward {
   }
 
   template <class V>
-  __attribute__((always_inline)) void at(Index row, Index col, V* down) {
+  __attribute__((always_inline)) void at(Index row, Index col, Register<V>* down) {
     Sweep<G, root, V> sweep;
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
       sweep.template load_leaf<l>(operands, row, col);
@@ -205,12 +206,12 @@ struct MapBackward {
       sweep.template pull<Grp::members - 1 - m>();
     });
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
-      write<l>(sweep.leaf_adjoint[l], row, col, down);
+      write<l, V>(sweep.leaf_adjoint[l], row, col, down);
     });
   }
 
   template <class V>
-  __attribute__((always_inline)) V incoming(Index row, Index col) const {
+  __attribute__((always_inline)) Register<V> incoming(Index row, Index col) const {
     constexpr Spread target = Grp::target();
     if constexpr (target == Spread::one) {
       return splat<V>(scale * *out_gradient);
@@ -224,25 +225,25 @@ struct MapBackward {
   }
 
   template <int l, class V>
-  __attribute__((always_inline)) void write(V adjoint, Index row, Index col, V* down) {
+  __attribute__((always_inline)) void write(Register<V> adjoint, Index row, Index col, Register<V>* down) {
     if constexpr (!Grp::writes(l)) {
       return;
     } else if constexpr (Grp::spread(l) == Spread::one || Grp::spread(l) == Spread::column) {
-      sums.template add<l>(adjoint);
+      sums.template add<l, V>(adjoint);
     } else if constexpr (Grp::spread(l) == Spread::row) {
       down[l] += adjoint;
     } else {
       S* place = gradient[l] + row * cols + col;
       if constexpr (G::plan.leaf_write[Grp::slot(l)] == Write::accumulate) adjoint += load<V>(place);
-      store(place, adjoint);
+      store<V>(place, adjoint);
     }
   }
   /// Adds sums down the rows to the gradients of leaves that are rows, which never store: they are cleared before.
   template <class V>
-  __attribute__((always_inline)) void add_down(const V* down, Index col) {
+  __attribute__((always_inline)) void add_down(const Register<V>* down, Index col) {
     detail::unroll<0, Grp::leaves>([&]<int l>(std::integral_constant<int, l>) __attribute__((always_inline)) {
       if constexpr (Grp::writes(l) && Grp::spread(l) == Spread::row) {
-        store(gradient[l] + col, V(load<V>(gradient[l] + col) + down[l]));
+        store<V>(gradient[l] + col, load<V>(gradient[l] + col) + down[l]);
       }
     });
   }

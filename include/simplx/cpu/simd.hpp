@@ -5,7 +5,7 @@
 /// Vectors of the build's instruction set, by the portable vector extensions of g++ and clang.
 ///
 /// Everything here also takes a plain float or double as a vector of one lane, so that an elementwise rule
-/// written once runs over vectors and over the elements that are left at the end of a row.
+/// written once runs over vectors and over single numbers.
 ///
 /// What the library needs of the compiler: IEEE arithmetic. With -ffast-math (or -Ofast) infinities and NaNs
 /// are assumed away, masks and stopping on a broken loss no longer work, and training goes wrong silently.
@@ -17,6 +17,10 @@
 #include <cstring>
 #include <type_traits>
 #include <utility>
+
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
@@ -37,15 +41,19 @@ template <class S>
 inline constexpr int lanes = std::is_arithmetic_v<S> ? vector_bytes / static_cast<int>(sizeof(S)) : 1;
 
 namespace detail {
+/// A vector of so many bytes. (g++ drops vector_size where it depends on a function template's parameters.)
+template <class S, std::size_t bytes>
+struct VectorOf {
+  typedef S type __attribute__((vector_size(bytes)));
+};
+
 template <class S>
 struct VecOf {
   using type = S;
 };
 template <class S>
   requires std::is_arithmetic_v<S>
-struct VecOf<S> {
-  typedef S type __attribute__((vector_size(vector_bytes)));
-};
+struct VecOf<S> : VectorOf<S, vector_bytes> {};
 }  // namespace detail
 
 template <class S>
@@ -167,38 +175,53 @@ __attribute__((always_inline)) inline V min(V a, V b) {
   return a < b ? a : b;
 }
 
+namespace detail {
+/// The lower and the upper lanes of a vector.
+template <class V>
+struct Halves {
+  using Half = typename VectorOf<Lane<V>, sizeof(V) / 2>::type;
+  Half lower, upper;
+
+  __attribute__((always_inline)) explicit Halves(V v) {
+#if defined(__AVX512F__)  // g++ 12 would go through memory
+    if constexpr (sizeof(V) == 64) {
+      lower = (Half)_mm512_castpd512_pd256((__m512d)v), upper = (Half)_mm512_extractf64x4_pd((__m512d)v, 1);
+      return;
+    }
+#endif
+    std::memcpy(static_cast<void*>(this), &v, sizeof v);
+  }
+};
+
+/// All lanes made one number by f, one half with the other. (Of a loop over an array g++ makes one at run time.)
+template <class V, class F>
+__attribute__((always_inline)) inline Lane<V> folded(V v, F f) {
+  using S = Lane<V>;
+  if constexpr (std::is_same_v<V, S>) {
+    return v;
+  } else if constexpr (sizeof(V) > 16) {
+    const Halves halves(v);
+    return folded(f(halves.lower, halves.upper), f);
+  } else if constexpr (sizeof(V) == 4 * sizeof(S)) {
+    return f(f(S(v[0]), S(v[2])), f(S(v[1]), S(v[3])));
+  } else {
+    return f(S(v[0]), S(v[1]));
+  }
+}
+}  // namespace detail
+
 /// The sum of all lanes, pairwise.
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline Lane<V> sum(V v) {
-  if constexpr (std::is_arithmetic_v<V>) {
-    return v;
-  } else {
-    constexpr int count = sizeof(V) / sizeof(Lane<V>);
-    Lane<V> part[count];
-    std::memcpy(part, &v, sizeof v);
-    for (int half = count / 2; half > 0; half /= 2) {
-      for (int i = 0; i < half; ++i) part[i] += part[i + half];
-    }
-    return part[0];
-  }
+  return detail::folded(v, []<class H>(H a, H b) __attribute__((always_inline)) -> H { return a + b; });
 }
 
 /// The largest lane.
 template <class V>
   requires std::is_arithmetic_v<Lane<V>>
 __attribute__((always_inline)) inline Lane<V> largest(V v) {
-  if constexpr (std::is_arithmetic_v<V>) {
-    return v;
-  } else {
-    constexpr int count = sizeof(V) / sizeof(Lane<V>);
-    Lane<V> part[count];
-    std::memcpy(part, &v, sizeof v);
-    for (int half = count / 2; half > 0; half /= 2) {
-      for (int i = 0; i < half; ++i) part[i] = part[i] > part[i + half] ? part[i] : part[i + half];
-    }
-    return part[0];
-  }
+  return detail::folded(v, []<class H>(H a, H b) __attribute__((always_inline)) -> H { return a > b ? a : b; });
 }
 
 }  // namespace simplx

@@ -13,6 +13,7 @@
 /// The arena is filled with a large number first, so that nothing may rely on what was there.
 
 #include <simplx/cpu/dual.hpp>
+#include <simplx/cpu/random_numbers.hpp>
 #include <simplx/train/evaluation.hpp>
 
 #include <cmath>

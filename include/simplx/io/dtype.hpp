@@ -108,9 +108,11 @@ void read_values(Dtype type, std::span<const std::byte> bytes, std::span<T> valu
       std::memcpy(&stored, bytes.data() + i * sizeof(Stored), sizeof(Stored));  // files need not align them
       if constexpr (std::floating_point<T> && !std::integral<Stored>) {
         values[i] = static_cast<T>(stored);
-        if (std::isinf(values[i]) && std::isfinite(static_cast<double>(stored))) {
-          throw Error("number " + std::to_string(i) + " is " + shortest(static_cast<double>(stored)) +
-                      ", too large for " + std::string(name_of(dtype_of<T>)));
+        if constexpr (sizeof(Stored) > sizeof(T)) {  // a number of two bytes is a float
+          if (std::isinf(values[i]) && std::isfinite(static_cast<double>(stored))) {
+            throw Error("number " + std::to_string(i) + " is " + shortest(static_cast<double>(stored)) +
+                        ", too large for " + std::string(name_of(dtype_of<T>)));
+          }
         }
       } else if constexpr (std::integral<T> && std::integral<Stored>) {
         if (!std::in_range<T>(stored) || (type == Dtype::boolean && stored > 1)) {

@@ -47,21 +47,25 @@ struct op<"cross_entropy"> : kernel_op {
     const S* logits = frame.template in<0>();
     const std::int32_t* labels = frame.template indices<1>();
     S *loss = frame.out(), *saved = frame.saved();
-    for (Index row = 0; row < frame.rows(); ++row, logits += classes) {
-      if (labels[row] == ignored_label) {
-        loss[row] = saved[row] = S(0);
-        continue;
-      }
-      const S highest = detail::highest_of<classes>(logits);
-      if constexpr (path == Path::reference) {
-        saved[row] = log(S((ConstMatrixMap<S>(logits, 1, classes).array() - highest).exp().sum()));
-      } else {
-        saved[row] = detail::log_sum_below<classes>(logits, highest);
-      }
-      loss[row] = saved[row] + (highest - logits[labels[row]]);
+    const auto labelled = [&](Index row) { return labels[row] != ignored_label; };
+    const auto finish = [&](Index row, S highest, S log_sum) {
+      loss[row] = saved[row] = S(0);
+      if (!labelled(row)) return;
+      const S *of_row = logits + row * classes, own = of_row[labels[row]];
+      saved[row] = log_sum;
+      loss[row] = log_sum + (highest - own);
       if constexpr (smooths<F>) {
-        loss[row] += smoothing(frame) * (logits[labels[row]] - ConstMatrixMap<S>(logits, 1, classes).mean());
+        loss[row] += smoothing(frame) * (own - ConstMatrixMap<S>(of_row, 1, classes).mean());
       }
+    };
+    if constexpr (path == Path::reference) {
+      for (Index row = 0; row < frame.rows(); ++row) {
+        const ConstMatrixMap<S> of_row(logits + row * classes, 1, classes);
+        const S highest = of_row.maxCoeff();
+        finish(row, highest, log(S((of_row.array() - highest).exp().sum())));
+      }
+    } else {
+      detail::log_sums_below<classes>(frame.rows(), logits, labelled, finish);
     }
   }
 
@@ -80,8 +84,9 @@ struct op<"cross_entropy"> : kernel_op {
       }
       const S scale = dloss[row], highest = detail::highest_of<classes>(logits);
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V probability = exp(V((load<V>(logits + c) - splat<V>(highest)) - splat<V>(saved[row])));
-        detail::put<mode>(dlogits + c, V((probability - splat<V>(uniform)) * splat<V>(scale)));
+        const Register<V> below = load<V>(logits + c) - splat<V>(highest);
+        const Register<V> probability = exp(Register<V>(below - splat<V>(saved[row])));
+        detail::put<mode, V>(dlogits + c, (probability - splat<V>(uniform)) * splat<V>(scale));
       });
       dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
     }

@@ -152,7 +152,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     if constexpr (has_bias<F>) {
       const S* bias = frame.template in<3>() + begin;
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<Write::accumulate>(logits + c, load<V>(bias + c));
+        detail::put<Write::accumulate, V>(logits + c, load<V>(bias + c));
       });
     }
   }
@@ -201,8 +201,8 @@ struct op<"linear_cross_entropy"> : kernel_op {
         S* logits = rows.logits + i * classes;
         add_bias<classes>(frame, begin, logits);
         detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const V likelihood = exp(V(load<V>(logits + c) - splat<V>(log_sums[i])));
-          store(logits + c, V(likelihood * splat<V>(dloss[row])));
+          const Register<V> below = load<V>(logits + c) - splat<V>(log_sums[i]);
+          store<V>(logits + c, exp(below) * splat<V>(dloss[row]));
         });
         const Index own = rows.labels[row] - begin;
         if (own >= 0 && own < classes) logits[own] -= dloss[row];
@@ -215,7 +215,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
         const Addition addition(frame.template turn<3>());
         for (Index i = 0; i < rows.count; ++i) {
           detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-            detail::put<Write::accumulate>(dbias + begin + c, load<V>(rows.logits + i * classes + c));
+            detail::put<Write::accumulate, V>(dbias + begin + c, load<V>(rows.logits + i * classes + c));
           });
         }
       }
@@ -234,7 +234,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
       }
       rows.each([&](Index i, Index row) {
         detail::each_column<S, T::width>([&]<class V>(Index c) __attribute__((always_inline)) {
-          detail::put<mode>(dx + row * T::width + c, load<V>(rows.dx + i * T::width + c));
+          detail::put<mode, V>(dx + row * T::width + c, load<V>(rows.dx + i * T::width + c));
         });
       });
     }

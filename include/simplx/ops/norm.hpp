@@ -15,39 +15,9 @@
 
 #include <simplx/ops/reduce.hpp>
 
-
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
-
-/// Calls f<V>(col) over a row, vectors first.
-template <class S, Index cols, class F>
-__attribute__((always_inline)) inline void each_column(F&& f) {
-  each_element<S, cols, false>(1, [&]<class V>(Index, Index col) __attribute__((always_inline)) {
-    f.template operator()<V>(col);
-  });
-}
-
-/// Sums f<V>(col) over a row.
-template <class S, Index cols, class F>
-__attribute__((always_inline)) inline S sum_columns(F&& f) {
-  Vec<S> vectors{};
-  S singles = 0;
-  each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
-    if constexpr (std::is_same_v<V, S>) {
-      singles += f.template operator()<V>(col);
-    } else {
-      vectors += f.template operator()<V>(col);
-    }
-  });
-  return sum(vectors) + singles;
-}
-
-template <Write mode, class V, class S>
-__attribute__((always_inline)) inline void put(S* place, V value) {
-  if constexpr (mode == Write::store) store(place, value);
-  if constexpr (mode == Write::accumulate) store(place, load<V>(place) + value);
-}
 
 constexpr Term term(const Node* node, int i) { return Term(Expr{node->arguments[i]}); }
 
@@ -105,14 +75,14 @@ struct op<"rms_norm"> : kernel_op {
     } else {
       for (Index row = 0; row < rows; ++row, x += d, y += d) {
         const S mean_square = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const V v = load<V>(x + c);
-          return V(v * v);
+          const Register<V> v = load<V>(x + c);
+          return v * v;
         }) / S(d);
         const S r = inside<F> ? S(sqrt(S(mean_square + epsilon))) : S(sqrt(mean_square));
         const S q = S(1) / (inside<F> ? r : S(r + epsilon));
         saved[row] = r;
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          store(y + c, load<V>(x + c) * splat<V>(q) * load<V>(gain + c));
+          store<V>(y + c, load<V>(x + c) * splat<V>(q) * load<V>(gain + c));
         });
       }
     }
@@ -129,17 +99,17 @@ struct op<"rms_norm"> : kernel_op {
     for (Index row = 0; row < rows; ++row, x += d, dy += d) {
       const S r = saved[row], q = S(1) / (r + epsilon);
       const S ux = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V xg = load<V>(x + c) * load<V>(dy + c);
+        const Register<V> xg = load<V>(x + c) * load<V>(dy + c);
         if constexpr (F::template write<1> != Write::skip) {
-          store(dgain + c, load<V>(dgain + c) + xg * splat<V>(q));
+          store<V>(dgain + c, load<V>(dgain + c) + xg * splat<V>(q));
         }
         return xg * load<V>(gain + c);
       });
       if constexpr (F::template write<0> != Write::skip) {
         const S along = r > 0 ? q * q * ux / (S(d) * r) : S(0);
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const V u = load<V>(gain + c) * load<V>(dy + c);
-          detail::put<F::template write<0>>(dx + c, u * splat<V>(q) - load<V>(x + c) * splat<V>(along));
+          const Register<V> u = load<V>(gain + c) * load<V>(dy + c);
+          detail::put<F::template write<0>, V>(dx + c, u * splat<V>(q) - load<V>(x + c) * splat<V>(along));
         });
         dx += d;
       }
@@ -178,14 +148,14 @@ struct op<"layer_norm"> : kernel_op {
         return load<V>(x + c);
       }) / S(d);
       const S variance = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V v = load<V>(x + c) - splat<V>(mean);
+        const Register<V> v = load<V>(x + c) - splat<V>(mean);
         return v * v;
       }) / S(d);
       const S s = S(1) / sqrt(S(variance + epsilon));
       saved[2 * row] = mean;
       saved[2 * row + 1] = s;
       detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        store(y + c, (load<V>(x + c) - splat<V>(mean)) * splat<V>(s) * load<V>(gain + c) + load<V>(bias + c));
+        store<V>(y + c, (load<V>(x + c) - splat<V>(mean)) * splat<V>(s) * load<V>(gain + c) + load<V>(bias + c));
       });
     }
   }
@@ -204,9 +174,9 @@ struct op<"layer_norm"> : kernel_op {
       };
       S u_sum = 0;
       const S u_along = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-        const V g = load<V>(dy + c), xhat = normalised.template operator()<V>(c);
-        if constexpr (F::template write<1> != Write::skip) store(dgain + c, load<V>(dgain + c) + g * xhat);
-        if constexpr (F::template write<2> != Write::skip) store(dbias + c, load<V>(dbias + c) + g);
+        const Register<V> g = load<V>(dy + c), xhat = normalised.template operator()<V>(c);
+        if constexpr (F::template write<1> != Write::skip) store<V>(dgain + c, load<V>(dgain + c) + g * xhat);
+        if constexpr (F::template write<2> != Write::skip) store<V>(dbias + c, load<V>(dbias + c) + g);
         return g * load<V>(gain + c) * xhat;
       }) / S(d);
       u_sum = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
@@ -214,8 +184,8 @@ struct op<"layer_norm"> : kernel_op {
       }) / S(d);
       if constexpr (F::template write<0> != Write::skip) {
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const V u = load<V>(dy + c) * load<V>(gain + c);
-          detail::put<F::template write<0>>(
+          const Register<V> u = load<V>(dy + c) * load<V>(gain + c);
+          detail::put<F::template write<0>, V>(
               dx + c, splat<V>(s) * (u - splat<V>(u_sum) - normalised.template operator()<V>(c) * splat<V>(u_along)));
         });
         dx += d;

@@ -89,11 +89,26 @@ struct op<"maximum"> : kernel_op {
       });
     }
     for (; i + step <= count; i += step) chain[0] = larger(chain[0], load<Vec<S>>(x + i));
-    S parts[step], result = least;
-    store(parts, larger(larger(chain[0], chain[1]), larger(chain[2], chain[3])));
-    for (const S& part : parts) result = larger(result, part);
+    if (i < count && count >= step) {  // the last vector, some of it again
+      chain[1] = larger(chain[1], load<Vec<S>>(x + count - step));
+      i = count;
+    }
+    S result = largest_lane(larger(larger(chain[0], chain[1]), larger(chain[2], chain[3])));
     for (; i < count; ++i) result = larger(result, x[i]);
     return result;
+  }
+  template <class V>
+  __attribute__((always_inline)) static Lane<V> largest_lane(V v) {
+    return detail::folded(v, []<class H>(H a, H b) __attribute__((always_inline)) { return larger<H>(a, b); });
+  }
+  template <Index cols, class S>
+  static S largest_of_row(const S* x) {
+    if constexpr (cols < lanes<S> && takes_part<S, cols>) {
+      using Row = Part<S, cols>;
+      return largest_lane(counted<Row>(load<Row>(x), splat<Row>(S(-std::numeric_limits<S>::infinity()))));
+    } else {
+      return largest_of(x, cols);
+    }
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -104,13 +119,20 @@ struct op<"maximum"> : kernel_op {
     S* y = frame.out();
     if constexpr (over == Over::all) *y = largest_of(x, rows * cols);
     if constexpr (over == Over::columns) {
-      for (Index row = 0; row < rows; ++row) y[row] = largest_of(x + row * cols, cols);
+      for (Index row = 0; row < rows; ++row) y[row] = largest_of_row<cols>(x + row * cols);
     }
     if constexpr (over == Over::rows) {
       std::fill_n(y, cols, S(-std::numeric_limits<double>::infinity()));
-      each_element<S, cols, false>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
-        store(y + col, larger(load<V>(y + col), load<V>(x + row * cols + col)));
-      });
+      constexpr Index together = cols <= 4 * lanes<S> ? added_at_once : 1;  // rows: few maxima stay in registers
+      for (Index begin = 0; begin < rows; begin += together) {
+        detail::each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+          Register<V> most = load<V>(y + col);
+          for (Index row = begin; row < std::min(rows, begin + together); ++row) {
+            most = larger(most, load<V>(x + row * cols + col));
+          }
+          store<V>(y + col, most);
+        });
+      }
     }
   }
   /// The first of the largest elements gets the gradient.

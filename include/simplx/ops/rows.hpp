@@ -120,16 +120,14 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
   static void run(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
     detail::each_sequence(frame, [&](Index first, Index rows) {
-      const auto add_up = [&]<class V>(Index c, V total) {
+      detail::each_column<S, cols>([&]<class V>(Index c) {
+        Register<V> total{};
         for (Index k = 0; k < rows; ++k) {
           const Index at = (first + (from_last ? rows - 1 - k : k)) * cols + c;
           total += load<V>(from + at);
-          store(to + at, accumulates ? V(load<V>(to + at) + total) : total);
+          detail::put<accumulates ? Write::accumulate : Write::store, V>(to + at, total);
         }
-      };
-      constexpr Index whole = cols / lanes<S> * lanes<S>;
-      for (Index c = 0; c < whole; c += lanes<S>) add_up(c, Vec<S>{});
-      for (Index c = whole; c < cols; ++c) add_up(c, S(0));
+      });
     });
   }
   template <class S, Path path, class F>

@@ -19,7 +19,10 @@ namespace detail {
 /// The largest element of a row.
 template <Index cols, class S>
 S highest_of(const S* x) {
-  if constexpr (cols < lanes<S>) {
+  if constexpr (cols < lanes<S> && takes_part<S, cols>) {
+    using Row = Part<S, cols>;
+    return largest(counted<Row>(load<Row>(x), splat<Row>(-std::numeric_limits<S>::infinity())));
+  } else if constexpr (cols < lanes<S>) {
     S highest = x[0];
     for (Index c = 1; c < cols; ++c) highest = max(highest, x[c]);
     return highest;
@@ -31,12 +34,19 @@ S highest_of(const S* x) {
   }
 }
 
-/// log sum exp(x - highest) of a row. With `highest` apart nothing is rounded away where all of x is far from 0.
+/// sum exp(x - highest) of a row; visit<V>(c, e) sees the exponentials. With `highest` apart nothing is rounded away
+/// where all of x is far from 0.
+template <Index cols, class S, class Visit>
+__attribute__((always_inline)) inline S sum_below(const S* x, S highest, const Visit& visit) {
+  return sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+    const Register<V> e = exp(Register<V>(load<V>(x + c) - splat<V>(highest)));
+    visit.template operator()<V>(c, e);
+    return e;
+  });
+}
 template <Index cols, class S>
-S log_sum_below(const S* x, S highest) {
-  return log(sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-    return exp(V(load<V>(x + c) - splat<V>(highest)));
-  }));
+S sum_below(const S* x, S highest) {
+  return sum_below<cols>(x, highest, []<class V>(Index, Register<V>) {});
 }
 
 /// log sum exp of a row.
@@ -46,43 +56,76 @@ S log_sum_exp_of(const S* x) {
   if (!(highest > S(-std::numeric_limits<double>::infinity()))) {  // a row of -inf, and NaN, which max leaves out
     return sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) { return load<V>(x + c); });
   }
-  return highest + log_sum_below<cols>(x, highest);
+  return highest + log(sum_below<cols>(x, highest));
+}
+
+/// Rows at a time: each step is taken for all of them before the next, which then need not wait for it.
+inline constexpr Index rows_at_once = 64;
+
+/// y = f(y) for each of `count` numbers, by vectors.
+template <class S, class F>
+__attribute__((always_inline)) inline void change_each(Index count, S* y, const F& f) {
+  each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
+    store(y + i, V(f(load<V>(y + i))));
+  });
+}
+
+/// Calls visit(row, highest, log sum exp(x - highest)) for all rows; with zeros for those that do not count.
+template <Index cols, class S, class Counts, class Visit>
+__attribute__((always_inline)) inline void log_sums_below(Index rows, const S* x, const Counts& counts,
+                                                          const Visit& visit) {
+  S highest[rows_at_once], sum[rows_at_once];
+  for (Index begin = 0; begin < rows; begin += rows_at_once) {
+    const Index count = std::min(rows_at_once, rows - begin);
+    const S* const from = x + begin * cols;
+    for (Index i = 0; i < count; ++i) highest[i] = counts(begin + i) ? highest_of<cols>(from + i * cols) : S(0);
+    for (Index i = 0; i < count; ++i) {
+      sum[i] = counts(begin + i) ? sum_below<cols>(from + i * cols, highest[i]) : S(1);
+    }
+    change_each(count, sum, [](auto s) { return log(s); });
+    for (Index i = 0; i < count; ++i) visit(begin + i, highest[i], sum[i]);
+  }
 }
 
 /// y = softmax(x) of all rows, each exponential once, NaN in a row of -inf; where L is wanted, L[row] = log sum exp of
 /// the row.
 template <Index cols, bool wants_log_sum, class S>
 void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
-  constexpr Index block = 64;  // rows at a time, which stay in the cache
-  S highest[block], total[block];
-  for (Index begin = 0; begin < rows; begin += block) {
-    const Index count = std::min(block, rows - begin);
-    S* const first = y + begin * cols;
-    for (Index row = 0; row < count; ++row) {
-      const S* from = x + (begin + row) * cols;
-      highest[row] = highest_of<cols>(from);
-      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        store(first + row * cols + c, V(load<V>(from + c) - splat<V>(highest[row])));
-      });
-    }
-    // Rows end anywhere in a vector, so that narrow ones are as fast as wide ones.
-    each_element<S, 1, true>(count * cols, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
-      store(first + i, exp(load<V>(first + i)));
-    });
-    for (Index row = 0; row < count; ++row) {
-      S* to = first + row * cols;
-      total[row] = sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        return load<V>(to + c);
-      });
-      const S share = S(1) / total[row];
-      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        store(to + c, V(load<V>(to + c) * splat<V>(share)));
-      });
+  S highest[rows_at_once], total[rows_at_once];
+  for (Index begin = 0; begin < rows; begin += rows_at_once) {
+    const Index count = std::min(rows_at_once, rows - begin);
+    const S* const from = x + begin * cols;
+    S* const to = y + begin * cols;
+    for (Index i = 0; i < count; ++i) highest[i] = highest_of<cols>(from + i * cols);
+    if constexpr (cols % lanes<S> != 0 && cols < 4 * lanes<S>) {  // exponentials of narrow rows fill whole vectors
+      for (Index i = 0; i < count; ++i) {
+        each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+          store<V>(to + i * cols + c, load<V>(from + i * cols + c) - splat<V>(highest[i]));
+        });
+      }
+      change_each(count * cols, to, [](auto below) { return exp(below); });
+      for (Index i = 0; i < count; ++i) {
+        total[i] = sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+          return load<V>(to + i * cols + c);
+        });
+      }
+    } else {
+      for (Index i = 0; i < count; ++i) {
+        total[i] = sum_below<cols>(from + i * cols, highest[i], [&]<class V>(Index c, Register<V> e) {
+          store<V>(to + i * cols + c, e);
+        });
+      }
     }
     if constexpr (wants_log_sum) {
       each_element<S, 1, true>(count, [&]<class V>(Index, Index i) __attribute__((always_inline)) {
         const V most = load<V>(highest + i), zero = most - most;  // NaN where it is infinite, as L then is
         store(L + begin + i, select(zero == zero, V(most + log(load<V>(total + i))), most));
+      });
+    }
+    change_each(count, total, [](auto sum) { return S(1) / sum; });
+    for (Index i = 0; i < count; ++i) {
+      each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        store<V>(to + i * cols + c, load<V>(to + i * cols + c) * splat<V>(total[i]));
       });
     }
   }
@@ -113,10 +156,10 @@ struct op<"softmax"> : detail::softmax_op {
     S* dx = frame.template grad<0>();
     for (Index row = 0; row < frame.rows(); ++row, y += cols, g += cols, dx += cols) {
       const S along = detail::sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        return V(load<V>(g + c) * load<V>(y + c));
+        return load<V>(g + c) * load<V>(y + c);
       });
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>>(dx + c, V(load<V>(y + c) * (load<V>(g + c) - splat<V>(along))));
+        detail::put<F::template write<0>, V>(dx + c, load<V>(y + c) * (load<V>(g + c) - splat<V>(along)));
       });
     }
   }
@@ -133,10 +176,13 @@ struct op<"log_softmax"> : detail::softmax_op {
     constexpr Index cols = F::out_shape.cols;
     const S* x = frame.template in<0>();
     S* y = frame.out();
-    for (Index row = 0; row < frame.rows(); ++row, x += cols, y += cols) {
-      const S highest = detail::highest_of<cols>(x), log_sum = detail::log_sum_below<cols>(x, highest);
-      for (Index c = 0; c < cols; ++c) y[c] = (x[c] - highest) - log_sum;
-    }
+    const auto all = [](Index) { return true; };
+    detail::log_sums_below<cols>(frame.rows(), x, all, [&](Index row, S highest, S log_sum) {
+      detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
+        const Index at = row * cols + c;
+        store<V>(y + at, (load<V>(x + at) - splat<V>(highest)) - splat<V>(log_sum));
+      });
+    });
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
@@ -148,7 +194,7 @@ struct op<"log_softmax"> : detail::softmax_op {
         return load<V>(g + c);
       });
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>>(dx + c, V(load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total)));
+        detail::put<F::template write<0>, V>(dx + c, load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total));
       });
     }
   }
@@ -173,7 +219,7 @@ struct op<"log_sum_exp"> : kernel_op {
     S* dx = frame.template grad<0>();
     for (Index row = 0; row < frame.rows(); ++row, y += cols, dx += cols) {
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>>(dx + c, V(load<V>(y + c) * splat<V>(g[row])));
+        detail::put<F::template write<0>, V>(dx + c, load<V>(y + c) * splat<V>(g[row]));
       });
     }
   }

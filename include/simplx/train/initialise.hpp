@@ -9,6 +9,7 @@
 
 #include <simplx/core/parameters.hpp>
 #include <simplx/core/random.hpp>
+#include <simplx/cpu/random_numbers.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -18,24 +19,37 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
+/// The inner product of two rows of numbers.
+inline double inner_product(const double* x, const double* y, Index count) {
+  constexpr Index step = lanes<double>;
+  Vec<double> sums[4]{};
+  Index i = 0;
+  for (; i + 4 * step <= count; i += 4 * step) {
+    for (Index k = 0; k < 4; ++k) {
+      sums[k] += load<Vec<double>>(x + i + k * step) * load<Vec<double>>(y + i + k * step);
+    }
+  }
+  double rest = 0;
+  for (; i < count; ++i) rest += x[i] * y[i];
+  return sum((sums[0] + sums[1]) + (sums[2] + sums[3])) + rest;
+}
+
 /// A uniform orthogonal matrix: normal numbers, orthogonalised by Gram and Schmidt (twice, for the last digits).
 inline std::vector<double> orthogonal_matrix(Index rows, Index cols, std::uint64_t key) {
   const Index count = std::min(rows, cols), length = std::max(rows, cols);  // of the orthonormal vectors
   std::vector<double> vectors(static_cast<std::size_t>(count * length));
-  for (std::size_t i = 0; i < vectors.size(); ++i) vectors[i] = normal(key, i);
+  fill_normal(key, 0, count * length, vectors.data());
   for (Index v = 0; v < count; ++v) {
     double* const x = vectors.data() + v * length;
     for (int pass = 0; pass < 2; ++pass) {
       for (Index u = 0; u < v; ++u) {
         const double* const y = vectors.data() + u * length;
-        double along = 0;
-        for (Index i = 0; i < length; ++i) along += x[i] * y[i];
+        const double along = inner_product(x, y, length);
         for (Index i = 0; i < length; ++i) x[i] -= along * y[i];
       }
     }
-    double squares = 0;
-    for (Index i = 0; i < length; ++i) squares += x[i] * x[i];
-    for (Index i = 0; i < length; ++i) x[i] /= std::sqrt(squares);
+    const double norm = std::sqrt(inner_product(x, x, length));
+    for (Index i = 0; i < length; ++i) x[i] /= norm;
   }
   if (rows <= cols) return vectors;
   std::vector<double> transposed(vectors.size());
@@ -57,35 +71,41 @@ inline double alibi_slope(Index head, Index heads) {
 /// Fills one tensor as its `Init` says.
 template <class S>
 void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
+  using Law = Init::Law;
   const std::uint64_t key = key_of(seed, tensor.name);
-  const Index rows = tensor.shape.rows, cols = tensor.shape.cols;
-  if (tensor.init.law == Init::Law::orthogonal) {
+  const Index size = tensor.size(), rows = tensor.shape.rows, cols = tensor.shape.cols;
+  const Law law = tensor.init.law;
+  const double value = tensor.init.value;
+  if (law == Law::orthogonal) {
     const std::vector<double> matrix = detail::orthogonal_matrix(rows, cols, key);
     std::transform(matrix.begin(), matrix.end(), values, [](double x) { return static_cast<S>(x); });
     return;
   }
-  const bool by_rows = tensor.init.law == Init::Law::normal_by_rows;
-  const double deviation = tensor.init.value / (by_rows ? std::sqrt(static_cast<double>(rows)) : 1);
-  for (Index i = 0; i < tensor.size(); ++i) {
-    switch (tensor.init.law) {
-      case Init::Law::constant: values[i] = static_cast<S>(tensor.init.value); break;
-      case Init::Law::identity: values[i] = static_cast<S>(i / cols == i % cols); break;
-      case Init::Law::normal:
-      case Init::Law::normal_by_rows:
-        values[i] = static_cast<S>(deviation * normal(key, static_cast<std::uint64_t>(i)));
-        break;
-      case Init::Law::uniform:
-        values[i] = static_cast<S>(tensor.init.value * (2 * uniform(key, static_cast<std::uint64_t>(i)) - 1));
-        break;
-      case Init::Law::sinusoid: {
-        const Index position = i / cols, col = i % cols;
-        const double angle = static_cast<double>(position) /
-                             std::pow(10000.0, static_cast<double>(col / 2 * 2) / static_cast<double>(cols));
+  if (law == Law::normal || law == Law::normal_by_rows || law == Law::uniform) {
+    const double deviation = value / (law == Law::normal_by_rows ? std::sqrt(static_cast<double>(rows)) : 1);
+    constexpr Index together = 256;
+    double numbers[together];
+    for (Index begin = 0; begin < size; begin += together) {
+      const Index count = std::min(together, size - begin);
+      (law == Law::uniform ? fill_uniform : fill_normal)(key, static_cast<std::uint64_t>(begin), count, numbers);
+      for (Index i = 0; i < count; ++i) {
+        values[begin + i] = static_cast<S>(law == Law::uniform ? value * (2 * numbers[i] - 1) : deviation * numbers[i]);
+      }
+    }
+    return;
+  }
+  for (Index i = 0; i < size; ++i) {
+    const Index row = i / cols, col = i % cols;
+    switch (law) {
+      case Law::identity: values[i] = static_cast<S>(row == col); break;
+      case Law::sinusoid: {
+        const double angle =
+            static_cast<double>(row) / std::pow(10000.0, static_cast<double>(col / 2 * 2) / static_cast<double>(cols));
         values[i] = static_cast<S>(col % 2 == 0 ? std::sin(angle) : std::cos(angle));
         break;
       }
-      case Init::Law::orthogonal: break;  // done above, not element by element
-      case Init::Law::alibi_slopes: values[i] = static_cast<S>(detail::alibi_slope(i % cols, cols)); break;
+      case Law::alibi_slopes: values[i] = static_cast<S>(detail::alibi_slope(col, cols)); break;
+      default: values[i] = static_cast<S>(value);  // constant; the others are done above
     }
   }
 }
