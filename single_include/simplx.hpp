@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 60b7989ca7bbcb02
+// sha256 of the headers: 94729579c8dc5a66
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3406,11 +3406,9 @@ __attribute__((always_inline)) inline Lane<V> largest(V v) {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// The first `count` lanes of a vector.
+/// The first `count` lanes of a vector, some but not all.
 template <class S, int count>
-struct Part {
-  static_assert(0 < count && count < lanes<S>, "simplx: a part of a vector has some of its lanes, not all");
-};
+struct Part {};
 
 namespace detail {
 
@@ -9391,10 +9389,8 @@ constexpr void each_block(F f) {
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
-/// The finaliser of splitmix64, of 64 bits or of a vector of such: every bit of the result depends on every bit of the
-/// argument.
-template <class Words>
-SIMPLX_HD constexpr Words scramble(Words z) {
+/// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.
+SIMPLX_HD constexpr std::uint64_t scramble(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);
@@ -12234,13 +12230,21 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
+/// bits() of each counter: scramble in lanes, of which a GPU's compiler knows none.
+__attribute__((always_inline)) inline Bits<Vec<double>> bits_of_lanes(std::uint64_t key, Bits<Vec<double>> counter) {
+  Bits<Vec<double>> z = key + (counter + 1) * 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
 /// Numbers first, first + step, first + 2 step, ... of a key.
 __attribute__((always_inline)) inline Vec<double> uniform_lanes(std::uint64_t key, std::uint64_t first,
                                                                std::uint64_t step) {
   using V = Vec<double>;
   Bits<V> counter{};
   for (int i = 0; i < lanes<double>; ++i) counter[i] = first + static_cast<std::uint64_t>(i) * step;
-  const Bits<V> random = scramble<Bits<V>>(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
+  const Bits<V> random = bits_of_lanes(key, counter);
   // The lowest bits of a double in [1, 2) are those of its fraction; what is left of the sum is exact.
   return (value_of<V>((random >> 12) | bits_of(1.0)) - 1) + 0x1p-53;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/ops/reduce.hpp>
 
+#include <simplx/differentiate/function.hpp>
+
 #include "support.hpp"
 
 using namespace simplx;
@@ -45,9 +47,36 @@ struct Error2 {
   constexpr Expr operator()(Expr x) const { return mean_squared_error(x, vector("target", width(x))); }
 };
 
+/// Sums in which a number that is not there would count as one.
+template <Index cols, Over over>
+inline constexpr auto exponentials = [] {
+  return sum(exp(input("x", rows_of(Axis::batch, cols)) + vector("row", cols, zeros)), over);
+};
+
+/// Of zeros.
+template <class S, Index cols>
+void check_counts(Index rows) {
+  CAPTURE(cols);
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Zero(rows, cols);
+  Function<exponentials<cols, Over::all>, Cpu<S>> all(1);
+  CHECK(all.template set<"x">(x).value() == static_cast<S>(rows * cols));
+  Function<exponentials<cols, Over::columns>, Cpu<S>> of_columns(1);
+  of_columns.template set<"x">(x).forward();
+  CHECK((of_columns.output().array() == static_cast<S>(cols)).all());
+  Function<exponentials<cols, Over::rows>, Cpu<S>> of_rows(1);
+  of_rows.template set<"x">(x).forward();
+  CHECK((of_rows.output().array() == static_cast<S>(rows)).all());
+}
+
 }  // namespace
 
 TEST_SUITE_BEGIN("ops/reduce");
+
+TEST_CASE_TEMPLATE("every element is summed once, in rows of any width and in more than are added at once", S, float,
+                   double) {
+  check_counts<S, 1>(added_at_once + 3), check_counts<S, 2>(added_at_once + 3), check_counts<S, 5>(added_at_once + 3);
+  check_counts<S, 11>(7), check_counts<S, 16>(2 * added_at_once + 1), check_counts<S, 37>(3), check_counts<S, 83>(2);
+}
 
 TEST_CASE_TEMPLATE_DEFINE("derivatives of every order", T, derivatives) {
   static constexpr test::OnTokens<T> model{19}, narrow{1};

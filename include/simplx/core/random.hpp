@@ -16,10 +16,8 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
-/// The finaliser of splitmix64, of 64 bits or of a vector of such: every bit of the result depends on every bit of the
-/// argument.
-template <class Words>
-SIMPLX_HD constexpr Words scramble(Words z) {
+/// The finaliser of splitmix64: every bit of the result depends on every bit of the argument.
+SIMPLX_HD constexpr std::uint64_t scramble(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
   return z ^ (z >> 31);

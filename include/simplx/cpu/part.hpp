@@ -16,11 +16,9 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// The first `count` lanes of a vector.
+/// The first `count` lanes of a vector, some but not all.
 template <class S, int count>
-struct Part {
-  static_assert(0 < count && count < lanes<S>, "simplx: a part of a vector has some of its lanes, not all");
-};
+struct Part {};
 
 namespace detail {
 

@@ -19,13 +19,21 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
+/// bits() of each counter: scramble in lanes, of which a GPU's compiler knows none.
+__attribute__((always_inline)) inline Bits<Vec<double>> bits_of_lanes(std::uint64_t key, Bits<Vec<double>> counter) {
+  Bits<Vec<double>> z = key + (counter + 1) * 0x9e3779b97f4a7c15ull;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
 /// Numbers first, first + step, first + 2 step, ... of a key.
 __attribute__((always_inline)) inline Vec<double> uniform_lanes(std::uint64_t key, std::uint64_t first,
                                                                std::uint64_t step) {
   using V = Vec<double>;
   Bits<V> counter{};
   for (int i = 0; i < lanes<double>; ++i) counter[i] = first + static_cast<std::uint64_t>(i) * step;
-  const Bits<V> random = scramble<Bits<V>>(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
+  const Bits<V> random = bits_of_lanes(key, counter);
   // The lowest bits of a double in [1, 2) are those of its fraction; what is left of the sum is exact.
   return (value_of<V>((random >> 12) | bits_of(1.0)) - 1) + 0x1p-53;
 }
