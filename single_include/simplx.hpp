@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 94729579c8dc5a66
+// sha256 of the headers: e037b42068f4b286
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3570,6 +3570,32 @@ __attribute__((always_inline)) inline S sum_columns(F&& f) {
   return sum(vectors) + singles;
 }
 
+/// A number for each column of a row, in registers where they are few.
+template <class S, Index cols>
+class ColumnValues {
+ public:
+  explicit ColumnValues(S value) {
+    for (Vec<S>& v : vectors_) v = splat<Vec<S>>(value);
+    for (S& single : singles_) single = value;
+  }
+  /// Calls f<V>(col, numbers from col on) over the row.
+  template <class F>
+  __attribute__((always_inline)) void each(F&& f) {
+    each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+      if constexpr (std::is_same_v<V, Vec<S>> || PartOfVector<V>) {
+        f.template operator()<V>(col, vectors_[col / lanes<S>]);
+      } else {
+        f.template operator()<V>(col, singles_[col - whole]);
+      }
+    });
+  }
+
+ private:
+  static constexpr Index whole = cols / lanes<S> * lanes<S>;
+  Vec<S> vectors_[whole / lanes<S> + 1];  // the last one for a part
+  S singles_[lanes<S>];
+};
+
 template <Write mode, class V, class S>
 __attribute__((always_inline)) inline void put(S* place, Register<V> value) {
   if constexpr (mode == Write::store) store<V>(place, value);
@@ -3663,7 +3689,7 @@ struct Group {
       return Spread::full;
     } else {
       switch (static_cast<Over>(G::flat.label[root].attributes.integers[0])) {
-        case Over::rows: return shape.cols == 1 ? Spread::one : Spread::row;
+        case Over::rows: return Spread::row;
         case Over::columns: return Spread::column;
         default: return Spread::one;
       }
@@ -3836,30 +3862,6 @@ struct RunningSum {
   }
 };
 
-/// A sum for each column, in registers where they are few.
-template <class S, Index cols>
-struct ColumnSums {
-  static constexpr Index whole = cols / lanes<S> * lanes<S>;
-  Vec<S> vectors[whole / lanes<S> + 1]{};  // the last one for a part
-  S singles[lanes<S>]{};
-
-  template <class V>
-  __attribute__((always_inline)) Register<V>& at(Index col) {
-    if constexpr (std::is_same_v<V, Vec<S>> || PartOfVector<V>) {
-      return vectors[col / lanes<S>];
-    } else {
-      return singles[col - whole];
-    }
-  }
-  /// Adds value<V>(col) for all columns of a row.
-  template <class F>
-  __attribute__((always_inline)) void add_row(const F& value) {
-    detail::each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
-      at<V>(col) += value.template operator()<V>(col);
-    });
-  }
-};
-
 /// Evaluates the group and sums it over rows, columns or both; a mean divides by their number.
 template <class G, int root, class S>
 __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& context, S* out) {
@@ -3874,13 +3876,14 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
       return map_value<G, root, V>(operands, row, col, Register<V>{});
     };
   };
-  if constexpr (Grp::target() == Spread::one) {
+  constexpr bool one_column = Grp::target() == Spread::row && cols == 1;
+  if constexpr (Grp::target() == Spread::one || one_column) {
     constexpr Index step = std::max<Index>(1, added_at_once * lanes<S> / cols);  // rows
     std::conditional_t<std::is_same_v<S, float>, double, S> total(0);
     for (Index begin = 0; begin < rows; begin += step) {
       const Index end = std::min(rows, begin + step);
       RunningSum<S, Grp::costly() ? 1 : 4> sum;
-      if constexpr (Grp::flat()) {
+      if constexpr (Grp::flat() || one_column) {
         sum.add((end - begin) * cols, [&]<class V>(Index i) __attribute__((always_inline)) {
           return map_value<G, root, V>(operands, 0, begin * cols + i, V{});
         });
@@ -3889,7 +3892,7 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
       }
       total += sum.total();
     }
-    *out = scale * static_cast<S>(total);
+    *out = one_column && rows == 0 ? S(0) : scale * static_cast<S>(total);  // the mean over no rows is 0
   } else if constexpr (Grp::target() == Spread::column) {
     for (Index row = 0; row < rows; ++row) {
       RunningSum<S, Grp::costly() ? 1 : 4> sum;
@@ -3900,10 +3903,14 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
     std::fill_n(out, cols, S(0));
     for (Index begin = 0; begin < rows; begin += added_at_once) {
       const Index end = std::min(rows, begin + added_at_once);
-      ColumnSums<S, cols> sums;
-      for (Index row = begin; row < end; ++row) sums.add_row(row_of(row));
-      detail::each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
-        store<V>(out + col, load<V>(out + col) + splat<V>(scale) * sums.template at<V>(col));
+      detail::ColumnValues<S, cols> sums(S(0));
+      for (Index row = begin; row < end; ++row) {
+        sums.each([&]<class V>(Index col, Register<V>& sum) __attribute__((always_inline)) {
+          sum += map_value<G, root, V>(operands, row, col, Register<V>{});
+        });
+      }
+      sums.each([&]<class V>(Index col, Register<V>& sum) __attribute__((always_inline)) {
+        store<V>(out + col, load<V>(out + col) + splat<V>(scale) * sum);
       });
     }
   }
@@ -10135,17 +10142,15 @@ struct op<"maximum"> : kernel_op {
       for (Index row = 0; row < rows; ++row) y[row] = largest_of_row<cols>(x + row * cols);
     }
     if constexpr (over == Over::rows) {
-      std::fill_n(y, cols, S(-std::numeric_limits<double>::infinity()));
-      constexpr Index together = cols <= 4 * lanes<S> ? added_at_once : 1;  // rows: few maxima stay in registers
-      for (Index begin = 0; begin < rows; begin += together) {
-        detail::each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
-          Register<V> most = load<V>(y + col);
-          for (Index row = begin; row < std::min(rows, begin + together); ++row) {
-            most = larger(most, load<V>(x + row * cols + col));
-          }
-          store<V>(y + col, most);
+      detail::ColumnValues<S, cols> most(S(-std::numeric_limits<double>::infinity()));
+      for (Index row = 0; row < rows; ++row) {
+        most.each([&]<class V>(Index col, Register<V>& so_far) __attribute__((always_inline)) {
+          so_far = larger(so_far, load<V>(x + row * cols + col));
         });
       }
+      most.each([&]<class V>(Index col, Register<V>& largest) __attribute__((always_inline)) {
+        store<V>(y + col, largest);
+      });
     }
   }
   /// The first of the largest elements gets the gradient.
@@ -12221,7 +12226,8 @@ void assign(const Object& object, Index rows, T* to) {
 // ---- simplx/cpu/random_numbers.hpp
 
 /// \file simplx/cpu/random_numbers.hpp
-/// The laws of random numbers (core/random.hpp), as many at a time as a vector has lanes.
+/// The laws of random numbers (core/random.hpp), as many at a time as a vector has lanes. Normal numbers are of the
+/// functions of math.hpp, hence the same bits for vectors of any width, but others without FMA than with it.
 ///
 ///     uniform   u_i = (bits(key, i) / 2^12 + 1/2) / 2^52                                         in (0, 1)
 ///     normal    z_i = sqrt(-2 log u_2i) cos(2 pi u_2i+1)                                         (Box & Muller)
@@ -12381,7 +12387,11 @@ void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
         break;
       }
       case Law::alibi_slopes: values[i] = static_cast<S>(detail::alibi_slope(col, cols)); break;
-      default: values[i] = static_cast<S>(value);  // constant; the others are done above
+      case Law::constant: values[i] = static_cast<S>(value); break;
+      case Law::normal:
+      case Law::normal_by_rows:
+      case Law::uniform:
+      case Law::orthogonal: break;  // done above
     }
   }
 }

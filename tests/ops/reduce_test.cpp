@@ -86,6 +86,18 @@ TEST_CASE_TEMPLATE_DEFINE("derivatives of every order", T, derivatives) {
 }
 TEST_CASE_TEMPLATE_INVOKE(derivatives, SumAll, SumRows, SumColumns, Means, Maxima, OfProducts, OfWeights, Error2);
 
+template <Index cols>
+inline constexpr auto mean_of_rows = [] { return mean(input("x", rows_of(Axis::batch, cols)), Over::rows); };
+
+TEST_CASE("the mean over no rows is 0, of one column as of several") {
+  Function<mean_of_rows<1>> one(1);
+  one.set<"x">(Eigen::MatrixXd(0, 1)).forward();
+  CHECK(one.output()(0) == 0);
+  Function<mean_of_rows<3>> three(1);
+  three.set<"x">(Eigen::MatrixXd(0, 3)).forward();
+  CHECK(three.output().norm() == 0);
+}
+
 TEST_CASE("a sum ends the loop of what it sums") {
   static constexpr test::OnTokens<SumAll> model{8};
   static_assert(GraphOf<model>::fusion.steps == 2);  // square, product and sum; the result

@@ -72,6 +72,32 @@ __attribute__((always_inline)) inline S sum_columns(F&& f) {
   return sum(vectors) + singles;
 }
 
+/// A number for each column of a row, in registers where they are few.
+template <class S, Index cols>
+class ColumnValues {
+ public:
+  explicit ColumnValues(S value) {
+    for (Vec<S>& v : vectors_) v = splat<Vec<S>>(value);
+    for (S& single : singles_) single = value;
+  }
+  /// Calls f<V>(col, numbers from col on) over the row.
+  template <class F>
+  __attribute__((always_inline)) void each(F&& f) {
+    each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
+      if constexpr (std::is_same_v<V, Vec<S>> || PartOfVector<V>) {
+        f.template operator()<V>(col, vectors_[col / lanes<S>]);
+      } else {
+        f.template operator()<V>(col, singles_[col - whole]);
+      }
+    });
+  }
+
+ private:
+  static constexpr Index whole = cols / lanes<S> * lanes<S>;
+  Vec<S> vectors_[whole / lanes<S> + 1];  // the last one for a part
+  S singles_[lanes<S>];
+};
+
 template <Write mode, class V, class S>
 __attribute__((always_inline)) inline void put(S* place, Register<V> value) {
   if constexpr (mode == Write::store) store<V>(place, value);

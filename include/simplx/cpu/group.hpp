@@ -87,7 +87,7 @@ struct Group {
       return Spread::full;
     } else {
       switch (static_cast<Over>(G::flat.label[root].attributes.integers[0])) {
-        case Over::rows: return shape.cols == 1 ? Spread::one : Spread::row;
+        case Over::rows: return Spread::row;
         case Over::columns: return Spread::column;
         default: return Spread::one;
       }

@@ -67,30 +67,6 @@ struct RunningSum {
   }
 };
 
-/// A sum for each column, in registers where they are few.
-template <class S, Index cols>
-struct ColumnSums {
-  static constexpr Index whole = cols / lanes<S> * lanes<S>;
-  Vec<S> vectors[whole / lanes<S> + 1]{};  // the last one for a part
-  S singles[lanes<S>]{};
-
-  template <class V>
-  __attribute__((always_inline)) Register<V>& at(Index col) {
-    if constexpr (std::is_same_v<V, Vec<S>> || PartOfVector<V>) {
-      return vectors[col / lanes<S>];
-    } else {
-      return singles[col - whole];
-    }
-  }
-  /// Adds value<V>(col) for all columns of a row.
-  template <class F>
-  __attribute__((always_inline)) void add_row(const F& value) {
-    detail::each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
-      at<V>(col) += value.template operator()<V>(col);
-    });
-  }
-};
-
 /// Evaluates the group and sums it over rows, columns or both; a mean divides by their number.
 template <class G, int root, class S>
 __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& context, S* out) {
@@ -105,13 +81,14 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
       return map_value<G, root, V>(operands, row, col, Register<V>{});
     };
   };
-  if constexpr (Grp::target() == Spread::one) {
+  constexpr bool one_column = Grp::target() == Spread::row && cols == 1;
+  if constexpr (Grp::target() == Spread::one || one_column) {
     constexpr Index step = std::max<Index>(1, added_at_once * lanes<S> / cols);  // rows
     std::conditional_t<std::is_same_v<S, float>, double, S> total(0);
     for (Index begin = 0; begin < rows; begin += step) {
       const Index end = std::min(rows, begin + step);
       RunningSum<S, Grp::costly() ? 1 : 4> sum;
-      if constexpr (Grp::flat()) {
+      if constexpr (Grp::flat() || one_column) {
         sum.add((end - begin) * cols, [&]<class V>(Index i) __attribute__((always_inline)) {
           return map_value<G, root, V>(operands, 0, begin * cols + i, V{});
         });
@@ -120,7 +97,7 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
       }
       total += sum.total();
     }
-    *out = scale * static_cast<S>(total);
+    *out = one_column && rows == 0 ? S(0) : scale * static_cast<S>(total);  // the mean over no rows is 0
   } else if constexpr (Grp::target() == Spread::column) {
     for (Index row = 0; row < rows; ++row) {
       RunningSum<S, Grp::costly() ? 1 : 4> sum;
@@ -131,10 +108,14 @@ __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& co
     std::fill_n(out, cols, S(0));
     for (Index begin = 0; begin < rows; begin += added_at_once) {
       const Index end = std::min(rows, begin + added_at_once);
-      ColumnSums<S, cols> sums;
-      for (Index row = begin; row < end; ++row) sums.add_row(row_of(row));
-      detail::each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
-        store<V>(out + col, load<V>(out + col) + splat<V>(scale) * sums.template at<V>(col));
+      detail::ColumnValues<S, cols> sums(S(0));
+      for (Index row = begin; row < end; ++row) {
+        sums.each([&]<class V>(Index col, Register<V>& sum) __attribute__((always_inline)) {
+          sum += map_value<G, root, V>(operands, row, col, Register<V>{});
+        });
+      }
+      sums.each([&]<class V>(Index col, Register<V>& sum) __attribute__((always_inline)) {
+        store<V>(out + col, load<V>(out + col) + splat<V>(scale) * sum);
       });
     }
   }

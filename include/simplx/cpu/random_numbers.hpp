@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/cpu/random_numbers.hpp
-/// The laws of random numbers (core/random.hpp), as many at a time as a vector has lanes.
+/// The laws of random numbers (core/random.hpp), as many at a time as a vector has lanes. Normal numbers are of the
+/// functions of math.hpp, hence the same bits for vectors of any width, but others without FMA than with it.
 ///
 ///     uniform   u_i = (bits(key, i) / 2^12 + 1/2) / 2^52                                         in (0, 1)
 ///     normal    z_i = sqrt(-2 log u_2i) cos(2 pi u_2i+1)                                         (Box & Muller)

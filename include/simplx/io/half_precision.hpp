@@ -72,15 +72,18 @@ struct Bfloat16 {
   std::uint16_t bits = 0;
 
   constexpr Bfloat16() = default;
-  explicit constexpr Bfloat16(double value) : bits(detail::nearest_bits<8, 7>(value)) {}
-  /// The same bits sooner: a float has this exponent, so that only its lower half is rounded away.
-  explicit constexpr Bfloat16(float value) {
-    const auto word = std::bit_cast<std::uint32_t>(value);
-    const bool is_number = word << 1 <= 0xff000000u;
-    bits = static_cast<std::uint16_t>(is_number ? (word + 0x7fffu + (word >> 16 & 1)) >> 16 : word >> 16 | 0x40u);
+  /// Of a float, which has this exponent, only the lower half is rounded away: the same bits sooner.
+  template <class T>
+    requires std::floating_point<T> || std::integral<T>
+  explicit constexpr Bfloat16(T value) {
+    if constexpr (std::same_as<T, float>) {
+      const auto word = std::bit_cast<std::uint32_t>(value);
+      const bool is_number = word << 1 <= 0xff000000u;
+      bits = static_cast<std::uint16_t>(is_number ? (word + 0x7fffu + (word >> 16 & 1)) >> 16 : word >> 16 | 0x40u);
+    } else {
+      bits = detail::nearest_bits<8, 7>(static_cast<double>(value));
+    }
   }
-  template <std::integral T>
-  explicit constexpr Bfloat16(T value) : Bfloat16(static_cast<double>(value)) {}
   constexpr float value() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
   template <std::floating_point T>
   explicit constexpr operator T() const {

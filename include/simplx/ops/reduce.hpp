@@ -122,17 +122,15 @@ struct op<"maximum"> : kernel_op {
       for (Index row = 0; row < rows; ++row) y[row] = largest_of_row<cols>(x + row * cols);
     }
     if constexpr (over == Over::rows) {
-      std::fill_n(y, cols, S(-std::numeric_limits<double>::infinity()));
-      constexpr Index together = cols <= 4 * lanes<S> ? added_at_once : 1;  // rows: few maxima stay in registers
-      for (Index begin = 0; begin < rows; begin += together) {
-        detail::each_column<S, cols>([&]<class V>(Index col) __attribute__((always_inline)) {
-          Register<V> most = load<V>(y + col);
-          for (Index row = begin; row < std::min(rows, begin + together); ++row) {
-            most = larger(most, load<V>(x + row * cols + col));
-          }
-          store<V>(y + col, most);
+      detail::ColumnValues<S, cols> most(S(-std::numeric_limits<double>::infinity()));
+      for (Index row = 0; row < rows; ++row) {
+        most.each([&]<class V>(Index col, Register<V>& so_far) __attribute__((always_inline)) {
+          so_far = larger(so_far, load<V>(x + row * cols + col));
         });
       }
+      most.each([&]<class V>(Index col, Register<V>& largest) __attribute__((always_inline)) {
+        store<V>(y + col, largest);
+      });
     }
   }
   /// The first of the largest elements gets the gradient.

@@ -105,7 +105,11 @@ void initialise(const TensorInfo& tensor, std::uint64_t seed, S* values) {
         break;
       }
       case Law::alibi_slopes: values[i] = static_cast<S>(detail::alibi_slope(col, cols)); break;
-      default: values[i] = static_cast<S>(value);  // constant; the others are done above
+      case Law::constant: values[i] = static_cast<S>(value); break;
+      case Law::normal:
+      case Law::normal_by_rows:
+      case Law::uniform:
+      case Law::orthogonal: break;  // done above
     }
   }
 }
