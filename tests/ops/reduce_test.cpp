@@ -89,6 +89,24 @@ TEST_CASE_TEMPLATE_INVOKE(derivatives, SumAll, SumRows, SumColumns, Means, Maxim
 template <Index cols>
 inline constexpr auto mean_of_rows = [] { return mean(input("x", rows_of(Axis::batch, cols)), Over::rows); };
 
+template <Index cols>
+inline constexpr auto largest_in_columns = [] { return maximum(input("x", rows_of(Axis::batch, cols)), Over::rows); };
+
+template <class S, Index cols>
+void check_maxima(Index rows) {
+  CAPTURE(cols);
+  using Matrix = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Matrix x = Matrix::Random(rows, cols).array() - S(2);  // below 0, where the largest of nothing else is
+  Function<largest_in_columns<cols>, Cpu<S>> f(1);
+  f.template set<"x">(x).forward();
+  CHECK((f.output() == x.colwise().maxCoeff()));
+}
+
+TEST_CASE_TEMPLATE("maxima over rows of any width, of negative numbers", S, float, double) {
+  check_maxima<S, 1>(9), check_maxima<S, 3>(1), check_maxima<S, 5>(40), check_maxima<S, 16>(7);
+  check_maxima<S, 37>(3), check_maxima<S, 83>(200);
+}
+
 TEST_CASE("the mean over no rows is 0, of one column as of several") {
   Function<mean_of_rows<1>> one(1);
   one.set<"x">(Eigen::MatrixXd(0, 1)).forward();
