@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e037b42068f4b286
+// sha256 of the headers: 0b65a75500e6f723
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3185,10 +3185,6 @@ struct Execute {
 /// What the library needs of the compiler: IEEE arithmetic. With -ffast-math (or -Ofast) infinities and NaNs
 /// are assumed away, masks and stopping on a broken loss no longer work, and training goes wrong silently.
 
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
-
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
 #endif
@@ -3350,11 +3346,15 @@ struct Halves {
   Half lower, upper;
 
   __attribute__((always_inline)) explicit Halves(V v) {
-#if defined(__AVX512F__)  // g++ 12 would go through memory
+#if defined(__has_builtin) && !defined(__CUDACC__)
+#if __has_builtin(__builtin_shufflevector)  // g++ 12 would go through memory
     if constexpr (sizeof(V) == 64) {
-      lower = (Half)_mm512_castpd512_pd256((__m512d)v), upper = (Half)_mm512_extractf64x4_pd((__m512d)v, 1);
+      typedef double Doubles __attribute__((vector_size(64)));
+      lower = (Half)__builtin_shufflevector((Doubles)v, (Doubles)v, 0, 1, 2, 3);
+      upper = (Half)__builtin_shufflevector((Doubles)v, (Doubles)v, 4, 5, 6, 7);
       return;
     }
+#endif
 #endif
     std::memcpy(static_cast<void*>(this), &v, sizeof v);
   }

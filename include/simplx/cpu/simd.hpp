@@ -18,10 +18,6 @@
 #include <type_traits>
 #include <utility>
 
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
-
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
 #endif
@@ -183,11 +179,15 @@ struct Halves {
   Half lower, upper;
 
   __attribute__((always_inline)) explicit Halves(V v) {
-#if defined(__AVX512F__)  // g++ 12 would go through memory
+#if defined(__has_builtin) && !defined(__CUDACC__)
+#if __has_builtin(__builtin_shufflevector)  // g++ 12 would go through memory
     if constexpr (sizeof(V) == 64) {
-      lower = (Half)_mm512_castpd512_pd256((__m512d)v), upper = (Half)_mm512_extractf64x4_pd((__m512d)v, 1);
+      typedef double Doubles __attribute__((vector_size(64)));
+      lower = (Half)__builtin_shufflevector((Doubles)v, (Doubles)v, 0, 1, 2, 3);
+      upper = (Half)__builtin_shufflevector((Doubles)v, (Doubles)v, 4, 5, 6, 7);
       return;
     }
+#endif
 #endif
     std::memcpy(static_cast<void*>(this), &v, sizeof v);
   }
