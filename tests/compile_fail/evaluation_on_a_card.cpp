@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Functions, training and checks
 // doc: Each has a form for a GPU in a header of its own. `Card` stands for `Cuda<>`, which only sources of nvcc have.
-// expect: error: .*simplx: Trainer, Inference and Evaluation on a GPU are those of simplx/cuda/trainer.cuh, inference.cuh
+// expect: error: .*simplx: Trainer, Inference, Stream and Evaluation on a GPU are those of simplx/cuda/trainer.cuh
 #include <simplx/simplx.hpp>
 
 using namespace simplx;

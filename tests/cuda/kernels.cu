@@ -60,7 +60,7 @@ template void cross_entropy_and_backward<float, 50304>(cudaStream_t, const __nv_
 template void embedding<float, 768>(cudaStream_t, const float*, const std::int32_t*, float*, Index);
 template void embedding_backward<float, 768>(cudaStream_t, const std::int32_t*, const IndexRun*, Index, const float*,
                                              float*);
-template void positions<float, 768>(cudaStream_t, const float*, const Segments&, Index, float*);
+template void positions<float, 768>(cudaStream_t, const float*, const Index*, const Segments&, Index, float*);
 template void positions_backward<float, 768>(cudaStream_t, const Segments&, Index, const float*, float*);
 template Rounded round_to_bfloat16<768>(cudaStream_t, const float*, Index, float*&);
 template Rounded round_to_bfloat16<77>(cudaStream_t, const float*, Index, float*&);

@@ -81,7 +81,7 @@ TEST_CASE("tokens of a stream are turned by what went before") {
     auto y = test::unwritten<double>(count * cols);
     const double* from = x.data() + (all - count) * cols;
     each_cell(nullptr, count, width / 2,
-              detail::Rotate<Write::store, double>{Sequences{.count = 1, .length = count}, past, heads, width, 1,
+              detail::Rotate<Write::store, double>{Sequences{.count = 1, .length = count}, &past, heads, width, 1,
                                                    One<double>(100.0), from, y.data()});
     return y;
   };

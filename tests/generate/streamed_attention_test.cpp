@@ -31,10 +31,10 @@ inline constexpr Attends<how> model{};
 
 /// What it remembers for each token, and whether the projection of the keys is left out.
 template <Key how>
-constexpr Remembered remembered = StreamedGraph<Graph<Untrained<model<how>>>>::table.all();
+constexpr Remembered remembered = StreamedGraph<Graph<Untrained<model<how>>>, Cpu<float>>::table.all();
 template <Key how>
 constexpr int left_out() {
-  using Run = StreamedGraph<Graph<Untrained<model<how>>>>;
+  using Run = StreamedGraph<Graph<Untrained<model<how>>>, Cpu<float>>;
   int count = 0;
   for (const bool idle : Run::table.idle) count += idle;
   return count;
@@ -57,11 +57,11 @@ struct Grouped {
 };
 inline constexpr Grouped<AttentionMatrix::softmax, Linear> grouped{};
 inline constexpr Grouped<AttentionMatrix::shaped, Identity> grouped_keys{};
-static_assert(StreamedGraph<Graph<Untrained<grouped>>>::table.all().per_token == 6 + 6);
-static_assert(StreamedGraph<Graph<Untrained<grouped_keys>>>::table.all().per_token == 12);
+static_assert(StreamedGraph<Graph<Untrained<grouped>>, Cpu<float>>::table.all().per_token == 6 + 6);
+static_assert(StreamedGraph<Graph<Untrained<grouped_keys>>, Cpu<float>>::table.all().per_token == 12);
 static_assert([] {
   int idle = 0;
-  for (const bool is : StreamedGraph<Graph<Untrained<grouped_keys>>>::table.idle) idle += is;
+  for (const bool is : StreamedGraph<Graph<Untrained<grouped_keys>>, Cpu<float>>::table.idle) idle += is;
   return idle;
 }() == 2);  // the projection, and its repetition
 

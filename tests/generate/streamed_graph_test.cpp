@@ -26,7 +26,7 @@ struct Nested {
   }
 };
 inline constexpr Nested nested{};
-using Run = StreamedGraph<Graph<Untrained<nested>>>;
+using Run = StreamedGraph<Graph<Untrained<nested>>, Cpu<float>>;
 
 // 2 + 1 + 2 attentions remember 8 numbers for each token; 3 running sums 8 numbers once.
 static_assert(Run::table.possible && Run::table.all().per_token == 5 * 8 && Run::table.all().once == 3 * 8);

@@ -64,7 +64,7 @@ constexpr bool streams() {
   using G = Graph<Untrained<model>>;
   bool all = true;
   detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
-    if constexpr (G::flat.label[i].op == name) all &= streamed<name>::template possible<Frame<G, i, float>>;
+    if constexpr (G::flat.label[i].op == name) all &= streamed_on<Cpu<float>, name>::template possible<Frame<G, i, float>>;
   });
   return all;
 }

@@ -18,8 +18,8 @@ namespace detail {
 template <class Backend>
 constexpr bool runs_on_host() {
   static_assert(!requires { Backend::on_device; },
-                "simplx: Trainer, Inference and Evaluation on a GPU are those of simplx/cuda/trainer.cuh, "
-                "inference.cuh and evaluation.cuh: include the one that is used, in a source of nvcc");
+                "simplx: Trainer, Inference, Stream and Evaluation on a GPU are those of simplx/cuda/trainer.cuh, "
+                "inference.cuh, stream.cuh and evaluation.cuh: include the one that is used, in a source of nvcc");
   return true;
 }
 

@@ -51,8 +51,9 @@ __global__ void __launch_bounds__(embedding_threads<cols>)
 /// A block has a position of all sequences.
 template <class S, int cols>
 __global__ void __launch_bounds__(embedding_threads<cols>)
-    positions_kernel(const S* table, const Index* offsets, Index sequences, S* y) {
+    positions_kernel(const S* table, const Index* past, const Index* offsets, Index sequences, S* y) {
   const Index position = blockIdx.x;
+  table += *past * cols;
   for (int c = static_cast<int>(threadIdx.x); c < cols; c += embedding_threads<cols>) {
     const S value = table[position * cols + c];
     for (Index s = 0; s < sequences; ++s) {
@@ -100,14 +101,14 @@ void embedding_backward(cudaStream_t stream, const std::int32_t* rows, const Ind
          threads, rows, runs, dy, dtable);
 }
 
-/// The row of the table for each token's position in its sequence.
+/// The row of the table for each token's position in its sequence, of which *past tokens came before, on the device.
 ///
-/// Shapes  table (context, cols), context >= longest; sequences s has rows offsets[s] .. offsets[s + 1], on the device;
+/// Shapes  table (context, cols), context >= *past + longest; sequences s has rows offsets[s] .. offsets[s + 1], on the device;
 ///         y (tokens, cols)
 template <class S, int cols>
-void positions(cudaStream_t stream, const S* table, const Segments& sequences, Index longest, S* y) {
+void positions(cudaStream_t stream, const S* table, const Index* past, const Segments& sequences, Index longest, S* y) {
   launch(stream, detail::positions_kernel<S, cols>, blocks_for(longest, 1), detail::embedding_threads<cols>, table,
-         sequences.offsets, sequences.count, y);
+         past, sequences.offsets, sequences.count, y);
 }
 
 /// dtable[t] += the gradients at position t of all sequences, the first sequence first.

@@ -37,13 +37,19 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
         offsets_(2) {
-    initialise(tensors_.parameters, seed, parameters_.host(stream()).data());
-    initialise(tensors_.constants, seed, constants_.host(stream()).data());
+    initialise(tensors_.parameters, seed, parameters().data());
+    initialise(tensors_.constants, seed, constants().data());
   }
 
   const TensorList& tensors() const { return tensors_; }
-  std::span<S> parameters() { return parameters_.host(stream()); }
-  std::span<S> constants() { return constants_.host(stream()); }
+  std::span<S> parameters() {
+    sent_.again();
+    return parameters_.host(stream());
+  }
+  std::span<S> constants() {
+    sent_.again();
+    return constants_.host(stream());
+  }
   /// As of a trainer.
   std::vector<std::string> not_fused() const { return gpu_.products().not_fused(); }
 
@@ -69,9 +75,7 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
     offsets_.copy_from(offsets, stream());
     Context<S> context = arena_->context(rows_of(length), {offsets_.data(), 1}, length);
     context.gpu = &gpu_;
-    context.parameters = parameters_.device(stream());
-    gpu_.take_parameters(context.parameters, parameters_.rounded());
-    context.constants = constants_.device(stream());
+    give_weights(context);
     context.inputs[0] = tokens_.data();
     try {
       Run::forward(context);
@@ -82,6 +86,19 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
     simplx::check(cudaMemcpyAsync(to.data(), context.outputs[0], to.size_bytes(), cudaMemcpyDeviceToHost, stream()),
                   "the logits were not copied");
     gpu_.synchronize();
+  }
+
+  /// The addresses of the weights on the device, for the context and its Gpu: they are there when this returns. For
+  /// several threads at once.
+  void give_weights(Context<S>& context) {
+    sent_([&] {
+      parameters_on_device_ = parameters_.device(stream());
+      constants_on_device_ = constants_.device(stream());
+      gpu_.synchronize();
+    });
+    context.parameters = parameters_on_device_;
+    context.constants = constants_on_device_;
+    context.gpu->take_parameters(parameters_on_device_, parameters_.rounded());
   }
 
  private:
@@ -100,6 +117,8 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
   TensorList tensors_;
   DeviceParameters<S, Backend::rounds_values> parameters_;
   Mirrored<S> constants_;
+  const S *parameters_on_device_ = nullptr, *constants_on_device_ = nullptr;
+  detail::DoneOnce sent_;
   DeviceBuffer<Index> offsets_;
   DeviceBuffer<std::int32_t> tokens_;
   std::optional<Arena<S, DeviceBuffer<S>>> arena_;

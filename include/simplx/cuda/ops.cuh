@@ -182,9 +182,9 @@ template <Precision p>
 struct kernels<Cuda<p>, "positions"> : op<"positions"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    constexpr int cols = detail::columns_of<0, F>;
-    positions<typename F::Scalar, cols>(detail::stream_of(f), f.template in<0>() + f.context.past * cols,
-                                        f.context.segments, f.context.longest, f.out());
+    positions<typename F::Scalar, detail::columns_of<0, F>>(detail::stream_of(f), f.template in<0>(),
+                                                            f.context.gpu->past(), f.context.segments,
+                                                            f.context.longest, f.out());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {

@@ -110,14 +110,15 @@ struct AddToFirstRow {
 template <Write mode, class S>
 struct Rotate {
   Sequences sequences;
-  Index past, heads, width;  ///< width of a head
+  const Index* past;   ///< tokens before these, on the device
+  Index heads, width;  ///< width of a head
   double direction;
   One<S> base;
   const S* from;
   S* to;
   __device__ void operator()(Index row, Index pair) const {
     const double exponent = -2.0 * static_cast<double>(pair) / static_cast<double>(width);
-    const double position = static_cast<double>(past + row - sequences.of(row).begin);
+    const double position = static_cast<double>(*past + row - sequences.of(row).begin);
     const double angle = position * std::pow(static_cast<double>(*base), exponent);
     const S cosine = static_cast<S>(std::cos(angle)), sine = static_cast<S>(direction * std::sin(angle));
     for (Index head = 0; head < heads; ++head) {
@@ -236,8 +237,8 @@ struct kernels<Cuda<p>, "rotary"> : op<"rotary"> {
   static void turn(const F& f, double direction, const S* from, S* to) {
     constexpr Index heads = F::attributes.integers[0], width = F::out_shape.cols / heads;
     each_cell(detail::stream_of(f), f.rows(), width / 2,
-              detail::Rotate<mode, S>{detail::sequences_of(f), f.context.past, heads, width, direction, one<1>(f),
-                                      from, to});
+              detail::Rotate<mode, S>{detail::sequences_of(f), f.context.gpu->past(), heads, width, direction,
+                                      one<1>(f), from, to});
   }
 };
 

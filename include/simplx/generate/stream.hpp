@@ -19,21 +19,36 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Bytes that a stream of a model remembers for a context of so many tokens.
 template <auto const& model, class S = float>
 constexpr Index cache_bytes(Index context) {
-  constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>>::table.all();
+  constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>, Cpu<S>>::table.all();
   return (all.per_token * round_up(context, token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
 }
+
+namespace detail {
+
+/// Errors  throws Error if there is no token, one is not the model's, or they do not fit a context that has `size`
+template <class Net>
+void check_feed(std::span<const std::int32_t> tokens, Index size, Index capacity) {
+  const auto count = static_cast<Index>(tokens.size());
+  if (count == 0) throw Error("there is no token to evaluate", "begin with at least one");
+  Net::check(tokens);
+  if (count > capacity - size) {
+    throw Error("the context is full: " + std::to_string(size) + " tokens and " + std::to_string(count) +
+                    " more, of " + std::to_string(capacity),
+                "reset() the stream and feed it the last tokens again");
+  }
+}
+
+}  // namespace detail
 
 /// A model token by token: logits of the next token, without evaluating anew what came before.
 template <auto const& model, class Backend = Cpu<float>>
 class Stream {
  public:
-  static_assert(!requires { Backend::on_device; },
-                "simplx: Stream evaluates on the CPU, with Cpu<float> or Cpu<double>; on a GPU there is Inference, of "
-                "whole sequences");
+  static_assert(detail::runs_on_host<Backend>());
   using Net = Inference<model, Backend>;
   using S = typename Backend::Scalar;
   using G = typename Net::G;
-  using Run = StreamedGraph<G>;
+  using Run = StreamedGraph<G, Backend>;
 
   /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
   /// change meanwhile. `chunk`: tokens evaluated at once at most.
@@ -46,7 +61,7 @@ class Stream {
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
         workspace_(Rows{.tokens = chunk_}),
         remembered_(cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
-        scratch_(Run::template scratch<S>(context)) {}
+        scratch_(Run::scratch(chunk_, context)) {}
 
   /// Logits of the last of these tokens, (vocab), valid until the next call.
   ///
@@ -54,14 +69,8 @@ class Stream {
   ///         has changed
   /// Cost    the products of these rows alone, and attention to all before them; no allocation
   std::span<const S> feed(std::span<const std::int32_t> tokens) {
+    detail::check_feed<Net>(tokens, size_, capacity_);
     const auto count = static_cast<Index>(tokens.size());
-    if (count == 0) throw Error("there is no token to evaluate", "begin with at least one");
-    Net::check(tokens);
-    if (count > capacity_ - size_) {
-      throw Error("the context is full: " + std::to_string(size_) + " tokens and " + std::to_string(count) +
-                      " more, of " + std::to_string(capacity_),
-                  "reset() the stream and feed it the last tokens again");
-    }
     for (Index begin = 0; begin < count; begin += chunk_) {
       const Index rows = std::min(chunk_, count - begin);
       evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)));
@@ -92,7 +101,7 @@ class Stream {
     context.inputs[0] = tokens.data();
     const Index capacity = round_up(capacity_, token_block<S>);
     S* once = remembered_.data() + Run::table.all().per_token * capacity;
-    Run::template forward<Backend>(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()});
+    Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()});
     size_ += rows;
     logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};
   }

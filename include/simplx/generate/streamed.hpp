@@ -16,6 +16,8 @@
 /// each other, is streamed by its ordinary kernel after
 ///
 ///     template <> struct simplx::streamed<"my_op"> : simplx::by_row {};
+///
+/// On a GPU simplx/cuda/streamed.cuh has those that remember.
 
 #include <simplx/ops/batched_matmul.hpp>
 #include <simplx/ops/custom.hpp>
@@ -74,16 +76,20 @@ struct by_row {
   static constexpr bool possible = true;
   template <class F>
   static constexpr Remembered remembers{};
-  /// Elements of StreamMemory::scratch for a context of so many tokens, beside Context::scratch.
+  /// Elements of StreamMemory::scratch for so many new rows in a context of so many tokens, beside Context::scratch.
   template <class F>
-  static constexpr Index scratch(Index) {
+  static constexpr Index scratch(Index, Index) {
     return 0;
   }
   template <class Backend, class F>
   static void forward(Backend backend, const F& frame, const StreamMemory<typename F::Scalar>&) {
-    op_of<typename F::Graph, F::index>::forward(backend, frame);
+    kernels_of<Backend, typename F::Graph, F::index>::forward(backend, frame);
   }
 };
+
+/// What streams an op on a backend: as streamed says, unless the backend knows better (simplx/cuda).
+template <class Backend, Tag name>
+struct streamed_on : streamed<name> {};
 
 template <> struct streamed<"matmul"> : by_row {};
 template <> struct streamed<"batched_matmul"> : by_row {};

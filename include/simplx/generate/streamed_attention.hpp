@@ -65,7 +65,7 @@ struct streamed_attention : by_row {
       .per_token = value_heads<F> * size<F>.value_width + stored_keys<F>,
       .once = mixing == Mixing::shaped ? F::out_shape.cols + size<F>.heads : 0};
   template <class F>
-  static constexpr Index scratch(Index context) {
+  static constexpr Index scratch(Index, Index context) {
     return attention_step_scratch<size<F>, typename F::Scalar>(context);
   }
 

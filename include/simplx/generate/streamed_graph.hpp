@@ -2,20 +2,21 @@
 #pragma once
 
 /// \file simplx/generate/streamed_graph.hpp
-/// A planned graph run on new tokens alone: the steps of core/execute.hpp, each op as streamed<op> has it, and where
-/// each finds what it remembers. Layers of a stack remember each for itself.
+/// A planned graph run on new tokens alone: the steps of core/execute.hpp, each op as streamed_on<Backend, op> has it,
+/// and where each finds what it remembers. Layers of a stack remember each for itself.
 
 #include <simplx/generate/streamed_attention.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Runs the steps of a graph on new tokens; each op keeps what it remembers.
-template <class G>
+template <class G, class Backend>
 struct StreamedGraph {
-  template <int node, class S = float>
+  using S = typename Backend::Scalar;
+  template <int node>
   using FrameOf = Frame<G, node, S>;
   template <int node>
-  using streamed_of = streamed<G::flat.label[node].op>;
+  using streamed_of = streamed_on<Backend, G::flat.label[node].op>;
 
   /// Computed from weights: no tokens are involved, and the ordinary kernel runs.
   static constexpr bool of_weights(int node) {
@@ -86,35 +87,33 @@ struct StreamedGraph {
   }();
 
   /// Elements of StreamMemory::scratch.
-  template <class S>
-  static constexpr Index scratch(Index context) {
+  static constexpr Index scratch(Index rows, Index context) {
     Index most = 0;
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       if constexpr (op_streams<i>()) {
-        most = std::max(most, streamed_of<i>::template scratch<FrameOf<i, S>>(context));
+        most = std::max(most, streamed_of<i>::template scratch<FrameOf<i>>(rows, context));
       }
     });
     return most;
   }
 
-  template <class Backend, class S>
   __attribute__((noinline)) static void forward(const Context<S>& context, const StreamMemory<S>& memory) {
     detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = G::fusion.order[s];
       if constexpr (G::table.info[node].looped()) {
         Backend::template map_forward<G, node>(context);
       } else if constexpr (of_weights(node)) {
-        op_of<G, node>::forward(Backend{}, FrameOf<node, S>{context});
+        kernels_of<Backend, G, node>::forward(Backend{}, FrameOf<node>{context});
       } else if constexpr (!table.idle[node]) {
-        streamed_of<node>::forward(Backend{}, FrameOf<node, S>{context}, memory.after(table.before[node]));
+        streamed_of<node>::forward(Backend{}, FrameOf<node>{context}, memory.after(table.before[node]));
       }
     });
   }
 };
 
 /// Layer after layer; each remembers for itself.
-template <>
-struct streamed<"stack"> : by_row {
+template <class Backend>
+struct streamed_on<Backend, "stack"> : by_row {
   template <class F>
   using Layers = op<"stack">::Layers<F>;
 
@@ -130,8 +129,8 @@ struct streamed<"stack"> : by_row {
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
         s.before[layer + 1] = s.before[layer];
-        s.before[layer + 1] += StreamedGraph<Child>::table.all();
-        s.possible &= StreamedGraph<Child>::table.possible;
+        s.before[layer + 1] += StreamedGraph<Child, Backend>::table.all();
+        s.possible &= StreamedGraph<Child, Backend>::table.possible;
       });
     }
     return s;
@@ -141,34 +140,34 @@ struct streamed<"stack"> : by_row {
   template <class F>
   static constexpr Remembered remembers = share<F>.before[Layers<F>::layers];
   template <class F>
-  static constexpr Index scratch(Index context) {
+  static constexpr Index scratch(Index rows, Index context) {
     Index most = 0;
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        most = std::max(most, StreamedGraph<Child>::template scratch<typename F::Scalar>(context));
+        most = std::max(most, StreamedGraph<Child, Backend>::scratch(rows, context));
       });
     }
     return most;
   }
 
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame, const StreamMemory<S>& memory) {
+  template <class F, class S = typename F::Scalar>
+  static void forward(Backend, const F& frame, const StreamMemory<S>& memory) {
     constexpr const Columns& workspace = F::Graph::layout.forward_workspace[F::index];
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       const Context<S> mine = op<"stack">::layer_context<F, S>(frame, layer, workspace);
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        StreamedGraph<Child>::template forward<Cpu<S, path>>(mine, memory.after(share<F>.before[layer]));
+        StreamedGraph<Child, Backend>::forward(mine, memory.after(share<F>.before[layer]));
       });
     }
   }
 };
 
 /// A function with its user's own pull-back, if nothing in it has to be remembered.
-template <>
-struct streamed<"custom"> : by_row {
+template <class Backend>
+struct streamed_on<Backend, "custom"> : by_row {
   template <class F>
   static constexpr bool possible = [] {
-    using Part = StreamedGraph<detail::PartOf<F, 0>>;
+    using Part = StreamedGraph<detail::PartOf<F, 0>, Backend>;
     return Part::table.possible && Part::table.all().per_token == 0 && Part::table.all().once == 0;
   }();
 };

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/cuda/attention_step.cuh
+/// Causal attention of new tokens to all tokens before them, as cpu/attention_step.hpp: per head, with a new token's
+/// number t,
+///
+///   o_t = alpha v_t + beta sum_{j <= t} a_tj v_j - gamma sum_{j <= t} c_tj v_j
+///                                                                    (He & Hofmann 2024, Eqs. (4), (5) and (13))
+///   a_tj = softmax_j(q_t . k_j / sqrt(key_width) - m (t - j)),  c_tj = exp(-m (t - j)) / Z_t
+///
+/// | symbol | shape                                          | meaning                                      |
+/// |--------|------------------------------------------------|----------------------------------------------|
+/// | keys   | (tiles, heads, key_width, step_tile)           | a tile's tokens side by side: one a thread   |
+/// | values | (tiles, heads, step_tile, value_width)         | a token's columns side by side: one a thread |
+/// | parts  | (rows, heads, spans, 2 or 3 columns and more)  | what each span of tiles adds to a row        |
+///
+/// A block has a head, some new rows and a span of tiles, which it passes over as attention.cuh does; a second kernel
+/// adds the spans of each row. A row alone has as many blocks as there are tiles, many rows as few as one. Who has a
+/// row remembers its key and value; the others read what is new where it was made. How many tokens came before is read
+/// on the device: one recording serves every token (recorded.cuh).
+
+#include <simplx/cuda/attention.cuh>
+#include <simplx/cuda/reduce.cuh>
+
+#include <bit>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Tokens of a tile, and threads of a block.
+inline constexpr Index step_tile = 128;
+
+/// What an attention remembers, in whole tiles. Heads that share keys or values have them once.
+template <class T>
+struct AttentionStores {
+  T *keys = nullptr, *values = nullptr;
+};
+
+/// How tiles are shared out among blocks.
+struct StepSpans {
+  Index count;  ///< blocks that a row's tiles have
+  Index tiles;  ///< of each
+};
+
+namespace detail {
+
+inline constexpr int step_threads = static_cast<int>(step_tile);
+
+/// Rows that a block has: their keys and values are read once.
+constexpr int step_rows(Index rows) { return rows == 1 ? 1 : 8; }
+
+/// Columns of `parts`: the largest score, the sum of exponentials, their product with V, and that of the mean.
+template <class Size>
+inline constexpr int step_part = 2 + Size::value_width * (Size::centred ? 2 : 1);
+
+/// What the threads of a block share.
+template <class Size, int rows, class S>
+struct StepMemory {
+  S query[rows][Size::key_width];
+  S weights[rows][step_tile];                      ///< scores, then their exponentials
+  S means[Size::centred ? rows : 1][step_tile];    ///< the weights of C, times Z
+  S highest[rows], total[rows], shrink[rows];
+};
+
+/// A number as a store has it.
+template <class T, class From>
+__device__ __forceinline__ T remembered(From number) {
+  T to;
+  store_as(to, wide(number));
+  return to;
+}
+
+template <class Size, int rows_together, int key_heads, int value_heads, class Operands, class T, class S>
+__global__ void __launch_bounds__(step_threads)
+    attention_step_kernel(const Index* past_tokens, Index rows, Index tiles, Operands in, AttentionStores<T> stores,
+                          S* parts) {
+  constexpr int R = rows_together, K = Size::key_width, V = Size::value_width, warps = step_threads / warp_lanes;
+  constexpr int key_group = Size::heads / key_heads, value_group = Size::heads / value_heads;
+  using Memory = StepMemory<Size, R, S>;
+  static_assert(sizeof(Memory) <= std::size_t(48) << 10, "heads are too wide for the shared memory of a block");
+  const Index past = *past_tokens;
+  const int h = static_cast<int>(blockIdx.y), thread = static_cast<int>(threadIdx.x);
+  const int warp = thread / warp_lanes, lane = thread % warp_lanes;
+  const Index first = static_cast<Index>(blockIdx.z) * R, last = first + R < rows ? first + R : rows;  // of its rows
+  const Index span = tiles * step_tile, begin = static_cast<Index>(blockIdx.x) * span;
+  const Index end = begin + span < past + last ? begin + span : past + last;  // of the tokens that its rows see
+  if (begin >= end) return;  // the whole block
+  SIMPLX_SHARED(shared, Memory);
+  for (int i = thread; i < R * K; i += step_threads) {
+    const Index row = first + i / K;
+    shared.query[i / K][i % K] = row < last ? wide(in.query[row * Size::key_stride + h * K + i % K]) : S(0);
+  }
+  if (thread < R) shared.highest[thread] = minus_infinity<S>, shared.total[thread] = 0;
+  __syncthreads();
+
+  const S scale = S(1) / std::sqrt(S(K));
+  S slope = 0;
+  if constexpr (Size::alibi) slope = in.slopes[h];
+  const auto is_own = [&](Index token) { return token >= past + first && token < past + last; };
+
+  // Columns of values that a thread has, `across` apart; several groups of threads share out the tokens of a tile.
+  constexpr int across = std::bit_ceil(unsigned(V)) < unsigned(step_threads) ? int(std::bit_ceil(unsigned(V)))
+                                                                             : step_threads;
+  constexpr int groups = step_threads / across, columns = (V + across - 1) / across;
+  const int group = thread / across, column = thread % across;
+  S product[R][columns] = {}, mean[Size::centred ? R : 1][columns] = {};
+
+  for (Index tile = begin; tile < end; tile += step_tile) {
+    const Index token = tile + thread;
+    S score[R] = {};
+    if (token < end) {
+      T* place = stores.keys + ((tile / step_tile * key_heads + h / key_group) * K) * step_tile + thread;
+      const bool is_new = token >= past, keeps = is_own(token) && h % key_group == 0;
+      const auto* made = in.key + (is_new ? token - past : 0) * Size::key_stride + h * K;
+      for (int c = 0; c < K; ++c, place += step_tile) {
+        const T key = is_new ? remembered<T>(made[c]) : *place;
+        if (keeps) *place = key;
+        SIMPLX_UNROLL
+        for (int r = 0; r < R; ++r) score[r] += shared.query[r][c] * wide(key);
+      }
+    }
+    SIMPLX_UNROLL
+    for (int r = 0; r < R; ++r) {
+      const Index distance = past + first + r - token;
+      const bool sees = distance >= 0 && first + r < last;
+      const S bias = Size::alibi ? -slope * S(distance) : S(0);
+      shared.weights[r][thread] = sees ? score[r] * scale + bias : minus_infinity<S>;
+      if constexpr (Size::centred) shared.means[r][thread] = !sees ? S(0) : Size::alibi ? std::exp(bias) : S(1);
+    }
+    __syncthreads();
+
+    for (int r = warp; r < R; r += warps) {  // a warp has a row
+      constexpr int each = step_threads / warp_lanes;
+      const S highest = shared.highest[r];
+      S largest = highest, sum = 0;
+      SIMPLX_UNROLL
+      for (int k = 0; k < each; ++k) largest = larger(largest, shared.weights[r][lane + k * warp_lanes]);
+      largest = warp_max(largest);
+      SIMPLX_UNROLL
+      for (int k = 0; k < each; ++k) {
+        S& weight = shared.weights[r][lane + k * warp_lanes];
+        weight = weight == minus_infinity<S> ? S(0) : std::exp(weight - largest);
+        sum += weight;
+      }
+      sum = warp_sum(sum);
+      if (lane == 0) {
+        const S shrink = highest == minus_infinity<S> ? S(0) : std::exp(highest - largest);
+        shared.total[r] = shared.total[r] * shrink + sum;
+        shared.highest[r] = largest, shared.shrink[r] = shrink;
+      }
+    }
+    __syncthreads();
+
+    SIMPLX_UNROLL
+    for (int r = 0; r < R; ++r) {
+      for (S& sum : product[r]) sum *= shared.shrink[r];
+    }
+    T* const place = stores.values + (tile / step_tile * value_heads + h / value_group) * step_tile * V;
+    const int count = static_cast<int>(end - tile < step_tile ? end - tile : step_tile);
+    for (int k = group; k < count; k += groups) {
+      const bool is_new = tile + k >= past, keeps = is_own(tile + k) && h % value_group == 0;
+      const auto* made = in.value + (is_new ? tile + k - past : 0) * Size::value_stride + h * V;
+      SIMPLX_UNROLL
+      for (int i = 0; i < columns; ++i) {
+        const int c = column + i * across;
+        if (c >= V) continue;
+        const T value = is_new ? remembered<T>(made[c]) : place[k * V + c];
+        if (keeps) place[k * V + c] = value;
+        SIMPLX_UNROLL
+        for (int r = 0; r < R; ++r) {
+          product[r][i] += shared.weights[r][k] * wide(value);
+          if constexpr (Size::centred) mean[r][i] += shared.means[r][k] * wide(value);
+        }
+      }
+    }
+    __syncthreads();  // before the next tile's scores are written
+  }
+
+  const auto part_of = [&](int r) {
+    return parts + (((first + r) * Size::heads + h) * gridDim.x + blockIdx.x) * step_part<Size>;
+  };
+  /// Adds the groups of threads, the first one first, and stores the sums from column `at` of the parts on.
+  const auto store_sums = [&](const auto& sums, auto& room, int at) {
+    if constexpr (groups > 1) {
+      SIMPLX_UNROLL
+      for (int r = 0; r < R; ++r) room[r][thread] = sums[r][0];
+      __syncthreads();
+    }
+    if (group > 0) return;
+    for (int r = 0; r < R && first + r < last; ++r) {
+      SIMPLX_UNROLL
+      for (int i = 0; i < columns; ++i) {
+        S sum = sums[r][i];
+        for (int other = 1; other < groups; ++other) sum += room[r][other * across + column];
+        if (column + i * across < V) part_of(r)[at + column + i * across] = sum;
+      }
+    }
+  };
+  if (thread < R && first + thread < last) {
+    part_of(thread)[0] = shared.highest[thread], part_of(thread)[1] = shared.total[thread];
+  }
+  store_sums(product, shared.weights, 2);
+  if constexpr (Size::centred) store_sums(mean, shared.means, 2 + V);
+}
+
+/// Adds the spans of a row's head, the first one first.
+template <class Size, class Operands, class Out, class S>
+__global__ void __launch_bounds__(step_threads)
+    attention_spans_kernel(const Index* past_tokens, Index tiles, Index spans, Operands in, Out* out, const S* parts) {
+  constexpr int V = Size::value_width, width = step_part<Size>;
+  const int h = static_cast<int>(blockIdx.x);
+  const Index row = blockIdx.y, token = *past_tokens + row, seen = token / (tiles * step_tile) + 1;
+  parts += (row * Size::heads + h) * spans * width;
+  S highest = minus_infinity<S>, total = 0;
+  for (Index s = 0; s < seen; ++s) highest = larger(highest, parts[s * width]);
+  for (Index s = 0; s < seen; ++s) total += parts[s * width + 1] * std::exp(parts[s * width] - highest);
+  for (int c = static_cast<int>(threadIdx.x); c < V; c += static_cast<int>(blockDim.x)) {
+    S product = 0;
+    for (Index s = 0; s < seen; ++s) product += parts[s * width + 2 + c] * std::exp(parts[s * width] - highest);
+    S sum = product * (S(1) / total);
+    if constexpr (Size::gains > 0) sum = in.beta[h] * sum;
+    if constexpr (Size::centred) {
+      S slope = 0, mean = 0;
+      if constexpr (Size::alibi) slope = in.slopes[h];
+      for (Index s = 0; s < seen; ++s) mean += parts[s * width + 2 + V + c];
+      using Head = HeadOfBlock<Size, CudaCores<S>, S>;
+      sum = sum - in.gamma[h] * (mean * (S(1) / Head::series(slope, static_cast<int>(token + 1))));
+    }
+    const Index at = row * Size::value_stride + h * V + c;
+    if constexpr (Size::gains > 0) sum += in.alpha[h] * wide(in.value[at]);
+    store_as(out[at], sum);
+  }
+}
+
+}  // namespace detail
+
+/// So that a GPU has some 256 blocks, if there are as many tiles.
+constexpr StepSpans step_spans(int heads, Index rows, Index context) {
+  const Index tiles = round_up(context, step_tile) / step_tile;
+  const Index others = heads * ((rows + detail::step_rows(rows) - 1) / detail::step_rows(rows));
+  const Index wanted = std::clamp<Index>((256 + others - 1) / others, 1, tiles), each = (tiles + wanted - 1) / wanted;
+  return {.count = (tiles + each - 1) / each, .tiles = each};
+}
+
+/// Elements of `parts` for at most so many rows in a context of so many tokens.
+template <AttentionSize size>
+constexpr Index attention_step_parts(Index most_rows, Index context) {
+  Index most = 0;
+  for (Index rows = 1; rows <= most_rows; ++rows) {
+    most = std::max(most, rows * step_spans(size.heads, rows, context).count);
+  }
+  return most * size.heads * detail::step_part<detail::Fixed<size>>;
+}
+
+/// Remembers `rows` tokens that follow *past_tokens others, on the device, and what each of them attends to.
+///
+/// Shapes  operands and out as of attention; stores have whole tiles for `context` tokens, and the columns of key_heads
+///         and value_heads heads: heads / key_heads that follow one another have equal keys. `parts` holds
+///         attention_step_parts elements
+/// Cost    per new token t and head, t (key_width + value_width) multiply-adds, t value_width more of shaped attention.
+///         Stores are read once for each token, or each eight of several
+/// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13); Dao et al. 2022, Algorithm 1
+template <AttentionSize size, int key_heads = size.heads, int value_heads = size.heads, class Operands, class T,
+          class Out, class S>
+  requires(size.mask == Mask::causal)
+void attention_steps(cudaStream_t stream, const Index* past_tokens, Index rows, Index context, const Operands& in,
+                     const AttentionStores<T>& stores, Out* out, S* parts) {
+  using Size = detail::Fixed<size>;
+  const StepSpans spans = step_spans(size.heads, rows, context);
+  const auto attend = [&]<int together>(std::integral_constant<int, together>) {
+    launch(stream, detail::attention_step_kernel<Size, together, key_heads, value_heads, Operands, T, S>,
+           dim3(blocks_for(spans.count, 1), size.heads, blocks_for(rows, together)), detail::step_threads, past_tokens,
+           rows, spans.tiles, in, stores, parts);
+  };
+  if (rows == 1) {
+    attend(std::integral_constant<int, detail::step_rows(1)>{});
+  } else {
+    attend(std::integral_constant<int, detail::step_rows(2)>{});
+  }
+  const unsigned threads = std::min(128u, std::max(32u, std::bit_ceil(static_cast<unsigned>(size.value_width))));
+  launch(stream, detail::attention_spans_kernel<Size, Operands, Out, S>, dim3(size.heads, blocks_for(rows, 1)), threads,
+         past_tokens, spans.tiles, spans.count, in, out, parts);
+}
+
+}  // namespace simplx
