@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// Every kernel at the width of a GPT-2 and at a wide and an odd one, for nvcc: compiled, not run, by nvcc.py.
 #include <simplx/cuda/attention_backward.cuh>
+#include <simplx/cuda/attention_step.cuh>
 #include <simplx/cuda/bfloat16.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/embedding.cuh>
@@ -72,6 +73,14 @@ SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{12, 
 SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float, AttentionSize{12, 64, 64, Mixing::shaped, Mask::full, true})
 SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float, AttentionSize{12, 64, 64, Mixing::shaped, Mask::causal, true})
 SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, Mixing::shaped})
+
+#define SIMPLX_STEPS(operands, stored, out, ...)                                                                       \
+  template void attention_steps<__VA_ARGS__>(cudaStream_t, const Index*, Index, Index, const operands&,                \
+                                             const AttentionStores<stored>&, out*, float*);
+SIMPLX_STEPS(AttentionOperands<float>, float, float, AttentionSize{12, 64, 64, Mixing::shaped})
+SIMPLX_STEPS(AttentionOperands<float>, float, float, AttentionSize{3, 77, 77, Mixing::skip_init})
+SIMPLX_STEPS(Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::softmax})
+SIMPLX_STEPS(Narrow, __nv_bfloat16, float, AttentionSize{8, 128, 128, Mixing::shaped, Mask::causal, true})
 template void squared_norm(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const float*, double*);
 template void update(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const UpdateBuffers<float>&,
                      __nv_bfloat16*, const double*, double, const double*, double*);

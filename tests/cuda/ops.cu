@@ -3,7 +3,7 @@
 /// by nvcc.py.
 #include <simplx/blocks/tokens.hpp>
 #include <simplx/cuda/evaluation.cuh>
-#include <simplx/cuda/inference.cuh>
+#include <simplx/cuda/stream.cuh>
 #include <simplx/models/decoder.hpp>
 #include <simplx/ops/activation.hpp>
 #include <simplx/ops/custom.hpp>
@@ -41,3 +41,15 @@ template class simplx::Evaluation<head, Cuda<Precision::bfloat16>>;
 
 inline constexpr Decoder decoder{.block = sas_p, .width = 64, .layers = 2};
 template class simplx::Inference<logits_of<decoder>, Cuda<Precision::bfloat16>>;
+template class simplx::Stream<logits_of<decoder>, Cuda<Precision::bfloat16>>;
+
+/// What remembers rows, and heads that share keys, token by token.
+struct Remembers {
+  constexpr Expr operator()() const {
+    const Expr x = embedding(weight("table", 256, 64, normal(1)), indices("tokens", Axis::tokens));
+    const Expr y = SelfAttention<AttentionMatrix::softmax, Linear>{.heads = 4, .key_heads = 2}(rotary(x, 4, 10000.0));
+    return (y + shift(x, 2) + cumulative_sum(x)) * weight("head", 64, 256, normal(0.02));
+  }
+};
+inline constexpr Remembers remembers{};
+template class simplx::Stream<remembers, Cuda<>>;

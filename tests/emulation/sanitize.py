@@ -46,7 +46,8 @@ EXPECTED = {
     "mask_of_half_a_warp": {"thread": "at different places", "address": "at different places"},
 }
 WITHOUT_KERNELS = {"attention_barriers", "cuda", "evaluation", "finished_product", "gpu", "graph_on", "inference",
-                   "labelled_rows", "memory", "mirrored", "models", "ops", "products", "recorded", "trainer"}
+                   "labelled_rows", "memory", "mirrored", "models", "ops", "products", "recorded", "stream", "streamed",
+                   "trainer"}
 WHOLE_GRAPHS = {"between_products", "bfloat16", "bfloat16_values", "columns", "dropout", "map", "matrices", "maximum",
                 "rows", "sliced_products", "softmax"}
 REPORTS = ("WARNING: ", "ERROR: ", "runtime error: ")

@@ -53,6 +53,14 @@ constexpr int step_rows(Index rows) { return rows == 1 ? 1 : 8; }
 template <class Size>
 inline constexpr int step_part = 2 + Size::value_width * (Size::centred ? 2 : 1);
 
+/// Which columns of values a thread has: they are `across` apart. Several groups of threads share out a tile's tokens.
+template <class Size>
+struct StepColumns {
+  static constexpr int across = std::min(static_cast<int>(std::bit_ceil(static_cast<unsigned>(Size::value_width))),
+                                         step_threads);
+  static constexpr int groups = step_threads / across, each = (Size::value_width + across - 1) / across;
+};
+
 /// What the threads of a block share.
 template <class Size, int rows, class S>
 struct StepMemory {
@@ -98,10 +106,8 @@ __global__ void __launch_bounds__(step_threads)
   if constexpr (Size::alibi) slope = in.slopes[h];
   const auto is_own = [&](Index token) { return token >= past + first && token < past + last; };
 
-  // Columns of values that a thread has, `across` apart; several groups of threads share out the tokens of a tile.
-  constexpr int across = std::bit_ceil(unsigned(V)) < unsigned(step_threads) ? int(std::bit_ceil(unsigned(V)))
-                                                                             : step_threads;
-  constexpr int groups = step_threads / across, columns = (V + across - 1) / across;
+  constexpr int across = StepColumns<Size>::across, groups = StepColumns<Size>::groups;
+  constexpr int columns = StepColumns<Size>::each;
   const int group = thread / across, column = thread % across;
   S product[R][columns] = {}, mean[Size::centred ? R : 1][columns] = {};
 

@@ -111,30 +111,38 @@ struct StreamedGraph {
   }
 };
 
+namespace detail {
+
+/// What the layers of a stack before each of them remember.
+template <int layers>
+struct LayersRemembered {
+  Remembered before[layers + 1]{};
+  bool possible = true;
+};
+/// Without a lambda, which nvcc 13 does not take here.
+template <class Layers, class Backend, int... k>
+constexpr LayersRemembered<Layers::layers> remembered_by(std::integer_sequence<int, k...>) {
+  const Remembered each[] = {StreamedGraph<typename Layers::template child<k>, Backend>::table.all()...};
+  LayersRemembered<Layers::layers> all;
+  all.possible = (StreamedGraph<typename Layers::template child<k>, Backend>::table.possible && ...);
+  for (int layer = 0; layer < Layers::layers; ++layer) {
+    all.before[layer + 1] = all.before[layer];
+    all.before[layer + 1] += each[Layers::grouping.which[layer]];
+  }
+  return all;
+}
+
+}  // namespace detail
+
 /// Layer after layer; each remembers for itself.
 template <class Backend>
 struct streamed_on<Backend, "stack"> : by_row {
   template <class F>
   using Layers = op<"stack">::Layers<F>;
 
-  /// What the layers before each of them remember.
   template <class F>
-  struct Share {
-    Remembered before[Layers<F>::layers + 1]{};
-    bool possible = true;
-  };
-  template <class F>
-  static constexpr Share<F> share = [] {
-    Share<F> s;
-    for (int layer = 0; layer < Layers<F>::layers; ++layer) {
-      Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        s.before[layer + 1] = s.before[layer];
-        s.before[layer + 1] += StreamedGraph<Child, Backend>::table.all();
-        s.possible &= StreamedGraph<Child, Backend>::table.possible;
-      });
-    }
-    return s;
-  }();
+  static constexpr auto share =
+      detail::remembered_by<Layers<F>, Backend>(std::make_integer_sequence<int, Layers<F>::distinct>{});
   template <class F>
   static constexpr bool possible = share<F>.possible;
   template <class F>
