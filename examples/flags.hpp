@@ -3,6 +3,8 @@
 
 // What the programs share: numbers that a flag takes, and how they say what is wrong.
 
+#include "device.hpp"
+
 #include <simplx/train/glob.hpp>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +16,7 @@
 #include <cstdio>
 #include <exception>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -35,6 +38,38 @@ CLI::Validator from_to(Number least, Number most) {
 }
 
 inline CLI::Validator seed() { return from_to<std::uint64_t>(0, std::numeric_limits<std::uint64_t>::max()); }
+
+/// --device and --precision of a program that says with them what it does there.
+class DeviceFlags {
+ public:
+  DeviceFlags(CLI::App& app, const std::string& what) {
+    app.add_option("--device", device_, what + ": cpu, or cuda in a build with -DSIMPLX_CUDA=ON")
+        ->check(CLI::IsMember({"cpu", "cuda"}))
+        ->capture_default_str();
+    precision_given_ =
+        app.add_option("--precision", precision_,
+                       "Of products on a GPU: tf32 and bfloat16 run on tensor cores, in bfloat16 attention does, too")
+            ->check(CLI::IsMember(gpus_))
+            ->capture_default_str();
+  }
+
+  /// What they say, once they are read.
+  ///
+  /// Errors  throws Error for a precision without a GPU
+  devices::Device device() const {
+    if (device_ == "cuda") return gpus_.at(precision_);
+    if (precision_given_->count() == 0) return devices::Device::cpu;
+    throw simplx::Error("--precision " + precision_ + " is a GPU's, and --device is cpu",
+                        "give --device cuda, or leave --precision out");
+  }
+
+ private:
+  std::string device_ = "cpu", precision_ = "float32";
+  const CLI::Option* precision_given_ = nullptr;
+  const std::map<std::string, devices::Device> gpus_{{"float32", devices::Device::cuda_float32},
+                                                     {"tf32", devices::Device::cuda_tf32},
+                                                     {"bfloat16", devices::Device::cuda_bfloat16}};
+};
 
 namespace detail {
 

@@ -3,6 +3,7 @@
 // Writes text with a model that train_lm has trained, byte after byte.
 //
 //     generate --run runs/first --prompt "def " --tokens 400 --temperature 0.8 --top-k 40 --top-p 0.95 --seed 1
+//     generate --run runs/first --device cuda --precision bfloat16
 
 #include "flags.hpp"
 #include "generate/writer.hpp"
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 
 struct Block {
   const char* name;
-  std::unique_ptr<Writer> (*make)(std::uint64_t seed);
+  std::unique_ptr<Writer> (*make)(Device device, std::uint64_t seed);
 };
 constexpr Block blocks[] = {
     {"pre_ln", make_writer<simplx::pre_ln>},
@@ -45,6 +46,7 @@ struct Options {
   long tokens = 400;
   simplx::Sampling sampling{.temperature = 0.8, .seed = 1};
   bool no_cache = false;
+  Device device = Device::cpu;
 };
 
 nlohmann::json read_record(const fs::path& path) {
@@ -56,7 +58,7 @@ nlohmann::json read_record(const fs::path& path) {
 }
 
 /// The model of a run; refuses one that this program was not compiled for, with all that differs.
-std::unique_ptr<Writer> model_of(const nlohmann::json& record, const fs::path& path) {
+std::unique_ptr<Writer> model_of(const nlohmann::json& record, const fs::path& path, Device device) {
   const auto shown = [&](const char* key) {
     return record.contains(key) ? record[key].dump() : std::string("missing");
   };
@@ -73,7 +75,7 @@ std::unique_ptr<Writer> model_of(const nlohmann::json& record, const fs::path& p
     faults += "\n  seed is " + shown("seed") + ", it must be a whole number from 0";
   const bool known = block != std::end(blocks);
   auto writer = (known ? *block : blocks[0])
-                    .make(record.contains("seed") && is_seed(record["seed"]) ? record["seed"].get<std::uint64_t>() : 0);
+                    .make(device, record.contains("seed") && is_seed(record["seed"]) ? record["seed"].get<std::uint64_t>() : 0);
   const Sizes sizes = writer->sizes();  // the same for every block
   const auto compare = [&](const char* key, const nlohmann::json& mine) {
     if (!record.contains(key) || record[key] != mine)
@@ -112,7 +114,7 @@ fs::path weights_of(const Options& options) {
 
 void generate(const Options& options) {
   const nlohmann::json record = read_record(options.run / "run.json");
-  const auto writer = model_of(record, options.run / "run.json");
+  const auto writer = model_of(record, options.run / "run.json", options.device);
   simplx::load_checkpoint(weights_of(options), *writer);
   set_constants(*writer, record);
 
@@ -128,16 +130,16 @@ void generate(const Options& options) {
   for (const std::int32_t byte : prompt) show(text.put(static_cast<std::uint8_t>(byte)));
   long written = 0;
   const auto begin = std::chrono::steady_clock::now();
-  writer->write(prompt, options.tokens, draw, !options.no_cache, [&](std::int32_t byte) {
+  const simplx::Index cache = writer->write(prompt, options.tokens, draw, !options.no_cache, [&](std::int32_t byte) {
     ++written;
     return show(text.put(static_cast<std::uint8_t>(byte)));
   });
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (!show(text.end() + "\n")) throw Error("the text cannot be written", "is the disk full?");
-  fmt::print(stderr, "{} tokens in {:.3f} s: {:.0f} tokens/s, {}\n", written, seconds,
-             static_cast<double>(written) / seconds,
+  fmt::print(stderr, "{} tokens in {:.3f} s: {:.0f} tokens/s on {}, {}\n", written, seconds,
+             static_cast<double>(written) / seconds, devices::name_of(options.device),
              options.no_cache ? std::string("everything evaluated again for each")
-                              : fmt::format("with a cache of {} KiB", writer->cache_bytes() / 1024));
+                              : fmt::format("with a cache of {} KiB", cache / 1024));
 }
 
 }  // namespace
@@ -166,7 +168,9 @@ int main(int argc, char** argv) {
       ->check(flags::seed())
       ->capture_default_str();
   app.add_flag("--no-cache", options.no_cache, "Evaluate the whole text again for each byte");
+  flags::DeviceFlags device(app, "Where to evaluate");
   return flags::run(app, argc, argv, [&] {
+    options.device = device.device();
     generate(options);
     return 0;
   });

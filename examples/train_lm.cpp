@@ -23,7 +23,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <map>
 #include <thread>
 
 namespace {
@@ -45,16 +44,12 @@ Interval interval_of(const std::string& text) {
               "give a number of steps such as 500, or minutes such as 10m");
 }
 
-/// A GPU with its products in one of these precisions.
-const std::map<std::string, Device> gpus{
-    {"float32", Device::cuda_float32}, {"tf32", Device::cuda_tf32}, {"bfloat16", Device::cuda_bfloat16}};
-
 }  // namespace
 
 int main(int argc, char** argv) {
   Options options;
   options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  std::string block = "sas_p", device = "cpu", precision = "float32", checkpoint_every = "5m";
+  std::string block = "sas_p", checkpoint_every = "5m";
 
   CLI::App app{"Trains a small transformer on the bytes of text and shows what it learned.\n"
                "Ctrl-C stops it; the same command goes on where it stopped."};
@@ -70,14 +65,7 @@ int main(int argc, char** argv) {
       ->check(flags::from_to(1L, 1000000000L));
   app.add_option("--seed", options.seed, "Of initial values, order of the text and sample")
       ->check(flags::seed())->capture_default_str();
-  app.add_option("--device", device, "Where to train: cpu, or cuda in a build with -DSIMPLX_CUDA=ON")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
-  const CLI::Option* const precision_given =
-      app.add_option("--precision", precision,
-                     "Of products on a GPU: tf32 and bfloat16 run on tensor cores, in bfloat16 attention does, too")
-          ->check(CLI::IsMember(gpus))
-          ->capture_default_str();
+  flags::DeviceFlags device(app, "Where to train");
   app.add_option("--threads", options.threads, "Of the cpu; the result does not depend on it")
       ->check(flags::from_to(1, 1024))
       ->capture_default_str();
@@ -98,11 +86,7 @@ int main(int argc, char** argv) {
   return flags::run(app, argc, argv, [&] {
     options.checkpoint_every = interval_of(checkpoint_every);
     options.block = block_named(block);
-    if (device == "cpu" && precision_given->count()) {
-      throw Error("--precision " + precision + " is a GPU's, and --device is cpu",
-                  "give --device cuda, or leave --precision out; on the CPU a build with -DSIMPLX_BFLOAT16=ON rounds");
-    }
-    options.device = device == "cuda" ? gpus.at(precision) : Device::cpu;
+    options.device = device.device();
     return train(options);
   });
 }

@@ -8,6 +8,7 @@
 #include "device.cuh"
 
 #include <simplx/cuda/evaluation.cuh>
+#include <simplx/cuda/stream.cuh>
 
 using namespace bench;
 
@@ -81,6 +82,36 @@ void check_wide(const char* name) {
   check_rounded<model>(name, exact_on_cpu<model>(), on_cpu);
 }
 
+/// The largest difference between logits that are streamed and those of the whole sequence, as a share of the largest.
+template <auto const& model, Precision precision>
+double streamed_apart() {
+  using Net = Inference<logits_of<model>, Cuda<precision>>;
+  using S = typename Net::S;
+  Net net(1);
+  std::uint64_t number = 0;
+  for (S& parameter : net.parameters()) {  // queries are zero at first
+    parameter = S(3) * parameter + static_cast<S>(0.05 * simplx::normal(9, number++));
+  }
+  const std::vector<std::int32_t> tokens = random_batch(1, model.context, model.vocab).tokens;
+  const auto logits = net.logits(tokens);
+  const std::vector<double> whole(logits.begin(), logits.end());
+  Stream<logits_of<model>, Cuda<precision>> stream(net);
+  std::vector<double> streamed;
+  while (stream.size() < model.context) {  // one by one, then together
+    const Index count = stream.size() < 10 ? 1 : std::min<Index>(64, model.context - stream.size());
+    stream.feed(std::span(tokens).subspan(static_cast<std::size_t>(stream.size()), static_cast<std::size_t>(count)));
+    const auto of_these = stream.logits();
+    streamed.insert(streamed.end(), of_these.begin(), of_these.end());
+  }
+  return farthest(whole, streamed);
+}
+template <auto const& model>
+void check_stream(const char* name) {
+  compare("a stream in double", name, streamed_apart<model, Precision::float64>(), 1e-10);
+  compare("a stream in float", name, streamed_apart<model, Precision::float32>(), 2e-4);
+  compare("a stream in bfloat16", name, streamed_apart<model, Precision::bfloat16>(), 1e-1);
+}
+
 }  // namespace
 
 int main() {
@@ -96,6 +127,9 @@ int main() {
     check_wide<wide_pre_ln_model>("pre_ln, heads of 64");
     check_wide<wide_sas_p_model>("sas_p, heads of 64");
     check_wide<wide_tiled_model>("sas_p, heads of 64, tiled loss");
+    check_stream<sas_model>("sas");
+    check_stream<wide_pre_ln_model>("pre_ln, heads of 64");
+    check_stream<wide_sas_p_model>("sas_p, heads of 64");
   });
   return status ? status : !all_hold;
 }

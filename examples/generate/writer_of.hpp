@@ -16,7 +16,7 @@ using namespace simplx;
 template <auto const& block>
 inline constexpr Decoder model{.block = block, .context = 128, .positions = Positions::learned};
 
-template <auto const& block>
+template <auto const& block, class Backend>
 class WriterOf final : public Writer {
  public:
   static constexpr auto const& logits = logits_of<model<block>>;
@@ -30,25 +30,31 @@ class WriterOf final : public Writer {
   const TensorList& tensors() const override { return net_.tensors(); }
   std::span<float> parameters() override { return net_.parameters(); }
   std::span<float> constants() override { return net_.constants(); }
-  Index cache_bytes() const override { return simplx::cache_bytes<logits>(model<block>.context); }
 
-  void write(std::span<const std::int32_t> prompt, long count, Sampler& draw, bool cached,
-             const std::function<bool(std::int32_t)>& emit) override {
-    const auto continue_with = [&](auto source) { generate(source, prompt, count, draw, emit); };
-    if (cached) {
-      continue_with(Stream<logits>(net_));
-    } else {
-      continue_with(Replay<logits>(net_));
+  Index write(std::span<const std::int32_t> prompt, long count, Sampler& draw, bool cached,
+              const std::function<bool(std::int32_t)>& emit) override {
+    if (!cached) {
+      Replay<logits, Backend> replay(net_);
+      generate(replay, prompt, count, draw, emit);
+      return 0;
     }
+    Stream<logits, Backend> stream(net_);
+    generate(stream, prompt, count, draw, emit);
+    return stream.cache_bytes();
   }
 
  private:
-  Inference<logits> net_;
+  Inference<logits, Backend> net_;
 };
 
 template <auto const& block>
-std::unique_ptr<Writer> make_writer(std::uint64_t seed) {
-  return std::make_unique<WriterOf<block>>(seed);
+std::unique_ptr<Writer> make_writer(Device device, std::uint64_t seed) {
+  if (device == Device::cpu) return std::make_unique<WriterOf<block, Cpu<float>>>(seed);
+#if defined(SIMPLX_CUDA)  // a CMake option
+  return make_cuda_writer<block>(device, seed);
+#else
+  devices::throw_without_cuda();
+#endif
 }
 
 }  // namespace generate_text

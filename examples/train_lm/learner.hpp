@@ -6,6 +6,8 @@
 // The library's Trainer is a class for each model. Behind this interface the program is compiled once, and each model
 // in a source of its own (blocks/), side by side.
 
+#include "../device.hpp"
+
 #include <simplx/blocks/tokens.hpp>
 #include <simplx/core/parameters.hpp>
 #include <simplx/report/op_table.hpp>
@@ -59,8 +61,7 @@ class Learner {
   virtual std::vector<double> gradient_norms(const simplx::TokenBatch& batch) = 0;
 };
 
-/// What a model is trained on: a GPU computes products of floats, or of what they are rounded to.
-enum class Device { cpu, cuda_float32, cuda_tf32, cuda_bfloat16 };
+using devices::Device;
 
 /// A decoder of 6 layers, width 128 and 4 heads around a block; defined for the blocks of blocks/*.cpp.
 ///

@@ -93,8 +93,7 @@ std::unique_ptr<Learner> make_learner(Device device, const TrainerOptions& optio
 #if defined(SIMPLX_CUDA)  // a CMake option
   return make_cuda_learner<block>(device, options);
 #else
-  throw Error("this program was built without CUDA",
-              "install the CUDA toolkit, and configure with -DSIMPLX_CUDA=ON");
+  devices::throw_without_cuda();
 #endif
 }
 

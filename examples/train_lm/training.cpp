@@ -144,15 +144,7 @@ class Run {
             .sequences_per_step = options_.batch};
   }
   bool on_cpu() const { return options_.device == Device::cpu; }
-  const char* device() const {
-    switch (options_.device) {
-      case Device::cpu: return "cpu";
-      case Device::cuda_float32: return "cuda, float32";
-      case Device::cuda_tf32: return "cuda, tf32";
-      case Device::cuda_bfloat16: return "cuda, bfloat16";
-    }
-    return "";
-  }
+  const char* device() const { return devices::name_of(options_.device); }
   Index tokens_per_step() const { return options_.batch * context; }
   long warmup() const { return steps_ / 20; }
 

@@ -91,6 +91,10 @@ TEST_CASE("many rows: a block has several tiles if there are blocks enough") {
   static_assert(step_spans(300, 1, 8192).count == 1);
   constexpr AttentionSize size{32, 2, 2, Mixing::shaped};
   check<size, float>(32, {64, 64, 1, 64}, 200);
+  Fed<size, float> fed(150, 150);
+  for (float& q : fed.attention.query) q *= 1000;  // the largest score of a row may be in its first tile
+  fed.feed({64, 22, 64});
+  CHECK(std::ranges::all_of(fed.attention.out, [](float number) { return std::isfinite(number); }));
 }
 
 TEST_CASE("widths of a vector, between, and of several; more columns than a block has threads") {

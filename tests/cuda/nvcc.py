@@ -218,7 +218,7 @@ def for_a_gpu(nvcc, every_check):
     if every_check:
         some = ["check", "tests", "kernels", "sanitize-memcheck", "tiny-sas_p", "bert-sas_p_no_norm"]
         programs += [program for part in some for program in parts.programs_of(part) if not program.for_cpu]
-        read, blocks = [], sorted(glob.glob(os.path.join(ROOT, "examples", "train_lm", "blocks", "*.cu")))
+        read, blocks = [], sorted(glob.glob(os.path.join(ROOT, "examples", "*", "blocks", "*.cu")))
 
     def arguments(program):
         include = [word for folder in [*program.headers, os.path.dirname(HERE)] for word in ("-I", folder)]

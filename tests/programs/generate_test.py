@@ -45,6 +45,12 @@ def main():
         greedy = write("--temperature", 0).stdout
         check(len(greedy) > 200 and greedy == write("--top-k", 1, seed=9).stdout == write("--top-p", 1e-9).stdout, "the most probable byte, in three ways")
 
+        done = write("--device", "cuda", "--precision", "bfloat16")
+        said = done.stderr.decode()
+        check((done.returncode == 0 and "cuda, bfloat16" in said) or
+              (done.returncode == 1 and "CUDA" in said and "hint:" in said),
+              "a GPU writes too, or the program says what is missing: " + said)
+
         def refused(what, words, *arguments):
             done = run(*arguments)
             said = done.stderr.decode()
@@ -52,6 +58,7 @@ def main():
 
         refused("a run that is missing", ["run.json", "hint:"], "--run", os.path.join(folder, "nowhere"))
         refused("a checkpoint that is missing", ["nothing.safetensors", "hint:"], "--run", out, "--checkpoint", os.path.join(folder, "nothing.safetensors"))
+        refused("a precision of the CPU", ["--precision tf32 is a GPU's", "hint: give --device cuda"], "--run", out, "--precision", "tf32")
         refused("an empty prompt", ["--prompt", "hint:"], "--run", out, "--prompt", "")
         for flag, value in (("--temperature", -1), ("--temperature", "nan"), ("--top-p", 0), ("--top-k", -1), ("--tokens", -1), ("--seed", -1), ("--seed", 2**64), ("--bogus", 1)):
             refused(f"{flag} {value}", [flag.strip("-").replace("-", " ").split()[0]], "--run", out, flag, value)

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: MIT
 #include "../writer_of.hpp"
 
-template std::unique_ptr<generate_text::Writer> generate_text::make_writer<simplx::parallel>(std::uint64_t);
+template std::unique_ptr<generate_text::Writer> generate_text::make_writer<simplx::parallel>(Device, std::uint64_t);

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: MIT
 #include "../writer_of.hpp"
 
-template std::unique_ptr<generate_text::Writer> generate_text::make_writer<simplx::sas>(std::uint64_t);
+template std::unique_ptr<generate_text::Writer> generate_text::make_writer<simplx::sas>(Device, std::uint64_t);

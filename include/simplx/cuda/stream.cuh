@@ -86,7 +86,9 @@ class Stream<model, Cuda<precision>> {
 
   Index size() const { return size_; }
   Index capacity() const { return capacity_; }
-  /// Bytes of its buffers on the device, the weights aside.
+  /// Of what the stream remembers, on the device.
+  Index cache_bytes() const { return static_cast<Index>(stores_.bytes() + once_.bytes()); }
+  /// Of all its buffers on the device, the weights aside.
   Index bytes() const {
     const std::size_t own = stores_.bytes() + once_.bytes() + scratch_.bytes() + tokens_.bytes() + offsets_.bytes() +
                             gpu_.bytes();

@@ -60,7 +60,7 @@ class Stream {
         capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
         workspace_(Rows{.tokens = chunk_}),
-        remembered_(cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
+        remembered_(simplx::cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
         scratch_(Run::scratch(chunk_, context)) {}
 
   /// Logits of the last of these tokens, (vocab), valid until the next call.
@@ -89,6 +89,8 @@ class Stream {
 
   Index size() const { return size_; }
   Index capacity() const { return capacity_; }
+  /// Of what the stream remembers.
+  Index cache_bytes() const { return remembered_.size() * static_cast<Index>(sizeof(S)); }
   /// What the stream remembers, for tests that poison it.
   std::span<S> memory() { return remembered_.span(); }
 

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: MIT
+#include "../cuda_writer_of.hpp"
+
+template std::unique_ptr<generate_text::Writer> generate_text::make_cuda_writer<simplx::pre_ln>(Device, std::uint64_t);
