@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 0b65a75500e6f723
+// sha256 of the headers: 63105428d9307ffb
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3065,8 +3065,8 @@ namespace detail {
 template <class Backend>
 constexpr bool runs_on_host() {
   static_assert(!requires { Backend::on_device; },
-                "simplx: Trainer, Inference and Evaluation on a GPU are those of simplx/cuda/trainer.cuh, "
-                "inference.cuh and evaluation.cuh: include the one that is used, in a source of nvcc");
+                "simplx: Trainer, Inference, Stream and Evaluation on a GPU are those of simplx/cuda/trainer.cuh, "
+                "inference.cuh, stream.cuh and evaluation.cuh: include the one that is used, in a source of nvcc");
   return true;
 }
 
@@ -15598,6 +15598,8 @@ constexpr Expr log_sum_exp(At x, Over over = Over::all) {
 /// each other, is streamed by its ordinary kernel after
 ///
 ///     template <> struct simplx::streamed<"my_op"> : simplx::by_row {};
+///
+/// On a GPU simplx/cuda/streamed.cuh has those that remember.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -15647,16 +15649,20 @@ struct by_row {
   static constexpr bool possible = true;
   template <class F>
   static constexpr Remembered remembers{};
-  /// Elements of StreamMemory::scratch for a context of so many tokens, beside Context::scratch.
+  /// Elements of StreamMemory::scratch for so many new rows in a context of so many tokens, beside Context::scratch.
   template <class F>
-  static constexpr Index scratch(Index) {
+  static constexpr Index scratch(Index, Index) {
     return 0;
   }
   template <class Backend, class F>
   static void forward(Backend backend, const F& frame, const StreamMemory<typename F::Scalar>&) {
-    op_of<typename F::Graph, F::index>::forward(backend, frame);
+    kernels_of<Backend, typename F::Graph, F::index>::forward(backend, frame);
   }
 };
+
+/// What streams an op on a backend: as streamed says, unless the backend knows better (simplx/cuda).
+template <class Backend, Tag name>
+struct streamed_on : streamed<name> {};
 
 template <> struct streamed<"matmul"> : by_row {};
 template <> struct streamed<"batched_matmul"> : by_row {};
@@ -15788,7 +15794,7 @@ struct streamed_attention : by_row {
       .per_token = value_heads<F> * size<F>.value_width + stored_keys<F>,
       .once = mixing == Mixing::shaped ? F::out_shape.cols + size<F>.heads : 0};
   template <class F>
-  static constexpr Index scratch(Index context) {
+  static constexpr Index scratch(Index, Index context) {
     return attention_step_scratch<size<F>, typename F::Scalar>(context);
   }
 
@@ -15820,18 +15826,19 @@ struct streamed<"shaped_attention"> : detail::streamed_attention<Mixing::shaped>
 // ---- simplx/generate/streamed_graph.hpp
 
 /// \file simplx/generate/streamed_graph.hpp
-/// A planned graph run on new tokens alone: the steps of core/execute.hpp, each op as streamed<op> has it, and where
-/// each finds what it remembers. Layers of a stack remember each for itself.
+/// A planned graph run on new tokens alone: the steps of core/execute.hpp, each op as streamed_on<Backend, op> has it,
+/// and where each finds what it remembers. Layers of a stack remember each for itself.
 
 namespace simplx::inline SIMPLX_TARGET {
 
 /// Runs the steps of a graph on new tokens; each op keeps what it remembers.
-template <class G>
+template <class G, class Backend>
 struct StreamedGraph {
-  template <int node, class S = float>
+  using S = typename Backend::Scalar;
+  template <int node>
   using FrameOf = Frame<G, node, S>;
   template <int node>
-  using streamed_of = streamed<G::flat.label[node].op>;
+  using streamed_of = streamed_on<Backend, G::flat.label[node].op>;
 
   /// Computed from weights: no tokens are involved, and the ordinary kernel runs.
   static constexpr bool of_weights(int node) {
@@ -15902,89 +15909,95 @@ struct StreamedGraph {
   }();
 
   /// Elements of StreamMemory::scratch.
-  template <class S>
-  static constexpr Index scratch(Index context) {
+  static constexpr Index scratch(Index rows, Index context) {
     Index most = 0;
     detail::unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
       if constexpr (op_streams<i>()) {
-        most = std::max(most, streamed_of<i>::template scratch<FrameOf<i, S>>(context));
+        most = std::max(most, streamed_of<i>::template scratch<FrameOf<i>>(rows, context));
       }
     });
     return most;
   }
 
-  template <class Backend, class S>
   __attribute__((noinline)) static void forward(const Context<S>& context, const StreamMemory<S>& memory) {
     detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = G::fusion.order[s];
       if constexpr (G::table.info[node].looped()) {
         Backend::template map_forward<G, node>(context);
       } else if constexpr (of_weights(node)) {
-        op_of<G, node>::forward(Backend{}, FrameOf<node, S>{context});
+        kernels_of<Backend, G, node>::forward(Backend{}, FrameOf<node>{context});
       } else if constexpr (!table.idle[node]) {
-        streamed_of<node>::forward(Backend{}, FrameOf<node, S>{context}, memory.after(table.before[node]));
+        streamed_of<node>::forward(Backend{}, FrameOf<node>{context}, memory.after(table.before[node]));
       }
     });
   }
 };
 
+namespace detail {
+
+/// What the layers of a stack before each of them remember.
+template <int layers>
+struct LayersRemembered {
+  Remembered before[layers + 1]{};
+  bool possible = true;
+};
+/// Without a lambda, which nvcc 13 does not take here.
+template <class Layers, class Backend, int... k>
+constexpr LayersRemembered<Layers::layers> remembered_by(std::integer_sequence<int, k...>) {
+  const Remembered each[] = {StreamedGraph<typename Layers::template child<k>, Backend>::table.all()...};
+  LayersRemembered<Layers::layers> all;
+  all.possible = (StreamedGraph<typename Layers::template child<k>, Backend>::table.possible && ...);
+  for (int layer = 0; layer < Layers::layers; ++layer) {
+    all.before[layer + 1] = all.before[layer];
+    all.before[layer + 1] += each[Layers::grouping.which[layer]];
+  }
+  return all;
+}
+
+}  // namespace detail
+
 /// Layer after layer; each remembers for itself.
-template <>
-struct streamed<"stack"> : by_row {
+template <class Backend>
+struct streamed_on<Backend, "stack"> : by_row {
   template <class F>
   using Layers = op<"stack">::Layers<F>;
 
-  /// What the layers before each of them remember.
   template <class F>
-  struct Share {
-    Remembered before[Layers<F>::layers + 1]{};
-    bool possible = true;
-  };
-  template <class F>
-  static constexpr Share<F> share = [] {
-    Share<F> s;
-    for (int layer = 0; layer < Layers<F>::layers; ++layer) {
-      Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        s.before[layer + 1] = s.before[layer];
-        s.before[layer + 1] += StreamedGraph<Child>::table.all();
-        s.possible &= StreamedGraph<Child>::table.possible;
-      });
-    }
-    return s;
-  }();
+  static constexpr auto share =
+      detail::remembered_by<Layers<F>, Backend>(std::make_integer_sequence<int, Layers<F>::distinct>{});
   template <class F>
   static constexpr bool possible = share<F>.possible;
   template <class F>
   static constexpr Remembered remembers = share<F>.before[Layers<F>::layers];
   template <class F>
-  static constexpr Index scratch(Index context) {
+  static constexpr Index scratch(Index rows, Index context) {
     Index most = 0;
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        most = std::max(most, StreamedGraph<Child>::template scratch<typename F::Scalar>(context));
+        most = std::max(most, StreamedGraph<Child, Backend>::scratch(rows, context));
       });
     }
     return most;
   }
 
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame, const StreamMemory<S>& memory) {
+  template <class F, class S = typename F::Scalar>
+  static void forward(Backend, const F& frame, const StreamMemory<S>& memory) {
     constexpr const Columns& workspace = F::Graph::layout.forward_workspace[F::index];
     for (int layer = 0; layer < Layers<F>::layers; ++layer) {
       const Context<S> mine = op<"stack">::layer_context<F, S>(frame, layer, workspace);
       Layers<F>::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-        StreamedGraph<Child>::template forward<Cpu<S, path>>(mine, memory.after(share<F>.before[layer]));
+        StreamedGraph<Child, Backend>::forward(mine, memory.after(share<F>.before[layer]));
       });
     }
   }
 };
 
 /// A function with its user's own pull-back, if nothing in it has to be remembered.
-template <>
-struct streamed<"custom"> : by_row {
+template <class Backend>
+struct streamed_on<Backend, "custom"> : by_row {
   template <class F>
   static constexpr bool possible = [] {
-    using Part = StreamedGraph<detail::PartOf<F, 0>>;
+    using Part = StreamedGraph<detail::PartOf<F, 0>, Backend>;
     return Part::table.possible && Part::table.all().per_token == 0 && Part::table.all().once == 0;
   }();
 };
@@ -16008,21 +16021,36 @@ namespace simplx::inline SIMPLX_TARGET {
 /// Bytes that a stream of a model remembers for a context of so many tokens.
 template <auto const& model, class S = float>
 constexpr Index cache_bytes(Index context) {
-  constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>>::table.all();
+  constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>, Cpu<S>>::table.all();
   return (all.per_token * round_up(context, token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
 }
+
+namespace detail {
+
+/// Errors  throws Error if there is no token, one is not the model's, or they do not fit a context that has `size`
+template <class Net>
+void check_feed(std::span<const std::int32_t> tokens, Index size, Index capacity) {
+  const auto count = static_cast<Index>(tokens.size());
+  if (count == 0) throw Error("there is no token to evaluate", "begin with at least one");
+  Net::check(tokens);
+  if (count > capacity - size) {
+    throw Error("the context is full: " + std::to_string(size) + " tokens and " + std::to_string(count) +
+                    " more, of " + std::to_string(capacity),
+                "reset() the stream and feed it the last tokens again");
+  }
+}
+
+}  // namespace detail
 
 /// A model token by token: logits of the next token, without evaluating anew what came before.
 template <auto const& model, class Backend = Cpu<float>>
 class Stream {
  public:
-  static_assert(!requires { Backend::on_device; },
-                "simplx: Stream evaluates on the CPU, with Cpu<float> or Cpu<double>; on a GPU there is Inference, of "
-                "whole sequences");
+  static_assert(detail::runs_on_host<Backend>());
   using Net = Inference<model, Backend>;
   using S = typename Backend::Scalar;
   using G = typename Net::G;
-  using Run = StreamedGraph<G>;
+  using Run = StreamedGraph<G, Backend>;
 
   /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
   /// change meanwhile. `chunk`: tokens evaluated at once at most.
@@ -16034,8 +16062,8 @@ class Stream {
         capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
         workspace_(Rows{.tokens = chunk_}),
-        remembered_(cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
-        scratch_(Run::template scratch<S>(context)) {}
+        remembered_(simplx::cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
+        scratch_(Run::scratch(chunk_, context)) {}
 
   /// Logits of the last of these tokens, (vocab), valid until the next call.
   ///
@@ -16043,14 +16071,8 @@ class Stream {
   ///         has changed
   /// Cost    the products of these rows alone, and attention to all before them; no allocation
   std::span<const S> feed(std::span<const std::int32_t> tokens) {
+    detail::check_feed<Net>(tokens, size_, capacity_);
     const auto count = static_cast<Index>(tokens.size());
-    if (count == 0) throw Error("there is no token to evaluate", "begin with at least one");
-    Net::check(tokens);
-    if (count > capacity_ - size_) {
-      throw Error("the context is full: " + std::to_string(size_) + " tokens and " + std::to_string(count) +
-                      " more, of " + std::to_string(capacity_),
-                  "reset() the stream and feed it the last tokens again");
-    }
     for (Index begin = 0; begin < count; begin += chunk_) {
       const Index rows = std::min(chunk_, count - begin);
       evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)));
@@ -16069,6 +16091,8 @@ class Stream {
 
   Index size() const { return size_; }
   Index capacity() const { return capacity_; }
+  /// Of what the stream remembers.
+  Index cache_bytes() const { return remembered_.size() * static_cast<Index>(sizeof(S)); }
   /// What the stream remembers, for tests that poison it.
   std::span<S> memory() { return remembered_.span(); }
 
@@ -16081,7 +16105,7 @@ class Stream {
     context.inputs[0] = tokens.data();
     const Index capacity = round_up(capacity_, token_block<S>);
     S* once = remembered_.data() + Run::table.all().per_token * capacity;
-    Run::template forward<Backend>(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()});
+    Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()});
     size_ += rows;
     logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};
   }

@@ -504,12 +504,12 @@ def check_prerequisites(machine):
 
 
 def check_shapes():
-    """training.cu, peers.py and kernels.cu speak of the same models."""
+    """shapes.cuh, peers.py and kernels.cu speak of the same models."""
     def text(name):
         with open(os.path.join(GPU, name), encoding="utf-8") as file:
             return file.read()
     ours = {name: list(map(int, numbers.split(", "))) for name, numbers in
-            re.findall(r"(\w+)\{(?:true|false), ([\d, ]+)\}", text("training.cu"))}
+            re.findall(r"(\w+)\{(?:true|false), ([\d, ]+)\}", text("shapes.cuh"))}
     del ours["watched"]  # by sanitizers alone
     trees = {node.targets[0].id: node for node in ast.parse(text("peers.py")).body if isinstance(node, ast.Assign)}
     tree, blocks = trees["SHAPES"], ast.literal_eval(trees["BLOCKS"].value)

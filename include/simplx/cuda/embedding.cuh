@@ -106,7 +106,8 @@ void embedding_backward(cudaStream_t stream, const std::int32_t* rows, const Ind
 /// Shapes  table (context, cols), context >= *past + longest; sequences s has rows offsets[s] .. offsets[s + 1], on the device;
 ///         y (tokens, cols)
 template <class S, int cols>
-void positions(cudaStream_t stream, const S* table, const Index* past, const Segments& sequences, Index longest, S* y) {
+void positions(cudaStream_t stream, const S* table, const Index* past, const Segments& sequences, Index longest,
+               S* y) {
   launch(stream, detail::positions_kernel<S, cols>, blocks_for(longest, 1), detail::embedding_threads<cols>, table,
          past, sequences.offsets, sequences.count, y);
 }
