@@ -33,7 +33,7 @@ struct Attention {
     tokens = offsets.back();
     query = numbers<S>(keys(), 1), key = numbers<S>(keys(), 2), value = numbers<S>(values(), 3);
     alpha = numbers<S>(size.heads, 4), beta = numbers<S>(size.heads, 5), gamma = numbers<S>(size.heads, 6);
-    for (int h = 0; h < size.heads; ++h) slopes.push_back(S(0.7) / S(1 << 3 * h));
+    for (int h = 0; h < size.heads; ++h) slopes.push_back(S(0.7) / S(1 << 3 * (h % 8)));
     dout = numbers<S>(values(), 7);
     out = unwritten<S>(values()), log_sum_exp = unwritten<S>(tokens * size.heads);
     dquery = numbers<S>(keys(), 8), dkey = numbers<S>(keys(), 9), dvalue = numbers<S>(values(), 10);

@@ -46,6 +46,8 @@ namespace detail {
 
 inline constexpr int step_threads = static_cast<int>(step_tile);
 
+/// Numbers of a store that a thread has on the way.
+inline constexpr int step_ahead = 16;
 /// Rows that a block has: their keys and values are read once.
 constexpr int step_rows(Index rows) { return rows == 1 ? 1 : 8; }
 
@@ -70,12 +72,12 @@ struct StepMemory {
   S highest[rows], total[rows], shrink[rows];
 };
 
-/// A number as a store has it.
+/// A number as a store of T gives it back.
 template <class T, class From>
-__device__ __forceinline__ T remembered(From number) {
-  T to;
-  store_as(to, wide(number));
-  return to;
+__device__ __forceinline__ auto remembered(From number) {
+  T stored;
+  store_as(stored, wide(number));
+  return wide(stored);
 }
 
 template <class Size, int rows_together, int key_heads, int value_heads, class Operands, class T, class S>
@@ -114,16 +116,26 @@ __global__ void __launch_bounds__(step_threads)
   for (Index tile = begin; tile < end; tile += step_tile) {
     const Index token = tile + thread;
     S score[R] = {};
-    if (token < end) {
-      T* place = stores.keys + ((tile / step_tile * key_heads + h / key_group) * K) * step_tile + thread;
-      const bool is_new = token >= past, keeps = is_own(token) && h % key_group == 0;
-      const auto* made = in.key + (is_new ? token - past : 0) * Size::key_stride + h * K;
-      for (int c = 0; c < K; ++c, place += step_tile) {
-        const T key = is_new ? remembered<T>(made[c]) : *place;
-        if (keeps) *place = key;
+    T* const key_of = stores.keys + (tile / step_tile * key_heads + h / key_group) * K * step_tile + thread;
+    const Index made_at = (token - past) * Size::key_stride + h * K;
+    for (int first_col = 0; first_col < K && token < end; first_col += step_ahead) {
+      S key[step_ahead];
+      const auto each = [&](const auto& f) {
         SIMPLX_UNROLL
-        for (int r = 0; r < R; ++r) score[r] += shared.query[r][c] * wide(key);
+        for (int i = 0; i < step_ahead; ++i) {
+          if (first_col + i < K) f(first_col + i, key[i]);
+        }
+      };
+      if (token < past) {
+        each([&](int c, S& to) { to = wide(key_of[c * step_tile]); });
+      } else {
+        each([&](int c, S& to) { to = remembered<T>(in.key[made_at + c]); });
+        if (is_own(token) && h % key_group == 0) each([&](int c, S from) { store_as(key_of[c * step_tile], from); });
       }
+      each([&](int c, S from) {
+        SIMPLX_UNROLL
+        for (int r = 0; r < R; ++r) score[r] += shared.query[r][c] * from;
+      });
     }
     SIMPLX_UNROLL
     for (int r = 0; r < R; ++r) {
@@ -149,6 +161,7 @@ __global__ void __launch_bounds__(step_threads)
         sum += weight;
       }
       sum = warp_sum(sum);
+      __syncwarp();  // all lanes have read what was the highest before
       if (lane == 0) {
         const S shrink = highest == minus_infinity<S> ? S(0) : std::exp(highest - largest);
         shared.total[r] = shared.total[r] * shrink + sum;
@@ -161,22 +174,35 @@ __global__ void __launch_bounds__(step_threads)
     for (int r = 0; r < R; ++r) {
       for (S& sum : product[r]) sum *= shared.shrink[r];
     }
-    T* const place = stores.values + (tile / step_tile * value_heads + h / value_group) * step_tile * V;
-    const int count = static_cast<int>(end - tile < step_tile ? end - tile : step_tile);
-    for (int k = group; k < count; k += groups) {
-      const bool is_new = tile + k >= past, keeps = is_own(tile + k) && h % value_group == 0;
-      const auto* made = in.value + (is_new ? tile + k - past : 0) * Size::value_stride + h * V;
-      SIMPLX_UNROLL
-      for (int i = 0; i < columns; ++i) {
-        const int c = column + i * across;
-        if (c >= V) continue;
-        const T value = is_new ? remembered<T>(made[c]) : place[k * V + c];
-        if (keeps) place[k * V + c] = value;
+    T* const value_of = stores.values + (tile / step_tile * value_heads + h / value_group) * step_tile * V;
+    const auto in_tile = [&](Index tokens) {
+      return static_cast<int>(tokens < 0 ? 0 : tokens < step_tile ? tokens : step_tile);
+    };
+    const int known = in_tile(past - tile), count = in_tile(end - tile), seen = known < count ? known : count;
+    SIMPLX_UNROLL
+    for (int i = 0; i < columns; ++i) {
+      const int c = column + i * across;
+      if (c >= V) continue;
+      const auto add = [&](int k, S value) {
         SIMPLX_UNROLL
         for (int r = 0; r < R; ++r) {
-          product[r][i] += shared.weights[r][k] * wide(value);
-          if constexpr (Size::centred) mean[r][i] += shared.means[r][k] * wide(value);
+          product[r][i] += shared.weights[r][k] * value;
+          if constexpr (Size::centred) mean[r][i] += shared.means[r][k] * value;
         }
+      };
+      int k = group;
+      for (; k + (step_ahead - 1) * groups < seen; k += step_ahead * groups) {
+        S value[step_ahead];
+        SIMPLX_UNROLL
+        for (int a = 0; a < step_ahead; ++a) value[a] = wide(value_of[(k + a * groups) * V + c]);
+        SIMPLX_UNROLL
+        for (int a = 0; a < step_ahead; ++a) add(k + a * groups, value[a]);
+      }
+      for (; k < seen; k += groups) add(k, wide(value_of[k * V + c]));
+      for (; k < count; k += groups) {
+        const S value = remembered<T>(in.value[(tile + k - past) * Size::value_stride + h * V + c]);
+        if (is_own(tile + k) && h % value_group == 0) store_as(value_of[k * V + c], value);
+        add(k, value);
       }
     }
     __syncthreads();  // before the next tile's scores are written

@@ -103,8 +103,8 @@ void embedding_backward(cudaStream_t stream, const std::int32_t* rows, const Ind
 
 /// The row of the table for each token's position in its sequence, of which *past tokens came before, on the device.
 ///
-/// Shapes  table (context, cols), context >= *past + longest; sequences s has rows offsets[s] .. offsets[s + 1], on the device;
-///         y (tokens, cols)
+/// Shapes  table (context, cols), context >= *past + longest; sequences s has rows offsets[s] .. offsets[s + 1], on the
+///         device; y (tokens, cols)
 template <class S, int cols>
 void positions(cudaStream_t stream, const S* table, const Index* past, const Segments& sequences, Index longest,
                S* y) {
