@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 63105428d9307ffb
+// sha256 of the headers: c66bb883ccdebb85
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -13960,6 +13960,429 @@ inline constexpr detail::WithRespectTo<f, names...> with_respect_to{};
 
 }  // namespace simplx
 
+// ---- simplx/cpu/threads.hpp
+
+/// \file simplx/cpu/threads.hpp
+/// Team: threads that wait for work; a call runs on all of them and returns when the last is done.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A fixed number of threads; member 0 is the caller. Calls must not overlap.
+///
+/// Cost    a call wakes size - 1 threads and allocates nothing
+class Team {
+ public:
+  /// Errors  throws Error for less than one thread, or if the system does not start them all
+  explicit Team(int threads = 1) : Team(threads, [](auto work) { return std::jthread(work); }) {}
+  /// The same, of threads that start(function) makes: tests let it fail.
+  template <class Start>
+  Team(int threads, Start start) {
+    if (threads < 1) throw Error("threads is " + std::to_string(threads), "it must be at least 1");
+    shared_ = std::make_unique<Shared>();
+    shared_->errors.resize(static_cast<std::size_t>(threads));
+    try {
+      for (int member = 1; member < threads; ++member) {
+        workers_.push_back(start([shared = shared_.get(), member] { shared->work(member); }));
+      }
+    } catch (const std::exception& error) {  // of the system, or std::bad_alloc
+      release();
+      throw Error("cannot start thread " + std::to_string(size() + 1) + " of " + std::to_string(threads) + ": " +
+                      error.what(),
+                  "use fewer threads, or raise the limits of processes and memory (ulimit -u, -v)");
+    }
+  }
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+  ~Team() { release(); }
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls f(member) for each member; an exception of the first member that throws is thrown again here.
+  template <class F>
+  void run(F&& f) {
+    if (workers_.empty()) return f(0);
+    using Function = std::remove_reference_t<F>;
+    Shared& shared = *shared_;
+    shared.function = const_cast<void*>(static_cast<const void*>(&f));
+    shared.call = [](void* function, int member) { (*static_cast<Function*>(function))(member); };
+    shared.running.store(size() - 1, std::memory_order_relaxed);
+    shared.round.fetch_add(1, std::memory_order_release);
+    shared.round.notify_all();
+    shared.guarded(0);
+    for (int left = shared.running.load(std::memory_order_acquire); left; ) {
+      left = wait_for_change(shared.running, left);
+    }
+    std::exception_ptr first;
+    for (std::exception_ptr& error : shared.errors) {  // all of them: the next run begins without
+      if (!first) first = error;
+      error = nullptr;
+    }
+    if (first) std::rethrow_exception(first);
+  }
+
+ private:
+  struct Shared {
+    std::atomic<int> round{0}, running{0};
+    void* function = nullptr;
+    void (*call)(void*, int) = nullptr;
+    std::vector<std::exception_ptr> errors;
+
+    void guarded(int member) {
+      try {
+        call(function, member);
+      } catch (...) {
+        errors[static_cast<std::size_t>(member)] = std::current_exception();
+      }
+    }
+    void work(int member) {
+      for (int seen = 0;;) {
+        seen = wait_for_change(round, seen);
+        if (!call) return;
+        guarded(member);
+        if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
+      }
+    }
+  };
+
+  /// Lets the workers end, which are joined with workers_.
+  void release() {
+    shared_->call = nullptr;
+    shared_->round.fetch_add(1, std::memory_order_release);
+    shared_->round.notify_all();
+  }
+
+  std::unique_ptr<Shared> shared_;
+  std::vector<std::jthread> workers_;  // joined before what they share ends
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/batch.hpp
+
+/// \file simplx/train/batch.hpp
+/// TokenBatch: packed sequences of tokens with their labels, one for each token or one for each sequence.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays: {0, 3, 5} is a sequence of 3 tokens and one of 2.
+/// Tokens before the first offset and after the last are no part of the batch. Where a model has one label for each
+/// sequence, labels[s] is that of sequence s. A label of -100 carries no loss.
+struct TokenBatch {
+  std::vector<std::int32_t> tokens, labels;
+  std::vector<Index> offsets;
+
+  Index sequences() const { return std::max<Index>(static_cast<Index>(offsets.size()) - 1, 0); }
+};
+
+/// What a batch must fit.
+struct BatchLimits {
+  Index sequences, context;  ///< at most, each
+  Index tokens, labels;      ///< tokens are in [0, tokens), labels in [0, labels)
+  Axis labelled = Axis::tokens;  ///< what has a label: tokens or sequences
+  bool ignores = true;           ///< whether a label may be -100
+};
+
+/// Errors  throws Error if a sequence of a batch is not among its tokens
+inline void check_offsets(const TokenBatch& batch) {
+  Index before = 0;
+  for (std::size_t i = 0; i < batch.offsets.size(); before = batch.offsets[i++]) {
+    const Index offset = batch.offsets[i];
+    if (before <= offset && offset <= std::ssize(batch.tokens)) continue;
+    throw Error("offset " + std::to_string(i) + " of the batch is " + std::to_string(offset) +
+                    (i ? " after " + std::to_string(before) : "") + ", of " + std::to_string(batch.tokens.size()) +
+                    " tokens",
+                "offsets never fall, and lie between 0 and the number of tokens");
+  }
+}
+
+/// Errors  throws Error if a batch has fewer labels than tokens, or than sequences where these have them
+inline void check_labels(const TokenBatch& batch, Axis labelled) {
+  const bool by_sequence = labelled == Axis::sequences;
+  const Index labels = std::ssize(batch.labels), needed = by_sequence ? batch.sequences() : batch.offsets.back();
+  if (labels >= needed) return;
+  const std::string counted = std::to_string(needed) + (by_sequence ? " sequences" : " tokens");
+  throw Error(std::to_string(labels) + " labels for " + counted,
+              by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
+}
+
+/// Errors  throws Error that says which limit a batch does not keep
+inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
+  if (batch.sequences() < 1) {
+    throw Error("the batch has no sequences",
+                "offsets begin with 0 and end with the number of tokens: {0, 3, 5} is a sequence of 3 and one of 2");
+  }
+  if (batch.sequences() > limits.sequences) {
+    throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences for a trainer made for at most " +
+                    std::to_string(limits.sequences),
+                "raise TrainerOptions::batch");
+  }
+  check_offsets(batch);
+  const Index* const offsets = batch.offsets.data();
+  for (Index b = 0; b < batch.sequences(); ++b) {
+    const Index length = offsets[b + 1] - offsets[b];
+    if (length >= 1 && length <= limits.context) continue;
+    throw Error("a sequence of " + std::to_string(length) + " tokens for a context of " +
+                    std::to_string(limits.context),
+                "sequences have between one token and the context");
+  }
+  check_labels(batch, limits.labelled);
+  const bool by_sequence = limits.labelled == Axis::sequences;
+  const Index begin = batch.offsets.front(), end = batch.offsets.back();
+  const std::int32_t* const tokens = batch.tokens.data();
+  for (Index i = begin; i < end; ++i) {
+    if (tokens[i] >= 0 && tokens[i] < limits.tokens) continue;
+    throw Error("token " + std::to_string(tokens[i]) + " at position " + std::to_string(i) +
+                    ", but the model knows " + std::to_string(limits.tokens) + " tokens",
+                "tokens are in [0, vocab)");
+  }
+  const Index first = by_sequence ? 0 : begin, last = by_sequence ? batch.sequences() : end;
+  for (Index i = first; i < last; ++i) {
+    const Index label = batch.labels.data()[i];
+    if ((label == ignored_label && limits.ignores) || (label >= 0 && label < limits.labels)) continue;
+    throw Error((by_sequence ? "sequence " : "the token at position ") + std::to_string(i) + " has the label " +
+                    std::to_string(label) + ", but the model knows " + std::to_string(limits.labels) + " classes",
+                std::string("labels are in [0, classes); ") +
+                    (limits.ignores ? "-100 carries no loss" : "the model looks them up in a table without -100"));
+  }
+}
+
+/// Tokens, or sequences, that carry a loss.
+///
+/// Errors  throws Error for offsets outside the tokens, or too few labels
+inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
+  if (batch.offsets.empty()) return 0;
+  check_offsets(batch);
+  check_labels(batch, labelled);
+  const bool by_sequence = labelled == Axis::sequences;
+  const auto labels = batch.labels.begin();
+  const Index begin = by_sequence ? 0 : batch.offsets.front();
+  const Index end = by_sequence ? batch.sequences() : batch.offsets.back();
+  return end - begin - std::count(labels + begin, labels + end, ignored_label);
+}
+inline Index labelled_tokens(const TokenBatch& batch) { return labelled_rows(batch, Axis::tokens); }
+inline Index labelled_sequences(const TokenBatch& batch) { return labelled_rows(batch, Axis::sequences); }
+
+/// One sequence without labels; each token has `label` in the place of one.
+inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t label = ignored_label) {
+  return {{tokens.begin(), tokens.end()},
+          std::vector<std::int32_t>(tokens.size(), label),
+          {0, static_cast<Index>(tokens.size())}};
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/micro_batches.hpp
+
+/// \file simplx/train/micro_batches.hpp
+/// MicroBatches: which sequences of a batch a thread evaluates at once. MicroBatchWorkspace: where it does.
+///
+/// A sequence by itself stays in cache, and a product of its rows is fast from 64 rows on. With fewer, weights are
+/// fetched for little work: 64 sequences of 16 tokens take 1.6 to 1.8 times as long as 16 of 64, 256 of 4 four times.
+/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and, in training, at most a
+/// sixteenth of the batch's, which leaves work for as many threads. All of that is read off the batch: neither threads
+/// nor limits change any bits.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The sequences of a batch in runs, each of them one micro-batch.
+class MicroBatches {
+ public:
+  /// Room for batches of so many sequences of so many tokens at most; `together`: whether the model may see several
+  /// sequences at once (detail::keeps_sequences_apart); `shares`: micro-batches that a batch of short ones has at least.
+  MicroBatches(Index sequences, Index context, bool together, Index shares = 16)
+      : context_(context), shares_(shares), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
+    begins_.reserve(static_cast<std::size_t>(sequences) + 1);
+  }
+
+  /// Rows of the largest micro-batch.
+  Rows capacity() const {
+    return {.tokens = std::max(context_, most_tokens_), .sequences = std::max<Index>(most_tokens_, 1),
+            .longest_sequence = context_};
+  }
+
+  /// Divides a batch of at most as many sequences.
+  void divide(const TokenBatch& batch) {
+    begins_.clear();
+    const Index all = batch.offsets.back() - batch.offsets.front();
+    const Index most = std::min(most_tokens_, tokens_at_once(all));
+    Index tokens = 0;
+    for (Index s = 0; s < batch.sequences(); ++s) {
+      const auto place = static_cast<std::size_t>(s);
+      const Index length = batch.offsets[place + 1] - batch.offsets[place];
+      if (begins_.empty() || tokens + length > most) {
+        begins_.push_back(s);
+        tokens = 0;
+      }
+      tokens += length;
+    }
+    begins_.push_back(batch.sequences());
+  }
+
+  Index count() const { return std::ssize(begins_) - 1; }
+  /// The first sequence of a micro-batch; that of the next one is the end.
+  Index begin(Index number) const { return begins_[static_cast<std::size_t>(number)]; }
+
+ private:
+  static constexpr Index enough_tokens = 64;
+  Index tokens_at_once(Index all) const { return std::min(enough_tokens, all / shares_); }
+
+  Index context_, shares_, most_tokens_;
+  std::vector<Index> begins_;
+};
+
+/// The arena of one thread, for one micro-batch at a time.
+template <class G, class Backend>
+class MicroBatchWorkspace : public Workspace<G, Backend> {
+ public:
+  using S = typename Backend::Scalar;
+
+  explicit MicroBatchWorkspace(const Rows& capacity)
+      : Workspace<G, Backend>(capacity), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
+
+  /// For sequences first .. last of a batch.
+  Context<S> context_of(const TokenBatch& batch, Index first, Index last) {
+    const Index* const begins = batch.offsets.data() + first;
+    Rows rows{.tokens = begins[last - first] - begins[0], .sequences = last - first};
+    for (Index s = 0; s < rows.sequences; ++s) {
+      offsets_[static_cast<std::size_t>(s) + 1] = begins[s + 1] - begins[0];
+      rows.longest_sequence = std::max(rows.longest_sequence, begins[s + 1] - begins[s]);
+    }
+    return this->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
+  }
+
+ private:
+  std::vector<Index> offsets_;  // of its sequences, from 0
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/trained_model.hpp
+
+/// \file simplx/train/trained_model.hpp
+/// What Trainer reads off the graph of a model: where its loss and logits are, and what its inputs may be. Of several
+/// losses each has the labels; what they are along is read off the first that the graph has.
+
+namespace simplx::inline SIMPLX_TARGET {
+namespace detail {
+
+/// Whether each sequence of a batch has a loss and gradients of its own, whatever the others are: no row reads what was
+/// made of the rows of several sequences, as sums over rows are, and none moves along the axis of sequences. Stacks,
+/// functions and pull-backs in the graph count.
+template <class G>
+constexpr bool keeps_sequences_apart() {
+  bool of_rows[G::count]{};  // fixed values that were made of rows
+  for (int i = 0; i < G::count; ++i) {
+    const Info& info = G::table.info[i];
+    const Tag name = G::flat.label[i].op;
+    if (info.kind == Kind::outputs) continue;
+    if (info.shape.axis == Axis::sequences && (name == Tag("shift") || name == Tag("cumulative_sum"))) return false;
+    for (int a = 0; a < info.argument_count; ++a) {
+      const int argument = info.arguments[a];
+      if (!info.shape.is_fixed()) {
+        if (of_rows[argument]) return false;
+      } else if (of_rows[argument] || !G::table.info[argument].shape.is_fixed()) {
+        of_rows[i] = true;
+      }
+    }
+  }
+  bool apart = true;
+  each_inner_graph<G>([&]<class Inner>() { apart = apart && keeps_sequences_apart<Inner>(); });
+  return apart;
+}
+
+template <class G>
+struct TrainedModel {
+  static constexpr int find_op(Tag op) {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::flat.label[i].op == op) return i;
+    }
+    return -1;
+  }
+  /// Whether the loss computes its logits in tiles and holds none of them.
+  static constexpr bool tiled() { return find_op("linear_cross_entropy") >= 0; }
+  static constexpr int loss_node() {
+    static_assert(!G::sound || tiled() || find_op("cross_entropy") >= 0,
+                  "simplx: Trainer needs a model that ends with cross_entropy(...) or linear_cross_entropy(...)");
+    return G::sound ? find_op(tiled() ? "linear_cross_entropy" : "cross_entropy") : 0;
+  }
+  static constexpr int logits_node() {
+    static_assert(!tiled(),
+                  "simplx: a loss in tiles holds no logits: take them from Inference<logits_of<model>>, or train a "
+                  "model with tiled_loss = false");
+    return G::table.info[loss_node()].arguments[0];
+  }
+  static constexpr bool has_other_logits() {
+    for (int i = 0; i < G::count; ++i) {
+      const Tag name = G::flat.label[i].op;
+      const bool is_loss = name == Tag("cross_entropy") || name == Tag("linear_cross_entropy");
+      if (is_loss && G::table.info[i].arguments[0] != logits_node()) return true;
+    }
+    return false;
+  }
+  /// The same, where a forward pass leaves them: what backward does not read, others may overwrite.
+  static constexpr int logits_left() {
+    constexpr int node = logits_node();
+    static_assert(!G::sound || !has_other_logits(),
+                  "simplx: this model has several losses, of several logits: take those that are wanted from Inference "
+                  "of a model that ends with them");
+    static_assert(!G::sound || G::plan.kept[node] || G::fusion.step_of[loss_node()] == G::fusion.steps - 1,
+                  "simplx: a forward pass overwrites these logits, as nothing in training reads them again (they are "
+                  "frozen, and the loss has further parts): take them from Inference of a model that ends with them");
+    return node;
+  }
+  /// What has a label: tokens or sequences.
+  static constexpr Axis labelled_axis() {
+    constexpr Axis axis = G::table.info[loss_node()].shape.axis;
+    static_assert(!G::sound || axis == Axis::tokens || axis == Axis::sequences,
+                  "simplx: Trainer needs labels along the tokens or the sequences: indices(\"labels\", Axis::tokens)");
+    return axis;
+  }
+  /// Whether the losses are all that it gives: what a step seeds with 1 / labels, and sums.
+  static constexpr bool gives_losses() {
+    const Shape losses = G::table.info[loss_node()].shape, result = G::table.info[view_of<G>.result_node(0)].shape;
+    return G::layout.outputs == 1 && result.axis == losses.axis && result.rows == losses.rows && result.cols == 1;
+  }
+  /// Whether all sequences of a batch may be evaluated at once, as a GPU does; a CPU takes others one by one.
+  static constexpr bool takes_sequences_together() {
+    static_assert(!G::sound || keeps_sequences_apart<G>(),
+                  "simplx: on a GPU the sequences of a batch are evaluated together, and this model would mix them: it "
+                  "sums over rows (Over::rows, Over::all, transpose(a) * b), or moves along the axis of sequences. "
+                  "Train it on the CPU, or reduce by sequence: first_of_sequence, cumulative_sum, attention");
+    return true;
+  }
+  /// Columns of the logits.
+  static constexpr Index classes() {
+    if constexpr (tiled()) {
+      return G::table.info[G::table.info[loss_node()].arguments[0]].shape.rows;  // of the table
+    } else {
+      return G::table.info[logits_node()].shape.cols;
+    }
+  }
+  /// What is below this is a token, or a label, wherever the model looks it up.
+  static constexpr Index tokens_known() { return known("tokens"); }
+  static constexpr Index labels_known() { return known("labels"); }
+  /// Whether -100 is a label: where it is not looked up in a table, too.
+  static constexpr bool ignores_labels() {
+    const int labels = view_of<G>.input_node("labels");
+    for (const Lookup& lookup : view_of<G>.lookups) {
+      if (lookup.indices == labels && !lookup.ignores) return false;
+    }
+    return true;
+  }
+  /// What stands for a label where logits alone are asked for.
+  static constexpr std::int32_t no_label() { return ignores_labels() ? ignored_label : 0; }
+  /// Tokens of the longest sequence that the positions allow.
+  static constexpr Index longest_sequence() { return view_of<G>.longest; }
+
+ private:
+  static constexpr Index known(std::string_view input) {
+    return view_of<G>.index_bound(view_of<G>.input_node(input));
+  }
+};
+
+}  // namespace detail
+}  // namespace simplx
+
 // ---- simplx/generate/inference.hpp
 
 /// \file simplx/generate/inference.hpp
@@ -13968,6 +14391,7 @@ inline constexpr detail::WithRespectTo<f, names...> with_respect_to{};
 ///     Inference<logits_of<tiny>> net;
 ///     load_checkpoint(path, net);
 ///     net.logits(tokens);                       // of a whole sequence; stream.hpp: of one token after the other
+///     net.logits(batch);                        // of several sequences
 ///     net.logits(tokens, to);                   // into memory of the caller
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -14018,15 +14442,26 @@ class LogitsModel {
   }
 
  protected:
+  /// Whether several sequences can be evaluated at once: each has logits of its own, whatever the others are.
+  static constexpr bool together() { return !result().is_fixed() && keeps_sequences_apart<G>(); }
+
+  /// Of one sequence.
   static std::size_t logits_of_all(std::span<const std::int32_t> tokens) {
     const Rows one{.tokens = static_cast<Index>(tokens.size()), .sequences = 1};
     return static_cast<std::size_t>(one.count(result()) * result().cols);
   }
-  /// Errors  throws Error if logits of these tokens do not fill the room
-  static void check_room(std::span<const std::int32_t> tokens, std::size_t room) {
-    if (room == logits_of_all(tokens)) return;
-    throw Error("room for " + std::to_string(room) + " logits of " + std::to_string(tokens.size()) + " tokens",
-                "they have " + std::to_string(logits_of_all(tokens)));
+  /// Where those of a sequence of a batch begin; of the number of sequences all of them.
+  static std::size_t logits_before(const TokenBatch& batch, Index sequence) {
+    const Rows rows{.tokens = batch.offsets[static_cast<std::size_t>(sequence)] - batch.offsets.front(),
+                    .sequences = sequence};
+    const Index count = result().is_fixed() ? sequence * result().rows : rows.count(result());
+    return static_cast<std::size_t>(count * result().cols);
+  }
+  /// Errors  throws Error if so many logits, of so many tokens, do not fill the room
+  static void check_room(Index tokens, std::size_t logits, std::size_t room) {
+    if (room == logits) return;
+    throw Error("room for " + std::to_string(room) + " logits of " + std::to_string(tokens) + " tokens",
+                "they have " + std::to_string(logits));
   }
   /// The length of a sequence.
   ///
@@ -14038,8 +14473,39 @@ class LogitsModel {
     check_length("a sequence", length, longest_sequence());
     return length;
   }
-  /// Rows to keep room for where a sequence is so long: somewhat longer ones will come.
-  static Rows room_for(Index length) { return {.tokens = std::min(longest_sequence(), round_up(length, 128))}; }
+  /// The length of the longest sequence of a batch.
+  ///
+  /// Errors  throws Error if there is no sequence, one has no token or ends beyond the positions or the tokens, or a
+  ///         token is not the model's
+  static Index checked_lengths(const TokenBatch& batch) {
+    if (batch.sequences() < 1) throw Error("the batch has no sequences", "offsets of one of 3 tokens are {0, 3}");
+    check_offsets(batch);
+    Index longest = 0;
+    for (std::size_t s = 1; s < batch.offsets.size(); ++s) {
+      const Index length = batch.offsets[s] - batch.offsets[s - 1];
+      if (length == 0) {
+        throw Error("sequence " + std::to_string(s - 1) + " of the batch has no token", "begin with at least one");
+      }
+      longest = std::max(longest, length);
+    }
+    check_length("a sequence", longest, longest_sequence());
+    check(tokens_of(batch));
+    return longest;
+  }
+  /// Those of its sequences.
+  static std::span<const std::int32_t> tokens_of(const TokenBatch& batch) {
+    return {batch.tokens.data() + batch.offsets.front(), batch.tokens.data() + batch.offsets.back()};
+  }
+  /// What to keep room for beside what there is: somewhat longer sequences will come.
+  static Rows room_for(const Rows& rows, const Rows& before) {
+    const Index longest = std::max(std::min(longest_sequence(), round_up(rows.longest(), 128)), before.longest());
+    return {.tokens = std::max({rows.tokens, before.tokens, longest}),
+            .sequences = std::max(rows.sequences, before.sequences),
+            .longest_sequence = longest};
+  }
+  static bool holds(const Rows& room, const Rows& rows) {
+    return room.tokens >= rows.tokens && room.sequences >= rows.sequences && room.longest() >= rows.longest();
+  }
 
  private:
   static constexpr Shape result() { return G::table.info[view_of<G>.result_node(0)].shape; }
@@ -14083,9 +14549,12 @@ class Inference : public detail::LogitsModel<model> {
   using Run = Execute<G, Backend>;
   static_assert(detail::runs_on_host<Backend>());
 
-  /// Initial values, until others are loaded.
-  explicit Inference(std::uint64_t seed = 0)
-      : tensors_(tensors_of<model>()),
+  /// Initial values, until others are loaded. So many threads evaluate a batch.
+  ///
+  /// Errors  throws Error for less than one thread, or if the system does not start them all
+  explicit Inference(std::uint64_t seed = 0, int threads = 1)
+      : team_(std::make_unique<Team>(threads)),
+        tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
         packed_(G::layout.packed_elements) {
@@ -14115,10 +14584,45 @@ class Inference : public detail::LogitsModel<model> {
   ///
   /// Errors  throws Error also if it has more or fewer
   void logits(std::span<const std::int32_t> tokens, std::span<S> to) {
-    Model::check_room(tokens, to.size());
+    Model::check_room(std::ssize(tokens), Model::logits_of_all(tokens), to.size());
     Context<S> context = begin(tokens);
     context.outputs[0] = to.data();
     Run::forward(context);
+  }
+
+  /// Logits of the sequences of a batch, one after the other, (tokens, vocab), of a classifier (sequences, classes),
+  /// valid until the next call. Labels are not read. (A braced list is a sequence of tokens.)
+  ///
+  /// Errors  throws Error if there is no sequence, one has no token, a token is out of range, or the model's positions
+  ///         end before
+  /// Cost    a forward pass over all tokens, on all threads; short sequences that follow one another run together, so
+  ///         that their logits are those of each alone to rounding. The number of threads changes no bits
+  std::span<const S> logits(const std::same_as<TokenBatch> auto& batch) {
+    Model::checked_lengths(batch);
+    results_.resize(Model::logits_before(batch, batch.sequences()));
+    logits(batch, results_);
+    return results_;
+  }
+  /// The same, computed where the caller wants them: `to` has as many numbers.
+  ///
+  /// Errors  throws Error also if it has more or fewer
+  void logits(const std::same_as<TokenBatch> auto& batch, std::span<S> to) {
+    const Index longest = Model::checked_lengths(batch);
+    Model::check_room(std::ssize(Model::tokens_of(batch)), Model::logits_before(batch, batch.sequences()), to.size());
+    MicroBatches parts(batch.sequences(), longest, Model::together(), 1);
+    parts.divide(batch);
+    make_room(parts.capacity(), team_->size());
+    std::atomic<Index> next = 0;
+    team_->run([&](int member) {
+      for (Index part = next++; part < parts.count(); part = next++) {
+        const Index first = parts.begin(part), last = parts.begin(part + 1);
+        MicroBatchWorkspace<G, Backend>& workspace = workspaces_[static_cast<std::size_t>(member)];
+        Context<S> context = give_weights(workspace.context_of(batch, first, last));
+        context.inputs[0] = batch.tokens.data() + batch.offsets[static_cast<std::size_t>(first)];
+        context.outputs[0] = to.data() + Model::logits_before(batch, first);
+        Run::forward(context);
+      }
+    });
   }
 
   /// The context with the addresses of the weights, prepared where they have changed; for several threads at once.
@@ -14134,16 +14638,27 @@ class Inference : public detail::LogitsModel<model> {
   /// The context of a forward pass over these tokens.
   Context<S> begin(std::span<const std::int32_t> tokens) {
     const Index length = Model::checked_length(tokens);
-    if (!workspace_ || workspace_->capacity().tokens < length) workspace_.emplace(Model::room_for(length));
+    make_room(Rows{.tokens = length}, 1);
     offsets_[1] = length;
-    Context<S> context = give_weights(workspace_->context(Rows{.tokens = length}, {offsets_, 1}, length));
+    Context<S> context = give_weights(workspaces_[0].context(Rows{.tokens = length}, {offsets_, 1}, length));
     context.inputs[0] = tokens.data();
     return context;
   }
+  /// So many workspaces that hold these rows at least.
+  void make_room(const Rows& rows, int threads) {
+    Rows room = workspaces_.empty() ? Rows{} : workspaces_[0].capacity();
+    if (!Model::holds(room, rows)) {
+      room = Model::room_for(rows, room);
+      workspaces_.clear();
+    }
+    while (std::ssize(workspaces_) < threads) workspaces_.emplace_back(room);
+  }
 
+  std::unique_ptr<Team> team_;  // elsewhere, so that its owner can be moved
   TensorList tensors_;
   Buffer<S> parameters_, constants_, packed_;
-  std::optional<Workspace<G, Backend>> workspace_;
+  std::vector<MicroBatchWorkspace<G, Backend>> workspaces_;
+  std::vector<S> results_;
   Index offsets_[2] = {0, 0};
   detail::DoneOnce prepared_;
 };
@@ -17612,120 +18127,6 @@ class WeightAverage {
 
 }  // namespace simplx
 
-// ---- simplx/train/batch.hpp
-
-/// \file simplx/train/batch.hpp
-/// TokenBatch: packed sequences of tokens with their labels, one for each token or one for each sequence.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays: {0, 3, 5} is a sequence of 3 tokens and one of 2.
-/// Tokens before the first offset and after the last are no part of the batch. Where a model has one label for each
-/// sequence, labels[s] is that of sequence s. A label of -100 carries no loss.
-struct TokenBatch {
-  std::vector<std::int32_t> tokens, labels;
-  std::vector<Index> offsets;
-
-  Index sequences() const { return std::max<Index>(static_cast<Index>(offsets.size()) - 1, 0); }
-};
-
-/// What a batch must fit.
-struct BatchLimits {
-  Index sequences, context;  ///< at most, each
-  Index tokens, labels;      ///< tokens are in [0, tokens), labels in [0, labels)
-  Axis labelled = Axis::tokens;  ///< what has a label: tokens or sequences
-  bool ignores = true;           ///< whether a label may be -100
-};
-
-/// Errors  throws Error if a sequence of a batch is not among its tokens
-inline void check_offsets(const TokenBatch& batch) {
-  Index before = 0;
-  for (std::size_t i = 0; i < batch.offsets.size(); before = batch.offsets[i++]) {
-    const Index offset = batch.offsets[i];
-    if (before <= offset && offset <= std::ssize(batch.tokens)) continue;
-    throw Error("offset " + std::to_string(i) + " of the batch is " + std::to_string(offset) +
-                    (i ? " after " + std::to_string(before) : "") + ", of " + std::to_string(batch.tokens.size()) +
-                    " tokens",
-                "offsets never fall, and lie between 0 and the number of tokens");
-  }
-}
-
-/// Errors  throws Error if a batch has fewer labels than tokens, or than sequences where these have them
-inline void check_labels(const TokenBatch& batch, Axis labelled) {
-  const bool by_sequence = labelled == Axis::sequences;
-  const Index labels = std::ssize(batch.labels), needed = by_sequence ? batch.sequences() : batch.offsets.back();
-  if (labels >= needed) return;
-  const std::string counted = std::to_string(needed) + (by_sequence ? " sequences" : " tokens");
-  throw Error(std::to_string(labels) + " labels for " + counted,
-              by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
-}
-
-/// Errors  throws Error that says which limit a batch does not keep
-inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
-  if (batch.sequences() < 1) {
-    throw Error("the batch has no sequences",
-                "offsets begin with 0 and end with the number of tokens: {0, 3, 5} is a sequence of 3 and one of 2");
-  }
-  if (batch.sequences() > limits.sequences) {
-    throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences for a trainer made for at most " +
-                    std::to_string(limits.sequences),
-                "raise TrainerOptions::batch");
-  }
-  check_offsets(batch);
-  const Index* const offsets = batch.offsets.data();
-  for (Index b = 0; b < batch.sequences(); ++b) {
-    const Index length = offsets[b + 1] - offsets[b];
-    if (length >= 1 && length <= limits.context) continue;
-    throw Error("a sequence of " + std::to_string(length) + " tokens for a context of " +
-                    std::to_string(limits.context),
-                "sequences have between one token and the context");
-  }
-  check_labels(batch, limits.labelled);
-  const bool by_sequence = limits.labelled == Axis::sequences;
-  const Index begin = batch.offsets.front(), end = batch.offsets.back();
-  const std::int32_t* const tokens = batch.tokens.data();
-  for (Index i = begin; i < end; ++i) {
-    if (tokens[i] >= 0 && tokens[i] < limits.tokens) continue;
-    throw Error("token " + std::to_string(tokens[i]) + " at position " + std::to_string(i) +
-                    ", but the model knows " + std::to_string(limits.tokens) + " tokens",
-                "tokens are in [0, vocab)");
-  }
-  const Index first = by_sequence ? 0 : begin, last = by_sequence ? batch.sequences() : end;
-  for (Index i = first; i < last; ++i) {
-    const Index label = batch.labels.data()[i];
-    if ((label == ignored_label && limits.ignores) || (label >= 0 && label < limits.labels)) continue;
-    throw Error((by_sequence ? "sequence " : "the token at position ") + std::to_string(i) + " has the label " +
-                    std::to_string(label) + ", but the model knows " + std::to_string(limits.labels) + " classes",
-                std::string("labels are in [0, classes); ") +
-                    (limits.ignores ? "-100 carries no loss" : "the model looks them up in a table without -100"));
-  }
-}
-
-/// Tokens, or sequences, that carry a loss.
-///
-/// Errors  throws Error for offsets outside the tokens, or too few labels
-inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
-  if (batch.offsets.empty()) return 0;
-  check_offsets(batch);
-  check_labels(batch, labelled);
-  const bool by_sequence = labelled == Axis::sequences;
-  const auto labels = batch.labels.begin();
-  const Index begin = by_sequence ? 0 : batch.offsets.front();
-  const Index end = by_sequence ? batch.sequences() : batch.offsets.back();
-  return end - begin - std::count(labels + begin, labels + end, ignored_label);
-}
-inline Index labelled_tokens(const TokenBatch& batch) { return labelled_rows(batch, Axis::tokens); }
-inline Index labelled_sequences(const TokenBatch& batch) { return labelled_rows(batch, Axis::sequences); }
-
-/// One sequence without labels; each token has `label` in the place of one.
-inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t label = ignored_label) {
-  return {{tokens.begin(), tokens.end()},
-          std::vector<std::int32_t>(tokens.size(), label),
-          {0, static_cast<Index>(tokens.size())}};
-}
-
-}  // namespace simplx
-
 // ---- simplx/train/token_view.hpp
 
 /// \file simplx/train/token_view.hpp
@@ -18850,103 +19251,6 @@ inline constexpr Recipe norm_former_ablations = [] {
 }  // namespace recipes
 }  // namespace simplx
 
-// ---- simplx/cpu/threads.hpp
-
-/// \file simplx/cpu/threads.hpp
-/// Team: threads that wait for work; a call runs on all of them and returns when the last is done.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// A fixed number of threads; member 0 is the caller. Calls must not overlap.
-///
-/// Cost    a call wakes size - 1 threads and allocates nothing
-class Team {
- public:
-  /// Errors  throws Error for less than one thread, or if the system does not start them all
-  explicit Team(int threads = 1) : Team(threads, [](auto work) { return std::jthread(work); }) {}
-  /// The same, of threads that start(function) makes: tests let it fail.
-  template <class Start>
-  Team(int threads, Start start) {
-    if (threads < 1) throw Error("threads is " + std::to_string(threads), "it must be at least 1");
-    shared_ = std::make_unique<Shared>();
-    shared_->errors.resize(static_cast<std::size_t>(threads));
-    try {
-      for (int member = 1; member < threads; ++member) {
-        workers_.push_back(start([shared = shared_.get(), member] { shared->work(member); }));
-      }
-    } catch (const std::exception& error) {  // of the system, or std::bad_alloc
-      release();
-      throw Error("cannot start thread " + std::to_string(size() + 1) + " of " + std::to_string(threads) + ": " +
-                      error.what(),
-                  "use fewer threads, or raise the limits of processes and memory (ulimit -u, -v)");
-    }
-  }
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
-  ~Team() { release(); }
-
-  int size() const { return static_cast<int>(workers_.size()) + 1; }
-
-  /// Calls f(member) for each member; an exception of the first member that throws is thrown again here.
-  template <class F>
-  void run(F&& f) {
-    if (workers_.empty()) return f(0);
-    using Function = std::remove_reference_t<F>;
-    Shared& shared = *shared_;
-    shared.function = const_cast<void*>(static_cast<const void*>(&f));
-    shared.call = [](void* function, int member) { (*static_cast<Function*>(function))(member); };
-    shared.running.store(size() - 1, std::memory_order_relaxed);
-    shared.round.fetch_add(1, std::memory_order_release);
-    shared.round.notify_all();
-    shared.guarded(0);
-    for (int left = shared.running.load(std::memory_order_acquire); left; ) {
-      left = wait_for_change(shared.running, left);
-    }
-    std::exception_ptr first;
-    for (std::exception_ptr& error : shared.errors) {  // all of them: the next run begins without
-      if (!first) first = error;
-      error = nullptr;
-    }
-    if (first) std::rethrow_exception(first);
-  }
-
- private:
-  struct Shared {
-    std::atomic<int> round{0}, running{0};
-    void* function = nullptr;
-    void (*call)(void*, int) = nullptr;
-    std::vector<std::exception_ptr> errors;
-
-    void guarded(int member) {
-      try {
-        call(function, member);
-      } catch (...) {
-        errors[static_cast<std::size_t>(member)] = std::current_exception();
-      }
-    }
-    void work(int member) {
-      for (int seen = 0;;) {
-        seen = wait_for_change(round, seen);
-        if (!call) return;
-        guarded(member);
-        if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
-      }
-    }
-  };
-
-  /// Lets the workers end, which are joined with workers_.
-  void release() {
-    shared_->call = nullptr;
-    shared_->round.fetch_add(1, std::memory_order_release);
-    shared_->round.notify_all();
-  }
-
-  std::unique_ptr<Shared> shared_;
-  std::vector<std::jthread> workers_;  // joined before what they share ends
-};
-
-}  // namespace simplx
-
 // ---- simplx/train/clip.hpp
 
 /// \file simplx/train/clip.hpp
@@ -19081,67 +19385,6 @@ class GradientSums {
  private:
   Buffer<S> first_, further_;
   std::vector<FurtherUse> uses_;
-};
-
-}  // namespace simplx
-
-// ---- simplx/train/micro_batches.hpp
-
-/// \file simplx/train/micro_batches.hpp
-/// MicroBatches: which sequences of a batch a thread evaluates at once.
-///
-/// A sequence by itself stays in cache, and a product of its rows is fast from 64 rows on. With fewer, weights are
-/// fetched for little work: 64 sequences of 16 tokens take 1.6 to 1.8 times as long as 16 of 64, 256 of 4 four times.
-/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and at most a sixteenth of
-/// the batch's, which leaves work for as many threads. All of that is read off the batch: neither threads nor limits
-/// change any bits.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// The sequences of a batch in runs, each of them one micro-batch.
-class MicroBatches {
- public:
-  /// Room for batches of so many sequences of so many tokens at most; `together`: whether the model may see several
-  /// sequences at once (detail::keeps_sequences_apart).
-  MicroBatches(Index sequences, Index context, bool together)
-      : context_(context), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
-    begins_.reserve(static_cast<std::size_t>(sequences) + 1);
-  }
-
-  /// Rows of the largest micro-batch.
-  Rows capacity() const {
-    return {.tokens = std::max(context_, most_tokens_), .sequences = std::max<Index>(most_tokens_, 1),
-            .longest_sequence = context_};
-  }
-
-  /// Divides a batch of at most as many sequences.
-  void divide(const TokenBatch& batch) {
-    begins_.clear();
-    const Index all = batch.offsets.back() - batch.offsets.front();
-    const Index most = std::min(most_tokens_, tokens_at_once(all));
-    Index tokens = 0;
-    for (Index s = 0; s < batch.sequences(); ++s) {
-      const auto place = static_cast<std::size_t>(s);
-      const Index length = batch.offsets[place + 1] - batch.offsets[place];
-      if (begins_.empty() || tokens + length > most) {
-        begins_.push_back(s);
-        tokens = 0;
-      }
-      tokens += length;
-    }
-    begins_.push_back(batch.sequences());
-  }
-
-  Index count() const { return std::ssize(begins_) - 1; }
-  /// The first sequence of a micro-batch; that of the next one is the end.
-  Index begin(Index number) const { return begins_[static_cast<std::size_t>(number)]; }
-
- private:
-  static constexpr Index enough_tokens = 64, useful_threads = 16;
-  static constexpr Index tokens_at_once(Index all) { return std::min(enough_tokens, all / useful_threads); }
-
-  Index context_, most_tokens_;
-  std::vector<Index> begins_;
 };
 
 }  // namespace simplx
@@ -19284,133 +19527,6 @@ class StepParts {
   double loss_ = 0;  ///< summed over the labels
 };
 
-}  // namespace simplx
-
-// ---- simplx/train/trained_model.hpp
-
-/// \file simplx/train/trained_model.hpp
-/// What Trainer reads off the graph of a model: where its loss and logits are, and what its inputs may be. Of several
-/// losses each has the labels; what they are along is read off the first that the graph has.
-
-namespace simplx::inline SIMPLX_TARGET {
-namespace detail {
-
-/// Whether each sequence of a batch has a loss and gradients of its own, whatever the others are: no row reads what was
-/// made of the rows of several sequences, as sums over rows are, and none moves along the axis of sequences. Stacks,
-/// functions and pull-backs in the graph count.
-template <class G>
-constexpr bool keeps_sequences_apart() {
-  bool of_rows[G::count]{};  // fixed values that were made of rows
-  for (int i = 0; i < G::count; ++i) {
-    const Info& info = G::table.info[i];
-    const Tag name = G::flat.label[i].op;
-    if (info.kind == Kind::outputs) continue;
-    if (info.shape.axis == Axis::sequences && (name == Tag("shift") || name == Tag("cumulative_sum"))) return false;
-    for (int a = 0; a < info.argument_count; ++a) {
-      const int argument = info.arguments[a];
-      if (!info.shape.is_fixed()) {
-        if (of_rows[argument]) return false;
-      } else if (of_rows[argument] || !G::table.info[argument].shape.is_fixed()) {
-        of_rows[i] = true;
-      }
-    }
-  }
-  bool apart = true;
-  each_inner_graph<G>([&]<class Inner>() { apart = apart && keeps_sequences_apart<Inner>(); });
-  return apart;
-}
-
-template <class G>
-struct TrainedModel {
-  static constexpr int find_op(Tag op) {
-    for (int i = 0; i < G::count; ++i) {
-      if (G::flat.label[i].op == op) return i;
-    }
-    return -1;
-  }
-  /// Whether the loss computes its logits in tiles and holds none of them.
-  static constexpr bool tiled() { return find_op("linear_cross_entropy") >= 0; }
-  static constexpr int loss_node() {
-    static_assert(!G::sound || tiled() || find_op("cross_entropy") >= 0,
-                  "simplx: Trainer needs a model that ends with cross_entropy(...) or linear_cross_entropy(...)");
-    return G::sound ? find_op(tiled() ? "linear_cross_entropy" : "cross_entropy") : 0;
-  }
-  static constexpr int logits_node() {
-    static_assert(!tiled(),
-                  "simplx: a loss in tiles holds no logits: take them from Inference<logits_of<model>>, or train a "
-                  "model with tiled_loss = false");
-    return G::table.info[loss_node()].arguments[0];
-  }
-  static constexpr bool has_other_logits() {
-    for (int i = 0; i < G::count; ++i) {
-      const Tag name = G::flat.label[i].op;
-      const bool is_loss = name == Tag("cross_entropy") || name == Tag("linear_cross_entropy");
-      if (is_loss && G::table.info[i].arguments[0] != logits_node()) return true;
-    }
-    return false;
-  }
-  /// The same, where a forward pass leaves them: what backward does not read, others may overwrite.
-  static constexpr int logits_left() {
-    constexpr int node = logits_node();
-    static_assert(!G::sound || !has_other_logits(),
-                  "simplx: this model has several losses, of several logits: take those that are wanted from Inference "
-                  "of a model that ends with them");
-    static_assert(!G::sound || G::plan.kept[node] || G::fusion.step_of[loss_node()] == G::fusion.steps - 1,
-                  "simplx: a forward pass overwrites these logits, as nothing in training reads them again (they are "
-                  "frozen, and the loss has further parts): take them from Inference of a model that ends with them");
-    return node;
-  }
-  /// What has a label: tokens or sequences.
-  static constexpr Axis labelled_axis() {
-    constexpr Axis axis = G::table.info[loss_node()].shape.axis;
-    static_assert(!G::sound || axis == Axis::tokens || axis == Axis::sequences,
-                  "simplx: Trainer needs labels along the tokens or the sequences: indices(\"labels\", Axis::tokens)");
-    return axis;
-  }
-  /// Whether the losses are all that it gives: what a step seeds with 1 / labels, and sums.
-  static constexpr bool gives_losses() {
-    const Shape losses = G::table.info[loss_node()].shape, result = G::table.info[view_of<G>.result_node(0)].shape;
-    return G::layout.outputs == 1 && result.axis == losses.axis && result.rows == losses.rows && result.cols == 1;
-  }
-  /// Whether all sequences of a batch may be evaluated at once, as a GPU does; a CPU takes others one by one.
-  static constexpr bool takes_sequences_together() {
-    static_assert(!G::sound || keeps_sequences_apart<G>(),
-                  "simplx: on a GPU the sequences of a batch are evaluated together, and this model would mix them: it "
-                  "sums over rows (Over::rows, Over::all, transpose(a) * b), or moves along the axis of sequences. "
-                  "Train it on the CPU, or reduce by sequence: first_of_sequence, cumulative_sum, attention");
-    return true;
-  }
-  /// Columns of the logits.
-  static constexpr Index classes() {
-    if constexpr (tiled()) {
-      return G::table.info[G::table.info[loss_node()].arguments[0]].shape.rows;  // of the table
-    } else {
-      return G::table.info[logits_node()].shape.cols;
-    }
-  }
-  /// What is below this is a token, or a label, wherever the model looks it up.
-  static constexpr Index tokens_known() { return known("tokens"); }
-  static constexpr Index labels_known() { return known("labels"); }
-  /// Whether -100 is a label: where it is not looked up in a table, too.
-  static constexpr bool ignores_labels() {
-    const int labels = view_of<G>.input_node("labels");
-    for (const Lookup& lookup : view_of<G>.lookups) {
-      if (lookup.indices == labels && !lookup.ignores) return false;
-    }
-    return true;
-  }
-  /// What stands for a label where logits alone are asked for.
-  static constexpr std::int32_t no_label() { return ignores_labels() ? ignored_label : 0; }
-  /// Tokens of the longest sequence that the positions allow.
-  static constexpr Index longest_sequence() { return view_of<G>.longest; }
-
- private:
-  static constexpr Index known(std::string_view input) {
-    return view_of<G>.index_bound(view_of<G>.input_node(input));
-  }
-};
-
-}  // namespace detail
 }  // namespace simplx
 
 // ---- simplx/train/trainer_state.hpp
@@ -19827,26 +19943,6 @@ class Trainer {
     moment_steps_ = 0;
   }
 
-  /// The arena of one thread, for one micro-batch at a time.
-  class ThreadArena : public Workspace<G, Backend> {
-   public:
-    explicit ThreadArena(const Rows& capacity)
-        : Workspace<G, Backend>(capacity), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
-
-    Context<S> context_of(const TokenBatch& batch, Index first, Index last) {
-      const Index* const begins = batch.offsets.data() + first;
-      Rows rows{.tokens = begins[last - first] - begins[0], .sequences = last - first};
-      for (Index s = 0; s < rows.sequences; ++s) {
-        offsets_[static_cast<std::size_t>(s) + 1] = begins[s + 1] - begins[0];
-        rows.longest_sequence = std::max(rows.longest_sequence, begins[s + 1] - begins[s]);
-      }
-      return this->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
-    }
-
-   private:
-    std::vector<Index> offsets_;  // of its sequences, from 0
-  };
-
   TrainerOptions options_;
   Team team_;
   TensorList tensors_;
@@ -19854,7 +19950,7 @@ class Trainer {
   GradientSums<G, S> gradient_;
   Turns turns_;
   MicroBatches micro_batches_;
-  std::vector<ThreadArena> workspaces_;
+  std::vector<MicroBatchWorkspace<G, Backend>> workspaces_;
   std::vector<double> losses_, chunk_norms_;
   std::vector<SettingsRun> runs_;
   StepParts parts_;

@@ -85,6 +85,39 @@ TEST_CASE("it computes logits into memory of the caller, and writes nothing else
   CHECK_THROWS_WITH_AS(net.logits(tokens, memory), doctest::Contains("room for 93 logits of 7 tokens"), Error);
 }
 
+inline constexpr auto over_rows = [] {
+  return mean(embedding(weight("table", 13, 8, normal(1)), indices("tokens", Axis::tokens)), Over::rows);
+};
+
+/// Of a batch, whose sequences begin behind a token of none, from those of each alone.
+template <auto const& net_model>
+double worst_of_batch() {
+  using S = double;
+  Inference<net_model, Cuda<Precision::float64>> net(4);
+  Inference<net_model, Cpu<double>> exact(4);
+  test::stir(exact.tensors(), exact.parameters());
+  test::stir(net.tensors(), net.parameters());
+  TokenBatch batch{.tokens = test::some_tokens(161, 13), .labels = {}, .offsets = {1, 4, 5, 135, 160}};
+  batch.tokens.push_back(-1);
+  const std::vector<S> found = [&] {
+    const auto logits = net.logits(batch);
+    return std::vector<S>(logits.begin(), logits.end());
+  }();
+  const auto wanted = exact.logits(batch);
+  std::vector<S> memory(found.size());
+  net.logits(batch, memory);
+  CHECK(memory == found);
+  CHECK_THROWS_WITH_AS(net.logits(batch, std::span(memory).first(1)), doctest::Contains("room for 1 logits"), Error);
+  return distance<S>(found, wanted);
+}
+
+TEST_CASE("sequences of a batch have the logits of the CPU, evaluated together if their rows do not meet") {
+  CHECK(worst_of_batch<logits_of<model>>() < 1e-12);
+  CHECK(worst_of_batch<over_rows>() < 1e-12);
+  OnDevice<Precision::float32> net;
+  CHECK_THROWS_WITH_AS(net.logits(TokenBatch{{1, 2}, {}, {0, 2, 2}}), doctest::Contains("has no token"), Error);
+}
+
 TEST_CASE("it refuses sequences that the model does not know, and goes on") {
   OnDevice<Precision::float32> net;
   CHECK_THROWS_WITH_AS(net.logits(test::some_tokens(201, 13)), doctest::Contains("positions end at 200"), Error);

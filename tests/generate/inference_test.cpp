@@ -66,6 +66,73 @@ TEST_CASE("logits of a classifier are one row, of a model without rows as many a
   CHECK(Inference<over_rows>().logits(tokens).size() == 4);
 }
 
+/// Sequences of these lengths, after two tokens that are no part of the batch.
+TokenBatch batch_of(const std::vector<Index>& lengths) {
+  TokenBatch batch{.tokens = {3, 3}, .labels = {}, .offsets = {2}};
+  for (const Index length : lengths) {
+    const auto own = test::some_tokens(length, 16, static_cast<std::uint64_t>(batch.sequences()) + 1);
+    batch.tokens.insert(batch.tokens.end(), own.begin(), own.end());
+    batch.offsets.push_back(std::ssize(batch.tokens));
+  }
+  batch.tokens.push_back(-1);  // nor is this
+  return batch;
+}
+/// The largest difference between logits of a batch and those of each sequence alone; infinite if their number differs.
+template <auto const& model>
+double apart(const TokenBatch& batch, int threads, double stirred = 0.3) {
+  Inference<model, Cpu<double>> alone(5), net(5, threads);
+  if (stirred > 0) test::stir(alone.tensors(), alone.parameters()), test::stir(net.tensors(), net.parameters());
+  const auto all = net.logits(batch);
+  double worst = 0;
+  std::size_t next = 0;
+  for (std::size_t s = 1; s < batch.offsets.size(); ++s) {
+    const auto length = static_cast<std::size_t>(batch.offsets[s] - batch.offsets[s - 1]);
+    for (const double exact : alone.logits(std::span(batch.tokens).subspan(
+             static_cast<std::size_t>(batch.offsets[s - 1]), length))) {
+      if (next == all.size()) return std::numeric_limits<double>::infinity();
+      worst = std::max(worst, std::abs(all[next++] - exact));
+    }
+  }
+  return next == all.size() ? worst : std::numeric_limits<double>::infinity();
+}
+
+TEST_CASE("sequences of a batch have the logits of each alone, together or not, on any number of threads") {
+  const TokenBatch batch = batch_of({3, 1, 30, 2, 2, 17, 1, 29, 1});
+  for (const int threads : {1, 3}) {
+    CHECK(apart<logits_of<model>>(batch, threads) < 1e-12);
+    CHECK(apart<over_rows>(batch, threads) == 0);  // rows of several sequences would meet
+  }
+  const TokenBatch short_ones = batch_of({3, 1, 16, 2, 2, 1, 15, 1});
+  CHECK(apart<logits_of<classifier>>(short_ones, 2) < 1e-12);
+  CHECK(apart<logits_of<classifier>>(batch_of({1}), 2) < 1e-12);
+  Inference<logits_of<model>> one(5), three(5, 3);
+  CHECK(std::ranges::equal(one.logits(batch), three.logits(batch)));
+}
+
+TEST_CASE("a batch has its logits where the caller wants them; a sequence after it is as before") {
+  Inference<logits_of<model>> net(5, 2), other(5);
+  const TokenBatch batch = batch_of({7, 2});
+  const auto inside = net.logits(batch);
+  std::vector<float> memory(9 * 16);
+  net.logits(batch, memory);
+  CHECK(std::ranges::equal(memory, inside));
+  CHECK_THROWS_WITH_AS(net.logits(batch, std::span(memory).first(16)), doctest::Contains("room for 16 logits of 9"), Error);
+  const auto tokens = test::some_tokens(30, 16);
+  CHECK(std::ranges::equal(net.logits(tokens), other.logits(tokens)));
+  CHECK(std::ranges::equal(net.logits(batch), memory));
+  CHECK(test::allocations_of([&] { net.logits(tokens); }) == 0);
+}
+
+TEST_CASE("a batch that is none is refused") {
+  Inference<logits_of<model>> net;
+  CHECK_THROWS_WITH_AS(net.logits(TokenBatch{}), doctest::Contains("no sequences"), Error);
+  CHECK_THROWS_WITH_AS(net.logits(batch_of({3, 0})), doctest::Contains("sequence 1 of the batch has no token"), Error);
+  CHECK_THROWS_WITH_AS(net.logits(batch_of({3, 31})), doctest::Contains("positions end at 30"), Error);
+  CHECK_THROWS_WITH_AS(net.logits(TokenBatch{{1, 2}, {}, {0, 3}}), doctest::Contains("offset 1 of the batch is 3"), Error);
+  CHECK_THROWS_WITH_AS(net.logits(TokenBatch{{1, 16}, {}, {0, 2}}), doctest::Contains("token 16"), Error);
+  CHECK_THROWS_WITH_AS((Inference<logits_of<model>>(0, 0)), doctest::Contains("threads is 0"), Error);
+}
+
 TEST_CASE("it computes logits where the caller wants them, aligned or not, and writes nothing else") {
   Inference<logits_of<model>> net(5);
   const auto tokens = test::some_tokens(7, 16);

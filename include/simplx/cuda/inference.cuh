@@ -6,7 +6,8 @@
 ///
 ///     Inference<logits_of<tiny>, Cuda<>> net;
 ///     load_checkpoint(path, net);
-///     net.logits(tokens);
+///     net.logits(tokens);                       // of a sequence
+///     net.logits(batch);                        // of several
 ///
 /// Weights stay on the device; a call copies tokens there and logits back, and waits for them. Spans of weights are
 /// copies on the host: what is written there counts from the next call of `logits` on, which ends them.
@@ -35,8 +36,7 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
   explicit Inference(std::uint64_t seed = 0)
       : tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
-        constants_(G::layout.constants),
-        offsets_(2) {
+        constants_(G::layout.constants) {
     initialise(tensors_.parameters, seed, parameters().data());
     initialise(tensors_.constants, seed, constants().data());
   }
@@ -67,25 +67,44 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
   ///
   /// Errors  throws Error also if it has more or fewer
   void logits(std::span<const std::int32_t> tokens, std::span<S> to) {
-    Model::check_room(tokens, to.size());
-    const Index length = Model::checked_length(tokens);
-    make_room(length);
-    tokens_.copy_from(tokens, stream());
-    const Index offsets[] = {0, length};
-    offsets_.copy_from(offsets, stream());
-    Context<S> context = arena_->context(rows_of(length), {offsets_.data(), 1}, length);
-    context.gpu = &gpu_;
-    give_weights(context);
-    context.inputs[0] = tokens_.data();
-    try {
-      Run::forward(context);
-    } catch (...) {
-      gpu_.synchronize();  // a copy may still read what the caller has
-      throw;
+    Model::check_room(std::ssize(tokens), Model::logits_of_all(tokens), to.size());
+    const Index length = Model::checked_length(tokens), offsets[] = {0, length};
+    evaluate(tokens, offsets, length, to);
+  }
+
+  /// Logits of the sequences of a batch, one after the other, (tokens, vocab), of a classifier (sequences, classes),
+  /// valid until the next call. Labels are not read. (A braced list is a sequence of tokens.)
+  ///
+  /// Errors  throws Error if there is no sequence, one has no token, a token is out of range, or the model's positions
+  ///         end before
+  /// Cost    a forward pass over all tokens at once, and memory for it; one for each sequence if the model has rows that
+  ///         are made of several
+  std::span<const S> logits(const std::same_as<TokenBatch> auto& batch) {
+    Model::checked_lengths(batch);
+    logits_.resize(Model::logits_before(batch, batch.sequences()));
+    logits(batch, logits_);
+    return logits_;
+  }
+  /// The same, into memory of the caller.
+  ///
+  /// Errors  throws Error also if it has more or fewer
+  void logits(const std::same_as<TokenBatch> auto& batch, std::span<S> to) {
+    const Index longest = Model::checked_lengths(batch), count = batch.sequences();
+    const auto tokens = Model::tokens_of(batch);
+    Model::check_room(std::ssize(tokens), Model::logits_before(batch, count), to.size());
+    std::vector<Index> offsets(batch.offsets);
+    for (Index& offset : offsets) offset -= batch.offsets.front();
+    if constexpr (Model::together()) {
+      evaluate(tokens, offsets, longest, to);
+    } else {
+      for (Index s = 0; s < count; ++s) {
+        const auto at = static_cast<std::size_t>(s);
+        const auto own = tokens.subspan(static_cast<std::size_t>(offsets[at]),
+                                        static_cast<std::size_t>(offsets[at + 1] - offsets[at]));
+        const std::size_t begin = Model::logits_before(batch, s);
+        logits(own, to.subspan(begin, Model::logits_before(batch, s + 1) - begin));
+      }
     }
-    simplx::check(cudaMemcpyAsync(to.data(), context.outputs[0], to.size_bytes(), cudaMemcpyDeviceToHost, stream()),
-                  "the logits were not copied");
-    gpu_.synchronize();
   }
 
   /// The addresses of the weights on the device, for the context and its Gpu: they are there when this returns. For
@@ -103,14 +122,36 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
 
  private:
   const GpuStream& stream() const { return gpu_.stream(); }
-  static Rows rows_of(Index tokens) { return {.tokens = tokens, .sequences = 1, .longest_sequence = tokens}; }
+  /// Sequences that begin at these offsets, from 0, together.
+  void evaluate(std::span<const std::int32_t> tokens, std::span<const Index> offsets, Index longest, std::span<S> to) {
+    const Index sequences = std::ssize(offsets) - 1;
+    const Rows rows{.tokens = std::ssize(tokens), .sequences = sequences, .longest_sequence = longest};
+    make_room(rows);
+    tokens_.copy_from(tokens, stream());
+    offsets_.copy_from(offsets, stream());
+    Context<S> context = arena_->context(rows, {offsets_.data(), sequences}, longest);
+    context.gpu = &gpu_;
+    give_weights(context);
+    context.inputs[0] = tokens_.data();
+    try {
+      Run::forward(context);
+    } catch (...) {
+      gpu_.synchronize();  // a copy may still read what the caller has
+      throw;
+    }
+    simplx::check(cudaMemcpyAsync(to.data(), context.outputs[0], to.size_bytes(), cudaMemcpyDeviceToHost, stream()),
+                  "the logits were not copied");
+    gpu_.synchronize();
+  }
 
-  void make_room(Index length) {
-    if (arena_ && arena_->capacity().tokens >= length) return;
-    const Index tokens = Model::room_for(length).tokens;
+  void make_room(const Rows& rows) {
+    Rows room = arena_ ? arena_->capacity() : Rows{};
+    if (Model::holds(room, rows)) return;
+    room = Model::room_for(rows, room);
     arena_.reset();  // the larger one comes in its place, not beside it
-    arena_.emplace(view_of<G>, detail::graph_scratch<G, Backend>(rows_of(tokens)), rows_of(tokens));
-    tokens_ = DeviceBuffer<std::int32_t>(tokens);
+    arena_.emplace(view_of<G>, detail::graph_scratch<G, Backend>(room), room);
+    tokens_ = DeviceBuffer<std::int32_t>(room.tokens);
+    offsets_ = DeviceBuffer<Index>(room.sequences + 1);
   }
 
   Gpu gpu_;

@@ -7,21 +7,26 @@
 ///     Inference<logits_of<tiny>> net;
 ///     load_checkpoint(path, net);
 ///     net.logits(tokens);                       // of a whole sequence; stream.hpp: of one token after the other
+///     net.logits(batch);                        // of several sequences
 ///     net.logits(tokens, to);                   // into memory of the caller
 
 #include <simplx/core/inputs.hpp>
 #include <simplx/cpu/cpu.hpp>
+#include <simplx/cpu/threads.hpp>
 #include <simplx/cpu/workspace.hpp>
 #include <simplx/ops/stack.hpp>
 #include <simplx/train/initialise.hpp>
+#include <simplx/train/micro_batches.hpp>
+#include <simplx/train/trained_model.hpp>
 
 #include <algorithm>
 #include <atomic>
+#include <concepts>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -71,15 +76,26 @@ class LogitsModel {
   }
 
  protected:
+  /// Whether several sequences can be evaluated at once: each has logits of its own, whatever the others are.
+  static constexpr bool together() { return !result().is_fixed() && keeps_sequences_apart<G>(); }
+
+  /// Of one sequence.
   static std::size_t logits_of_all(std::span<const std::int32_t> tokens) {
     const Rows one{.tokens = static_cast<Index>(tokens.size()), .sequences = 1};
     return static_cast<std::size_t>(one.count(result()) * result().cols);
   }
-  /// Errors  throws Error if logits of these tokens do not fill the room
-  static void check_room(std::span<const std::int32_t> tokens, std::size_t room) {
-    if (room == logits_of_all(tokens)) return;
-    throw Error("room for " + std::to_string(room) + " logits of " + std::to_string(tokens.size()) + " tokens",
-                "they have " + std::to_string(logits_of_all(tokens)));
+  /// Where those of a sequence of a batch begin; of the number of sequences all of them.
+  static std::size_t logits_before(const TokenBatch& batch, Index sequence) {
+    const Rows rows{.tokens = batch.offsets[static_cast<std::size_t>(sequence)] - batch.offsets.front(),
+                    .sequences = sequence};
+    const Index count = result().is_fixed() ? sequence * result().rows : rows.count(result());
+    return static_cast<std::size_t>(count * result().cols);
+  }
+  /// Errors  throws Error if so many logits, of so many tokens, do not fill the room
+  static void check_room(Index tokens, std::size_t logits, std::size_t room) {
+    if (room == logits) return;
+    throw Error("room for " + std::to_string(room) + " logits of " + std::to_string(tokens) + " tokens",
+                "they have " + std::to_string(logits));
   }
   /// The length of a sequence.
   ///
@@ -91,8 +107,39 @@ class LogitsModel {
     check_length("a sequence", length, longest_sequence());
     return length;
   }
-  /// Rows to keep room for where a sequence is so long: somewhat longer ones will come.
-  static Rows room_for(Index length) { return {.tokens = std::min(longest_sequence(), round_up(length, 128))}; }
+  /// The length of the longest sequence of a batch.
+  ///
+  /// Errors  throws Error if there is no sequence, one has no token or ends beyond the positions or the tokens, or a
+  ///         token is not the model's
+  static Index checked_lengths(const TokenBatch& batch) {
+    if (batch.sequences() < 1) throw Error("the batch has no sequences", "offsets of one of 3 tokens are {0, 3}");
+    check_offsets(batch);
+    Index longest = 0;
+    for (std::size_t s = 1; s < batch.offsets.size(); ++s) {
+      const Index length = batch.offsets[s] - batch.offsets[s - 1];
+      if (length == 0) {
+        throw Error("sequence " + std::to_string(s - 1) + " of the batch has no token", "begin with at least one");
+      }
+      longest = std::max(longest, length);
+    }
+    check_length("a sequence", longest, longest_sequence());
+    check(tokens_of(batch));
+    return longest;
+  }
+  /// Those of its sequences.
+  static std::span<const std::int32_t> tokens_of(const TokenBatch& batch) {
+    return {batch.tokens.data() + batch.offsets.front(), batch.tokens.data() + batch.offsets.back()};
+  }
+  /// What to keep room for beside what there is: somewhat longer sequences will come.
+  static Rows room_for(const Rows& rows, const Rows& before) {
+    const Index longest = std::max(std::min(longest_sequence(), round_up(rows.longest(), 128)), before.longest());
+    return {.tokens = std::max({rows.tokens, before.tokens, longest}),
+            .sequences = std::max(rows.sequences, before.sequences),
+            .longest_sequence = longest};
+  }
+  static bool holds(const Rows& room, const Rows& rows) {
+    return room.tokens >= rows.tokens && room.sequences >= rows.sequences && room.longest() >= rows.longest();
+  }
 
  private:
   static constexpr Shape result() { return G::table.info[view_of<G>.result_node(0)].shape; }
@@ -136,9 +183,12 @@ class Inference : public detail::LogitsModel<model> {
   using Run = Execute<G, Backend>;
   static_assert(detail::runs_on_host<Backend>());
 
-  /// Initial values, until others are loaded.
-  explicit Inference(std::uint64_t seed = 0)
-      : tensors_(tensors_of<model>()),
+  /// Initial values, until others are loaded. So many threads evaluate a batch.
+  ///
+  /// Errors  throws Error for less than one thread, or if the system does not start them all
+  explicit Inference(std::uint64_t seed = 0, int threads = 1)
+      : team_(std::make_unique<Team>(threads)),
+        tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
         packed_(G::layout.packed_elements) {
@@ -168,10 +218,45 @@ class Inference : public detail::LogitsModel<model> {
   ///
   /// Errors  throws Error also if it has more or fewer
   void logits(std::span<const std::int32_t> tokens, std::span<S> to) {
-    Model::check_room(tokens, to.size());
+    Model::check_room(std::ssize(tokens), Model::logits_of_all(tokens), to.size());
     Context<S> context = begin(tokens);
     context.outputs[0] = to.data();
     Run::forward(context);
+  }
+
+  /// Logits of the sequences of a batch, one after the other, (tokens, vocab), of a classifier (sequences, classes),
+  /// valid until the next call. Labels are not read. (A braced list is a sequence of tokens.)
+  ///
+  /// Errors  throws Error if there is no sequence, one has no token, a token is out of range, or the model's positions
+  ///         end before
+  /// Cost    a forward pass over all tokens, on all threads; short sequences that follow one another run together, so
+  ///         that their logits are those of each alone to rounding. The number of threads changes no bits
+  std::span<const S> logits(const std::same_as<TokenBatch> auto& batch) {
+    Model::checked_lengths(batch);
+    results_.resize(Model::logits_before(batch, batch.sequences()));
+    logits(batch, results_);
+    return results_;
+  }
+  /// The same, computed where the caller wants them: `to` has as many numbers.
+  ///
+  /// Errors  throws Error also if it has more or fewer
+  void logits(const std::same_as<TokenBatch> auto& batch, std::span<S> to) {
+    const Index longest = Model::checked_lengths(batch);
+    Model::check_room(std::ssize(Model::tokens_of(batch)), Model::logits_before(batch, batch.sequences()), to.size());
+    MicroBatches parts(batch.sequences(), longest, Model::together(), 1);
+    parts.divide(batch);
+    make_room(parts.capacity(), team_->size());
+    std::atomic<Index> next = 0;
+    team_->run([&](int member) {
+      for (Index part = next++; part < parts.count(); part = next++) {
+        const Index first = parts.begin(part), last = parts.begin(part + 1);
+        MicroBatchWorkspace<G, Backend>& workspace = workspaces_[static_cast<std::size_t>(member)];
+        Context<S> context = give_weights(workspace.context_of(batch, first, last));
+        context.inputs[0] = batch.tokens.data() + batch.offsets[static_cast<std::size_t>(first)];
+        context.outputs[0] = to.data() + Model::logits_before(batch, first);
+        Run::forward(context);
+      }
+    });
   }
 
   /// The context with the addresses of the weights, prepared where they have changed; for several threads at once.
@@ -187,16 +272,27 @@ class Inference : public detail::LogitsModel<model> {
   /// The context of a forward pass over these tokens.
   Context<S> begin(std::span<const std::int32_t> tokens) {
     const Index length = Model::checked_length(tokens);
-    if (!workspace_ || workspace_->capacity().tokens < length) workspace_.emplace(Model::room_for(length));
+    make_room(Rows{.tokens = length}, 1);
     offsets_[1] = length;
-    Context<S> context = give_weights(workspace_->context(Rows{.tokens = length}, {offsets_, 1}, length));
+    Context<S> context = give_weights(workspaces_[0].context(Rows{.tokens = length}, {offsets_, 1}, length));
     context.inputs[0] = tokens.data();
     return context;
   }
+  /// So many workspaces that hold these rows at least.
+  void make_room(const Rows& rows, int threads) {
+    Rows room = workspaces_.empty() ? Rows{} : workspaces_[0].capacity();
+    if (!Model::holds(room, rows)) {
+      room = Model::room_for(rows, room);
+      workspaces_.clear();
+    }
+    while (std::ssize(workspaces_) < threads) workspaces_.emplace_back(room);
+  }
 
+  std::unique_ptr<Team> team_;  // elsewhere, so that its owner can be moved
   TensorList tensors_;
   Buffer<S> parameters_, constants_, packed_;
-  std::optional<Workspace<G, Backend>> workspace_;
+  std::vector<MicroBatchWorkspace<G, Backend>> workspaces_;
+  std::vector<S> results_;
   Index offsets_[2] = {0, 0};
   detail::DoneOnce prepared_;
 };

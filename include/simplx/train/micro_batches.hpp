@@ -2,14 +2,15 @@
 #pragma once
 
 /// \file simplx/train/micro_batches.hpp
-/// MicroBatches: which sequences of a batch a thread evaluates at once.
+/// MicroBatches: which sequences of a batch a thread evaluates at once. MicroBatchWorkspace: where it does.
 ///
 /// A sequence by itself stays in cache, and a product of its rows is fast from 64 rows on. With fewer, weights are
 /// fetched for little work: 64 sequences of 16 tokens take 1.6 to 1.8 times as long as 16 of 64, 256 of 4 four times.
-/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and at most a sixteenth of
-/// the batch's, which leaves work for as many threads. All of that is read off the batch: neither threads nor limits
-/// change any bits.
+/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and, in training, at most a
+/// sixteenth of the batch's, which leaves work for as many threads. All of that is read off the batch: neither threads
+/// nor limits change any bits.
 
+#include <simplx/cpu/workspace.hpp>
 #include <simplx/train/batch.hpp>
 
 #include <algorithm>
@@ -21,9 +22,9 @@ namespace simplx::inline SIMPLX_TARGET {
 class MicroBatches {
  public:
   /// Room for batches of so many sequences of so many tokens at most; `together`: whether the model may see several
-  /// sequences at once (detail::keeps_sequences_apart).
-  MicroBatches(Index sequences, Index context, bool together)
-      : context_(context), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
+  /// sequences at once (detail::keeps_sequences_apart); `shares`: micro-batches that a batch of short ones has at least.
+  MicroBatches(Index sequences, Index context, bool together, Index shares = 16)
+      : context_(context), shares_(shares), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
     begins_.reserve(static_cast<std::size_t>(sequences) + 1);
   }
 
@@ -56,11 +57,35 @@ class MicroBatches {
   Index begin(Index number) const { return begins_[static_cast<std::size_t>(number)]; }
 
  private:
-  static constexpr Index enough_tokens = 64, useful_threads = 16;
-  static constexpr Index tokens_at_once(Index all) { return std::min(enough_tokens, all / useful_threads); }
+  static constexpr Index enough_tokens = 64;
+  Index tokens_at_once(Index all) const { return std::min(enough_tokens, all / shares_); }
 
-  Index context_, most_tokens_;
+  Index context_, shares_, most_tokens_;
   std::vector<Index> begins_;
+};
+
+/// The arena of one thread, for one micro-batch at a time.
+template <class G, class Backend>
+class MicroBatchWorkspace : public Workspace<G, Backend> {
+ public:
+  using S = typename Backend::Scalar;
+
+  explicit MicroBatchWorkspace(const Rows& capacity)
+      : Workspace<G, Backend>(capacity), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
+
+  /// For sequences first .. last of a batch.
+  Context<S> context_of(const TokenBatch& batch, Index first, Index last) {
+    const Index* const begins = batch.offsets.data() + first;
+    Rows rows{.tokens = begins[last - first] - begins[0], .sequences = last - first};
+    for (Index s = 0; s < rows.sequences; ++s) {
+      offsets_[static_cast<std::size_t>(s) + 1] = begins[s + 1] - begins[0];
+      rows.longest_sequence = std::max(rows.longest_sequence, begins[s + 1] - begins[s]);
+    }
+    return this->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
+  }
+
+ private:
+  std::vector<Index> offsets_;  // of its sequences, from 0
 };
 
 }  // namespace simplx

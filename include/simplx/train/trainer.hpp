@@ -358,26 +358,6 @@ class Trainer {
     moment_steps_ = 0;
   }
 
-  /// The arena of one thread, for one micro-batch at a time.
-  class ThreadArena : public Workspace<G, Backend> {
-   public:
-    explicit ThreadArena(const Rows& capacity)
-        : Workspace<G, Backend>(capacity), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
-
-    Context<S> context_of(const TokenBatch& batch, Index first, Index last) {
-      const Index* const begins = batch.offsets.data() + first;
-      Rows rows{.tokens = begins[last - first] - begins[0], .sequences = last - first};
-      for (Index s = 0; s < rows.sequences; ++s) {
-        offsets_[static_cast<std::size_t>(s) + 1] = begins[s + 1] - begins[0];
-        rows.longest_sequence = std::max(rows.longest_sequence, begins[s + 1] - begins[s]);
-      }
-      return this->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
-    }
-
-   private:
-    std::vector<Index> offsets_;  // of its sequences, from 0
-  };
-
   TrainerOptions options_;
   Team team_;
   TensorList tensors_;
@@ -385,7 +365,7 @@ class Trainer {
   GradientSums<G, S> gradient_;
   Turns turns_;
   MicroBatches micro_batches_;
-  std::vector<ThreadArena> workspaces_;
+  std::vector<MicroBatchWorkspace<G, Backend>> workspaces_;
   std::vector<double> losses_, chunk_norms_;
   std::vector<SettingsRun> runs_;
   StepParts parts_;
