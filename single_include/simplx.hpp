@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: c66bb883ccdebb85
+// sha256 of the headers: e7e8b675d96de782
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -14178,9 +14178,9 @@ inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t 
 ///
 /// A sequence by itself stays in cache, and a product of its rows is fast from 64 rows on. With fewer, weights are
 /// fetched for little work: 64 sequences of 16 tokens take 1.6 to 1.8 times as long as 16 of 64, 256 of 4 four times.
-/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and, in training, at most a
-/// sixteenth of the batch's, which leaves work for as many threads. All of that is read off the batch: neither threads
-/// nor limits change any bits.
+/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and, in training, at most
+/// a sixteenth of the batch's, which leaves work for as many threads. All of that is read off the batch: neither
+/// threads nor limits change any bits.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -14188,7 +14188,8 @@ namespace simplx::inline SIMPLX_TARGET {
 class MicroBatches {
  public:
   /// Room for batches of so many sequences of so many tokens at most; `together`: whether the model may see several
-  /// sequences at once (detail::keeps_sequences_apart); `shares`: micro-batches that a batch of short ones has at least.
+  /// sequences at once (detail::keeps_sequences_apart); `shares`: micro-batches that a batch of short ones has at
+  /// least.
   MicroBatches(Index sequences, Index context, bool together, Index shares = 16)
       : context_(context), shares_(shares), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
     begins_.reserve(static_cast<std::size_t>(sequences) + 1);
@@ -14591,7 +14592,7 @@ class Inference : public detail::LogitsModel<model> {
   }
 
   /// Logits of the sequences of a batch, one after the other, (tokens, vocab), of a classifier (sequences, classes),
-  /// valid until the next call. Labels are not read. (A braced list is a sequence of tokens.)
+  /// valid until the next call. Labels are not read.
   ///
   /// Errors  throws Error if there is no sequence, one has no token, a token is out of range, or the model's positions
   ///         end before

@@ -73,12 +73,12 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
   }
 
   /// Logits of the sequences of a batch, one after the other, (tokens, vocab), of a classifier (sequences, classes),
-  /// valid until the next call. Labels are not read. (A braced list is a sequence of tokens.)
+  /// valid until the next call. Labels are not read.
   ///
   /// Errors  throws Error if there is no sequence, one has no token, a token is out of range, or the model's positions
   ///         end before
-  /// Cost    a forward pass over all tokens at once, and memory for it; one for each sequence if the model has rows that
-  ///         are made of several
+  /// Cost    a forward pass over all tokens at once, and memory for it; one for each sequence if rows of the model are
+  ///         made of several
   std::span<const S> logits(const std::same_as<TokenBatch> auto& batch) {
     Model::checked_lengths(batch);
     logits_.resize(Model::logits_before(batch, batch.sequences()));

@@ -225,7 +225,7 @@ class Inference : public detail::LogitsModel<model> {
   }
 
   /// Logits of the sequences of a batch, one after the other, (tokens, vocab), of a classifier (sequences, classes),
-  /// valid until the next call. Labels are not read. (A braced list is a sequence of tokens.)
+  /// valid until the next call. Labels are not read.
   ///
   /// Errors  throws Error if there is no sequence, one has no token, a token is out of range, or the model's positions
   ///         end before

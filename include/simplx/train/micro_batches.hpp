@@ -6,9 +6,9 @@
 ///
 /// A sequence by itself stays in cache, and a product of its rows is fast from 64 rows on. With fewer, weights are
 /// fetched for little work: 64 sequences of 16 tokens take 1.6 to 1.8 times as long as 16 of 64, 256 of 4 four times.
-/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and, in training, at most a
-/// sixteenth of the batch's, which leaves work for as many threads. All of that is read off the batch: neither threads
-/// nor limits change any bits.
+/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and, in training, at most
+/// a sixteenth of the batch's, which leaves work for as many threads. All of that is read off the batch: neither
+/// threads nor limits change any bits.
 
 #include <simplx/cpu/workspace.hpp>
 #include <simplx/train/batch.hpp>
@@ -22,7 +22,8 @@ namespace simplx::inline SIMPLX_TARGET {
 class MicroBatches {
  public:
   /// Room for batches of so many sequences of so many tokens at most; `together`: whether the model may see several
-  /// sequences at once (detail::keeps_sequences_apart); `shares`: micro-batches that a batch of short ones has at least.
+  /// sequences at once (detail::keeps_sequences_apart); `shares`: micro-batches that a batch of short ones has at
+  /// least.
   MicroBatches(Index sequences, Index context, bool together, Index shares = 16)
       : context_(context), shares_(shares), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
     begins_.reserve(static_cast<std::size_t>(sequences) + 1);
