@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e7e8b675d96de782
+// sha256 of the headers: 1082fb50b96e00d2
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1330,7 +1330,7 @@ struct Context {
   Index stride[axis_count]{};    ///< rows rounded up, so that every buffer is aligned; 1 on the fixed axis
   Segments segments{};           ///< where the sequences of Axis::tokens begin
   Index longest = 0;             ///< tokens of the longest sequence
-  Index past = 0;                ///< tokens of the one sequence that were evaluated before these: of a stream
+  Index past = 0;                ///< tokens of a stream before these; 0 on a GPU, whose kernels read gpu->past()
   Randomness random{};
   bool results_after_backward = false;  ///< it follows, and nobody reads them before: forward may leave them to it
   Gpu* gpu = nullptr;            ///< of a backend whose memory all this is
@@ -14948,14 +14948,16 @@ struct AttentionStep {
   static constexpr int key_group = heads / key_heads, value_group = heads / value_heads;
   static constexpr Index block = token_block<S>, keys = heads * key_width, values = heads * value_width;
   static constexpr Index stored_keys = key_heads * key_width, stored_values = value_heads * value_width;
+  static constexpr int rows_together = L < 4 ? L : 4;  ///< tokens, where as many are new: the stores are read once
+  static constexpr int most_rows = heads > rows_together ? heads : rows_together;
   static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
 
   /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and all tokens.
-  template <int count, Index inner>
+  template <int count, Index inner, Index query_stride = inner>
   static void score(Index tokens, const S* queries, const S* store, Index next_block, S* scores, Index stride) {
     constexpr int most = vector_bytes == 64 ? 4 : 2, rows = count < most ? count : most;  // accumulators in registers
     for (Index first = 0; first < tokens; first += block, store += next_block) {
-      panel<rows, 4, Write::store>(count, inner, queries, Static<inner>{}, Static<1>{}, store, Static<block>{},
+      panel<rows, 4, Write::store>(count, inner, queries, Static<query_stride>{}, Static<1>{}, store, Static<block>{},
                                    scores + first, stride, NoEpilogue{}, 0);
     }
   }
@@ -14984,72 +14986,98 @@ struct AttentionStep {
     return sum(sum_of_lane);
   }
 
-  /// out[c] = sum_j weights[j] store[j, c] for value_width columns.
-  static void mix(Index tokens, const S* weights, const S* store, S* out) {
-    const auto columns = [&]<int count>(std::integral_constant<int, count>, Index c,
-                             V* sums) __attribute__((always_inline)) {
+  /// out[i, c] = sum_j weights[i, j] store[j, c] for `count` rows and value_width columns.
+  template <int count>
+  static void mix(Index tokens, const S* weights, Index stride, const S* store, S* out) {
+    const auto columns = [&]<int cols>(std::integral_constant<int, cols>, Index c,
+                             V* sums) __attribute__((always_inline)) {  // (cols, count)
       const S* place = store + c * block;
       for (Index first = 0; first < tokens; first += block, place += stored_values * block) {
         SIMPLX_UNROLL
         for (int v = 0; v < 4; ++v) {
-          const V weight = load<V>(weights + first + v * L);
+          V weight[count];
           SIMPLX_UNROLL
-          for (int i = 0; i < count; ++i) sums[i] += weight * load<V>(place + i * block + v * L);
+          for (int i = 0; i < count; ++i) weight[i] = load<V>(weights + i * stride + first + v * L);
+          SIMPLX_UNROLL
+          for (int k = 0; k < cols; ++k) {
+            const V value = load<V>(place + k * block + v * L);
+            SIMPLX_UNROLL
+            for (int i = 0; i < count; ++i) sums[k * count + i] += weight[i] * value;
+          }
         }
       }
     };
-    constexpr Index whole = value_width / L * L;
-    for (Index c = 0; c < whole; c += L) {
+    constexpr int cols = L / count;  // so many sums as lanes
+    constexpr Index whole = value_width / cols * cols;
+    for (Index c = 0; c < whole; c += cols) {
       V sums[L]{};
-      columns(std::integral_constant<int, L>{}, c, sums);
-      simplx::store(out + c, lane_sums<S>(sums));
+      columns(std::integral_constant<int, cols>{}, c, sums);
+      alignas(64) S of_lanes[L];
+      simplx::store(of_lanes, lane_sums<S>(sums));
+      SIMPLX_UNROLL
+      for (int k = 0; k < L; ++k) out[k % count * values + c + k / count] = of_lanes[k];
     }
     for (Index c = whole; c < value_width; ++c) {
-      V sums[1]{};
+      V sums[count]{};
       columns(std::integral_constant<int, 1>{}, c, sums);
-      out[c] = sum(sums[0]);
+      for (int i = 0; i < count; ++i) out[i * values + c] = sum(sums[i]);
     }
   }
 
+  /// `count` tokens from number `token` on.
+  template <int count>
   static void run(const AttentionOperands<S>& in, const AttentionPast<S>& past, Index token, S* out, S* scratch) {
-    const Index tokens = token + 1, stride = round_up(tokens, block);
+    const Index tokens = token + count, stride = round_up(tokens, block);
     const S scale = 1 / std::sqrt(S(key_width));
-    S* scores = scratch;  // (heads, stride)
-    if constexpr (inputs) {
-      S* queries = scratch + heads * stride;  // (heads, values): W_h q_h
-      for (int h = 0; h < heads; ++h) {
-        matrix_vector<key_width, stored_keys>(values, past.projection + h / key_group * key_width,
-                                              in.query + h * key_width, queries + h * values);
-      }
+    S* scores = scratch;                       // (heads, stride) of one token, or (count, stride) of a head
+    S* queries = scratch + most_rows * stride;  // W_h q_h: as many, (., values)
+    const auto project = [&](int h, int row, S* query) {
+      matrix_vector<key_width, stored_keys>(values, past.projection + h / key_group * key_width,
+                                            in.query + row * keys + h * key_width, query);
+    };
+    constexpr bool all_heads = inputs && count == 1;  // read the store once
+    if constexpr (all_heads) {
+      for (int h = 0; h < heads; ++h) project(h, 0, queries + h * values);
       score<heads, values>(tokens, queries, past.keys, values * block, scores, stride);
-    } else {
-      for (int h = 0; h < heads; ++h) {
-        score<1, key_width>(tokens, in.query + h * key_width, past.keys + h / key_group * key_width * block,
-                            stored_keys * block, scores + h * stride, stride);
-      }
     }
     for (int h = 0; h < heads; ++h) {
-      const S slope = size.alibi ? in.slopes[h] : S(0), shrink = size.alibi ? -std::expm1(-slope) : S(0);
-      const S total = exponentiate(tokens, scale, slope, scores + h * stride);
-      S* o = out + h * value_width;
-      mix(tokens, scores + h * stride, past.values + h / value_group * value_width * block, o);
-      const S normalise = (gains ? in.beta[h] : S(1)) / total;
-      const S* v = in.value + h * value_width;
-      S mean = 0, *sums = nullptr;
-      if constexpr (centred) {
-        S& rows = past.sums[values + h];  // Z
-        rows += 1 - rows * shrink;
-        mean = in.gamma[h] / rows;
-        sums = past.sums + h * value_width;
+      S* weights = scores + (all_heads ? h * stride : 0);
+      if constexpr (inputs && !all_heads) {
+        for (int row = 0; row < count; ++row) project(h, row, queries + row * values);
+        score<count, values>(tokens, queries, past.keys, values * block, weights, stride);
+      } else if constexpr (!inputs) {
+        score<count, key_width, keys>(tokens, in.query + h * key_width,
+                                      past.keys + h / key_group * key_width * block, stored_keys * block, weights,
+                                      stride);
       }
-      for (Index c = 0; c < value_width; ++c) {
-        S result = o[c] * normalise;
-        if constexpr (gains) result += in.alpha[h] * v[c];
+      const S slope = size.alibi ? in.slopes[h] : S(0), shrink = size.alibi ? -std::expm1(-slope) : S(0);
+      S total[count];
+      for (int row = 0; row < count; ++row) {
+        const Index seen = token + row + 1;
+        total[row] = exponentiate(seen, scale, slope, weights + row * stride);
+        std::fill(weights + row * stride + round_up(seen, block), weights + row * stride + stride, S(0));
+      }
+      S* o = out + h * value_width;
+      mix<count>(tokens, weights, stride, past.values + h / value_group * value_width * block, o);
+      for (int row = 0; row < count; ++row, o += values) {
+        const S normalise = (gains ? in.beta[h] : S(1)) / total[row];
+        const S* v = in.value + row * values + h * value_width;
+        S mean = 0, *sums = nullptr;
         if constexpr (centred) {
-          sums[c] += v[c] - sums[c] * shrink;
-          result -= mean * sums[c];
+          S& sum_of_weights = past.sums[values + h];  // Z
+          sum_of_weights += 1 - sum_of_weights * shrink;
+          mean = in.gamma[h] / sum_of_weights;
+          sums = past.sums + h * value_width;
         }
-        o[c] = result;
+        for (Index c = 0; c < value_width; ++c) {
+          S result = o[c] * normalise;
+          if constexpr (gains) result += in.alpha[h] * v[c];
+          if constexpr (centred) {
+            sums[c] += v[c] - sums[c] * shrink;
+            result -= mean * sums[c];
+          }
+          o[c] = result;
+        }
       }
     }
   }
@@ -15060,7 +15088,8 @@ struct AttentionStep {
 /// Elements of scratch for a context of so many tokens.
 template <AttentionSize size, class S>
 constexpr Index attention_step_scratch(Index tokens) {
-  return size.heads * (round_up(tokens, token_block<S>) + size.heads * size.value_width);
+  const Index rows = std::max(size.heads, 4);
+  return rows * (round_up(tokens, token_block<S>) + size.heads * size.value_width);
 }
 
 /// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to.
@@ -15068,21 +15097,29 @@ constexpr Index attention_step_scratch(Index tokens) {
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
 /// Cost    per token t, (key_width + value_width) heads t multiply-adds, with `inputs` 2 values + heads values t;
-///         no heap; `scratch` holds attention_step_scratch elements
+///         no heap; `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
 template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
   requires(size.mask == Mask::causal)
 __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
                                                const AttentionPast<S>& past, S* out, S* scratch) {
   using Step = detail::AttentionStep<size, inputs, key_heads, value_heads, S>;
-  for (Index row = 0; row < rows; ++row, in.query += Step::keys, in.value += Step::values, out += Step::values) {
-    if constexpr (!inputs) {
-      detail::remember<size.heads, key_heads, size.key_width>(in.key, past_tokens + row, past.keys);
-      in.key += Step::keys;
+  const auto next = [&]<int count>(std::integral_constant<int, count>) {
+    for (int row = 0; row < count; ++row) {
+      if constexpr (!inputs) {
+        detail::remember<size.heads, key_heads, size.key_width>(in.key, past_tokens + row, past.keys);
+        in.key += Step::keys;
+      }
+      detail::remember<size.heads, value_heads, size.value_width>(in.value + row * Step::values, past_tokens + row,
+                                                                  past.values);
     }
-    detail::remember<size.heads, value_heads, size.value_width>(in.value, past_tokens + row, past.values);
-    Step::run(in, past, past_tokens + row, out, scratch);
-  }
+    Step::template run<count>(in, past, past_tokens, out, scratch);
+    in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
+    past_tokens += count;
+  };
+  constexpr int together = Step::rows_together;
+  for (; rows >= together; rows -= together) next(std::integral_constant<int, together>{});
+  for (; rows > 0; --rows) next(std::integral_constant<int, 1>{});
 }
 
 }  // namespace simplx
@@ -16115,7 +16152,8 @@ constexpr Expr log_sum_exp(At x, Over over = Over::all) {
 ///
 ///     template <> struct simplx::streamed<"my_op"> : simplx::by_row {};
 ///
-/// On a GPU simplx/cuda/streamed.cuh has those that remember.
+/// On a GPU simplx/cuda/streamed.cuh has those that remember; one of your own that does needs
+/// streamed_on<Cuda<p>, "my_op"> for it.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -16534,7 +16572,7 @@ struct streamed_on<Backend, "custom"> : by_row {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Bytes that a stream of a model remembers for a context of so many tokens.
+/// Bytes that a stream of a model on the CPU remembers for a context of so many tokens.
 template <auto const& model, class S = float>
 constexpr Index cache_bytes(Index context) {
   constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>, Cpu<S>>::table.all();

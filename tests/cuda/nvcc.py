@@ -213,10 +213,10 @@ def for_a_gpu(nvcc, every_check):
     loader.exec_module(parts)
     tests = [parts.Test(name).on_gpu for name in ("tensor_cores", "warpgroups")]
     programs, blocks = [*parts.programs_of("products"), *tests], []
-    read = [parts.programs_of(part)[0] for part in ("check", "kernels", "tiny-sas_p")]
+    read = [parts.programs_of(part)[0] for part in ("check", "kernels", "generation", "tiny-sas_p")]
     flags = READ if READ[0] in run([nvcc, "--help"]).stdout else []  # an older nvcc compiles them
     if every_check:
-        some = ["check", "tests", "kernels", "sanitize-memcheck", "tiny-sas_p", "bert-sas_p_no_norm"]
+        some = ["check", "tests", "kernels", "generation", "sanitize-memcheck", "tiny-sas_p", "bert-sas_p_no_norm"]
         programs += [program for part in some for program in parts.programs_of(part) if not program.for_cpu]
         read, blocks = [], sorted(glob.glob(os.path.join(ROOT, "examples", "*", "blocks", "*.cu")))
 

@@ -80,8 +80,9 @@ TEST_CASE("tokens of a stream are turned by what went before") {
   const auto turn = [&](Index past, Index count) {
     auto y = test::unwritten<double>(count * cols);
     const double* from = x.data() + (all - count) * cols;
+    const std::vector<Index> before{past};  // where a device can read it
     each_cell(nullptr, count, width / 2,
-              detail::Rotate<Write::store, double>{Sequences{.count = 1, .length = count}, &past, heads, width, 1,
+              detail::Rotate<Write::store, double>{Sequences{.count = 1, .length = count}, before.data(), heads, width, 1,
                                                    One<double>(100.0), from, y.data()});
     return y;
   };

@@ -7,8 +7,6 @@
 #include "cuda/kernels.hpp"
 #include "generate/streams.hpp"
 
-#include <thread>
-
 using namespace simplx;
 
 namespace {
@@ -133,6 +131,42 @@ TEST_CASE("a stream that was reset begins anew, and changed weights are used by 
   CHECK(changed != again);
   StreamOn<moving, Precision::float32> third(net, 20);
   CHECK(changed == copy_of(third.feed(all.first(7))));
+}
+
+TEST_CASE("streams of one net take turns, and whole sequences between them; its numbers may change") {
+  NetOn<logits_of<wide>, Precision::float32> net(1);
+  using OnDevice = StreamOn<logits_of<wide>, Precision::float32>;
+  const auto tokens = test::some_tokens(20, 13);
+  const auto all = std::span<const std::int32_t>(tokens);
+  OnDevice first(net, 20), second(net, 20), alone(net, 20);
+  for (int i = 0; i < 6; ++i) {
+    const auto token = all.subspan(static_cast<std::size_t>(i), 1);
+    const auto found = copy_of(first.feed(token));
+    second.feed(all.subspan(static_cast<std::size_t>(19 - i), 1));
+    net.logits(all);
+    CHECK(found == copy_of(alone.feed(token)));
+  }
+  const auto before = copy_of(alone.feed(all.subspan(6, 1)));
+  for (float& constant : net.constants()) constant *= 1e5f;  // epsilons
+  OnDevice anew(net, 20);
+  anew.feed(all.first(6));
+  first.reset();
+  first.feed(all.first(6));
+  const auto changed = copy_of(first.feed(all.subspan(6, 1)));  // as it was recorded
+  CHECK(changed == copy_of(anew.feed(all.subspan(6, 1))));
+  CHECK(changed != before);
+}
+
+TEST_CASE("a stream may be moved, and goes on") {
+  NetOn<logits_of<wide>, Precision::float32> net(1);
+  using OnDevice = StreamOn<logits_of<wide>, Precision::float32>;
+  const auto tokens = test::some_tokens(20, 13);
+  const auto all = std::span<const std::int32_t>(tokens);
+  OnDevice stream(net, 20), other(net, 20);
+  for (int i = 0; i < 3; ++i) stream.feed(all.subspan(static_cast<std::size_t>(i), 1));
+  OnDevice moved = std::move(stream);
+  other.feed(all.first(3));
+  CHECK(copy_of(moved.feed(all.subspan(3, 1))) == copy_of(other.feed(all.subspan(3, 1))));
 }
 
 TEST_CASE("generate writes what the CPU writes, beyond the context, too") {

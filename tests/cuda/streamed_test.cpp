@@ -30,24 +30,24 @@ struct Sas {
     return SelfAttention<AttentionMatrix::shaped, Identity>{.heads = 4}(x);
   }
 };
-template <class Attend>
-inline constexpr Model<Attend> model{};
+inline constexpr Model<Grouped> grouped{};
+inline constexpr Model<Sas> sas_model{};
 
-template <class Attend, Precision precision>
-using Run = StreamedGraph<GraphOn<Untrained<model<Attend>>, Cuda<precision>>, Cuda<precision>>;
+template <auto const& model, Precision precision>
+using Run = StreamedGraph<GraphOn<Untrained<model>, Cuda<precision>>, Cuda<precision>>;
 
 /// For each token keys and values, of a group once, in the precision that attention reads them in; nothing is left out
 /// of what is computed.
-template <class Attend, Precision precision>
+template <auto const& model, Precision precision>
 constexpr bool remembers(Index per_token) {
-  constexpr auto& table = Run<Attend, precision>::table;
+  constexpr auto& table = Run<model, precision>::table;
   bool idle = false;
   for (const bool is : table.idle) idle |= is;
   return table.possible && !idle && table.all().per_token == per_token && table.all().once == 0;
 }
-static_assert(remembers<Grouped, Precision::float32>(8 + 8) && remembers<Grouped, Precision::float64>(8 + 8));
-static_assert(remembers<Grouped, Precision::bfloat16>(8));
-static_assert(remembers<Sas, Precision::tf32>(16 + 16) && remembers<Sas, Precision::bfloat16>(16));
+static_assert(remembers<grouped, Precision::float32>(8 + 8) && remembers<grouped, Precision::float64>(8 + 8));
+static_assert(remembers<grouped, Precision::bfloat16>(8));
+static_assert(remembers<sas_model, Precision::tf32>(16 + 16) && remembers<sas_model, Precision::bfloat16>(16));
 
 }  // namespace
 
@@ -58,12 +58,12 @@ TEST_CASE("a ring of rows gives each row back after so many others, wherever fee
   const auto x = test::numbers<float>(rows * cols, 1);
   const auto shifted = test::same_bits([&] {
     std::vector<float> ring(by * cols), y = test::unwritten<float>(rows * cols);
-    Index past = 0;
+    std::vector<Index> past{0};  // where a device can read it
     for (const Index count : {1, 1, 5, 4}) {
-      const Index at = past * cols;
+      const Index at = past[0] * cols;
       each_cell(nullptr, 1, cols,
-                detail::TurnRing<float>{&past, count, by, cols, x.data() + at, ring.data(), y.data() + at});
-      past += count;
+                detail::TurnRing<float>{past.data(), count, by, cols, x.data() + at, ring.data(), y.data() + at});
+      past[0] += count;
     }
     return y;
   });

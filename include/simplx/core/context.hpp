@@ -54,7 +54,7 @@ struct Context {
   Index stride[axis_count]{};    ///< rows rounded up, so that every buffer is aligned; 1 on the fixed axis
   Segments segments{};           ///< where the sequences of Axis::tokens begin
   Index longest = 0;             ///< tokens of the longest sequence
-  Index past = 0;                ///< tokens of the one sequence that were evaluated before these: of a stream
+  Index past = 0;                ///< tokens of a stream before these; 0 on a GPU, whose kernels read gpu->past()
   Randomness random{};
   bool results_after_backward = false;  ///< it follows, and nobody reads them before: forward may leave them to it
   Gpu* gpu = nullptr;            ///< of a backend whose memory all this is

@@ -11,14 +11,15 @@
 ///
 /// | symbol | shape                                          | meaning                                      |
 /// |--------|------------------------------------------------|----------------------------------------------|
-/// | keys   | (tiles, heads, key_width, step_tile)           | a tile's tokens side by side: one a thread   |
-/// | values | (tiles, heads, step_tile, value_width)         | a token's columns side by side: one a thread |
-/// | parts  | (rows, heads, spans, 2 or 3 columns and more)  | what each span of tiles adds to a row        |
+/// | keys   | (tiles, key_heads, key_width, step_tile)       | a tile's tokens side by side: one a thread   |
+/// | values | (tiles, value_heads, step_tile, value_width)   | a token's columns side by side: one a thread |
+/// | parts  | (rows, heads, spans, 2 + value_width, or       | what each span of tiles adds to a row        |
+/// |        | 2 + 2 value_width of shaped attention)         |                                              |
 ///
 /// A block has a head, some new rows and a span of tiles, which it passes over as attention.cuh does; a second kernel
-/// adds the spans of each row. A row alone has as many blocks as there are tiles, many rows as few as one. Who has a
-/// row remembers its key and value; the others read what is new where it was made. How many tokens came before is read
-/// on the device: one recording serves every token (recorded.cuh).
+/// adds the spans of each row. Tiles are shared out among so many blocks that a GPU has some 256 of all heads and rows.
+/// Who has a row remembers its key and value; the others read what is new where it was made. How many tokens came
+/// before is read on the device: one recording serves every token (recorded.cuh).
 
 #include <simplx/cuda/attention.cuh>
 #include <simplx/cuda/reduce.cuh>
@@ -240,8 +241,8 @@ template <class Size, class Operands, class Out, class S>
 __global__ void __launch_bounds__(step_threads)
     attention_spans_kernel(const Index* past_tokens, Index tiles, Index spans, Operands in, Out* out, const S* parts) {
   constexpr int V = Size::value_width, width = step_part<Size>;
-  const int h = static_cast<int>(blockIdx.x);
-  const Index row = blockIdx.y, token = *past_tokens + row, seen = token / (tiles * step_tile) + 1;
+  const int h = static_cast<int>(blockIdx.y);
+  const Index row = blockIdx.x, token = *past_tokens + row, seen = token / (tiles * step_tile) + 1;
   parts += (row * Size::heads + h) * spans * width;
   S highest = minus_infinity<S>, total = 0;
   for (Index s = 0; s < seen; ++s) highest = larger(highest, parts[s * width]);
@@ -310,7 +311,7 @@ void attention_steps(cudaStream_t stream, const Index* past_tokens, Index rows, 
     attend(std::integral_constant<int, detail::step_rows(2)>{});
   }
   const unsigned threads = std::min(128u, std::max(32u, std::bit_ceil(static_cast<unsigned>(size.value_width))));
-  launch(stream, detail::attention_spans_kernel<Size, Operands, Out, S>, dim3(size.heads, blocks_for(rows, 1)), threads,
+  launch(stream, detail::attention_spans_kernel<Size, Operands, Out, S>, dim3(blocks_for(rows, 1), size.heads), threads,
          past_tokens, spans.tiles, spans.count, in, out, parts);
 }
 

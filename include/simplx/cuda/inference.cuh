@@ -10,7 +10,8 @@
 ///     net.logits(batch);                        // of several
 ///
 /// Weights stay on the device; a call copies tokens there and logits back, and waits for them. Spans of weights are
-/// copies on the host: what is written there counts from the next call of `logits` on, which ends them.
+/// copies on the host: what is written there counts from the next call of `logits`, or of a stream's `feed`, on, which
+/// ends them.
 
 #include <simplx/cuda/graph_on.cuh>
 #include <simplx/cuda/device_parameters.cuh>

@@ -16,6 +16,7 @@
 #include <simplx/cuda/streamed.cuh>
 #include <simplx/generate/stream.hpp>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,12 +32,13 @@ class Stream<model, Cuda<precision>> {
   using Run = StreamedGraph<G, Backend>;
 
   /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
-  /// change meanwhile. `chunk`: tokens evaluated at once at most.
+  /// change meanwhile. `chunk`: tokens evaluated at once at most, with room for the logits of all of them.
   ///
   /// Errors  throws Error if the context is no token, or longer than the model's positions; if the device's memory is
   ///         short
-  /// Cost    bytes(); nothing is allocated on the device afterwards
-  explicit Stream(Net& net, Index context = Net::usual_context(), Index chunk = 64)
+  /// Cost    bytes(); afterwards CUDA allocates what it needs for the work of feeds that come again, nothing else does.
+  ///         A chunk reads all weights once
+  explicit Stream(Net& net, Index context = Net::usual_context(), Index chunk = 256)
       : net_(net),
         capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
@@ -95,7 +97,7 @@ class Stream<model, Cuda<precision>> {
     return static_cast<Index>(own) + arena_.size() * static_cast<Index>(sizeof(S));
   }
   /// As of a trainer.
-  std::string not_recorded() const { return repeated_.refusal(); }
+  std::string not_recorded() const { return repeated_->refusal(); }
   std::vector<std::string> not_fused() const { return gpu_.products().not_fused(); }
 
  private:
@@ -112,7 +114,7 @@ class Stream<model, Cuda<precision>> {
     results_ = context.outputs[0];
     const cudaStream_t stream = gpu_.stream();
     try {
-      repeated_.run(gpu_.stream(), rows_, [&] {
+      repeated_->run(gpu_.stream(), rows_, [&] {
         tokens_.send(stream, rows_);
         offsets_.send(stream);
         gpu_.send_past();
@@ -140,7 +142,7 @@ class Stream<model, Cuda<precision>> {
   const S* results_ = nullptr;  ///< logits of the last chunk, on the device
   PinnedBuffer<S> last_;
   std::vector<S> all_;
-  Repeated<Index> repeated_;
+  std::unique_ptr<Repeated<Index>> repeated_ = std::make_unique<Repeated<Index>>();  // elsewhere: a stream may move
 };
 
 }  // namespace simplx

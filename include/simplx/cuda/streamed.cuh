@@ -6,8 +6,8 @@
 /// run as generate/streamed.hpp says.
 ///
 /// Attention remembers keys and values, in bfloat16 where tensor cores would round them. A projection of keys (SAS) is
-/// computed, not folded into the query as on the CPU: a product with it costs one row of keys there, and all of them
-/// here, where a query's dot product with each x would be `heads` times as long.
+/// computed, once for each new token. Folded into the query, as on the CPU, it would save the room of the keys, but
+/// each query would have `heads` times as many columns to multiply with every x.
 
 #include <simplx/cuda/attention_step.cuh>
 #include <simplx/cuda/ops.cuh>

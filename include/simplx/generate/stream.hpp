@@ -16,7 +16,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Bytes that a stream of a model remembers for a context of so many tokens.
+/// Bytes that a stream of a model on the CPU remembers for a context of so many tokens.
 template <auto const& model, class S = float>
 constexpr Index cache_bytes(Index context) {
   constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>, Cpu<S>>::table.all();

@@ -17,7 +17,8 @@
 ///
 ///     template <> struct simplx::streamed<"my_op"> : simplx::by_row {};
 ///
-/// On a GPU simplx/cuda/streamed.cuh has those that remember.
+/// On a GPU simplx/cuda/streamed.cuh has those that remember; one of your own that does needs
+/// streamed_on<Cuda<p>, "my_op"> for it.
 
 #include <simplx/ops/batched_matmul.hpp>
 #include <simplx/ops/custom.hpp>
