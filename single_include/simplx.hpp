@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 1082fb50b96e00d2
+// sha256 of the headers: 0c4bb62cfa051798
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -13967,7 +13967,7 @@ inline constexpr detail::WithRespectTo<f, names...> with_respect_to{};
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A fixed number of threads; member 0 is the caller. Calls must not overlap.
+/// A fixed number of threads; member 0 is the caller. Calls must not overlap, and none runs while a team is moved.
 ///
 /// Cost    a call wakes size - 1 threads and allocates nothing
 class Team {
@@ -13991,8 +13991,12 @@ class Team {
                   "use fewer threads, or raise the limits of processes and memory (ulimit -u, -v)");
     }
   }
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
+  Team(Team&&) noexcept = default;  // what was moved from can end, or be assigned to, alone
+  Team& operator=(Team&& other) noexcept {
+    shared_.swap(other.shared_);
+    workers_.swap(other.workers_);
+    return *this;
+  }
   ~Team() { release(); }
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
@@ -14046,6 +14050,7 @@ class Team {
 
   /// Lets the workers end, which are joined with workers_.
   void release() {
+    if (!shared_) return;
     shared_->call = nullptr;
     shared_->round.fetch_add(1, std::memory_order_release);
     shared_->round.notify_all();
@@ -14554,7 +14559,7 @@ class Inference : public detail::LogitsModel<model> {
   ///
   /// Errors  throws Error for less than one thread, or if the system does not start them all
   explicit Inference(std::uint64_t seed = 0, int threads = 1)
-      : team_(std::make_unique<Team>(threads)),
+      : team_(threads),
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
@@ -14612,9 +14617,9 @@ class Inference : public detail::LogitsModel<model> {
     Model::check_room(std::ssize(Model::tokens_of(batch)), Model::logits_before(batch, batch.sequences()), to.size());
     MicroBatches parts(batch.sequences(), longest, Model::together(), 1);
     parts.divide(batch);
-    make_room(parts.capacity(), team_->size());
+    make_room(parts.capacity(), team_.size());
     std::atomic<Index> next = 0;
-    team_->run([&](int member) {
+    team_.run([&](int member) {
       for (Index part = next++; part < parts.count(); part = next++) {
         const Index first = parts.begin(part), last = parts.begin(part + 1);
         MicroBatchWorkspace<G, Backend>& workspace = workspaces_[static_cast<std::size_t>(member)];
@@ -14655,7 +14660,7 @@ class Inference : public detail::LogitsModel<model> {
     while (std::ssize(workspaces_) < threads) workspaces_.emplace_back(room);
   }
 
-  std::unique_ptr<Team> team_;  // elsewhere, so that its owner can be moved
+  Team team_;
   TensorList tensors_;
   Buffer<S> parameters_, constants_, packed_;
   std::vector<MicroBatchWorkspace<G, Backend>> workspaces_;

@@ -39,6 +39,16 @@ TEST_CASE("an exception of a member reaches the caller, and the team goes on") {
   CHECK(ran == 1);
 }
 
+TEST_CASE("a team that is moved has its threads, and those that it takes the place of end") {
+  Team team(3), other(2);
+  Team moved = std::move(team);
+  team = std::move(moved);
+  other = std::move(team);
+  std::atomic<int> calls{0};
+  other.run([&](int) { ++calls; });
+  CHECK(calls == 3);
+}
+
 TEST_CASE("a team without threads is refused") { CHECK_THROWS_AS(Team(0), Error); }
 
 TEST_CASE("a team that cannot start all its threads says so, and those that started end") {

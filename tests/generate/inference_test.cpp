@@ -123,6 +123,17 @@ TEST_CASE("a batch has its logits where the caller wants them; a sequence after 
   CHECK(test::allocations_of([&] { net.logits(tokens); }) == 0);
 }
 
+TEST_CASE("it may be moved, and assigned to") {
+  Inference<logits_of<model>> net(5, 2), other(6);
+  const TokenBatch batch = batch_of({7, 2, 30});
+  const auto logits = net.logits(batch);
+  const std::vector<float> expected(logits.begin(), logits.end());
+  Inference<logits_of<model>> moved = std::move(net);
+  CHECK(std::ranges::equal(moved.logits(batch), expected));
+  other = std::move(moved);
+  CHECK(std::ranges::equal(other.logits(batch), expected));
+}
+
 TEST_CASE("a batch that is none is refused") {
   Inference<logits_of<model>> net;
   CHECK_THROWS_WITH_AS(net.logits(TokenBatch{}), doctest::Contains("no sequences"), Error);

@@ -18,7 +18,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A fixed number of threads; member 0 is the caller. Calls must not overlap.
+/// A fixed number of threads; member 0 is the caller. Calls must not overlap, and none runs while a team is moved.
 ///
 /// Cost    a call wakes size - 1 threads and allocates nothing
 class Team {
@@ -42,8 +42,12 @@ class Team {
                   "use fewer threads, or raise the limits of processes and memory (ulimit -u, -v)");
     }
   }
-  Team(const Team&) = delete;
-  Team& operator=(const Team&) = delete;
+  Team(Team&&) noexcept = default;  // what was moved from can end, or be assigned to, alone
+  Team& operator=(Team&& other) noexcept {
+    shared_.swap(other.shared_);
+    workers_.swap(other.workers_);
+    return *this;
+  }
   ~Team() { release(); }
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
@@ -97,6 +101,7 @@ class Team {
 
   /// Lets the workers end, which are joined with workers_.
   void release() {
+    if (!shared_) return;
     shared_->call = nullptr;
     shared_->round.fetch_add(1, std::memory_order_release);
     shared_->round.notify_all();

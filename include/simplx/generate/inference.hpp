@@ -187,7 +187,7 @@ class Inference : public detail::LogitsModel<model> {
   ///
   /// Errors  throws Error for less than one thread, or if the system does not start them all
   explicit Inference(std::uint64_t seed = 0, int threads = 1)
-      : team_(std::make_unique<Team>(threads)),
+      : team_(threads),
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
@@ -245,9 +245,9 @@ class Inference : public detail::LogitsModel<model> {
     Model::check_room(std::ssize(Model::tokens_of(batch)), Model::logits_before(batch, batch.sequences()), to.size());
     MicroBatches parts(batch.sequences(), longest, Model::together(), 1);
     parts.divide(batch);
-    make_room(parts.capacity(), team_->size());
+    make_room(parts.capacity(), team_.size());
     std::atomic<Index> next = 0;
-    team_->run([&](int member) {
+    team_.run([&](int member) {
       for (Index part = next++; part < parts.count(); part = next++) {
         const Index first = parts.begin(part), last = parts.begin(part + 1);
         MicroBatchWorkspace<G, Backend>& workspace = workspaces_[static_cast<std::size_t>(member)];
@@ -288,7 +288,7 @@ class Inference : public detail::LogitsModel<model> {
     while (std::ssize(workspaces_) < threads) workspaces_.emplace_back(room);
   }
 
-  std::unique_ptr<Team> team_;  // elsewhere, so that its owner can be moved
+  Team team_;
   TensorList tensors_;
   Buffer<S> parameters_, constants_, packed_;
   std::vector<MicroBatchWorkspace<G, Backend>> workspaces_;
