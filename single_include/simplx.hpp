@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 0c4bb62cfa051798
+// sha256 of the headers: f7c44f1264330ed7
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -13240,8 +13240,10 @@ inline bool matches_glob(std::string_view pattern, std::string_view text) { retu
   };
   std::vector<Candidate> candidates;
   for (const std::string& name : names) {
-    std::string letters = name;
-    std::erase_if(letters, [](char c) { return c >= '0' && c <= '9'; });
+    std::string letters;
+    for (const char c : name) {
+      if (c < '0' || c > '9') letters += c;
+    }
     const auto alike = [&](const Candidate& other) { return other.letters == letters; };
     if (std::none_of(candidates.begin(), candidates.end(), alike)) {
       candidates.push_back({glob_distance(pattern, name), name, letters});
@@ -13993,8 +13995,9 @@ class Team {
   }
   Team(Team&&) noexcept = default;  // what was moved from can end, or be assigned to, alone
   Team& operator=(Team&& other) noexcept {
-    shared_.swap(other.shared_);
-    workers_.swap(other.workers_);
+    release();
+    workers_ = std::move(other.workers_);  // the own ones end here
+    shared_ = std::move(other.shared_);
     return *this;
   }
   ~Team() { release(); }
@@ -14500,12 +14503,13 @@ class LogitsModel {
   }
   /// Those of its sequences.
   static std::span<const std::int32_t> tokens_of(const TokenBatch& batch) {
-    return {batch.tokens.data() + batch.offsets.front(), batch.tokens.data() + batch.offsets.back()};
+    const Index begin = batch.offsets.front(), end = batch.offsets.back();
+    return {batch.tokens.data() + begin, static_cast<std::size_t>(end - begin)};
   }
   /// What to keep room for beside what there is: somewhat longer sequences will come.
   static Rows room_for(const Rows& rows, const Rows& before) {
     const Index longest = std::max(std::min(longest_sequence(), round_up(rows.longest(), 128)), before.longest());
-    return {.tokens = std::max({rows.tokens, before.tokens, longest}),
+    return {.tokens = std::max(std::max(rows.tokens, before.tokens), longest),
             .sequences = std::max(rows.sequences, before.sequences),
             .longest_sequence = longest};
   }

@@ -44,8 +44,9 @@ class Team {
   }
   Team(Team&&) noexcept = default;  // what was moved from can end, or be assigned to, alone
   Team& operator=(Team&& other) noexcept {
-    shared_.swap(other.shared_);
-    workers_.swap(other.workers_);
+    release();
+    workers_ = std::move(other.workers_);  // the own ones end here
+    shared_ = std::move(other.shared_);
     return *this;
   }
   ~Team() { release(); }

@@ -128,12 +128,13 @@ class LogitsModel {
   }
   /// Those of its sequences.
   static std::span<const std::int32_t> tokens_of(const TokenBatch& batch) {
-    return {batch.tokens.data() + batch.offsets.front(), batch.tokens.data() + batch.offsets.back()};
+    const Index begin = batch.offsets.front(), end = batch.offsets.back();
+    return {batch.tokens.data() + begin, static_cast<std::size_t>(end - begin)};
   }
   /// What to keep room for beside what there is: somewhat longer sequences will come.
   static Rows room_for(const Rows& rows, const Rows& before) {
     const Index longest = std::max(std::min(longest_sequence(), round_up(rows.longest(), 128)), before.longest());
-    return {.tokens = std::max({rows.tokens, before.tokens, longest}),
+    return {.tokens = std::max(std::max(rows.tokens, before.tokens), longest),
             .sequences = std::max(rows.sequences, before.sequences),
             .longest_sequence = longest};
   }

@@ -48,8 +48,10 @@ inline bool matches_glob(std::string_view pattern, std::string_view text) { retu
   };
   std::vector<Candidate> candidates;
   for (const std::string& name : names) {
-    std::string letters = name;
-    std::erase_if(letters, [](char c) { return c >= '0' && c <= '9'; });
+    std::string letters;
+    for (const char c : name) {
+      if (c < '0' || c > '9') letters += c;
+    }
     const auto alike = [&](const Candidate& other) { return other.letters == letters; };
     if (std::none_of(candidates.begin(), candidates.end(), alike)) {
       candidates.push_back({glob_distance(pattern, name), name, letters});
