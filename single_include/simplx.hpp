@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: f7c44f1264330ed7
+// sha256 of the headers: 3066057ae0f158ed
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -14196,8 +14196,8 @@ namespace simplx::inline SIMPLX_TARGET {
 class MicroBatches {
  public:
   /// Room for batches of so many sequences of so many tokens at most; `together`: whether the model may see several
-  /// sequences at once (detail::keeps_sequences_apart); `shares`: micro-batches that a batch of short ones has at
-  /// least.
+  /// sequences at once (detail::keeps_sequences_apart); `shares`: into how many a batch of short ones is divided
+  /// at least, 1: into none but those of 64 tokens.
   MicroBatches(Index sequences, Index context, bool together, Index shares = 16)
       : context_(context), shares_(shares), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
     begins_.reserve(static_cast<std::size_t>(sequences) + 1);
@@ -14605,8 +14605,9 @@ class Inference : public detail::LogitsModel<model> {
   ///
   /// Errors  throws Error if there is no sequence, one has no token, a token is out of range, or the model's positions
   ///         end before
-  /// Cost    a forward pass over all tokens, on all threads; short sequences that follow one another run together, so
-  ///         that their logits are those of each alone to rounding. The number of threads changes no bits
+  /// Cost    a forward pass over all tokens. Short sequences that follow one another run together, up to 64 tokens of
+  ///         them, on one thread; more are shared out among all. So their logits are those of each alone to rounding,
+  ///         and the number of threads changes no bits. Allocates: each thread has room for its longest sequence
   std::span<const S> logits(const std::same_as<TokenBatch> auto& batch) {
     Model::checked_lengths(batch);
     results_.resize(Model::logits_before(batch, batch.sequences()));
@@ -14621,9 +14622,11 @@ class Inference : public detail::LogitsModel<model> {
     Model::check_room(std::ssize(Model::tokens_of(batch)), Model::logits_before(batch, batch.sequences()), to.size());
     MicroBatches parts(batch.sequences(), longest, Model::together(), 1);
     parts.divide(batch);
-    make_room(parts.capacity(), team_.size());
+    const int busy = static_cast<int>(std::min<Index>(team_.size(), parts.count()));
+    make_room(parts.capacity(), busy);
     std::atomic<Index> next = 0;
     team_.run([&](int member) {
+      if (member >= busy) return;
       for (Index part = next++; part < parts.count(); part = next++) {
         const Index first = parts.begin(part), last = parts.begin(part + 1);
         MicroBatchWorkspace<G, Backend>& workspace = workspaces_[static_cast<std::size_t>(member)];
@@ -15106,7 +15109,8 @@ constexpr Index attention_step_scratch(Index tokens) {
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
 /// Cost    per token t, (key_width + value_width) heads t multiply-adds, with `inputs` 2 values + heads values t;
-///         no heap; `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once
+///         no heap; `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with
+///         `inputs` once for the scores of each head. What is no number in one of them reaches the others
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
 template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
   requires(size.mask == Mask::causal)

@@ -28,6 +28,7 @@
 #include <simplx/cpu/math.hpp>
 #include <simplx/cpu/matrix_vector.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -214,7 +215,8 @@ constexpr Index attention_step_scratch(Index tokens) {
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
 /// Cost    per token t, (key_width + value_width) heads t multiply-adds, with `inputs` 2 values + heads values t;
-///         no heap; `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once
+///         no heap; `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with
+///         `inputs` once for the scores of each head. What is no number in one of them reaches the others
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
 template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
   requires(size.mask == Mask::causal)

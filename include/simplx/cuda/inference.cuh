@@ -149,10 +149,10 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
     Rows room = arena_ ? arena_->capacity() : Rows{};
     if (Model::holds(room, rows)) return;
     room = Model::room_for(rows, room);
-    arena_.reset();  // the larger one comes in its place, not beside it
-    arena_.emplace(view_of<G>, detail::graph_scratch<G, Backend>(room), room);
+    arena_.reset();  // the larger one comes in its place, not beside it, and last: with it there is room
     tokens_ = DeviceBuffer<std::int32_t>(room.tokens);
     offsets_ = DeviceBuffer<Index>(room.sequences + 1);
+    arena_.emplace(view_of<G>, detail::graph_scratch<G, Backend>(room), room);
   }
 
   Gpu gpu_;

@@ -230,8 +230,9 @@ class Inference : public detail::LogitsModel<model> {
   ///
   /// Errors  throws Error if there is no sequence, one has no token, a token is out of range, or the model's positions
   ///         end before
-  /// Cost    a forward pass over all tokens, on all threads; short sequences that follow one another run together, so
-  ///         that their logits are those of each alone to rounding. The number of threads changes no bits
+  /// Cost    a forward pass over all tokens. Short sequences that follow one another run together, up to 64 tokens of
+  ///         them, on one thread; more are shared out among all. So their logits are those of each alone to rounding,
+  ///         and the number of threads changes no bits. Allocates: each thread has room for its longest sequence
   std::span<const S> logits(const std::same_as<TokenBatch> auto& batch) {
     Model::checked_lengths(batch);
     results_.resize(Model::logits_before(batch, batch.sequences()));
@@ -246,9 +247,11 @@ class Inference : public detail::LogitsModel<model> {
     Model::check_room(std::ssize(Model::tokens_of(batch)), Model::logits_before(batch, batch.sequences()), to.size());
     MicroBatches parts(batch.sequences(), longest, Model::together(), 1);
     parts.divide(batch);
-    make_room(parts.capacity(), team_.size());
+    const int busy = static_cast<int>(std::min<Index>(team_.size(), parts.count()));
+    make_room(parts.capacity(), busy);
     std::atomic<Index> next = 0;
     team_.run([&](int member) {
+      if (member >= busy) return;
       for (Index part = next++; part < parts.count(); part = next++) {
         const Index first = parts.begin(part), last = parts.begin(part + 1);
         MicroBatchWorkspace<G, Backend>& workspace = workspaces_[static_cast<std::size_t>(member)];

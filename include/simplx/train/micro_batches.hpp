@@ -22,8 +22,8 @@ namespace simplx::inline SIMPLX_TARGET {
 class MicroBatches {
  public:
   /// Room for batches of so many sequences of so many tokens at most; `together`: whether the model may see several
-  /// sequences at once (detail::keeps_sequences_apart); `shares`: micro-batches that a batch of short ones has at
-  /// least.
+  /// sequences at once (detail::keeps_sequences_apart); `shares`: into how many a batch of short ones is divided
+  /// at least, 1: into none but those of 64 tokens.
   MicroBatches(Index sequences, Index context, bool together, Index shares = 16)
       : context_(context), shares_(shares), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
     begins_.reserve(static_cast<std::size_t>(sequences) + 1);
