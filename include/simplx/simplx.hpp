@@ -24,6 +24,7 @@
 #include <simplx/differentiate/directional.hpp>
 #include <simplx/differentiate/function.hpp>
 #include <simplx/differentiate/gradcheck.hpp>
+#include <simplx/differentiate/learner.hpp>
 #include <simplx/differentiate/value_and_grad.hpp>
 #include <simplx/differentiate/with_respect_to.hpp>
 #include <simplx/generate/generate.hpp>

@@ -56,6 +56,37 @@ TEST_CASE("differentiate/function_memory: sequences of negative or too great len
   CHECK_NOTHROW(f.forward());
 }
 
+TEST_CASE("differentiate/function_memory: there is room for the most rows of each kind so far, and values are of these") {
+  struct Open : Function<placed> {
+    using Function<placed>::arena_;
+  } f;
+  Function<energy> g;
+  const auto sum_of = [&](Index tokens, const std::vector<Index>& lengths) {
+    f.set<"x">(std::vector<double>(static_cast<std::size_t>(2 * tokens), 1)).set_sequences(lengths);
+    return f.value_and_grad();
+  };
+  const auto energy_of = [&](std::size_t rows) {
+    g.set<"x">(std::vector<double>(2 * rows, 3));
+    return g.value_and_grad();
+  };
+  CHECK(sum_of(4, {4}) == 8);
+  CHECK(energy_of(100) == 1800);
+  const Index room = f.arena_->size();
+  CHECK(sum_of(3, {1, 2}) == 6);  // more sequences
+  const std::vector<Index> ten(10, 4), twenty(20, 2);
+  CHECK(sum_of(40, ten) == 80);
+  const Index more = f.arena_->size();
+  CHECK(sum_of(4, {4}) == 8);
+  CHECK(sum_of(40, ten) == 80);
+  CHECK(more > room);
+  CHECK(f.arena_->size() == more);
+  CHECK(sum_of(40, twenty) == 80);
+  CHECK(f.gradient<"x">().sum() == 160);
+  CHECK(energy_of(1) == 18);
+  CHECK(g.gradient<"x">().size() == 2);
+  CHECK(g.gradient<"x">()(1) == 6);
+}
+
 TEST_CASE("differentiate/function_memory: results and gradients wait for the first evaluation") {
   Function<energy> f;
   CHECK_THROWS_WITH_AS(f.output(), doctest::Contains("output() without a forward()"), Error);

@@ -18,8 +18,9 @@ namespace detail {
 template <class Backend>
 constexpr bool runs_on_host() {
   static_assert(!requires { Backend::on_device; },
-                "simplx: Trainer, Inference, Stream and Evaluation on a GPU are those of simplx/cuda/trainer.cuh, "
-                "inference.cuh, stream.cuh and evaluation.cuh: include the one that is used, in a source of nvcc");
+                "simplx: Trainer, Learner, Inference, Stream, Evaluation and Function on a GPU are those of "
+                "simplx/cuda/trainer.cuh, learner.cuh, inference.cuh, stream.cuh, evaluation.cuh and function.cuh: "
+                "include the one that is used, in a source of nvcc");
   return true;
 }
 

@@ -66,6 +66,18 @@ struct Rows {
   constexpr Index longest() const {
     return longest_sequence ? longest_sequence : sequences > 0 ? (tokens + sequences - 1) / sequences : 0;
   }
+
+  /// Whether memory for these rows is enough for others.
+  constexpr bool hold(const Rows& others) const {
+    return tokens >= others.tokens && sequences >= others.sequences && labelled >= others.labelled &&
+           batch >= others.batch && longest() >= others.longest();
+  }
+  /// As many as either has.
+  constexpr Rows or_more(const Rows& others) const {
+    const auto more = [](Index one, Index other) { return one > other ? one : other; };
+    return {more(tokens, others.tokens), more(sequences, others.sequences), more(labelled, others.labelled),
+            more(batch, others.batch), more(longest(), others.longest())};
+  }
 };
 
 /// One sequence of that many tokens, for `arena_bytes<model>(tokens{128})`.

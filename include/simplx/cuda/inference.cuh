@@ -147,7 +147,7 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
 
   void make_room(const Rows& rows) {
     Rows room = arena_ ? arena_->capacity() : Rows{};
-    if (Model::holds(room, rows)) return;
+    if (room.hold(rows)) return;
     room = Model::room_for(rows, room);
     arena_.reset();  // the larger one comes in its place, not beside it, and last: with it there is room
     tokens_ = DeviceBuffer<std::int32_t>(room.tokens);

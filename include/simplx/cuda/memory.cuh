@@ -49,6 +49,8 @@ class DeviceBuffer {
   static_assert(std::is_trivially_copyable_v<T>, "elements go to the device as bytes");
 
  public:
+  static constexpr bool on_device = true;  ///< so that nobody takes it for memory of the host
+
   DeviceBuffer() = default;
   /// Errors  throws Error with the bytes asked for if memory is short
   /// Cost    waits for the device, and cannot be done while a stream captures

@@ -40,7 +40,13 @@ class Mirrored {
     host_may_be_newer_ = false;
     return device_.data();
   }
-  /// The same for kernels that change them.
+  /// The same for kernels that write all of them anew: nothing is copied there.
+  S* written_device() {
+    host_may_be_newer_ = false;
+    device_is_newer_ = true;
+    return device_.data();
+  }
+  /// The same as `device` for kernels that change them.
   S* changed_device(const GpuStream& stream) {
     S* data = device(stream);
     device_is_newer_ = true;

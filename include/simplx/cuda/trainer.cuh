@@ -20,10 +20,9 @@
 #include <simplx/cuda/batch.cuh>
 #include <simplx/cuda/graph_on.cuh>
 #include <simplx/cuda/labelled_rows.cuh>
-#include <simplx/cuda/device_parameters.cuh>
 #include <simplx/cuda/ops.cuh>
 #include <simplx/cuda/recorded.cuh>
-#include <simplx/cuda/update.cuh>
+#include <simplx/cuda/updates.cuh>
 #include <simplx/cuda/upload.cuh>
 #include <simplx/train/trainer.hpp>
 
@@ -56,15 +55,12 @@ class Trainer<model, Cuda<precision>> {
         tensors_(tensors_in<G>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
-        first_moment_(G::layout.parameters),
-        second_moment_(G::layout.parameters),
+        updates_(tensors_.parameters, G::layout.parameters, options),
         gradient_(G::layout.parameters),
         arena_(view_of<G>, detail::graph_scratch<G, Backend>(capacity()), capacity()),
         batch_(capacity(), labelled_axis(), gathers),
         scale_(1),
-        totals_(2),
-        evaluated_loss_(1),
-        runs_(settings_runs(tensors_.parameters, options.groups)) {
+        evaluated_loss_(1) {
     if (options.laws) tensors_.parameters = options.laws(std::move(tensors_.parameters));
     initialise(tensors_.parameters, options.seed, parameters_.host(stream()).data());
     initialise(tensors_.constants, options.seed, constants_.host(stream()).data());
@@ -83,13 +79,11 @@ class Trainer<model, Cuda<precision>> {
   }
   /// Bytes of all buffers on the device, its kernels and libraries aside.
   Index bytes() const {
-    const std::size_t trained = parameters_.bytes() + constants_.bytes() + gradient_.bytes() + first_moment_.bytes() +
-                                second_moment_.bytes() + norm_parts_.bytes();
-    const std::size_t of_steps = batch_.bytes() + scale_.bytes() + table_.bytes() + totals_.bytes() +
-                                 evaluated_loss_.bytes() + gpu_.bytes();
+    const std::size_t trained = parameters_.bytes() + constants_.bytes() + gradient_.bytes() + updates_.bytes();
+    const std::size_t of_steps = batch_.bytes() + scale_.bytes() + evaluated_loss_.bytes() + gpu_.bytes();
     return static_cast<Index>(trained + of_steps) + arena_.size() * static_cast<Index>(sizeof(S));
   }
-  long steps() const { return steps_; }
+  long steps() const { return updates_.count().steps; }
   /// Why steps are not one graph of CUDA, but a call for each kernel; empty if they are, or have yet to come again.
   std::string not_recorded() const { return repeated_.refusal(); }
   /// Which products so far are finished by kernels of their own, as cuBLASLt refused the epilogue: a line for each
@@ -101,8 +95,9 @@ class Trainer<model, Cuda<precision>> {
   /// Errors  throws if parts of a step wait for their update
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
-    return {parameters(), first_moment_.host(stream()), second_moment_.host(stream()), optimiser_,
-            steps_, moment_steps_, options_.seed, rules_of(options_), constants()};
+    const StepCount& count = updates_.count();
+    return {parameters(), updates_.first_moments(stream()), updates_.second_moments(stream()), count.optimiser,
+            count.steps, count.moment_steps, options_.seed, rules_of(options_), constants()};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
@@ -110,17 +105,7 @@ class Trainer<model, Cuda<precision>> {
   ///         parts of a step are discarded
   void restore(const TrainerState<S>& state) {
     discard();
-    const TrainerState<S> own = this->state();
-    check_same_training(state, own);
-    const auto take = [](std::span<S> from, std::span<S> to) {
-      if (from.data() != to.data()) std::ranges::copy(from, to.begin());
-    };
-    take(state.parameters, own.parameters);
-    take(state.first_moments, own.first_moments);
-    take(state.second_moments, own.second_moments);
-    take(state.constants, own.constants);
-    optimiser_ = state.optimiser;
-    steps_ = state.steps, moment_steps_ = state.moment_steps;
+    updates_.restore(take_state(state, this->state()));
   }
 
   /// Forward, backward, clip and update over a batch, by AdamW, Sgd or another optimiser.
@@ -130,17 +115,17 @@ class Trainer<model, Cuda<precision>> {
   /// Cost    three times the FLOPs of a forward pass; waits for the device once
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
-    check_optimiser<S>(optimiser, runs_);
+    updates_.check(optimiser);
     discard();
     check(batch);
     const Context<S> context = take(batch, labelled(batch));
     const auto update = update_of(optimiser);
     run(Optimiser::name, [&] {
       add_gradient(context);
-      run_update(update);
+      updates_.run(stream(), update);
     });
     StepResult result = parts_.take();
-    finish(result, Optimiser::name);
+    finish(result, optimiser);
     return result;
   }
   template <class Other>
@@ -176,10 +161,10 @@ class Trainer<model, Cuda<precision>> {
   ///         discarded; and if a number of the optimiser makes no sense: then nothing has changed
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
-    check_optimiser<S>(optimiser, runs_);
+    updates_.check(optimiser);
     StepResult result = take_parts();
-    run_update(update_of(optimiser));
-    finish(result, Optimiser::name);
+    updates_.run(stream(), update_of(optimiser));
+    finish(result, optimiser);
     return result;
   }
   template <class Other>
@@ -199,7 +184,7 @@ class Trainer<model, Cuda<precision>> {
     run({}, [&] { add_gradient(context); });
     StepResult result = take_parts();
     gradient_.copy_to(gradient, stream());
-    totals_.fetch(stream());
+    updates_.totals().fetch(stream());
     read_totals(result);
     clear();
     double squared = 0;  // nvcc takes no vectors, as clip.hpp has
@@ -284,9 +269,8 @@ class Trainer<model, Cuda<precision>> {
   /// Clears what was accumulated.
   void clear() {
     gradient_.fill_with_zero(stream());
-    clear_loss();
+    updates_.clear_loss(stream());
   }
-  void clear_loss() { totals_.fill_with_zero(stream()); }
 
   void synchronize() {
     gpu_.synchronize();
@@ -337,7 +321,7 @@ class Trainer<model, Cuda<precision>> {
   Context<S> take(const TokenBatch& part, Index labelled) {
     const Index first = parts_.sequences();
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
-    const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
+    const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps()));
     Context<S> context = prepare(part, {.training = true, .key = key, .first_sequence = first});
     context.results_after_backward = true;
     scale_.host()[0] = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
@@ -348,44 +332,16 @@ class Trainer<model, Cuda<precision>> {
     fill(stream(), context.output_gradients[0], rows(context), scale_.data());
     Run::forward(context);
     Run::backward(context);
-    sum<Write::accumulate>(stream(), context.outputs[0], rows(context), totals_.data());
+    sum<Write::accumulate>(stream(), context.outputs[0], rows(context), updates_.totals().data());
   }
 
-  /// An optimiser's step: its table lies in table_.
-  template <class Segment>
-  struct Update {
-    Index chunks;
-    UpdateBuffers<S> buffers;
-  };
   template <class Optimiser>
   auto update_of(const Optimiser& optimiser) {
-    detail::check_optimiser_on_device<S, Optimiser>();
-    using Segment = UpdateSegmentOf<S, Optimiser>;
-    const auto bytes = static_cast<Index>(runs_.size() * sizeof(Segment));
-    if (table_.size() < bytes) {
+    if (!updates_.template has_room<Optimiser>()) {
       synchronize();
-      table_ = Upload<std::byte>(bytes);
       repeated_.forget();
     }
-    const long step = optimiser_ == Optimiser::name ? moment_steps_ + 1 : 1;
-    auto* const segments = reinterpret_cast<Segment*>(table_.host().data());
-    const Index chunks = update_segments<S>(runs_, optimiser, step, segments);
-    if (norm_parts_.size() < squared_norm_parts(chunks)) norm_parts_ = DeviceBuffer<double>(squared_norm_parts(chunks));
-    return Update<Segment>{chunks,
-                           {parameters_.changed_device(stream()), gradient_.data(),
-                            first_moment_.changed_device(stream()), second_moment_.changed_device(stream())}};
-  }
-  /// Clips and updates; totals_ go to the host, and the loss becomes 0.
-  template <class Segment>
-  void run_update(const Update<Segment>& update) {
-    const auto* const segments = reinterpret_cast<const Segment*>(table_.data());
-    const auto count = static_cast<int>(runs_.size());
-    table_.send(stream(), count * static_cast<Index>(sizeof(Segment)));
-    squared_norm(stream(), segments, count, update.chunks, gradient_.data(), norm_parts_.data());
-    simplx::update(stream(), segments, count, update.chunks, update.buffers, parameters_.rounded(), norm_parts_.data(),
-                   options_.clip, totals_.data(), totals_.data() + 1);
-    totals_.fetch(stream());
-    clear_loss();
+    return updates_.lay_out(optimiser, stream(), parameters_, gradient_.data());
   }
 
   /// Work on batches of such sizes, and whose update comes after it, if any.
@@ -415,51 +371,34 @@ class Trainer<model, Cuda<precision>> {
   /// Waits for the totals, which are loss and norm.
   void read_totals(StepResult& result) {
     synchronize();
-    const auto totals = totals_.host();
+    const auto totals = updates_.totals().host();
     result.loss = totals[0] / static_cast<double>(std::max<Index>(result.labelled, 1));
     result.take_norm(totals[1]);
   }
   /// Behind an update: what it found, and whether the step counts.
-  void finish(StepResult& result, std::string_view optimiser) {
+  template <class Optimiser>
+  void finish(StepResult& result, const Optimiser& optimiser) {
     read_totals(result);
-    if (!result.finite) {
-      result.culprit = first_broken_gradient(result.loss);
-      return clear();
-    }
-    moment_steps_ = optimiser_ == optimiser ? moment_steps_ + 1 : 1;
-    optimiser_ = optimiser;
-    ++steps_;
-  }
-  std::string first_broken_gradient(double loss) {
-    std::vector<S> gradient(static_cast<std::size_t>(gradient_.size()));
-    gradient_.copy_to(gradient, stream());
-    synchronize();
-    each_run(runs_, 0, gradient_.size(), [&](Index from, Index to, const ParameterSettings& settings) {
-      if (settings.frozen()) std::fill(gradient.begin() + from, gradient.begin() + to, S(0));
-    });
-    return first_broken(tensors_.parameters, gradient.data(), loss);
+    if (result.finite) return updates_.took(optimiser);
+    result.culprit = updates_.first_broken_gradient(tensors_.parameters, stream(), gradient_.data(), result.loss);
+    clear();
   }
 
   TrainerOptions options_;
   Gpu gpu_;
   TensorList tensors_;
   DeviceParameters<S, Backend::rounds_values> parameters_;
-  Mirrored<S> constants_, first_moment_, second_moment_;
+  Mirrored<S> constants_;
+  DeviceUpdates<S> updates_;
   DeviceBuffer<S> gradient_;
   Arena<S, DeviceBuffer<S>> arena_;
   BatchUpload batch_;
-  Upload<S> scale_;          ///< of a loss: one over the labels of the step
-  Upload<std::byte> table_;  ///< of an optimiser's kind of segments
-  Download<double> totals_;  ///< the loss, summed over the labels of all parts; the norm of the gradient
+  Upload<S> scale_;  ///< of a loss: one over the labels of the step
   Download<double> evaluated_loss_;
-  DeviceBuffer<double> norm_parts_;
   bool sending_ = false;  ///< what was laid out for the device may not have arrived
-  std::vector<SettingsRun> runs_;
   std::vector<S> logits_;
   StepParts parts_;
   Repeated<Work> repeated_;
-  std::string optimiser_;  // whose moments these are
-  long steps_ = 0, moment_steps_ = 0;
 };
 
 }  // namespace simplx

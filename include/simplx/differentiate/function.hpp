@@ -24,23 +24,19 @@ namespace simplx::inline SIMPLX_TARGET {
 
 /// A function of named inputs with its gradient; owns its memory, and reads in place what is bound to it.
 template <auto const& f, class Backend_ = Cpu<double>>
-class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
-  using Memory = detail::FunctionMemory<typename Backend_::Scalar>;
-  using Memory::context_, Memory::parameters_, Memory::gradients_, Memory::constants_, Memory::packed_,
-      Memory::pointers_, Memory::inputs_, Memory::indices_, Memory::stale_, Memory::check_size, Memory::take_rows;
+class Function : public detail::FunctionOn<f, Backend_> {
+  using Memory = detail::FunctionOn<f, Backend_>;
+  using Memory::context_, Memory::pointers_, Memory::check_size, Memory::take_rows;
 
  public:
   using Backend = Backend_;
   using S = typename Backend::Scalar;
-  using G = GraphOf<f>;
-  using Run = Execute<G, Backend>;
-  static_assert(!requires { Backend::on_device; },
-                "simplx: Function evaluates on the CPU, with Cpu<float> or Cpu<double>; on a GPU there are Trainer, "
-                "Evaluation and Inference");
+  using typename Memory::G;
 
   /// `seed` is that of the initial values of parameters that the function makes.
-  explicit Function(std::uint64_t seed = 0)
-      : Memory(view_of<G>, tensors_of<f>(), detail::graph_scratch<G, Backend>, seed) {}
+  ///
+  /// Errors  throws Error, on a GPU, if there is none, or if its memory is short
+  explicit Function(std::uint64_t seed = 0) : Memory(seed) {}
 
   /// Copies an Eigen object, a container or a number into the input, parameter or constant of that name.
   ///
@@ -49,6 +45,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   template <Name name, class Object>
   Function& set(const Object& object) {
     constexpr int node = find<name>();
+    static_assert(!detail::on_device<Object>,
+                  "simplx: set copies from the host: give bind what lies on the device, which is read in place");
     const detail::ObjectSize size = detail::size_of<shape<node>>(object);
     if constexpr (is_input(node)) {
       using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
@@ -56,21 +54,23 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       auto& buffer = storage<T>()[number];
       check_size(node, size);
       if constexpr (std::is_same_v<T, std::int32_t>) detail::check_numbers<T>(object);  // before anything changes
-      const Index rows = take_rows(node, size);
+      const Index rows = take_rows(node, size, detail::Holder::function);
       if (buffer.size() < rows * shape<node>.cols) buffer = Buffer<T>(rows * shape<node>.cols);
       detail::assign<shape<node>>(object, rows, buffer.data());
       pointers_[number] = buffer.data();
     } else {
       check_size(node, size);
-      S* place = G::table.info[node].kind == Kind::parameter ? parameters_.data() + G::layout.parameter[node]
-                                                             : constants_.data() + G::layout.constant[node];
+      S* place = G::table.info[node].kind == Kind::parameter
+                     ? Memory::parameters().data() + G::layout.parameter[node]
+                     : Memory::constants().data() + G::layout.constant[node];
       detail::assign<shape<node>>(object, shape<node>.rows, place);
     }
     evaluated_ = false;
     return *this;
   }
 
-  /// Reads an input where it is: the object must outlive this, and changes to it are seen.
+  /// Reads an input where it is: the object must outlive this, and changes to it are seen. On a GPU that is a
+  /// DeviceBuffer of numbers, whose filling has been waited for; what lies on the host is copied at each forward().
   ///
   /// Errors  does not compile unless the object is row-major (or a vector) of this function's scalar, nor for a
   ///         temporary that owns its memory; throws if it is a block with gaps
@@ -91,7 +91,12 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       throw Error(std::string(name.view()) + " is a part of a larger matrix, with gaps between its rows or elements",
                   "copy it with set<\"" + std::string(name.view()) + "\">(...)");
     }
-    take_rows(node, detail::size_of<shape<node>>(object));
+    constexpr detail::Holder holder = detail::on_device<Object> ? detail::Holder::device : detail::Holder::caller;
+    static_assert(holder == detail::Holder::caller || requires { Backend::on_device; },
+                  "simplx: memory of a GPU is read by functions that run there, on Cuda<...>: copy it to the host first");
+    static_assert(holder == detail::Holder::caller || G::table.info[node].kind == Kind::input,
+                  "simplx: indices are checked on the host, and sorted there: bind or set those that lie there");
+    take_rows(node, detail::size_of<shape<node>>(object), holder);
     pointers_[G::layout.input[node]] = object.data();
     evaluated_ = false;
     return *this;
@@ -112,13 +117,11 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   ///         are not all tokens or too long for the positions, or if an index is out of range. Views of results and
   ///         gradients end when the number of rows changes.
   void forward() {
-    if (stale_) {
+    if (Memory::stale_) {
       Memory::arrange();
       differentiated_ = false;
     }
-    for (int i = 0; i < G::layout.inputs; ++i) context_.inputs[i] = pointers_[i];
-    check_indices(Memory::graph_, context_.inputs, Memory::arena_->capacity());
-    Run::prepare(parameters_.data(), packed_.data());
+    Memory::take_inputs();
     evaluate();
   }
   /// Gradients of everything that wants one, from those of the results: see `seed`.
@@ -131,8 +134,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
     if (used_up_) evaluate();
     used_up_ = G::uses_up_values;
-    std::ranges::fill(gradients_, S(0));
-    Run::backward(context_);
+    Memory::differentiate();
     differentiated_ = true;
   }
 
@@ -141,7 +143,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     static_assert(result_shape(0) == fixed_shape(1, 1),
                   "simplx: value() is for functions whose first result is one number; use forward() and output<k>()");
     forward();
-    return context_.outputs[0][0];
+    return Memory::result(0)[0];
   }
   /// The same; afterwards gradient<name>() holds its gradients.
   S value_and_grad() {
@@ -156,15 +158,15 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   /// Errors  throws, as `seed` and `gradient` do, unless it follows a forward()
   template <int k = 0>
   auto output() const {
-    Memory::check_evaluated("output()");
-    return detail::object_map<result_shape(k)>(context_.outputs[k], context_.rows_of(result_shape(k)));
+    check_arranged("output()");
+    return detail::object_map<result_shape(k)>(Memory::result(k), context_.rows_of(result_shape(k)));
   }
   /// The gradient of result k: those of all results are to be filled before each backward(), which writes over some and
   /// leaves others; forward() leaves them as they are.
   template <int k = 0>
   auto seed() {
-    Memory::check_evaluated("seed()");
-    return detail::object_map<result_shape(k)>(context_.output_gradients[k], context_.rows_of(result_shape(k)));
+    check_arranged("seed()");
+    return detail::object_map<result_shape(k)>(Memory::result_gradient(k), context_.rows_of(result_shape(k)));
   }
   /// The gradient with respect to an input or parameter, as the last backward left it: inputs that were set since, of
   /// as many rows or others, change it no sooner than they are evaluated.
@@ -175,15 +177,15 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     constexpr int node = find<name>();
     static_assert(G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
-    Memory::check_evaluated("gradient()");
+    check_arranged("gradient()");
     if (!differentiated_) {
       throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
     }
     S* place = nullptr;
     if constexpr (is_input(node)) {
-      place = context_.input_gradients[G::layout.input[node]];
+      place = Memory::input_gradient(G::layout.input[node]);
     } else {
-      place = gradients_.data() + G::layout.parameter[node];
+      place = const_cast<S*>(Memory::gradients().data()) + G::layout.parameter[node];
     }
     return detail::object_map<shape<node>>(place, context_.rows_of(shape<node>));
   }
@@ -207,7 +209,6 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> all(rows, size);
     for (Index row = 0; row < rows; ++row) {
       context_ = whole;
-      context_.rows[static_cast<int>(result.axis)] = 1;
       Memory::start_at(result.axis, row);
       evaluate();
       seed_first_result();
@@ -216,7 +217,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       std::copy_n(g.data(), size, all.row(row).data());
     }
     context_ = whole;
-    evaluate();  // results of all rows again; the gradients were those of one
+    forward();  // results of all rows again; the gradients were those of one
     differentiated_ = false;
     return all;
   }
@@ -227,8 +228,19 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     constexpr int node = find<name>();
     static_assert(G::table.info[node].kind == Kind::parameter,
                   "simplx: this name is no parameter but an input or a constant, which set or bind gives");
-    return detail::object_map<shape<node>>(parameters_.data() + G::layout.parameter[node], shape<node>.rows);
+    return detail::object_map<shape<node>>(Memory::parameters().data() + G::layout.parameter[node], shape<node>.rows);
   }
+
+ protected:
+  static constexpr Shape result_shape(int k) {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].result && G::layout.output[i] == k) return G::table.info[i].shape;
+    }
+    return {};
+  }
+
+  bool evaluated_ = false;       ///< what was set, bound and given as sequences
+  bool differentiated_ = false;  ///< there are gradients of these rows
 
  private:
   template <Name name>
@@ -251,36 +263,33 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   }
   template <int node>
   static constexpr Shape shape = G::table.info[node].shape;
-  static constexpr Shape result_shape(int k) {
-    for (int i = 0; i < G::count; ++i) {
-      if (G::table.info[i].result && G::layout.output[i] == k) return G::table.info[i].shape;
-    }
-    return {};
-  }
   template <class T>
   auto& storage() {
     if constexpr (std::is_same_v<T, S>) {
-      return inputs_;
+      return Memory::inputs_;
     } else {
-      return indices_;
+      return Memory::indices_;
     }
   }
 
+  /// Results and gradients lie in memory that the first evaluation makes.
+  void check_arranged(const char* asked) const {
+    if (Memory::arranged()) return;
+    throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
+  }
   void evaluate() {
-    Run::forward(context_);
+    Memory::evaluate();
     evaluated_ = true;
     used_up_ = false;
   }
   /// Of the first result one, of the others nothing.
   void seed_first_result() {
     for (int k = 0; k < G::layout.outputs; ++k) {
-      std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
+      std::fill_n(Memory::result_gradient(k), context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
     }
   }
 
-  bool evaluated_ = false;       ///< what was set, bound and given as sequences
-  bool used_up_ = false;         ///< backward has written over values of the last evaluation
-  bool differentiated_ = false;  ///< there are gradients of these rows
+  bool used_up_ = false;  ///< backward has written over values of the last evaluation
 };
 
 }  // namespace simplx

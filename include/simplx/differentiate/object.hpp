@@ -72,6 +72,10 @@ template <class Object>
 concept owning = (EigenObject<Object> && std::is_base_of_v<Eigen::PlainObjectBase<Object>, Object>) ||
                  (!EigenObject<Object> && !std::ranges::borrowed_range<Object>);
 
+/// Whether an object's memory is that of a GPU, as a DeviceBuffer's is.
+template <class Object>
+concept on_device = requires { requires Object::on_device; };
+
 /// Whether it lies without gaps in this very object: blocks of a larger matrix do not.
 template <class Object>
 bool dense(const Object& object) {

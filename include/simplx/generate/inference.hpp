@@ -138,9 +138,6 @@ class LogitsModel {
             .sequences = std::max(rows.sequences, before.sequences),
             .longest_sequence = longest};
   }
-  static bool holds(const Rows& room, const Rows& rows) {
-    return room.tokens >= rows.tokens && room.sequences >= rows.sequences && room.longest() >= rows.longest();
-  }
 
  private:
   static constexpr Shape result() { return G::table.info[view_of<G>.result_node(0)].shape; }
@@ -285,7 +282,7 @@ class Inference : public detail::LogitsModel<model> {
   /// So many workspaces that hold these rows at least.
   void make_room(const Rows& rows, int threads) {
     Rows room = workspaces_.empty() ? Rows{} : workspaces_[0].capacity();
-    if (!Model::holds(room, rows)) {
+    if (!room.hold(rows)) {
       room = Model::room_for(rows, room);
       workspaces_.clear();
     }

@@ -23,18 +23,14 @@
 #include <simplx/cpu/threads.hpp>
 #include <simplx/cpu/workspace.hpp>
 #include <simplx/ops/stack.hpp>
-#include <simplx/train/adamw.hpp>
 #include <simplx/train/batch.hpp>
-#include <simplx/train/clip.hpp>
 #include <simplx/train/glob.hpp>
 #include <simplx/train/gradient_sums.hpp>
 #include <simplx/train/initialise.hpp>
 #include <simplx/train/micro_batches.hpp>
-#include <simplx/train/sgd.hpp>
 #include <simplx/train/step_parts.hpp>
 #include <simplx/train/trained_model.hpp>
-#include <simplx/train/trainer_options.hpp>
-#include <simplx/train/trainer_state.hpp>
+#include <simplx/train/updates.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -73,13 +69,10 @@ class Trainer {
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
         packed_(G::layout.packed_elements),
-        first_moment_(G::layout.parameters),
-        second_moment_(G::layout.parameters),
+        updates_(tensors_.parameters, G::layout.parameters, options),
         turns_(options.batch),
         micro_batches_(options.batch, options_.context, detail::keeps_sequences_apart<G>()),
-        losses_(static_cast<std::size_t>(options.batch)),
-        chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))),
-        runs_(settings_runs(tensors_.parameters, options.groups)) {
+        losses_(static_cast<std::size_t>(options.batch)) {
     for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(micro_batches_.capacity());
     if (options.laws) tensors_.parameters = options.laws(std::move(tensors_.parameters));
     initialise(tensors_.parameters, options.seed, parameters_.data());
@@ -95,19 +88,20 @@ class Trainer {
   }
   /// Bytes of all buffers.
   Index bytes() const {
-    Index elements = 3 * parameters_.size() + gradient_.size() + constants_.size() + packed_.size();
+    Index elements = parameters_.size() + updates_.size() + gradient_.size() + constants_.size() + packed_.size();
     for (const auto& workspace : workspaces_) elements += workspace.size();
     return elements * static_cast<Index>(sizeof(S));
   }
-  long steps() const { return steps_; }
+  long steps() const { return updates_.count().steps; }
 
   /// What continues this training bit for bit, on any number of threads; its buffers are views of this trainer's.
   ///
   /// Errors  throws if parts of a step wait for their update
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
-    return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
-            steps_, moment_steps_, options_.seed, rules_of(options_), constants_.span()};
+    const StepCount& count = updates_.count();
+    return {parameters_.span(), updates_.first_moments(), updates_.second_moments(), count.optimiser,
+            count.steps, count.moment_steps, options_.seed, rules_of(options_), constants_.span()};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
@@ -115,16 +109,7 @@ class Trainer {
   ///         parts of a step are discarded
   void restore(const TrainerState<S>& state) {
     discard();
-    check_same_training(state, this->state());
-    const auto take = [](std::span<S> from, Buffer<S>& to) {
-      if (from.data() != to.data()) std::ranges::copy(from, to.begin());
-    };
-    take(state.parameters, parameters_);
-    take(state.first_moments, first_moment_);
-    take(state.second_moments, second_moment_);
-    take(state.constants, constants_);
-    optimiser_ = state.optimiser;
-    steps_ = state.steps, moment_steps_ = state.moment_steps;
+    updates_.restore(take_state(state, this->state()));
   }
 
   /// Forward, backward, clip and update over a batch, by AdamW, Sgd or another optimiser.
@@ -134,7 +119,7 @@ class Trainer {
   /// Cost    three times the FLOPs of a forward pass; no allocation
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
-    check_optimiser<S>(optimiser, runs_);
+    updates_.check(optimiser);
     discard();
     check(batch);
     add_gradient(batch, labelled(batch));
@@ -175,41 +160,11 @@ class Trainer {
   ///         discarded; and if a number of the optimiser makes no sense: then nothing has changed
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
-    check_optimiser<S>(optimiser, runs_);
+    updates_.check(optimiser);
     StepResult result = take_parts();
-    const Index chunks = norm_chunks(parameters_.size());
-    team_.run([&](int member) {
-      for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
-        const auto [begin, end] = chunk_range(chunk);
-        gradient_.fold(begin, end);
-        S* const gradient = gradient_.folded().data();
-        each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
-          if (settings.frozen()) std::fill(gradient + from, gradient + to, S(0));
-        });
-        chunk_norms_[static_cast<std::size_t>(chunk)] = chunk_squared_norm(gradient, parameters_.size(), chunk);
-      }
-    });
-    double squared = 0;
-    for (const double part : chunk_norms_) squared += part;
-    result.take_norm(std::sqrt(squared));
-    if (!result.finite) {
-      result.culprit = first_broken(tensors_.parameters, gradient_.folded().data(), result.loss);
-      gradient_.clear();
-      return result;
-    }
-    if (optimiser_ != Optimiser::name) start_moments(Optimiser::name);
-    ++steps_, ++moment_steps_;
-    const double factor = clip_factor(result.gradient_norm, options_.clip);
-    const UpdateBuffers<S> buffers{parameters_.data(), gradient_.folded().data(), first_moment_.data(),
-                                   second_moment_.data()};
-    team_.run([&](int member) {
-      for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
-        const auto [begin, end] = chunk_range(chunk);
-        each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
-          if (!settings.frozen()) optimiser.with(settings).update(moment_steps_, factor, buffers, from, to);
-        });
-      }
-    });
+    updates_.step(optimiser, team_, tensors_.parameters, parameters_.data(), gradient_.folded().data(), result,
+                  [&](Index begin, Index end) { gradient_.fold(begin, end); });
+    if (!result.finite) gradient_.clear();
     return result;
   }
   template <class Other>
@@ -272,16 +227,10 @@ class Trainer {
   static constexpr Index longest_sequence() { return Model::longest_sequence(); }
 
  private:
-  struct Range {
-    Index begin, end;
-  };
   static Index labelled(const TokenBatch& batch) { return labelled_rows(batch, Model::labelled_axis()); }
   /// Rows of the loss.
   static Index rows(const Context<S>& context) { return context.rows[static_cast<int>(Model::labelled_axis())]; }
 
-  Range chunk_range(Index chunk) const {
-    return {chunk * norm_chunk, std::min((chunk + 1) * norm_chunk, parameters_.size())};
-  }
   void check(const TokenBatch& batch) const {
     check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), Model::labels_known(),
                         Model::labelled_axis(), Model::ignores_labels()});
@@ -322,7 +271,7 @@ class Trainer {
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
     if (first == 0 || !prepared_for_parts_) prepare();  // the parts of a step have the same parameters
     prepared_for_parts_ = true;
-    const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
+    const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps()));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
     micro_batches_.divide(part);
     turns_.start();
@@ -351,27 +300,18 @@ class Trainer {
     }
   }
 
-  void start_moments(std::string_view optimiser) {
-    std::ranges::fill(first_moment_, S(0));
-    std::ranges::fill(second_moment_, S(0));
-    optimiser_ = optimiser;
-    moment_steps_ = 0;
-  }
-
   TrainerOptions options_;
   Team team_;
   TensorList tensors_;
-  Buffer<S> parameters_, constants_, packed_, first_moment_, second_moment_;
+  Buffer<S> parameters_, constants_, packed_;
+  Updates<S> updates_;
   GradientSums<G, S> gradient_;
   Turns turns_;
   MicroBatches micro_batches_;
   std::vector<MicroBatchWorkspace<G, Backend>> workspaces_;
-  std::vector<double> losses_, chunk_norms_;
-  std::vector<SettingsRun> runs_;
+  std::vector<double> losses_;
   StepParts parts_;
   bool prepared_for_parts_ = false;  // since the last part, no loss or logits were asked for, maybe of other parameters
-  std::string optimiser_;  // whose moments these are
-  long steps_ = 0, moment_steps_ = 0;
 };
 
 }  // namespace simplx

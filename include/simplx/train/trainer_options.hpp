@@ -44,6 +44,11 @@ struct StepResult {
   }
 };
 
+/// Errors  throws Error for a limit of the gradient's norm below 0, or that is no number
+inline void check_clip(double clip) {
+  if (!(clip >= 0)) throw Error("clip is " + std::to_string(clip), "it must be a number from 0 on; 0 is off");
+}
+
 /// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
 /// where nobody says.
 ///
@@ -56,9 +61,7 @@ inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual
   };
   at_least(1, "batch", options.batch);
   at_least(0, "sequences_per_step", options.sequences_per_step);
-  if (!(options.clip >= 0)) {
-    throw Error("clip is " + std::to_string(options.clip), "it must be a number from 0 on; 0 is off");
-  }
+  check_clip(options.clip);
   if (!options.sequences_per_step) options.sequences_per_step = options.batch;
   options.context = checked_context(options.context ? options.context : usual, longest);
   return options;

@@ -20,6 +20,21 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// How far a training has come.
+struct StepCount {
+  std::string optimiser = {};  ///< whose moments there are; empty before the first step
+  long steps = 0, moment_steps = 0;
+
+  /// Counts a step, whose moments begin anew with another optimiser.
+  void add(std::string_view by) {
+    moment_steps = step_of(by);
+    optimiser = by;
+    ++steps;
+  }
+  /// The number that a step has for the moments of its optimiser, from 1 on.
+  long step_of(std::string_view by) const { return optimiser == by ? moment_steps + 1 : 1; }
+};
+
 /// Buffers are in the layout of the parameters; a rule with a single moment leaves the second at zero.
 template <class S>
 struct TrainerState {
@@ -80,6 +95,22 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
   throw Error("the state is not of this training:" + faults,
               "give the trainer the model, seed, clip and groups that the state was made with; load_checkpoint takes "
               "its weights alone");
+}
+
+/// Goes on from a state: its buffers are copied to a training's own, unless they are these, filled in place.
+///
+/// Errors  as check_same_training; then nothing has changed
+template <class S>
+StepCount take_state(const TrainerState<S>& state, const TrainerState<S>& own) {
+  check_same_training(state, own);
+  const auto take = [](std::span<S> from, std::span<S> to) {
+    if (from.data() != to.data()) std::ranges::copy(from, to.begin());
+  };
+  take(state.parameters, own.parameters);
+  take(state.first_moments, own.first_moments);
+  take(state.second_moments, own.second_moments);
+  take(state.constants, own.constants);
+  return {state.optimiser, state.steps, state.moment_steps};
 }
 
 }  // namespace simplx

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/differentiate/learner.hpp
+/// Learner<loss>: a Function whose parameters an optimiser trains, for data of any kind; Trainer is for tokens.
+///
+///     inline constexpr auto loss = [] {
+///       const Expr x = input("image", rows_of(Axis::batch, 64));
+///       return mean(cross_entropy(classifier(x), indices("digit", Axis::batch)));
+///     };
+///
+///     Learner<loss> learner{{.seed = 1}};
+///     learner.set<"image">(images).set<"digit">(digits);     // one batch after another
+///     const StepResult result = learner.step(AdamW{.learning_rate = 1e-3});
+///     save_checkpoint("digits.safetensors", learner);        // save_training(...) to go on from
+///
+/// Inputs that are `variable` have gradients, too, but whoever gave them changes them.
+
+#include <simplx/differentiate/function.hpp>
+#include <simplx/train/updates.hpp>
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// What a learner is told when it is made, as TrainerOptions.
+struct LearnerOptions {
+  std::uint64_t seed = 0;                   ///< of the initial values, and of dropout
+  double clip = 1;                          ///< limit of the gradient's norm; 0 is off
+  std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
+  InitialLaws laws = nullptr;               ///< of the initial values; the function's unless given
+
+  operator TrainerOptions() const { return {.seed = seed, .clip = clip, .groups = groups, .laws = laws}; }
+};
+
+namespace detail {
+
+/// How parameters are updated where a backend has them: this is the CPU.
+template <class Backend>
+class LearnerUpdates : public Updates<typename Backend::Scalar> {
+  using Base = Updates<typename Backend::Scalar>;
+
+ public:
+  using Base::Base;
+
+  template <class Optimiser, class Trained>
+  void step(const Optimiser& optimiser, const std::vector<TensorInfo>& tensors, const Trained& trained,
+            StepResult& result) {
+    Base::step(optimiser, team_, tensors, trained.parameters, trained.gradients, result, [](Index, Index) {});
+  }
+
+ private:
+  Team team_;
+};
+
+}  // namespace detail
+
+/// Trains the parameters of a function, whose first result is the loss.
+template <auto const& f, class Backend_ = Cpu<float>>
+class Learner : public Function<f, Backend_> {
+  using Base = Function<f, Backend_>;
+
+ public:
+  using typename Base::Backend, typename Base::S;
+
+  /// Draws the initial values; memory for evaluations is taken by the first, that of moments here.
+  ///
+  /// Errors  throws Error for a clip below 0, and for a group that matches no parameter or whose numbers make no sense
+  explicit Learner(const LearnerOptions& options = {})
+      : Base(options.seed),
+        options_(options),
+        updates_(this->tensors().parameters, std::ssize(this->parameters()), options_) {
+    check_clip(options.clip);
+    if (!options.laws) return;
+    this->tensors_.parameters = options.laws(std::move(this->tensors_.parameters));
+    initialise(this->tensors_.parameters, options.seed, this->parameters().data());
+  }
+
+  long steps() const { return updates_.count().steps; }
+
+  /// As of Function: data for the next step.
+  template <Name name, class Object>
+  Learner& set(const Object& object) {
+    Base::template set<name>(object);
+    return *this;
+  }
+  template <Name name, class Object>
+  Learner& bind(Object&& object) {
+    Base::template bind<name>(std::forward<Object>(object));
+    return *this;
+  }
+  Learner& set_sequences(std::span<const Index> lengths) {
+    Base::set_sequences(lengths);
+    return *this;
+  }
+
+  /// The loss of what was set, bound and given as sequences, its gradient, and an update by it; dropout drops, from
+  /// the seed and the number of the step.
+  ///
+  /// Errors  as Function::value_and_grad, and throws Error if a number of the optimiser makes no sense; then nothing
+  ///         has changed
+  /// Cost    three times the FLOPs of a forward pass, on one thread of a CPU; no allocation, unless rows have changed
+  template <OptimiserOf<S> Optimiser = AdamW>
+  StepResult step(const Optimiser& optimiser) {
+    updates_.check(optimiser);
+    {
+      const TrainingMode training(this->random(), {.training = true, .key = key(), .first_sequence = 0});
+      this->value_and_grad();
+    }
+    return update(optimiser);
+  }
+  template <class Other>
+    requires(!OptimiserOf<Other, S>)
+  StepResult step(const Other&) {
+    return detail::no_optimiser<S, Other>(), StepResult{};
+  }
+
+  /// Clips the gradient that the last backward() left, and updates the parameters by it, unless it and the loss, if
+  /// that is one number, are finite. It is used up: `gradient` waits for the next backward(). The moments begin anew
+  /// when an optimiser of another kind takes over; frozen parameters keep their bits.
+  ///
+  /// Errors  throws Error without a backward(), or if a number of the optimiser makes no sense; then nothing has changed
+  template <OptimiserOf<S> Optimiser = AdamW>
+  StepResult update(const Optimiser& optimiser) {
+    updates_.check(optimiser);
+    if (!this->differentiated_) {
+      throw Error("update() without a backward()", "call step(), or forward(), seed(), backward() and then update()");
+    }
+    StepResult result;
+    if constexpr (Base::result_shape(0) == fixed_shape(1, 1)) result.loss = static_cast<double>(this->output()(0));
+    updates_.step(optimiser, this->tensors().parameters, this->trained(), result);
+    this->differentiated_ = this->evaluated_ = false;
+    return result;
+  }
+  template <class Other>
+    requires(!OptimiserOf<Other, S>)
+  StepResult update(const Other&) {
+    return detail::no_optimiser<S, Other>(), StepResult{};
+  }
+
+  /// What continues this training bit for bit; its buffers are views of this learner's.
+  TrainerState<S> state() {
+    const StepCount& count = updates_.count();
+    return {this->parameters(), updates_.first_moments(), updates_.second_moments(), count.optimiser, count.steps,
+            count.moment_steps, options_.seed, rules_of(options_), this->constants()};
+  }
+  /// Goes on from a state: its buffers are copied, unless they are this learner's own, filled in place.
+  ///
+  /// Errors  throws Error if it is of other sizes, another seed, clip or groups; then nothing has changed
+  void restore(const TrainerState<S>& state) {
+    updates_.restore(take_state(state, this->state()));
+    this->differentiated_ = this->evaluated_ = false;
+  }
+
+ private:
+  /// Dropout as a step has it, until the end of a scope.
+  class TrainingMode {
+   public:
+    TrainingMode(Randomness& random, const Randomness& of_step) : random_(random), before_(random) { random = of_step; }
+    TrainingMode(const TrainingMode&) = delete;
+    TrainingMode& operator=(const TrainingMode&) = delete;
+    ~TrainingMode() { random_ = before_; }
+
+   private:
+    Randomness& random_;
+    Randomness before_;
+  };
+  /// As of a trainer.
+  std::uint64_t key() const { return bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps())); }
+
+  TrainerOptions options_;
+  detail::LearnerUpdates<Backend> updates_;
+};
+
+}  // namespace simplx

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+#include <simplx/differentiate/function_inputs.hpp>
+
+#include <simplx/differentiate/function.hpp>
+#include <simplx/ops/reduce.hpp>
+
+#include <doctest/doctest.h>
+
+#include <type_traits>
+#include <vector>
+
+using namespace simplx;
+
+namespace {
+inline constexpr auto two_axes = [] {
+  return sum(input("x", rows_of(Axis::tokens, 2))) + sum(input("y", rows_of(Axis::batch, 1)));
+};
+}  // namespace
+
+TEST_CASE("differentiate/function_inputs: of one number type, shared by functions") {
+  static_assert(std::is_base_of_v<detail::FunctionInputs<double>, Function<two_axes>>);
+  static_assert(!std::is_base_of_v<detail::FunctionInputs<double>, Function<two_axes, Cpu<float>>>);
+}
+
+TEST_CASE("differentiate/function_inputs: rows of each axis are those given last, whoever holds them") {
+  Function<two_axes> f;
+  const std::vector<double> x{1, 2, 3, 4, 5, 6}, y{10, 20};
+  CHECK(f.set<"x">(x).bind<"y">(y).value() == 51);
+  CHECK(f.bind<"x">(std::span(x).first(2)).value() == 33);
+  CHECK(f.set<"y">(std::vector<double>{}).value() == 3);
+  const std::vector<Index> none{};
+  CHECK_THROWS_WITH_AS(f.set_sequences(none).value(), doctest::Contains("0 tokens together, not 1"), Error);
+}
