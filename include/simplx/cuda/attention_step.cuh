@@ -47,8 +47,9 @@ namespace detail {
 
 inline constexpr int step_threads = static_cast<int>(step_tile);
 
-/// Numbers of a store that a thread has on the way.
-inline constexpr int step_ahead = 16;
+/// Numbers of a store that a thread has on the way: of a single row few blocks run, and none hides another's wait.
+template <int rows>
+inline constexpr int step_ahead = rows == 1 ? 64 : 16;
 /// Rows that a block has: their keys and values are read once.
 constexpr int step_rows(Index rows) { return rows == 1 ? 1 : 8; }
 
@@ -86,6 +87,7 @@ __global__ void __launch_bounds__(step_threads)
     attention_step_kernel(const Index* past_tokens, Index rows, Index tiles, Operands in, AttentionStores<T> stores,
                           S* parts) {
   constexpr int R = rows_together, K = Size::key_width, V = Size::value_width, warps = step_threads / warp_lanes;
+  constexpr int ahead = step_ahead<R>, few = 16;
   constexpr int key_group = Size::heads / key_heads, value_group = Size::heads / value_heads;
   using Memory = StepMemory<Size, R, S>;
   static_assert(sizeof(Memory) <= std::size_t(48) << 10, "heads are too wide for the shared memory of a block");
@@ -119,11 +121,11 @@ __global__ void __launch_bounds__(step_threads)
     S score[R] = {};
     T* const key_of = stores.keys + (tile / step_tile * key_heads + h / key_group) * K * step_tile + thread;
     const Index made_at = (token - past) * Size::key_stride + h * K;
-    for (int first_col = 0; first_col < K && token < end; first_col += step_ahead) {
-      S key[step_ahead];
+    for (int first_col = 0; first_col < K && token < end; first_col += ahead) {
+      S key[ahead];
       const auto each = [&](const auto& f) {
         SIMPLX_UNROLL
-        for (int i = 0; i < step_ahead; ++i) {
+        for (int i = 0; i < ahead; ++i) {
           if (first_col + i < K) f(first_col + i, key[i]);
         }
       };
@@ -192,15 +194,23 @@ __global__ void __launch_bounds__(step_threads)
         }
       };
       int k = group;
-      for (; k + (step_ahead - 1) * groups < seen; k += step_ahead * groups) {
-        S value[step_ahead];
+      for (; k + (ahead - 1) * groups < seen; k += ahead * groups) {
+        S value[ahead];
         SIMPLX_UNROLL
-        for (int a = 0; a < step_ahead; ++a) value[a] = wide(value_of[(k + a * groups) * V + c]);
+        for (int a = 0; a < ahead; ++a) value[a] = wide(value_of[(k + a * groups) * V + c]);
         SIMPLX_UNROLL
-        for (int a = 0; a < step_ahead; ++a) add(k + a * groups, value[a]);
+        for (int a = 0; a < ahead; ++a) add(k + a * groups, value[a]);
       }
-      for (; k < seen; k += groups) add(k, wide(value_of[k * V + c]));
-      for (; k < count; k += groups) {
+      for (; k < seen; k += few * groups) {
+        S value[few];
+        SIMPLX_UNROLL
+        for (int a = 0; a < few; ++a) value[a] = k + a * groups < seen ? wide(value_of[(k + a * groups) * V + c]) : S(0);
+        SIMPLX_UNROLL
+        for (int a = 0; a < few; ++a) {
+          if (k + a * groups < seen) add(k + a * groups, value[a]);
+        }
+      }
+      for (k = group + (seen - group + groups - 1) / groups * groups; k < count; k += groups) {
         const S value = remembered<T>(in.value[(tile + k - past) * Size::value_stride + h * V + c]);
         if (is_own(tile + k) && h % value_group == 0) store_as(value_of[k * V + c], value);
         add(k, value);

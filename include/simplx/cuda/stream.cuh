@@ -16,8 +16,10 @@
 #include <simplx/cuda/streamed.cuh>
 #include <simplx/generate/stream.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -49,6 +51,7 @@ class Stream<model, Cuda<precision>> {
         tokens_(chunk_),
         offsets_(2),
         last_(Net::vocab()) {
+    std::ranges::fill(offsets_.host(), 0);
     reset();
   }
 
@@ -105,7 +108,6 @@ class Stream<model, Cuda<precision>> {
 
   void evaluate(std::span<const std::int32_t> tokens) {
     std::ranges::copy(tokens, tokens_.host().begin());
-    offsets_.host()[0] = 0, offsets_.host()[1] = rows_;
     gpu_.take_past(size_);
     Context<S> context = arena_.context(rows_of(rows_), {offsets_.data(), 1}, rows_);
     context.gpu = &gpu_;
@@ -114,9 +116,9 @@ class Stream<model, Cuda<precision>> {
     results_ = context.outputs[0];
     const cudaStream_t stream = gpu_.stream();
     try {
+      if (std::exchange(offsets_.host()[1], rows_) != rows_) offsets_.send(stream);
       repeated_->run(gpu_.stream(), rows_, [&] {
         tokens_.send(stream, rows_);
-        offsets_.send(stream);
         gpu_.send_past();
         Run::forward(context, StreamMemory<S>{stores_.data(), once_.data(), round_up(capacity_, step_tile),
                                               scratch_.data()});

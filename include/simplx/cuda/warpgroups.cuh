@@ -151,6 +151,8 @@ struct Warpgroups : TensorCores<16> {
   static constexpr bool takes = takes_width(Size::key_width) && takes_width(Size::value_width);
 
   static constexpr int most_others = 64, least_others = 64, most_held = 1 << 20;
+  /// So that two blocks share the 228 KB of a Hopper's multiprocessor, heads of 128 columns with two places for tiles.
+  static constexpr std::size_t most_shared = std::size_t(112) << 10;
   /// Two groups share what passes by, which then comes half as often from the second cache; two such blocks leave 128
   /// registers to a thread, three blocks of one group 168.
   static constexpr int most_sums_of_two = 192;
