@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Functions, training and checks
 // doc: Each has a form for a GPU in a header of its own. `Card` stands for `Cuda<>`, which only sources of nvcc have.
-// expect: error: .*simplx: Trainer, Inference, Stream and Evaluation on a GPU are those of simplx/cuda/trainer.cuh
+// expect: error: .*simplx: Trainer, Learner, Inference, Stream, Evaluation and Function on a GPU are those of
 #include <simplx/simplx.hpp>
 
 using namespace simplx;

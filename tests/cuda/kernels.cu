@@ -5,6 +5,7 @@
 #include <simplx/cuda/bfloat16.cuh>
 #include <simplx/cuda/cross_entropy.cuh>
 #include <simplx/cuda/embedding.cuh>
+#include <simplx/cuda/labelled_losses.cuh>
 #include <simplx/cuda/memory.cuh>
 #include <simplx/cuda/norm.cuh>
 #include <simplx/cuda/products.cuh>
@@ -26,7 +27,7 @@ template void Products::multiply(cudaStream_t, ProductShape, const __nv_bfloat16
                                  const ProductEpilogue<__nv_bfloat16>&);
 template void Products::multiply(cudaStream_t, ProductShape, const __nv_bfloat16*, const __nv_bfloat16*, float*,
                                  const ProductEpilogue<float>&);
-template void sum<Write::store, float>(cudaStream_t, const float*, Index, double*);
+template void sum_losses<Write::store, float>(cudaStream_t, const float*, const std::int32_t*, Index, double*);
 
 #define SIMPLX_NORMS(cols)                                                                                             \
   template void rms_norm<float, cols>(cudaStream_t, const float*, const float*, One<float>, float*, float*, Index);    \

@@ -8,11 +8,14 @@
 #include <simplx/ops/cross_entropy.hpp>
 #include <simplx/ops/dropout.hpp>
 #include <simplx/ops/matmul.hpp>
+#include <simplx/ops/reduce.hpp>
 #include <simplx/ops/rows.hpp>
 #include <simplx/ops/softmax.hpp>
+#include <simplx/ops/stack.hpp>
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <vector>
 
 using namespace simplx;
@@ -62,6 +65,13 @@ inline constexpr auto several = [] {
   auto x = variable("x", rows_of(Axis::batch, 4));
   auto w = vector("w", 4, constant(2));
   return Both{sum(x * w), sum(square(x) * w, Over::columns)};
+};
+
+inline constexpr auto stacked = [] {
+  struct Layer {
+    constexpr Expr operator()(Expr x) const { return x + x * weight("w", 4, 4, normal(1)); }
+  };
+  return sum(stack("blocks", 2, Layer{}, input("x", rows_of(Axis::batch, 4))));
 };
 
 inline constexpr auto dropped = [] {
@@ -264,6 +274,20 @@ TEST_CASE("parameters and their gradients by name and all together are the same 
   f.parameter<"w">().setZero();  // in place: all classes become equally likely
   f.forward();
   CHECK(f.output()(0) == doctest::Approx(std::log(4.0)));
+}
+
+TEST_CASE("parameters within a stack are found by their names at run time") {
+  Function<stacked> f(3);
+  f.set<"x">(Eigen::MatrixXd::Ones(2, 4));
+  CHECK_THROWS_WITH_AS(f.gradient("blocks.1.w"), doctest::Contains("gradient() without a forward()"), Error);
+  std::ranges::fill(f.parameter("blocks.0.w"), 0.0);
+  std::ranges::fill(f.parameter("blocks.1.w"), 0.5);
+  CHECK_THROWS_WITH_AS(f.parameter("blocks.2.w"), doctest::Contains("blocks.0.w"), Error);
+  CHECK(f.value() == 2 * 4 * 3);  // x, then x + 4 * 0.5
+  CHECK_THROWS_WITH_AS(f.gradient("blocks.1.w"), doctest::Contains("gradient() without a backward()"), Error);
+  f.value_and_grad();
+  for (const double g : f.gradient("blocks.1.w")) CHECK(g == 2);  // of two rows of ones
+  for (const double g : f.gradient("blocks.0.w")) CHECK(g == 2 * (1 + 4 * 0.5));
 }
 
 TEST_CASE("an input that is refused leaves the one before") {

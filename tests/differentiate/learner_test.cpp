@@ -8,6 +8,8 @@
 #include <simplx/ops/dropout.hpp>
 #include <simplx/ops/matmul.hpp>
 #include <simplx/ops/reduce.hpp>
+#include <simplx/train/average.hpp>
+#include <simplx/train/hyper.hpp>
 
 #include <doctest/doctest.h>
 
@@ -25,7 +27,7 @@ inline constexpr auto regression = [] {
   return mean(square(x * weight("w", 3, 1, normal(1)) + vector("b", 1, zeros) - y));
 };
 inline constexpr auto inside_out = [] {  // whether a point lies beyond a circle
-  const Expr x = dropout("mask", input("x", rows_of(Axis::batch, 2)), 0.1);
+  const Expr x = dropout("mask", input("x", rows_of(Axis::batch, 2)), hyper("mask.rate", 0.1));
   const Expr h = tanh(x * weight("up", 2, 24, normal(1)) + vector("bias", 24, zeros));
   return mean(cross_entropy(h * weight("down", 24, 2, normal(0.2)), indices("beyond", Axis::batch)));
 };
@@ -170,6 +172,25 @@ TEST_CASE("what is not finite changes nothing and says which tensor; groups free
   CHECK(learner.step(AdamW{}).finite);
   CHECK(learner.parameter<"w">().sum() == 1.5f);
   CHECK(learner.parameter<"b">()(0) != before.back());
+}
+
+TEST_CASE("numbers are set by name, and an average of weights takes their place") {
+  Learner<inside_out> learner{{.seed = 1}};
+  const Points batch(3);
+  learner.bind<"beyond">(batch.beyond).set<"x">(batch.x);
+  WeightAverage<float> average(learner.parameters().size());
+  for (int step = 0; step < 2; ++step) {
+    learner.step(Sgd{.learning_rate = 0.1});
+    average.update(learner.parameters());
+  }
+  const float of_last = learner.value();
+  {
+    const auto in_place = average.swap_into(learner);
+    CHECK(learner.value() != of_last);
+  }
+  CHECK(learner.value() == of_last);
+  set_hyper(learner, "mask.rate", 0);
+  CHECK(learner.step(Sgd{.learning_rate = 0}).loss == of_last);  // nothing is dropped
 }
 
 TEST_CASE("options and optimisers that make no sense are refused, and nothing has changed") {

@@ -5,6 +5,7 @@
 #include "support.hpp"
 
 #include <simplx/ops/dropout.hpp>
+#include <simplx/ops/softmax.hpp>
 #include <simplx/train/batches.hpp>
 
 #include <sys/resource.h>
@@ -51,9 +52,29 @@ inline constexpr auto merged = [] {
   return cross_entropy(x * merged_weight, indices("labels", Axis::tokens));
 };
 
+/// With a loss of its own beside that of labels, in every row.
+inline constexpr auto with_z_loss = [] {
+  const Expr x = embedding(weight("embedding", 32, 16, normal(1)), indices("tokens", Axis::tokens));
+  const Expr logits = x * weight("head", 16, 32, normal(1));
+  return cross_entropy(logits, indices("labels", Axis::tokens)) + square(log_sum_exp(logits, Over::columns));
+};
+
 }  // namespace
 
 TEST_SUITE_BEGIN("train/trainer");
+
+TEST_CASE("rows without a label are no part of the loss, nor of its gradient, whatever a model computes there") {
+  const TokenBatch seen{{5, 9, 1}, {2, 7, 30}, {0, 3}};
+  const TokenBatch padded{{5, 9, 1, 8, 8}, {2, 7, 30, ignored_label, ignored_label}, {0, 5}};
+  Trainer<with_z_loss, Cpu<double>> trainer{{.context = 8}};
+  CHECK(trainer.loss(padded) == trainer.loss(seen));
+  std::vector<double> of_padded(trainer.parameters().size()), of_seen(of_padded);
+  CHECK(trainer.gradient(padded, of_padded).loss == trainer.gradient(seen, of_seen).loss);
+  CHECK(of_padded == of_seen);
+  TokenBatch third = seen;  // and the others alone are what is left of the mean over all
+  third.labels[2] = ignored_label;
+  CHECK(3 * trainer.loss(seen) == doctest::Approx(2 * trainer.loss(third) + trainer.loss({{1}, {30}, {0, 1}})));
+}
 
 TEST_CASE("dropout: the same bits for any threads and any split of a step, other masks in the next step") {
   const TokenBatch batch = some_batch();

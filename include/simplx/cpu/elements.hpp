@@ -29,11 +29,10 @@ template <class S, Index cols, bool flat, class F>
 __attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
   constexpr Index whole = cols / lanes<S> * lanes<S>;
   if constexpr (flat) {
-    const Index size = rows * cols;
-    Index i = 0;
-    for (; i + lanes<S> <= size; i += lanes<S>) f.template operator()<Vec<S>>(0, i);
+    const Index size = rows * cols, end = size / lanes<S> * lanes<S>;
+    for (Index i = 0; i < end; i += lanes<S>) f.template operator()<Vec<S>>(0, i);
     if constexpr (whole < cols) {
-      for (; i < size; ++i) f.template operator()<S>(0, i);
+      for (Index i = end; i < size; ++i) f.template operator()<S>(0, i);
     }
   } else {
     for (Index row = 0; row < rows; ++row) {

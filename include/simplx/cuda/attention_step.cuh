@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(step_threads)
     attention_step_kernel(const Index* past_tokens, Index rows, Index tiles, Operands in, AttentionStores<T> stores,
                           S* parts) {
   constexpr int R = rows_together, K = Size::key_width, V = Size::value_width, warps = step_threads / warp_lanes;
-  constexpr int ahead = step_ahead<R>, few = 16;
+  constexpr int ahead = step_ahead<R>;
   constexpr int key_group = Size::heads / key_heads, value_group = Size::heads / value_heads;
   using Memory = StepMemory<Size, R, S>;
   static_assert(sizeof(Memory) <= std::size_t(48) << 10, "heads are too wide for the shared memory of a block");
@@ -113,6 +113,8 @@ __global__ void __launch_bounds__(step_threads)
 
   constexpr int across = StepColumns<Size>::across, groups = StepColumns<Size>::groups;
   constexpr int columns = StepColumns<Size>::each;
+  constexpr int all = step_threads / groups;  // tokens of a tile that a thread has
+  constexpr int many = std::min(ahead, all), few = std::min(16, all);
   const int group = thread / across, column = thread % across;
   S product[R][columns] = {}, mean[Size::centred ? R : 1][columns] = {};
 
@@ -194,12 +196,12 @@ __global__ void __launch_bounds__(step_threads)
         }
       };
       int k = group;
-      for (; k + (ahead - 1) * groups < seen; k += ahead * groups) {
-        S value[ahead];
+      for (; k + (many - 1) * groups < seen; k += many * groups) {
+        S value[many];
         SIMPLX_UNROLL
-        for (int a = 0; a < ahead; ++a) value[a] = wide(value_of[(k + a * groups) * V + c]);
+        for (int a = 0; a < many; ++a) value[a] = wide(value_of[(k + a * groups) * V + c]);
         SIMPLX_UNROLL
-        for (int a = 0; a < ahead; ++a) add(k + a * groups, value[a]);
+        for (int a = 0; a < many; ++a) add(k + a * groups, value[a]);
       }
       for (; k < seen; k += few * groups) {
         S value[few];

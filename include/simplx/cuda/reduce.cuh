@@ -152,16 +152,6 @@ __global__ void __launch_bounds__(column_threads)
   if (team == 0 && col < cols) write<mode>(sums[col], team_sums[me]);
 }
 
-inline constexpr int sum_threads = 1024;
-
-template <Write mode, class S>
-__global__ void __launch_bounds__(sum_threads) sum_kernel(const S* values, Index count, double* sum) {
-  double own = 0;
-  for (Index i = threadIdx.x; i < count; i += sum_threads) own += static_cast<double>(values[i]);
-  own = block_sum<sum_threads>(own);
-  if (threadIdx.x == 0) *sum = mode == Write::accumulate ? *sum + own : own;
-}
-
 inline constexpr int add_threads = 256;
 
 template <class S>
@@ -170,21 +160,7 @@ __global__ void __launch_bounds__(add_threads) add_kernel(const S* from, Index s
   if (i < size) to[i] += from[i];
 }
 
-template <class S>
-__global__ void __launch_bounds__(add_threads) fill_kernel(S* to, Index size, const S* value) {
-  const Index i = static_cast<Index>(blockIdx.x) * add_threads + threadIdx.x;
-  if (i < size) to[i] = *value;
-}
-
 }  // namespace detail
-
-/// to = value, everywhere.
-///
-/// Shapes  to (size); value (1)
-template <class S>
-void fill(cudaStream_t stream, S* to, Index size, const S* value) {
-  launch(stream, detail::fill_kernel<S>, blocks_for(size, detail::add_threads), detail::add_threads, to, size, value);
-}
 
 /// to += from
 template <class S>
@@ -206,14 +182,6 @@ void column_sums(cudaStream_t stream, const P* parts, Strides at, int count, int
 template <class S>
 void add_column_sums(cudaStream_t stream, const S* parts, int count, int cols, S* sums, int stride = 0) {
   column_sums<Write::accumulate>(stream, parts, {.row = stride ? stride : cols}, count, cols, sums);
-}
-
-/// The sum of some thousand numbers, such as the losses of all rows, in double; stored or added to.
-///
-/// Cost    one block
-template <Write mode = Write::store, class S>
-void sum(cudaStream_t stream, const S* values, Index count, double* sum) {
-  launch(stream, detail::sum_kernel<mode, S>, 1, detail::sum_threads, values, count, sum);
 }
 
 }  // namespace simplx

@@ -19,6 +19,7 @@
 
 #include <simplx/cuda/batch.cuh>
 #include <simplx/cuda/graph_on.cuh>
+#include <simplx/cuda/labelled_losses.cuh>
 #include <simplx/cuda/labelled_rows.cuh>
 #include <simplx/cuda/ops.cuh>
 #include <simplx/cuda/recorded.cuh>
@@ -42,7 +43,7 @@ class Trainer<model, Cuda<precision>> {
   static_assert(!G::sound || (G::layout.inputs == 2 + gathers && G::input_number("tokens") >= 0 &&
                               G::input_number("labels") >= 0),
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
-                "and no other, since batches have none; for more there are Function and Evaluation");
+                "and no other, since batches have none; for more there is Learner");
   static_assert(!G::sound || Model::gives_losses(),
                 "simplx: Trainer needs a model whose only result is the loss of each token or sequence, as "
                 "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all its "
@@ -198,7 +199,7 @@ class Trainer<model, Cuda<precision>> {
   double loss(const TokenBatch& batch) {
     check(batch);
     const Context<S> context = forward(batch);
-    sum(stream(), context.outputs[0], rows(context), evaluated_loss_.data());
+    sum_losses(stream(), context.outputs[0], batch_.labels(), rows(context), evaluated_loss_.data());
     evaluated_loss_.fetch(stream());
     synchronize();
     return evaluated_loss_.host()[0] / static_cast<double>(std::max<Index>(labelled(batch), 1));
@@ -329,10 +330,11 @@ class Trainer<model, Cuda<precision>> {
   }
   void add_gradient(const Context<S>& context) {
     send();
-    fill(stream(), context.output_gradients[0], rows(context), scale_.data());
+    seed_losses(stream(), context.output_gradients[0], batch_.labels(), rows(context), scale_.data());
     Run::forward(context);
     Run::backward(context);
-    sum<Write::accumulate>(stream(), context.outputs[0], rows(context), updates_.totals().data());
+    sum_losses<Write::accumulate>(stream(), context.outputs[0], batch_.labels(), rows(context),
+                                  updates_.totals().data());
   }
 
   template <class Optimiser>

@@ -19,6 +19,11 @@
 
 #include <simplx/differentiate/function_memory.hpp>
 #include <simplx/differentiate/object.hpp>
+#include <simplx/train/glob.hpp>
+
+#include <span>
+#include <string>
+#include <string_view>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -92,10 +97,10 @@ class Function : public detail::FunctionOn<f, Backend_> {
                   "copy it with set<\"" + std::string(name.view()) + "\">(...)");
     }
     constexpr detail::Holder holder = detail::on_device<Object> ? detail::Holder::device : detail::Holder::caller;
-    static_assert(holder == detail::Holder::caller || requires { Backend::on_device; },
-                  "simplx: memory of a GPU is read by functions that run there, on Cuda<...>: copy it to the host first");
     static_assert(holder == detail::Holder::caller || G::table.info[node].kind == Kind::input,
                   "simplx: indices are checked on the host, and sorted there: bind or set those that lie there");
+    static_assert(holder == detail::Holder::caller || requires { Backend::on_device; },
+                  "simplx: memory of a GPU is read by functions that run there, on Cuda<...>: copy it to the host first");
     take_rows(node, detail::size_of<shape<node>>(object), holder);
     pointers_[G::layout.input[node]] = object.data();
     evaluated_ = false;
@@ -177,10 +182,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
     constexpr int node = find<name>();
     static_assert(G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
-    check_arranged("gradient()");
-    if (!differentiated_) {
-      throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
-    }
+    check_differentiated();
     S* place = nullptr;
     if constexpr (is_input(node)) {
       place = Memory::input_gradient(G::layout.input[node]);
@@ -188,6 +190,14 @@ class Function : public detail::FunctionOn<f, Backend_> {
       place = const_cast<S*>(Memory::gradients().data()) + G::layout.parameter[node];
     }
     return detail::object_map<shape<node>>(place, context_.rows_of(shape<node>));
+  }
+
+  /// The gradient with respect to a parameter by its name in tensors(), which may lie within a stack.
+  ///
+  /// Errors  throws as `gradient<name>`, and for an unknown name, with the nearest ones
+  std::span<const S> gradient(std::string_view name) {
+    check_differentiated();
+    return slice_of(Memory::tensors().parameters, Memory::gradients(), name, "parameter");
   }
 
   /// One gradient for each row of the first result, (rows, 1): row r of the answer is the gradient of result r with
@@ -230,6 +240,12 @@ class Function : public detail::FunctionOn<f, Backend_> {
                   "simplx: this name is no parameter but an input or a constant, which set or bind gives");
     return detail::object_map<shape<node>>(Memory::parameters().data() + G::layout.parameter[node], shape<node>.rows);
   }
+  /// The same by its name in tensors(), which may lie within a stack: "blocks.0.mlp.up.weight".
+  ///
+  /// Errors  throws Error for an unknown name, with the nearest ones
+  std::span<S> parameter(std::string_view name) {
+    return slice_of(Memory::tensors().parameters, Memory::parameters(), name, "parameter");
+  }
 
  protected:
   static constexpr Shape result_shape(int k) {
@@ -255,7 +271,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
     }();
     static_assert(node >= 0,
                   "simplx: the function uses no input, parameter or constant of that name; with scopes it is as in "
-                  "tensors(), whose offsets find those within a stack or recompute in parameters() and gradients()");
+                  "tensors(); those within a stack or recompute are found by parameter(\"name\") and gradient(\"name\")");
     return node;
   }
   static constexpr bool is_input(int node) {
@@ -276,6 +292,11 @@ class Function : public detail::FunctionOn<f, Backend_> {
   void check_arranged(const char* asked) const {
     if (Memory::arranged()) return;
     throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
+  }
+  void check_differentiated() const {
+    check_arranged("gradient()");
+    if (differentiated_) return;
+    throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
   }
   void evaluate() {
     Memory::evaluate();

@@ -12,7 +12,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("with respect to", (possible<left, right>),
             "with_respect_to<f, names...> names something that f does not use as an input or parameter (left number: "
-            "which of the names, from 0)")
+            "which of the names, from 0); parameters within a stack are not among these")
 
 namespace detail {
 

@@ -52,7 +52,7 @@ class Trainer {
   static_assert(!G::sound || (G::layout.inputs == 2 && G::input_number("tokens") >= 0 &&
                               G::input_number("labels") >= 0),
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
-                "and no other, since batches have none; for more there are Function and Evaluation");
+                "and no other, since batches have none; for more there is Learner");
   static_assert(!G::sound || Model::gives_losses(),
                 "simplx: Trainer needs a model whose only result is the loss of each token or sequence, as "
                 "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all its "
@@ -254,14 +254,20 @@ class Trainer {
     context.inputs[G::input_number("labels")] = batch.labels.data() + (by_token ? begin : first);
     Run::forward(context);
     const S* losses = context.outputs[0];
+    const std::int32_t* label = labels_of(context);
     for (Index s = first; s < last; ++s) {
       const Index* const offsets = context.segments.offsets + (s - first);
       const Index count = by_token ? offsets[1] - offsets[0] : 1;
       double total = 0;
-      for (Index row = 0; row < count; ++row) total += static_cast<double>(*losses++);
+      for (Index row = 0; row < count; ++row, ++losses) {
+        if (*label++ != ignored_label) total += static_cast<double>(*losses);
+      }
       losses_[static_cast<std::size_t>(s)] = total;
     }
     return context;
+  }
+  static const std::int32_t* labels_of(const Context<S>& context) {
+    return static_cast<const std::int32_t*>(context.inputs[G::input_number("labels")]);
   }
 
   /// Adds the gradient of a part, for the mean over so many labelled tokens; its sequence b is number first + b of the
@@ -283,7 +289,10 @@ class Trainer {
             forward(part, begin, end, member, {.training = true, .key = key, .first_sequence = first + begin});
         gradient_.give_to(context);
         context.turn = &turn;
-        std::fill_n(context.output_gradients[0], rows(context), scale);
+        const std::int32_t* const labels = labels_of(context);  // a row without one is no part of the mean
+        for (Index row = 0; row < rows(context); ++row) {
+          context.output_gradients[0][row] = labels[row] == ignored_label ? S(0) : scale;
+        }
         Run::backward(context);
       }
     });
