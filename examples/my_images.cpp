@@ -19,7 +19,7 @@ constexpr auto logits = [] {
   auto x = named("embedding", Linear{.out = 32})(input("patches", rows_of(Axis::tokens, patch * patch)));
   x = x + positions(weight("position.weight", patches, 32, normal(0.1)));
   x = stack("blocks", 2, ConfiguredBlock{.config = sas_p, .heads = 4, .mask = Mask::full}, x);
-  return named("head", Linear{.out = classes})(first_of_sequence(named("norm", RmsNorm{})(x)));
+  return named("head", Linear{.out = classes})(mean_of_sequence(named("norm", RmsNorm{})(x)));
 };
 constexpr auto loss = [] { return mean(cross_entropy(logits(), indices("shape", Axis::sequences))); };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 3066057ae0f158ed
+// sha256 of the headers: 168e6a3e549940f6
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -196,6 +196,18 @@ struct Rows {
   /// Tokens of the longest sequence.
   constexpr Index longest() const {
     return longest_sequence ? longest_sequence : sequences > 0 ? (tokens + sequences - 1) / sequences : 0;
+  }
+
+  /// Whether memory for these rows is enough for others.
+  constexpr bool hold(const Rows& others) const {
+    return tokens >= others.tokens && sequences >= others.sequences && labelled >= others.labelled &&
+           batch >= others.batch && longest() >= others.longest();
+  }
+  /// As many as either has.
+  constexpr Rows or_more(const Rows& others) const {
+    const auto more = [](Index one, Index other) { return one > other ? one : other; };
+    return {more(tokens, others.tokens), more(sequences, others.sequences), more(labelled, others.labelled),
+            more(batch, others.batch), more(longest(), others.longest())};
   }
 };
 
@@ -975,7 +987,8 @@ SIMPLX_RULE("block width", left == right,
 SIMPLX_RULE("captured", (possible<left, right>),
             "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an "
             "expression that was made outside it (left number: its line, right number: the line of its use); make it "
-            "inside, or hand it in: as an operand of the function, or beside what the block is given (concatenate)")
+            "inside, or hand it in: as an operand of the function, or beside what the block is given (concatenate); "
+            "layers that share a parameter are written out instead of stacked")
 SIMPLX_RULE("input in a block", (possible<left, right>),
             "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
 SIMPLX_RULE("pull-back shape", left == right,
@@ -3065,8 +3078,9 @@ namespace detail {
 template <class Backend>
 constexpr bool runs_on_host() {
   static_assert(!requires { Backend::on_device; },
-                "simplx: Trainer, Inference, Stream and Evaluation on a GPU are those of simplx/cuda/trainer.cuh, "
-                "inference.cuh, stream.cuh and evaluation.cuh: include the one that is used, in a source of nvcc");
+                "simplx: Trainer, Learner, Inference, Stream, Evaluation and Function on a GPU are those of "
+                "simplx/cuda/trainer.cuh, learner.cuh, inference.cuh, stream.cuh, evaluation.cuh and function.cuh: "
+                "include the one that is used, in a source of nvcc");
   return true;
 }
 
@@ -3527,11 +3541,10 @@ template <class S, Index cols, bool flat, class F>
 __attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
   constexpr Index whole = cols / lanes<S> * lanes<S>;
   if constexpr (flat) {
-    const Index size = rows * cols;
-    Index i = 0;
-    for (; i + lanes<S> <= size; i += lanes<S>) f.template operator()<Vec<S>>(0, i);
+    const Index size = rows * cols, end = size / lanes<S> * lanes<S>;
+    for (Index i = 0; i < end; i += lanes<S>) f.template operator()<Vec<S>>(0, i);
     if constexpr (whole < cols) {
-      for (; i < size; ++i) f.template operator()<S>(0, i);
+      for (Index i = end; i < size; ++i) f.template operator()<S>(0, i);
     }
   } else {
     for (Index row = 0; row < rows; ++row) {
@@ -8831,6 +8844,414 @@ constexpr Expr sum_of_repeated(At x, Index times, Index width = 1) {
 
 }  // namespace simplx
 
+// ---- simplx/ops/embedding.hpp
+
+/// \file simplx/ops/embedding.hpp
+/// Looking rows of a table up: by token, and by position in the sequence.
+///
+///     embedding   y_r = table[index_r]            dtable[index_r] += dy_r
+///     positions   y_r = table[r - start of its sequence]
+///
+/// Indices are in [0, rows of the table), sequences no longer than the positions: who takes them from a caller checks
+/// that (core/inputs.hpp), kernels do not.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <>
+struct op<"embedding"> : kernel_op {
+  static constexpr int index_operand = 1;
+  static constexpr Shape looked_up(Shape table) { return table; }
+  static constexpr Checked shape(const Attributes&, Shape table, Shape index) {
+    return rows_of(index.axis, table.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const std::int32_t* index = frame.template indices<1>();
+    for (Index row = 0; row < frame.rows(); ++row) {
+      std::memcpy(frame.out() + row * d, frame.template in<0>() + index[row] * d, sizeof(S) * d);
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const std::int32_t* index = frame.template indices<1>();
+    const S* dy = frame.out_grad();
+    if constexpr (F::template write<0> == Write::store) {  // a table that was computed for these rows
+      std::fill_n(frame.template grad<0>(), frame.template rows_in<0>() * d, S(0));
+    }
+    for (Index row = 0; row < frame.rows(); ++row, dy += d) {
+      S* place = frame.template grad<0>() + index[row] * d;
+      for (Index c = 0; c < d; ++c) place[c] += dy[c];
+    }
+  }
+};
+
+template <>
+struct op<"positions"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape table) {
+    if (!table.is_fixed()) return {"static positions", static_cast<Index>(table.axis), 0};
+    return rows_of(Axis::tokens, table.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
+      std::memcpy(frame.out() + begin * d, frame.template in<0>() + frame.context.past * d,
+                  sizeof(S) * static_cast<std::size_t>(length * d));
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index d = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
+      const S* dy = frame.out_grad() + begin * d;
+      S* place = frame.template grad<0>();
+      for (Index i = 0; i < length * d; ++i) place[i] += dy[i];
+    }
+  }
+};
+
+/// The row of the table for each index.
+///
+/// Shapes  table (V, d), V static or an axis; index (rows) -> (rows, d)
+/// Errors  does not compile unless the second operand is indices(...)
+constexpr Expr embedding(At table, At index) {
+  Expr result = apply<"embedding">({}, table, index);
+  if (result.node->kind != Kind::error && index.node->kind != Kind::indices) {
+    detail::broken(result.node, "indices", 0, 1);
+  }
+  return result;
+}
+
+/// The row of the table for each token's position in its sequence.
+///
+/// Shapes  table (context, d) -> (tokens, d); sequences are at most `context` long
+constexpr Expr positions(At table) { return apply<"positions">({}, table); }
+
+}  // namespace simplx
+
+// ---- simplx/ops/rows.hpp
+
+/// \file simplx/ops/rows.hpp
+/// Moving and gathering rows. On the axis of tokens all but `gather` stay within each sequence.
+///
+///     gather(x, index)        y_r = x[index_r]                      dx[index_r] += dy_r
+///     slice_rows(x, b, n)     y = x[b : b + n], static rows         dx[b : b + n] += dy
+///     shift(x, n)             y_t = x_{t - n}, zero before          dx_t = dy_{t + n}
+///     cumulative_sum(x)       y_t = x_0 + ... + x_t                 dx_t = dy_t + dy_{t + 1} + ...
+///     first_of_sequence(x)    y_s = the first row of sequence s     (tokens, C) -> (sequences, C)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("static slice", left == right,
+            "slice_rows(x, begin, count) needs a static number of rows (a weight, or computed from weights); of run-"
+            "time rows, gather(x, indices(...)) takes those that are named")
+
+namespace detail {
+
+/// Calls f(first row, rows) for each sequence; for all rows together where the axis has none.
+template <class F, class Visit>
+void each_sequence(const F& frame, Visit visit) {
+  if constexpr (F::out_shape.axis == Axis::tokens) {
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      visit(sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
+    }
+  } else {
+    visit(Index(0), frame.rows());
+  }
+}
+
+struct same_shape_op : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
+};
+
+}  // namespace detail
+
+template <>
+struct op<"slice_rows"> : kernel_op {
+  static constexpr Checked shape(const Attributes& attributes, Shape x) {
+    const Index begin = attributes.integers[0], count = attributes.integers[1];
+    if (!x.is_fixed()) return {"static slice", static_cast<Index>(x.axis), 0};
+    if (begin < 0 || count < 1) return {"slice begin", begin, count};
+    if (begin + count > x.rows) return {"slice", begin + count, x.rows};
+    return fixed_shape(count, x.cols);
+  }
+  static std::string settings(const Attributes& attributes) {
+    return "rows " + std::to_string(attributes.integers[0]) + " to " +
+           std::to_string(attributes.integers[0] + attributes.integers[1] - 1);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    std::copy_n(frame.template in<0>() + F::attributes.integers[0] * cols, F::out_shape.rows * cols, frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    S* const rows = frame.template grad<0>() + F::attributes.integers[0] * cols;
+    detail::move_columns<Write::accumulate, S>(F::out_shape.rows, cols, {frame.out_grad(), cols}, {rows, cols});
+  }
+};
+
+template <>
+struct op<"shift"> : detail::same_shape_op {
+  static std::string settings(const Attributes& attributes) {
+    return "by " + std::to_string(attributes.integers[0]);
+  }
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"shift">({.integers = {-node->attributes.integers[0]}}, detail::whole(g, node)));
+  }
+  /// Calls f(to, from, rows): rows of a sequence that have a row `by` before them, as offsets in elements.
+  template <class F, class Zero, class Move>
+  static void each(const F& frame, Index by, Zero zero, Move move) {
+    constexpr Index cols = F::out_shape.cols;
+    detail::each_sequence(frame, [&](Index first, Index rows) {
+      const Index gone = std::min(rows, by < 0 ? -by : by), left = rows - gone;
+      zero((first + (by > 0 ? 0 : left)) * cols, gone * cols);
+      move((first + (by > 0 ? gone : 0)) * cols, (first + (by > 0 ? 0 : gone)) * cols, left * cols);
+    });
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    const S* x = frame.template in<0>();
+    S* y = frame.out();
+    each(frame, F::attributes.integers[0], [&](Index at, Index count) { std::fill_n(y + at, count, S(0)); },
+         [&](Index to, Index from, Index count) { std::copy_n(x + from, count, y + to); });
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr bool stores = F::template write<0> == Write::store;
+    const S* g = frame.out_grad();
+    S* dx = frame.template grad<0>();
+    each(frame, -F::attributes.integers[0],
+         [&](Index at, Index count) {
+           if constexpr (stores) std::fill_n(dx + at, count, S(0));
+         },
+         [&](Index to, Index from, Index count) {
+           for (Index i = 0; i < count; ++i) dx[to + i] = (stores ? S(0) : dx[to + i]) + g[from + i];
+         });
+  }
+};
+
+/// Sums from the first row on, or (attribute 1) from the last row back: each is the pull-back of the other.
+template <>
+struct op<"cumulative_sum"> : detail::same_shape_op {
+  static std::string settings(const Attributes& attributes) {
+    return attributes.integers[0] != 0 ? "from the last row" : "";
+  }
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"cumulative_sum">({.integers = {1 - node->attributes.integers[0]}}, detail::whole(g, node)));
+  }
+  /// to = running sums of from, or added to it.
+  template <bool from_last, bool accumulates, class F, class S>
+  static void run(const F& frame, const S* from, S* to) {
+    constexpr Index cols = F::out_shape.cols;
+    detail::each_sequence(frame, [&](Index first, Index rows) {
+      detail::each_column<S, cols>([&]<class V>(Index c) {
+        Register<V> total{};
+        for (Index k = 0; k < rows; ++k) {
+          const Index at = (first + (from_last ? rows - 1 - k : k)) * cols + c;
+          total += load<V>(from + at);
+          detail::put<accumulates ? Write::accumulate : Write::store, V>(to + at, total);
+        }
+      });
+    });
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    run<F::attributes.integers[0] != 0, false>(frame, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    run<F::attributes.integers[0] == 0, F::template write<0> == Write::accumulate>(frame, frame.out_grad(),
+                                                                                  frame.template grad<0>());
+  }
+};
+
+template <>
+struct op<"first_of_sequence"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) {
+    if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
+    return rows_of(Axis::sequences, x.cols);
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      S* y = frame.out() + s * cols;
+      if (sequences.offsets[s] == sequences.offsets[s + 1]) {
+        std::fill_n(y, cols, S(0));  // of an empty sequence
+      } else {
+        std::copy_n(frame.template in<0>() + sequences.offsets[s] * cols, cols, y);
+      }
+    }
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    constexpr Index cols = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    S* dx = frame.template grad<0>();
+    if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.template rows_in<0>() * cols, S(0));
+    for (Index s = 0; s < sequences.count; ++s) {
+      const S* g = frame.out_grad() + s * cols;
+      if (sequences.offsets[s] == sequences.offsets[s + 1]) continue;
+      for (Index c = 0; c < cols; ++c) dx[sequences.offsets[s] * cols + c] += g[c];
+    }
+  }
+};
+
+/// The rows of x that are named: y has one row for each index. The table may be a weight or any value.
+constexpr Expr gather(At x, At index) { return embedding(x, index); }
+
+/// `count` rows of a value with static rows.
+constexpr Expr slice_rows(At x, Index begin, Index count) {
+  return apply<"slice_rows">({.integers = {begin, count}}, x);
+}
+
+/// Each row moved `by` rows down (up if negative); zeros move in.
+constexpr Expr shift(At x, Index by) { return apply<"shift">({.integers = {by}}, x); }
+
+/// Running sums down the rows.
+constexpr Expr cumulative_sum(At x) { return apply<"cumulative_sum">({}, x); }
+
+/// The first token of each sequence: what a classifier reads.
+constexpr Expr first_of_sequence(At x) { return apply<"first_of_sequence">({}, x); }
+
+}  // namespace simplx
+
+// ---- simplx/ops/rotary.hpp
+
+/// \file simplx/ops/rotary.hpp
+/// Rotary positions (Su et al. 2021, "RoFormer", Eq. (34)): in each head the pair of columns (2i, 2i + 1) is turned by
+/// the angle t / base^(2i / d_k), t the position in the sequence.
+///
+///     (a, b) -> (a cos - b sin, a sin + b cos);   the pull-back turns back
+///
+/// The product of a turned query and a turned key depends on the distance of their positions alone.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("rotary heads", left > 0 && right % (2 * left) == 0,
+            "rotary positions turn pairs of columns in each head: the width (right number) must be a multiple of twice "
+            "the number of heads (left number)")
+
+namespace detail {
+template <class V, int... lane>
+__attribute__((always_inline)) inline V with_swapped_pairs(V x, std::integer_sequence<int, lane...>) {
+#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector) && !defined(__CUDACC__)  // nvcc garbles the pack
+  return __builtin_shufflevector(x, x, (lane ^ 1)...);
+#else
+  return V{x[lane ^ 1]...};
+#endif
+}
+/// The lanes of x, of which each even one changes places with the one after it.
+template <class V>
+__attribute__((always_inline)) inline V with_swapped_pairs(V x) {
+  return with_swapped_pairs(x, std::make_integer_sequence<int, static_cast<int>(sizeof(V) / sizeof(Lane<V>))>());
+}
+}  // namespace detail
+
+template <>
+struct op<"rotary"> : kernel_op {
+  static constexpr unsigned char constant_operands = 0b10;
+  static constexpr bool reads(int, int operand) { return operand == 1; }
+  static constexpr Checked shape(const Attributes& attributes, Shape x, Shape base) {
+    const Index heads = attributes.integers[0];
+    if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
+    if (heads < 1 || x.cols % (2 * heads) != 0) return {"rotary heads", heads, x.cols};
+    if (!(base == fixed_shape(1, 1))) return {"one number", base.columns(), 1};
+    return x;
+  }
+  static std::string settings(const Attributes& attributes) {
+    return "heads " + std::to_string(attributes.integers[0]);
+  }
+  /// to = x turned by `direction` times the angle: one vector of pairs after the other, whose sines and cosines all
+  /// heads of a row share.
+  template <bool accumulates, class F, class S>
+  static void turn(const F& frame, double direction, const S* from, S* to) {
+    constexpr Index cols = F::out_shape.cols, heads = F::attributes.integers[0], width = cols / heads;
+    constexpr Index pairs = lanes<double>, columns = 2 * pairs;  // of a vector of angles
+    const double base = static_cast<double>(*frame.template in<1>());
+    for (Index begin = 0; begin < width; begin += columns) {
+      double frequency[pairs];
+      for (Index i = 0; i < pairs; ++i) {
+        frequency[i] = std::pow(base, -static_cast<double>(begin + 2 * i) / static_cast<double>(width));
+      }
+      S cosine[columns], sine[columns];  // u = a cosine + b sine of either column, b the other one of its pair
+      detail::each_sequence(frame, [&](Index first, Index rows) {
+        for (Index row = 0; row < rows; ++row) {
+          const Vec<double> angle = static_cast<double>(frame.context.past + row) * load<Vec<double>>(frequency);
+          const Vec<double> c = cos(angle), s = direction * sin(angle);
+          for (Index i = 0; i < pairs; ++i) {
+            cosine[2 * i] = cosine[2 * i + 1] = S(c[i]);
+            sine[2 * i] = S(-s[i]), sine[2 * i + 1] = S(s[i]);
+          }
+          for (Index head = 0; head < heads; ++head) {
+            const Index at = (first + row) * cols + head * width + begin;
+            if (begin + columns <= width) {
+              turn_columns<accumulates, columns>(cosine, sine, from + at, to + at);
+            } else {
+              turn_columns<accumulates, width % columns>(cosine, sine, from + at, to + at);
+            }
+          }
+        }
+      });
+    }
+  }
+  template <bool accumulates, Index count, class S>
+  static void turn_columns(const S* cosine, const S* sine, const S* from, S* to) {
+    if constexpr (lanes<S> > 1) {
+      using V = Vec<S>;
+      constexpr Index rest = count % lanes<S>;
+      const auto turned = [&](V x, Index i) __attribute__((always_inline)) {
+        return V(x * load<V>(cosine + i) + detail::with_swapped_pairs(x) * load<V>(sine + i));
+      };
+      for (Index i = 0; i < count - rest; i += lanes<S>) {
+        const V y = turned(load<V>(from + i), i);
+        store(to + i, accumulates ? V(load<V>(to + i) + y) : y);
+      }
+      if constexpr (rest > 0) {
+        V x{}, y{};
+        std::memcpy(&x, from + count - rest, rest * sizeof(S));
+        if constexpr (accumulates) std::memcpy(&y, to + count - rest, rest * sizeof(S));
+        y += turned(x, count - rest);
+        std::memcpy(to + count - rest, &y, rest * sizeof(S));
+      }
+    } else {
+      for (Index i = 0; i < count; i += 2) {
+        const S a = from[i], b = from[i + 1];
+        const S u = a * cosine[i] + b * sine[i], v = b * cosine[i + 1] + a * sine[i + 1];
+        to[i] = accumulates ? S(to[i] + u) : u;
+        to[i + 1] = accumulates ? S(to[i + 1] + v) : v;
+      }
+    }
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    turn<false>(frame, 1, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    turn<F::template write<0> == Write::accumulate>(frame, -1, frame.out_grad(), frame.template grad<0>());
+  }
+};
+
+/// Queries or keys, turned by their positions.
+///
+/// Shapes  x (tokens, heads * d_k), d_k even; base (1, 1), not trained, usually hyper("base", 10000) -> as x
+/// Errors  does not compile unless the heads have even widths: rule "rotary heads"
+/// Cost    d_k / 2 sines and cosines for each token
+constexpr Expr rotary(At x, int heads, At base) { return apply<"rotary">({.integers = {heads}}, x, base); }
+
+}  // namespace simplx
+
 // ---- simplx/nn/attention.hpp
 
 /// \file simplx/nn/attention.hpp
@@ -8854,6 +9275,8 @@ constexpr Expr sum_of_repeated(At x, Index times, Index width = 1) {
 ///
 /// NormFormer adds one number eta_h (its gamma_h) for each head, before W^P, Concat_h(eta_h A_h V_h) W^P, or after it,
 /// and norms of the result, or of queries, keys and values. [Shleifer et al. 2021]
+///
+/// Rotary positions turn Q_h and K_h by the place of their token. [Su et al. 2021]
 ///
 /// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
 
@@ -8897,6 +9320,7 @@ struct SelfAttention {
   int key_heads = 0;  ///< grouped queries: heads of keys, and of values with a matrix; as many as `heads` by default
   bool query_key_bias = false;
   bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
+  double rotary = 0;   ///< base of rotary positions of queries and keys, such as 10000; then likewise; none if 0
   Mask mask = Mask::causal;
   Value value{};
   Output projection{};
@@ -8919,6 +9343,10 @@ struct SelfAttention {
     auto v = named("value", grouped(value, width(x)))(x);
     q = named("query_norm", inner_norm)(q), k = named("key_norm", inner_norm)(k);
     v = named("value_norm", inner_norm)(v);
+    if (rotary != 0) {
+      const Expr base = hyper("rotary_base", rotary);
+      q = simplx::rotary(q, heads, base), k = simplx::rotary(k, shares(width(x)) ? key_heads : heads, base);
+    }
     if (shares(width(x))) k = for_all_queries(k), v = has_matrix<Value> ? for_all_queries(v) : v;
     auto y = mix(matrix, q, k, v, {heads, mask, alibi});
     if (head_scale == HeadScale::before_projection) y = scale_heads(y, heads);
@@ -9994,6 +10422,11 @@ struct Gelu {
 /// Its approximation by tanh.
 struct GeluTanh {
   constexpr Expr operator()(Expr x) const { return gelu_tanh(x); }
+};
+
+/// x / (1 + exp(-x)); `Gated<Silu>` is the SwiGLU of LLaMA.
+struct Silu {
+  constexpr Expr operator()(Expr x) const { return silu(x); }
 };
 
 /// A gated linear unit: f(gate) * value of columns [value, gate], half as wide as x.
@@ -11876,73 +12309,6 @@ inline constexpr GraphView view_of{.count = G::count,
 
 }  // namespace simplx
 
-// ---- simplx/core/inputs.hpp
-
-/// \file simplx/core/inputs.hpp
-/// Inputs held against what a graph looks up by them: who takes them from a caller checks, kernels do not.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Errors  throws Error where `what`, a sequence or a context, is longer than the positions allow
-inline void check_length(const char* what, Index tokens, Index longest) {
-  if (tokens <= longest) return;
-  throw Error(std::string(what) + " of " + std::to_string(tokens) + " tokens, but the model's positions end at " +
-                  std::to_string(longest),
-              "give fewer tokens, such as the last ones alone, or a model with a longer context");
-}
-
-/// A context of sequences.
-///
-/// Errors  throws Error if it is no token, or longer than the positions allow
-inline Index checked_context(Index context, Index longest) {
-  if (context < 1) {
-    throw Error("a context of " + std::to_string(context) + " tokens",
-                "set .context to at least 1; it may be left out only where the model has a context of its own");
-  }
-  check_length("a context", context, longest);
-  return context;
-}
-
-/// Where sequences of these lengths begin, and the end of the last.
-///
-/// Errors  throws Error for a length below 0
-inline std::vector<Index> offsets_of(std::span<const Index> lengths) {
-  std::vector<Index> offsets{0};
-  for (const Index length : lengths) {
-    if (length < 0) throw Error("a sequence of " + std::to_string(length) + " tokens", "a length is at least 0");
-    offsets.push_back(offsets.back() + length);
-  }
-  return offsets;
-}
-
-/// Tokens of the longest of the sequences that begin there.
-///
-/// Errors  throws Error if the graph has no positions for it
-inline Index longest_of(const GraphView& graph, std::span<const Index> offsets) {
-  Index longest = 0;
-  for (std::size_t s = 0; s + 1 < offsets.size(); ++s) longest = std::max(longest, offsets[s + 1] - offsets[s]);
-  check_length("a sequence", longest, graph.longest);
-  return longest;
-}
-
-/// Every index must name a row of all tables that it is looked up in, every label a class or -100.
-///
-/// Errors  throws Error with the first that does not
-inline void check_indices(const GraphView& graph, const void* const* inputs, const Rows& rows) {
-  for (const Lookup& lookup : graph.lookups) {
-    const auto* values = static_cast<const std::int32_t*>(inputs[graph.input[lookup.indices]]);
-    const Index bound = rows.count(lookup.table);
-    for (Index row = 0; row < rows.count(graph.info[lookup.indices].shape); ++row) {
-      if ((values[row] >= 0 && values[row] < bound) || (lookup.ignores && values[row] == ignored_label)) continue;
-      throw Error("'" + std::string(graph.label[lookup.indices].name.view()) + "' names " +
-                      std::to_string(values[row]) + " in row " + std::to_string(row),
-                  "it must be at least 0 and below " + std::to_string(bound));
-    }
-  }
-}
-
-}  // namespace simplx
-
 // ---- simplx/cpu/memory.hpp
 
 /// \file simplx/cpu/memory.hpp
@@ -12086,6 +12452,73 @@ class Workspace : public Arena<typename Backend::Scalar> {
 
 }  // namespace simplx
 
+// ---- simplx/core/inputs.hpp
+
+/// \file simplx/core/inputs.hpp
+/// Inputs held against what a graph looks up by them: who takes them from a caller checks, kernels do not.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Errors  throws Error where `what`, a sequence or a context, is longer than the positions allow
+inline void check_length(const char* what, Index tokens, Index longest) {
+  if (tokens <= longest) return;
+  throw Error(std::string(what) + " of " + std::to_string(tokens) + " tokens, but the model's positions end at " +
+                  std::to_string(longest),
+              "give fewer tokens, such as the last ones alone, or a model with a longer context");
+}
+
+/// A context of sequences.
+///
+/// Errors  throws Error if it is no token, or longer than the positions allow
+inline Index checked_context(Index context, Index longest) {
+  if (context < 1) {
+    throw Error("a context of " + std::to_string(context) + " tokens",
+                "set .context to at least 1; it may be left out only where the model has a context of its own");
+  }
+  check_length("a context", context, longest);
+  return context;
+}
+
+/// Where sequences of these lengths begin, and the end of the last.
+///
+/// Errors  throws Error for a length below 0
+inline std::vector<Index> offsets_of(std::span<const Index> lengths) {
+  std::vector<Index> offsets{0};
+  for (const Index length : lengths) {
+    if (length < 0) throw Error("a sequence of " + std::to_string(length) + " tokens", "a length is at least 0");
+    offsets.push_back(offsets.back() + length);
+  }
+  return offsets;
+}
+
+/// Tokens of the longest of the sequences that begin there.
+///
+/// Errors  throws Error if the graph has no positions for it
+inline Index longest_of(const GraphView& graph, std::span<const Index> offsets) {
+  Index longest = 0;
+  for (std::size_t s = 0; s + 1 < offsets.size(); ++s) longest = std::max(longest, offsets[s + 1] - offsets[s]);
+  check_length("a sequence", longest, graph.longest);
+  return longest;
+}
+
+/// Every index must name a row of all tables that it is looked up in, every label a class or -100.
+///
+/// Errors  throws Error with the first that does not
+inline void check_indices(const GraphView& graph, const void* const* inputs, const Rows& rows) {
+  for (const Lookup& lookup : graph.lookups) {
+    const auto* values = static_cast<const std::int32_t*>(inputs[graph.input[lookup.indices]]);
+    const Index bound = rows.count(lookup.table);
+    for (Index row = 0; row < rows.count(graph.info[lookup.indices].shape); ++row) {
+      if ((values[row] >= 0 && values[row] < bound) || (lookup.ignores && values[row] == ignored_label)) continue;
+      throw Error("'" + std::string(graph.label[lookup.indices].name.view()) + "' names " +
+                      std::to_string(values[row]) + " in row " + std::to_string(row),
+                  "it must be at least 0 and below " + std::to_string(bound));
+    }
+  }
+}
+
+}  // namespace simplx
+
 // ---- simplx/differentiate/object.hpp
 
 /// \file simplx/differentiate/object.hpp
@@ -12146,6 +12579,10 @@ concept contiguous = requires(const Object& object) {
 template <class Object>
 concept owning = (EigenObject<Object> && std::is_base_of_v<Eigen::PlainObjectBase<Object>, Object>) ||
                  (!EigenObject<Object> && !std::ranges::borrowed_range<Object>);
+
+/// Whether an object's memory is that of a GPU, as a DeviceBuffer's is.
+template <class Object>
+concept on_device = requires { requires Object::on_device; };
 
 /// Whether it lies without gaps in this very object: blocks of a larger matrix do not.
 template <class Object>
@@ -12404,38 +12841,26 @@ void initialise(const std::vector<TensorInfo>& tensors, std::uint64_t seed, S* b
 
 }  // namespace simplx
 
-// ---- simplx/differentiate/function_memory.hpp
+// ---- simplx/differentiate/function_inputs.hpp
 
-/// \file simplx/differentiate/function_memory.hpp
-/// The memory of a Function, and how it is laid out once the rows of all inputs are known.
+/// \file simplx/differentiate/function_inputs.hpp
+/// What a Function was given on the host, whatever evaluates it: inputs, sequences, and how many rows they make.
 
-namespace simplx::inline SIMPLX_TARGET {
+namespace simplx::inline SIMPLX_TARGET::detail {
 
-namespace detail {
+/// Whose memory an input is: that of the caller may change, and may be that of a GPU.
+enum class Holder : unsigned char { nobody, function, caller, device };
 
 /// Compiled once for each number type, not for each function.
 template <class S>
-class FunctionMemory {
+class FunctionInputs {
  public:
   const TensorList& tensors() const { return tensors_; }
-  std::span<S> parameters() { return parameters_.span(); }
-  /// Those of all parameters, element by element, as the last backward left them.
-  std::span<const S> gradients() { return gradients_.span(); }
   /// What dropout draws from; see Randomness.
   Randomness& random() { return context_.random; }
 
  protected:
-  FunctionMemory(const GraphView& graph, TensorList tensors, Index (*scratch)(const Rows&), std::uint64_t seed)
-      : graph_(graph),
-        scratch_(scratch),
-        tensors_(std::move(tensors)),
-        parameters_(graph.parameters),
-        gradients_(graph.parameters),
-        constants_(graph.constants),
-        packed_(graph.packed) {
-    initialise(tensors_.parameters, seed, parameters_.data());
-    initialise(tensors_.constants, seed, constants_.data());
-  }
+  FunctionInputs(const GraphView& graph, TensorList tensors) : graph_(graph), tensors_(std::move(tensors)) {}
 
   std::string name_of(int node) const { return std::string(graph_.label[node].name.view()); }
 
@@ -12447,76 +12872,63 @@ class FunctionMemory {
                     " numbers",
                 "the function needs " + rows + " x " + std::to_string(shape.cols));
   }
-  /// The rows of an input that is about to be set.
-  Index take_rows(int node, const ObjectSize& size) {
+  /// The rows of an input that is about to be given.
+  Index take_rows(int node, const ObjectSize& size, Holder holder) {
     check_size(node, size);
     const Shape& shape = graph_.info[node].shape;
-    given_[graph_.input[node]] = true;
+    const int number = graph_.input[node];
+    holder_[number] = holder;
+    changed_[number] = true;
     if (shape.is_fixed()) return shape.rows;
-    Index& known = input_rows_[graph_.input[node]];
+    Index& known = input_rows_[number];
     stale_ |= known != size.rows;
     return known = size.rows;
   }
   void take_lengths(std::span<const Index> lengths) {
+    bool same = sequences_given_ && lengths.size() + 1 == offsets_.size();
+    for (std::size_t s = 0; same && s < lengths.size(); ++s) same = offsets_[s + 1] - offsets_[s] == lengths[s];
+    if (same) return;
     offsets_ = offsets_of(lengths);
     sequences_given_ = stale_ = true;
   }
 
-  /// Results and gradients lie in memory that the first evaluation makes.
-  void check_evaluated(const char* asked) const {
-    if (arena_) return;
-    throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
+  /// Counts the rows of everything that was given, sequences among them.
+  void count_rows() {
+    rows_ = rows_of_inputs();
+    arrange_sequences(rows_);
+    rows_.longest_sequence = longest_of(graph_, offsets_);
+  }
+  Index size_of(int node) const {
+    const Shape& shape = graph_.info[node].shape;
+    return context_.rows_of(shape) * shape.cols;
   }
 
-  /// The context begins at row `row` of an axis.
+  /// The context, which is that of all rows, begins at row `row` of an axis and has one of them.
   void start_at(Axis axis, Index row) {
+    context_.rows[static_cast<int>(axis)] = 1;
     for (int i = 0; i < graph_.count; ++i) {
       if (!graph_.is_input(i)) continue;
       const Shape& shape = graph_.info[i].shape;
+      if (shape.axis != axis) continue;
       const bool whole_numbers = graph_.info[i].kind == Kind::indices;
       const Index bytes = static_cast<Index>(whole_numbers ? sizeof(std::int32_t) : sizeof(S));
-      const Index skipped = shape.axis == axis ? row * shape.cols * bytes : 0;
-      context_.inputs[graph_.input[i]] = static_cast<const char*>(pointers_[graph_.input[i]]) + skipped;
+      const void*& place = context_.inputs[graph_.input[i]];
+      place = static_cast<const char*>(place) + row * shape.cols * bytes;
     }
     context_.random.first_sequence += row;  // the masks that it has among all rows
   }
 
-  /// Sizes everything to the rows of what was bound.
-  void arrange() {
-    Rows rows = rows_of_inputs();
-    arrange_sequences(rows);
-    rows.longest_sequence = longest_of(graph_, offsets_);
-    const Randomness random = context_.random;
-    arena_.emplace(graph_, scratch_(rows), rows);
-    context_ = arena_->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
-    context_.random = random;
-    context_.parameters = parameters_.data();
-    context_.gradients = gradients_.data();
-    context_.constants = constants_.data();
-    context_.packed = packed_.data();
-    for (int i = 0; i < graph_.count; ++i) {
-      if (graph_.info[i].kind != Kind::input || !graph_.wanted[i]) continue;
-      const int number = graph_.input[i];
-      const Shape& shape = graph_.info[i].shape;
-      input_gradients_[number] = Buffer<S>(context_.rows_of(shape) * shape.cols);
-      context_.input_gradients[number] = input_gradients_[number].data();
-    }
-    stale_ = false;
-  }
-
   GraphView graph_;
-  Index (*scratch_)(const Rows&);
   TensorList tensors_;
-  Buffer<S> parameters_, gradients_, constants_, packed_;
-  Buffer<S> inputs_[max_inputs], input_gradients_[max_inputs];
+  Buffer<S> inputs_[max_inputs];
   Buffer<std::int32_t> indices_[max_inputs];
-  const void* pointers_[max_inputs]{};
-  Index input_rows_[max_inputs]{};
-  bool given_[max_inputs]{}, sequences_given_ = false;
+  const void* pointers_[max_inputs]{};  ///< to what was given
+  Holder holder_[max_inputs]{};
+  bool changed_[max_inputs]{};  ///< given anew since whoever evaluates has looked
+  Rows rows_;                   ///< of everything that was given
   std::vector<Index> offsets_{0};
-  std::optional<Arena<S>> arena_;
-  Context<S> context_;
-  bool stale_ = true;
+  Context<S> context_;  ///< of the last evaluation, where that lies
+  bool stale_ = true;   ///< rows are not those of the context
 
  private:
   Rows rows_of_inputs() const {
@@ -12525,7 +12937,7 @@ class FunctionMemory {
       if (!graph_.is_input(i)) continue;
       const int number = graph_.input[i];
       const std::string name = name_of(i);
-      if (!given_[number]) {
+      if (holder_[number] == Holder::nobody) {
         throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
       }
       const Axis axis = graph_.info[i].shape.axis;
@@ -12569,9 +12981,206 @@ class FunctionMemory {
                   "give the lengths of all sequences by set_sequences");
     }
   }
+
+  Index input_rows_[max_inputs]{};
+  bool sequences_given_ = false;
 };
 
-}  // namespace detail
+}  // namespace simplx::inline SIMPLX_TARGET::detail
+
+// ---- simplx/differentiate/function_memory.hpp
+
+/// \file simplx/differentiate/function_memory.hpp
+/// The memory of a Function on the CPU, laid out once the rows of all inputs are known, and its evaluation there.
+
+namespace simplx::inline SIMPLX_TARGET::detail {
+
+/// Compiled once for each number type, not for each function.
+template <class S>
+class FunctionMemory : public FunctionInputs<S> {
+  using Inputs = FunctionInputs<S>;
+
+ public:
+  std::span<S> parameters() { return parameters_.span(); }
+  std::span<S> constants() { return constants_.span(); }
+  /// Those of all parameters, element by element, as the last backward left them.
+  std::span<const S> gradients() { return gradients_.span(); }
+
+ protected:
+  using Inputs::graph_, Inputs::tensors_, Inputs::pointers_, Inputs::rows_, Inputs::offsets_, Inputs::context_;
+
+  FunctionMemory(const GraphView& graph, TensorList tensors, Index (*scratch)(const Rows&), std::uint64_t seed)
+      : Inputs(graph, std::move(tensors)),
+        scratch_(scratch),
+        parameters_(graph.parameters),
+        gradients_(graph.parameters),
+        constants_(graph.constants),
+        packed_(graph.packed) {
+    initialise(tensors_.parameters, seed, parameters_.data());
+    initialise(tensors_.constants, seed, constants_.data());
+  }
+
+  /// Whether results and gradients have memory, which the first evaluation makes.
+  bool arranged() const { return arena_.has_value(); }
+  /// Lays everything out for the rows of what was given; there is room for the most of each kind so far.
+  void arrange() {
+    Inputs::count_rows();
+    if (!arena_ || !arena_->capacity().hold(rows_)) {
+      const Rows room = arena_ ? arena_->capacity().or_more(rows_) : rows_;
+      arena_.reset();  // the larger one comes in its place, not beside it
+      arena_.emplace(graph_, scratch_(room), room);
+    }
+    const Randomness random = context_.random;
+    context_ = arena_->context(rows_, {offsets_.data(), rows_.sequences}, rows_.longest_sequence);
+    context_.random = random;
+    context_.parameters = parameters_.data();
+    context_.gradients = gradients_.data();
+    context_.constants = constants_.data();
+    context_.packed = packed_.data();
+    for (int i = 0; i < graph_.count; ++i) {
+      if (graph_.info[i].kind != Kind::input || !graph_.wanted[i]) continue;
+      const int number = graph_.input[i];
+      if (input_gradients_[number].size() < Inputs::size_of(i)) input_gradients_[number] = Buffer<S>(Inputs::size_of(i));
+      context_.input_gradients[number] = input_gradients_[number].data();
+    }
+    Inputs::stale_ = false;
+  }
+  /// Reads inputs where they are.
+  ///
+  /// Errors  throws Error for an index out of range
+  void take_inputs() {
+    check_indices(graph_, pointers_, rows_);
+    std::copy_n(pointers_, max_inputs, context_.inputs);
+  }
+
+  S* result(int k) const { return context_.outputs[k]; }
+  S* result_gradient(int k) const { return context_.output_gradients[k]; }
+  S* input_gradient(int number) const { return context_.input_gradients[number]; }
+
+  Index (*scratch_)(const Rows&);
+  Buffer<S> parameters_, gradients_, constants_, packed_;
+  Buffer<S> input_gradients_[max_inputs];
+  std::optional<Arena<S>> arena_;
+};
+
+/// What an update reads and writes.
+template <class S>
+struct TrainedOnHost {
+  S *parameters, *gradients;
+};
+
+/// How a function is evaluated by a backend: this is the CPU.
+template <auto const& f, class Backend>
+class FunctionOn : public FunctionMemory<typename Backend::Scalar> {
+  using Memory = FunctionMemory<typename Backend::Scalar>;
+  static_assert(runs_on_host<Backend>());
+
+ public:
+  using G = GraphOf<f>;
+  using Run = Execute<G, Backend>;
+
+ protected:
+  explicit FunctionOn(std::uint64_t seed) : Memory(view_of<G>, tensors_of<f>(), graph_scratch<G, Backend>, seed) {}
+
+  void take_inputs() {
+    Memory::take_inputs();
+    Run::prepare(Memory::parameters_.data(), Memory::packed_.data());
+  }
+  void evaluate() { Run::forward(Memory::context_); }
+  /// Gradients of everything, anew.
+  void differentiate() {
+    std::ranges::fill(Memory::gradients_, typename Backend::Scalar(0));
+    Run::backward(Memory::context_);
+  }
+  TrainedOnHost<typename Backend::Scalar> trained() {
+    return {Memory::parameters_.data(), Memory::gradients_.data()};
+  }
+};
+
+}  // namespace simplx::inline SIMPLX_TARGET::detail
+
+// ---- simplx/train/glob.hpp
+
+/// \file simplx/train/glob.hpp
+/// Patterns of names: '*' stands for any text, dots included; every other character for itself.
+///
+/// Matching is an edit distance of zero, so that a pattern that matches nothing can name what it nearly matches.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// How many characters must be added, removed or replaced until the text matches the pattern [Levenshtein].
+///
+/// Cost    pattern x text steps, one row of memory
+inline Index glob_distance(std::string_view pattern, std::string_view text) {
+  std::vector<Index> row(text.size() + 1);  // row[j]: of the pattern so far to the first j characters of the text
+  std::iota(row.begin(), row.end(), Index(0));
+  for (const char c : pattern) {
+    Index diagonal = row[0];
+    row[0] += c != '*';
+    for (std::size_t j = 1; j <= text.size(); ++j) {
+      const Index above = row[j];
+      row[j] = c == '*' ? std::min(above, row[j - 1])
+                        : std::min({above + 1, row[j - 1] + 1, diagonal + (c != text[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row.back();
+}
+
+inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
+
+/// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
+[[gnu::cold]] inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names,
+                                               std::size_t count) {
+  struct Candidate {
+    Index distance;
+    std::string name, letters;
+  };
+  std::vector<Candidate> candidates;
+  for (const std::string& name : names) {
+    std::string letters;
+    for (const char c : name) {
+      if (c < '0' || c > '9') letters += c;
+    }
+    const auto alike = [&](const Candidate& other) { return other.letters == letters; };
+    if (std::none_of(candidates.begin(), candidates.end(), alike)) {
+      candidates.push_back({glob_distance(pattern, name), name, letters});
+    }
+  }
+  std::string text;
+  for (; count > 0 && !candidates.empty(); --count) {
+    const auto nearest =
+        std::min_element(candidates.begin(), candidates.end(),
+                         [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
+    text += (text.empty() ? "" : ", ") + nearest->name;
+    candidates.erase(nearest);
+  }
+  return text;
+}
+
+inline std::vector<std::string> names_of(const std::vector<TensorInfo>& tensors) {
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
+  return names;
+}
+
+/// What is thrown for a name of a `kind`, such as a parameter, that is none of those that the model has.
+[[gnu::cold]] inline Error unknown_name(const std::string& kind, std::string_view name,
+                                        const std::vector<std::string>& names) {
+  return Error("the model has no " + kind + " named '" + std::string(name) + "'",
+               names.empty() ? "it has none at all" : "the nearest names are " + nearest_names(name, names, 3));
+}
+
+/// The part of a buffer that the tensor of that name has; `kind` is what it is called where there is none.
+template <class S>
+std::span<S> slice_of(const std::vector<TensorInfo>& tensors, std::span<S> buffer, std::string_view name,
+                      const std::string& kind = "tensor") {
+  for (const TensorInfo& tensor : tensors) {
+    if (tensor.name != name) continue;
+    return buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size()));
+  }
+  throw unknown_name(kind, name, names_of(tensors));
+}
 
 }  // namespace simplx
 
@@ -12597,23 +13206,19 @@ namespace simplx::inline SIMPLX_TARGET {
 
 /// A function of named inputs with its gradient; owns its memory, and reads in place what is bound to it.
 template <auto const& f, class Backend_ = Cpu<double>>
-class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
-  using Memory = detail::FunctionMemory<typename Backend_::Scalar>;
-  using Memory::context_, Memory::parameters_, Memory::gradients_, Memory::constants_, Memory::packed_,
-      Memory::pointers_, Memory::inputs_, Memory::indices_, Memory::stale_, Memory::check_size, Memory::take_rows;
+class Function : public detail::FunctionOn<f, Backend_> {
+  using Memory = detail::FunctionOn<f, Backend_>;
+  using Memory::context_, Memory::pointers_, Memory::check_size, Memory::take_rows;
 
  public:
   using Backend = Backend_;
   using S = typename Backend::Scalar;
-  using G = GraphOf<f>;
-  using Run = Execute<G, Backend>;
-  static_assert(!requires { Backend::on_device; },
-                "simplx: Function evaluates on the CPU, with Cpu<float> or Cpu<double>; on a GPU there are Trainer, "
-                "Evaluation and Inference");
+  using typename Memory::G;
 
   /// `seed` is that of the initial values of parameters that the function makes.
-  explicit Function(std::uint64_t seed = 0)
-      : Memory(view_of<G>, tensors_of<f>(), detail::graph_scratch<G, Backend>, seed) {}
+  ///
+  /// Errors  throws Error, on a GPU, if there is none, or if its memory is short
+  explicit Function(std::uint64_t seed = 0) : Memory(seed) {}
 
   /// Copies an Eigen object, a container or a number into the input, parameter or constant of that name.
   ///
@@ -12622,6 +13227,8 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   template <Name name, class Object>
   Function& set(const Object& object) {
     constexpr int node = find<name>();
+    static_assert(!detail::on_device<Object>,
+                  "simplx: set copies from the host: give bind what lies on the device, which is read in place");
     const detail::ObjectSize size = detail::size_of<shape<node>>(object);
     if constexpr (is_input(node)) {
       using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
@@ -12629,21 +13236,23 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       auto& buffer = storage<T>()[number];
       check_size(node, size);
       if constexpr (std::is_same_v<T, std::int32_t>) detail::check_numbers<T>(object);  // before anything changes
-      const Index rows = take_rows(node, size);
+      const Index rows = take_rows(node, size, detail::Holder::function);
       if (buffer.size() < rows * shape<node>.cols) buffer = Buffer<T>(rows * shape<node>.cols);
       detail::assign<shape<node>>(object, rows, buffer.data());
       pointers_[number] = buffer.data();
     } else {
       check_size(node, size);
-      S* place = G::table.info[node].kind == Kind::parameter ? parameters_.data() + G::layout.parameter[node]
-                                                             : constants_.data() + G::layout.constant[node];
+      S* place = G::table.info[node].kind == Kind::parameter
+                     ? Memory::parameters().data() + G::layout.parameter[node]
+                     : Memory::constants().data() + G::layout.constant[node];
       detail::assign<shape<node>>(object, shape<node>.rows, place);
     }
     evaluated_ = false;
     return *this;
   }
 
-  /// Reads an input where it is: the object must outlive this, and changes to it are seen.
+  /// Reads an input where it is: the object must outlive this, and changes to it are seen. On a GPU that is a
+  /// DeviceBuffer of numbers, whose filling has been waited for; what lies on the host is copied at each forward().
   ///
   /// Errors  does not compile unless the object is row-major (or a vector) of this function's scalar, nor for a
   ///         temporary that owns its memory; throws if it is a block with gaps
@@ -12664,7 +13273,12 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       throw Error(std::string(name.view()) + " is a part of a larger matrix, with gaps between its rows or elements",
                   "copy it with set<\"" + std::string(name.view()) + "\">(...)");
     }
-    take_rows(node, detail::size_of<shape<node>>(object));
+    constexpr detail::Holder holder = detail::on_device<Object> ? detail::Holder::device : detail::Holder::caller;
+    static_assert(holder == detail::Holder::caller || G::table.info[node].kind == Kind::input,
+                  "simplx: indices are checked on the host, and sorted there: bind or set those that lie there");
+    static_assert(holder == detail::Holder::caller || requires { Backend::on_device; },
+                  "simplx: memory of a GPU is read by functions that run there, on Cuda<...>: copy it to the host first");
+    take_rows(node, detail::size_of<shape<node>>(object), holder);
     pointers_[G::layout.input[node]] = object.data();
     evaluated_ = false;
     return *this;
@@ -12685,13 +13299,11 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   ///         are not all tokens or too long for the positions, or if an index is out of range. Views of results and
   ///         gradients end when the number of rows changes.
   void forward() {
-    if (stale_) {
+    if (Memory::stale_) {
       Memory::arrange();
       differentiated_ = false;
     }
-    for (int i = 0; i < G::layout.inputs; ++i) context_.inputs[i] = pointers_[i];
-    check_indices(Memory::graph_, context_.inputs, Memory::arena_->capacity());
-    Run::prepare(parameters_.data(), packed_.data());
+    Memory::take_inputs();
     evaluate();
   }
   /// Gradients of everything that wants one, from those of the results: see `seed`.
@@ -12704,8 +13316,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }
     if (used_up_) evaluate();
     used_up_ = G::uses_up_values;
-    std::ranges::fill(gradients_, S(0));
-    Run::backward(context_);
+    Memory::differentiate();
     differentiated_ = true;
   }
 
@@ -12714,7 +13325,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     static_assert(result_shape(0) == fixed_shape(1, 1),
                   "simplx: value() is for functions whose first result is one number; use forward() and output<k>()");
     forward();
-    return context_.outputs[0][0];
+    return Memory::result(0)[0];
   }
   /// The same; afterwards gradient<name>() holds its gradients.
   S value_and_grad() {
@@ -12729,15 +13340,15 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   /// Errors  throws, as `seed` and `gradient` do, unless it follows a forward()
   template <int k = 0>
   auto output() const {
-    Memory::check_evaluated("output()");
-    return detail::object_map<result_shape(k)>(context_.outputs[k], context_.rows_of(result_shape(k)));
+    check_arranged("output()");
+    return detail::object_map<result_shape(k)>(Memory::result(k), context_.rows_of(result_shape(k)));
   }
   /// The gradient of result k: those of all results are to be filled before each backward(), which writes over some and
   /// leaves others; forward() leaves them as they are.
   template <int k = 0>
   auto seed() {
-    Memory::check_evaluated("seed()");
-    return detail::object_map<result_shape(k)>(context_.output_gradients[k], context_.rows_of(result_shape(k)));
+    check_arranged("seed()");
+    return detail::object_map<result_shape(k)>(Memory::result_gradient(k), context_.rows_of(result_shape(k)));
   }
   /// The gradient with respect to an input or parameter, as the last backward left it: inputs that were set since, of
   /// as many rows or others, change it no sooner than they are evaluated.
@@ -12748,17 +13359,22 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     constexpr int node = find<name>();
     static_assert(G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
-    Memory::check_evaluated("gradient()");
-    if (!differentiated_) {
-      throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
-    }
+    check_differentiated();
     S* place = nullptr;
     if constexpr (is_input(node)) {
-      place = context_.input_gradients[G::layout.input[node]];
+      place = Memory::input_gradient(G::layout.input[node]);
     } else {
-      place = gradients_.data() + G::layout.parameter[node];
+      place = const_cast<S*>(Memory::gradients().data()) + G::layout.parameter[node];
     }
     return detail::object_map<shape<node>>(place, context_.rows_of(shape<node>));
+  }
+
+  /// The gradient with respect to a parameter by its name in tensors(), which may lie within a stack.
+  ///
+  /// Errors  throws as `gradient<name>`, and for an unknown name, with the nearest ones
+  std::span<const S> gradient(std::string_view name) {
+    check_differentiated();
+    return slice_of(Memory::tensors().parameters, Memory::gradients(), name, "parameter");
   }
 
   /// One gradient for each row of the first result, (rows, 1): row r of the answer is the gradient of result r with
@@ -12780,7 +13396,6 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> all(rows, size);
     for (Index row = 0; row < rows; ++row) {
       context_ = whole;
-      context_.rows[static_cast<int>(result.axis)] = 1;
       Memory::start_at(result.axis, row);
       evaluate();
       seed_first_result();
@@ -12789,7 +13404,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
       std::copy_n(g.data(), size, all.row(row).data());
     }
     context_ = whole;
-    evaluate();  // results of all rows again; the gradients were those of one
+    forward();  // results of all rows again; the gradients were those of one
     differentiated_ = false;
     return all;
   }
@@ -12800,8 +13415,25 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     constexpr int node = find<name>();
     static_assert(G::table.info[node].kind == Kind::parameter,
                   "simplx: this name is no parameter but an input or a constant, which set or bind gives");
-    return detail::object_map<shape<node>>(parameters_.data() + G::layout.parameter[node], shape<node>.rows);
+    return detail::object_map<shape<node>>(Memory::parameters().data() + G::layout.parameter[node], shape<node>.rows);
   }
+  /// The same by its name in tensors(), which may lie within a stack: "blocks.0.mlp.up.weight".
+  ///
+  /// Errors  throws Error for an unknown name, with the nearest ones
+  std::span<S> parameter(std::string_view name) {
+    return slice_of(Memory::tensors().parameters, Memory::parameters(), name, "parameter");
+  }
+
+ protected:
+  static constexpr Shape result_shape(int k) {
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].result && G::layout.output[i] == k) return G::table.info[i].shape;
+    }
+    return {};
+  }
+
+  bool evaluated_ = false;       ///< what was set, bound and given as sequences
+  bool differentiated_ = false;  ///< there are gradients of these rows
 
  private:
   template <Name name>
@@ -12816,7 +13448,7 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
     }();
     static_assert(node >= 0,
                   "simplx: the function uses no input, parameter or constant of that name; with scopes it is as in "
-                  "tensors(), whose offsets find those within a stack or recompute in parameters() and gradients()");
+                  "tensors(); those within a stack or recompute are found by parameter(\"name\") and gradient(\"name\")");
     return node;
   }
   static constexpr bool is_input(int node) {
@@ -12824,36 +13456,38 @@ class Function : public detail::FunctionMemory<typename Backend_::Scalar> {
   }
   template <int node>
   static constexpr Shape shape = G::table.info[node].shape;
-  static constexpr Shape result_shape(int k) {
-    for (int i = 0; i < G::count; ++i) {
-      if (G::table.info[i].result && G::layout.output[i] == k) return G::table.info[i].shape;
-    }
-    return {};
-  }
   template <class T>
   auto& storage() {
     if constexpr (std::is_same_v<T, S>) {
-      return inputs_;
+      return Memory::inputs_;
     } else {
-      return indices_;
+      return Memory::indices_;
     }
   }
 
+  /// Results and gradients lie in memory that the first evaluation makes.
+  void check_arranged(const char* asked) const {
+    if (Memory::arranged()) return;
+    throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
+  }
+  void check_differentiated() const {
+    check_arranged("gradient()");
+    if (differentiated_) return;
+    throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
+  }
   void evaluate() {
-    Run::forward(context_);
+    Memory::evaluate();
     evaluated_ = true;
     used_up_ = false;
   }
   /// Of the first result one, of the others nothing.
   void seed_first_result() {
     for (int k = 0; k < G::layout.outputs; ++k) {
-      std::fill_n(context_.output_gradients[k], context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
+      std::fill_n(Memory::result_gradient(k), context_.rows_of(result_shape(k)) * result_shape(k).cols, S(k == 0));
     }
   }
 
-  bool evaluated_ = false;       ///< what was set, bound and given as sequences
-  bool used_up_ = false;         ///< backward has written over values of the last evaluation
-  bool differentiated_ = false;  ///< there are gradients of these rows
+  bool used_up_ = false;  ///< backward has written over values of the last evaluation
 };
 
 }  // namespace simplx
@@ -13201,91 +13835,6 @@ void each_probe(const Context<S>& context, const std::string& prefix, F& f) {
 
 }  // namespace simplx
 
-// ---- simplx/train/glob.hpp
-
-/// \file simplx/train/glob.hpp
-/// Patterns of names: '*' stands for any text, dots included; every other character for itself.
-///
-/// Matching is an edit distance of zero, so that a pattern that matches nothing can name what it nearly matches.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// How many characters must be added, removed or replaced until the text matches the pattern [Levenshtein].
-///
-/// Cost    pattern x text steps, one row of memory
-inline Index glob_distance(std::string_view pattern, std::string_view text) {
-  std::vector<Index> row(text.size() + 1);  // row[j]: of the pattern so far to the first j characters of the text
-  std::iota(row.begin(), row.end(), Index(0));
-  for (const char c : pattern) {
-    Index diagonal = row[0];
-    row[0] += c != '*';
-    for (std::size_t j = 1; j <= text.size(); ++j) {
-      const Index above = row[j];
-      row[j] = c == '*' ? std::min(above, row[j - 1])
-                        : std::min({above + 1, row[j - 1] + 1, diagonal + (c != text[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row.back();
-}
-
-inline bool matches_glob(std::string_view pattern, std::string_view text) { return glob_distance(pattern, text) == 0; }
-
-/// The `count` names nearest to a pattern, separated by commas; of names that differ in their digits alone, the first.
-[[gnu::cold]] inline std::string nearest_names(std::string_view pattern, const std::vector<std::string>& names,
-                                               std::size_t count) {
-  struct Candidate {
-    Index distance;
-    std::string name, letters;
-  };
-  std::vector<Candidate> candidates;
-  for (const std::string& name : names) {
-    std::string letters;
-    for (const char c : name) {
-      if (c < '0' || c > '9') letters += c;
-    }
-    const auto alike = [&](const Candidate& other) { return other.letters == letters; };
-    if (std::none_of(candidates.begin(), candidates.end(), alike)) {
-      candidates.push_back({glob_distance(pattern, name), name, letters});
-    }
-  }
-  std::string text;
-  for (; count > 0 && !candidates.empty(); --count) {
-    const auto nearest =
-        std::min_element(candidates.begin(), candidates.end(),
-                         [](const Candidate& a, const Candidate& b) { return a.distance < b.distance; });
-    text += (text.empty() ? "" : ", ") + nearest->name;
-    candidates.erase(nearest);
-  }
-  return text;
-}
-
-inline std::vector<std::string> names_of(const std::vector<TensorInfo>& tensors) {
-  std::vector<std::string> names;
-  for (const TensorInfo& tensor : tensors) names.push_back(tensor.name);
-  return names;
-}
-
-/// What is thrown for a name of a `kind`, such as a parameter, that is none of those that the model has.
-[[gnu::cold]] inline Error unknown_name(const std::string& kind, std::string_view name,
-                                        const std::vector<std::string>& names) {
-  return Error("the model has no " + kind + " named '" + std::string(name) + "'",
-               names.empty() ? "it has none at all" : "the nearest names are " + nearest_names(name, names, 3));
-}
-
-/// The part of a buffer that the tensor of that name has; `kind` is what it is called where there is none.
-template <class S>
-std::span<S> slice_of(const std::vector<TensorInfo>& tensors, std::span<S> buffer, std::string_view name,
-                      const std::string& kind = "tensor") {
-  for (const TensorInfo& tensor : tensors) {
-    if (tensor.name != name) continue;
-    return buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size()));
-  }
-  throw unknown_name(kind, name, names_of(tensors));
-}
-
-}  // namespace simplx
-
 // ---- simplx/train/evaluation.hpp
 
 /// \file simplx/train/evaluation.hpp
@@ -13499,7 +14048,7 @@ struct GradcheckOptions {
   std::uint64_t seed = 1;
   Index entries_per_tensor = 4;
   double spread = 0.2;  ///< parameters are moved by that much from their initial values
-  double step = 0.02;   ///< first step of the differences; shrink it where kinks are near
+  double step = 0.02;   ///< first step of the differences, which become smaller where kinks are near
   Rows rows{.labelled = 4, .batch = 3};  ///< of gradcheck<model>(); tokens are those of the lengths unless given
   std::vector<Index> lengths = {};  ///< of its sequences; 3, 1 and 5, as far as its positions go, unless given
   Index classes = 0;  ///< its indices are below that; 5, or what its tables have, unless given
@@ -13539,6 +14088,16 @@ double derivative(const F& f, double step) {
     }
   }
   return best;
+}
+
+/// The least of the errors that first steps of differences leave, from `step` on, each a quarter of the one before: one
+/// that crosses no kink tells whether a derivative is right, and a wrong one is wrong by all. Deep ReLU models have
+/// kinks within 1e-6 of where they are.
+template <class F>
+double least_error(double step, const F& error_by) {
+  double least = INFINITY;
+  for (int i = 0; i < 10 && !(least < 1e-9); ++i, step /= 4) least = std::min(least, error_by(step));
+  return least;
 }
 
 /// What is checked of an evaluation, without its type, so that the checks are compiled once and not for each model.
@@ -13648,13 +14207,11 @@ GradientReport check_gradients(const Subject<S>& run, const GradcheckOptions& op
         tensor.value[i] = before;
         return value;
       };
-      double error = INFINITY;
-      for (const double step : {options.step, options.step / 16, options.step / 256}) {
+      const double error = least_error(options.step, [&](double step) {
         const double expected = derivative(along, step);
         const double scale = std::max({std::abs(expected), std::abs(gradients[b][i]), 1e-3 * largest, 1e-12});
-        error = std::min(error, std::abs(expected - gradients[b][i]) / scale);
-        if (error < 1e-10) break;
-      }
+        return std::abs(expected - gradients[b][i]) / scale;
+      });
       if (!(error <= report.worst)) report.worst = error, report.worst_name = tensor.name;
       ++report.entries;
     }
@@ -13680,11 +14237,9 @@ GradientReport check_gradients(const Subject<S>& run, const GradcheckOptions& op
     }
     return loss();
   };
-  report.adjoint = INFINITY;
-  for (double step = options.step; step > options.step / 5000; step /= 4) {
-    const double pushed = derivative(along, step);
-    report.adjoint = std::min(report.adjoint, std::abs(pushed - pulled) / std::max(scale, 1e-300));
-  }
+  report.adjoint = least_error(options.step, [&](double step) {
+    return std::abs(derivative(along, step) - pulled) / std::max(scale, 1e-300);
+  });
   along(0);
   return report;
 }
@@ -13754,10 +14309,8 @@ void check_directions(const Subject<S>& run, const Subject<Dual<S>>& dual, const
       const double part = random.of("probe." + tensor.name, i) * dual.tensors[b].gradient[i].tangent;
       product += part, size += std::abs(part);
     }
-    double error = INFINITY;
-    for (const double step : {options.step, options.step / 16, options.step / 256}) {
-      error = std::min(error, std::abs(derivative(along, step) - product) / size);
-    }
+    const double error =
+        least_error(options.step, [&](double step) { return std::abs(derivative(along, step) - product) / size; });
     report.hvp = std::max(report.hvp, error);
   }
 }
@@ -13853,112 +14406,6 @@ GradientReport gradcheck(const GradcheckOptions& given = {}) {
   detail::check_directions(run, options, report);
   return report;
 }
-
-}  // namespace simplx
-
-// ---- simplx/differentiate/value_and_grad.hpp
-
-/// \file simplx/differentiate/value_and_grad.hpp
-/// One evaluation in one call:
-///
-///     const auto g = value_and_grad<f>(arg<"A">(A), arg<"y">(y), arg<"w">(w)).gradient<"w">();
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// An object under a name: arg<"w">(w).
-template <Name name_, class Object>
-struct Argument {
-  static constexpr Name name = name_;
-  const Object& object;
-};
-template <Name name, class Object>
-constexpr Argument<name, Object> arg(const Object& object) {
-  return {object};
-}
-
-/// A value and the gradients that belong to it.
-template <auto const& f>
-struct ValueAndGradient {
-  double value;
-  Function<f> function;
-
-  template <Name name>
-  auto gradient() & {
-    return function.template gradient<name>();
-  }
-  template <Name name>
-  auto gradient() && {  // of a temporary: a copy
-    return typename decltype(function.template gradient<name>())::PlainObject(function.template gradient<name>());
-  }
-};
-
-/// A single evaluation: value_and_grad<f>(arg<"A">(A), arg<"y">(y), arg<"w">(w)).gradient<"w">().
-///
-/// Cost    allocates; keep a Function where the same function is evaluated often
-template <auto const& f, class... Arguments>
-ValueAndGradient<f> value_and_grad(const Arguments&... arguments) {
-  Function<f> function;
-  (function.template set<Arguments::name>(arguments.object), ...);
-  const double value = function.value_and_grad();
-  return {value, std::move(function)};
-}
-
-}  // namespace simplx
-
-// ---- simplx/differentiate/with_respect_to.hpp
-
-/// \file simplx/differentiate/with_respect_to.hpp
-/// The same function with other variables: gradients of the named inputs and parameters, and of nothing else.
-///
-///     Function<with_respect_to<loss, "w", "bias">> f;      // the backward of everything else is not compiled
-
-namespace simplx::inline SIMPLX_TARGET {
-
-SIMPLX_RULE("with respect to", (possible<left, right>),
-            "with_respect_to<f, names...> names something that f does not use as an input or parameter (left number: "
-            "which of the names, from 0)")
-
-namespace detail {
-
-template <auto const& f, Name... names>
-struct WithRespectTo {
-  constexpr auto operator()() const {
-    auto results = f();
-    constexpr int count = sizeof...(names);
-    bool found[count + 1]{};
-    each_result(results, [&](Expr result, const char*) {
-      each_made(result, [&](Node* node) {
-        const Name wanted[] = {names...};
-        int which = 0;
-        while (which < count && !(wanted[which] == node->name)) ++which;
-        if (node->kind == Kind::input) node->wanted = which < count;
-        if (node->kind == Kind::parameter) node->frozen |= which == count;
-        if (node->block) node->frozen = true;  // what a stack makes bears other names
-        if (node->kind == Kind::input || node->kind == Kind::parameter) found[which] = true;
-      });
-    });
-    for (int i = 0; i < count; ++i) {
-      if (!found[i]) mark_broken(results, i);
-    }
-    return results;
-  }
-
- private:
-  /// The first result reports the name that was not found.
-  static constexpr void mark_broken(auto& results, int which) {
-    bool first = true;
-    each_result(results, [&](Expr result, const char*) {
-      if (first) broken(result.node, "with respect to", which, 0);
-      first = false;
-    });
-  }
-};
-
-}  // namespace detail
-
-/// Errors  does not compile if a name is neither an input nor a parameter of f: rule "with respect to"
-template <auto const& f, Name... names>
-inline constexpr detail::WithRespectTo<f, names...> with_respect_to{};
 
 }  // namespace simplx
 
@@ -14062,6 +14509,977 @@ class Team {
   std::unique_ptr<Shared> shared_;
   std::vector<std::jthread> workers_;  // joined before what they share ends
 };
+
+}  // namespace simplx
+
+// ---- simplx/train/optimiser.hpp
+
+/// \file simplx/train/optimiser.hpp
+/// What an optimiser is: a handful of numbers, adjusted for some tensors, that updates ranges of the flat buffers.
+///
+/// Optimisers are plain aggregates given anew for each step, so that a schedule is a number written into one.
+/// Their state lies in the buffers of whoever trains; a rule with a single moment leaves the second alone.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// How the update of a tensor differs from what the optimiser says.
+struct ParameterSettings {
+  double learning_rate_factor = 1;            ///< 0 freezes
+  bool decays = true;                         ///< the optimiser's own weight decay applies
+  std::optional<double> weight_decay = {};    ///< instead of that, whatever `decays` says
+  std::optional<double> epsilon = {}, momentum = {};
+
+  bool frozen() const { return learning_rate_factor == 0; }
+  double weight_decay_or(double own) const { return weight_decay.value_or(decays ? own : 0); }
+  bool operator==(const ParameterSettings&) const = default;
+};
+
+/// The flat buffers of an update, all in the layout of the parameters.
+template <class S>
+struct UpdateBuffers {
+  S *parameters, *gradients, *first_moments, *second_moments;
+};
+
+/// Holds a number of an optimiser or of a group of parameters, such as "learning_rate", against [0, end); without an
+/// end it must be finite in the parameters' type.
+///
+/// Errors  throws Error where it is outside, or no number
+template <class S = double>
+void check_setting(std::string_view name, double value, std::optional<double> end = {}) {
+  if (value >= 0 && (end ? value < *end : value <= std::numeric_limits<S>::max())) return;
+  throw Error(std::string(name) + " is " + shortest(value),
+              end ? "it must be a number from 0 on, below " + shortest(*end)
+                  : "it must be a number from 0 on, finite in the parameters' precision");
+}
+/// The same of what is added to a divisor that may be 0: it must not become 0 in that type.
+template <class S = double>
+void check_positive_setting(std::string_view name, double value) {
+  if (static_cast<S>(value) > 0 && value <= std::numeric_limits<S>::max()) return;
+  throw Error(std::string(name) + " is " + shortest(value),
+              "it must be a number above 0, finite in the parameters' precision");
+}
+
+/// `with` gives the optimiser of a tensor; `update` takes step `step`, counted from 1, over [begin, end), reads
+/// the gradient times a scale (the clip factor) and leaves zeros in its place.
+template <class O, class S>
+concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& settings, const UpdateBuffers<S>& buffers,
+                               long step, double scale, Index i) {
+  { O::name } -> std::convertible_to<std::string_view>;
+  requires !std::string_view(O::name).empty();  // it tells whose moments there are
+  { optimiser.with(settings) } -> std::same_as<O>;
+  optimiser.update(step, scale, buffers, i, i);
+};
+
+namespace detail {
+
+/// What step and update say of anything else.
+template <class S, class Other>
+void no_optimiser() {
+  static_assert(OptimiserOf<Other, S>,
+                "simplx: step and update need an optimiser, such as AdamW{.learning_rate = 1e-3} or "
+                "Sgd{.learning_rate = 0.1}; one of your own needs a name, with(settings) and update(...), as "
+                "train/sgd.hpp has them");
+}
+/// What an optimiser needs besides to update parameters on a GPU.
+template <class S, class Optimiser>
+constexpr void check_optimiser_on_device() {
+  static_assert(requires(const Optimiser& optimiser) { optimiser.template at<S>(1L); },
+                "simplx: on a GPU an optimiser also needs at<S>(step), which gives the numbers of a step with their "
+                "operator()(p, g, m, v), as train/sgd.hpp has them");
+}
+
+}  // namespace detail
+
+/// Errors  throws what the optimiser's own check<S>(), or check(), has to say about its numbers for parameters of S
+template <class S, class Optimiser>
+void check_optimiser(const Optimiser& optimiser) {
+  if constexpr (requires { optimiser.template check<S>(); }) {
+    optimiser.template check<S>();
+  } else if constexpr (requires { optimiser.check(); }) {
+    optimiser.check();
+  }
+}
+
+/// Calls f.operator()<V>(i) over [begin, end): V is a vector, and a single element for what is left.
+template <class S, class F>
+__attribute__((always_inline)) inline void each_vector(Index begin, Index end, const F& f) {
+  Index i = begin;
+  for (; i + lanes<S> <= end; i += lanes<S>) f.template operator()<Vec<S>>(i);
+  for (; i < end; ++i) f.template operator()<S>(i);
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/adamw.hpp
+
+/// \file simplx/train/adamw.hpp
+/// AdamW over a flat range of parameters, in one pass.
+///
+///     p <- p (1 - lr decay)
+///     m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,   g = scale * gradient
+///     p <- p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon)
+///
+/// As in PyTorch: decay is decoupled and comes first, epsilon is added after the bias correction. The
+/// gradient is set to zero in the same pass, ready for the next step.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// What one step multiplies with: the numbers of AdamW, bias corrections included.
+template <class S>
+struct AdamWStep {
+  static constexpr bool second_moment = true;
+  S beta1, beta2, rest1, rest2, rate, root, epsilon, keep;
+
+  /// The next state of an element, or of a vector of them, here or on a GPU; g is the clipped gradient.
+  template <class V>
+  SIMPLX_HD __attribute__((always_inline)) void operator()(V& p, V g, V& m, V& v) const {
+    m = beta1 * m + rest1 * g;
+    v = beta2 * v + rest2 * (g * g);
+    p = p * keep - rate * m / (sqrt(v) * root + epsilon);
+  }
+};
+
+/// The settings of AdamW, decoupled decay included; moments and count of steps are those of the trainer.
+struct AdamW {
+  static constexpr const char* name = "adamw";
+
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.1;
+
+  /// Errors  throws Error for a rate, decay, beta or epsilon that would spoil the parameters
+  template <class S>
+  void check() const {
+    check_setting<S>("AdamW's learning_rate", learning_rate);
+    check_setting<S>("AdamW's beta1", beta1, 1);
+    check_setting<S>("AdamW's beta2", beta2, 1);
+    check_positive_setting<S>("AdamW's epsilon", epsilon);
+    check_setting<S>("AdamW's weight_decay", weight_decay);
+  }
+
+  AdamW with(const ParameterSettings& settings) const {
+    AdamW own = *this;
+    own.learning_rate *= settings.learning_rate_factor;
+    own.weight_decay = settings.weight_decay_or(weight_decay);
+    own.epsilon = settings.epsilon.value_or(epsilon);
+    return own;
+  }
+
+  template <class S>
+  AdamWStep<S> at(long step) const {
+    const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
+    const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
+    return {.beta1 = static_cast<S>(beta1),
+            .beta2 = static_cast<S>(beta2),
+            .rest1 = static_cast<S>(1 - beta1),
+            .rest2 = static_cast<S>(1 - beta2),
+            .rate = static_cast<S>(learning_rate / correction1),
+            .root = static_cast<S>(1 / std::sqrt(correction2)),
+            .epsilon = static_cast<S>(epsilon),
+            .keep = static_cast<S>(1 - learning_rate * weight_decay)};
+  }
+
+  /// One step over [begin, end); `step` counts from 1, `gradient_scale` is the clip factor.
+  ///
+  /// Cost    32 bytes of memory traffic for each float parameter; an element's result does not depend on the range
+  template <class S>
+  void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
+    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
+    S *__restrict first_moment = buffers.first_moments, *__restrict second_moment = buffers.second_moments;
+    const AdamWStep<S> by = at<S>(step);
+    const S scale = static_cast<S>(gradient_scale);
+    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
+      V p = load<V>(parameter + i), m = load<V>(first_moment + i), v = load<V>(second_moment + i);
+      by(p, V(load<V>(gradient + i) * scale), m, v);
+      store(parameter + i, p);
+      store(first_moment + i, m);
+      store(second_moment + i, v);
+      store(gradient + i, V{});
+    });
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/clip.hpp
+
+/// \file simplx/train/clip.hpp
+/// The global norm of a gradient, summed over fixed chunks, and the factor that limits it.
+///
+/// Chunks make the sum independent of the number of threads: whoever sums a chunk gets the same number, and
+/// chunks are added in order.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Elements of a chunk.
+inline constexpr Index norm_chunk = Index(1) << 14;
+
+constexpr Index norm_chunks(Index count) { return (count + norm_chunk - 1) / norm_chunk; }
+
+/// Sum of squares of a chunk: vectors of squares added up, then the lanes.
+template <class S>
+double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
+  const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, count);
+  constexpr Index step = lanes<S>;
+  Vec<S> squares[4]{};
+  Index i = begin;
+  for (; i + 4 * step <= end; i += 4 * step) {
+    for (int k = 0; k < 4; ++k) {
+      const Vec<S> g = load<Vec<S>>(gradient + i + k * step);
+      squares[k] += g * g;
+    }
+  }
+  double total = static_cast<double>(sum((squares[0] + squares[1]) + (squares[2] + squares[3])));
+  for (; i < end; ++i) total += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
+  return total;
+}
+
+/// The norm of a whole gradient, chunk by chunk, as a step has it.
+template <class S>
+double gradient_norm(const S* gradient, Index count) {
+  double squared = 0;
+  for (Index chunk = 0; chunk < norm_chunks(count); ++chunk) squared += chunk_squared_norm(gradient, count, chunk);
+  return std::sqrt(squared);
+}
+
+/// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
+SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
+  const double factor = limit / (norm + 1e-6);
+  return limit > 0 && factor < 1 ? factor : 1;
+}
+
+/// The first tensor whose gradient is not finite; if all are, "loss", or "gradient_norm" where that alone is not.
+template <class S>
+std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradient, double loss) {
+  for (const TensorInfo& tensor : tensors) {
+    for (Index i = 0; i < tensor.size(); ++i) {
+      if (!std::isfinite(gradient[tensor.offset + i])) return tensor.name;
+    }
+  }
+  return std::isfinite(loss) ? "gradient_norm" : "loss";
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/sgd.hpp
+
+/// \file simplx/train/sgd.hpp
+/// Gradient descent with heavy-ball momentum over a flat range of parameters, in one pass.
+///
+///     d = scale * gradient + decay p,   m <- momentum m + d
+///     p <- p - lr m;   with Nesterov's look-ahead p <- p - lr (d + momentum m)
+///
+/// As in PyTorch with dampening 0: the rate is outside of m, so that a schedule acts at once, and decay is coupled
+/// (a part of the gradient, and so of m, after clipping), unlike AdamW's.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The numbers of one step.
+template <class S>
+struct SgdStep {
+  static constexpr bool second_moment = false;
+  S rate, held, decay;
+  bool nesterov;
+
+  /// The next state of an element, or of a vector of them, here or on a GPU; g is the clipped gradient.
+  template <class V>
+  SIMPLX_HD __attribute__((always_inline)) void operator()(V& p, V g, V& m, V&) const {
+    const V d = g + decay * p;
+    m = held * m + d;
+    p = p - rate * (nesterov ? d + held * m : m);
+  }
+};
+
+/// The settings of gradient descent with momentum; decay is a part of the gradient, unlike that of AdamW.
+struct Sgd {
+  static constexpr const char* name = "sgd";
+
+  double learning_rate = 1e-2;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+
+  /// Errors  throws Error for a rate, momentum or decay that would spoil the parameters
+  template <class S>
+  void check() const {
+    check_setting<S>("Sgd's learning_rate", learning_rate);
+    check_setting<S>("Sgd's momentum", momentum);
+    check_setting<S>("Sgd's weight_decay", weight_decay);
+  }
+
+  Sgd with(const ParameterSettings& settings) const {
+    Sgd own = *this;
+    own.learning_rate *= settings.learning_rate_factor;
+    own.momentum = settings.momentum.value_or(momentum);
+    own.weight_decay = settings.weight_decay_or(weight_decay);
+    return own;
+  }
+
+  template <class S>
+  SgdStep<S> at(long) const {
+    return {static_cast<S>(learning_rate), static_cast<S>(momentum), static_cast<S>(weight_decay), nesterov};
+  }
+
+  /// One step over [begin, end); m is the first moment and begins at zero, so that no step is special.
+  ///
+  /// Cost    24 bytes of memory traffic for each float parameter; an element's result does not depend on the range
+  template <class S>
+  void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
+    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
+    S* __restrict first_moment = buffers.first_moments;
+    const SgdStep<S> by = at<S>(step);
+    const S scale = static_cast<S>(gradient_scale);
+    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
+      V p = load<V>(parameter + i), m = load<V>(first_moment + i), unused{};
+      by(p, V(load<V>(gradient + i) * scale), m, unused);
+      store(parameter + i, p);
+      store(first_moment + i, m);
+      store(gradient + i, V{});
+    });
+  }
+};
+
+}  // namespace simplx
+
+// ---- simplx/train/groups.hpp
+
+/// \file simplx/train/groups.hpp
+/// Groups of parameters, by their names in checkpoints, that are trained with numbers of their own:
+///
+///     {{.name = "*", .weight_decay = 0.01},                                        // gains and biases decay too
+///      {.name = "blocks.*.value.delta", .learning_rate_factor = 0.1, .epsilon = 1e-7},
+///      {.name = "embedding.*", .learning_rate_factor = 0}}                         // frozen
+///
+/// Neighbouring tensors of equal settings are one run of the flat buffers, so that an update is still one pass.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// What the tensors that match a pattern have instead of the optimiser's numbers; what is not given stays. Later
+/// groups win, field by field; an optimiser ignores what it has no use for.
+struct ParameterGroup {
+  std::string name = "*";                            ///< '*' stands for any text
+  std::optional<double> learning_rate_factor = {};   ///< times the optimiser's rate; 0 freezes
+  std::optional<double> weight_decay = {};           ///< also of tensors that would not decay
+  std::optional<double> epsilon = {};                ///< of AdamW
+  std::optional<double> momentum = {};               ///< of Sgd
+};
+
+/// Elements [begin, end) of the flat buffers, padding included.
+struct SettingsRun {
+  Index begin, end;
+  ParameterSettings settings;
+};
+
+namespace detail {
+
+[[gnu::cold]] inline void check_group(const ParameterGroup& group, const std::vector<TensorInfo>& tensors) {
+  const std::string of_group = " of the parameter group '" + group.name + "'";
+  check_setting("learning_rate_factor" + of_group, group.learning_rate_factor.value_or(1));
+  check_setting("weight_decay" + of_group, group.weight_decay.value_or(0));
+  check_positive_setting("epsilon" + of_group, group.epsilon.value_or(1));
+  check_setting("momentum" + of_group, group.momentum.value_or(0));
+  for (const TensorInfo& tensor : tensors) {
+    if (matches_glob(group.name, tensor.name)) return;
+  }
+  throw Error("no parameter matches the group '" + group.name + "'",
+              "the nearest names are " + nearest_names(group.name, names_of(tensors), 3));
+}
+
+inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector<ParameterGroup>& groups) {
+  ParameterSettings settings{.decays = tensor.decays};
+  for (const ParameterGroup& group : groups) {
+    if (!matches_glob(group.name, tensor.name)) continue;
+    settings.learning_rate_factor = group.learning_rate_factor.value_or(settings.learning_rate_factor);
+    if (group.weight_decay) settings.weight_decay = group.weight_decay;
+    if (group.epsilon) settings.epsilon = group.epsilon;
+    if (group.momentum) settings.momentum = group.momentum;
+  }
+  if (tensor.frozen) settings.learning_rate_factor = 0;  // by the model: no group thaws it
+  return settings;
+}
+
+}  // namespace detail
+
+/// The runs of equal settings that cover the buffers of these tensors, in order.
+///
+/// Errors  throws Error for a pattern that matches nothing, with the nearest names, and for negative numbers
+inline std::vector<SettingsRun> settings_runs(const std::vector<TensorInfo>& tensors,
+                                              const std::vector<ParameterGroup>& groups) {
+  for (const ParameterGroup& group : groups) detail::check_group(group, tensors);
+  std::vector<SettingsRun> runs;
+  for (const TensorInfo& tensor : tensors) {
+    const ParameterSettings settings = detail::settings_of(tensor, groups);
+    const Index end = tensor.offset + round_up(tensor.size(), alignment);
+    if (!runs.empty() && runs.back().settings == settings) {
+      runs.back().end = end;
+    } else {
+      runs.push_back({tensor.offset, end, settings});
+    }
+  }
+  return runs;
+}
+
+/// As check_optimiser<S>(optimiser), of what it becomes in each run, too.
+template <class S, class Optimiser>
+void check_optimiser(const Optimiser& optimiser, const std::vector<SettingsRun>& runs) {
+  check_optimiser<S>(optimiser);
+  for (const SettingsRun& run : runs) check_optimiser<S>(optimiser.with(run.settings));
+}
+
+/// Calls f(from, to, settings) for each part of [begin, end) that has settings of its own.
+template <class F>
+void each_run(const std::vector<SettingsRun>& runs, Index begin, Index end, const F& f) {
+  auto run = std::partition_point(runs.begin(), runs.end(), [&](const SettingsRun& r) { return r.end <= begin; });
+  for (; run != runs.end() && run->begin < end; ++run) {
+    f(std::max(begin, run->begin), std::min(end, run->end), run->settings);
+  }
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/trainer_options.hpp
+
+/// \file simplx/train/trainer_options.hpp
+/// What a trainer is told once, and what it says after each step.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Gives tensors other laws for their initial values; everything else stays.
+using InitialLaws = std::vector<TensorInfo> (*)(std::vector<TensorInfo>);
+
+/// What a trainer is told when it is made: limits, seed, laws and groups of parameters; threads change no bits.
+struct TrainerOptions {
+  Index batch = 8;         ///< sequences of a call at most
+  Index context = 0;       ///< tokens of a sequence at most; the model's own limit, or its `context`, unless given
+  std::uint64_t seed = 0;  ///< of the initial values, and of dropout
+  int threads = 1;         ///< not part of the result's bits; as many are useful as a call has sequences that run apart
+  double clip = 1;         ///< limit of the gradient's norm; 0 is off
+  Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given
+  std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
+  InitialLaws laws = nullptr;  ///< of the initial values, such as as_in_fairseq; the model's unless given
+};
+
+/// What a step did.
+struct StepResult {
+  double loss = 0;           ///< mean over the labelled tokens (or sequences), in nats
+  double gradient_norm = 0;  ///< before clipping
+  Index labelled = 0;        ///< tokens (or sequences) with a label
+  bool finite = true;        ///< otherwise nothing was updated
+  std::string culprit;       ///< then: the first parameter whose gradient is not finite, "loss" or "gradient_norm"
+
+  /// Takes a gradient's norm, which tells with the loss whether all is finite.
+  void take_norm(double norm) {
+    gradient_norm = norm;
+    finite = std::isfinite(loss) && std::isfinite(norm);
+  }
+};
+
+/// Errors  throws Error for a limit of the gradient's norm below 0, or that is no number
+inline void check_clip(double clip) {
+  if (!(clip >= 0)) throw Error("clip is " + std::to_string(clip), "it must be a number from 0 on; 0 is off");
+}
+
+/// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
+/// where nobody says.
+///
+/// Errors  throws Error for a count below its least value, for a clip below 0, and for a context that the model does
+///         not have
+inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual) {
+  const auto at_least = [](Index least, const char* name, Index value) {
+    if (value >= least) return;
+    throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
+  };
+  at_least(1, "batch", options.batch);
+  at_least(0, "sequences_per_step", options.sequences_per_step);
+  check_clip(options.clip);
+  if (!options.sequences_per_step) options.sequences_per_step = options.batch;
+  options.context = checked_context(options.context ? options.context : usual, longest);
+  return options;
+}
+
+/// Errors  throws Error for a gradient that is not as long as the parameters
+inline void check_gradient_size(Index gradient, Index parameters) {
+  if (gradient == parameters) return;
+  throw Error("a gradient of " + std::to_string(gradient) + " elements for parameters of " +
+                  std::to_string(parameters),
+              "make it as long as parameters(): names lie at multiples of a vector");
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/trainer_state.hpp
+
+/// \file simplx/train/trainer_state.hpp
+/// What a trainer needs, besides its model and its batches, to go on as if it had never stopped.
+///
+///     TrainerState<float> now = trainer.state();   // views of the buffers, copies of the counters
+///     other.restore(now);                          // takes its next steps bit for bit as `trainer` would
+///
+/// Random numbers are drawn from counters, so that the seed and the number of steps are all that is left of them.
+/// Batches and the optimiser's numbers are the caller's, who gives them at each step: the same ones give the same bits.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// How far a training has come.
+struct StepCount {
+  std::string optimiser = {};  ///< whose moments there are; empty before the first step
+  long steps = 0, moment_steps = 0;
+
+  /// Counts a step, whose moments begin anew with another optimiser.
+  void add(std::string_view by) {
+    moment_steps = step_of(by);
+    optimiser = by;
+    ++steps;
+  }
+  /// The number that a step has for the moments of its optimiser, from 1 on.
+  long step_of(std::string_view by) const { return optimiser == by ? moment_steps + 1 : 1; }
+};
+
+/// Buffers are in the layout of the parameters; a rule with a single moment leaves the second at zero.
+template <class S>
+struct TrainerState {
+  std::span<S> parameters, first_moments, second_moments;
+  std::string optimiser;    ///< whose moments these are; empty before the first step
+  long steps = 0;           ///< taken in all: what dropout draws from
+  long moment_steps = 0;    ///< of these, taken by that optimiser: its bias correction
+  std::uint64_t seed = 0;   ///< of dropout
+  std::string rules = {};   ///< of the trainer's updates (rules_of); empty where they are not known
+  std::span<S> constants = {};  ///< what is not trained: rates that someone set, what was drawn; none if not known
+};
+
+/// What the updates of a trainer with these options depend on, beside the optimiser's own numbers:
+/// "clip 1, embedding.* learning_rate_factor 0". Other options, another text.
+inline std::string rules_of(const TrainerOptions& options) {
+  std::string text;
+  const auto add = [&](const char* name, const std::optional<double>& value) {
+    if (!value) return;
+    char digits[32];
+    text.append(name).append(digits, std::to_chars(digits, std::end(digits), *value).ptr);
+  };
+  add("clip ", options.clip);
+  for (const ParameterGroup& group : options.groups) {
+    text += ", " + group.name;
+    add(" learning_rate_factor ", group.learning_rate_factor);
+    add(" weight_decay ", group.weight_decay);
+    add(" epsilon ", group.epsilon);
+    add(" momentum ", group.momentum);
+  }
+  return text;
+}
+
+/// Refuses what a trainer cannot go on from bit for bit.
+///
+/// Errors  throws Error that lists everything that differs
+template <class S>
+void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& own) {
+  std::string faults;
+  const auto compare = [&](const char* name, std::uint64_t there, std::uint64_t here) {
+    if (there == here) return;
+    faults += std::string("\n  ") + name + ": " + std::to_string(there) + " there, " + std::to_string(here) + " here";
+  };
+  compare("elements of the parameters", saved.parameters.size(), own.parameters.size());
+  compare("elements of the first moments", saved.first_moments.size(), own.first_moments.size());
+  compare("elements of the second moments", saved.second_moments.size(), own.second_moments.size());
+  if (!saved.constants.empty()) {
+    compare("elements of the constants", saved.constants.size(), own.constants.size());
+  }
+  compare("seed", saved.seed, own.seed);
+  if (!saved.rules.empty() && !own.rules.empty() && saved.rules != own.rules) {
+    faults += "\n  rules: " + saved.rules + " there, " + own.rules + " here";
+  }
+  if (saved.steps < 0 || saved.moment_steps < 0 || saved.moment_steps > saved.steps) {
+    faults += "\n  steps: " + std::to_string(saved.moment_steps) + " of " + std::to_string(saved.steps) +
+              " is impossible";
+  }
+  if (faults.empty()) return;
+  throw Error("the state is not of this training:" + faults,
+              "give the trainer the model, seed, clip and groups that the state was made with; load_checkpoint takes "
+              "its weights alone");
+}
+
+/// Goes on from a state: its buffers are copied to a training's own, unless they are these, filled in place.
+///
+/// Errors  as check_same_training; then nothing has changed
+template <class S>
+StepCount take_state(const TrainerState<S>& state, const TrainerState<S>& own) {
+  check_same_training(state, own);
+  const auto take = [](std::span<S> from, std::span<S> to) {
+    if (from.data() != to.data()) std::ranges::copy(from, to.begin());
+  };
+  take(state.parameters, own.parameters);
+  take(state.first_moments, own.first_moments);
+  take(state.second_moments, own.second_moments);
+  take(state.constants, own.constants);
+  return {state.optimiser, state.steps, state.moment_steps};
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/updates.hpp
+
+/// \file simplx/train/updates.hpp
+/// Updates: what turns gradients into steps of an optimiser, for whoever trains: its moments, the settings of groups of
+/// parameters, the limit of the gradient's norm, and how many steps were taken.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Updates the parameters of one model, with the same bits for any number of threads.
+template <class S>
+class Updates {
+ public:
+  /// Of these tensors, in flat buffers of so many elements.
+  ///
+  /// Errors  throws Error for a group that matches no parameter, or whose numbers make no sense
+  Updates(const std::vector<TensorInfo>& tensors, Index elements, const TrainerOptions& options)
+      : clip_(options.clip),
+        runs_(settings_runs(tensors, options.groups)),
+        first_moment_(elements),
+        second_moment_(elements),
+        chunk_norms_(static_cast<std::size_t>(norm_chunks(elements))) {}
+
+  /// How many steps were taken.
+  const StepCount& count() const { return count_; }
+  /// Elements of all buffers.
+  Index size() const { return 2 * first_moment_.size(); }
+
+  /// Errors  throws Error if a number of the optimiser makes no sense, for all parameters or for a group of them
+  template <class Optimiser>
+  void check(const Optimiser& optimiser) const {
+    check_optimiser<S>(optimiser, runs_);
+  }
+
+  /// Clips a gradient, updates the parameters by it and leaves zeros in its place; nothing, unless it and the loss in
+  /// `result` are finite, which is noted there with the norm. Frozen parameters keep their bits, and their gradient is
+  /// no part of the norm. The moments begin anew when an optimiser of another kind takes over. `fold(begin, end)` is
+  /// called first for each part of the gradient.
+  template <class Optimiser, class Fold>
+  void step(const Optimiser& optimiser, Team& team, const std::vector<TensorInfo>& tensors, S* parameters, S* gradient,
+            StepResult& result, const Fold& fold) {
+    const Index size = first_moment_.size(), chunks = norm_chunks(size);
+    team.run([&](int member) {
+      for (Index chunk = member; chunk < chunks; chunk += team.size()) {
+        const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, size);
+        fold(begin, end);
+        each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
+          if (settings.frozen()) std::fill(gradient + from, gradient + to, S(0));
+        });
+        chunk_norms_[static_cast<std::size_t>(chunk)] = chunk_squared_norm(gradient, size, chunk);
+      }
+    });
+    double squared = 0;
+    for (const double part : chunk_norms_) squared += part;
+    result.take_norm(std::sqrt(squared));
+    if (!result.finite) {
+      result.culprit = first_broken(tensors, gradient, result.loss);
+      return;
+    }
+    if (count_.optimiser != Optimiser::name) {
+      std::ranges::fill(first_moment_, S(0));
+      std::ranges::fill(second_moment_, S(0));
+    }
+    count_.add(Optimiser::name);
+    const double factor = clip_factor(result.gradient_norm, clip_);
+    const UpdateBuffers<S> buffers{parameters, gradient, first_moment_.data(), second_moment_.data()};
+    team.run([&](int member) {
+      for (Index chunk = member; chunk < chunks; chunk += team.size()) {
+        const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, size);
+        each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
+          if (!settings.frozen()) optimiser.with(settings).update(count_.moment_steps, factor, buffers, from, to);
+        });
+      }
+    });
+  }
+
+  std::span<S> first_moments() { return first_moment_.span(); }
+  std::span<S> second_moments() { return second_moment_.span(); }
+  /// Goes on after so many steps, whose moments were restored.
+  void restore(const StepCount& count) { count_ = count; }
+
+ private:
+  double clip_;
+  std::vector<SettingsRun> runs_;
+  Buffer<S> first_moment_, second_moment_;
+  std::vector<double> chunk_norms_;
+  StepCount count_;
+};
+
+}  // namespace simplx
+
+// ---- simplx/differentiate/learner.hpp
+
+/// \file simplx/differentiate/learner.hpp
+/// Learner<loss>: a Function whose parameters an optimiser trains, for data of any kind; Trainer is for tokens.
+///
+///     inline constexpr auto loss = [] {
+///       const Expr x = input("image", rows_of(Axis::batch, 64));
+///       return mean(cross_entropy(classifier(x), indices("digit", Axis::batch)));
+///     };
+///
+///     Learner<loss> learner{{.seed = 1}};
+///     learner.set<"image">(images).set<"digit">(digits);     // one batch after another
+///     const StepResult result = learner.step(AdamW{.learning_rate = 1e-3});
+///     save_checkpoint("digits.safetensors", learner);        // save_training(...) to go on from
+///
+/// Inputs that are `variable` have gradients, too, but whoever gave them changes them.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// What a learner is told when it is made, as TrainerOptions.
+struct LearnerOptions {
+  std::uint64_t seed = 0;                   ///< of the initial values, and of dropout
+  double clip = 1;                          ///< limit of the gradient's norm; 0 is off
+  std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
+  InitialLaws laws = nullptr;               ///< of the initial values; the function's unless given
+
+  operator TrainerOptions() const { return {.seed = seed, .clip = clip, .groups = groups, .laws = laws}; }
+};
+
+namespace detail {
+
+/// How parameters are updated where a backend has them: this is the CPU.
+template <class Backend>
+class LearnerUpdates : public Updates<typename Backend::Scalar> {
+  using Base = Updates<typename Backend::Scalar>;
+
+ public:
+  using Base::Base;
+
+  template <class Optimiser, class Trained>
+  void step(const Optimiser& optimiser, const std::vector<TensorInfo>& tensors, const Trained& trained,
+            StepResult& result) {
+    Base::step(optimiser, team_, tensors, trained.parameters, trained.gradients, result, [](Index, Index) {});
+  }
+
+ private:
+  Team team_;
+};
+
+}  // namespace detail
+
+/// Trains the parameters of a function, whose first result is the loss.
+template <auto const& f, class Backend_ = Cpu<float>>
+class Learner : public Function<f, Backend_> {
+  using Base = Function<f, Backend_>;
+
+ public:
+  using typename Base::Backend, typename Base::S;
+
+  /// Draws the initial values; memory for evaluations is taken by the first, that of moments here.
+  ///
+  /// Errors  throws Error for a clip below 0, and for a group that matches no parameter or whose numbers make no sense
+  explicit Learner(const LearnerOptions& options = {})
+      : Base(options.seed),
+        options_(options),
+        updates_(this->tensors().parameters, std::ssize(this->parameters()), options_) {
+    check_clip(options.clip);
+    if (!options.laws) return;
+    this->tensors_.parameters = options.laws(std::move(this->tensors_.parameters));
+    initialise(this->tensors_.parameters, options.seed, this->parameters().data());
+  }
+
+  long steps() const { return updates_.count().steps; }
+
+  /// As of Function: data for the next step.
+  template <Name name, class Object>
+  Learner& set(const Object& object) {
+    Base::template set<name>(object);
+    return *this;
+  }
+  template <Name name, class Object>
+  Learner& bind(Object&& object) {
+    Base::template bind<name>(std::forward<Object>(object));
+    return *this;
+  }
+  Learner& set_sequences(std::span<const Index> lengths) {
+    Base::set_sequences(lengths);
+    return *this;
+  }
+
+  /// The loss of what was set, bound and given as sequences, its gradient, and an update by it; dropout drops, from
+  /// the seed and the number of the step.
+  ///
+  /// Errors  as Function::value_and_grad, and throws Error if a number of the optimiser makes no sense; then nothing
+  ///         has changed
+  /// Cost    three times the FLOPs of a forward pass, on one thread of a CPU; no allocation, unless rows have changed
+  template <OptimiserOf<S> Optimiser = AdamW>
+  StepResult step(const Optimiser& optimiser) {
+    updates_.check(optimiser);
+    {
+      const TrainingMode training(this->random(), {.training = true, .key = key(), .first_sequence = 0});
+      this->value_and_grad();
+    }
+    return update(optimiser);
+  }
+  template <class Other>
+    requires(!OptimiserOf<Other, S>)
+  StepResult step(const Other&) {
+    return detail::no_optimiser<S, Other>(), StepResult{};
+  }
+
+  /// Clips the gradient that the last backward() left, and updates the parameters by it, unless it and the loss, if
+  /// that is one number, are finite. It is used up: `gradient` waits for the next backward(). The moments begin anew
+  /// when an optimiser of another kind takes over; frozen parameters keep their bits.
+  ///
+  /// Errors  throws Error without a backward(), or if a number of the optimiser makes no sense; then nothing has changed
+  template <OptimiserOf<S> Optimiser = AdamW>
+  StepResult update(const Optimiser& optimiser) {
+    updates_.check(optimiser);
+    if (!this->differentiated_) {
+      throw Error("update() without a backward()", "call step(), or forward(), seed(), backward() and then update()");
+    }
+    StepResult result;
+    if constexpr (Base::result_shape(0) == fixed_shape(1, 1)) result.loss = static_cast<double>(this->output()(0));
+    updates_.step(optimiser, this->tensors().parameters, this->trained(), result);
+    this->differentiated_ = this->evaluated_ = false;
+    return result;
+  }
+  template <class Other>
+    requires(!OptimiserOf<Other, S>)
+  StepResult update(const Other&) {
+    return detail::no_optimiser<S, Other>(), StepResult{};
+  }
+
+  /// What continues this training bit for bit; its buffers are views of this learner's.
+  TrainerState<S> state() {
+    const StepCount& count = updates_.count();
+    return {this->parameters(), updates_.first_moments(), updates_.second_moments(), count.optimiser, count.steps,
+            count.moment_steps, options_.seed, rules_of(options_), this->constants()};
+  }
+  /// Goes on from a state: its buffers are copied, unless they are this learner's own, filled in place.
+  ///
+  /// Errors  throws Error if it is of other sizes, another seed, clip or groups; then nothing has changed
+  void restore(const TrainerState<S>& state) {
+    updates_.restore(take_state(state, this->state()));
+    this->differentiated_ = this->evaluated_ = false;
+  }
+
+ private:
+  /// Dropout as a step has it, until the end of a scope.
+  class TrainingMode {
+   public:
+    TrainingMode(Randomness& random, const Randomness& of_step) : random_(random), before_(random) { random = of_step; }
+    TrainingMode(const TrainingMode&) = delete;
+    TrainingMode& operator=(const TrainingMode&) = delete;
+    ~TrainingMode() { random_ = before_; }
+
+   private:
+    Randomness& random_;
+    Randomness before_;
+  };
+  /// As of a trainer.
+  std::uint64_t key() const { return bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps())); }
+
+  TrainerOptions options_;
+  detail::LearnerUpdates<Backend> updates_;
+};
+
+}  // namespace simplx
+
+// ---- simplx/differentiate/value_and_grad.hpp
+
+/// \file simplx/differentiate/value_and_grad.hpp
+/// One evaluation in one call:
+///
+///     const auto g = value_and_grad<f>(arg<"A">(A), arg<"y">(y), arg<"w">(w)).gradient<"w">();
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// An object under a name: arg<"w">(w).
+template <Name name_, class Object>
+struct Argument {
+  static constexpr Name name = name_;
+  const Object& object;
+};
+template <Name name, class Object>
+constexpr Argument<name, Object> arg(const Object& object) {
+  return {object};
+}
+
+/// A value and the gradients that belong to it.
+template <auto const& f>
+struct ValueAndGradient {
+  double value;
+  Function<f> function;
+
+  template <Name name>
+  auto gradient() & {
+    return function.template gradient<name>();
+  }
+  template <Name name>
+  auto gradient() && {  // of a temporary: a copy
+    return typename decltype(function.template gradient<name>())::PlainObject(function.template gradient<name>());
+  }
+};
+
+/// A single evaluation: value_and_grad<f>(arg<"A">(A), arg<"y">(y), arg<"w">(w)).gradient<"w">().
+///
+/// Cost    allocates; keep a Function where the same function is evaluated often
+template <auto const& f, class... Arguments>
+ValueAndGradient<f> value_and_grad(const Arguments&... arguments) {
+  Function<f> function;
+  (function.template set<Arguments::name>(arguments.object), ...);
+  const double value = function.value_and_grad();
+  return {value, std::move(function)};
+}
+
+}  // namespace simplx
+
+// ---- simplx/differentiate/with_respect_to.hpp
+
+/// \file simplx/differentiate/with_respect_to.hpp
+/// The same function with other variables: gradients of the named inputs and parameters, and of nothing else.
+///
+///     Function<with_respect_to<loss, "w", "bias">> f;      // the backward of everything else is not compiled
+
+namespace simplx::inline SIMPLX_TARGET {
+
+SIMPLX_RULE("with respect to", (possible<left, right>),
+            "with_respect_to<f, names...> names something that f does not use as an input or parameter (left number: "
+            "which of the names, from 0); parameters within a stack are not among these")
+
+namespace detail {
+
+template <auto const& f, Name... names>
+struct WithRespectTo {
+  constexpr auto operator()() const {
+    auto results = f();
+    constexpr int count = sizeof...(names);
+    bool found[count + 1]{};
+    each_result(results, [&](Expr result, const char*) {
+      each_made(result, [&](Node* node) {
+        const Name wanted[] = {names...};
+        int which = 0;
+        while (which < count && !(wanted[which] == node->name)) ++which;
+        if (node->kind == Kind::input) node->wanted = which < count;
+        if (node->kind == Kind::parameter) node->frozen |= which == count;
+        if (node->block) node->frozen = true;  // what a stack makes bears other names
+        if (node->kind == Kind::input || node->kind == Kind::parameter) found[which] = true;
+      });
+    });
+    for (int i = 0; i < count; ++i) {
+      if (!found[i]) mark_broken(results, i);
+    }
+    return results;
+  }
+
+ private:
+  /// The first result reports the name that was not found.
+  static constexpr void mark_broken(auto& results, int which) {
+    bool first = true;
+    each_result(results, [&](Expr result, const char*) {
+      if (first) broken(result.node, "with respect to", which, 0);
+      first = false;
+    });
+  }
+};
+
+}  // namespace detail
+
+/// Errors  does not compile if a name is neither an input nor a parameter of f: rule "with respect to"
+template <auto const& f, Name... names>
+inline constexpr detail::WithRespectTo<f, names...> with_respect_to{};
 
 }  // namespace simplx
 
@@ -14356,7 +15774,7 @@ struct TrainedModel {
     static_assert(!G::sound || keeps_sequences_apart<G>(),
                   "simplx: on a GPU the sequences of a batch are evaluated together, and this model would mix them: it "
                   "sums over rows (Over::rows, Over::all, transpose(a) * b), or moves along the axis of sequences. "
-                  "Train it on the CPU, or reduce by sequence: first_of_sequence, cumulative_sum, attention");
+                  "Train it on the CPU, or reduce by sequence: first_of_sequence, mean_of_sequence, attention");
     return true;
   }
   /// Columns of the logits.
@@ -14513,9 +15931,6 @@ class LogitsModel {
             .sequences = std::max(rows.sequences, before.sequences),
             .longest_sequence = longest};
   }
-  static bool holds(const Rows& room, const Rows& rows) {
-    return room.tokens >= rows.tokens && room.sequences >= rows.sequences && room.longest() >= rows.longest();
-  }
 
  private:
   static constexpr Shape result() { return G::table.info[view_of<G>.result_node(0)].shape; }
@@ -14660,7 +16075,7 @@ class Inference : public detail::LogitsModel<model> {
   /// So many workspaces that hold these rows at least.
   void make_room(const Rows& rows, int threads) {
     Rows room = workspaces_.empty() ? Rows{} : workspaces_[0].capacity();
-    if (!Model::holds(room, rows)) {
+    if (!room.hold(rows)) {
       room = Model::room_for(rows, room);
       workspaces_.clear();
     }
@@ -15433,414 +16848,6 @@ template <class Function, class PullBack>
 constexpr WithPullBack<Function, PullBack> with_pull_back(const Function& function, const PullBack& pull_back) {
   return {function, pull_back};
 }
-
-}  // namespace simplx
-
-// ---- simplx/ops/embedding.hpp
-
-/// \file simplx/ops/embedding.hpp
-/// Looking rows of a table up: by token, and by position in the sequence.
-///
-///     embedding   y_r = table[index_r]            dtable[index_r] += dy_r
-///     positions   y_r = table[r - start of its sequence]
-///
-/// Indices are in [0, rows of the table), sequences no longer than the positions: who takes them from a caller checks
-/// that (core/inputs.hpp), kernels do not.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-template <>
-struct op<"embedding"> : kernel_op {
-  static constexpr int index_operand = 1;
-  static constexpr Shape looked_up(Shape table) { return table; }
-  static constexpr Checked shape(const Attributes&, Shape table, Shape index) {
-    return rows_of(index.axis, table.cols);
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index d = F::out_shape.cols;
-    const std::int32_t* index = frame.template indices<1>();
-    for (Index row = 0; row < frame.rows(); ++row) {
-      std::memcpy(frame.out() + row * d, frame.template in<0>() + index[row] * d, sizeof(S) * d);
-    }
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index d = F::out_shape.cols;
-    const std::int32_t* index = frame.template indices<1>();
-    const S* dy = frame.out_grad();
-    if constexpr (F::template write<0> == Write::store) {  // a table that was computed for these rows
-      std::fill_n(frame.template grad<0>(), frame.template rows_in<0>() * d, S(0));
-    }
-    for (Index row = 0; row < frame.rows(); ++row, dy += d) {
-      S* place = frame.template grad<0>() + index[row] * d;
-      for (Index c = 0; c < d; ++c) place[c] += dy[c];
-    }
-  }
-};
-
-template <>
-struct op<"positions"> : kernel_op {
-  static constexpr Checked shape(const Attributes&, Shape table) {
-    if (!table.is_fixed()) return {"static positions", static_cast<Index>(table.axis), 0};
-    return rows_of(Axis::tokens, table.cols);
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index d = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
-      std::memcpy(frame.out() + begin * d, frame.template in<0>() + frame.context.past * d,
-                  sizeof(S) * static_cast<std::size_t>(length * d));
-    }
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index d = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
-      const S* dy = frame.out_grad() + begin * d;
-      S* place = frame.template grad<0>();
-      for (Index i = 0; i < length * d; ++i) place[i] += dy[i];
-    }
-  }
-};
-
-/// The row of the table for each index.
-///
-/// Shapes  table (V, d), V static or an axis; index (rows) -> (rows, d)
-/// Errors  does not compile unless the second operand is indices(...)
-constexpr Expr embedding(At table, At index) {
-  Expr result = apply<"embedding">({}, table, index);
-  if (result.node->kind != Kind::error && index.node->kind != Kind::indices) {
-    detail::broken(result.node, "indices", 0, 1);
-  }
-  return result;
-}
-
-/// The row of the table for each token's position in its sequence.
-///
-/// Shapes  table (context, d) -> (tokens, d); sequences are at most `context` long
-constexpr Expr positions(At table) { return apply<"positions">({}, table); }
-
-}  // namespace simplx
-
-// ---- simplx/ops/rows.hpp
-
-/// \file simplx/ops/rows.hpp
-/// Moving and gathering rows. On the axis of tokens all but `gather` stay within each sequence.
-///
-///     gather(x, index)        y_r = x[index_r]                      dx[index_r] += dy_r
-///     slice_rows(x, b, n)     y = x[b : b + n], static rows         dx[b : b + n] += dy
-///     shift(x, n)             y_t = x_{t - n}, zero before          dx_t = dy_{t + n}
-///     cumulative_sum(x)       y_t = x_0 + ... + x_t                 dx_t = dy_t + dy_{t + 1} + ...
-///     first_of_sequence(x)    y_s = the first row of sequence s     (tokens, C) -> (sequences, C)
-
-namespace simplx::inline SIMPLX_TARGET {
-
-SIMPLX_RULE("static slice", left == right,
-            "slice_rows(x, begin, count) needs a static number of rows (a weight, or computed from weights); of run-"
-            "time rows, gather(x, indices(...)) takes those that are named")
-
-namespace detail {
-
-/// Calls f(first row, rows) for each sequence; for all rows together where the axis has none.
-template <class F, class Visit>
-void each_sequence(const F& frame, Visit visit) {
-  if constexpr (F::out_shape.axis == Axis::tokens) {
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      visit(sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
-    }
-  } else {
-    visit(Index(0), frame.rows());
-  }
-}
-
-struct same_shape_op : kernel_op {
-  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
-};
-
-}  // namespace detail
-
-template <>
-struct op<"slice_rows"> : kernel_op {
-  static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const Index begin = attributes.integers[0], count = attributes.integers[1];
-    if (!x.is_fixed()) return {"static slice", static_cast<Index>(x.axis), 0};
-    if (begin < 0 || count < 1) return {"slice begin", begin, count};
-    if (begin + count > x.rows) return {"slice", begin + count, x.rows};
-    return fixed_shape(count, x.cols);
-  }
-  static std::string settings(const Attributes& attributes) {
-    return "rows " + std::to_string(attributes.integers[0]) + " to " +
-           std::to_string(attributes.integers[0] + attributes.integers[1] - 1);
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index cols = F::out_shape.cols;
-    std::copy_n(frame.template in<0>() + F::attributes.integers[0] * cols, F::out_shape.rows * cols, frame.out());
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index cols = F::out_shape.cols;
-    S* const rows = frame.template grad<0>() + F::attributes.integers[0] * cols;
-    detail::move_columns<Write::accumulate, S>(F::out_shape.rows, cols, {frame.out_grad(), cols}, {rows, cols});
-  }
-};
-
-template <>
-struct op<"shift"> : detail::same_shape_op {
-  static std::string settings(const Attributes& attributes) {
-    return "by " + std::to_string(attributes.integers[0]);
-  }
-  static constexpr Term derive(const Node* node, int, const Term& g) {
-    return Term(apply<"shift">({.integers = {-node->attributes.integers[0]}}, detail::whole(g, node)));
-  }
-  /// Calls f(to, from, rows): rows of a sequence that have a row `by` before them, as offsets in elements.
-  template <class F, class Zero, class Move>
-  static void each(const F& frame, Index by, Zero zero, Move move) {
-    constexpr Index cols = F::out_shape.cols;
-    detail::each_sequence(frame, [&](Index first, Index rows) {
-      const Index gone = std::min(rows, by < 0 ? -by : by), left = rows - gone;
-      zero((first + (by > 0 ? 0 : left)) * cols, gone * cols);
-      move((first + (by > 0 ? gone : 0)) * cols, (first + (by > 0 ? 0 : gone)) * cols, left * cols);
-    });
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    const S* x = frame.template in<0>();
-    S* y = frame.out();
-    each(frame, F::attributes.integers[0], [&](Index at, Index count) { std::fill_n(y + at, count, S(0)); },
-         [&](Index to, Index from, Index count) { std::copy_n(x + from, count, y + to); });
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr bool stores = F::template write<0> == Write::store;
-    const S* g = frame.out_grad();
-    S* dx = frame.template grad<0>();
-    each(frame, -F::attributes.integers[0],
-         [&](Index at, Index count) {
-           if constexpr (stores) std::fill_n(dx + at, count, S(0));
-         },
-         [&](Index to, Index from, Index count) {
-           for (Index i = 0; i < count; ++i) dx[to + i] = (stores ? S(0) : dx[to + i]) + g[from + i];
-         });
-  }
-};
-
-/// Sums from the first row on, or (attribute 1) from the last row back: each is the pull-back of the other.
-template <>
-struct op<"cumulative_sum"> : detail::same_shape_op {
-  static std::string settings(const Attributes& attributes) {
-    return attributes.integers[0] != 0 ? "from the last row" : "";
-  }
-  static constexpr Term derive(const Node* node, int, const Term& g) {
-    return Term(apply<"cumulative_sum">({.integers = {1 - node->attributes.integers[0]}}, detail::whole(g, node)));
-  }
-  /// to = running sums of from, or added to it.
-  template <bool from_last, bool accumulates, class F, class S>
-  static void run(const F& frame, const S* from, S* to) {
-    constexpr Index cols = F::out_shape.cols;
-    detail::each_sequence(frame, [&](Index first, Index rows) {
-      detail::each_column<S, cols>([&]<class V>(Index c) {
-        Register<V> total{};
-        for (Index k = 0; k < rows; ++k) {
-          const Index at = (first + (from_last ? rows - 1 - k : k)) * cols + c;
-          total += load<V>(from + at);
-          detail::put<accumulates ? Write::accumulate : Write::store, V>(to + at, total);
-        }
-      });
-    });
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    run<F::attributes.integers[0] != 0, false>(frame, frame.template in<0>(), frame.out());
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    run<F::attributes.integers[0] == 0, F::template write<0> == Write::accumulate>(frame, frame.out_grad(),
-                                                                                  frame.template grad<0>());
-  }
-};
-
-template <>
-struct op<"first_of_sequence"> : kernel_op {
-  static constexpr Checked shape(const Attributes&, Shape x) {
-    if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
-    return rows_of(Axis::sequences, x.cols);
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index cols = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      S* y = frame.out() + s * cols;
-      if (sequences.offsets[s] == sequences.offsets[s + 1]) {
-        std::fill_n(y, cols, S(0));  // of an empty sequence
-      } else {
-        std::copy_n(frame.template in<0>() + sequences.offsets[s] * cols, cols, y);
-      }
-    }
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index cols = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    S* dx = frame.template grad<0>();
-    if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.template rows_in<0>() * cols, S(0));
-    for (Index s = 0; s < sequences.count; ++s) {
-      const S* g = frame.out_grad() + s * cols;
-      if (sequences.offsets[s] == sequences.offsets[s + 1]) continue;
-      for (Index c = 0; c < cols; ++c) dx[sequences.offsets[s] * cols + c] += g[c];
-    }
-  }
-};
-
-/// The rows of x that are named: y has one row for each index. The table may be a weight or any value.
-constexpr Expr gather(At x, At index) { return embedding(x, index); }
-
-/// `count` rows of a value with static rows.
-constexpr Expr slice_rows(At x, Index begin, Index count) {
-  return apply<"slice_rows">({.integers = {begin, count}}, x);
-}
-
-/// Each row moved `by` rows down (up if negative); zeros move in.
-constexpr Expr shift(At x, Index by) { return apply<"shift">({.integers = {by}}, x); }
-
-/// Running sums down the rows.
-constexpr Expr cumulative_sum(At x) { return apply<"cumulative_sum">({}, x); }
-
-/// The first token of each sequence: what a classifier reads.
-constexpr Expr first_of_sequence(At x) { return apply<"first_of_sequence">({}, x); }
-
-}  // namespace simplx
-
-// ---- simplx/ops/rotary.hpp
-
-/// \file simplx/ops/rotary.hpp
-/// Rotary positions (Su et al. 2021, "RoFormer", Eq. (34)): in each head the pair of columns (2i, 2i + 1) is turned by
-/// the angle t / base^(2i / d_k), t the position in the sequence.
-///
-///     (a, b) -> (a cos - b sin, a sin + b cos);   the pull-back turns back
-///
-/// The product of a turned query and a turned key depends on the distance of their positions alone.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-SIMPLX_RULE("rotary heads", left > 0 && right % (2 * left) == 0,
-            "rotary positions turn pairs of columns in each head: the width (right number) must be a multiple of twice "
-            "the number of heads (left number)")
-
-namespace detail {
-template <class V, int... lane>
-__attribute__((always_inline)) inline V with_swapped_pairs(V x, std::integer_sequence<int, lane...>) {
-#if defined(__has_builtin) && __has_builtin(__builtin_shufflevector) && !defined(__CUDACC__)  // nvcc garbles the pack
-  return __builtin_shufflevector(x, x, (lane ^ 1)...);
-#else
-  return V{x[lane ^ 1]...};
-#endif
-}
-/// The lanes of x, of which each even one changes places with the one after it.
-template <class V>
-__attribute__((always_inline)) inline V with_swapped_pairs(V x) {
-  return with_swapped_pairs(x, std::make_integer_sequence<int, static_cast<int>(sizeof(V) / sizeof(Lane<V>))>());
-}
-}  // namespace detail
-
-template <>
-struct op<"rotary"> : kernel_op {
-  static constexpr unsigned char constant_operands = 0b10;
-  static constexpr bool reads(int, int operand) { return operand == 1; }
-  static constexpr Checked shape(const Attributes& attributes, Shape x, Shape base) {
-    const Index heads = attributes.integers[0];
-    if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
-    if (heads < 1 || x.cols % (2 * heads) != 0) return {"rotary heads", heads, x.cols};
-    if (!(base == fixed_shape(1, 1))) return {"one number", base.columns(), 1};
-    return x;
-  }
-  static std::string settings(const Attributes& attributes) {
-    return "heads " + std::to_string(attributes.integers[0]);
-  }
-  /// to = x turned by `direction` times the angle: one vector of pairs after the other, whose sines and cosines all
-  /// heads of a row share.
-  template <bool accumulates, class F, class S>
-  static void turn(const F& frame, double direction, const S* from, S* to) {
-    constexpr Index cols = F::out_shape.cols, heads = F::attributes.integers[0], width = cols / heads;
-    constexpr Index pairs = lanes<double>, columns = 2 * pairs;  // of a vector of angles
-    const double base = static_cast<double>(*frame.template in<1>());
-    for (Index begin = 0; begin < width; begin += columns) {
-      double frequency[pairs];
-      for (Index i = 0; i < pairs; ++i) {
-        frequency[i] = std::pow(base, -static_cast<double>(begin + 2 * i) / static_cast<double>(width));
-      }
-      S cosine[columns], sine[columns];  // u = a cosine + b sine of either column, b the other one of its pair
-      detail::each_sequence(frame, [&](Index first, Index rows) {
-        for (Index row = 0; row < rows; ++row) {
-          const Vec<double> angle = static_cast<double>(frame.context.past + row) * load<Vec<double>>(frequency);
-          const Vec<double> c = cos(angle), s = direction * sin(angle);
-          for (Index i = 0; i < pairs; ++i) {
-            cosine[2 * i] = cosine[2 * i + 1] = S(c[i]);
-            sine[2 * i] = S(-s[i]), sine[2 * i + 1] = S(s[i]);
-          }
-          for (Index head = 0; head < heads; ++head) {
-            const Index at = (first + row) * cols + head * width + begin;
-            if (begin + columns <= width) {
-              turn_columns<accumulates, columns>(cosine, sine, from + at, to + at);
-            } else {
-              turn_columns<accumulates, width % columns>(cosine, sine, from + at, to + at);
-            }
-          }
-        }
-      });
-    }
-  }
-  template <bool accumulates, Index count, class S>
-  static void turn_columns(const S* cosine, const S* sine, const S* from, S* to) {
-    if constexpr (lanes<S> > 1) {
-      using V = Vec<S>;
-      constexpr Index rest = count % lanes<S>;
-      const auto turned = [&](V x, Index i) __attribute__((always_inline)) {
-        return V(x * load<V>(cosine + i) + detail::with_swapped_pairs(x) * load<V>(sine + i));
-      };
-      for (Index i = 0; i < count - rest; i += lanes<S>) {
-        const V y = turned(load<V>(from + i), i);
-        store(to + i, accumulates ? V(load<V>(to + i) + y) : y);
-      }
-      if constexpr (rest > 0) {
-        V x{}, y{};
-        std::memcpy(&x, from + count - rest, rest * sizeof(S));
-        if constexpr (accumulates) std::memcpy(&y, to + count - rest, rest * sizeof(S));
-        y += turned(x, count - rest);
-        std::memcpy(to + count - rest, &y, rest * sizeof(S));
-      }
-    } else {
-      for (Index i = 0; i < count; i += 2) {
-        const S a = from[i], b = from[i + 1];
-        const S u = a * cosine[i] + b * sine[i], v = b * cosine[i + 1] + a * sine[i + 1];
-        to[i] = accumulates ? S(to[i] + u) : u;
-        to[i + 1] = accumulates ? S(to[i + 1] + v) : v;
-      }
-    }
-  }
-  template <class S, Path path, class F>
-  static void forward(Cpu<S, path>, const F& frame) {
-    turn<false>(frame, 1, frame.template in<0>(), frame.out());
-  }
-  template <class S, Path path, class F>
-  static void backward(Cpu<S, path>, const F& frame) {
-    turn<F::template write<0> == Write::accumulate>(frame, -1, frame.out_grad(), frame.template grad<0>());
-  }
-};
-
-/// Queries or keys, turned by their positions.
-///
-/// Shapes  x (tokens, heads * d_k), d_k even; base (1, 1), not trained, usually hyper("base", 10000) -> as x
-/// Errors  does not compile unless the heads have even widths: rule "rotary heads"
-/// Cost    d_k / 2 sines and cosines for each token
-constexpr Expr rotary(At x, int heads, At base) { return apply<"rotary">({.integers = {heads}}, x, base); }
 
 }  // namespace simplx
 
@@ -17970,101 +18977,124 @@ constexpr Expr grad(Expr y, Expr x) {
 
 }  // namespace simplx
 
-// ---- simplx/train/optimiser.hpp
+// ---- simplx/ops/sequences.hpp
 
-/// \file simplx/train/optimiser.hpp
-/// What an optimiser is: a handful of numbers, adjusted for some tensors, that updates ranges of the flat buffers.
+/// \file simplx/ops/sequences.hpp
+/// Sequences as rows of their own: what is said of a whole one, and its tokens told of it.
 ///
-/// Optimisers are plain aggregates given anew for each step, so that a schedule is a number written into one.
-/// Their state lies in the buffers of whoever trains; a rule with a single moment leaves the second alone.
+///     sum_of_sequence(x)       y_s = sum of x_t over the tokens t of s     dx_t = dy_s
+///     mean_of_sequence(x)      y_s = the same / tokens of s                dx_t = dy_s / tokens of s
+///     repeat_over_sequence(x)  y_t = x_s, s the sequence of token t        dx_s = sum of dy_t
+///
+/// An empty sequence has zeros.
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// How the update of a tensor differs from what the optimiser says.
-struct ParameterSettings {
-  double learning_rate_factor = 1;            ///< 0 freezes
-  bool decays = true;                         ///< the optimiser's own weight decay applies
-  std::optional<double> weight_decay = {};    ///< instead of that, whatever `decays` says
-  std::optional<double> epsilon = {}, momentum = {};
-
-  bool frozen() const { return learning_rate_factor == 0; }
-  double weight_decay_or(double own) const { return weight_decay.value_or(decays ? own : 0); }
-  bool operator==(const ParameterSettings&) const = default;
-};
-
-/// The flat buffers of an update, all in the layout of the parameters.
-template <class S>
-struct UpdateBuffers {
-  S *parameters, *gradients, *first_moments, *second_moments;
-};
-
-/// Holds a number of an optimiser or of a group of parameters, such as "learning_rate", against [0, end); without an
-/// end it must be finite in the parameters' type.
-///
-/// Errors  throws Error where it is outside, or no number
-template <class S = double>
-void check_setting(std::string_view name, double value, std::optional<double> end = {}) {
-  if (value >= 0 && (end ? value < *end : value <= std::numeric_limits<S>::max())) return;
-  throw Error(std::string(name) + " is " + shortest(value),
-              end ? "it must be a number from 0 on, below " + shortest(*end)
-                  : "it must be a number from 0 on, finite in the parameters' precision");
-}
-/// The same of what is added to a divisor that may be 0: it must not become 0 in that type.
-template <class S = double>
-void check_positive_setting(std::string_view name, double value) {
-  if (static_cast<S>(value) > 0 && value <= std::numeric_limits<S>::max()) return;
-  throw Error(std::string(name) + " is " + shortest(value),
-              "it must be a number above 0, finite in the parameters' precision");
-}
-
-/// `with` gives the optimiser of a tensor; `update` takes step `step`, counted from 1, over [begin, end), reads
-/// the gradient times a scale (the clip factor) and leaves zeros in its place.
-template <class O, class S>
-concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& settings, const UpdateBuffers<S>& buffers,
-                               long step, double scale, Index i) {
-  { O::name } -> std::convertible_to<std::string_view>;
-  requires !std::string_view(O::name).empty();  // it tells whose moments there are
-  { optimiser.with(settings) } -> std::same_as<O>;
-  optimiser.update(step, scale, buffers, i, i);
-};
+SIMPLX_RULE("sequence rows", left == right,
+            "this operand must have a row for each sequence (right number), not rows along another axis (left number: 0 "
+            "a static number, 1 tokens, 3 labelled, 4 batch): rows_of(Axis::sequences, ...)")
 
 namespace detail {
 
-/// What step and update say of anything else.
-template <class S, class Other>
-void no_optimiser() {
-  static_assert(OptimiserOf<Other, S>,
-                "simplx: step and update need an optimiser, such as AdamW{.learning_rate = 1e-3} or "
-                "Sgd{.learning_rate = 0.1}; one of your own needs a name, with(settings) and update(...), as "
-                "train/sgd.hpp has them");
-}
-/// What an optimiser needs besides to update parameters on a GPU.
-template <class S, class Optimiser>
-constexpr void check_optimiser_on_device() {
-  static_assert(requires(const Optimiser& optimiser) { optimiser.template at<S>(1L); },
-                "simplx: on a GPU an optimiser also needs at<S>(step), which gives the numbers of a step with their "
-                "operator()(p, g, m, v), as train/sgd.hpp has them");
-}
+/// Attribute 0: whether each token counts as one over the tokens of its sequence.
+struct sequence_op : kernel_op {
+  static std::string settings(const Attributes& attributes) { return attributes.integers[0] != 0 ? "mean" : ""; }
+
+  template <class F>
+  static auto weight(Index tokens) {
+    using S = typename F::Scalar;
+    return F::attributes.integers[0] != 0 && tokens > 0 ? S(1) / static_cast<S>(static_cast<double>(tokens)) : S(1);
+  }
+  /// to_s = the sum of from_t, added up by so many rows at a time: long sequences lose no more than short ones.
+  template <Write mode, class F, class S>
+  static void sum(const F& frame, const S* from, S* to) {
+    constexpr Index cols = F::out_shape.cols, together = 64;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      const Index begin = sequences.offsets[s], end = sequences.offsets[s + 1];
+      const S of_token = weight<F>(end - begin);
+      each_column<S, cols>([&]<class V>(Index c) {
+        Register<V> total{};
+        for (Index first = begin; first < end; first += together) {
+          Register<V> part{};
+          for (Index t = first; t < std::min(first + together, end); ++t) part += load<V>(from + t * cols + c);
+          total += part;
+        }
+        put<mode, V>(to + s * cols + c, total * of_token);
+      });
+    }
+  }
+  /// to_t = from_s
+  template <Write mode, class F, class S>
+  static void repeat(const F& frame, const S* from, S* to) {
+    constexpr Index cols = F::out_shape.cols;
+    const Segments& sequences = frame.context.segments;
+    for (Index s = 0; s < sequences.count; ++s) {
+      const Index begin = sequences.offsets[s], end = sequences.offsets[s + 1];
+      const S of_token = weight<F>(end - begin);
+      each_column<S, cols>([&]<class V>(Index c) {
+        const Register<V> x = load<V>(from + s * cols + c) * of_token;
+        for (Index t = begin; t < end; ++t) put<mode, V>(to + t * cols + c, x);
+      });
+    }
+  }
+};
 
 }  // namespace detail
 
-/// Errors  throws what the optimiser's own check<S>(), or check(), has to say about its numbers for parameters of S
-template <class S, class Optimiser>
-void check_optimiser(const Optimiser& optimiser) {
-  if constexpr (requires { optimiser.template check<S>(); }) {
-    optimiser.template check<S>();
-  } else if constexpr (requires { optimiser.check(); }) {
-    optimiser.check();
+template <>
+struct op<"sum_of_sequence"> : detail::sequence_op {
+  static constexpr Checked shape(const Attributes&, Shape x) {
+    if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
+    return rows_of(Axis::sequences, x.cols);
   }
-}
+  static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: its pull-back comes later
+    return Term(apply<"repeat_over_sequence">(node->attributes, detail::whole(g, node)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    sum<Write::store>(frame, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    repeat<F::template write<0>>(frame, frame.out_grad(), frame.template grad<0>());
+  }
+};
 
-/// Calls f.operator()<V>(i) over [begin, end): V is a vector, and a single element for what is left.
-template <class S, class F>
-__attribute__((always_inline)) inline void each_vector(Index begin, Index end, const F& f) {
-  Index i = begin;
-  for (; i + lanes<S> <= end; i += lanes<S>) f.template operator()<Vec<S>>(i);
-  for (; i < end; ++i) f.template operator()<S>(i);
-}
+/// Either is the pull-back of the other.
+template <>
+struct op<"repeat_over_sequence"> : detail::sequence_op {
+  static constexpr Checked shape(const Attributes&, Shape x) {
+    if (x.axis != Axis::sequences) {
+      return {"sequence rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::sequences)};
+    }
+    return rows_of(Axis::tokens, x.cols);
+  }
+  static constexpr Term derive(const Node* node, int, const Term& g) {
+    return Term(apply<"sum_of_sequence">(node->attributes, detail::whole(g, node)));
+  }
+  template <class S, Path path, class F>
+  static void forward(Cpu<S, path>, const F& frame) {
+    repeat<Write::store>(frame, frame.template in<0>(), frame.out());
+  }
+  template <class S, Path path, class F>
+  static void backward(Cpu<S, path>, const F& frame) {
+    sum<F::template write<0>>(frame, frame.out_grad(), frame.template grad<0>());
+  }
+};
+
+/// Shapes  x (tokens, C) -> (sequences, C)
+/// Errors  does not compile along another axis: rule "token rows"
+constexpr Expr sum_of_sequence(At x) { return apply<"sum_of_sequence">({.integers = {0}}, x); }
+
+/// The same divided by the tokens of each sequence: what a classifier reads of all of them.
+constexpr Expr mean_of_sequence(At x) { return apply<"sum_of_sequence">({.integers = {1}}, x); }
+
+/// What is known of a sequence, such as a condition or a mask, for each of its tokens.
+///
+/// Shapes  x (sequences, C) -> (tokens, C)
+/// Errors  does not compile along another axis: rule "sequence rows"
+constexpr Expr repeat_over_sequence(At x) { return apply<"repeat_over_sequence">({.integers = {0}}, x); }
 
 }  // namespace simplx
 
@@ -18799,99 +19829,6 @@ inline void mask_tokens(TokenBatch& batch, const Masking& masking, Index first) 
 
 }  // namespace simplx
 
-// ---- simplx/train/adamw.hpp
-
-/// \file simplx/train/adamw.hpp
-/// AdamW over a flat range of parameters, in one pass.
-///
-///     p <- p (1 - lr decay)
-///     m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,   g = scale * gradient
-///     p <- p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon)
-///
-/// As in PyTorch: decay is decoupled and comes first, epsilon is added after the bias correction. The
-/// gradient is set to zero in the same pass, ready for the next step.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// What one step multiplies with: the numbers of AdamW, bias corrections included.
-template <class S>
-struct AdamWStep {
-  static constexpr bool second_moment = true;
-  S beta1, beta2, rest1, rest2, rate, root, epsilon, keep;
-
-  /// The next state of an element, or of a vector of them, here or on a GPU; g is the clipped gradient.
-  template <class V>
-  SIMPLX_HD __attribute__((always_inline)) void operator()(V& p, V g, V& m, V& v) const {
-    m = beta1 * m + rest1 * g;
-    v = beta2 * v + rest2 * (g * g);
-    p = p * keep - rate * m / (sqrt(v) * root + epsilon);
-  }
-};
-
-/// The settings of AdamW, decoupled decay included; moments and count of steps are those of the trainer.
-struct AdamW {
-  static constexpr const char* name = "adamw";
-
-  double learning_rate = 1e-3;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double weight_decay = 0.1;
-
-  /// Errors  throws Error for a rate, decay, beta or epsilon that would spoil the parameters
-  template <class S>
-  void check() const {
-    check_setting<S>("AdamW's learning_rate", learning_rate);
-    check_setting<S>("AdamW's beta1", beta1, 1);
-    check_setting<S>("AdamW's beta2", beta2, 1);
-    check_positive_setting<S>("AdamW's epsilon", epsilon);
-    check_setting<S>("AdamW's weight_decay", weight_decay);
-  }
-
-  AdamW with(const ParameterSettings& settings) const {
-    AdamW own = *this;
-    own.learning_rate *= settings.learning_rate_factor;
-    own.weight_decay = settings.weight_decay_or(weight_decay);
-    own.epsilon = settings.epsilon.value_or(epsilon);
-    return own;
-  }
-
-  template <class S>
-  AdamWStep<S> at(long step) const {
-    const double correction1 = 1 - std::pow(beta1, static_cast<double>(step));
-    const double correction2 = 1 - std::pow(beta2, static_cast<double>(step));
-    return {.beta1 = static_cast<S>(beta1),
-            .beta2 = static_cast<S>(beta2),
-            .rest1 = static_cast<S>(1 - beta1),
-            .rest2 = static_cast<S>(1 - beta2),
-            .rate = static_cast<S>(learning_rate / correction1),
-            .root = static_cast<S>(1 / std::sqrt(correction2)),
-            .epsilon = static_cast<S>(epsilon),
-            .keep = static_cast<S>(1 - learning_rate * weight_decay)};
-  }
-
-  /// One step over [begin, end); `step` counts from 1, `gradient_scale` is the clip factor.
-  ///
-  /// Cost    32 bytes of memory traffic for each float parameter; an element's result does not depend on the range
-  template <class S>
-  void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
-    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
-    S *__restrict first_moment = buffers.first_moments, *__restrict second_moment = buffers.second_moments;
-    const AdamWStep<S> by = at<S>(step);
-    const S scale = static_cast<S>(gradient_scale);
-    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
-      V p = load<V>(parameter + i), m = load<V>(first_moment + i), v = load<V>(second_moment + i);
-      by(p, V(load<V>(gradient + i) * scale), m, v);
-      store(parameter + i, p);
-      store(first_moment + i, m);
-      store(second_moment + i, v);
-      store(gradient + i, V{});
-    });
-  }
-};
-
-}  // namespace simplx
-
 // ---- simplx/train/schedule.hpp
 
 /// \file simplx/train/schedule.hpp
@@ -18977,169 +19914,6 @@ struct CosineSchedule {
     return floor + (peak - floor) * (1 - std::cos(std::numbers::pi * left)) / 2;
   }
 };
-
-}  // namespace simplx
-
-// ---- simplx/train/groups.hpp
-
-/// \file simplx/train/groups.hpp
-/// Groups of parameters, by their names in checkpoints, that are trained with numbers of their own:
-///
-///     {{.name = "*", .weight_decay = 0.01},                                        // gains and biases decay too
-///      {.name = "blocks.*.value.delta", .learning_rate_factor = 0.1, .epsilon = 1e-7},
-///      {.name = "embedding.*", .learning_rate_factor = 0}}                         // frozen
-///
-/// Neighbouring tensors of equal settings are one run of the flat buffers, so that an update is still one pass.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// What the tensors that match a pattern have instead of the optimiser's numbers; what is not given stays. Later
-/// groups win, field by field; an optimiser ignores what it has no use for.
-struct ParameterGroup {
-  std::string name = "*";                            ///< '*' stands for any text
-  std::optional<double> learning_rate_factor = {};   ///< times the optimiser's rate; 0 freezes
-  std::optional<double> weight_decay = {};           ///< also of tensors that would not decay
-  std::optional<double> epsilon = {};                ///< of AdamW
-  std::optional<double> momentum = {};               ///< of Sgd
-};
-
-/// Elements [begin, end) of the flat buffers, padding included.
-struct SettingsRun {
-  Index begin, end;
-  ParameterSettings settings;
-};
-
-namespace detail {
-
-[[gnu::cold]] inline void check_group(const ParameterGroup& group, const std::vector<TensorInfo>& tensors) {
-  const std::string of_group = " of the parameter group '" + group.name + "'";
-  check_setting("learning_rate_factor" + of_group, group.learning_rate_factor.value_or(1));
-  check_setting("weight_decay" + of_group, group.weight_decay.value_or(0));
-  check_positive_setting("epsilon" + of_group, group.epsilon.value_or(1));
-  check_setting("momentum" + of_group, group.momentum.value_or(0));
-  for (const TensorInfo& tensor : tensors) {
-    if (matches_glob(group.name, tensor.name)) return;
-  }
-  throw Error("no parameter matches the group '" + group.name + "'",
-              "the nearest names are " + nearest_names(group.name, names_of(tensors), 3));
-}
-
-inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector<ParameterGroup>& groups) {
-  ParameterSettings settings{.decays = tensor.decays};
-  for (const ParameterGroup& group : groups) {
-    if (!matches_glob(group.name, tensor.name)) continue;
-    settings.learning_rate_factor = group.learning_rate_factor.value_or(settings.learning_rate_factor);
-    if (group.weight_decay) settings.weight_decay = group.weight_decay;
-    if (group.epsilon) settings.epsilon = group.epsilon;
-    if (group.momentum) settings.momentum = group.momentum;
-  }
-  if (tensor.frozen) settings.learning_rate_factor = 0;  // by the model: no group thaws it
-  return settings;
-}
-
-}  // namespace detail
-
-/// The runs of equal settings that cover the buffers of these tensors, in order.
-///
-/// Errors  throws Error for a pattern that matches nothing, with the nearest names, and for negative numbers
-inline std::vector<SettingsRun> settings_runs(const std::vector<TensorInfo>& tensors,
-                                              const std::vector<ParameterGroup>& groups) {
-  for (const ParameterGroup& group : groups) detail::check_group(group, tensors);
-  std::vector<SettingsRun> runs;
-  for (const TensorInfo& tensor : tensors) {
-    const ParameterSettings settings = detail::settings_of(tensor, groups);
-    const Index end = tensor.offset + round_up(tensor.size(), alignment);
-    if (!runs.empty() && runs.back().settings == settings) {
-      runs.back().end = end;
-    } else {
-      runs.push_back({tensor.offset, end, settings});
-    }
-  }
-  return runs;
-}
-
-/// As check_optimiser<S>(optimiser), of what it becomes in each run, too.
-template <class S, class Optimiser>
-void check_optimiser(const Optimiser& optimiser, const std::vector<SettingsRun>& runs) {
-  check_optimiser<S>(optimiser);
-  for (const SettingsRun& run : runs) check_optimiser<S>(optimiser.with(run.settings));
-}
-
-/// Calls f(from, to, settings) for each part of [begin, end) that has settings of its own.
-template <class F>
-void each_run(const std::vector<SettingsRun>& runs, Index begin, Index end, const F& f) {
-  auto run = std::partition_point(runs.begin(), runs.end(), [&](const SettingsRun& r) { return r.end <= begin; });
-  for (; run != runs.end() && run->begin < end; ++run) {
-    f(std::max(begin, run->begin), std::min(end, run->end), run->settings);
-  }
-}
-
-}  // namespace simplx
-
-// ---- simplx/train/trainer_options.hpp
-
-/// \file simplx/train/trainer_options.hpp
-/// What a trainer is told once, and what it says after each step.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Gives tensors other laws for their initial values; everything else stays.
-using InitialLaws = std::vector<TensorInfo> (*)(std::vector<TensorInfo>);
-
-/// What a trainer is told when it is made: limits, seed, laws and groups of parameters; threads change no bits.
-struct TrainerOptions {
-  Index batch = 8;         ///< sequences of a call at most
-  Index context = 0;       ///< tokens of a sequence at most; the model's own limit, or its `context`, unless given
-  std::uint64_t seed = 0;  ///< of the initial values, and of dropout
-  int threads = 1;         ///< not part of the result's bits; as many are useful as a call has sequences that run apart
-  double clip = 1;         ///< limit of the gradient's norm; 0 is off
-  Index sequences_per_step = 0;  ///< at most, in all its parts; `batch` unless given
-  std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
-  InitialLaws laws = nullptr;  ///< of the initial values, such as as_in_fairseq; the model's unless given
-};
-
-/// What a step did.
-struct StepResult {
-  double loss = 0;           ///< mean over the labelled tokens (or sequences), in nats
-  double gradient_norm = 0;  ///< before clipping
-  Index labelled = 0;        ///< tokens (or sequences) with a label
-  bool finite = true;        ///< otherwise nothing was updated
-  std::string culprit;       ///< then: the first parameter whose gradient is not finite, "loss" or "gradient_norm"
-
-  /// Takes a gradient's norm, which tells with the loss whether all is finite.
-  void take_norm(double norm) {
-    gradient_norm = norm;
-    finite = std::isfinite(loss) && std::isfinite(norm);
-  }
-};
-
-/// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
-/// where nobody says.
-///
-/// Errors  throws Error for a count below its least value, for a clip below 0, and for a context that the model does
-///         not have
-inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual) {
-  const auto at_least = [](Index least, const char* name, Index value) {
-    if (value >= least) return;
-    throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
-  };
-  at_least(1, "batch", options.batch);
-  at_least(0, "sequences_per_step", options.sequences_per_step);
-  if (!(options.clip >= 0)) {
-    throw Error("clip is " + std::to_string(options.clip), "it must be a number from 0 on; 0 is off");
-  }
-  if (!options.sequences_per_step) options.sequences_per_step = options.batch;
-  options.context = checked_context(options.context ? options.context : usual, longest);
-  return options;
-}
-
-/// Errors  throws Error for a gradient that is not as long as the parameters
-inline void check_gradient_size(Index gradient, Index parameters) {
-  if (gradient == parameters) return;
-  throw Error("a gradient of " + std::to_string(gradient) + " elements for parameters of " +
-                  std::to_string(parameters),
-              "make it as long as parameters(): names lie at multiples of a vector");
-}
 
 }  // namespace simplx
 
@@ -19303,66 +20077,6 @@ inline constexpr Recipe norm_former_ablations = [] {
 }  // namespace recipes
 }  // namespace simplx
 
-// ---- simplx/train/clip.hpp
-
-/// \file simplx/train/clip.hpp
-/// The global norm of a gradient, summed over fixed chunks, and the factor that limits it.
-///
-/// Chunks make the sum independent of the number of threads: whoever sums a chunk gets the same number, and
-/// chunks are added in order.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Elements of a chunk.
-inline constexpr Index norm_chunk = Index(1) << 14;
-
-constexpr Index norm_chunks(Index count) { return (count + norm_chunk - 1) / norm_chunk; }
-
-/// Sum of squares of a chunk: vectors of squares added up, then the lanes.
-template <class S>
-double chunk_squared_norm(const S* gradient, Index count, Index chunk) {
-  const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, count);
-  constexpr Index step = lanes<S>;
-  Vec<S> squares[4]{};
-  Index i = begin;
-  for (; i + 4 * step <= end; i += 4 * step) {
-    for (int k = 0; k < 4; ++k) {
-      const Vec<S> g = load<Vec<S>>(gradient + i + k * step);
-      squares[k] += g * g;
-    }
-  }
-  double total = static_cast<double>(sum((squares[0] + squares[1]) + (squares[2] + squares[3])));
-  for (; i < end; ++i) total += static_cast<double>(gradient[i]) * static_cast<double>(gradient[i]);
-  return total;
-}
-
-/// The norm of a whole gradient, chunk by chunk, as a step has it.
-template <class S>
-double gradient_norm(const S* gradient, Index count) {
-  double squared = 0;
-  for (Index chunk = 0; chunk < norm_chunks(count); ++chunk) squared += chunk_squared_norm(gradient, count, chunk);
-  return std::sqrt(squared);
-}
-
-/// min(1, limit / (norm + 1e-6)), as in PyTorch; a limit of 0 or less is off.
-SIMPLX_HD constexpr double clip_factor(double norm, double limit) {
-  const double factor = limit / (norm + 1e-6);
-  return limit > 0 && factor < 1 ? factor : 1;
-}
-
-/// The first tensor whose gradient is not finite; if all are, "loss", or "gradient_norm" where that alone is not.
-template <class S>
-std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradient, double loss) {
-  for (const TensorInfo& tensor : tensors) {
-    for (Index i = 0; i < tensor.size(); ++i) {
-      if (!std::isfinite(gradient[tensor.offset + i])) return tensor.name;
-    }
-  }
-  return std::isfinite(loss) ? "gradient_norm" : "loss";
-}
-
-}  // namespace simplx
-
 // ---- simplx/train/gradient_sums.hpp
 
 /// \file simplx/train/gradient_sums.hpp
@@ -19441,86 +20155,6 @@ class GradientSums {
 
 }  // namespace simplx
 
-// ---- simplx/train/sgd.hpp
-
-/// \file simplx/train/sgd.hpp
-/// Gradient descent with heavy-ball momentum over a flat range of parameters, in one pass.
-///
-///     d = scale * gradient + decay p,   m <- momentum m + d
-///     p <- p - lr m;   with Nesterov's look-ahead p <- p - lr (d + momentum m)
-///
-/// As in PyTorch with dampening 0: the rate is outside of m, so that a schedule acts at once, and decay is coupled
-/// (a part of the gradient, and so of m, after clipping), unlike AdamW's.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// The numbers of one step.
-template <class S>
-struct SgdStep {
-  static constexpr bool second_moment = false;
-  S rate, held, decay;
-  bool nesterov;
-
-  /// The next state of an element, or of a vector of them, here or on a GPU; g is the clipped gradient.
-  template <class V>
-  SIMPLX_HD __attribute__((always_inline)) void operator()(V& p, V g, V& m, V&) const {
-    const V d = g + decay * p;
-    m = held * m + d;
-    p = p - rate * (nesterov ? d + held * m : m);
-  }
-};
-
-/// The settings of gradient descent with momentum; decay is a part of the gradient, unlike that of AdamW.
-struct Sgd {
-  static constexpr const char* name = "sgd";
-
-  double learning_rate = 1e-2;
-  double momentum = 0;
-  bool nesterov = false;
-  double weight_decay = 0;
-
-  /// Errors  throws Error for a rate, momentum or decay that would spoil the parameters
-  template <class S>
-  void check() const {
-    check_setting<S>("Sgd's learning_rate", learning_rate);
-    check_setting<S>("Sgd's momentum", momentum);
-    check_setting<S>("Sgd's weight_decay", weight_decay);
-  }
-
-  Sgd with(const ParameterSettings& settings) const {
-    Sgd own = *this;
-    own.learning_rate *= settings.learning_rate_factor;
-    own.momentum = settings.momentum.value_or(momentum);
-    own.weight_decay = settings.weight_decay_or(weight_decay);
-    return own;
-  }
-
-  template <class S>
-  SgdStep<S> at(long) const {
-    return {static_cast<S>(learning_rate), static_cast<S>(momentum), static_cast<S>(weight_decay), nesterov};
-  }
-
-  /// One step over [begin, end); m is the first moment and begins at zero, so that no step is special.
-  ///
-  /// Cost    24 bytes of memory traffic for each float parameter; an element's result does not depend on the range
-  template <class S>
-  void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
-    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
-    S* __restrict first_moment = buffers.first_moments;
-    const SgdStep<S> by = at<S>(step);
-    const S scale = static_cast<S>(gradient_scale);
-    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
-      V p = load<V>(parameter + i), m = load<V>(first_moment + i), unused{};
-      by(p, V(load<V>(gradient + i) * scale), m, unused);
-      store(parameter + i, p);
-      store(first_moment + i, m);
-      store(gradient + i, V{});
-    });
-  }
-};
-
-}  // namespace simplx
-
 // ---- simplx/train/step_parts.hpp
 
 /// \file simplx/train/step_parts.hpp
@@ -19581,83 +20215,6 @@ class StepParts {
 
 }  // namespace simplx
 
-// ---- simplx/train/trainer_state.hpp
-
-/// \file simplx/train/trainer_state.hpp
-/// What a trainer needs, besides its model and its batches, to go on as if it had never stopped.
-///
-///     TrainerState<float> now = trainer.state();   // views of the buffers, copies of the counters
-///     other.restore(now);                          // takes its next steps bit for bit as `trainer` would
-///
-/// Random numbers are drawn from counters, so that the seed and the number of steps are all that is left of them.
-/// Batches and the optimiser's numbers are the caller's, who gives them at each step: the same ones give the same bits.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Buffers are in the layout of the parameters; a rule with a single moment leaves the second at zero.
-template <class S>
-struct TrainerState {
-  std::span<S> parameters, first_moments, second_moments;
-  std::string optimiser;    ///< whose moments these are; empty before the first step
-  long steps = 0;           ///< taken in all: what dropout draws from
-  long moment_steps = 0;    ///< of these, taken by that optimiser: its bias correction
-  std::uint64_t seed = 0;   ///< of dropout
-  std::string rules = {};   ///< of the trainer's updates (rules_of); empty where they are not known
-  std::span<S> constants = {};  ///< what is not trained: rates that someone set, what was drawn; none if not known
-};
-
-/// What the updates of a trainer with these options depend on, beside the optimiser's own numbers:
-/// "clip 1, embedding.* learning_rate_factor 0". Other options, another text.
-inline std::string rules_of(const TrainerOptions& options) {
-  std::string text;
-  const auto add = [&](const char* name, const std::optional<double>& value) {
-    if (!value) return;
-    char digits[32];
-    text.append(name).append(digits, std::to_chars(digits, std::end(digits), *value).ptr);
-  };
-  add("clip ", options.clip);
-  for (const ParameterGroup& group : options.groups) {
-    text += ", " + group.name;
-    add(" learning_rate_factor ", group.learning_rate_factor);
-    add(" weight_decay ", group.weight_decay);
-    add(" epsilon ", group.epsilon);
-    add(" momentum ", group.momentum);
-  }
-  return text;
-}
-
-/// Refuses what a trainer cannot go on from bit for bit.
-///
-/// Errors  throws Error that lists everything that differs
-template <class S>
-void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& own) {
-  std::string faults;
-  const auto compare = [&](const char* name, std::uint64_t there, std::uint64_t here) {
-    if (there == here) return;
-    faults += std::string("\n  ") + name + ": " + std::to_string(there) + " there, " + std::to_string(here) + " here";
-  };
-  compare("elements of the parameters", saved.parameters.size(), own.parameters.size());
-  compare("elements of the first moments", saved.first_moments.size(), own.first_moments.size());
-  compare("elements of the second moments", saved.second_moments.size(), own.second_moments.size());
-  if (!saved.constants.empty()) {
-    compare("elements of the constants", saved.constants.size(), own.constants.size());
-  }
-  compare("seed", saved.seed, own.seed);
-  if (!saved.rules.empty() && !own.rules.empty() && saved.rules != own.rules) {
-    faults += "\n  rules: " + saved.rules + " there, " + own.rules + " here";
-  }
-  if (saved.steps < 0 || saved.moment_steps < 0 || saved.moment_steps > saved.steps) {
-    faults += "\n  steps: " + std::to_string(saved.moment_steps) + " of " + std::to_string(saved.steps) +
-              " is impossible";
-  }
-  if (faults.empty()) return;
-  throw Error("the state is not of this training:" + faults,
-              "give the trainer the model, seed, clip and groups that the state was made with; load_checkpoint takes "
-              "its weights alone");
-}
-
-}  // namespace simplx
-
 // ---- simplx/train/trainer.hpp
 
 /// \file simplx/train/trainer.hpp
@@ -19693,7 +20250,7 @@ class Trainer {
   static_assert(!G::sound || (G::layout.inputs == 2 && G::input_number("tokens") >= 0 &&
                               G::input_number("labels") >= 0),
                 "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
-                "and no other, since batches have none; for more there are Function and Evaluation");
+                "and no other, since batches have none; for more there is Learner");
   static_assert(!G::sound || Model::gives_losses(),
                 "simplx: Trainer needs a model whose only result is the loss of each token or sequence, as "
                 "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all its "
@@ -19710,13 +20267,10 @@ class Trainer {
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
         packed_(G::layout.packed_elements),
-        first_moment_(G::layout.parameters),
-        second_moment_(G::layout.parameters),
+        updates_(tensors_.parameters, G::layout.parameters, options),
         turns_(options.batch),
         micro_batches_(options.batch, options_.context, detail::keeps_sequences_apart<G>()),
-        losses_(static_cast<std::size_t>(options.batch)),
-        chunk_norms_(static_cast<std::size_t>(norm_chunks(G::layout.parameters))),
-        runs_(settings_runs(tensors_.parameters, options.groups)) {
+        losses_(static_cast<std::size_t>(options.batch)) {
     for (int t = 0; t < team_.size(); ++t) workspaces_.emplace_back(micro_batches_.capacity());
     if (options.laws) tensors_.parameters = options.laws(std::move(tensors_.parameters));
     initialise(tensors_.parameters, options.seed, parameters_.data());
@@ -19732,19 +20286,20 @@ class Trainer {
   }
   /// Bytes of all buffers.
   Index bytes() const {
-    Index elements = 3 * parameters_.size() + gradient_.size() + constants_.size() + packed_.size();
+    Index elements = parameters_.size() + updates_.size() + gradient_.size() + constants_.size() + packed_.size();
     for (const auto& workspace : workspaces_) elements += workspace.size();
     return elements * static_cast<Index>(sizeof(S));
   }
-  long steps() const { return steps_; }
+  long steps() const { return updates_.count().steps; }
 
   /// What continues this training bit for bit, on any number of threads; its buffers are views of this trainer's.
   ///
   /// Errors  throws if parts of a step wait for their update
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
-    return {parameters_.span(), first_moment_.span(), second_moment_.span(), optimiser_,
-            steps_, moment_steps_, options_.seed, rules_of(options_), constants_.span()};
+    const StepCount& count = updates_.count();
+    return {parameters_.span(), updates_.first_moments(), updates_.second_moments(), count.optimiser,
+            count.steps, count.moment_steps, options_.seed, rules_of(options_), constants_.span()};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
@@ -19752,16 +20307,7 @@ class Trainer {
   ///         parts of a step are discarded
   void restore(const TrainerState<S>& state) {
     discard();
-    check_same_training(state, this->state());
-    const auto take = [](std::span<S> from, Buffer<S>& to) {
-      if (from.data() != to.data()) std::ranges::copy(from, to.begin());
-    };
-    take(state.parameters, parameters_);
-    take(state.first_moments, first_moment_);
-    take(state.second_moments, second_moment_);
-    take(state.constants, constants_);
-    optimiser_ = state.optimiser;
-    steps_ = state.steps, moment_steps_ = state.moment_steps;
+    updates_.restore(take_state(state, this->state()));
   }
 
   /// Forward, backward, clip and update over a batch, by AdamW, Sgd or another optimiser.
@@ -19771,7 +20317,7 @@ class Trainer {
   /// Cost    three times the FLOPs of a forward pass; no allocation
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const TokenBatch& batch, const Optimiser& optimiser) {
-    check_optimiser<S>(optimiser, runs_);
+    updates_.check(optimiser);
     discard();
     check(batch);
     add_gradient(batch, labelled(batch));
@@ -19812,41 +20358,11 @@ class Trainer {
   ///         discarded; and if a number of the optimiser makes no sense: then nothing has changed
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
-    check_optimiser<S>(optimiser, runs_);
+    updates_.check(optimiser);
     StepResult result = take_parts();
-    const Index chunks = norm_chunks(parameters_.size());
-    team_.run([&](int member) {
-      for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
-        const auto [begin, end] = chunk_range(chunk);
-        gradient_.fold(begin, end);
-        S* const gradient = gradient_.folded().data();
-        each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
-          if (settings.frozen()) std::fill(gradient + from, gradient + to, S(0));
-        });
-        chunk_norms_[static_cast<std::size_t>(chunk)] = chunk_squared_norm(gradient, parameters_.size(), chunk);
-      }
-    });
-    double squared = 0;
-    for (const double part : chunk_norms_) squared += part;
-    result.take_norm(std::sqrt(squared));
-    if (!result.finite) {
-      result.culprit = first_broken(tensors_.parameters, gradient_.folded().data(), result.loss);
-      gradient_.clear();
-      return result;
-    }
-    if (optimiser_ != Optimiser::name) start_moments(Optimiser::name);
-    ++steps_, ++moment_steps_;
-    const double factor = clip_factor(result.gradient_norm, options_.clip);
-    const UpdateBuffers<S> buffers{parameters_.data(), gradient_.folded().data(), first_moment_.data(),
-                                   second_moment_.data()};
-    team_.run([&](int member) {
-      for (Index chunk = member; chunk < chunks; chunk += team_.size()) {
-        const auto [begin, end] = chunk_range(chunk);
-        each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
-          if (!settings.frozen()) optimiser.with(settings).update(moment_steps_, factor, buffers, from, to);
-        });
-      }
-    });
+    updates_.step(optimiser, team_, tensors_.parameters, parameters_.data(), gradient_.folded().data(), result,
+                  [&](Index begin, Index end) { gradient_.fold(begin, end); });
+    if (!result.finite) gradient_.clear();
     return result;
   }
   template <class Other>
@@ -19909,16 +20425,10 @@ class Trainer {
   static constexpr Index longest_sequence() { return Model::longest_sequence(); }
 
  private:
-  struct Range {
-    Index begin, end;
-  };
   static Index labelled(const TokenBatch& batch) { return labelled_rows(batch, Model::labelled_axis()); }
   /// Rows of the loss.
   static Index rows(const Context<S>& context) { return context.rows[static_cast<int>(Model::labelled_axis())]; }
 
-  Range chunk_range(Index chunk) const {
-    return {chunk * norm_chunk, std::min((chunk + 1) * norm_chunk, parameters_.size())};
-  }
   void check(const TokenBatch& batch) const {
     check_batch(batch, {options_.batch, options_.context, Model::tokens_known(), Model::labels_known(),
                         Model::labelled_axis(), Model::ignores_labels()});
@@ -19942,14 +20452,20 @@ class Trainer {
     context.inputs[G::input_number("labels")] = batch.labels.data() + (by_token ? begin : first);
     Run::forward(context);
     const S* losses = context.outputs[0];
+    const std::int32_t* label = labels_of(context);
     for (Index s = first; s < last; ++s) {
       const Index* const offsets = context.segments.offsets + (s - first);
       const Index count = by_token ? offsets[1] - offsets[0] : 1;
       double total = 0;
-      for (Index row = 0; row < count; ++row) total += static_cast<double>(*losses++);
+      for (Index row = 0; row < count; ++row, ++losses) {
+        if (*label++ != ignored_label) total += static_cast<double>(*losses);
+      }
       losses_[static_cast<std::size_t>(s)] = total;
     }
     return context;
+  }
+  static const std::int32_t* labels_of(const Context<S>& context) {
+    return static_cast<const std::int32_t*>(context.inputs[G::input_number("labels")]);
   }
 
   /// Adds the gradient of a part, for the mean over so many labelled tokens; its sequence b is number first + b of the
@@ -19959,7 +20475,7 @@ class Trainer {
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
     if (first == 0 || !prepared_for_parts_) prepare();  // the parts of a step have the same parameters
     prepared_for_parts_ = true;
-    const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps_));
+    const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps()));
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
     micro_batches_.divide(part);
     turns_.start();
@@ -19971,7 +20487,10 @@ class Trainer {
             forward(part, begin, end, member, {.training = true, .key = key, .first_sequence = first + begin});
         gradient_.give_to(context);
         context.turn = &turn;
-        std::fill_n(context.output_gradients[0], rows(context), scale);
+        const std::int32_t* const labels = labels_of(context);  // a row without one is no part of the mean
+        for (Index row = 0; row < rows(context); ++row) {
+          context.output_gradients[0][row] = labels[row] == ignored_label ? S(0) : scale;
+        }
         Run::backward(context);
       }
     });
@@ -19988,27 +20507,18 @@ class Trainer {
     }
   }
 
-  void start_moments(std::string_view optimiser) {
-    std::ranges::fill(first_moment_, S(0));
-    std::ranges::fill(second_moment_, S(0));
-    optimiser_ = optimiser;
-    moment_steps_ = 0;
-  }
-
   TrainerOptions options_;
   Team team_;
   TensorList tensors_;
-  Buffer<S> parameters_, constants_, packed_, first_moment_, second_moment_;
+  Buffer<S> parameters_, constants_, packed_;
+  Updates<S> updates_;
   GradientSums<G, S> gradient_;
   Turns turns_;
   MicroBatches micro_batches_;
   std::vector<MicroBatchWorkspace<G, Backend>> workspaces_;
-  std::vector<double> losses_, chunk_norms_;
-  std::vector<SettingsRun> runs_;
+  std::vector<double> losses_;
   StepParts parts_;
   bool prepared_for_parts_ = false;  // since the last part, no loss or logits were asked for, maybe of other parameters
-  std::string optimiser_;  // whose moments these are
-  long steps_ = 0, moment_steps_ = 0;
 };
 
 }  // namespace simplx

@@ -26,6 +26,14 @@ inline constexpr test::OnTokens<MultiHeadAttention> one_key{24, {.heads = 12, .k
 inline constexpr test::OnTokens<MultiHeadAttention> wide_values{
     24, {.heads = 6, .key_heads = 2, .value = {.out = 20}, .projection = {.out = 24}}};
 static_assert(parameter_shape<wide_values>("projection.weight") == fixed_shape(60, 24));
+inline constexpr test::OnTokens<MultiHeadAttention> turned{24, {.heads = 6, .key_heads = 2, .rotary = 100}};
+inline constexpr auto turned_by_hand = [] {
+  const Expr x = variable("x", rows_of(Axis::tokens, 24)), base = hyper("rotary_base", 100);
+  const Expr query = rotary(x * weight("query.weight", 24, 24), 6, base), key = x * weight("key.weight", 24, 8);
+  const Expr value = repeat_columns(x * weight("value.weight", 24, 8), 3, 4);
+  const Expr mixed = softmax_attention(query, repeat_columns(rotary(key, 2, base), 3, 4), value, {.count = 6});
+  return mixed * weight("projection.weight", 24, 24);
+};
 inline constexpr test::OnTokens<MultiHeadAttention> one_each{24, {.heads = 6, .key_heads = 6}};
 inline constexpr test::OnTokens<SelfAttention<AttentionMatrix::shaped>> shared_keys{24, {.heads = 6, .key_heads = 3}};
 static_assert(parameters<grouped> == 2 * 24 * 24 + 2 * 24 * 8 && parameters<one_key> == 2 * 24 * 24 + 2 * 24 * 2);
@@ -52,11 +60,28 @@ TEST_CASE("gradients; the key's bias has none") {
   CHECK(std::abs(run.gradient("query.bias")[0]) > 1e-9);
 }
 
+TEST_CASE("rotary positions turn queries and keys, those of shared heads once") {
+  const auto run_of = [](auto& run) {
+    test::fill_inputs(run);
+    run.forward();
+    return std::vector<double>(run.output().begin(), run.output().end());
+  };
+  Evaluation<turned> module(Rows{.tokens = 20}, 4, {3, 17});
+  Evaluation<turned_by_hand> by_hand(Rows{.tokens = 20}, 4, {3, 17});
+  REQUIRE(module.parameters().size() == by_hand.parameters().size());
+  std::ranges::copy(module.parameters(), by_hand.parameters().begin());
+  const auto with = run_of(module), expected = run_of(by_hand);
+  CHECK(with == expected);
+  module.constant("rotary_base")[0] = 1e4;
+  CHECK(run_of(module) != with);
+}
+
 TEST_CASE("grouped queries: heads of keys and values serve several heads of queries that follow one another") {
   test::check_model<grouped>();
   test::check_model<one_key>();
   test::check_model<wide_values>();
   test::check_model<shared_keys>();
+  test::check_model<turned>();
   Evaluation<grouped> some(Rows{.tokens = 20}, 4, {3, 17});
   Evaluation<every_head> all(Rows{.tokens = 20}, 4, {3, 17});
   test::fill_inputs(some), test::fill_inputs(all);

@@ -12,6 +12,12 @@ inline constexpr test::OnTokens<MlpOf<LeakyRelu>> leaky{8, {.hidden = 24, .activ
 inline constexpr test::OnTokens<MlpOf<Gated<Gelu>, LayerNorm>> gated{8, {.hidden = 24}};
 inline constexpr test::OnTokens<MlpOf<ReluSquared, RmsNorm>> squared{8, {.hidden = 24, .bias = true}};
 inline constexpr test::OnTokens<MlpOf<GeluTanh>> by_tanh{8, {.hidden = 24}};
+inline constexpr test::OnTokens<MlpOf<Gated<Silu>>> swiglu_mlp{8, {.hidden = 24}};
+inline constexpr auto by_op = [] {
+  const Expr h = variable("x", rows_of(Axis::tokens, 8)) * weight("up.weight", 8, 24);
+  return swiglu(h) * weight("down.weight", 12, 8);
+};
+static_assert(same_graph<swiglu_mlp, by_op>());
 static_assert(parameter_shape<gated>("up.weight") == fixed_shape(8, 24));
 static_assert(parameter_shape<gated>("down.weight") == fixed_shape(12, 8));
 static_assert(parameter_shape<gated>("norm.bias") == fixed_shape(1, 12));
@@ -33,6 +39,7 @@ TEST_CASE("nn/mlp: gates, norms and other activations") {
   test::check_model<gated>({.step = 1e-3});
   test::check_model<squared>({.step = 1e-3});
   test::check_model<by_tanh>({.step = 1e-3});
+  test::check_model<swiglu_mlp>({.step = 1e-3});
 }
 
 TEST_CASE("nn/mlp: the first half of the columns is the value, the second its gate") {

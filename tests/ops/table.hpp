@@ -15,6 +15,7 @@
 #include <simplx/ops/repeat.hpp>
 #include <simplx/ops/rotary.hpp>
 #include <simplx/ops/rows.hpp>
+#include <simplx/ops/sequences.hpp>
 #include <simplx/ops/softmax.hpp>
 
 namespace test::ops_table {
@@ -183,6 +184,8 @@ template <Index C>
 struct Sequences {
   static constexpr const char* title = "Sequences";
   static constexpr Entry entries[] = {{"first_of_sequence", "`first_of_sequence(a)`"},
+                                      {"sum_of_sequence", "`sum_of_sequence(a)`, `mean_of_sequence(a)`"},
+                                      {"repeat_over_sequence", "`repeat_over_sequence(a)`"},
                                       {"rotary", "`rotary(a, heads, base)`"},
                                       {"softmax_attention", "`softmax_attention(q, k, v, heads)`"},
                                       {"skip_init_attention", "`skip_init_attention(q, k, v, alpha, beta, heads)`"},
@@ -201,7 +204,7 @@ struct Sequences {
     auto turned = rotary(q, C % 2 == 0 ? 2 : 1, hyper("base", 10000));  // heads of even width
     auto labels = indices("labels", Axis::tokens);
     return {first_of_sequence(q * cross_entropy(q, labels)),
-            softmax_attention(turned, x, q, heads) *
+            softmax_attention(turned, x, q, heads) * repeat_over_sequence(sum_of_sequence(q)) *
                 linear_cross_entropy(x, weight("classes", 6, D, normal(1)), labels, 4),
             skip_init_attention(q, x, x, gain("a"), gain("b"), heads),
             shaped_attention(x, q, q, gain("c"), gain("d"), gain("e"), heads)};

@@ -17,6 +17,7 @@
 #include <simplx/cuda/maximum.cuh>
 #include <simplx/cuda/norm.cuh>
 #include <simplx/cuda/rows.cuh>
+#include <simplx/cuda/sequences.cuh>
 #include <simplx/cuda/sliced_products.cuh>
 #include <simplx/cuda/softmax.cuh>
 #include <simplx/cuda/warpgroups.cuh>

@@ -23,6 +23,8 @@
 /// NormFormer adds one number eta_h (its gamma_h) for each head, before W^P, Concat_h(eta_h A_h V_h) W^P, or after it,
 /// and norms of the result, or of queries, keys and values. [Shleifer et al. 2021]
 ///
+/// Rotary positions turn Q_h and K_h by the place of their token. [Su et al. 2021]
+///
 /// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
 
 #include <simplx/core/walk.hpp>
@@ -30,6 +32,7 @@
 #include <simplx/nn/linear.hpp>
 #include <simplx/ops/attention.hpp>
 #include <simplx/ops/repeat.hpp>
+#include <simplx/ops/rotary.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -71,6 +74,7 @@ struct SelfAttention {
   int key_heads = 0;  ///< grouped queries: heads of keys, and of values with a matrix; as many as `heads` by default
   bool query_key_bias = false;
   bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
+  double rotary = 0;   ///< base of rotary positions of queries and keys, such as 10000; then likewise; none if 0
   Mask mask = Mask::causal;
   Value value{};
   Output projection{};
@@ -93,6 +97,10 @@ struct SelfAttention {
     auto v = named("value", grouped(value, width(x)))(x);
     q = named("query_norm", inner_norm)(q), k = named("key_norm", inner_norm)(k);
     v = named("value_norm", inner_norm)(v);
+    if (rotary != 0) {
+      const Expr base = hyper("rotary_base", rotary);
+      q = simplx::rotary(q, heads, base), k = simplx::rotary(k, shares(width(x)) ? key_heads : heads, base);
+    }
     if (shares(width(x))) k = for_all_queries(k), v = has_matrix<Value> ? for_all_queries(v) : v;
     auto y = mix(matrix, q, k, v, {heads, mask, alibi});
     if (head_scale == HeadScale::before_projection) y = scale_heads(y, heads);

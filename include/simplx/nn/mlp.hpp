@@ -37,6 +37,11 @@ struct GeluTanh {
   constexpr Expr operator()(Expr x) const { return gelu_tanh(x); }
 };
 
+/// x / (1 + exp(-x)); `Gated<Silu>` is the SwiGLU of LLaMA.
+struct Silu {
+  constexpr Expr operator()(Expr x) const { return silu(x); }
+};
+
 /// A gated linear unit: f(gate) * value of columns [value, gate], half as wide as x.
 template <class Activation>
 struct Gated {

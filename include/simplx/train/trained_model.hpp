@@ -93,7 +93,7 @@ struct TrainedModel {
     static_assert(!G::sound || keeps_sequences_apart<G>(),
                   "simplx: on a GPU the sequences of a batch are evaluated together, and this model would mix them: it "
                   "sums over rows (Over::rows, Over::all, transpose(a) * b), or moves along the axis of sequences. "
-                  "Train it on the CPU, or reduce by sequence: first_of_sequence, cumulative_sum, attention");
+                  "Train it on the CPU, or reduce by sequence: first_of_sequence, mean_of_sequence, attention");
     return true;
   }
   /// Columns of the logits.
