@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 168e6a3e549940f6
+// sha256 of the headers: 23c1efefcc319854
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -13040,7 +13040,8 @@ class FunctionMemory : public FunctionInputs<S> {
     for (int i = 0; i < graph_.count; ++i) {
       if (graph_.info[i].kind != Kind::input || !graph_.wanted[i]) continue;
       const int number = graph_.input[i];
-      if (input_gradients_[number].size() < Inputs::size_of(i)) input_gradients_[number] = Buffer<S>(Inputs::size_of(i));
+      const Index size = Inputs::size_of(i);
+      if (input_gradients_[number].size() < size) input_gradients_[number] = Buffer<S>(size);
       context_.input_gradients[number] = input_gradients_[number].data();
     }
     Inputs::stale_ = false;
@@ -13277,7 +13278,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
     static_assert(holder == detail::Holder::caller || G::table.info[node].kind == Kind::input,
                   "simplx: indices are checked on the host, and sorted there: bind or set those that lie there");
     static_assert(holder == detail::Holder::caller || requires { Backend::on_device; },
-                  "simplx: memory of a GPU is read by functions that run there, on Cuda<...>: copy it to the host first");
+                  "simplx: memory of a GPU is read by functions that run there, on Cuda<...>: copy it to the host "
+                  "first");
     take_rows(node, detail::size_of<shape<node>>(object), holder);
     pointers_[G::layout.input[node]] = object.data();
     evaluated_ = false;
@@ -13448,7 +13450,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
     }();
     static_assert(node >= 0,
                   "simplx: the function uses no input, parameter or constant of that name; with scopes it is as in "
-                  "tensors(); those within a stack or recompute are found by parameter(\"name\") and gradient(\"name\")");
+                  "tensors(); those within a stack or recompute are found by parameter(\"name\") and "
+                  "gradient(\"name\")");
     return node;
   }
   static constexpr bool is_input(int node) {
@@ -15322,7 +15325,8 @@ class Learner : public Function<f, Backend_> {
   /// that is one number, are finite. It is used up: `gradient` waits for the next backward(). The moments begin anew
   /// when an optimiser of another kind takes over; frozen parameters keep their bits.
   ///
-  /// Errors  throws Error without a backward(), or if a number of the optimiser makes no sense; then nothing has changed
+  /// Errors  throws Error without a backward(), or if a number of the optimiser makes no sense; then nothing has
+  ///         changed
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
     updates_.check(optimiser);
@@ -18991,8 +18995,8 @@ constexpr Expr grad(Expr y, Expr x) {
 namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("sequence rows", left == right,
-            "this operand must have a row for each sequence (right number), not rows along another axis (left number: 0 "
-            "a static number, 1 tokens, 3 labelled, 4 batch): rows_of(Axis::sequences, ...)")
+            "this operand must have a row for each sequence (right number), not rows along another axis (left number: "
+            "0 a static number, 1 tokens, 3 labelled, 4 batch): rows_of(Axis::sequences, ...)")
 
 namespace detail {
 

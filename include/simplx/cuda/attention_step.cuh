@@ -63,6 +63,8 @@ struct StepColumns {
   static constexpr int across = std::min(static_cast<int>(std::bit_ceil(static_cast<unsigned>(Size::value_width))),
                                          step_threads);
   static constexpr int groups = step_threads / across, each = (Size::value_width + across - 1) / across;
+  /// So many of a column at once, but no more than a tile has for the thread.
+  SIMPLX_HD static constexpr int ahead(int count) { return count * groups < step_threads ? count : across; }
 };
 
 /// What the threads of a block share.
@@ -113,8 +115,7 @@ __global__ void __launch_bounds__(step_threads)
 
   constexpr int across = StepColumns<Size>::across, groups = StepColumns<Size>::groups;
   constexpr int columns = StepColumns<Size>::each;
-  constexpr int all = step_threads / groups;  // tokens of a tile that a thread has
-  constexpr int many = std::min(ahead, all), few = std::min(16, all);
+  constexpr int many = StepColumns<Size>::ahead(ahead), few = StepColumns<Size>::ahead(16);
   const int group = thread / across, column = thread % across;
   S product[R][columns] = {}, mean[Size::centred ? R : 1][columns] = {};
 
@@ -206,7 +207,9 @@ __global__ void __launch_bounds__(step_threads)
       for (; k < seen; k += few * groups) {
         S value[few];
         SIMPLX_UNROLL
-        for (int a = 0; a < few; ++a) value[a] = k + a * groups < seen ? wide(value_of[(k + a * groups) * V + c]) : S(0);
+        for (int a = 0; a < few; ++a) {
+          value[a] = k + a * groups < seen ? wide(value_of[(k + a * groups) * V + c]) : S(0);
+        }
         SIMPLX_UNROLL
         for (int a = 0; a < few; ++a) {
           if (k + a * groups < seen) add(k + a * groups, value[a]);

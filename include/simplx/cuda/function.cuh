@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/cuda/function.cuh
-/// Function on a GPU: what differentiate/function.hpp does, with the same names, initial values and objects of the host.
+/// Function on a GPU: what differentiate/function.hpp does, with the same names, initial values and objects of the
+/// host.
 ///
 ///     Function<loss, Cuda<>> f;
 ///     f.set<"x">(x).set<"y">(y);                // copied to the device when they are evaluated

@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file simplx/cuda/learner.cuh
-/// Learner on a GPU: what differentiate/learner.hpp does, with the same names, options, initial values, masks of dropout
-/// and states. Parameters, gradient and moments stay on the device.
+/// Learner on a GPU: what differentiate/learner.hpp does, with the same names, options, initial values, masks of
+/// dropout and states. Parameters, gradient and moments stay on the device.
 ///
 ///     Learner<loss, Cuda<>> learner{{.seed = 1}};
 ///     learner.set<"image">(images).set<"digit">(digits);

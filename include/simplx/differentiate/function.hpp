@@ -100,7 +100,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
     static_assert(holder == detail::Holder::caller || G::table.info[node].kind == Kind::input,
                   "simplx: indices are checked on the host, and sorted there: bind or set those that lie there");
     static_assert(holder == detail::Holder::caller || requires { Backend::on_device; },
-                  "simplx: memory of a GPU is read by functions that run there, on Cuda<...>: copy it to the host first");
+                  "simplx: memory of a GPU is read by functions that run there, on Cuda<...>: copy it to the host "
+                  "first");
     take_rows(node, detail::size_of<shape<node>>(object), holder);
     pointers_[G::layout.input[node]] = object.data();
     evaluated_ = false;
@@ -271,7 +272,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
     }();
     static_assert(node >= 0,
                   "simplx: the function uses no input, parameter or constant of that name; with scopes it is as in "
-                  "tensors(); those within a stack or recompute are found by parameter(\"name\") and gradient(\"name\")");
+                  "tensors(); those within a stack or recompute are found by parameter(\"name\") and "
+                  "gradient(\"name\")");
     return node;
   }
   static constexpr bool is_input(int node) {

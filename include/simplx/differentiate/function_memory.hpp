@@ -59,7 +59,8 @@ class FunctionMemory : public FunctionInputs<S> {
     for (int i = 0; i < graph_.count; ++i) {
       if (graph_.info[i].kind != Kind::input || !graph_.wanted[i]) continue;
       const int number = graph_.input[i];
-      if (input_gradients_[number].size() < Inputs::size_of(i)) input_gradients_[number] = Buffer<S>(Inputs::size_of(i));
+      const Index size = Inputs::size_of(i);
+      if (input_gradients_[number].size() < size) input_gradients_[number] = Buffer<S>(size);
       context_.input_gradients[number] = input_gradients_[number].data();
     }
     Inputs::stale_ = false;

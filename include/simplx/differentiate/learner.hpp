@@ -122,7 +122,8 @@ class Learner : public Function<f, Backend_> {
   /// that is one number, are finite. It is used up: `gradient` waits for the next backward(). The moments begin anew
   /// when an optimiser of another kind takes over; frozen parameters keep their bits.
   ///
-  /// Errors  throws Error without a backward(), or if a number of the optimiser makes no sense; then nothing has changed
+  /// Errors  throws Error without a backward(), or if a number of the optimiser makes no sense; then nothing has
+  ///         changed
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
     updates_.check(optimiser);

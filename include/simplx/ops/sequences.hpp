@@ -16,8 +16,8 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 SIMPLX_RULE("sequence rows", left == right,
-            "this operand must have a row for each sequence (right number), not rows along another axis (left number: 0 "
-            "a static number, 1 tokens, 3 labelled, 4 batch): rows_of(Axis::sequences, ...)")
+            "this operand must have a row for each sequence (right number), not rows along another axis (left number: "
+            "0 a static number, 1 tokens, 3 labelled, 4 batch): rows_of(Axis::sequences, ...)")
 
 namespace detail {
 
