@@ -42,6 +42,7 @@ std::vector<double> trained(int from = 0, int to = 6, Net* already = nullptr) {
   std::vector<double> all;
   for (int step = from; step < to; ++step) {
     set(learner, step == 2 ? 5 : 12, static_cast<std::uint64_t>(step));
+    all.push_back(static_cast<double>(learner.value()));  // without dropout, between steps with it
     const StepResult result = step == 4 ? learner.step(Sgd{.learning_rate = 0.1, .momentum = 0.9})
                                         : learner.step(AdamW{.learning_rate = 1e-2});
     all.insert(all.end(), {result.loss, result.gradient_norm});
@@ -62,9 +63,23 @@ void check_close(const std::vector<double>& found, const std::vector<double>& ex
 template <Precision precision = Precision::float32>
 using OnDevice = Learner<classified, Cuda<precision>>;
 
+/// A gradient that is finite where the loss is not.
+inline constexpr auto moved = [] { return sum(square(weight("w", 4, 4))) + input("by", fixed_shape(1, 1)); };
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda/learner");
+
+TEST_CASE("a loss that is not finite updates nothing, though its gradient is") {
+  Learner<moved, Cuda<>> learner;
+  const std::vector<float> before(learner.parameters().begin(), learner.parameters().end());
+  const StepResult result = learner.set<"by">(std::numeric_limits<float>::infinity()).step(AdamW{});
+  CHECK(!result.finite);
+  CHECK(result.culprit == "loss");
+  CHECK(std::ranges::equal(before, learner.parameters()));
+  CHECK(learner.steps() == 0);
+  CHECK(learner.set<"by">(1.0f).step(AdamW{}).finite);
+}
 
 TEST_CASE("steps are those of the CPU, masks of dropout included") {
   const auto exact = test::on_cpu(

@@ -47,9 +47,9 @@ struct Trained {
   }
 };
 
-DeviceUpdates<float> made(const GpuStream& stream, double clip) {
+DeviceUpdates<float> made(const GpuStream& stream, double clip, const char* frozen = "still") {
   DeviceUpdates<float> updates(tensors(), size,
-                               TrainerOptions{.clip = clip, .groups = {{.name = "still", .learning_rate_factor = 0}}});
+                               TrainerOptions{.clip = clip, .groups = {{.name = frozen, .learning_rate_factor = 0}}});
   updates.clear_loss(stream);
   return updates;
 }
@@ -100,6 +100,8 @@ TEST_CASE("of a gradient that is not finite the first tensor is told, and nothin
   CHECK(!std::isfinite(norm));
   CHECK(updates.first_broken_gradient(tensors(), trained.stream, trained.gradient.data(), 1) == "w");
   CHECK(trained.parameters.host(trained.stream)[0] == 1);
+  const DeviceUpdates<float> without_first = made(trained.stream, 1, "w");
+  CHECK(without_first.first_broken_gradient(tensors(), trained.stream, trained.gradient.data(), 1) == "still");
 }
 
 TEST_SUITE_END();

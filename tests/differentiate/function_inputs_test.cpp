@@ -3,6 +3,7 @@
 
 #include <simplx/differentiate/function.hpp>
 #include <simplx/ops/reduce.hpp>
+#include <simplx/ops/rows.hpp>
 
 #include <doctest/doctest.h>
 
@@ -15,7 +16,19 @@ namespace {
 inline constexpr auto two_axes = [] {
   return sum(input("x", rows_of(Axis::tokens, 2))) + sum(input("y", rows_of(Axis::batch, 1)));
 };
+inline constexpr auto firsts = [] { return first_of_sequence(input("x", rows_of(Axis::tokens, 1))); };
 }  // namespace
+
+TEST_CASE("differentiate/function_inputs: as many sequences of other lengths are others") {
+  Function<firsts> f;
+  const std::vector<Index> short_first{1, 2}, long_first{2, 1};
+  f.set<"x">(std::vector<double>{1, 2, 3}).set_sequences(short_first).forward();
+  CHECK(f.output()(1) == 2);
+  f.set_sequences(long_first).forward();
+  CHECK(f.output()(1) == 3);
+  f.set_sequences(long_first).forward();
+  CHECK(f.output()(1) == 3);
+}
 
 TEST_CASE("differentiate/function_inputs: of one number type, shared by functions") {
   static_assert(std::is_base_of_v<detail::FunctionInputs<double>, Function<two_axes>>);

@@ -81,6 +81,14 @@ TEST_CASE("differentiate/function_memory: there is room for the most rows of eac
   CHECK(more > room);
   CHECK(f.arena_->size() == more);
   CHECK(sum_of(40, twenty) == 80);
+  const std::vector<Index> many(20, 4), lone(40, 1);
+  CHECK(sum_of(80, many) == 160);
+  CHECK(sum_of(40, lone) == 80);  // fewer tokens, more sequences
+  const Index most = f.arena_->size();
+  CHECK(sum_of(80, many) == 160);
+  CHECK(f.arena_->size() == most);
+  CHECK(f.arena_->capacity().hold({.tokens = 80, .sequences = 40}));
+  CHECK(sum_of(40, ten) == 80);
   CHECK(f.gradient<"x">().sum() == 160);
   CHECK(energy_of(1) == 18);
   CHECK(g.gradient<"x">().size() == 2);

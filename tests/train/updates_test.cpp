@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 
 using namespace simplx;
@@ -44,6 +45,9 @@ TEST_CASE("an update folds each part once, has the same bits for any number of t
                    }
                  });
     CHECK(result.finite);
+    double squared = 0;  // without what is frozen
+    for (Index i = 0; i < norm_chunk + alignment; ++i) squared += static_cast<double>((i % 7 - 2) * (i % 7 - 2));
+    CHECK(result.gradient_norm == doctest::Approx(std::sqrt(squared)));
     CHECK(folds == std::vector<int>(size, 1));
     CHECK(std::count(gradient.begin(), gradient.begin() + norm_chunk + alignment, 0.0f) == norm_chunk + alignment);
     CHECK(std::count(parameters.begin() + norm_chunk + alignment, parameters.end(), 1.0f) == size - norm_chunk - alignment);
