@@ -27,3 +27,13 @@ TEST_CASE("cpu/workspace: regions follow one another inside the memory, for the 
     CHECK(context.kept[1] + GraphOf<model>::layout.kept[Axis::tokens] * context.stride[1] <= context.temporary[0]);
   }
 }
+
+TEST_CASE("cpu/workspace: without a backward there is no room for gradients of results") {
+  using W = Workspace<GraphOf<model>, Cpu<float>>;
+  W with(tokens{40}), without(tokens{40}, Seeds::none);
+  const Index results = round_up(40, alignment);  // a loss of each token
+  CHECK(without.size() == with.size() - results);
+  const Context<float> context = without.context(tokens{7}, {}, 7);
+  CHECK(context.output_gradients[0] == nullptr);
+  CHECK(context.outputs[0] == without.memory().data() + without.size() - results);
+}

@@ -10,6 +10,9 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Whether an arena has the gradients of results, which a backward begins with.
+enum class Seeds : bool { none, room };
+
 /// One allocation that holds an evaluation of at most `capacity` rows, in memory of any kind.
 ///
 /// Cost    arena_bytes<model>(capacity), and the results; nothing is allocated afterwards
@@ -17,13 +20,14 @@ template <class S, class Memory = Buffer<S>>
 class Arena {
  public:
   /// `scratch` elements are for the op that runs.
-  Arena(const GraphView& graph, Index scratch, const Rows& capacity)
-      : graph_(graph),
+  Arena(const GraphView& graph, Index scratch, const Rows& capacity, Seeds seeds = Seeds::room)
+      : copies_(seeds == Seeds::room ? 2 : 1),
+        graph_(graph),
         capacity_(capacity),
         kept_(elements(graph.kept, capacity)),
         temporary_(elements(graph.temporary, capacity)),
         results_(result_elements()),
-        memory_(kept_ + temporary_ + scratch + 2 * results_) {}
+        memory_(kept_ + temporary_ + scratch + copies_ * results_) {}
 
   /// A context for these rows, which must fit the capacity; inputs, parameters and sequences are the caller's.
   Context<S> context(const Rows& rows, const Segments& segments, Index longest) {
@@ -42,13 +46,13 @@ class Arena {
     place = memory_.data() + kept_;
     split(context.temporary, graph_.temporary);
     context.scratch = memory_.data() + kept_ + temporary_;
-    place = memory_.data() + memory_.size() - 2 * results_;
+    place = memory_.data() + memory_.size() - copies_ * results_;
     for (int i = 0; i < graph_.count; ++i) {
       if (!graph_.info[i].result) continue;
       const Index size = padded_size(graph_.info[i].shape, rows);
       context.outputs[graph_.output[i]] = place;
-      context.output_gradients[graph_.output[i]] = place + size;
-      place += 2 * size;
+      if (copies_ == 2) context.output_gradients[graph_.output[i]] = place + size;
+      place += copies_ * size;
     }
     return context;
   }
@@ -69,6 +73,7 @@ class Arena {
     return total;
   }
 
+  Index copies_;  ///< of results: these, and their gradients
   GraphView graph_;
   Rows capacity_;
   Index kept_, temporary_, results_;
@@ -79,8 +84,8 @@ class Arena {
 template <class G, class Backend>
 class Workspace : public Arena<typename Backend::Scalar> {
  public:
-  explicit Workspace(const Rows& capacity)
-      : Arena<typename Backend::Scalar>(view_of<G>, detail::graph_scratch<G, Backend>(capacity), capacity) {}
+  explicit Workspace(const Rows& capacity, Seeds seeds = Seeds::room)
+      : Arena<typename Backend::Scalar>(view_of<G>, detail::graph_scratch<G, Backend>(capacity), capacity, seeds) {}
 };
 
 }  // namespace simplx

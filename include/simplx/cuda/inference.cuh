@@ -152,7 +152,7 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
     arena_.reset();  // the larger one comes in its place, not beside it, and last: with it there is room
     tokens_ = DeviceBuffer<std::int32_t>(room.tokens);
     offsets_ = DeviceBuffer<Index>(room.sequences + 1);
-    arena_.emplace(view_of<G>, detail::graph_scratch<G, Backend>(room), room);
+    arena_.emplace(view_of<G>, detail::graph_scratch<G, Backend>(room), room, Seeds::none);
   }
 
   Gpu gpu_;

@@ -44,7 +44,7 @@ class Stream<model, Cuda<precision>> {
       : net_(net),
         capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
-        arena_(view_of<G>, detail::graph_scratch<G, Backend>(rows_of(chunk_)), rows_of(chunk_)),
+        arena_(view_of<G>, detail::graph_scratch<G, Backend>(rows_of(chunk_)), rows_of(chunk_), Seeds::none),
         stores_(Run::table.all().per_token * round_up(capacity_, step_tile)),
         once_(Run::table.all().once),
         scratch_(Run::scratch(chunk_, capacity_)),

@@ -286,7 +286,7 @@ class Inference : public detail::LogitsModel<model> {
       room = Model::room_for(rows, room);
       workspaces_.clear();
     }
-    while (std::ssize(workspaces_) < threads) workspaces_.emplace_back(room);
+    while (std::ssize(workspaces_) < threads) workspaces_.emplace_back(room, Seeds::none);
   }
 
   Team team_;

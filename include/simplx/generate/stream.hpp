@@ -59,7 +59,7 @@ class Stream {
       : net_(net),
         capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
-        workspace_(Rows{.tokens = chunk_}),
+        workspace_(Rows{.tokens = chunk_}, Seeds::none),
         remembered_(simplx::cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
         scratch_(Run::scratch(chunk_, context)) {}
 

@@ -71,8 +71,8 @@ class MicroBatchWorkspace : public Workspace<G, Backend> {
  public:
   using S = typename Backend::Scalar;
 
-  explicit MicroBatchWorkspace(const Rows& capacity)
-      : Workspace<G, Backend>(capacity), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
+  explicit MicroBatchWorkspace(const Rows& capacity, Seeds seeds = Seeds::room)
+      : Workspace<G, Backend>(capacity, seeds), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
 
   /// For sequences first .. last of a batch.
   Context<S> context_of(const TokenBatch& batch, Index first, Index last) {
