@@ -18,6 +18,7 @@ TEST_CASE("what is not given follows from the batch and the model") {
 
 TEST_CASE("counts below their least value, and a context that the model does not have, are refused with the numbers") {
   CHECK_THROWS_WITH_AS(checked({.batch = 0}, 128, 128), doctest::Contains("batch is 0"), Error);
+  CHECK_THROWS_WITH_AS(checked({.batch = Index(1) << 60}, 128, 128), doctest::Contains("no step has as many"), Error);
   CHECK_THROWS_WITH_AS(checked({.sequences_per_step = -1}, 128, 128), doctest::Contains("sequences_per_step is -1"),
                        Error);
   CHECK_THROWS_WITH_AS(checked({.clip = -1}, 128, 128), doctest::Contains("clip is -1"), Error);

@@ -59,7 +59,7 @@ inline void check_labels(const TokenBatch& batch, Axis labelled) {
 inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   if (batch.sequences() < 1) {
     throw Error("the batch has no sequences",
-                "offsets begin with 0 and end with the number of tokens: {0, 3, 5} is a sequence of 3 and one of 2");
+                "offsets are where sequences begin and the last one ends: {0, 3, 5} is one of 3 and one of 2 tokens");
   }
   if (batch.sequences() > limits.sequences) {
     throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences for a trainer made for at most " +

@@ -60,6 +60,10 @@ inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual
     throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
   };
   at_least(1, "batch", options.batch);
+  constexpr Index most = Index(1) << 30;
+  if (options.batch > most) {
+    throw Error("batch is " + std::to_string(options.batch), "it counts sequences, of which no step has as many");
+  }
   at_least(0, "sequences_per_step", options.sequences_per_step);
   check_clip(options.clip);
   if (!options.sequences_per_step) options.sequences_per_step = options.batch;
