@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 23c1efefcc319854
+// sha256 of the headers: a9430aacd0a27bbc
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -198,6 +198,7 @@ struct Rows {
     return longest_sequence ? longest_sequence : sequences > 0 ? (tokens + sequences - 1) / sequences : 0;
   }
 
+  bool operator==(const Rows&) const = default;
   /// Whether memory for these rows is enough for others.
   constexpr bool hold(const Rows& others) const {
     return tokens >= others.tokens && sequences >= others.sequences && labelled >= others.labelled &&
@@ -9320,7 +9321,7 @@ struct SelfAttention {
   int key_heads = 0;  ///< grouped queries: heads of keys, and of values with a matrix; as many as `heads` by default
   bool query_key_bias = false;
   bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
-  double rotary = 0;   ///< base of rotary positions of queries and keys, such as 10000; then likewise; none if 0
+  double rotary = 0;   ///< base of rotary positions, such as 10000; the model needs no others then; 0: none
   Mask mask = Mask::causal;
   Value value{};
   Output projection{};
@@ -12377,6 +12378,9 @@ class Buffer {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Whether an arena has the gradients of results, which a backward begins with.
+enum class Seeds : bool { none, room };
+
 /// One allocation that holds an evaluation of at most `capacity` rows, in memory of any kind.
 ///
 /// Cost    arena_bytes<model>(capacity), and the results; nothing is allocated afterwards
@@ -12384,13 +12388,14 @@ template <class S, class Memory = Buffer<S>>
 class Arena {
  public:
   /// `scratch` elements are for the op that runs.
-  Arena(const GraphView& graph, Index scratch, const Rows& capacity)
-      : graph_(graph),
+  Arena(const GraphView& graph, Index scratch, const Rows& capacity, Seeds seeds = Seeds::room)
+      : copies_(seeds == Seeds::room ? 2 : 1),
+        graph_(graph),
         capacity_(capacity),
         kept_(elements(graph.kept, capacity)),
         temporary_(elements(graph.temporary, capacity)),
         results_(result_elements()),
-        memory_(kept_ + temporary_ + scratch + 2 * results_) {}
+        memory_(kept_ + temporary_ + scratch + copies_ * results_) {}
 
   /// A context for these rows, which must fit the capacity; inputs, parameters and sequences are the caller's.
   Context<S> context(const Rows& rows, const Segments& segments, Index longest) {
@@ -12409,13 +12414,13 @@ class Arena {
     place = memory_.data() + kept_;
     split(context.temporary, graph_.temporary);
     context.scratch = memory_.data() + kept_ + temporary_;
-    place = memory_.data() + memory_.size() - 2 * results_;
+    place = memory_.data() + memory_.size() - copies_ * results_;
     for (int i = 0; i < graph_.count; ++i) {
       if (!graph_.info[i].result) continue;
       const Index size = padded_size(graph_.info[i].shape, rows);
       context.outputs[graph_.output[i]] = place;
-      context.output_gradients[graph_.output[i]] = place + size;
-      place += 2 * size;
+      if (copies_ == 2) context.output_gradients[graph_.output[i]] = place + size;
+      place += copies_ * size;
     }
     return context;
   }
@@ -12436,6 +12441,7 @@ class Arena {
     return total;
   }
 
+  Index copies_;  ///< of results: these, and their gradients
   GraphView graph_;
   Rows capacity_;
   Index kept_, temporary_, results_;
@@ -12446,8 +12452,8 @@ class Arena {
 template <class G, class Backend>
 class Workspace : public Arena<typename Backend::Scalar> {
  public:
-  explicit Workspace(const Rows& capacity)
-      : Arena<typename Backend::Scalar>(view_of<G>, detail::graph_scratch<G, Backend>(capacity), capacity) {}
+  explicit Workspace(const Rows& capacity, Seeds seeds = Seeds::room)
+      : Arena<typename Backend::Scalar>(view_of<G>, detail::graph_scratch<G, Backend>(capacity), capacity, seeds) {}
 };
 
 }  // namespace simplx
@@ -12936,8 +12942,8 @@ class FunctionInputs {
     for (int i = 0; i < graph_.count; ++i) {
       if (!graph_.is_input(i)) continue;
       const int number = graph_.input[i];
-      const std::string name = name_of(i);
       if (holder_[number] == Holder::nobody) {
+        const std::string name = name_of(i);
         throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
       }
       const Axis axis = graph_.info[i].shape.axis;
@@ -12947,7 +12953,7 @@ class FunctionInputs {
       bool first = true;
       for (int j = 0; j < i; ++j) first &= !(graph_.is_input(j) && graph_.info[j].shape.axis == axis);
       if (!first && *count != input_rows_[number]) {
-        throw Error("'" + name + "' has " + std::to_string(input_rows_[number]) +
+        throw Error("'" + name_of(i) + "' has " + std::to_string(input_rows_[number]) +
                         " rows, another input along its axis has " + std::to_string(*count),
                     "inputs along one axis need equal numbers of rows");
       }
@@ -13003,7 +13009,7 @@ class FunctionMemory : public FunctionInputs<S> {
  public:
   std::span<S> parameters() { return parameters_.span(); }
   std::span<S> constants() { return constants_.span(); }
-  /// Those of all parameters, element by element, as the last backward left them.
+  /// Those of all parameters, element by element, as the last backward left them; zeros after an update.
   std::span<const S> gradients() { return gradients_.span(); }
 
  protected:
@@ -13302,8 +13308,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
   ///         gradients end when the number of rows changes.
   void forward() {
     if (Memory::stale_) {
-      Memory::arrange();
       differentiated_ = false;
+      Memory::arrange();
     }
     Memory::take_inputs();
     evaluate();
@@ -13389,13 +13395,14 @@ class Function : public detail::FunctionOn<f, Backend_> {
   Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
     constexpr int node = find<name>();
     constexpr Shape result = result_shape(0);
-    static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1 && result.axis != Axis::tokens,
-                  "simplx: row_gradients is for a first result of shape (rows, 1), rows that are not tokens of a "
-                  "sequence, and a static value; of one number gradient<name>() is the gradient");
+    static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1 && rows_are_apart(result.axis),
+                  "simplx: row_gradients is for a first result of shape (rows, 1), rows that are neither tokens nor "
+                  "sequences of them, and a static value; of one number gradient<name>() is the gradient");
     forward();  // checks what was set
     const Context<S> whole = context_;
     const Index rows = whole.rows_of(result), size = shape<node>.columns();
     Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> all(rows, size);
+    Memory::stale_ = true;  // an exception would leave the context of one row
     for (Index row = 0; row < rows; ++row) {
       context_ = whole;
       Memory::start_at(result.axis, row);
@@ -13406,6 +13413,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
       std::copy_n(g.data(), size, all.row(row).data());
     }
     context_ = whole;
+    Memory::stale_ = false;
     forward();  // results of all rows again; the gradients were those of one
     differentiated_ = false;
     return all;
@@ -13453,6 +13461,14 @@ class Function : public detail::FunctionOn<f, Backend_> {
                   "tensors(); those within a stack or recompute are found by parameter(\"name\") and "
                   "gradient(\"name\")");
     return node;
+  }
+  /// Whether a row along this axis can be evaluated by itself.
+  static constexpr bool rows_are_apart(Axis axis) {
+    bool of_tokens = axis == Axis::tokens;
+    for (int i = 0; i < G::count; ++i) {
+      of_tokens |= axis == Axis::sequences && G::table.info[i].shape.axis == Axis::tokens;
+    }
+    return !of_tokens;
   }
   static constexpr bool is_input(int node) {
     return G::table.info[node].kind == Kind::input || G::table.info[node].kind == Kind::indices;
@@ -14995,6 +15011,10 @@ inline TrainerOptions checked(TrainerOptions options, Index longest, Index usual
     throw Error(std::string(name) + " is " + std::to_string(value), "it must be at least " + std::to_string(least));
   };
   at_least(1, "batch", options.batch);
+  constexpr Index most = Index(1) << 30;
+  if (options.batch > most) {
+    throw Error("batch is " + std::to_string(options.batch), "it counts sequences, of which no step has as many");
+  }
   at_least(0, "sequences_per_step", options.sequences_per_step);
   check_clip(options.clip);
   if (!options.sequences_per_step) options.sequences_per_step = options.batch;
@@ -15305,7 +15325,8 @@ class Learner : public Function<f, Backend_> {
   ///
   /// Errors  as Function::value_and_grad, and throws Error if a number of the optimiser makes no sense; then nothing
   ///         has changed
-  /// Cost    three times the FLOPs of a forward pass, on one thread of a CPU; no allocation, unless rows have changed
+  /// Cost    three times the FLOPs of a forward pass, on one thread of a CPU; no allocation, but for more rows
+  ///         than before, or other sequences
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const Optimiser& optimiser) {
     updates_.check(optimiser);
@@ -15539,7 +15560,7 @@ inline void check_labels(const TokenBatch& batch, Axis labelled) {
 inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
   if (batch.sequences() < 1) {
     throw Error("the batch has no sequences",
-                "offsets begin with 0 and end with the number of tokens: {0, 3, 5} is a sequence of 3 and one of 2");
+                "offsets are where sequences begin and the last one ends: {0, 3, 5} is one of 3 and one of 2 tokens");
   }
   if (batch.sequences() > limits.sequences) {
     throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences for a trainer made for at most " +
@@ -15667,8 +15688,8 @@ class MicroBatchWorkspace : public Workspace<G, Backend> {
  public:
   using S = typename Backend::Scalar;
 
-  explicit MicroBatchWorkspace(const Rows& capacity)
-      : Workspace<G, Backend>(capacity), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
+  explicit MicroBatchWorkspace(const Rows& capacity, Seeds seeds = Seeds::room)
+      : Workspace<G, Backend>(capacity, seeds), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
 
   /// For sequences first .. last of a batch.
   Context<S> context_of(const TokenBatch& batch, Index first, Index last) {
@@ -16083,7 +16104,7 @@ class Inference : public detail::LogitsModel<model> {
       room = Model::room_for(rows, room);
       workspaces_.clear();
     }
-    while (std::ssize(workspaces_) < threads) workspaces_.emplace_back(room);
+    while (std::ssize(workspaces_) < threads) workspaces_.emplace_back(room, Seeds::none);
   }
 
   Team team_;
@@ -17639,7 +17660,7 @@ class Stream {
       : net_(net),
         capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
-        workspace_(Rows{.tokens = chunk_}),
+        workspace_(Rows{.tokens = chunk_}, Seeds::none),
         remembered_(simplx::cache_bytes<model, S>(context) / static_cast<Index>(sizeof(S))),
         scratch_(Run::scratch(chunk_, context)) {}
 
@@ -19000,6 +19021,14 @@ SIMPLX_RULE("sequence rows", left == right,
 
 namespace detail {
 
+/// Rows that are added up before they are added to others: as many as there are parts, so that a million rows lose
+/// little more than a thousand.
+SIMPLX_HD constexpr Index rows_of_part(Index rows) {
+  Index part = 64;
+  while (part * part < rows) part *= 2;
+  return part;
+}
+
 /// Attribute 0: whether each token counts as one over the tokens of its sequence.
 struct sequence_op : kernel_op {
   static std::string settings(const Attributes& attributes) { return attributes.integers[0] != 0 ? "mean" : ""; }
@@ -19009,13 +19038,14 @@ struct sequence_op : kernel_op {
     using S = typename F::Scalar;
     return F::attributes.integers[0] != 0 && tokens > 0 ? S(1) / static_cast<S>(static_cast<double>(tokens)) : S(1);
   }
-  /// to_s = the sum of from_t, added up by so many rows at a time: long sequences lose no more than short ones.
+  /// to_s = the sum of from_t, part by part.
   template <Write mode, class F, class S>
   static void sum(const F& frame, const S* from, S* to) {
-    constexpr Index cols = F::out_shape.cols, together = 64;
+    constexpr Index cols = F::out_shape.cols;
     const Segments& sequences = frame.context.segments;
     for (Index s = 0; s < sequences.count; ++s) {
       const Index begin = sequences.offsets[s], end = sequences.offsets[s + 1];
+      const Index together = rows_of_part(end - begin);
       const S of_token = weight<F>(end - begin);
       each_column<S, cols>([&]<class V>(Index c) {
         Register<V> total{};

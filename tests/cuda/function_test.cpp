@@ -178,8 +178,30 @@ TEST_CASE("a function may move, and keeps what it was given and what it found") 
   f.forward();
   CHECK(f.output()(0) == 4);
   f.seed().setOnes();
-  f.backward();
-  CHECK(f.gradient<"gain">()(1) == 2);
+  auto second = std::make_unique<Function<of_sequences, Cuda<>>>(std::move(f));
+  Function g = std::move(*second);
+  second.reset();
+  g.backward();  // of what was evaluated elsewhere
+  CHECK(g.gradient<"gain">()(1) == 2);
+}
+
+TEST_CASE("as many rows in other sequences are the same recorded work, others are not") {
+  Function<of_sequences, Cuda<Precision::float64>> f;
+  Function<of_sequences, Cuda<Precision::float64>> alone;
+  const std::vector<std::vector<Index>> all{{1, 5}, {5, 1}, {2, 4}, {3}, {6, 0}, {1, 5}};
+  for (const auto& lengths : all) {
+    Index tokens = 0;
+    for (const Index length : lengths) tokens += length;
+    for (auto* net : {&f, &alone}) {
+      if (net == &alone) alone = Function<of_sequences, Cuda<Precision::float64>>();
+      net->set<"x">(test::numbers<double>(2 * tokens, 3)).set_sequences(lengths);
+      net->set<"bias">(test::numbers<double>(2 * std::ssize(lengths), 4)).forward();
+      net->seed().setOnes();
+      net->backward();
+    }
+    CHECK(f.output() == alone.output());
+    CHECK(f.gradient<"gain">() == alone.gradient<"gain">());
+  }
 }
 
 TEST_CASE("what does not fit is refused, and a function goes on") {

@@ -76,6 +76,7 @@ TEST_CASE("a loss that is not finite updates nothing, though its gradient is") {
   const StepResult result = learner.set<"by">(std::numeric_limits<float>::infinity()).step(AdamW{});
   CHECK(!result.finite);
   CHECK(result.culprit == "loss");
+  CHECK(result.gradient_norm > 0);
   CHECK(std::ranges::equal(before, learner.parameters()));
   CHECK(learner.steps() == 0);
   CHECK(learner.set<"by">(1.0f).step(AdamW{}).finite);
@@ -107,6 +108,7 @@ TEST_CASE("what is not finite changes nothing and says which tensor, whether the
   const StepResult broken = learner.step(AdamW{});
   CHECK(!broken.finite);
   CHECK(!broken.culprit.empty());
+  CHECK(!std::isfinite(broken.gradient_norm));
   learner.set<"x">(std::vector<float>(24)).forward();
   learner.seed()(0) = std::numeric_limits<float>::infinity();
   learner.backward();
@@ -116,7 +118,9 @@ TEST_CASE("what is not finite changes nothing and says which tensor, whether the
   CHECK(seeded.culprit == "up");
   CHECK(std::ranges::equal(before, learner.parameters()));
   CHECK(learner.steps() == 1);
+  CHECK(std::ranges::any_of(learner.gradients(), [](float g) { return g != 0; }));
   CHECK(learner.step(AdamW{}).finite);
+  CHECK(std::ranges::all_of(learner.gradients(), [](float g) { return g == 0; }));
   CHECK(!std::ranges::equal(before, learner.parameters()));
   CHECK_THROWS_WITH_AS(learner.update(AdamW{}), doctest::Contains("update() without a backward()"), Error);
 }

@@ -51,12 +51,12 @@ TEST_CASE("sums, means and copies of each sequence; zeros of an empty one") {
   CHECK(copy_of(run.output(2)) == std::vector<double>{1, 2, 1, 2, 1, 2, 5, 6});
 }
 
-TEST_CASE("a mean over many tokens is as accurate in float as over few") {
+TEST_CASE("a mean over a million tokens is about as accurate in float as over a thousand") {
   constexpr Index tokens = 1 << 20;
   Evaluation<long_mean, Cpu<float>> run(simplx::tokens{tokens});
   for (float& x : run.input("x")) x = 0.1f;
   run.forward();
-  CHECK(std::abs(run.output()[0] - 0.1f) < 1e-4f);
+  CHECK(std::abs(run.output()[0] - 0.1f) < 2e-6f);
 }
 
 TEST_SUITE_END();

@@ -67,6 +67,7 @@ struct Rows {
     return longest_sequence ? longest_sequence : sequences > 0 ? (tokens + sequences - 1) / sequences : 0;
   }
 
+  bool operator==(const Rows&) const = default;
   /// Whether memory for these rows is enough for others.
   constexpr bool hold(const Rows& others) const {
     return tokens >= others.tokens && sequences >= others.sequences && labelled >= others.labelled &&

@@ -11,8 +11,8 @@
 ///     const float value = f.value_and_grad();   // f.gradient<"w">(), f.parameters(), ... are copies on the host
 ///
 /// Each evaluation copies what has changed since the one before to the device, and results back; gradients and
-/// parameters are copied when they are asked for. From the second evaluation of equal rows on, forward and backward
-/// are each one graph of CUDA.
+/// parameters are copied when they are asked for. From the second evaluation of as many rows on, forward and backward
+/// are each one graph of CUDA, unless another DeviceBuffer is bound in between.
 
 #include <simplx/cuda/device_parameters.cuh>
 #include <simplx/cuda/graph_on.cuh>
@@ -24,6 +24,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET::detail {
@@ -50,7 +51,8 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
   /// Copies on the host, valid until the next evaluation; what is written there counts from that on.
   std::span<S> parameters() { return parameters_.host(gpu_.stream()); }
   std::span<S> constants() { return constants_.host(gpu_.stream()); }
-  /// Those of all parameters, element by element, as the last backward left them; copied when they are asked for.
+  /// Those of all parameters, element by element, as the last backward left them, zeros after an update; copied when
+  /// they are asked for.
   std::span<const S> gradients() { return gradients_.host(gpu_.stream()); }
   /// As of a trainer.
   std::string not_recorded() const { return repeated_->refusal(); }
@@ -71,14 +73,16 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
   bool arranged() const { return arena_.has_value(); }
   void arrange() {
     Inputs::count_rows();
-    repeated_->forget();
     if (!arena_ || !arena_->capacity().hold(rows_)) {
       const Rows room = arena_ ? arena_->capacity().or_more(rows_) : rows_;
+      repeated_->forget();
       arena_.reset();  // the larger one comes in its place, not beside it
       arena_.emplace(graph_, graph_scratch<G, Backend>(room), room);
     }
-    const auto make_room = [](auto& buffer, Index size) {
-      if (buffer.size() < size) buffer = std::remove_cvref_t<decltype(buffer)>(size);
+    const auto make_room = [&](auto& buffer, Index size) {
+      if (buffer.size() >= size) return;
+      repeated_->forget();  // what was recorded has the place before
+      buffer = std::remove_cvref_t<decltype(buffer)>(size);
     };
     make_room(device_offsets_, std::ssize(offsets_));
     device_offsets_.copy_from(offsets_, gpu_.stream());
@@ -116,28 +120,16 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
   void take_inputs() {
     check_indices(graph_, pointers_, rows_);
     part_ = false;
-    for (int i = 0; i < graph_.count; ++i) {
-      if (!graph_.is_input(i)) continue;
-      const int number = graph_.input[i];
-      const Holder holder = Inputs::holder_[number];
-      if (holder == Holder::device) {
-        place_input(number, pointers_[number]);
-      } else if (graph_.info[i].kind == Kind::indices) {
-        if (is_new(number)) take_indices(i, number);
-      } else {
-        const Index size = Inputs::size_of(i);
-        if (values_[number].size() < size) values_[number] = DeviceBuffer<S>(size);
-        place_input(number, values_[number].data());
-        if (is_new(number)) values_[number].copy_from(given<S>(i, number), gpu_.stream());
+    guarded([&] {
+      for (int i = 0; i < graph_.count; ++i) {
+        if (graph_.is_input(i)) take_input(i, graph_.input[i]);
       }
-      Inputs::changed_[number] = false;
-    }
+    });
   }
 
   void evaluate() {
     const GpuStream& stream = gpu_.stream();
     guarded([&] {
-      context_.gpu = &gpu_;  // which may have moved
       context_.parameters = parameters_.device(stream);
       gpu_.take_parameters(context_.parameters, parameters_.rounded());
       context_.constants = constants_.device(stream);
@@ -149,6 +141,7 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
                                       cudaMemcpyDeviceToHost, stream),
                       "a result was not copied");
       });
+      gpu_.synchronize();
     });
   }
   /// Gradients of everything, anew.
@@ -166,6 +159,7 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
         Backend::clear(context_, context_.gradients, G::layout.parameters);
         Run::backward(context_);
       });
+      gpu_.synchronize();
     });
   }
 
@@ -192,7 +186,9 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
     }
     return gradient.host.data();
   }
-  TrainedOnDevice<S, Backend::rounds_values> trained() { return {gpu_.stream(), parameters_, context_.gradients}; }
+  TrainedOnDevice<S, Backend::rounds_values> trained() {
+    return {gpu_.stream(), parameters_, gradients_.written_device()};  // by the update
+  }
 
  private:
   /// On the device, and on the host once it was asked for.
@@ -202,8 +198,9 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
     std::size_t size = 0;
     bool fetched = false;
   };
-  /// What is recorded: a sweep, with dropout or without.
+  /// What is recorded: a sweep over so many rows, with dropout or without.
   struct Work {
+    Rows rows;
     bool backward, training;
 
     bool operator==(const Work&) const = default;
@@ -211,10 +208,11 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
 
   template <class F>
   void run(bool backward, const F& sweep) {
+    context_.gpu = &gpu_;  // which may have moved
     if (part_) return sweep();
-    repeated_->run(gpu_.stream(), {backward, context_.random.training}, sweep);
+    repeated_->run(gpu_.stream(), {rows_, backward, context_.random.training}, sweep);
   }
-  /// Does work and waits for it, also if it throws: copies may still read what the caller has.
+  /// Waits for work that throws: copies may still read what the caller has.
   template <class F>
   void guarded(const F& work) {
     try {
@@ -223,7 +221,20 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
       gpu_.synchronize();
       throw;
     }
-    gpu_.synchronize();
+  }
+
+  void take_input(int node, int number) {
+    if (Inputs::holder_[number] == Holder::device) {
+      place_input(number, pointers_[number]);
+    } else if (graph_.info[node].kind == Kind::indices) {
+      if (is_new(number)) take_indices(node, number);
+    } else {
+      const Index size = Inputs::size_of(node);
+      if (values_[number].size() < size) values_[number] = DeviceBuffer<S>(size);
+      place_input(number, values_[number].data());
+      if (is_new(number)) values_[number].copy_from(given<S>(node, number), gpu_.stream());
+    }
+    Inputs::changed_[number] = false;
   }
 
   /// Whether an input on the host was given since it was copied, or may have changed.
@@ -240,7 +251,7 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
   }
   /// Where kernels read an input; what was recorded has the place before.
   void place_input(int number, const void* place) {
-    if (context_.inputs[number] != place) repeated_->forget();
+    if (std::exchange(places_[number], place) != place) repeated_->forget();
     context_.inputs[number] = place;
   }
   template <class F>
@@ -255,6 +266,7 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
   DeviceParameters<S, Backend::rounds_values> parameters_;
   Mirrored<S> constants_, gradients_;
   DeviceBuffer<S> values_[max_inputs];
+  const void* places_[max_inputs]{};  ///< where inputs of numbers were read last
   DeviceBuffer<std::int32_t> numbers_[max_inputs];
   InputGradient input_gradients_[max_inputs];
   Buffer<S> results_[max_outputs], result_gradients_[max_outputs];  ///< on the host

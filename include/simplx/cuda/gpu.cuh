@@ -3,8 +3,8 @@
 
 /// \file simplx/cuda/gpu.cuh
 /// Gpu: what the kernels of a model share on a device: the stream they run on, matrix products, which rows look up the
-/// same index, what dropout draws from, what came before, and rounded parameters. Each Trainer, Inference, Stream and
-/// Evaluation on a GPU has one.
+/// same index, what dropout draws from, what came before, and rounded parameters. Whatever evaluates a model on a GPU
+/// has one.
 
 #include <simplx/core/context.hpp>
 #include <simplx/cuda/index_runs.hpp>

@@ -39,13 +39,11 @@ class LearnerUpdates<Cuda<precision>> {
   void step(const Optimiser& optimiser, const std::vector<TensorInfo>& tensors, const Trained& trained,
             StepResult& result) {
     const GpuStream& stream = trained.stream;
-    if (std::isfinite(result.loss)) {
-      updates_.run(stream, updates_.lay_out(optimiser, stream, trained.parameters, trained.gradients));
-      stream.synchronize();
-      result.take_norm(updates_.totals().host()[1]);
-      if (result.finite) return updates_.took(optimiser);
-    }
-    result.finite = false;
+    if (!std::isfinite(result.loss)) updates_.set_loss(stream, result.loss);  // nothing is updated then
+    updates_.run(stream, updates_.lay_out(optimiser, stream, trained.parameters, trained.gradients));
+    stream.synchronize();
+    result.take_norm(updates_.totals().host()[1]);
+    if (result.finite) return updates_.took(optimiser);
     result.culprit = updates_.first_broken_gradient(tensors, stream, trained.gradients, result.loss);
   }
 

@@ -13,6 +13,8 @@ namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
 /// to_s = the sum of from_t, or their mean. Cells are (sequences, cols).
+///
+/// Cost    a thread for each cell: of few long sequences most of a device waits
 template <Write mode, bool mean, class S>
 struct SumOfSequence {
   Sequences sequences;
@@ -22,12 +24,12 @@ struct SumOfSequence {
   __device__ void operator()(Index number, Index col) const {
     const auto sequence = sequences[number];
     S total = 0;
-    for (Index first = sequence.begin; first < sequence.end; first += 64) {
+    const Index tokens = sequence.end - sequence.begin, together = rows_of_part(tokens);
+    for (Index first = sequence.begin; first < sequence.end; first += together) {
       S part = 0;
-      for (Index t = first; t < first + 64 && t < sequence.end; ++t) part += from[t * cols + col];
+      for (Index t = first; t < first + together && t < sequence.end; ++t) part += from[t * cols + col];
       total += part;
     }
-    const Index tokens = sequence.end - sequence.begin;
     write<mode>(to[number * cols + col], mean && tokens > 0 ? total / static_cast<S>(tokens) : total);
   }
 };

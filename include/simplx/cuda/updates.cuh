@@ -91,6 +91,10 @@ class DeviceUpdates {
   /// The loss, which whoever trains adds up, and the norm of the gradient.
   Download<double>& totals() { return totals_; }
   void clear_loss(const GpuStream& stream) { totals_.fill_with_zero(stream); }
+  void set_loss(const GpuStream& stream, double loss) {
+    simplx::check(cudaMemcpyAsync(totals_.data(), &loss, sizeof loss, cudaMemcpyHostToDevice, stream),
+                  "the loss was not copied");
+  }
 
   /// The first tensor whose gradient is not finite, or what else is not; a copy of the gradient to the host.
   std::string first_broken_gradient(const std::vector<TensorInfo>& tensors, const GpuStream& stream,

@@ -124,8 +124,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
   ///         gradients end when the number of rows changes.
   void forward() {
     if (Memory::stale_) {
-      Memory::arrange();
       differentiated_ = false;
+      Memory::arrange();
     }
     Memory::take_inputs();
     evaluate();
@@ -211,13 +211,14 @@ class Function : public detail::FunctionOn<f, Backend_> {
   Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
     constexpr int node = find<name>();
     constexpr Shape result = result_shape(0);
-    static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1 && result.axis != Axis::tokens,
-                  "simplx: row_gradients is for a first result of shape (rows, 1), rows that are not tokens of a "
-                  "sequence, and a static value; of one number gradient<name>() is the gradient");
+    static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1 && rows_are_apart(result.axis),
+                  "simplx: row_gradients is for a first result of shape (rows, 1), rows that are neither tokens nor "
+                  "sequences of them, and a static value; of one number gradient<name>() is the gradient");
     forward();  // checks what was set
     const Context<S> whole = context_;
     const Index rows = whole.rows_of(result), size = shape<node>.columns();
     Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> all(rows, size);
+    Memory::stale_ = true;  // an exception would leave the context of one row
     for (Index row = 0; row < rows; ++row) {
       context_ = whole;
       Memory::start_at(result.axis, row);
@@ -228,6 +229,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
       std::copy_n(g.data(), size, all.row(row).data());
     }
     context_ = whole;
+    Memory::stale_ = false;
     forward();  // results of all rows again; the gradients were those of one
     differentiated_ = false;
     return all;
@@ -275,6 +277,14 @@ class Function : public detail::FunctionOn<f, Backend_> {
                   "tensors(); those within a stack or recompute are found by parameter(\"name\") and "
                   "gradient(\"name\")");
     return node;
+  }
+  /// Whether a row along this axis can be evaluated by itself.
+  static constexpr bool rows_are_apart(Axis axis) {
+    bool of_tokens = axis == Axis::tokens;
+    for (int i = 0; i < G::count; ++i) {
+      of_tokens |= axis == Axis::sequences && G::table.info[i].shape.axis == Axis::tokens;
+    }
+    return !of_tokens;
   }
   static constexpr bool is_input(int node) {
     return G::table.info[node].kind == Kind::input || G::table.info[node].kind == Kind::indices;

@@ -103,8 +103,8 @@ class FunctionInputs {
     for (int i = 0; i < graph_.count; ++i) {
       if (!graph_.is_input(i)) continue;
       const int number = graph_.input[i];
-      const std::string name = name_of(i);
       if (holder_[number] == Holder::nobody) {
+        const std::string name = name_of(i);
         throw Error("the input '" + name + "' was never set", "give it by set<\"" + name + "\">(...)");
       }
       const Axis axis = graph_.info[i].shape.axis;
@@ -114,7 +114,7 @@ class FunctionInputs {
       bool first = true;
       for (int j = 0; j < i; ++j) first &= !(graph_.is_input(j) && graph_.info[j].shape.axis == axis);
       if (!first && *count != input_rows_[number]) {
-        throw Error("'" + name + "' has " + std::to_string(input_rows_[number]) +
+        throw Error("'" + name_of(i) + "' has " + std::to_string(input_rows_[number]) +
                         " rows, another input along its axis has " + std::to_string(*count),
                     "inputs along one axis need equal numbers of rows");
       }

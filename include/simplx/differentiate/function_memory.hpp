@@ -22,7 +22,7 @@ class FunctionMemory : public FunctionInputs<S> {
  public:
   std::span<S> parameters() { return parameters_.span(); }
   std::span<S> constants() { return constants_.span(); }
-  /// Those of all parameters, element by element, as the last backward left them.
+  /// Those of all parameters, element by element, as the last backward left them; zeros after an update.
   std::span<const S> gradients() { return gradients_.span(); }
 
  protected:

@@ -102,7 +102,8 @@ class Learner : public Function<f, Backend_> {
   ///
   /// Errors  as Function::value_and_grad, and throws Error if a number of the optimiser makes no sense; then nothing
   ///         has changed
-  /// Cost    three times the FLOPs of a forward pass, on one thread of a CPU; no allocation, unless rows have changed
+  /// Cost    three times the FLOPs of a forward pass, on one thread of a CPU; no allocation, but for more rows
+  ///         than before, or other sequences
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const Optimiser& optimiser) {
     updates_.check(optimiser);

@@ -74,7 +74,7 @@ struct SelfAttention {
   int key_heads = 0;  ///< grouped queries: heads of keys, and of values with a matrix; as many as `heads` by default
   bool query_key_bias = false;
   bool alibi = false;  ///< scores fall with the distance of tokens; the model needs no positions then
-  double rotary = 0;   ///< base of rotary positions of queries and keys, such as 10000; then likewise; none if 0
+  double rotary = 0;   ///< base of rotary positions, such as 10000; the model needs no others then; 0: none
   Mask mask = Mask::causal;
   Value value{};
   Output projection{};

@@ -21,6 +21,14 @@ SIMPLX_RULE("sequence rows", left == right,
 
 namespace detail {
 
+/// Rows that are added up before they are added to others: as many as there are parts, so that a million rows lose
+/// little more than a thousand.
+SIMPLX_HD constexpr Index rows_of_part(Index rows) {
+  Index part = 64;
+  while (part * part < rows) part *= 2;
+  return part;
+}
+
 /// Attribute 0: whether each token counts as one over the tokens of its sequence.
 struct sequence_op : kernel_op {
   static std::string settings(const Attributes& attributes) { return attributes.integers[0] != 0 ? "mean" : ""; }
@@ -30,13 +38,14 @@ struct sequence_op : kernel_op {
     using S = typename F::Scalar;
     return F::attributes.integers[0] != 0 && tokens > 0 ? S(1) / static_cast<S>(static_cast<double>(tokens)) : S(1);
   }
-  /// to_s = the sum of from_t, added up by so many rows at a time: long sequences lose no more than short ones.
+  /// to_s = the sum of from_t, part by part.
   template <Write mode, class F, class S>
   static void sum(const F& frame, const S* from, S* to) {
-    constexpr Index cols = F::out_shape.cols, together = 64;
+    constexpr Index cols = F::out_shape.cols;
     const Segments& sequences = frame.context.segments;
     for (Index s = 0; s < sequences.count; ++s) {
       const Index begin = sequences.offsets[s], end = sequences.offsets[s + 1];
+      const Index together = rows_of_part(end - begin);
       const S of_token = weight<F>(end - begin);
       each_column<S, cols>([&]<class V>(Index c) {
         Register<V> total{};
