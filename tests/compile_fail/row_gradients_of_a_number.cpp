@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Functions, training and checks
 // doc: One gradient for each row is asked for of a result that has been averaged over the rows.
-// expect: error: .*simplx: row_gradients is for a first result of shape \(rows, 1\), rows that are not tokens of a sequence, and a static value
+// expect: error: .*simplx: row_gradients is for a first result of shape \(rows, 1\), rows that are neither tokens nor sequences of them, and a static value
 #include <simplx/differentiate/function.hpp>
 #include <simplx/ops/matmul.hpp>
 #include <simplx/ops/reduce.hpp>
