@@ -114,7 +114,10 @@ class Fiber {
     if (ended_ && std::memcmp(stack_.get(), canary().data(), canary().size()) != 0) {
       throw std::runtime_error("a fiber needs more stack than it has");
     }
-    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+    if (failure_) {
+      acquire(&failure_);
+      std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
   }
 
   /// Called by the function of the current fiber: returns when it is resumed.
@@ -160,6 +163,7 @@ class Fiber {
       self->body_();
     } catch (...) {
       self->failure_ = std::current_exception();
+      release(&self->failure_);
     }
     self->ended_ = true;
     self->leave(true);

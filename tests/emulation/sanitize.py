@@ -48,8 +48,8 @@ EXPECTED = {
 WITHOUT_KERNELS = {"attention_barriers", "cuda", "evaluation", "finished_product", "gpu", "graph_on", "inference",
                    "labelled_rows", "memory", "mirrored", "models", "ops", "products", "recorded", "stream", "streamed",
                    "trainer"}
-WHOLE_GRAPHS = {"between_products", "bfloat16", "bfloat16_values", "columns", "dropout", "map", "matrices", "maximum",
-                "rows", "sliced_products", "softmax"}
+WHOLE_GRAPHS = {"between_products", "bfloat16", "bfloat16_values", "columns", "dropout", "function", "learner", "map",
+                "matrices", "maximum", "rows", "sequences", "sliced_products", "softmax"}
 REPORTS = ("WARNING: ", "ERROR: ", "runtime error: ")
 
 

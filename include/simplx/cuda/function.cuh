@@ -89,6 +89,7 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
     const Randomness random = context_.random;
     context_ = arena_->context(rows_, {device_offsets_.data(), rows_.sequences}, rows_.longest_sequence);
     context_.random = random;
+    context_.gradients = gradients_.device(gpu_.stream());
     for (int i = 0; i < graph_.count; ++i) {
       const Index size = Inputs::size_of(i);
       if (graph_.info[i].result) {
@@ -153,7 +154,7 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
                                       cudaMemcpyHostToDevice, stream),
                       "the gradient of a result was not copied");
       });
-      context_.gradients = gradients_.written_device();
+      gradients_.written_device();
       for (InputGradient& gradient : input_gradients_) gradient.fetched = false;
       run(true, [&] {
         Backend::clear(context_, context_.gradients, G::layout.parameters);

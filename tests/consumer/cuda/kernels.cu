@@ -9,10 +9,11 @@ double sum_on_gpu(const std::vector<float>& numbers) {
   const simplx::GpuStream stream;
   const simplx::Products products;  // none is asked for, but cuBLASLt must start
   simplx::DeviceBuffer<float> values(static_cast<simplx::Index>(numbers.size()));
-  simplx::DeviceBuffer<double> total(1);
-  std::vector<double> sum(1);
+  simplx::DeviceBuffer<float> total(1);
+  std::vector<float> sum(1);
   values.copy_from(numbers, stream);
-  simplx::sum(stream, values.data(), values.size(), total.data());
+  simplx::column_sums<simplx::Write::store>(stream, values.data(), {.row = 1}, static_cast<int>(numbers.size()), 1,
+                                            total.data());
   total.copy_to(sum, stream);
   stream.synchronize();
   return sum[0];
