@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a9430aacd0a27bbc
+// sha256 of the headers: 320ea66325aa0359
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -12904,6 +12904,15 @@ class FunctionInputs {
     arrange_sequences(rows_);
     rows_.longest_sequence = longest_of(graph_, offsets_);
   }
+  /// Makes an arena that holds these rows, and the most of each kind so far; whether it had to.
+  template <class Memory>
+  bool make_room(std::optional<Memory>& arena, Index (*scratch)(const Rows&)) {
+    if (arena && arena->capacity().hold(rows_)) return false;
+    const Rows room = arena ? arena->capacity().or_more(rows_) : rows_;
+    arena.reset();  // the larger one comes in its place, not beside it
+    arena.emplace(graph_, scratch(room), room);
+    return true;
+  }
   Index size_of(int node) const {
     const Shape& shape = graph_.info[node].shape;
     return context_.rows_of(shape) * shape.cols;
@@ -13031,11 +13040,7 @@ class FunctionMemory : public FunctionInputs<S> {
   /// Lays everything out for the rows of what was given; there is room for the most of each kind so far.
   void arrange() {
     Inputs::count_rows();
-    if (!arena_ || !arena_->capacity().hold(rows_)) {
-      const Rows room = arena_ ? arena_->capacity().or_more(rows_) : rows_;
-      arena_.reset();  // the larger one comes in its place, not beside it
-      arena_.emplace(graph_, scratch_(room), room);
-    }
+    Inputs::make_room(arena_, scratch_);
     const Randomness random = context_.random;
     context_ = arena_->context(rows_, {offsets_.data(), rows_.sequences}, rows_.longest_sequence);
     context_.random = random;

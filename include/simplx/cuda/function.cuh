@@ -73,12 +73,7 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
   bool arranged() const { return arena_.has_value(); }
   void arrange() {
     Inputs::count_rows();
-    if (!arena_ || !arena_->capacity().hold(rows_)) {
-      const Rows room = arena_ ? arena_->capacity().or_more(rows_) : rows_;
-      repeated_->forget();
-      arena_.reset();  // the larger one comes in its place, not beside it
-      arena_.emplace(graph_, graph_scratch<G, Backend>(room), room);
-    }
+    if (Inputs::make_room(arena_, &graph_scratch<G, Backend>)) repeated_->forget();
     const auto make_room = [&](auto& buffer, Index size) {
       if (buffer.size() >= size) return;
       repeated_->forget();  // what was recorded has the place before

@@ -9,6 +9,7 @@
 #include <simplx/differentiate/object.hpp>
 #include <simplx/train/initialise.hpp>
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,6 +65,15 @@ class FunctionInputs {
     rows_ = rows_of_inputs();
     arrange_sequences(rows_);
     rows_.longest_sequence = longest_of(graph_, offsets_);
+  }
+  /// Makes an arena that holds these rows, and the most of each kind so far; whether it had to.
+  template <class Memory>
+  bool make_room(std::optional<Memory>& arena, Index (*scratch)(const Rows&)) {
+    if (arena && arena->capacity().hold(rows_)) return false;
+    const Rows room = arena ? arena->capacity().or_more(rows_) : rows_;
+    arena.reset();  // the larger one comes in its place, not beside it
+    arena.emplace(graph_, scratch(room), room);
+    return true;
   }
   Index size_of(int node) const {
     const Shape& shape = graph_.info[node].shape;

@@ -44,11 +44,7 @@ class FunctionMemory : public FunctionInputs<S> {
   /// Lays everything out for the rows of what was given; there is room for the most of each kind so far.
   void arrange() {
     Inputs::count_rows();
-    if (!arena_ || !arena_->capacity().hold(rows_)) {
-      const Rows room = arena_ ? arena_->capacity().or_more(rows_) : rows_;
-      arena_.reset();  // the larger one comes in its place, not beside it
-      arena_.emplace(graph_, scratch_(room), room);
-    }
+    Inputs::make_room(arena_, scratch_);
     const Randomness random = context_.random;
     context_ = arena_->context(rows_, {offsets_.data(), rows_.sequences}, rows_.longest_sequence);
     context_.random = random;

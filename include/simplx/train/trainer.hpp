@@ -33,7 +33,6 @@
 #include <simplx/train/updates.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
