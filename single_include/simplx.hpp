@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 320ea66325aa0359
+// sha256 of the headers: 0e7313186304e40d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -6700,6 +6700,8 @@ namespace simplx::inline SIMPLX_TARGET {
 ///
 /// and may say
 ///
+///     static constexpr bool rows_apart(Axis);            // whether a row of the result, on that axis, reads that row
+///                                                        // of the operands, and rows of its own sequence, alone
 ///     static constexpr unsigned char constant_operands;  // bit i: operand i has no gradient
 ///     static constexpr unsigned char overwrites;         // bit i: grad<i>() may be in<i>() itself: backward writes an
 ///                                                        // element when it and others have read it for the last time
@@ -6715,6 +6717,7 @@ struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;
   static constexpr bool needs_output = false;
+  static constexpr bool rows_apart(Axis) { return false; }
   /// Its indices may be -100.
   static constexpr bool takes_ignored = false;
   /// Its backward takes the frame's turns itself, to hold them no longer than it adds.
@@ -6846,6 +6849,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"matmul"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Kind kind = Kind::product;
   static constexpr bool adds_by_itself = true;
   /// dX reads W, dW reads X.
@@ -8423,6 +8427,7 @@ namespace detail {
 /// Attributes: the number of heads, the mask, whether there is a bias.
 template <Mixing mixing>
 struct attention_op : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr int gains = mixing == Mixing::softmax ? 0 : mixing == Mixing::skip_init ? 2 : 3;
   static constexpr bool reads(int, int) { return true; }
 
@@ -8609,6 +8614,7 @@ struct op<"concatenate">;
 
 template <>
 struct op<"slice_columns"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
     const Index begin = attributes.integers[0], count = attributes.integers[1];
     if (begin < 0 || count < 1) return {"slice begin", begin, count};
@@ -8649,6 +8655,7 @@ struct op<"slice_columns"> : kernel_op {
 
 template <>
 struct op<"concatenate"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   template <class... Shapes>
   static constexpr Checked shape(const Attributes&, Shape first, Shapes... others) {
     Shape result = first;
@@ -8742,6 +8749,7 @@ namespace detail {
 
 /// Attributes: times and the width of a block.
 struct repeating_op : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static std::string settings(const Attributes& attributes) {
     const std::string each = attributes.integers[1] == 1 ? "each" : std::to_string(attributes.integers[1]) + " columns";
     return each + " " + std::to_string(attributes.integers[0]) + " times";
@@ -8860,6 +8868,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"embedding"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr int index_operand = 1;
   static constexpr Shape looked_up(Shape table) { return table; }
   static constexpr Checked shape(const Attributes&, Shape table, Shape index) {
@@ -8890,6 +8899,7 @@ struct op<"embedding"> : kernel_op {
 
 template <>
 struct op<"positions"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Checked shape(const Attributes&, Shape table) {
     if (!table.is_fixed()) return {"static positions", static_cast<Index>(table.axis), 0};
     return rows_of(Axis::tokens, table.cols);
@@ -8969,6 +8979,7 @@ void each_sequence(const F& frame, Visit visit) {
 }
 
 struct same_shape_op : kernel_op {
+  static constexpr bool rows_apart(Axis axis) { return axis == Axis::tokens; }
   static constexpr Checked shape(const Attributes&, Shape x) { return x; }
 };
 
@@ -9077,6 +9088,7 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
 
 template <>
 struct op<"first_of_sequence"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Checked shape(const Attributes&, Shape x) {
     if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
     return rows_of(Axis::sequences, x.cols);
@@ -9161,6 +9173,7 @@ __attribute__((always_inline)) inline V with_swapped_pairs(V x) {
 
 template <>
 struct op<"rotary"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b10;
   static constexpr bool reads(int, int operand) { return operand == 1; }
   static constexpr Checked shape(const Attributes& attributes, Shape x, Shape base) {
@@ -9873,6 +9886,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"dropout"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b10;
   static constexpr bool reads(int, int operand) { return operand == 1; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape rate) {
@@ -10514,6 +10528,7 @@ struct op<"mean"> : detail::sum_op {
 
 template <>
 struct op<"maximum"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr bool needs_inputs = true;
   static constexpr bool needs_output = true;
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
@@ -10662,6 +10677,7 @@ constexpr Checked norm_shape(Shape x, Shape gain, Shape bias, Shape epsilon) {
 
 template <>
 struct op<"rms_norm"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b100;
   static constexpr bool reads(int, int) { return true; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape gain, Shape epsilon) {
@@ -10748,6 +10764,7 @@ struct op<"rms_norm"> : kernel_op {
 
 template <>
 struct op<"layer_norm"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b1000;
   static constexpr bool reads(int, int operand) { return operand != 2; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape gain, Shape bias, Shape epsilon) {
@@ -12171,6 +12188,109 @@ struct NumTraits<simplx::Dual<T>> : NumTraits<T> {
 };
 }  // namespace Eigen
 
+// ---- simplx/cpu/threads.hpp
+
+/// \file simplx/cpu/threads.hpp
+/// Team: threads that wait for work; a call runs on all of them and returns when the last is done.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A fixed number of threads; member 0 is the caller. Calls must not overlap, and none runs while a team is moved.
+///
+/// Cost    a call wakes size - 1 threads and allocates nothing
+class Team {
+ public:
+  /// Errors  throws Error for less than one thread, or if the system does not start them all
+  explicit Team(int threads = 1) : Team(threads, [](auto work) { return std::jthread(work); }) {}
+  /// The same, of threads that start(function) makes: tests let it fail.
+  template <class Start>
+  Team(int threads, Start start) {
+    if (threads < 1) throw Error("threads is " + std::to_string(threads), "it must be at least 1");
+    shared_ = std::make_unique<Shared>();
+    shared_->errors.resize(static_cast<std::size_t>(threads));
+    try {
+      for (int member = 1; member < threads; ++member) {
+        workers_.push_back(start([shared = shared_.get(), member] { shared->work(member); }));
+      }
+    } catch (const std::exception& error) {  // of the system, or std::bad_alloc
+      release();
+      throw Error("cannot start thread " + std::to_string(size() + 1) + " of " + std::to_string(threads) + ": " +
+                      error.what(),
+                  "use fewer threads, or raise the limits of processes and memory (ulimit -u, -v)");
+    }
+  }
+  Team(Team&&) noexcept = default;  // what was moved from can end, or be assigned to, alone
+  Team& operator=(Team&& other) noexcept {
+    release();
+    workers_ = std::move(other.workers_);  // the own ones end here
+    shared_ = std::move(other.shared_);
+    return *this;
+  }
+  ~Team() { release(); }
+
+  int size() const { return static_cast<int>(workers_.size()) + 1; }
+
+  /// Calls f(member) for each member; an exception of the first member that throws is thrown again here.
+  template <class F>
+  void run(F&& f) {
+    if (workers_.empty()) return f(0);
+    using Function = std::remove_reference_t<F>;
+    Shared& shared = *shared_;
+    shared.function = const_cast<void*>(static_cast<const void*>(&f));
+    shared.call = [](void* function, int member) { (*static_cast<Function*>(function))(member); };
+    shared.running.store(size() - 1, std::memory_order_relaxed);
+    shared.round.fetch_add(1, std::memory_order_release);
+    shared.round.notify_all();
+    shared.guarded(0);
+    for (int left = shared.running.load(std::memory_order_acquire); left; ) {
+      left = wait_for_change(shared.running, left);
+    }
+    std::exception_ptr first;
+    for (std::exception_ptr& error : shared.errors) {  // all of them: the next run begins without
+      if (!first) first = error;
+      error = nullptr;
+    }
+    if (first) std::rethrow_exception(first);
+  }
+
+ private:
+  struct Shared {
+    std::atomic<int> round{0}, running{0};
+    void* function = nullptr;
+    void (*call)(void*, int) = nullptr;
+    std::vector<std::exception_ptr> errors;
+
+    void guarded(int member) {
+      try {
+        call(function, member);
+      } catch (...) {
+        errors[static_cast<std::size_t>(member)] = std::current_exception();
+      }
+    }
+    void work(int member) {
+      for (int seen = 0;;) {
+        seen = wait_for_change(round, seen);
+        if (!call) return;
+        guarded(member);
+        if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
+      }
+    }
+  };
+
+  /// Lets the workers end, which are joined with workers_.
+  void release() {
+    if (!shared_) return;
+    shared_->call = nullptr;
+    shared_->round.fetch_add(1, std::memory_order_release);
+    shared_->round.notify_all();
+  }
+
+  std::unique_ptr<Shared> shared_;
+  std::vector<std::jthread> workers_;  // joined before what they share ends
+};
+
+}  // namespace simplx
+
 // ---- simplx/core/lookups.hpp
 
 /// \file simplx/core/lookups.hpp
@@ -13065,6 +13185,24 @@ class FunctionMemory : public FunctionInputs<S> {
     std::copy_n(pointers_, max_inputs, context_.inputs);
   }
 
+  /// Everything that was given, without memory for an evaluation of it.
+  ///
+  /// Errors  as take_inputs
+  Context<S> given() {
+    Inputs::count_rows();
+    check_indices(graph_, pointers_, rows_);
+    Context<S> all;
+    set_rows(all, rows_);
+    all.segments = {offsets_.data(), rows_.sequences};
+    all.parameters = parameters_.data();
+    all.gradients = gradients_.data();
+    all.constants = constants_.data();
+    all.packed = packed_.data();
+    all.random = context_.random;
+    std::copy_n(pointers_, max_inputs, all.inputs);
+    return all;
+  }
+
   S* result(int k) const { return context_.outputs[k]; }
   S* result_gradient(int k) const { return context_.output_gradients[k]; }
   S* input_gradient(int number) const { return context_.input_gradients[number]; }
@@ -13097,6 +13235,14 @@ class FunctionOn : public FunctionMemory<typename Backend::Scalar> {
   void take_inputs() {
     Memory::take_inputs();
     Run::prepare(Memory::parameters_.data(), Memory::packed_.data());
+  }
+  /// For threads that share the evaluation.
+  Context<typename Backend::Scalar> given(Team& team) {
+    const auto all = Memory::given();
+    team.run([&](int member) {
+      Run::prepare(Memory::parameters_.data(), Memory::packed_.data(), member, team.size());
+    });
+    return all;
   }
   void evaluate() { Run::forward(Memory::context_); }
   /// Gradients of everything, anew.
@@ -13640,6 +13786,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"stack"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr bool needs_inputs = true;
   static constexpr bool adds_by_itself = true;
 
@@ -14433,105 +14580,375 @@ GradientReport gradcheck(const GradcheckOptions& given = {}) {
 
 }  // namespace simplx
 
-// ---- simplx/cpu/threads.hpp
+// ---- simplx/train/gradient_sums.hpp
 
-/// \file simplx/cpu/threads.hpp
-/// Team: threads that wait for work; a call runs on all of them and returns when the last is done.
+/// \file simplx/train/gradient_sums.hpp
+/// The gradient of a model's parameters while sequences add to it: one copy, whatever the number of threads.
+///
+/// A parameter that several steps of the model use has a sum for each use (core/plan.hpp): that of the first lies in
+/// the layout of the parameters, the further ones after it, until `fold` adds them up.
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A fixed number of threads; member 0 is the caller. Calls must not overlap, and none runs while a team is moved.
-///
-/// Cost    a call wakes size - 1 threads and allocates nothing
-class Team {
- public:
-  /// Errors  throws Error for less than one thread, or if the system does not start them all
-  explicit Team(int threads = 1) : Team(threads, [](auto work) { return std::jthread(work); }) {}
-  /// The same, of threads that start(function) makes: tests let it fail.
-  template <class Start>
-  Team(int threads, Start start) {
-    if (threads < 1) throw Error("threads is " + std::to_string(threads), "it must be at least 1");
-    shared_ = std::make_unique<Shared>();
-    shared_->errors.resize(static_cast<std::size_t>(threads));
-    try {
-      for (int member = 1; member < threads; ++member) {
-        workers_.push_back(start([shared = shared_.get(), member] { shared->work(member); }));
+/// A further sum of a parameter's gradient, in elements of the two buffers.
+struct FurtherUse {
+  Index parameter, sum, size;
+};
+
+namespace detail {
+
+template <class G>
+void list_further_uses(Index parameters, Index sums, std::vector<FurtherUse>& uses) {
+  unroll<0, G::layout.further_elements ? G::count : 0>([&]<int i>(std::integral_constant<int, i>) {
+    constexpr Info info = G::table.info[i];
+    const Index parameter = parameters + G::layout.parameter[i], sum = sums + G::layout.further[i];
+    if constexpr (info.stack) {
+      using Layers = typename G::template layers_of<i>;
+      for (int layer = 0; layer < Layers::layers; ++layer) {
+        Layers::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
+          list_further_uses<Child>(parameter + Layers::offsets.parameter[layer], sum + Layers::offsets.further[layer],
+                                   uses);
+        });
       }
-    } catch (const std::exception& error) {  // of the system, or std::bad_alloc
-      release();
-      throw Error("cannot start thread " + std::to_string(size() + 1) + " of " + std::to_string(threads) + ": " +
-                      error.what(),
-                  "use fewer threads, or raise the limits of processes and memory (ulimit -u, -v)");
+    } else if constexpr (info.kind == Kind::parameter) {
+      for (int use = 1; use < G::plan.uses[i]; ++use) {
+        uses.push_back({parameter, sum + (use - 1) * info.parameters, info.parameters});
+      }
     }
-  }
-  Team(Team&&) noexcept = default;  // what was moved from can end, or be assigned to, alone
-  Team& operator=(Team&& other) noexcept {
-    release();
-    workers_ = std::move(other.workers_);  // the own ones end here
-    shared_ = std::move(other.shared_);
-    return *this;
-  }
-  ~Team() { release(); }
+  });
+}
 
-  int size() const { return static_cast<int>(workers_.size()) + 1; }
+}  // namespace detail
 
-  /// Calls f(member) for each member; an exception of the first member that throws is thrown again here.
-  template <class F>
-  void run(F&& f) {
-    if (workers_.empty()) return f(0);
-    using Function = std::remove_reference_t<F>;
-    Shared& shared = *shared_;
-    shared.function = const_cast<void*>(static_cast<const void*>(&f));
-    shared.call = [](void* function, int member) { (*static_cast<Function*>(function))(member); };
-    shared.running.store(size() - 1, std::memory_order_relaxed);
-    shared.round.fetch_add(1, std::memory_order_release);
-    shared.round.notify_all();
-    shared.guarded(0);
-    for (int left = shared.running.load(std::memory_order_acquire); left; ) {
-      left = wait_for_change(shared.running, left);
+/// The sums of further uses, beside a buffer for those of the first.
+///
+/// Cost    the parameters that several steps use, for each use after the first
+template <class G, class S>
+class FurtherSums {
+ public:
+  FurtherSums() : sums_(G::layout.further_elements) { detail::list_further_uses<G>(0, 0, uses_); }
+
+  S* data() { return sums_.data(); }
+  Index size() const { return sums_.size(); }
+  void clear() { std::ranges::fill(sums_, S(0)); }
+
+  /// Adds them to elements [begin, end) of `first`, in the layout of the parameters, which are then the gradient, and
+  /// leaves zeros.
+  void fold(S* first, Index begin, Index end) {
+    for (const FurtherUse& use : uses_) {
+      const Index from = std::max(begin, use.parameter), to = std::min(end, use.parameter + use.size);
+      for (Index i = from; i < to; ++i) first[i] += std::exchange(sums_[use.sum + i - use.parameter], S(0));
     }
-    std::exception_ptr first;
-    for (std::exception_ptr& error : shared.errors) {  // all of them: the next run begins without
-      if (!first) first = error;
-      error = nullptr;
-    }
-    if (first) std::rethrow_exception(first);
   }
 
  private:
-  struct Shared {
-    std::atomic<int> round{0}, running{0};
-    void* function = nullptr;
-    void (*call)(void*, int) = nullptr;
-    std::vector<std::exception_ptr> errors;
+  Buffer<S> sums_;
+  std::vector<FurtherUse> uses_;
+};
 
-    void guarded(int member) {
-      try {
-        call(function, member);
-      } catch (...) {
-        errors[static_cast<std::size_t>(member)] = std::current_exception();
-      }
-    }
-    void work(int member) {
-      for (int seen = 0;;) {
-        seen = wait_for_change(round, seen);
-        if (!call) return;
-        guarded(member);
-        if (running.fetch_sub(1, std::memory_order_acq_rel) == 1) running.notify_one();
-      }
-    }
-  };
+/// All sums of a gradient.
+///
+/// Cost    the parameters, and FurtherSums
+template <class G, class S>
+class GradientSums {
+ public:
+  GradientSums() : first_(G::layout.parameters) {}
 
-  /// Lets the workers end, which are joined with workers_.
-  void release() {
-    if (!shared_) return;
-    shared_->call = nullptr;
-    shared_->round.fetch_add(1, std::memory_order_release);
-    shared_->round.notify_all();
+  /// Where the backward pass of a sequence adds its gradient.
+  void give_to(Context<S>& context) {
+    context.gradients = first_.data();
+    context.further_gradients = further_.data();
   }
 
-  std::unique_ptr<Shared> shared_;
-  std::vector<std::jthread> workers_;  // joined before what they share ends
+  /// Adds up elements [begin, end), in the layout of the parameters: then they are the gradient.
+  void fold(Index begin, Index end) { further_.fold(first_.data(), begin, end); }
+
+  /// What the first uses added: after fold the gradient.
+  std::span<S> folded() { return first_.span(); }
+  Index size() const { return first_.size() + further_.size(); }
+
+  void clear() {
+    std::ranges::fill(first_, S(0));
+    further_.clear();
+  }
+
+ private:
+  Buffer<S> first_;
+  FurtherSums<G, S> further_;
+};
+
+}  // namespace simplx
+
+// ---- simplx/differentiate/divided_loss.hpp
+
+/// \file simplx/differentiate/divided_loss.hpp
+/// DividedLoss: a loss of many rows, evaluated some rows at a time, by as many threads as there are.
+///
+///     mean over all rows = sum over parts of (rows of the part / rows of all) mean over the part
+///
+/// and the same is true of a sum of such means, of their multiples, and of what reads no rows beside them:
+/// mean(error) + 0.1 * mean(divergence) + penalty. A sum over rows is that over its parts. So the same graph is
+/// evaluated for each part, and its gradients, times the part's share, add up to that of the whole. A part stays in
+/// cache, and memory is that of a part for each thread. Parts are read off the rows and lengths of sequences, and add
+/// in their order (core/turn.hpp): threads change no bits.
+
+namespace simplx::inline SIMPLX_TARGET {
+namespace detail {
+
+/// What a fixed value says of rows: nothing, a mean or a sum over them to which parts add up, or what they do not tell.
+enum class Says : unsigned char { nothing, mean, sum, more };
+
+/// How the rows of a graph are divided, if its result allows it.
+struct Division {
+  Says result = Says::more;  ///< a mean or a sum: it does
+  Axis axis{};               ///< of the rows of that mean
+  bool sequences = false;    ///< parts are whole sequences, with their tokens; otherwise rows of Axis::batch
+
+  constexpr bool possible() const { return result == Says::mean || result == Says::sum; }
+};
+
+/// Reads off a graph what its nodes say of rows.
+template <class G>
+struct DivisionOf {
+  Says says[G::count]{};
+  Axis axis[G::count]{};  ///< of a mean
+  bool apart = true;      ///< no row reads others than those of its own sequence, nor what they were reduced to
+  bool batch = false, sequences = false;
+
+  constexpr DivisionOf() {
+    unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+      constexpr Info info = G::table.info[i];
+      if constexpr (info.kind == Kind::product || info.kind == Kind::kernel) {
+        take<i>(op_of<G, i>::rows_apart(info.shape.axis));
+      } else if constexpr (info.kind != Kind::outputs) {
+        take<i>(true);
+      }
+    });
+    each_inner_graph<G>([&]<class Inner>() {
+      const DivisionOf<Inner> inner;
+      apart &= inner.apart && std::ranges::all_of(inner.says, [](Says s) { return s == Says::nothing; });
+      batch |= inner.batch, sequences |= inner.sequences;
+    });
+  }
+
+ private:
+  template <int i>
+  constexpr void take(bool rows_apart) {
+    constexpr Info info = G::table.info[i];
+    if (info.shape.is_fixed()) return take_fixed(i);
+    batch |= info.shape.axis == Axis::batch;
+    sequences |= info.shape.axis == Axis::tokens || info.shape.axis == Axis::sequences;
+    apart &= rows_apart && info.shape.axis != Axis::labelled;
+    for (int a = 0; a < info.argument_count; ++a) apart &= says[info.arguments[a]] == Says::nothing;
+    if (G::flat.label[i].op == Tag("embedding")) apart &= G::table.info[info.arguments[0]].shape.is_fixed();
+  }
+  constexpr void take_fixed(int i) {
+    const Info& info = G::table.info[i];
+    const Tag name = G::flat.label[i].op;
+    const auto argument = [&](int a) { return info.arguments[a]; };
+    if (info.argument_count == 0) return;
+    if (!G::table.info[argument(0)].shape.is_fixed()) {
+      says[i] = name == Tag("mean") ? Says::mean : name == Tag("sum") ? Says::sum : Says::more;
+      axis[i] = G::table.info[argument(0)].shape.axis;
+      return;
+    }
+    bool of_rows = name == Tag("dropout");  // one mask for all
+    for (int a = 0; a < info.argument_count; ++a) {
+      of_rows |= !G::table.info[argument(a)].shape.is_fixed() || says[argument(a)] != Says::nothing;
+    }
+    if (!of_rows) return;
+    const int a = argument(0), b = info.argument_count == 2 ? argument(1) : a;
+    const auto take = [&](bool linear, int from) {
+      says[i] = linear ? says[from] : Says::more;
+      axis[i] = axis[from];
+    };
+    if (name == Tag("output") || name == Tag("probe") || name == Tag("negate") || name == Tag("sum") ||
+        name == Tag("mean")) {
+      take(true, a);
+    } else if (name == Tag("add") || name == Tag("subtract")) {
+      const bool alike = says[a] == says[b] && axis[a] == axis[b];
+      const int from = says[a] == Says::nothing ? b : a, beside = from == a ? b : a;
+      take(alike || (says[from] == Says::mean && says[beside] == Says::nothing), from);
+    } else if (name == Tag("multiply")) {
+      take(says[a] == Says::nothing || says[b] == Says::nothing, says[a] == Says::nothing ? b : a);
+    } else if (name == Tag("divide")) {
+      take(says[b] == Says::nothing, a);
+    } else {
+      says[i] = Says::more;
+    }
+  }
+};
+
+template <class G>
+constexpr Division division_of() {
+  if constexpr (G::sound) {
+    const GraphView& graph = view_of<G>;
+    const DivisionOf<G> all;
+    if (G::layout.outputs != 1 || !all.apart || all.batch == all.sequences) return {};
+    for (int i = 0; i < graph.count; ++i) {
+      if (graph.is_input(i) && graph.wanted[i]) return {};  // its gradient is that of all rows, wherever they are
+    }
+    const int result = graph.result_node(0);
+    if (graph.info[result].shape == fixed_shape(1, 1)) return {all.says[result], all.axis[result], all.sequences};
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// Cost    gradients of a parameter's further uses (GradientSums), and for each thread an arena of a part: at most 64
+///         rows of Axis::batch; or 64 sequences of together at most 64 tokens and a sixteenth of all; or one longer one
+template <class G, class Backend>
+class DividedLoss {
+  static constexpr detail::Division division = detail::division_of<G>();
+  static_assert(division.possible());
+
+ public:
+  using S = typename Backend::Scalar;
+  using Run = Execute<G, Backend>;
+
+  /// The loss; `all` has the rows, inputs, parameters and buffers of everything that was given.
+  double value(Team& team, const Context<S>& all) {
+    divide(team, all);
+    team.run([&](int member) {
+      for (Index p = member; p < parts(); p += team.size()) forward(all, p, member);
+    });
+    return loss();
+  }
+  /// The same, and its gradient in `all.gradients`.
+  double value_and_grad(Team& team, const Context<S>& all) {
+    divide(team, all);
+    const Index share = round_up((G::layout.parameters + team.size() - 1) / team.size(), alignment);
+    const auto begin_of = [&](int member) { return std::min(member * share, G::layout.parameters); };
+    team.run([&](int member) {
+      std::fill(all.gradients + begin_of(member), all.gradients + begin_of(member + 1), S(0));
+    });
+    turns_->start();
+    team.run([&](int member) {
+      for (Index p = turns_->deal(); p < parts(); p = turns_->deal()) {
+        Turn turn(*turns_, p);
+        Context<S> part = forward(all, p, member);
+        const double weight = weight_of(all, part);
+        if (weight == 0) continue;
+        part.turn = &turn;
+        part.output_gradients[0][0] = static_cast<S>(weight);
+        Run::backward(part);
+      }
+    });
+    team.run([&](int member) { further_.fold(all.gradients, begin_of(member), begin_of(member + 1)); });
+    return loss();
+  }
+
+ private:
+  static constexpr Index enough_rows = 64, parts_at_least = 16;  // as train/micro_batches.hpp, which says why
+
+  struct Member {
+    Workspace<G, Backend> arena;
+    std::vector<Index> offsets;
+    explicit Member(const Rows& most) : arena(most), offsets(static_cast<std::size_t>(most.sequences) + 1) {}
+  };
+
+  /// Evaluates part p and notes its share of the loss: of no rows, whose mean is not a number, nothing.
+  Context<S> forward(const Context<S>& all, Index p, int member) {
+    const Context<S> part = context_of(all, p, members_[static_cast<std::size_t>(member)]);
+    const double weight = weight_of(all, part);
+    Run::forward(part);
+    losses_[static_cast<std::size_t>(p)] = weight != 0 ? weight * static_cast<double>(part.outputs[0][0]) : 0;
+    return part;
+  }
+  double loss() const {
+    if (parts() == 0 && division.result == detail::Says::mean) return std::numeric_limits<double>::quiet_NaN();
+    double total = 0;
+    for (Index p = 0; p < parts(); ++p) total += losses_[static_cast<std::size_t>(p)];
+    return total;
+  }
+
+  Index parts() const { return std::ssize(begins_) - 1; }
+  /// Finds where parts begin, and the last ends, in rows of Axis::batch or in sequences; and makes room for them.
+  void divide(const Team& team, const Context<S>& all) {
+    begins_.clear();
+    if constexpr (!division.sequences) {
+      const Index rows = all.rows[static_cast<int>(Axis::batch)];
+      for (Index row = 0; row < rows; row += enough_rows) begins_.push_back(row);
+      begins_.push_back(rows);
+    } else {
+      const Segments& sequences = all.segments;
+      const Index most = std::min(enough_rows, all.rows[static_cast<int>(Axis::tokens)] / parts_at_least);
+      for (Index s = 0; s < sequences.count; ++s) {
+        const bool together = !begins_.empty() && s - begins_.back() < enough_rows &&
+                              sequences.offsets[s + 1] - sequences.offsets[begins_.back()] <= most;
+        if (!together) begins_.push_back(s);
+      }
+      begins_.push_back(sequences.count);
+    }
+    make_room(team, all);
+  }
+  Rows rows_of(const Context<S>& all, Index p) const {
+    const Index begin = begins_[static_cast<std::size_t>(p)], end = begins_[static_cast<std::size_t>(p) + 1];
+    if constexpr (!division.sequences) return {.batch = end - begin};
+    const Index* const offsets = all.segments.offsets;
+    Rows rows{.tokens = offsets[end] - offsets[begin], .sequences = end - begin};
+    for (Index s = begin; s < end; ++s) {
+      rows.longest_sequence = std::max(rows.longest_sequence, offsets[s + 1] - offsets[s]);
+    }
+    return rows;
+  }
+  /// Makes what holds the largest part, and the largest so far, unless there is room.
+  void make_room(const Team& team, const Context<S>& all) {
+    const auto count = static_cast<std::size_t>(parts());
+    if (!turns_ || losses_.size() < count) {
+      turns_.emplace(parts());
+      losses_.resize(count);
+    }
+    Rows largest = capacity_;
+    for (Index p = 0; p < parts(); ++p) largest = largest.or_more(rows_of(all, p));
+    if (!members_.empty() && capacity_.hold(largest)) return;
+    capacity_ = largest;
+    members_.clear();
+    for (int t = 0; t < team.size(); ++t) members_.emplace_back(capacity_);
+  }
+
+  Context<S> context_of(const Context<S>& all, Index p, Member& member) {
+    const Rows rows = rows_of(all, p);
+    const Index begin = begins_[static_cast<std::size_t>(p)];
+    const Index* const offsets = all.segments.offsets + (division.sequences ? begin : 0);
+    if constexpr (division.sequences) {
+      for (Index s = 0; s <= rows.sequences; ++s) {
+        member.offsets[static_cast<std::size_t>(s)] = offsets[s] - offsets[0];
+      }
+    }
+    Context<S> part = member.arena.context(rows, {member.offsets.data(), rows.sequences}, rows.longest_sequence);
+    part.parameters = all.parameters;
+    part.packed = all.packed;
+    part.constants = all.constants;
+    part.gradients = all.gradients;
+    part.further_gradients = further_.data();
+    part.random = all.random;
+    part.random.first_sequence += begin;
+    const GraphView& graph = view_of<G>;
+    for (int i = 0; i < graph.count; ++i) {
+      if (!graph.is_input(i)) continue;
+      const Shape& shape = graph.info[i].shape;
+      const Index first = shape.is_fixed() ? 0 : shape.axis == Axis::tokens ? offsets[0] : begin;
+      const bool whole_numbers = graph.info[i].kind == Kind::indices;
+      const Index bytes = first * shape.cols * static_cast<Index>(whole_numbers ? sizeof(std::int32_t) : sizeof(S));
+      part.inputs[graph.input[i]] = static_cast<const char*>(all.inputs[graph.input[i]]) + bytes;
+    }
+    return part;
+  }
+  /// What the loss of a part counts in that of all.
+  static double weight_of(const Context<S>& all, const Context<S>& part) {
+    if constexpr (division.result == detail::Says::sum) return 1;
+    constexpr int axis = static_cast<int>(division.axis);
+    return static_cast<double>(part.rows[axis]) / static_cast<double>(std::max<Index>(all.rows[axis], 1));
+  }
+
+  FurtherSums<G, S> further_;
+  std::vector<Index> begins_;
+  std::vector<Member> members_;
+  std::vector<double> losses_;
+  std::optional<Turns> turns_;
+  Rows capacity_{.sequences = 0};
 };
 
 }  // namespace simplx
@@ -15250,6 +15667,10 @@ class Updates {
 ///     const StepResult result = learner.step(AdamW{.learning_rate = 1e-3});
 ///     save_checkpoint("digits.safetensors", learner);        // save_training(...) to go on from
 ///
+/// A loss that is a mean over rows (or a sum of means or of sums: differentiate/divided_loss.hpp), as nearly all are,
+/// is evaluated some rows at a time, on as many threads as the learner has, with the same bits for any number of them:
+/// `Learner<loss>::divides` says whether it is. Others are evaluated at once, on one thread.
+///
 /// Inputs that are `variable` have gradients, too, but whoever gave them changes them.
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -15257,11 +15678,14 @@ namespace simplx::inline SIMPLX_TARGET {
 /// What a learner is told when it is made, as TrainerOptions.
 struct LearnerOptions {
   std::uint64_t seed = 0;                   ///< of the initial values, and of dropout
+  int threads = 1;                          ///< of a CPU; not part of the result's bits
   double clip = 1;                          ///< limit of the gradient's norm; 0 is off
   std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
   InitialLaws laws = nullptr;               ///< of the initial values; the function's unless given
 
-  operator TrainerOptions() const { return {.seed = seed, .clip = clip, .groups = groups, .laws = laws}; }
+  operator TrainerOptions() const {
+    return {.seed = seed, .threads = threads, .clip = clip, .groups = groups, .laws = laws};
+  }
 };
 
 namespace detail {
@@ -15272,8 +15696,10 @@ class LearnerUpdates : public Updates<typename Backend::Scalar> {
   using Base = Updates<typename Backend::Scalar>;
 
  public:
-  using Base::Base;
+  LearnerUpdates(const std::vector<TensorInfo>& tensors, Index elements, const TrainerOptions& options)
+      : Base(tensors, elements, options), team_(options.threads) {}
 
+  Team& team() { return team_; }
   template <class Optimiser, class Trained>
   void step(const Optimiser& optimiser, const std::vector<TensorInfo>& tensors, const Trained& trained,
             StepResult& result) {
@@ -15284,6 +15710,18 @@ class LearnerUpdates : public Updates<typename Backend::Scalar> {
   Team team_;
 };
 
+/// Who evaluates a loss that is not divided: the function itself, as everything on a GPU.
+struct Undivided {};
+
+template <class G, class Backend>
+constexpr bool divides_on() {
+  if constexpr (requires { Backend::on_device; }) {
+    return false;
+  } else {
+    return division_of<G>().possible();
+  }
+}
+
 }  // namespace detail
 
 /// Trains the parameters of a function, whose first result is the loss.
@@ -15293,10 +15731,13 @@ class Learner : public Function<f, Backend_> {
 
  public:
   using typename Base::Backend, typename Base::S;
+  /// Whether steps and loss() evaluate the rows in parts, which threads share.
+  static constexpr bool divides = detail::divides_on<typename Base::G, Backend>();
 
   /// Draws the initial values; memory for evaluations is taken by the first, that of moments here.
   ///
-  /// Errors  throws Error for a clip below 0, and for a group that matches no parameter or whose numbers make no sense
+  /// Errors  throws Error for a clip below 0, for a group that matches no parameter or whose numbers make no sense,
+  ///         and for threads below 1 or that do not start
   explicit Learner(const LearnerOptions& options = {})
       : Base(options.seed),
         options_(options),
@@ -15326,25 +15767,39 @@ class Learner : public Function<f, Backend_> {
   }
 
   /// The loss of what was set, bound and given as sequences, its gradient, and an update by it; dropout drops, from
-  /// the seed and the number of the step.
+  /// the seed and the number of the step. output() stays that of the last forward().
   ///
   /// Errors  as Function::value_and_grad, and throws Error if a number of the optimiser makes no sense; then nothing
   ///         has changed
-  /// Cost    three times the FLOPs of a forward pass, on one thread of a CPU; no allocation, but for more rows
-  ///         than before, or other sequences
+  /// Cost    three times the FLOPs of a forward pass; memory of a part of the rows for each thread, or of all rows
+  ///         where the loss is not divided; no allocation, but for more rows than before, or other sequences
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const Optimiser& optimiser) {
     updates_.check(optimiser);
-    {
-      const TrainingMode training(this->random(), {.training = true, .key = key(), .first_sequence = 0});
+    const TrainingMode training(this->random(), {.training = true, .key = key(), .first_sequence = 0});
+    if constexpr (divides) {
+      return update(optimiser, divided_.value_and_grad(updates_.team(), Base::given(updates_.team())));
+    } else {
       this->value_and_grad();
+      return update(optimiser);
     }
-    return update(optimiser);
   }
   template <class Other>
     requires(!OptimiserOf<Other, S>)
   StepResult step(const Other&) {
     return detail::no_optimiser<S, Other>(), StepResult{};
+  }
+
+  /// The loss of what was set, bound and given as sequences; forward only, and nothing is dropped.
+  ///
+  /// Errors  as Function::value
+  /// Cost    a forward pass, on all threads where the loss is divided
+  double loss() {
+    if constexpr (divides) {
+      return divided_.value(updates_.team(), Base::given(updates_.team()));
+    } else {
+      return static_cast<double>(this->value());
+    }
   }
 
   /// Clips the gradient that the last backward() left, and updates the parameters by it, unless it and the loss, if
@@ -15359,11 +15814,11 @@ class Learner : public Function<f, Backend_> {
     if (!this->differentiated_) {
       throw Error("update() without a backward()", "call step(), or forward(), seed(), backward() and then update()");
     }
-    StepResult result;
-    if constexpr (Base::result_shape(0) == fixed_shape(1, 1)) result.loss = static_cast<double>(this->output()(0));
-    updates_.step(optimiser, this->tensors().parameters, this->trained(), result);
-    this->differentiated_ = this->evaluated_ = false;
-    return result;
+    if constexpr (Base::result_shape(0) == fixed_shape(1, 1)) {
+      return update(optimiser, static_cast<double>(this->output()(0)));
+    } else {
+      return update(optimiser, 0.0);
+    }
   }
   template <class Other>
     requires(!OptimiserOf<Other, S>)
@@ -15398,11 +15853,20 @@ class Learner : public Function<f, Backend_> {
     Randomness& random_;
     Randomness before_;
   };
+  template <class Optimiser>
+  StepResult update(const Optimiser& optimiser, double loss) {
+    StepResult result;
+    result.loss = loss;
+    updates_.step(optimiser, this->tensors().parameters, this->trained(), result);
+    this->differentiated_ = this->evaluated_ = false;
+    return result;
+  }
   /// As of a trainer.
   std::uint64_t key() const { return bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps())); }
 
   TrainerOptions options_;
   detail::LearnerUpdates<Backend> updates_;
+  std::conditional_t<divides, DividedLoss<typename Base::G, Backend>, detail::Undivided> divided_;
 };
 
 }  // namespace simplx
@@ -16597,6 +17061,7 @@ SIMPLX_RULE("batched sizes", left == right,
 
 template <>
 struct op<"batched_matmul"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr bool reads(int to, int operand) { return to != operand; }
   static constexpr Checked shape(const Attributes& attributes, Shape a, Shape b) {
     const auto [rows, inner, cols, unused] = attributes.integers;
@@ -16697,6 +17162,7 @@ using PartOf = typename F::Graph::template rule_of<F::index, part>;
 
 template <>
 struct op<"custom"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr bool needs_inputs = true;
   static constexpr bool needs_output = true;
 
@@ -16890,6 +17356,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"stop_gradient"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Checked shape(const Attributes&, Shape x) { return x; }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -17067,6 +17534,7 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
 
 /// What both softmaxes share: shapes, and a pull-back that reads the result.
 struct softmax_op : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr bool needs_output = true;
   static constexpr Checked shape(const Attributes&, Shape x) { return x; }
 };
@@ -17136,6 +17604,7 @@ struct op<"log_softmax"> : detail::softmax_op {
 
 template <>
 struct op<"log_sum_exp"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Checked shape(const Attributes&, Shape x) { return Shape{x.axis, x.rows, 1}; }
   static constexpr Index saved(const Attributes&, Shape x) { return x.cols; }  // softmax(x)
   static constexpr Term derive(const Node* node, int, const Term& g) {
@@ -17793,6 +18262,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"cross_entropy"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b100, overwrites = 0b001;
   static constexpr int index_operand = 1;
   static constexpr bool takes_ignored = true;
@@ -17908,6 +18378,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"linear_cross_entropy"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr bool adds_by_itself = true;
   static constexpr int index_operand = 1;
   static constexpr bool takes_ignored = true;
@@ -19036,6 +19507,7 @@ SIMPLX_HD constexpr Index rows_of_part(Index rows) {
 
 /// Attribute 0: whether each token counts as one over the tokens of its sequence.
 struct sequence_op : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static std::string settings(const Attributes& attributes) { return attributes.integers[0] != 0 ? "mean" : ""; }
 
   template <class F>
@@ -20114,84 +20586,6 @@ inline constexpr Recipe norm_former_ablations = [] {
 }();
 
 }  // namespace recipes
-}  // namespace simplx
-
-// ---- simplx/train/gradient_sums.hpp
-
-/// \file simplx/train/gradient_sums.hpp
-/// The gradient of a model's parameters while sequences add to it: one copy, whatever the number of threads.
-///
-/// A parameter that several steps of the model use has a sum for each use (core/plan.hpp): that of the first lies in
-/// the layout of the parameters, the further ones after it, until `fold` adds them up.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// A further sum of a parameter's gradient, in elements of the two buffers.
-struct FurtherUse {
-  Index parameter, sum, size;
-};
-
-namespace detail {
-
-template <class G>
-void list_further_uses(Index parameters, Index sums, std::vector<FurtherUse>& uses) {
-  unroll<0, G::layout.further_elements ? G::count : 0>([&]<int i>(std::integral_constant<int, i>) {
-    constexpr Info info = G::table.info[i];
-    const Index parameter = parameters + G::layout.parameter[i], sum = sums + G::layout.further[i];
-    if constexpr (info.stack) {
-      using Layers = typename G::template layers_of<i>;
-      for (int layer = 0; layer < Layers::layers; ++layer) {
-        Layers::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-          list_further_uses<Child>(parameter + Layers::offsets.parameter[layer], sum + Layers::offsets.further[layer],
-                                   uses);
-        });
-      }
-    } else if constexpr (info.kind == Kind::parameter) {
-      for (int use = 1; use < G::plan.uses[i]; ++use) {
-        uses.push_back({parameter, sum + (use - 1) * info.parameters, info.parameters});
-      }
-    }
-  });
-}
-
-}  // namespace detail
-
-/// Cost    the parameters, and once more those that several steps use, for each use after the first
-template <class G, class S>
-class GradientSums {
- public:
-  GradientSums() : first_(G::layout.parameters), further_(G::layout.further_elements) {
-    detail::list_further_uses<G>(0, 0, uses_);
-  }
-
-  /// Where the backward pass of a sequence adds its gradient.
-  void give_to(Context<S>& context) {
-    context.gradients = first_.data();
-    context.further_gradients = further_.data();
-  }
-
-  /// Adds up elements [begin, end), in the layout of the parameters: then they are the gradient.
-  void fold(Index begin, Index end) {
-    for (const FurtherUse& use : uses_) {
-      const Index from = std::max(begin, use.parameter), to = std::min(end, use.parameter + use.size);
-      for (Index i = from; i < to; ++i) first_[i] += std::exchange(further_[use.sum + i - use.parameter], S(0));
-    }
-  }
-
-  /// What the first uses added: after fold the gradient.
-  std::span<S> folded() { return first_.span(); }
-  Index size() const { return first_.size() + further_.size(); }
-
-  void clear() {
-    std::ranges::fill(first_, S(0));
-    std::ranges::fill(further_, S(0));
-  }
-
- private:
-  Buffer<S> first_, further_;
-  std::vector<FurtherUse> uses_;
-};
-
 }  // namespace simplx
 
 // ---- simplx/train/step_parts.hpp

@@ -183,12 +183,12 @@ TEST_CASE("numbers are set by name, and an average of weights takes their place"
     learner.step(Sgd{.learning_rate = 0.1});
     average.update(learner.parameters());
   }
-  const float of_last = learner.value();
+  const double of_last = learner.loss();
   {
     const auto in_place = average.swap_into(learner);
-    CHECK(learner.value() != of_last);
+    CHECK(learner.loss() != of_last);
   }
-  CHECK(learner.value() == of_last);
+  CHECK(learner.loss() == of_last);
   set_hyper(learner, "mask.rate", 0);
   CHECK(learner.step(Sgd{.learning_rate = 0}).loss == of_last);  // nothing is dropped
 }

@@ -4,7 +4,7 @@
 #include "allocations.hpp"
 #include "support.hpp"
 
-#include <simplx/differentiate/function.hpp>
+#include <simplx/differentiate/learner.hpp>
 #include <simplx/ops/reduce.hpp>
 #include <simplx/train/average.hpp>
 #include <simplx/train/batches.hpp>
@@ -19,7 +19,38 @@ inline constexpr auto least_squares = [] {
   auto A = input("A", rows_of(Axis::batch, 3)), y = input("y", rows_of(Axis::batch, 1));
   return sum(square(A * variable("w", fixed_shape(3, 1)) - y));
 };
+inline constexpr auto in_parts = [] {
+  const auto layer = [](Expr x) { return x + tanh(x * weight("w", 16, 16, normal(0.1))); };
+  const Expr h = stack("layers", 2, layer, input("x", rows_of(Axis::batch, 16)));
+  return mean(square(h * weight("out", 16, 1, normal(0.1)) - input("y", rows_of(Axis::batch, 1))));
+};
+inline constexpr auto at_once = [] { return sqrt(in_parts()); };
+
+template <auto const& loss>
+void check_learner(int threads) {
+  Learner<loss> learner{{.threads = threads}};
+  const Eigen::MatrixXf x = Eigen::MatrixXf::Random(300, 16);
+  const Eigen::VectorXf y = Eigen::VectorXf::Random(300);
+  const auto few_steps = [&] {
+    for (int i = 0; i < 3; ++i) {
+      learner.template set<"x">(x).template set<"y">(y);
+      learner.step(AdamW{});
+      learner.loss();
+      learner.template set<"x">(x.topRows(100)).template set<"y">(y.head(100));
+      learner.step(Sgd{.momentum = 0.9});
+    }
+  };
+  few_steps();
+  CHECK(test::allocations_of(few_steps) == 0);
+}
 }  // namespace
+
+TEST_CASE("train/allocation: steps of a learner allocate nothing once its rows are known, divided or not") {
+  for (const int threads : {1, 2}) {
+    check_learner<in_parts>(threads);
+    check_learner<at_once>(threads);
+  }
+}
 
 TEST_CASE("train/allocation: a function of Eigen objects allocates nothing once its rows are known") {
   Function<least_squares> f;

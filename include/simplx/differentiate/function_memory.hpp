@@ -5,6 +5,7 @@
 /// The memory of a Function on the CPU, laid out once the rows of all inputs are known, and its evaluation there.
 
 #include <simplx/cpu/cpu.hpp>
+#include <simplx/cpu/threads.hpp>
 #include <simplx/cpu/workspace.hpp>
 #include <simplx/differentiate/function_inputs.hpp>
 
@@ -69,6 +70,24 @@ class FunctionMemory : public FunctionInputs<S> {
     std::copy_n(pointers_, max_inputs, context_.inputs);
   }
 
+  /// Everything that was given, without memory for an evaluation of it.
+  ///
+  /// Errors  as take_inputs
+  Context<S> given() {
+    Inputs::count_rows();
+    check_indices(graph_, pointers_, rows_);
+    Context<S> all;
+    set_rows(all, rows_);
+    all.segments = {offsets_.data(), rows_.sequences};
+    all.parameters = parameters_.data();
+    all.gradients = gradients_.data();
+    all.constants = constants_.data();
+    all.packed = packed_.data();
+    all.random = context_.random;
+    std::copy_n(pointers_, max_inputs, all.inputs);
+    return all;
+  }
+
   S* result(int k) const { return context_.outputs[k]; }
   S* result_gradient(int k) const { return context_.output_gradients[k]; }
   S* input_gradient(int number) const { return context_.input_gradients[number]; }
@@ -101,6 +120,14 @@ class FunctionOn : public FunctionMemory<typename Backend::Scalar> {
   void take_inputs() {
     Memory::take_inputs();
     Run::prepare(Memory::parameters_.data(), Memory::packed_.data());
+  }
+  /// For threads that share the evaluation.
+  Context<typename Backend::Scalar> given(Team& team) {
+    const auto all = Memory::given();
+    team.run([&](int member) {
+      Run::prepare(Memory::parameters_.data(), Memory::packed_.data(), member, team.size());
+    });
+    return all;
   }
   void evaluate() { Run::forward(Memory::context_); }
   /// Gradients of everything, anew.

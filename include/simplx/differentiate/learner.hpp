@@ -14,8 +14,13 @@
 ///     const StepResult result = learner.step(AdamW{.learning_rate = 1e-3});
 ///     save_checkpoint("digits.safetensors", learner);        // save_training(...) to go on from
 ///
+/// A loss that is a mean over rows (or a sum of means or of sums: differentiate/divided_loss.hpp), as nearly all are,
+/// is evaluated some rows at a time, on as many threads as the learner has, with the same bits for any number of them:
+/// `Learner<loss>::divides` says whether it is. Others are evaluated at once, on one thread.
+///
 /// Inputs that are `variable` have gradients, too, but whoever gave them changes them.
 
+#include <simplx/differentiate/divided_loss.hpp>
 #include <simplx/differentiate/function.hpp>
 #include <simplx/train/updates.hpp>
 
@@ -29,11 +34,14 @@ namespace simplx::inline SIMPLX_TARGET {
 /// What a learner is told when it is made, as TrainerOptions.
 struct LearnerOptions {
   std::uint64_t seed = 0;                   ///< of the initial values, and of dropout
+  int threads = 1;                          ///< of a CPU; not part of the result's bits
   double clip = 1;                          ///< limit of the gradient's norm; 0 is off
   std::vector<ParameterGroup> groups = {};  ///< parameters with rates, decay, ... of their own
   InitialLaws laws = nullptr;               ///< of the initial values; the function's unless given
 
-  operator TrainerOptions() const { return {.seed = seed, .clip = clip, .groups = groups, .laws = laws}; }
+  operator TrainerOptions() const {
+    return {.seed = seed, .threads = threads, .clip = clip, .groups = groups, .laws = laws};
+  }
 };
 
 namespace detail {
@@ -44,8 +52,10 @@ class LearnerUpdates : public Updates<typename Backend::Scalar> {
   using Base = Updates<typename Backend::Scalar>;
 
  public:
-  using Base::Base;
+  LearnerUpdates(const std::vector<TensorInfo>& tensors, Index elements, const TrainerOptions& options)
+      : Base(tensors, elements, options), team_(options.threads) {}
 
+  Team& team() { return team_; }
   template <class Optimiser, class Trained>
   void step(const Optimiser& optimiser, const std::vector<TensorInfo>& tensors, const Trained& trained,
             StepResult& result) {
@@ -56,6 +66,18 @@ class LearnerUpdates : public Updates<typename Backend::Scalar> {
   Team team_;
 };
 
+/// Who evaluates a loss that is not divided: the function itself, as everything on a GPU.
+struct Undivided {};
+
+template <class G, class Backend>
+constexpr bool divides_on() {
+  if constexpr (requires { Backend::on_device; }) {
+    return false;
+  } else {
+    return division_of<G>().possible();
+  }
+}
+
 }  // namespace detail
 
 /// Trains the parameters of a function, whose first result is the loss.
@@ -65,10 +87,13 @@ class Learner : public Function<f, Backend_> {
 
  public:
   using typename Base::Backend, typename Base::S;
+  /// Whether steps and loss() evaluate the rows in parts, which threads share.
+  static constexpr bool divides = detail::divides_on<typename Base::G, Backend>();
 
   /// Draws the initial values; memory for evaluations is taken by the first, that of moments here.
   ///
-  /// Errors  throws Error for a clip below 0, and for a group that matches no parameter or whose numbers make no sense
+  /// Errors  throws Error for a clip below 0, for a group that matches no parameter or whose numbers make no sense,
+  ///         and for threads below 1 or that do not start
   explicit Learner(const LearnerOptions& options = {})
       : Base(options.seed),
         options_(options),
@@ -98,25 +123,39 @@ class Learner : public Function<f, Backend_> {
   }
 
   /// The loss of what was set, bound and given as sequences, its gradient, and an update by it; dropout drops, from
-  /// the seed and the number of the step.
+  /// the seed and the number of the step. output() stays that of the last forward().
   ///
   /// Errors  as Function::value_and_grad, and throws Error if a number of the optimiser makes no sense; then nothing
   ///         has changed
-  /// Cost    three times the FLOPs of a forward pass, on one thread of a CPU; no allocation, but for more rows
-  ///         than before, or other sequences
+  /// Cost    three times the FLOPs of a forward pass; memory of a part of the rows for each thread, or of all rows
+  ///         where the loss is not divided; no allocation, but for more rows than before, or other sequences
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const Optimiser& optimiser) {
     updates_.check(optimiser);
-    {
-      const TrainingMode training(this->random(), {.training = true, .key = key(), .first_sequence = 0});
+    const TrainingMode training(this->random(), {.training = true, .key = key(), .first_sequence = 0});
+    if constexpr (divides) {
+      return update(optimiser, divided_.value_and_grad(updates_.team(), Base::given(updates_.team())));
+    } else {
       this->value_and_grad();
+      return update(optimiser);
     }
-    return update(optimiser);
   }
   template <class Other>
     requires(!OptimiserOf<Other, S>)
   StepResult step(const Other&) {
     return detail::no_optimiser<S, Other>(), StepResult{};
+  }
+
+  /// The loss of what was set, bound and given as sequences; forward only, and nothing is dropped.
+  ///
+  /// Errors  as Function::value
+  /// Cost    a forward pass, on all threads where the loss is divided
+  double loss() {
+    if constexpr (divides) {
+      return divided_.value(updates_.team(), Base::given(updates_.team()));
+    } else {
+      return static_cast<double>(this->value());
+    }
   }
 
   /// Clips the gradient that the last backward() left, and updates the parameters by it, unless it and the loss, if
@@ -131,11 +170,11 @@ class Learner : public Function<f, Backend_> {
     if (!this->differentiated_) {
       throw Error("update() without a backward()", "call step(), or forward(), seed(), backward() and then update()");
     }
-    StepResult result;
-    if constexpr (Base::result_shape(0) == fixed_shape(1, 1)) result.loss = static_cast<double>(this->output()(0));
-    updates_.step(optimiser, this->tensors().parameters, this->trained(), result);
-    this->differentiated_ = this->evaluated_ = false;
-    return result;
+    if constexpr (Base::result_shape(0) == fixed_shape(1, 1)) {
+      return update(optimiser, static_cast<double>(this->output()(0)));
+    } else {
+      return update(optimiser, 0.0);
+    }
   }
   template <class Other>
     requires(!OptimiserOf<Other, S>)
@@ -170,11 +209,20 @@ class Learner : public Function<f, Backend_> {
     Randomness& random_;
     Randomness before_;
   };
+  template <class Optimiser>
+  StepResult update(const Optimiser& optimiser, double loss) {
+    StepResult result;
+    result.loss = loss;
+    updates_.step(optimiser, this->tensors().parameters, this->trained(), result);
+    this->differentiated_ = this->evaluated_ = false;
+    return result;
+  }
   /// As of a trainer.
   std::uint64_t key() const { return bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps())); }
 
   TrainerOptions options_;
   detail::LearnerUpdates<Backend> updates_;
+  std::conditional_t<divides, DividedLoss<typename Base::G, Backend>, detail::Undivided> divided_;
 };
 
 }  // namespace simplx

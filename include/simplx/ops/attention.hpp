@@ -39,6 +39,7 @@ namespace detail {
 /// Attributes: the number of heads, the mask, whether there is a bias.
 template <Mixing mixing>
 struct attention_op : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr int gains = mixing == Mixing::softmax ? 0 : mixing == Mixing::skip_init ? 2 : 3;
   static constexpr bool reads(int, int) { return true; }
 

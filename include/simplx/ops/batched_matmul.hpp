@@ -16,6 +16,7 @@ SIMPLX_RULE("batched sizes", left == right,
 
 template <>
 struct op<"batched_matmul"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr bool reads(int to, int operand) { return to != operand; }
   static constexpr Checked shape(const Attributes& attributes, Shape a, Shape b) {
     const auto [rows, inner, cols, unused] = attributes.integers;

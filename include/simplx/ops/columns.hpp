@@ -51,6 +51,7 @@ struct op<"concatenate">;
 
 template <>
 struct op<"slice_columns"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
     const Index begin = attributes.integers[0], count = attributes.integers[1];
     if (begin < 0 || count < 1) return {"slice begin", begin, count};
@@ -91,6 +92,7 @@ struct op<"slice_columns"> : kernel_op {
 
 template <>
 struct op<"concatenate"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   template <class... Shapes>
   static constexpr Checked shape(const Attributes&, Shape first, Shapes... others) {
     Shape result = first;

@@ -17,6 +17,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"cross_entropy"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b100, overwrites = 0b001;
   static constexpr int index_operand = 1;
   static constexpr bool takes_ignored = true;

@@ -26,6 +26,7 @@ using PartOf = typename F::Graph::template rule_of<F::index, part>;
 
 template <>
 struct op<"custom"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr bool needs_inputs = true;
   static constexpr bool needs_output = true;
 

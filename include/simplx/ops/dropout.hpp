@@ -15,6 +15,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"dropout"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b10;
   static constexpr bool reads(int, int operand) { return operand == 1; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape rate) {

@@ -18,6 +18,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"embedding"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr int index_operand = 1;
   static constexpr Shape looked_up(Shape table) { return table; }
   static constexpr Checked shape(const Attributes&, Shape table, Shape index) {
@@ -48,6 +49,7 @@ struct op<"embedding"> : kernel_op {
 
 template <>
 struct op<"positions"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Checked shape(const Attributes&, Shape table) {
     if (!table.is_fixed()) return {"static positions", static_cast<Index>(table.axis), 0};
     return rows_of(Axis::tokens, table.cols);

@@ -20,6 +20,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"linear_cross_entropy"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr bool adds_by_itself = true;
   static constexpr int index_operand = 1;
   static constexpr bool takes_ignored = true;

@@ -16,6 +16,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"matmul"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Kind kind = Kind::product;
   static constexpr bool adds_by_itself = true;
   /// dX reads W, dW reads X.

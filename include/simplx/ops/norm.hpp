@@ -33,6 +33,7 @@ constexpr Checked norm_shape(Shape x, Shape gain, Shape bias, Shape epsilon) {
 
 template <>
 struct op<"rms_norm"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b100;
   static constexpr bool reads(int, int) { return true; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape gain, Shape epsilon) {
@@ -119,6 +120,7 @@ struct op<"rms_norm"> : kernel_op {
 
 template <>
 struct op<"layer_norm"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b1000;
   static constexpr bool reads(int, int operand) { return operand != 2; }
   static constexpr Checked shape(const Attributes&, Shape x, Shape gain, Shape bias, Shape epsilon) {

@@ -60,6 +60,7 @@ struct op<"mean"> : detail::sum_op {
 
 template <>
 struct op<"maximum"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr bool needs_inputs = true;
   static constexpr bool needs_output = true;
   static constexpr Checked shape(const Attributes& attributes, Shape x) {

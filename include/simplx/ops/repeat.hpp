@@ -24,6 +24,7 @@ namespace detail {
 
 /// Attributes: times and the width of a block.
 struct repeating_op : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static std::string settings(const Attributes& attributes) {
     const std::string each = attributes.integers[1] == 1 ? "each" : std::to_string(attributes.integers[1]) + " columns";
     return each + " " + std::to_string(attributes.integers[0]) + " times";

@@ -40,6 +40,7 @@ __attribute__((always_inline)) inline V with_swapped_pairs(V x) {
 
 template <>
 struct op<"rotary"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b10;
   static constexpr bool reads(int, int operand) { return operand == 1; }
   static constexpr Checked shape(const Attributes& attributes, Shape x, Shape base) {

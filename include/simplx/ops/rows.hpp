@@ -35,6 +35,7 @@ void each_sequence(const F& frame, Visit visit) {
 }
 
 struct same_shape_op : kernel_op {
+  static constexpr bool rows_apart(Axis axis) { return axis == Axis::tokens; }
   static constexpr Checked shape(const Attributes&, Shape x) { return x; }
 };
 
@@ -143,6 +144,7 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
 
 template <>
 struct op<"first_of_sequence"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Checked shape(const Attributes&, Shape x) {
     if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
     return rows_of(Axis::sequences, x.cols);

@@ -31,6 +31,7 @@ SIMPLX_HD constexpr Index rows_of_part(Index rows) {
 
 /// Attribute 0: whether each token counts as one over the tokens of its sequence.
 struct sequence_op : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static std::string settings(const Attributes& attributes) { return attributes.integers[0] != 0 ? "mean" : ""; }
 
   template <class F>

@@ -133,6 +133,7 @@ void softmax_of_rows(Index rows, const S* x, S* y, [[maybe_unused]] S* L) {
 
 /// What both softmaxes share: shapes, and a pull-back that reads the result.
 struct softmax_op : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr bool needs_output = true;
   static constexpr Checked shape(const Attributes&, Shape x) { return x; }
 };
@@ -202,6 +203,7 @@ struct op<"log_softmax"> : detail::softmax_op {
 
 template <>
 struct op<"log_sum_exp"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Checked shape(const Attributes&, Shape x) { return Shape{x.axis, x.rows, 1}; }
   static constexpr Index saved(const Attributes&, Shape x) { return x.cols; }  // softmax(x)
   static constexpr Term derive(const Node* node, int, const Term& g) {

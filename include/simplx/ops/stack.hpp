@@ -20,6 +20,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"stack"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr bool needs_inputs = true;
   static constexpr bool adds_by_itself = true;
 

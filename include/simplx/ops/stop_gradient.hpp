@@ -10,6 +10,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <>
 struct op<"stop_gradient"> : kernel_op {
+  static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Checked shape(const Attributes&, Shape x) { return x; }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {

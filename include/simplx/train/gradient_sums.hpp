@@ -47,13 +47,39 @@ void list_further_uses(Index parameters, Index sums, std::vector<FurtherUse>& us
 
 }  // namespace detail
 
-/// Cost    the parameters, and once more those that several steps use, for each use after the first
+/// The sums of further uses, beside a buffer for those of the first.
+///
+/// Cost    the parameters that several steps use, for each use after the first
+template <class G, class S>
+class FurtherSums {
+ public:
+  FurtherSums() : sums_(G::layout.further_elements) { detail::list_further_uses<G>(0, 0, uses_); }
+
+  S* data() { return sums_.data(); }
+  Index size() const { return sums_.size(); }
+  void clear() { std::ranges::fill(sums_, S(0)); }
+
+  /// Adds them to elements [begin, end) of `first`, in the layout of the parameters, which are then the gradient, and
+  /// leaves zeros.
+  void fold(S* first, Index begin, Index end) {
+    for (const FurtherUse& use : uses_) {
+      const Index from = std::max(begin, use.parameter), to = std::min(end, use.parameter + use.size);
+      for (Index i = from; i < to; ++i) first[i] += std::exchange(sums_[use.sum + i - use.parameter], S(0));
+    }
+  }
+
+ private:
+  Buffer<S> sums_;
+  std::vector<FurtherUse> uses_;
+};
+
+/// All sums of a gradient.
+///
+/// Cost    the parameters, and FurtherSums
 template <class G, class S>
 class GradientSums {
  public:
-  GradientSums() : first_(G::layout.parameters), further_(G::layout.further_elements) {
-    detail::list_further_uses<G>(0, 0, uses_);
-  }
+  GradientSums() : first_(G::layout.parameters) {}
 
   /// Where the backward pass of a sequence adds its gradient.
   void give_to(Context<S>& context) {
@@ -62,12 +88,7 @@ class GradientSums {
   }
 
   /// Adds up elements [begin, end), in the layout of the parameters: then they are the gradient.
-  void fold(Index begin, Index end) {
-    for (const FurtherUse& use : uses_) {
-      const Index from = std::max(begin, use.parameter), to = std::min(end, use.parameter + use.size);
-      for (Index i = from; i < to; ++i) first_[i] += std::exchange(further_[use.sum + i - use.parameter], S(0));
-    }
-  }
+  void fold(Index begin, Index end) { further_.fold(first_.data(), begin, end); }
 
   /// What the first uses added: after fold the gradient.
   std::span<S> folded() { return first_.span(); }
@@ -75,12 +96,12 @@ class GradientSums {
 
   void clear() {
     std::ranges::fill(first_, S(0));
-    std::ranges::fill(further_, S(0));
+    further_.clear();
   }
 
  private:
-  Buffer<S> first_, further_;
-  std::vector<FurtherUse> uses_;
+  Buffer<S> first_;
+  FurtherSums<G, S> further_;
 };
 
 }  // namespace simplx

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/differentiate/divided_loss.hpp
+/// DividedLoss: a loss of many rows, evaluated some rows at a time, by as many threads as there are.
+///
+///     mean over all rows = sum over parts of (rows of the part / rows of all) mean over the part
+///
+/// and the same is true of a sum of such means, of their multiples, and of what reads no rows beside them:
+/// mean(error) + 0.1 * mean(divergence) + penalty. A sum over rows is that over its parts. So the same graph is
+/// evaluated for each part, and its gradients, times the part's share, add up to that of the whole. A part stays in
+/// cache, and memory is that of a part for each thread. Parts are read off the rows and lengths of sequences, and add
+/// in their order (core/turn.hpp): threads change no bits.
+
+#include <simplx/core/turn.hpp>
+#include <simplx/cpu/cpu.hpp>
+#include <simplx/cpu/threads.hpp>
+#include <simplx/cpu/workspace.hpp>
+#include <simplx/train/gradient_sums.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace simplx::inline SIMPLX_TARGET {
+namespace detail {
+
+/// What a fixed value says of rows: nothing, a mean or a sum over them to which parts add up, or what they do not tell.
+enum class Says : unsigned char { nothing, mean, sum, more };
+
+/// How the rows of a graph are divided, if its result allows it.
+struct Division {
+  Says result = Says::more;  ///< a mean or a sum: it does
+  Axis axis{};               ///< of the rows of that mean
+  bool sequences = false;    ///< parts are whole sequences, with their tokens; otherwise rows of Axis::batch
+
+  constexpr bool possible() const { return result == Says::mean || result == Says::sum; }
+};
+
+/// Reads off a graph what its nodes say of rows.
+template <class G>
+struct DivisionOf {
+  Says says[G::count]{};
+  Axis axis[G::count]{};  ///< of a mean
+  bool apart = true;      ///< no row reads others than those of its own sequence, nor what they were reduced to
+  bool batch = false, sequences = false;
+
+  constexpr DivisionOf() {
+    unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
+      constexpr Info info = G::table.info[i];
+      if constexpr (info.kind == Kind::product || info.kind == Kind::kernel) {
+        take<i>(op_of<G, i>::rows_apart(info.shape.axis));
+      } else if constexpr (info.kind != Kind::outputs) {
+        take<i>(true);
+      }
+    });
+    each_inner_graph<G>([&]<class Inner>() {
+      const DivisionOf<Inner> inner;
+      apart &= inner.apart && std::ranges::all_of(inner.says, [](Says s) { return s == Says::nothing; });
+      batch |= inner.batch, sequences |= inner.sequences;
+    });
+  }
+
+ private:
+  template <int i>
+  constexpr void take(bool rows_apart) {
+    constexpr Info info = G::table.info[i];
+    if (info.shape.is_fixed()) return take_fixed(i);
+    batch |= info.shape.axis == Axis::batch;
+    sequences |= info.shape.axis == Axis::tokens || info.shape.axis == Axis::sequences;
+    apart &= rows_apart && info.shape.axis != Axis::labelled;
+    for (int a = 0; a < info.argument_count; ++a) apart &= says[info.arguments[a]] == Says::nothing;
+    if (G::flat.label[i].op == Tag("embedding")) apart &= G::table.info[info.arguments[0]].shape.is_fixed();
+  }
+  constexpr void take_fixed(int i) {
+    const Info& info = G::table.info[i];
+    const Tag name = G::flat.label[i].op;
+    const auto argument = [&](int a) { return info.arguments[a]; };
+    if (info.argument_count == 0) return;
+    if (!G::table.info[argument(0)].shape.is_fixed()) {
+      says[i] = name == Tag("mean") ? Says::mean : name == Tag("sum") ? Says::sum : Says::more;
+      axis[i] = G::table.info[argument(0)].shape.axis;
+      return;
+    }
+    bool of_rows = name == Tag("dropout");  // one mask for all
+    for (int a = 0; a < info.argument_count; ++a) {
+      of_rows |= !G::table.info[argument(a)].shape.is_fixed() || says[argument(a)] != Says::nothing;
+    }
+    if (!of_rows) return;
+    const int a = argument(0), b = info.argument_count == 2 ? argument(1) : a;
+    const auto take = [&](bool linear, int from) {
+      says[i] = linear ? says[from] : Says::more;
+      axis[i] = axis[from];
+    };
+    if (name == Tag("output") || name == Tag("probe") || name == Tag("negate") || name == Tag("sum") ||
+        name == Tag("mean")) {
+      take(true, a);
+    } else if (name == Tag("add") || name == Tag("subtract")) {
+      const bool alike = says[a] == says[b] && axis[a] == axis[b];
+      const int from = says[a] == Says::nothing ? b : a, beside = from == a ? b : a;
+      take(alike || (says[from] == Says::mean && says[beside] == Says::nothing), from);
+    } else if (name == Tag("multiply")) {
+      take(says[a] == Says::nothing || says[b] == Says::nothing, says[a] == Says::nothing ? b : a);
+    } else if (name == Tag("divide")) {
+      take(says[b] == Says::nothing, a);
+    } else {
+      says[i] = Says::more;
+    }
+  }
+};
+
+template <class G>
+constexpr Division division_of() {
+  if constexpr (G::sound) {
+    const GraphView& graph = view_of<G>;
+    const DivisionOf<G> all;
+    if (G::layout.outputs != 1 || !all.apart || all.batch == all.sequences) return {};
+    for (int i = 0; i < graph.count; ++i) {
+      if (graph.is_input(i) && graph.wanted[i]) return {};  // its gradient is that of all rows, wherever they are
+    }
+    const int result = graph.result_node(0);
+    if (graph.info[result].shape == fixed_shape(1, 1)) return {all.says[result], all.axis[result], all.sequences};
+  }
+  return {};
+}
+
+}  // namespace detail
+
+/// Cost    gradients of a parameter's further uses (GradientSums), and for each thread an arena of a part: at most 64
+///         rows of Axis::batch; or 64 sequences of together at most 64 tokens and a sixteenth of all; or one longer one
+template <class G, class Backend>
+class DividedLoss {
+  static constexpr detail::Division division = detail::division_of<G>();
+  static_assert(division.possible());
+
+ public:
+  using S = typename Backend::Scalar;
+  using Run = Execute<G, Backend>;
+
+  /// The loss; `all` has the rows, inputs, parameters and buffers of everything that was given.
+  double value(Team& team, const Context<S>& all) {
+    divide(team, all);
+    team.run([&](int member) {
+      for (Index p = member; p < parts(); p += team.size()) forward(all, p, member);
+    });
+    return loss();
+  }
+  /// The same, and its gradient in `all.gradients`.
+  double value_and_grad(Team& team, const Context<S>& all) {
+    divide(team, all);
+    const Index share = round_up((G::layout.parameters + team.size() - 1) / team.size(), alignment);
+    const auto begin_of = [&](int member) { return std::min(member * share, G::layout.parameters); };
+    team.run([&](int member) {
+      std::fill(all.gradients + begin_of(member), all.gradients + begin_of(member + 1), S(0));
+    });
+    turns_->start();
+    team.run([&](int member) {
+      for (Index p = turns_->deal(); p < parts(); p = turns_->deal()) {
+        Turn turn(*turns_, p);
+        Context<S> part = forward(all, p, member);
+        const double weight = weight_of(all, part);
+        if (weight == 0) continue;
+        part.turn = &turn;
+        part.output_gradients[0][0] = static_cast<S>(weight);
+        Run::backward(part);
+      }
+    });
+    team.run([&](int member) { further_.fold(all.gradients, begin_of(member), begin_of(member + 1)); });
+    return loss();
+  }
+
+ private:
+  static constexpr Index enough_rows = 64, parts_at_least = 16;  // as train/micro_batches.hpp, which says why
+
+  struct Member {
+    Workspace<G, Backend> arena;
+    std::vector<Index> offsets;
+    explicit Member(const Rows& most) : arena(most), offsets(static_cast<std::size_t>(most.sequences) + 1) {}
+  };
+
+  /// Evaluates part p and notes its share of the loss: of no rows, whose mean is not a number, nothing.
+  Context<S> forward(const Context<S>& all, Index p, int member) {
+    const Context<S> part = context_of(all, p, members_[static_cast<std::size_t>(member)]);
+    const double weight = weight_of(all, part);
+    Run::forward(part);
+    losses_[static_cast<std::size_t>(p)] = weight != 0 ? weight * static_cast<double>(part.outputs[0][0]) : 0;
+    return part;
+  }
+  double loss() const {
+    if (parts() == 0 && division.result == detail::Says::mean) return std::numeric_limits<double>::quiet_NaN();
+    double total = 0;
+    for (Index p = 0; p < parts(); ++p) total += losses_[static_cast<std::size_t>(p)];
+    return total;
+  }
+
+  Index parts() const { return std::ssize(begins_) - 1; }
+  /// Finds where parts begin, and the last ends, in rows of Axis::batch or in sequences; and makes room for them.
+  void divide(const Team& team, const Context<S>& all) {
+    begins_.clear();
+    if constexpr (!division.sequences) {
+      const Index rows = all.rows[static_cast<int>(Axis::batch)];
+      for (Index row = 0; row < rows; row += enough_rows) begins_.push_back(row);
+      begins_.push_back(rows);
+    } else {
+      const Segments& sequences = all.segments;
+      const Index most = std::min(enough_rows, all.rows[static_cast<int>(Axis::tokens)] / parts_at_least);
+      for (Index s = 0; s < sequences.count; ++s) {
+        const bool together = !begins_.empty() && s - begins_.back() < enough_rows &&
+                              sequences.offsets[s + 1] - sequences.offsets[begins_.back()] <= most;
+        if (!together) begins_.push_back(s);
+      }
+      begins_.push_back(sequences.count);
+    }
+    make_room(team, all);
+  }
+  Rows rows_of(const Context<S>& all, Index p) const {
+    const Index begin = begins_[static_cast<std::size_t>(p)], end = begins_[static_cast<std::size_t>(p) + 1];
+    if constexpr (!division.sequences) return {.batch = end - begin};
+    const Index* const offsets = all.segments.offsets;
+    Rows rows{.tokens = offsets[end] - offsets[begin], .sequences = end - begin};
+    for (Index s = begin; s < end; ++s) {
+      rows.longest_sequence = std::max(rows.longest_sequence, offsets[s + 1] - offsets[s]);
+    }
+    return rows;
+  }
+  /// Makes what holds the largest part, and the largest so far, unless there is room.
+  void make_room(const Team& team, const Context<S>& all) {
+    const auto count = static_cast<std::size_t>(parts());
+    if (!turns_ || losses_.size() < count) {
+      turns_.emplace(parts());
+      losses_.resize(count);
+    }
+    Rows largest = capacity_;
+    for (Index p = 0; p < parts(); ++p) largest = largest.or_more(rows_of(all, p));
+    if (!members_.empty() && capacity_.hold(largest)) return;
+    capacity_ = largest;
+    members_.clear();
+    for (int t = 0; t < team.size(); ++t) members_.emplace_back(capacity_);
+  }
+
+  Context<S> context_of(const Context<S>& all, Index p, Member& member) {
+    const Rows rows = rows_of(all, p);
+    const Index begin = begins_[static_cast<std::size_t>(p)];
+    const Index* const offsets = all.segments.offsets + (division.sequences ? begin : 0);
+    if constexpr (division.sequences) {
+      for (Index s = 0; s <= rows.sequences; ++s) {
+        member.offsets[static_cast<std::size_t>(s)] = offsets[s] - offsets[0];
+      }
+    }
+    Context<S> part = member.arena.context(rows, {member.offsets.data(), rows.sequences}, rows.longest_sequence);
+    part.parameters = all.parameters;
+    part.packed = all.packed;
+    part.constants = all.constants;
+    part.gradients = all.gradients;
+    part.further_gradients = further_.data();
+    part.random = all.random;
+    part.random.first_sequence += begin;
+    const GraphView& graph = view_of<G>;
+    for (int i = 0; i < graph.count; ++i) {
+      if (!graph.is_input(i)) continue;
+      const Shape& shape = graph.info[i].shape;
+      const Index first = shape.is_fixed() ? 0 : shape.axis == Axis::tokens ? offsets[0] : begin;
+      const bool whole_numbers = graph.info[i].kind == Kind::indices;
+      const Index bytes = first * shape.cols * static_cast<Index>(whole_numbers ? sizeof(std::int32_t) : sizeof(S));
+      part.inputs[graph.input[i]] = static_cast<const char*>(all.inputs[graph.input[i]]) + bytes;
+    }
+    return part;
+  }
+  /// What the loss of a part counts in that of all.
+  static double weight_of(const Context<S>& all, const Context<S>& part) {
+    if constexpr (division.result == detail::Says::sum) return 1;
+    constexpr int axis = static_cast<int>(division.axis);
+    return static_cast<double>(part.rows[axis]) / static_cast<double>(std::max<Index>(all.rows[axis], 1));
+  }
+
+  FurtherSums<G, S> further_;
+  std::vector<Index> begins_;
+  std::vector<Member> members_;
+  std::vector<double> losses_;
+  std::optional<Turns> turns_;
+  Rows capacity_{.sequences = 0};
+};
+
+}  // namespace simplx
