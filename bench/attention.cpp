@@ -56,7 +56,7 @@ void run(Run& run, Index context) {
   if constexpr (shaped) {
     for (const char* gain : {"alpha", "beta", "gamma"}) fill(evaluation.input(gain));
   }
-  fill(evaluation.seed());
+  fill(evaluation.output_gradient());
 
   const double peak = measured_peak_gflops();
   const auto times =

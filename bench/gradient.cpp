@@ -139,8 +139,8 @@ void run_lstm_cell(Run& run, Index rows) {
   by_hand::LstmCell g;
   const auto ours = [&] {
     f.forward();
-    f.seed<0>().setOnes();
-    f.seed<1>().setOnes();
+    f.output_gradient<0>().setOnes();
+    f.output_gradient<1>().setOnes();
     f.backward();
   };
   compare(run, "LSTM cell", rows, {n * 3.0 * 2 * (2 * units) * (4 * units), n * 5.0 * units, n * 10.0 * units * 8},

@@ -48,7 +48,7 @@ void print(const char* name, const Matrix& matrix) {
 template <class F>
 void pull_back(F& f, const Matrix& dO) {
   f.forward();
-  f.seed() = dO;
+  f.output_gradient() = dO;
   f.backward();
 }
 

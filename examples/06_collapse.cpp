@@ -65,7 +65,7 @@ std::vector<Signal> propagate() {
   Evaluation<model> run(tokens{T}, /*seed*/ 1);
   for (std::size_t i = 0; i < run.input("x").size(); ++i) run.input("x")[i] = normal(key_of(1, "x"), i);
   run.forward();
-  for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = normal(key_of(1, "dx"), i);  // dloss/dX_24
+  for (std::size_t i = 0; i < run.output_gradient().size(); ++i) run.output_gradient()[i] = normal(key_of(1, "dx"), i);  // dloss/dX_24
   run.backward();
   std::vector<Signal> signals;
   using Map = Eigen::Map<const Eigen::Matrix<double, T, d, Eigen::RowMajor>>;

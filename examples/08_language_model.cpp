@@ -69,8 +69,8 @@ int main(int argc, char** argv) {
   constexpr Index batch_size = 8, held_out_windows = 64;
   constexpr long steps = 2000;
   Trainer<model> trainer{{.batch = held_out_windows, .seed = 1, .threads = 2, .sequences_per_step = batch_size}};
-  Batches training(corpus, corpus.training, 64, batch_size, /*seed*/ 1);
-  const Batches validation(corpus, corpus.validation, 64, 1, /*seed*/ 1);
+  Batches training(corpus, corpus.training, {.context = 64, .sequences = batch_size, .seed = 1});
+  const Batches validation(corpus, corpus.validation, {.context = 64, .sequences = 1, .seed = 1});
   TokenBatch batch = make_batch(batch_size, 64), window = make_batch(1, 64);
   TokenBatch held_out{.tokens = {}, .labels = {}, .offsets = {0}};
   for (Index i = 0; i < held_out_windows; ++i) {  // spread evenly over the held-out text

@@ -29,7 +29,7 @@ int main() {
   std::printf("%s\n", describe<mine>().c_str());
 
   Trainer<mine> trainer{{.batch = 1, .seed = 1}};
-  TokenBatch batch = make_batch(1, 128);
+  TokenBatch batch;
   for (int i = 0; i < 128; ++i) {  // teach it to count
     batch.tokens.push_back(i);
     batch.labels.push_back(i + 1);

@@ -73,7 +73,7 @@ int run(const std::filesystem::path& folder) {
 
   const std::vector<std::filesystem::path> paths{folder / "sums.txt"};  // files, or directories of them
   const Corpus corpus = read_text(paths, {.held_out_one_in = 20});
-  Batches batches(corpus, corpus.training, trainer.options().context, /*sequences*/ 16, /*seed*/ 1);
+  Batches batches(corpus, corpus.training, {.context = trainer.options().context, .sequences = 16, .seed = 1});
 
   constexpr long steps = 600;
   constexpr CosineSchedule schedule{.peak = 5e-3, .warmup = steps / 10, .total = steps, .floor = 5e-4};
@@ -92,7 +92,7 @@ int run(const std::filesystem::path& folder) {
   };
   learn(trainer, batches, 500);
 
-  const Batches unseen(corpus, corpus.validation, 32, /*sequences*/ 100, /*seed*/ 1);
+  const Batches unseen(corpus, corpus.validation, {.context = 32, .sequences = 100, .seed = 1});
   TokenBatch held_out = make_batch(100, 32);
   unseen.at(/*window*/ 0, held_out);  // in the order of the text
   std::printf("held out: %.3f nats per byte\n", trainer.loss(held_out));
@@ -110,7 +110,7 @@ int run(const std::filesystem::path& folder) {
   TrainerOptions options = trainer.options();
   options.threads = 1;
   Trainer<model> again(options);
-  Batches rest(corpus, corpus.training, again.options().context, 16, /*seed*/ 1);
+  Batches rest(corpus, corpus.training, {.context = again.options().context, .sequences = 16, .seed = 1});
   const Metadata position = load_training(folder, again);
   rest.seek(std::stol(position.at("position")));
   set_hyper(again, "*.dropout.rate", 0);

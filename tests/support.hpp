@@ -103,7 +103,7 @@ void run_both_ways(detail::EvaluationMemory<S>& memory, const detail::Subject<S>
   }
   std::ranges::fill(memory.memory(), S(1e30));
   run.forward();
-  for (std::size_t i = 0; i < memory.seed().size(); ++i) memory.seed()[i] = static_cast<S>(normal(11, i));
+  for (std::size_t i = 0; i < memory.output_gradient().size(); ++i) memory.output_gradient()[i] = static_cast<S>(normal(11, i));
   run.backward();
 }
 /// Of results and gradients, each relative to the largest of b.

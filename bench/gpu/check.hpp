@@ -57,7 +57,7 @@ std::vector<double> all_of(Run run) {
   for (S& parameter : run.parameters()) parameter *= S(3);  // so that attention prefers something
   run.forward();
   std::vector<double> all(run.output().begin(), run.output().end());
-  std::ranges::fill(run.seed(), S(1));
+  std::ranges::fill(run.output_gradient(), S(1));
   run.backward();
   all.insert(all.end(), run.gradients().begin(), run.gradients().end());
   return all;

@@ -183,7 +183,7 @@ class Passes : Evaluation<model, Cuda<precision>> {
       std::ranges::copy(drawn, numbers.span().begin());
     }
     Base::forward();
-    std::ranges::fill(this->seed(), 1.0f);
+    std::ranges::fill(this->output_gradient(), 1.0f);
     Base::backward();
   }
   struct Work {

@@ -66,7 +66,7 @@ class LearnerOf final : public Learner {
   }
   double loss(const simplx::TokenBatch& batch) override { return trainer_.loss(batch); }
   void gradient(const simplx::TokenBatch& batch, std::span<float> gradient) override {
-    trainer_.gradient(batch, gradient);
+    trainer_.loss_and_gradient(batch, gradient);
   }
 
  private:

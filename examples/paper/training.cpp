@@ -128,7 +128,7 @@ Index trained_parameters(const Learner& learner, const Settings& settings) {
 class Reader {
  public:
   Reader(const TokenDocuments& part, const ModelFacts& facts, Index sequences, std::uint64_t seed)
-      : batches_(part.tokens, part.documents, facts.context, sequences, seed),
+      : batches_(part.tokens, part.documents, {.context = facts.context, .sequences = sequences, .seed = seed}),
         batch_(make_batch(sequences, facts.context)),
         masking_{.seed = seed},
         masked_(facts.masked) {}

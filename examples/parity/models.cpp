@@ -71,8 +71,8 @@ Results evaluate(const SafetensorsFile& file) {
   for (const double loss : run.output(0)) results.loss += loss / labelled;
   results.logits.assign(run.output(1).begin(), run.output(1).end());
 
-  std::ranges::fill(run.seed(0), 1 / labelled);
-  std::ranges::fill(run.seed(1), 0.0);
+  std::ranges::fill(run.output_gradient(0), 1 / labelled);
+  std::ranges::fill(run.output_gradient(1), 0.0);
   run.backward();
   for (const TensorInfo& tensor : run.tensors().parameters) {
     const auto gradient = run.gradient(tensor.name);

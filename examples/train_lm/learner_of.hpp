@@ -69,7 +69,7 @@ class LearnerOf final : public Learner {
       std::copy_n(batch.tokens.begin() + begin, context, run.indices("tokens").begin());
       std::copy_n(batch.labels.begin() + begin, context, run.indices("labels").begin());
       run.forward();
-      std::ranges::fill(run.seed(), 1.f);
+      std::ranges::fill(run.output_gradient(), 1.f);
       run.backward();
       std::size_t layer = 0;
       run.each_probe([&](const std::string&, const Shape& shape, const float*, const float* gradient) {

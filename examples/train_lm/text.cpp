@@ -15,7 +15,9 @@ Batches windows(const TokenDocuments& part, const fs::path& path, const char* pu
                 std::uint64_t seed) {
   Index longest = 0;
   for (const Document& document : part.documents) longest = std::max(longest, document.end - document.begin);
-  if (longest > context) return {part.tokens, part.documents, context, batch, seed};
+  if (longest > context) {
+    return {part.tokens, part.documents, {.context = context, .sequences = batch, .seed = seed}};
+  }
   throw Error(
       fmt::format("the text in {} is too short: its longest document {} has {} bytes, and a window takes {} bytes",
                   path.string(), purpose, longest, context + 1),

@@ -21,8 +21,8 @@ TEST_CASE("an input that the result does not depend on has a gradient of zero") 
   Evaluation<half> run(Rows{.tokens = 3});
   test::fill_inputs(run, 3);
   run.forward();
-  std::ranges::fill(run.seed(0), 0.0);
-  std::ranges::fill(run.seed(1), 1.0);
+  std::ranges::fill(run.output_gradient(0), 0.0);
+  std::ranges::fill(run.output_gradient(1), 1.0);
   run.backward();
   for (const double g : run.gradient("t")) CHECK(g == 0);
   for (const double g : run.input_gradient("x")) CHECK(g == 2);

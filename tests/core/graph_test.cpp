@@ -41,7 +41,7 @@ TEST_CASE("an aggregate of expressions gives several results, and inputs have nu
   CHECK(run.output(0)[1] == 3);
   CHECK(run.output(1)[1] == 4);
   CHECK(run.output(2)[1] == 2);
-  for (int k = 0; k < 3; ++k) std::ranges::fill(run.seed(k), 1.0);
+  for (int k = 0; k < 3; ++k) std::ranges::fill(run.output_gradient(k), 1.0);
   run.backward();
   CHECK(run.input_gradient("x")[1] == 1 + 2 * 2 + 1);
   CHECK_THROWS_WITH_AS(run.input("z"), doctest::Contains("no input named 'z'\n  hint: the nearest names are x"), Error);

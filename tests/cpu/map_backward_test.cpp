@@ -35,7 +35,7 @@ bool all_nan() {
   Evaluation<model, Backend> run(Rows{.tokens = 3});
   std::ranges::fill(run.input("x"), 0.5f);
   run.forward();
-  std::ranges::fill(run.seed(), 1.0f);
+  std::ranges::fill(run.output_gradient(), 1.0f);
   run.backward();
   return std::ranges::all_of(run.input_gradient("x"), [](auto g) { return g != g; });
 }

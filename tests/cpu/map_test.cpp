@@ -39,7 +39,7 @@ TEST_CASE("a group of single numbers and literals") {
   run.input("x")[0] = 3;
   run.forward();
   CHECK(run.output()[0] == -2.5);
-  run.seed()[0] = 1;
+  run.output_gradient()[0] = 1;
   run.backward();
   CHECK(run.input_gradient("x")[0] == -1.75);
 }
@@ -51,7 +51,7 @@ TEST_CASE("a mean over a million rows in float, and its gradients, are as accura
   run.forward();
   CHECK(run.output(0)[0] == doctest::Approx(0.2).epsilon(1e-4));
   CHECK(run.output(1)[1] == doctest::Approx(0.2).epsilon(1e-4));
-  run.seed(0)[0] = run.seed(1)[0] = run.seed(1)[1] = 1;
+  run.output_gradient(0)[0] = run.output_gradient(1)[0] = run.output_gradient(1)[1] = 1;
   run.backward();
   CHECK(run.gradient("one")[0] == doctest::Approx(0.1).epsilon(1e-4));
   CHECK(run.gradient("row")[1] == doctest::Approx(0.1).epsilon(1e-4));

@@ -40,7 +40,7 @@ Passed<S> pass(detail::EvaluationMemory<S>& memory, const detail::Subject<S>& ru
   const std::size_t width = x.size() / tokens;
   for (std::size_t c = 0; value && c < width; ++c) x[broken * width + c] = static_cast<S>(*value);
   run.forward();
-  for (std::size_t i = 0; i < memory.seed().size(); ++i) memory.seed()[i] = static_cast<S>(normal(11, i));
+  for (std::size_t i = 0; i < memory.output_gradient().size(); ++i) memory.output_gradient()[i] = static_cast<S>(normal(11, i));
   run.backward();
   const auto output = memory.output(), gradient = memory.input_gradient("x");
   return {{output.begin(), output.end()}, {gradient.begin(), gradient.end()}};

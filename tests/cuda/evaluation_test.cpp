@@ -37,7 +37,7 @@ TEST_CASE("inputs, parameters, constants, results, gradients and probes are reac
   CHECK_THROWS_WITH_AS(run.backward(), doctest::Contains("backward() without a forward()"), Error);
   run.forward();
   CHECK(run.output()[0] == 2 * 21);
-  run.seed()[0] = 1;
+  run.output_gradient()[0] = 1;
   run.backward();
   CHECK(take(run.gradient("gain")) == std::vector<float>{10, 14, 18});
   CHECK(take(run.input_gradient("x")) == std::vector<float>(6, 2));
@@ -64,7 +64,7 @@ TEST_CASE("an evaluation may move") {
   first.reset();
   run.forward(), expected.forward();
   CHECK(run.output()[0] == doctest::Approx(expected.output()[0]));
-  std::ranges::fill(run.seed(), 1.0), std::ranges::fill(expected.seed(), 1.0);
+  std::ranges::fill(run.output_gradient(), 1.0), std::ranges::fill(expected.output_gradient(), 1.0);
   run.backward(), expected.backward();
   CHECK(run.gradients()[0] == doctest::Approx(expected.gradients()[0]));
 }
@@ -75,7 +75,7 @@ TEST_CASE("a second backward after one forward gives the same gradients, though 
   run.forward();
   std::vector<double> first;
   for (int i = 0; i < 2; ++i) {
-    std::ranges::copy(std::array{1.0, 2.0, 3.0}, run.seed().begin());
+    std::ranges::copy(std::array{1.0, 2.0, 3.0}, run.output_gradient().begin());
     run.backward();
     if (i == 0) first.assign(run.gradients().begin(), run.gradients().end());
     CHECK(std::ranges::equal(first, run.gradients()));

@@ -64,8 +64,8 @@ void evaluate(F& f, Index rows, std::vector<double>& all) {
   add(all, f.template output<1>());
   add(all, f.template gradient<"x">());
   add(all, f.gradients());
-  f.template seed<0>()(0) = 0;  // the other result is pulled back by itself
-  std::ranges::copy(test::numbers<double>(rows * 16, 4), f.template seed<1>().data());
+  f.template output_gradient<0>()(0) = 0;  // the other result is pulled back by itself
+  std::ranges::copy(test::numbers<double>(rows * 16, 4), f.template output_gradient<1>().data());
   f.backward();
   add(all, f.template gradient<"x">());
   add(all, f.template gradient<"words">());
@@ -115,7 +115,7 @@ TEST_CASE("each row has the gradient, and the mask of dropout, that it has on th
     for (int i = 0; i < 2; ++i) {
       add(all, f.template row_gradients<"words">());
       add(all, f.output());
-      f.seed().setOnes();
+      f.output_gradient().setOnes();
       f.backward();
       add(all, f.gradients());
     }
@@ -177,7 +177,7 @@ TEST_CASE("a function may move, and keeps what it was given and what it found") 
   CHECK(f.output()(1) == 6);
   f.forward();
   CHECK(f.output()(0) == 4);
-  f.seed().setOnes();
+  f.output_gradient().setOnes();
   auto second = std::make_unique<Function<of_sequences, Cuda<>>>(std::move(f));
   Function g = std::move(*second);
   second.reset();
@@ -196,7 +196,7 @@ TEST_CASE("as many rows in other sequences are the same recorded work, others ar
       if (net == &alone) alone = Function<of_sequences, Cuda<Precision::float64>>();
       net->set<"x">(test::numbers<double>(2 * tokens, 3)).set_sequences(lengths);
       net->set<"bias">(test::numbers<double>(2 * std::ssize(lengths), 4)).forward();
-      net->seed().setOnes();
+      net->output_gradient().setOnes();
       net->backward();
     }
     CHECK(f.output() == alone.output());

@@ -125,7 +125,7 @@ void is_that_of_the_cpu() {
     CAPTURE(labelled);
     const TokenBatch batch = some_batch(labelled);
     CHECK(std::abs(device.loss(batch) - cpu.loss(batch)) < 1e-12);
-    const StepResult a = device.gradient(batch, mine), b = cpu.gradient(batch, its);
+    const StepResult a = device.loss_and_gradient(batch, mine), b = cpu.loss_and_gradient(batch, its);
     CHECK(a.labelled == labelled);
     CHECK(std::abs(a.loss - b.loss) < 1e-12);
     CHECK(farthest<double>(mine, its) < 1e-12);
@@ -145,7 +145,7 @@ auto in_full(std::span<const float> parameters, const TokenBatch& batch) {
   std::ranges::copy(batch.tokens, full.indices("tokens").begin());
   std::ranges::copy(batch.labels, full.indices("labels").begin());
   full.forward();
-  std::ranges::fill(full.seed(), 1 / static_cast<float>(std::max<Index>(labelled_tokens(batch), 1)));
+  std::ranges::fill(full.output_gradient(), 1 / static_cast<float>(std::max<Index>(labelled_tokens(batch), 1)));
   full.backward();
   return std::vector<float>(full.gradients().begin(), full.gradients().end());
 }
@@ -158,7 +158,7 @@ void is_that_of_all_rows() {
   for (const Index labelled : {0, 9, 16, 48}) {
     CAPTURE(labelled);
     const TokenBatch batch = some_batch(labelled, of.vocab);
-    trainer.gradient(batch, gathered);
+    trainer.loss_and_gradient(batch, gathered);
     CHECK(farthest<float>(gathered, in_full<of, precision>(trainer.parameters(), batch)) < 1e-5);
   }
 }

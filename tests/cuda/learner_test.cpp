@@ -110,7 +110,7 @@ TEST_CASE("what is not finite changes nothing and says which tensor, whether the
   CHECK(!broken.culprit.empty());
   CHECK(!std::isfinite(broken.gradient_norm));
   learner.set<"x">(std::vector<float>(24)).forward();
-  learner.seed()(0) = std::numeric_limits<float>::infinity();
+  learner.output_gradient()(0) = std::numeric_limits<float>::infinity();
   learner.backward();
   const StepResult seeded = learner.update(AdamW{});
   CHECK(!seeded.finite);

@@ -97,7 +97,7 @@ void same_by_backward() {
     }
     run->forward();
     CHECK((run->output()[0] == 0) == (waits && run == &late));
-    for (int k = 0; k < Late<model, precision>::G::layout.outputs; ++k) std::ranges::fill(run->seed(k), 0.25f);
+    for (int k = 0; k < Late<model, precision>::G::layout.outputs; ++k) std::ranges::fill(run->output_gradient(k), 0.25f);
     run->backward();
   }
   CHECK(std::ranges::equal(usual.output(), late.output()));

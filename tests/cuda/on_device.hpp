@@ -38,7 +38,7 @@ std::vector<double> all_of(Index tokens, const std::vector<Index>& lengths, cons
     if (!graph.info[i].result) continue;
     take(run.output(graph.output[i]));
     std::uint64_t number = 0;
-    for (S& seed : run.seed(graph.output[i])) seed = static_cast<S>(normal(5, number++));
+    for (S& seed : run.output_gradient(graph.output[i])) seed = static_cast<S>(normal(5, number++));
   }
   run.backward();
   take(run.gradients());

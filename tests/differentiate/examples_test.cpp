@@ -121,8 +121,8 @@ TEST_CASE("LSTM cell") {
   Function<lstm_cell> f;
   f.bind<"x">(x).bind<"h">(h).bind<"c">(c).bind<"W">(W).bind<"U">(U).bind<"b">(b);
   f.forward();
-  f.seed<0>().setOnes();
-  f.seed<1>().setOnes();
+  f.output_gradient<0>().setOnes();
+  f.output_gradient<1>().setOnes();
   f.backward();
   by_hand::LstmCell g;
   g(x, h, c, W, U, b);

@@ -98,7 +98,7 @@ TEST_CASE("differentiate/function_memory: there is room for the most rows of eac
 TEST_CASE("differentiate/function_memory: results and gradients wait for the first evaluation") {
   Function<energy> f;
   CHECK_THROWS_WITH_AS(f.output(), doctest::Contains("output() without a forward()"), Error);
-  CHECK_THROWS_WITH_AS(f.seed(), doctest::Contains("seed() without a forward()"), Error);
+  CHECK_THROWS_WITH_AS(f.output_gradient(), doctest::Contains("output_gradient() without a forward()"), Error);
   CHECK_THROWS_WITH_AS(f.gradient<"x">(), doctest::Contains("gradient() without a forward()"), Error);
   f.set<"x">(std::vector<double>{1, 2});
   CHECK_THROWS_AS(f.gradient<"x">(), Error);

@@ -119,8 +119,8 @@ TEST_CASE("several results: any of them can be pulled back") {
   f.forward();
   CHECK(f.output<0>()(0) == doctest::Approx(2 * x.sum()));
   CHECK((f.output<1>() - 2 * x.rowwise().squaredNorm()).norm() < 1e-12);
-  f.seed<0>().setZero();
-  f.seed<1>().setOnes();
+  f.output_gradient<0>().setZero();
+  f.output_gradient<1>().setOnes();
   f.backward();
   CHECK((f.gradient<"x">() - 4 * x).norm() < 1e-12);
   CHECK((f.gradient<"w">() - x.colwise().squaredNorm()).norm() < 1e-12);
@@ -133,8 +133,8 @@ TEST_CASE("results can be pulled back one after the other after one evaluation")
   const auto rows = f.row_gradients<"w">();
   f.forward();
   for (Index row = 0; row < 5; ++row) {
-    f.seed<0>().setZero();
-    f.seed<0>()(row) = 1;
+    f.output_gradient<0>().setZero();
+    f.output_gradient<0>()(row) = 1;
     f.backward();
     const auto w = f.gradient<"w">();
     CHECK((Eigen::RowVectorXd::Map(w.data(), 12) - rows.row(row)).norm() < 1e-12);
@@ -147,7 +147,7 @@ TEST_CASE("each row's gradient has the dropout mask that the row has among all")
   f.random().training = true;
   const Eigen::RowVectorXd sums = f.row_gradients<"w">().colwise().sum();
   f.forward();
-  f.seed().setOnes();
+  f.output_gradient().setOnes();
   f.backward();
   CHECK((f.gradient<"w">() - sums).norm() < 1e-12);
 }
@@ -163,12 +163,12 @@ TEST_CASE("one gradient for each row; their sum is the gradient of the sum") {
   CHECK(rows.row(3).norm() == 0);  // no label
   CHECK_THROWS_WITH_AS(f.gradient<"w">(), doctest::Contains("gradient() without a backward()"), Error);
   const Eigen::VectorXd losses = f.output();  // of all rows
-  f.seed().setOnes();
+  f.output_gradient().setOnes();
   f.backward();
   const Eigen::MatrixXd gradient = f.gradient<"w">();
   f.forward();
   CHECK(f.output() == losses);
-  f.seed().setOnes();
+  f.output_gradient().setOnes();
   f.backward();
   CHECK(f.gradient<"w">() == gradient);
   const Eigen::Map<const Eigen::RowVectorXd> whole(f.gradient<"w">().data(), 12);
@@ -176,7 +176,7 @@ TEST_CASE("one gradient for each row; their sum is the gradient of the sum") {
   Function<row_losses> alone(5);  // a single row by itself
   alone.set<"x">(x.row(4)).set<"label">(2);
   alone.forward();
-  alone.seed().setOnes();
+  alone.output_gradient().setOnes();
   alone.backward();
   CHECK((rows.row(4) - Eigen::Map<const Eigen::RowVectorXd>(alone.gradient<"w">().data(), 12)).norm() < 1e-14);
 }
@@ -242,7 +242,7 @@ TEST_CASE("indices out of range are refused, and gradients wait for their values
   f.set<"label">(std::vector<int>{3, -100});
   CHECK_NOTHROW(f.forward());
   CHECK_THROWS_WITH_AS(f.gradient<"w">(), doctest::Contains("gradient() without a backward()"), Error);
-  f.seed().setOnes();
+  f.output_gradient().setOnes();
   f.backward();
   CHECK_NOTHROW(f.gradient<"w">());
   f.set<"x">(Eigen::MatrixXd::Random(2, 3));
@@ -259,7 +259,7 @@ TEST_CASE("parameters and their gradients by name and all together are the same 
   const Eigen::MatrixXd x = Eigen::MatrixXd::Random(2, 3);
   f.set<"x">(x).set<"label">(std::vector<std::int32_t>{1, 3});
   f.forward();
-  f.seed().setOnes();
+  f.output_gradient().setOnes();
   f.backward();
   const TensorInfo& w = f.tensors().parameters[0];
   const auto value = f.parameter<"w">(), gradient = f.gradient<"w">();
@@ -283,6 +283,7 @@ TEST_CASE("parameters within a stack are found by their names at run time") {
   std::ranges::fill(f.parameter("blocks.0.w"), 0.0);
   std::ranges::fill(f.parameter("blocks.1.w"), 0.5);
   CHECK_THROWS_WITH_AS(f.parameter("blocks.2.w"), doctest::Contains("blocks.0.w"), Error);
+  CHECK_THROWS_WITH_AS(f.constant("w"), doctest::Contains("no constant named 'w'\n  hint: it has none at all"), Error);
   CHECK(f.value() == 2 * 4 * 3);  // x, then x + 4 * 0.5
   CHECK_THROWS_WITH_AS(f.gradient("blocks.1.w"), doctest::Contains("gradient() without a backward()"), Error);
   f.value_and_grad();

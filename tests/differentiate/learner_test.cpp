@@ -140,7 +140,7 @@ TEST_CASE("a gradient of several results, or of rows, updates by itself, once") 
   const Eigen::Vector3d w = learner.parameter<"w">();
   CHECK_THROWS_WITH_AS(learner.update(Sgd{}), doctest::Contains("update() without a backward()"), Error);
   learner.forward();
-  learner.seed().setOnes();
+  learner.output_gradient().setOnes();
   learner.backward();
   CHECK((learner.gradient<"w">() - 2 * w).norm() < 1e-14);
   const StepResult result = learner.update(Sgd{.learning_rate = 0.25});

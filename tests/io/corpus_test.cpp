@@ -31,7 +31,7 @@ fs::path some_text(const Scratch& scratch) {
 }
 
 std::vector<std::int32_t> first_batches(const TokenDocuments& part) {
-  Batches batches(part.tokens, part.documents, 8, 3, 1);
+  Batches batches(part.tokens, part.documents, {.context = 8, .sequences = 3, .seed = 1});
   TokenBatch batch = make_batch(3, 8);
   std::vector<std::int32_t> tokens;
   for (int i = 0; i < 60; ++i) {

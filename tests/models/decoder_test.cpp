@@ -92,7 +92,7 @@ TEST_CASE("step-0 gradients of SAS-P: keys learn nothing, queries do, beta and g
   Evaluation<small> run(Rows{.tokens = 24});
   test::fill_inputs(run, 32);
   run.forward();
-  std::ranges::fill(run.seed(), 1.0 / 24);
+  std::ranges::fill(run.output_gradient(), 1.0 / 24);
   run.backward();
   const auto largest = [&](const char* name) {
     double most = 0;
@@ -128,7 +128,7 @@ TEST_CASE("an observed decoder computes the same, and shows the input of every b
   const auto evaluate = [](auto& run) {
     test::fill_inputs(run, 32);
     run.forward();
-    std::ranges::fill(run.seed(), 1.0);
+    std::ranges::fill(run.output_gradient(), 1.0);
     run.backward();
   };
   evaluate(plain), evaluate(observed);

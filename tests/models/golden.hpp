@@ -62,8 +62,8 @@ inline void agrees_with(detail::EvaluationMemory<double>& memory, const detail::
   loss /= labelled;
   CHECK(std::abs(loss - doubles(file, "loss")[0]) / doubles(file, "loss")[0] < 1e-10);
   CHECK(distance(memory.output(1), doubles(file, "logits"), 1e-12) < 1e-10);
-  std::ranges::fill(memory.seed(0), 1 / labelled);
-  std::ranges::fill(memory.seed(1), 0.0);
+  std::ranges::fill(memory.output_gradient(0), 1 / labelled);
+  std::ranges::fill(memory.output_gradient(1), 0.0);
   run.backward();
   double largest = 0;
   for (const TensorInfo& tensor : memory.tensors().parameters) {

@@ -26,7 +26,7 @@ double first_over_last() {
     }
   }
   run.forward();
-  std::ranges::fill(run.seed(), 1.0);
+  std::ranges::fill(run.output_gradient(), 1.0);
   run.backward();
   const auto size = [&](int layer) {
     double total = 0;

@@ -77,10 +77,10 @@ void check_tiled_training(Index every) {
   CHECK(std::ranges::equal(tiled.parameters(), held.parameters()));
   CHECK(tiled.vocab() == held.vocab());
   std::vector<double> expected(held.parameters().size()), found = expected, found_on_three = expected;
-  const double loss = held.gradient(batch, expected).loss;
-  CHECK(tiled.gradient(batch, found).loss == doctest::Approx(loss).epsilon(1e-13));
+  const double loss = held.loss_and_gradient(batch, expected).loss;
+  CHECK(tiled.loss_and_gradient(batch, found).loss == doctest::Approx(loss).epsilon(1e-13));
   CHECK(tiled.loss(batch) == doctest::Approx(loss).epsilon(1e-13));
-  on_three.gradient(batch, found_on_three);
+  on_three.loss_and_gradient(batch, found_on_three);
   CHECK(found == found_on_three);
   double farthest = 0;
   for (std::size_t i = 0; i < found.size(); ++i) farthest = std::max(farthest, std::abs(found[i] - expected[i]));

@@ -79,7 +79,7 @@ TEST_CASE("after the attention's norm the size of the projection does not matter
   Run<token<norm_former>> run;
   unbiased(run);
   run.forward();
-  for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = normal(3, i);
+  for (std::size_t i = 0; i < run.output_gradient().size(); ++i) run.output_gradient()[i] = normal(3, i);
   run.backward();
   for (const std::string layer : layers) {
     const auto w = run.parameter(layer + "attention.projection.weight");

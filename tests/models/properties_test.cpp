@@ -34,8 +34,8 @@ struct Run {
     const auto labelled =
         static_cast<double>(std::ranges::count_if(run.indices("labels"), [](int y) { return y >= 0; }));
     for (const double row : run.output(0)) loss += row / labelled;
-    std::ranges::fill(run.seed(0), 1 / labelled);
-    std::ranges::fill(run.seed(1), 0.0);
+    std::ranges::fill(run.output_gradient(0), 1 / labelled);
+    std::ranges::fill(run.output_gradient(1), 0.0);
     run.backward();
   }
   std::span<double> gradient(const char* name) { return run.gradient(name); }

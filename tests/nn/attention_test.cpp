@@ -52,7 +52,7 @@ TEST_CASE("gradients; the key's bias has none") {
   Evaluation<full> run(Rows{.tokens = 5});
   test::fill_inputs(run);
   run.forward();
-  for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = normal(2, i);
+  for (std::size_t i = 0; i < run.output_gradient().size(); ++i) run.output_gradient()[i] = normal(2, i);
   run.backward();
   double largest = 0;
   for (const double g : run.gradient("key.bias")) largest = std::max(largest, std::abs(g));

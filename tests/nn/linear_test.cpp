@@ -41,7 +41,7 @@ TEST_CASE("alpha x + beta x D: the identity at first, where beta learns nothing 
   run.parameter("beta")[0] = 0.2;
   run.forward();
   CHECK(std::ranges::equal(run.output(), run.input("x")));
-  std::ranges::fill(run.seed(), 1.0);
+  std::ranges::fill(run.output_gradient(), 1.0);
   run.backward();
   CHECK(run.gradient("beta")[0] == 0);
   double expected = 0;

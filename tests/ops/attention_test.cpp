@@ -102,7 +102,7 @@ void check_identity() {
   run.forward();
   CHECK(distance(run.output(), run.input("x")) < 1e-14);
 
-  for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = normal(5, i);
+  for (std::size_t i = 0; i < run.output_gradient().size(); ++i) run.output_gradient()[i] = normal(5, i);
   run.backward();
   for (std::size_t h = 0; h < 2; ++h) {
     CHECK(run.gradient("beta")[h] != 0);

@@ -98,7 +98,7 @@ TEST_CASE("equal logits cost ln(classes), ignored rows nothing, and huge logits 
   CHECK(run.output()[0] == doctest::Approx(std::log(7)));
   CHECK(run.output()[1] == 0);
   CHECK(run.output()[2] == doctest::Approx(std::log(7)));
-  std::ranges::fill(run.seed(), 1.0);
+  std::ranges::fill(run.output_gradient(), 1.0);
   run.backward();
   for (const double g : run.gradients()) CHECK(std::isfinite(g));
   CHECK(run.input_gradient("x")[1] == 0);
@@ -110,7 +110,7 @@ TEST_CASE("what an ignored row holds reaches nobody") {
   std::ranges::copy(std::array{1, -100}, run.indices("labels").begin());
   run.forward();
   CHECK(run.output()[1] == 0);
-  std::ranges::fill(run.seed(), 1.0);
+  std::ranges::fill(run.output_gradient(), 1.0);
   run.backward();
   CHECK(run.input_gradient("x")[0] == doctest::Approx(1 / (1 + std::exp(1.0))));
   CHECK(run.input_gradient("x")[2] == 0);
@@ -124,7 +124,7 @@ TEST_CASE("logits far from 0 lose nothing but what they have lost themselves") {
     std::ranges::fill(run.input("x"), x);
     run.forward();
     CHECK(run.output()[0] == doctest::Approx(std::log(2.0)).epsilon(1e-6));
-    run.seed()[0] = 1;
+    run.output_gradient()[0] = 1;
     run.backward();
     CHECK(run.input_gradient("x")[0] == doctest::Approx(0.5).epsilon(1e-6));
     CHECK(run.input_gradient("x")[1] == doctest::Approx(-0.5).epsilon(1e-6));

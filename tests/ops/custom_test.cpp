@@ -50,7 +50,7 @@ TEST_CASE("the pull-back is the user's, not the derivative") {
   std::ranges::copy(std::array{1.0, 2.0, 3.0}, run.input("x").begin());
   run.forward();
   CHECK(run.output()[2] == 6);
-  std::ranges::copy(std::array{0.5, -7.0, 9.0}, run.seed().begin());
+  std::ranges::copy(std::array{0.5, -7.0, 9.0}, run.output_gradient().begin());
   run.backward();
   CHECK(run.input_gradient("x")[0] == 0.5);
   CHECK(run.input_gradient("x")[1] == -1);

@@ -91,7 +91,7 @@ TEST_CASE("the gradient goes where the value came from") {
   run.random() = {.training = true, .key = 9};
   run.forward();
   const Eigen::MatrixXd y = run.output();
-  run.seed().setConstant(1);
+  run.output_gradient().setConstant(1);
   run.backward();
   CHECK((run.gradient<"x">() * 3 - y).norm() < 1e-12);
 }

@@ -113,8 +113,8 @@ TEST_CASE("several results, and a probe whose value and gradient can be read") {
   test::fill_inputs(run);
   std::ranges::fill(run.parameter("row"), 2.0);
   run.forward();
-  std::ranges::fill(run.seed(0), 1.0);
-  std::ranges::fill(run.seed(1), 10.0);
+  std::ranges::fill(run.output_gradient(0), 1.0);
+  std::ranges::fill(run.output_gradient(1), 10.0);
   run.backward();
   int found = 0;
   run.each_probe([&](const std::string& name, const Shape& shape, const double* value, const double* gradient) {

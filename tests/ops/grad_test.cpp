@@ -105,8 +105,8 @@ TEST_CASE_TEMPLATE_DEFINE("the derivative as an expression equals the reverse sw
   Evaluation<derived<F>> run(Rows{.tokens = 9}, 1, lengths);
   test::fill_inputs(run);
   run.forward();
-  std::ranges::fill(run.seed(0), 1.0);
-  std::ranges::fill(run.seed(1), 0.0);
+  std::ranges::fill(run.output_gradient(0), 1.0);
+  std::ranges::fill(run.output_gradient(1), 0.0);
   run.backward();
   double worst = 0, largest = 0;
   for (std::size_t i = 0; i < run.output(1).size(); ++i) {

@@ -73,7 +73,7 @@ double farthest(Labelled labelled, Index tokens = 37) {
     std::ranges::fill(run.memory(), std::numeric_limits<S>::quiet_NaN());  // what is read must have been written
     std::ranges::fill(run.input_gradient("x"), S(99));
     run.forward();
-    for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = static_cast<S>(i % 5) - 1;
+    for (std::size_t i = 0; i < run.output_gradient().size(); ++i) run.output_gradient()[i] = static_cast<S>(i % 5) - 1;
     run.backward();
   };
   fill(a), fill(b);
@@ -135,7 +135,7 @@ TEST_CASE("huge logits stay finite, and a row of one class costs nothing") {
   run.forward();
   CHECK(run.output()[0] == 0);
   CHECK(run.output()[1] == doctest::Approx(std::log(39)));
-  std::ranges::fill(run.seed(), 1.0);
+  std::ranges::fill(run.output_gradient(), 1.0);
   run.backward();
   for (const double g : run.gradients()) CHECK(std::isfinite(g));
 }

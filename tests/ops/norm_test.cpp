@@ -54,7 +54,7 @@ TEST_CASE("RMSNorm by hand, epsilon outside of the root") {
   CHECK(run.output()[0] == doctest::Approx(0.75));  // 3 / (3 + 1)
   CHECK(run.output()[1] == doctest::Approx(-7.5));
   CHECK(run.output()[2] == 0);
-  std::ranges::fill(run.seed(), 1.0);
+  std::ranges::fill(run.output_gradient(), 1.0);
   run.backward();
   CHECK(run.input_gradient("x")[2] == doctest::Approx(1));  // a row of zeros: q u alone
   CHECK(run.input_gradient("x")[3] == doctest::Approx(10));

@@ -57,7 +57,7 @@ std::vector<double> results(bool training) {
   std::ranges::fill(run.memory(), 1e30);
   run.forward();
   std::vector<double> all(run.output().begin(), run.output().end());
-  for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = normal(3, i);
+  for (std::size_t i = 0; i < run.output_gradient().size(); ++i) run.output_gradient()[i] = normal(3, i);
   run.backward();
   for (const auto& part : {run.gradients(), run.input_gradient("x")}) all.insert(all.end(), part.begin(), part.end());
   return all;

@@ -133,7 +133,7 @@ TEST_CASE("a costly value on the way to a sum is kept in passing, not evaluated 
   Evaluation<model> run(Rows{.batch = 3});
   for (int i = 0; i < 15; ++i) run.input("x")[i] = 0.1 * i;
   run.forward();
-  run.seed()[0] = 3;
+  run.output_gradient()[0] = 3;
   run.backward();
   double worst = 0;
   for (int i = 0; i < 15; ++i) {
@@ -175,7 +175,7 @@ TEST_CASE("the first of several largest elements gets the gradient; NaN is not l
   run.forward();
   CHECK(run.output()[0] == 2);
   CHECK(std::isnan(run.output()[1]));
-  std::ranges::fill(run.seed(), 1.0);
+  std::ranges::fill(run.output_gradient(), 1.0);
   run.backward();
   CHECK(run.input_gradient("x")[1] == 1);
   CHECK(run.input_gradient("x")[2] == 0);

@@ -98,7 +98,7 @@ TEST_CASE("probes of every layer can be read, under their full names") {
   Evaluation<middle> run(Rows{.tokens = 2});
   test::fill_inputs(run);
   run.forward();
-  std::ranges::fill(run.seed(), 1.0);
+  std::ranges::fill(run.output_gradient(), 1.0);
   run.backward();
   std::vector<std::string> names;
   run.each_probe([&](const std::string& name, const Shape&, const double* value, const double* gradient) {

@@ -44,7 +44,7 @@ TEST_CASE("a stopped value counts as a constant") {
   run.input("x")[0] = 3;
   run.forward();
   CHECK(run.output()[0] == 27);
-  run.seed()[0] = 1;
+  run.output_gradient()[0] = 1;
   run.backward();
   CHECK(run.input_gradient("x")[0] == 9);
 }
@@ -55,7 +55,7 @@ TEST_CASE("frozen parameters are parameters without a gradient") {
   const auto check = [](auto& run, auto is_frozen) {
     test::fill_inputs(run);
     run.forward();
-    std::ranges::fill(run.seed(), 1.0);
+    std::ranges::fill(run.output_gradient(), 1.0);
     run.backward();
     for (const TensorInfo& tensor : run.tensors().parameters) {
       CAPTURE(tensor.name);

@@ -164,13 +164,13 @@ TEST_CASE("a step that was given up leaves nothing behind") {
   });
   check([&](auto& trainer) {
     std::vector<float> gradient(trainer.parameters().size()), same(gradient.size());
-    const StepResult result = trainer.gradient(batch, gradient);
+    const StepResult result = trainer.loss_and_gradient(batch, gradient);
     Trainer<model> fresh({.batch = 8, .seed = 3});
-    CHECK(result.loss == fresh.gradient(batch, same).loss);
+    CHECK(result.loss == fresh.loss_and_gradient(batch, same).loss);
     CHECK(gradient == same);
     CHECK(result.gradient_norm == fresh.step(batch, {}).gradient_norm);
     fresh.parameter("embedding.weight")[0] = NAN;
-    const StepResult broken = fresh.gradient(batch, same);
+    const StepResult broken = fresh.loss_and_gradient(batch, same);
     CHECK(!broken.finite);
     CHECK(broken.culprit == "embedding.weight");
     CHECK(fresh.step(batch, {}).culprit == "embedding.weight");

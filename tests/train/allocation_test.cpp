@@ -79,7 +79,7 @@ TEST_CASE(
          .sequences_per_step = 12,
          .groups = {{.name = "*.mlp.*", .learning_rate_factor = 0.5}, {.name = "*.gain", .weight_decay = 0.1}}});
     WeightAverage<float> average(trainer.parameters().size(), 0.9);
-    Batches batches(corpus, corpus.training, 40, 6, 1);
+    Batches batches(corpus, corpus.training, {.context = 40, .sequences = 6, .seed = 1});
     TokenBatch batch = make_batch(6, 40);
     batches.next(batch);
     trainer.step(batch, {});

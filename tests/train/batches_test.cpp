@@ -23,7 +23,7 @@ TEST_SUITE_BEGIN("train/batches");
 
 TEST_CASE("windows stay inside documents, and labels are the next bytes") {
   const Corpus corpus = small_corpus();
-  Batches batches(corpus, corpus.training, 4, 2, 1);
+  Batches batches(corpus, corpus.training, {.context = 4, .sequences = 2, .seed = 1});
   CHECK(batches.windows() == 4 + 0 + 3);  // 20 bytes: 0-4, 4-8, 8-12, 12-16; 14 bytes: three
   TokenBatch batch = make_batch(2, 4);
   batches.at(4, batch);
@@ -37,7 +37,7 @@ TEST_CASE("windows stay inside documents, and labels are the next bytes") {
 TEST_CASE("an epoch visits every window once, in an order of its seed and its own") {
   const Corpus corpus = small_corpus();
   const auto epoch = [&](std::uint64_t seed, Index number) {
-    Batches batches(corpus, corpus.training, 4, 1, seed);
+    Batches batches(corpus, corpus.training, {.context = 4, .sequences = 1, .seed = seed});
     batches.seek(number * batches.windows());
     TokenBatch batch = make_batch(1, 4);
     std::vector<int> begins;
@@ -58,7 +58,8 @@ TEST_CASE("a saved position gives the batches that would have come, over the end
   const Corpus corpus = small_corpus();
   for (const int handed_out : {0, 1, 3, 4, 9}) {  // batches of 2 out of 7 windows
     CAPTURE(handed_out);
-    Batches one(corpus, corpus.training, 4, 2, 5), other(corpus, corpus.training, 4, 2, 5);
+    const BatchesOptions options{.context = 4, .sequences = 2, .seed = 5};
+    Batches one(corpus, corpus.training, options), other(corpus, corpus.training, options);
     TokenBatch a = make_batch(2, 4), b = make_batch(2, 4);
     for (int i = 0; i < handed_out; ++i) one.next(a);
     const BatchesState state = one.state();
@@ -76,7 +77,7 @@ TEST_CASE("a saved position gives the batches that would have come, over the end
 
 TEST_CASE("a position in other data is refused, and nothing changes") {
   const Corpus corpus = small_corpus();
-  Batches batches(corpus, corpus.training, 4, 1, 5);
+  Batches batches(corpus, corpus.training, {.context = 4, .sequences = 1, .seed = 5});
   batches.seek(9);
   const auto refused = [&](BatchesState state, const char* reason) {
     CHECK_THROWS_WITH_AS(batches.restore(state), doctest::Contains(reason), Error);
@@ -91,7 +92,7 @@ TEST_CASE("a position in other data is refused, and nothing changes") {
 
 TEST_CASE("filling a batch moves no memory") {
   const Corpus corpus = small_corpus();
-  Batches batches(corpus, corpus.training, 4, 3, 1);
+  Batches batches(corpus, corpus.training, {.context = 4, .sequences = 3, .seed = 1});
   TokenBatch batch = make_batch(3, 4);
   const auto *tokens = batch.tokens.data(), *labels = batch.labels.data();
   const auto* offsets = batch.offsets.data();
@@ -113,8 +114,9 @@ TEST_CASE("tokens of two and four bytes come where they lie, aligned or not") {
       const T token = static_cast<T>(1000 + i);
       std::memcpy(bytes.data() + 1 + i * sizeof(T), &token, sizeof(T));
     }
-    Batches wide(TokenView(std::span<const std::byte>(bytes).subspan(1), sizeof(T)), corpus.training, 4, 2, 5);
-    Batches narrow(corpus, corpus.training, 4, 2, 5);
+    const BatchesOptions options{.context = 4, .sequences = 2, .seed = 5};
+    Batches wide(TokenView(std::span<const std::byte>(bytes).subspan(1), sizeof(T)), corpus.training, options);
+    Batches narrow(corpus, corpus.training, options);
     TokenBatch a = make_batch(2, 4), b = make_batch(2, 4);
     for (int i = 0; i < 9; ++i) {
       wide.next(a), narrow.next(b);
@@ -130,7 +132,7 @@ TEST_CASE("tokens of two and four bytes come where they lie, aligned or not") {
 
 TEST_CASE("the order of the windows is pinned: a run of today can be repeated tomorrow") {
   const Corpus corpus = small_corpus();
-  Batches batches(corpus, corpus.training, 4, 7, 1);
+  Batches batches(corpus, corpus.training, {.context = 4, .sequences = 7, .seed = 1});
   TokenBatch batch = make_batch(7, 4);
   const auto begins = [&] {
     batches.next(batch);
@@ -144,7 +146,7 @@ TEST_CASE("the order of the windows is pinned: a run of today can be repeated to
 
 TEST_CASE("text shorter than the context is refused") {
   const Corpus corpus = small_corpus();
-  CHECK_THROWS_WITH_AS(Batches(corpus, corpus.training, 20, 1, 1),
+  CHECK_THROWS_WITH_AS(Batches(corpus, corpus.training, {.context = 20, .sequences = 1, .seed = 1}),
                        "the text is too short: no document has 21 tokens\n  hint: give more text, or a shorter context",
                        Error);
 }
@@ -152,19 +154,21 @@ TEST_CASE("text shorter than the context is refused") {
 TEST_CASE("a context below one is refused") {
   const Corpus corpus = small_corpus();
   for (const Index context : {0, -1, -5}) {
-    CHECK_THROWS_WITH_AS(Batches(corpus, corpus.training, context, 1, 1),
+    CHECK_THROWS_WITH_AS(Batches(corpus, corpus.training, {.context = context, .sequences = 1, .seed = 1}),
                          doctest::Contains(("windows is " + std::to_string(context) + "\n  hint: ").c_str()), Error);
   }
 }
 
 TEST_CASE("places before the first, batches of nothing and documents beyond the tokens are refused") {
   const Corpus corpus = small_corpus();
-  CHECK_THROWS_WITH_AS(Batches(corpus, corpus.training, 4, 0, 1), doctest::Contains("batch is of 0 sequences"), Error);
+  CHECK_THROWS_WITH_AS(Batches(corpus, corpus.training, {.context = 4, .sequences = 0}),
+                       doctest::Contains("batch is of 0 sequences"), Error);
   const Index end = corpus.tokens().size() + 1;
   for (const Document& document : {Document{"a", 0, end}, Document{"a", -1, 20}, Document{"a", 20, 10}}) {
-    CHECK_THROWS_WITH_AS(Batches(corpus, {document}, 4, 1, 1), doctest::Contains("a document is from token "), Error);
+    CHECK_THROWS_WITH_AS(Batches(corpus, {document}, {.context = 4}), doctest::Contains("a document is from token "),
+                         Error);
   }
-  Batches batches(corpus, corpus.training, 4, 2, 1);
+  Batches batches(corpus, corpus.training, {.context = 4, .sequences = 2, .seed = 1});
   TokenBatch batch = make_batch(2, 4);
   CHECK_THROWS_WITH_AS(batches.seek(-3), doctest::Contains("position -3 of the data"), Error);
   CHECK_THROWS_WITH_AS(batches.seek(std::numeric_limits<Index>::max() - 1), doctest::Contains("of the data"), Error);
@@ -177,7 +181,7 @@ TEST_CASE("places before the first, batches of nothing and documents beyond the 
 TEST_CASE("more windows than can be ordered are refused before memory is asked for") {
   const std::byte byte{};  // is not looked at
   const TokenView tokens(std::span(&byte, std::size_t{1} << 34), 2);
-  CHECK_THROWS_WITH_AS(Batches(tokens, {{"a", 0, (Index{1} << 32) + 2}}, 1, 1, 1),
+  CHECK_THROWS_WITH_AS(Batches(tokens, {{"a", 0, (Index{1} << 32) + 2}}, {.context = 1}),
                        doctest::Contains("the text is too long: 4294967297 windows"), Error);
 }
 

@@ -31,7 +31,7 @@ TEST_CASE("everything is reachable by its name, and unknown names are errors") {
   Evaluation<net> run(Rows{.tokens = 3});
   CHECK(run.parameter("w").size() == 32);
   CHECK(run.constant("factor")[0] == 2);
-  CHECK_THROWS_WITH_AS(run.parameter("v"), doctest::Contains("no tensor named 'v'\n  hint: the nearest names are w"),
+  CHECK_THROWS_WITH_AS(run.parameter("v"), doctest::Contains("no parameter named 'v'\n  hint: the nearest names are w"),
                        Error);
   CHECK_THROWS_AS(run.constant("w"), Error);
   CHECK_THROWS_AS(run.indices("tokens"), Error);
@@ -70,7 +70,7 @@ TEST_CASE("backward sets the gradients; running twice gives them once") {
   std::vector<double> first;
   for (int i = 0; i < 2; ++i) {
     run.forward();
-    std::ranges::fill(run.seed(), 1.0);
+    std::ranges::fill(run.output_gradient(), 1.0);
     run.backward();
     if (i == 0) first.assign(run.gradients().begin(), run.gradients().end());
   }
@@ -84,7 +84,7 @@ TEST_CASE("a second backward after one forward gives the same gradients, though 
   run.forward();
   std::vector<double> first;
   for (int i = 0; i < 3; ++i) {
-    std::ranges::copy(std::array{1.0, 2.0, 3.0}, run.seed().begin());
+    std::ranges::copy(std::array{1.0, 2.0, 3.0}, run.output_gradient().begin());
     run.backward();
     if (i == 0) first.assign(run.gradients().begin(), run.gradients().end());
     CHECK(std::ranges::equal(first, run.gradients()));

@@ -68,7 +68,7 @@ TEST_CASE("loss and gradient of a batch are the means over its sequences, of equ
   TokenBatch batch = pairs(8, 5);
   batch.labels[3] = ignored_label;
   std::vector<double> whole(trainer.parameters().size()), sum(whole.size()), one(whole.size());
-  const StepResult result = trainer.gradient(batch, whole);
+  const StepResult result = trainer.loss_and_gradient(batch, whole);
   CHECK(result.labelled == 7);
   CHECK(result.loss == doctest::Approx(trainer.loss(batch)).epsilon(1e-14));
   double loss = 0;
@@ -77,7 +77,7 @@ TEST_CASE("loss and gradient of a batch are the means over its sequences, of equ
     TokenBatch alone = batch;
     alone.offsets = {batch.offsets[place], batch.offsets[place + 1]};
     alone.labels = {batch.labels[place]};
-    loss += trainer.gradient(alone, one).loss / 7;
+    loss += trainer.loss_and_gradient(alone, one).loss / 7;
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += one[i] / 7;
   }
   CHECK(loss == doctest::Approx(result.loss).epsilon(1e-13));

@@ -113,21 +113,21 @@ TEST_CASE("their sum is the gradient, with the same bits for any number of threa
   std::ranges::copy(batch.tokens, whole.indices("tokens").begin());
   std::ranges::copy(batch.labels, whole.indices("labels").begin());
   whole.forward();
-  std::ranges::fill(whole.seed(), 1.0 / static_cast<double>(rows));
+  std::ranges::fill(whole.output_gradient(), 1.0 / static_cast<double>(rows));
   whole.backward();  // which adds all uses to one gradient
   std::vector<float> first;
   for (const int threads : {1, 2, 5}) {
     CAPTURE(threads);
     Trainer<model, Cpu<double>> exact({.batch = 5, .context = 16, .seed = 3, .threads = threads});
     std::vector<double> gradient(exact.parameters().size());
-    exact.gradient(batch, gradient);
+    exact.loss_and_gradient(batch, gradient);
     for (std::size_t i = 0; i < gradient.size(); ++i) {
       REQUIRE(gradient[i] == doctest::Approx(whole.gradients()[i]).epsilon(1e-12));
     }
     Trainer<model> trainer({.batch = 5, .context = 16, .seed = 3, .threads = threads});
     std::vector<float> single(trainer.parameters().size());
     for (int again = 0; again < 20; ++again) {
-      trainer.gradient(batch, single);
+      trainer.loss_and_gradient(batch, single);
       if (first.empty()) first = single;
       REQUIRE(single == first);
     }

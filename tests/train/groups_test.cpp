@@ -109,7 +109,7 @@ TEST_CASE("an update is the plain loop over tensors with the numbers of their gr
     std::vector<double> p = copy_of(trainer), g(p.size()), m(p.size()), v(p.size());
     for (long step = 1; step <= 4; ++step) {
       const double rate = 0.02 / static_cast<double>(step);
-      trainer.gradient(some_batch(static_cast<int>(step)), g);
+      trainer.loss_and_gradient(some_batch(static_cast<int>(step)), g);
       double squared = 0;
       for (const TensorInfo& tensor : trainer.tensors().parameters) {
         if (tensor.name.ends_with("key.weight")) continue;

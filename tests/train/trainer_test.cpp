@@ -4,6 +4,7 @@
 #include "emulation/sanitizers.hpp"
 #include "support.hpp"
 
+#include <simplx/generate/inference.hpp>
 #include <simplx/ops/dropout.hpp>
 #include <simplx/ops/softmax.hpp>
 #include <simplx/train/batches.hpp>
@@ -69,7 +70,7 @@ TEST_CASE("rows without a label are no part of the loss, nor of its gradient, wh
   Trainer<with_z_loss, Cpu<double>> trainer{{.context = 8}};
   CHECK(trainer.loss(padded) == trainer.loss(seen));
   std::vector<double> of_padded(trainer.parameters().size()), of_seen(of_padded);
-  CHECK(trainer.gradient(padded, of_padded).loss == trainer.gradient(seen, of_seen).loss);
+  CHECK(trainer.loss_and_gradient(padded, of_padded).loss == trainer.loss_and_gradient(seen, of_seen).loss);
   CHECK(of_padded == of_seen);
   TokenBatch third = seen;  // and the others alone are what is left of the mean over all
   third.labels[2] = ignored_label;
@@ -135,10 +136,10 @@ TEST_CASE("parameters that are multiplied with each other lose no addition to an
   }
   Trainer<merged> one({.batch = 16, .context = 8, .seed = 3}), two({.batch = 16, .context = 8, .seed = 3, .threads = 2});
   std::vector<float> expected(one.parameters().size()), found(expected.size());
-  one.gradient(batch, expected);
+  one.loss_and_gradient(batch, expected);
   int others = 0;
   for (int round = 0; round < 2000; ++round) {  // one in twenty had lost one
-    two.gradient(batch, found);
+    two.loss_and_gradient(batch, found);
     others += std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)) != 0;
   }
   CHECK(others == 0);
@@ -150,15 +151,15 @@ TEST_CASE("the gradient of a batch is that of its packed evaluation, however man
   std::ranges::copy(batch.tokens, whole.indices("tokens").begin());
   std::ranges::copy(batch.labels, whole.indices("labels").begin());
   whole.forward();
-  std::ranges::fill(whole.seed(), 1.0 / 76);
+  std::ranges::fill(whole.output_gradient(), 1.0 / 76);
   whole.backward();
   double loss = 0;
   for (const double row : whole.output()) loss += row / 76;
   for (const int threads : {1, 2, 5, 7}) {
     Trainer<model, Cpu<double>> trainer({.batch = 5, .seed = 3, .threads = threads});
     std::vector<double> gradient(trainer.parameters().size());
-    CHECK_THROWS_AS(trainer.gradient(batch, std::span(gradient).first(gradient.size() - 1)), Error);
-    const StepResult result = trainer.gradient(batch, gradient);
+    CHECK_THROWS_AS(trainer.loss_and_gradient(batch, std::span(gradient).first(gradient.size() - 1)), Error);
+    const StepResult result = trainer.loss_and_gradient(batch, gradient);
     CHECK(result.labelled == 76);
     CHECK(result.loss == doctest::Approx(loss).epsilon(1e-13));
     CHECK(trainer.loss(batch) == doctest::Approx(loss).epsilon(1e-13));
@@ -222,6 +223,23 @@ TEST_CASE("clipping limits the step's gradient, not its report") {
   const double moved_free = free.parameter("final_norm.gain")[3] - x,
                moved_limited = limited.parameter("final_norm.gain")[3] - x;
   CHECK(moved_limited == doctest::Approx(moved_free * 1e-3 / (a.gradient_norm + 1e-6)).epsilon(1e-6));
+}
+
+TEST_CASE("parameters and constants are reached by name, in place") {
+  Trainer<model> trainer({.batch = 5});
+  Inference<logits_of<model>> net;
+  const auto check = [](auto& any) {
+    any.constant("final_norm.epsilon")[0] = 7;
+    any.parameter("final_norm.gain")[3] = 8;
+    CHECK(std::ranges::count(any.constants(), 7.f) == 1);
+    CHECK(std::ranges::count(any.parameters(), 8.f) == 1);
+    CHECK_THROWS_WITH_AS(any.constant("final_norm.epsilo"), doctest::Contains("the nearest names are final_norm.eps"),
+                         Error);
+    CHECK_THROWS_WITH_AS(any.parameter("final_norm.gains"), doctest::Contains("no parameter named 'final_norm.gains'"),
+                         Error);
+  };
+  check(trainer);
+  check(net);
 }
 
 TEST_CASE("a loss that is not finite stops the step, names a parameter and changes nothing") {

@@ -51,6 +51,12 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
     sent_.again();
     return constants_.host(stream());
   }
+  std::span<S> parameter(std::string_view name) {
+    return slice_of(tensors_.parameters, parameters(), name, "parameter");
+  }
+  std::span<S> constant(std::string_view name) {
+    return slice_of(tensors_.constants, constants(), name, "constant");
+  }
   /// As of a trainer.
   std::vector<std::string> not_fused() const { return gpu_.products().not_fused(); }
 

@@ -73,10 +73,15 @@ class Trainer<model, Cuda<precision>> {
 
   const TensorList& tensors() const { return tensors_; }
   const TrainerOptions& options() const { return options_; }
+  /// As on the CPU, in copies on the host: what is written is sent with the next step, and what a step changes is seen
+  /// in the span that is asked for then.
   std::span<S> parameters() { return parameters_.host(stream()); }
   std::span<S> constants() { return constants_.host(stream()); }
   std::span<S> parameter(std::string_view name) {
     return slice_of(tensors_.parameters, parameters(), name, "parameter");
+  }
+  std::span<S> constant(std::string_view name) {
+    return slice_of(tensors_.constants, constants(), name, "constant");
   }
   /// Bytes of all buffers on the device, its kernels and libraries aside.
   Index bytes() const {
@@ -149,7 +154,7 @@ class Trainer<model, Cuda<precision>> {
     }
   }
 
-  /// Forgets the parts of a step that were accumulated and not used by an update; so do `step` and `gradient`.
+  /// Forgets the parts of a step that were accumulated and not used by an update; so do `step` and `loss_and_gradient`.
   void discard() {
     if (!parts_.empty()) clear();
     parts_ = {};
@@ -177,7 +182,7 @@ class Trainer<model, Cuda<precision>> {
   /// The loss and the gradient of a batch, without an update; the gradient is in the layout of parameters().
   ///
   /// Errors  throws if the gradient is not as long as parameters(), or as step does
-  StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
+  StepResult loss_and_gradient(const TokenBatch& batch, std::span<S> gradient) {
     check_gradient_size(std::ssize(gradient), parameters_.size());
     discard();
     check(batch);

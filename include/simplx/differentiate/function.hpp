@@ -130,7 +130,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
     Memory::take_inputs();
     evaluate();
   }
-  /// Gradients of everything that wants one, from those of the results: see `seed`.
+  /// Gradients of everything that wants one, from those of the results: see `output_gradient`.
   ///
   /// Errors  throws unless it follows a forward() of what was set, bound and given as sequences
   /// Cost    a second one after the same forward() evaluates that again, if the first wrote over values (of logits)
@@ -161,7 +161,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
 
   /// Result k.
   ///
-  /// Errors  throws, as `seed` and `gradient` do, unless it follows a forward()
+  /// Errors  throws, as `output_gradient` and `gradient` do, unless it follows a forward()
   template <int k = 0>
   auto output() const {
     check_arranged("output()");
@@ -170,8 +170,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
   /// The gradient of result k: those of all results are to be filled before each backward(), which writes over some and
   /// leaves others; forward() leaves them as they are.
   template <int k = 0>
-  auto seed() {
-    check_arranged("seed()");
+  auto output_gradient() {
+    check_arranged("output_gradient()");
     return detail::object_map<result_shape(k)>(Memory::result_gradient(k), context_.rows_of(result_shape(k)));
   }
   /// The gradient with respect to an input or parameter, as the last backward left it: inputs that were set since, of
@@ -249,6 +249,9 @@ class Function : public detail::FunctionOn<f, Backend_> {
   std::span<S> parameter(std::string_view name) {
     return slice_of(Memory::tensors().parameters, Memory::parameters(), name, "parameter");
   }
+  std::span<S> constant(std::string_view name) {
+    return slice_of(Memory::tensors().constants, Memory::constants(), name, "constant");
+  }
 
  protected:
   static constexpr Shape result_shape(int k) {
@@ -308,7 +311,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
   void check_differentiated() const {
     check_arranged("gradient()");
     if (differentiated_) return;
-    throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
+    throw Error("gradient() without a backward()",
+                "call value_and_grad(), or forward(), output_gradient() and backward()");
   }
   void evaluate() {
     Memory::evaluate();

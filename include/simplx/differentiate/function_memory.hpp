@@ -21,7 +21,11 @@ class FunctionMemory : public FunctionInputs<S> {
   using Inputs = FunctionInputs<S>;
 
  public:
+  /// All parameters, tensor after tensor in the order of tensors(), each from a multiple of 16 elements on, zeros
+  /// between: longer than `parameters<model>`, which counts without these. What is written here the next evaluation
+  /// reads.
   std::span<S> parameters() { return parameters_.span(); }
+  /// What is not trained, laid out likewise: hyper-parameters and what was drawn.
   std::span<S> constants() { return constants_.span(); }
   /// Those of all parameters, element by element, as the last backward left them; zeros after an update.
   std::span<const S> gradients() { return gradients_.span(); }

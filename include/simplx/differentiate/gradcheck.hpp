@@ -124,7 +124,7 @@ Subject<S> subject_of(EvaluationMemory<S>& memory, void* run, void (*forward)(vo
     }
     if (graph.info[i].result) {
       subject.outputs.push_back(memory.output(static_cast<int>(subject.outputs.size())));
-      subject.seeds.push_back(memory.seed(static_cast<int>(subject.seeds.size())));
+      subject.seeds.push_back(memory.output_gradient(static_cast<int>(subject.seeds.size())));
     }
   }
   return subject;

@@ -168,7 +168,8 @@ class Learner : public Function<f, Backend_> {
   StepResult update(const Optimiser& optimiser) {
     updates_.check(optimiser);
     if (!this->differentiated_) {
-      throw Error("update() without a backward()", "call step(), or forward(), seed(), backward() and then update()");
+      throw Error("update() without a backward()",
+                  "call step(), or forward(), output_gradient(), backward() and then update()");
     }
     if constexpr (Base::result_shape(0) == fixed_shape(1, 1)) {
       return update(optimiser, static_cast<double>(this->output()(0)));

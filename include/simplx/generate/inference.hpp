@@ -15,6 +15,7 @@
 #include <simplx/cpu/threads.hpp>
 #include <simplx/cpu/workspace.hpp>
 #include <simplx/ops/stack.hpp>
+#include <simplx/train/glob.hpp>
 #include <simplx/train/initialise.hpp>
 #include <simplx/train/micro_batches.hpp>
 #include <simplx/train/trained_model.hpp>
@@ -195,13 +196,22 @@ class Inference : public detail::LogitsModel<model> {
   }
 
   const TensorList& tensors() const { return tensors_; }
-  /// To be filled in the layout of tensors(), which is that of a trainer of the model. Ask anew for each change:
-  /// kernels read a prepared copy, made by the next evaluation.
+  /// To be filled in the layout of tensors(), which is that of a trainer of the model. Ask anew for each change, of one
+  /// tensor, too: kernels read a prepared copy, made by the next evaluation.
   std::span<S> parameters() {
     prepared_.again();
     return parameters_.span();
   }
   std::span<S> constants() { return constants_.span(); }
+  /// One of them by its name in tensors(), in place.
+  ///
+  /// Errors  throws Error for an unknown name, with the nearest ones
+  std::span<S> parameter(std::string_view name) {
+    return slice_of(tensors_.parameters, parameters(), name, "parameter");
+  }
+  std::span<S> constant(std::string_view name) {
+    return slice_of(tensors_.constants, constants(), name, "constant");
+  }
 
   /// Logits of a whole sequence, (tokens, vocab), of a classifier (1, classes), valid until the next call.
   ///

@@ -22,7 +22,7 @@ struct TokenDocuments {
   Index size() const { return Corpus::size_of(documents); }
 };
 
-/// Owns what its two parts look at. Batches(c.training.tokens, c.training.documents, ...) draws from it.
+/// Owns what its two parts look at. Batches(c.training.tokens, c.training.documents, {...}) draws from it.
 struct TokenCorpus {
   TokenDocuments training, validation;
   std::vector<std::filesystem::path> sources;  ///< files of tokens; the paths of the text otherwise

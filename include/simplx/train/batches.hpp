@@ -41,6 +41,13 @@ struct BatchesState {
   bool operator==(const BatchesState&) const = default;
 };
 
+/// How a text is cut into windows, and how many are a batch.
+struct BatchesOptions {
+  Index context = 0;       ///< tokens of a window: of a trainer `options().context`
+  Index sequences = 1;     ///< windows of a batch
+  std::uint64_t seed = 0;  ///< of their order
+};
+
 /// Windows of documents, each once an epoch, in an order that the seed and the number of the epoch determine.
 class Batches {
  public:
@@ -49,14 +56,15 @@ class Batches {
   /// Errors  throws Error if no document is longer than the context, one does not lie within the tokens, there are
   ///         more than 2^32 windows, or a window or a batch is less than one
   /// Cost    four bytes for each window, whatever its context
-  Batches(TokenView tokens, const std::vector<Document>& documents, Index context, Index sequences, std::uint64_t seed)
-      : tokens_(tokens), context_(context), sequences_(sequences), seed_(seed) {
+  Batches(TokenView tokens, const std::vector<Document>& documents, const BatchesOptions& options)
+      : tokens_(tokens), context_(options.context), sequences_(options.sequences), seed_(options.seed) {
+    const Index context = options.context;
     if (context < 1 || context > std::numeric_limits<std::int32_t>::max()) {
       throw Error("the context of the windows is " + std::to_string(context),
                   "give the trainer's: options().context is the model's own where none was given");
     }
-    if (sequences < 1) {
-      throw Error("a batch is of " + std::to_string(sequences) + " sequences", "it must be at least 1");
+    if (sequences_ < 1) {
+      throw Error("a batch is of " + std::to_string(sequences_) + " sequences", "it must be at least 1");
     }
     for (const Document& document : documents) {
       if (document.begin < 0 || document.end < document.begin || document.end > tokens.size()) {
@@ -79,13 +87,12 @@ class Batches {
     }
     order_.resize(static_cast<std::size_t>(windows_));
   }
-  Batches(const Corpus& corpus, const std::vector<Document>& documents, Index context, Index sequences,
-          std::uint64_t seed)
-      : Batches(corpus.tokens(), documents, context, sequences, seed) {}
+  Batches(const Corpus& corpus, const std::vector<Document>& documents, const BatchesOptions& options)
+      : Batches(corpus.tokens(), documents, options) {}
 
   Index windows() const { return windows_; }
 
-  /// Fills `batch` (made by make_batch) with the next sequences of the shuffled epochs; allocates nothing.
+  /// Fills `batch` with the next sequences of the shuffled epochs; allocates nothing if make_batch gave it room.
   void next(TokenBatch& batch) {
     clear(batch);
     for (Index s = 0; s < sequences_; ++s, ++position_) {

@@ -7,7 +7,7 @@
 ///     Evaluation<model> run(tokens{128});
 ///     std::ranges::copy(text, run.indices("tokens").begin());  // likewise labels
 ///     run.forward();                       // run.output(0)
-///     run.seed(0)[...] = ...;              // gradient of the result
+///     run.output_gradient(0)[...] = ...;              // gradient of the result
 ///     run.backward();                      // run.gradient("blocks.0.mlp.up.weight")
 
 #include <simplx/core/inputs.hpp>
@@ -33,13 +33,26 @@ class EvaluationMemory {
   using S = S_;
 
   const TensorList& tensors() const { return tensors_; }
+  /// All parameters, tensor after tensor in the order of tensors(), each from a multiple of 16 elements on, zeros
+  /// between: longer than `parameters<model>`, which counts without these. What is written here the next forward()
+  /// reads.
   std::span<S> parameters() { return parameters_.span(); }
+  /// As the last backward() left them, in the same layout.
   std::span<S> gradients() { return gradients_.span(); }
-  std::span<S> parameter(std::string_view name) { return slice_of(tensors_.parameters, parameters(), name); }
-  std::span<S> gradient(std::string_view name) { return slice_of(tensors_.parameters, gradients(), name); }
+  /// What is not trained, laid out likewise: hyper-parameters and what was drawn.
   std::span<S> constants() { return constants_.span(); }
-  /// A named tensor or hyper-parameter that is not trained.
-  std::span<S> constant(std::string_view name) { return slice_of(tensors_.constants, constants(), name); }
+  /// One of them by its name in tensors(), in place.
+  ///
+  /// Errors  throws Error for an unknown name, with the nearest ones
+  std::span<S> parameter(std::string_view name) {
+    return slice_of(tensors_.parameters, parameters(), name, "parameter");
+  }
+  std::span<S> gradient(std::string_view name) {
+    return slice_of(tensors_.parameters, gradients(), name, "parameter");
+  }
+  std::span<S> constant(std::string_view name) {
+    return slice_of(tensors_.constants, constants(), name, "constant");
+  }
 
   /// An input of numbers and its gradient, one of indices; each throws Error for the other kind.
   std::span<S> input(std::string_view name) { return inputs_[number_of(name, Kind::input)].span(); }
@@ -48,7 +61,7 @@ class EvaluationMemory {
   /// A result, and its gradient: those of all results are to be filled before each backward, which writes over some and
   /// leaves others.
   std::span<S> output(int number = 0) { return result(number, context_.outputs); }
-  std::span<S> seed(int number = 0) { return result(number, context_.output_gradients); }
+  std::span<S> output_gradient(int number = 0) { return result(number, context_.output_gradients); }
   /// What dropout draws from; nothing is dropped unless its `training` is set.
   Randomness& random() { return context_.random; }
   /// The arena, for tests that poison it.

@@ -84,7 +84,7 @@ inline std::vector<std::string> names_of(const std::vector<TensorInfo>& tensors)
 /// The part of a buffer that the tensor of that name has; `kind` is what it is called where there is none.
 template <class S>
 std::span<S> slice_of(const std::vector<TensorInfo>& tensors, std::span<S> buffer, std::string_view name,
-                      const std::string& kind = "tensor") {
+                      const std::string& kind) {
   for (const TensorInfo& tensor : tensors) {
     if (tensor.name != name) continue;
     return buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size()));

@@ -16,7 +16,8 @@ namespace simplx::inline SIMPLX_TARGET {
 ///
 ///     set_hyper(trainer, "*.dropout.rate", 0);
 ///
-/// net     a Trainer, an Inference or an Evaluation, on the CPU or a GPU. Checkpoints of training hold what was set
+/// net     whatever has tensors() and constants(): a Trainer, Learner, Function, Inference or Evaluation, on the CPU or
+///         a GPU. Checkpoints of training hold what was set
 /// Errors  throws Error for a pattern that matches no number, with the nearest names, and for a value that is not
 ///         finite in the net's numbers; nothing is set then. A rate of dropout below 0 counts as 0, above 1 as 1
 template <class Net>

@@ -80,10 +80,20 @@ class Trainer {
 
   const TensorList& tensors() const { return tensors_; }
   const TrainerOptions& options() const { return options_; }
+  /// All parameters, tensor after tensor in the order of tensors(), each from a multiple of 16 elements on, zeros
+  /// between: longer than `parameters<model>`, which counts without these. What is written here the next step or
+  /// evaluation reads.
   std::span<S> parameters() { return parameters_.span(); }
+  /// What is not trained, laid out likewise: hyper-parameters and what was drawn.
   std::span<S> constants() { return constants_.span(); }
+  /// One of them by its name in tensors(), in place.
+  ///
+  /// Errors  throws Error for an unknown name, with the nearest ones
   std::span<S> parameter(std::string_view name) {
-    return slice_of(tensors_.parameters, parameters_.span(), name, "parameter");
+    return slice_of(tensors_.parameters, parameters(), name, "parameter");
+  }
+  std::span<S> constant(std::string_view name) {
+    return slice_of(tensors_.constants, constants(), name, "constant");
   }
   /// Bytes of all buffers.
   Index bytes() const {
@@ -146,7 +156,7 @@ class Trainer {
     }
   }
 
-  /// Forgets the parts of a step that were accumulated and not used by an update; so do `step` and `gradient`.
+  /// Forgets the parts of a step that were accumulated and not used by an update; so do `step` and `loss_and_gradient`.
   void discard() {
     if (!parts_.empty()) gradient_.clear();
     parts_ = {};
@@ -176,7 +186,7 @@ class Trainer {
   /// norm with frozen ones, which are no part of a step's.
   ///
   /// Errors  throws if the gradient is not as long as parameters(), or as step does
-  StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
+  StepResult loss_and_gradient(const TokenBatch& batch, std::span<S> gradient) {
     check_gradient_size(std::ssize(gradient), parameters_.size());
     discard();
     check(batch);
