@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 0e7313186304e40d
+// sha256 of the headers: 894be097aea4bdbe
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1318,7 +1318,8 @@ struct Randomness {
 /// fast: vector kernels for static shapes, Eigen for products of computed values whose width is no multiple of the
 /// vector; products of floats with parameters are the matrix unit's where there is one (cpu/gemm_pieces.hpp).
 /// vectors: as fast, without a matrix unit.
-/// reference: products, attention and norms by Eigen, for every width; what tests compare with.
+/// reference: products, attention and the values of norms and cross-entropy by Eigen, for every width; what tests
+/// compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
 /// gradients, moments and everything else stay float, as do products whose widths are no multiple of a vector. Faster
 /// where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX of Intel).
@@ -1840,89 +1841,114 @@ struct Fusion {
 
 namespace detail {
 
-/// Lists the leaves of a root's group: a map has at most 3 arguments, hence three places a node.
+/// A gradient flows through a node that something wants it of, unless it stops there, and that leads to a result.
 template <int capacity>
-constexpr void collect_group(const Info* info, int root, Fusion<capacity>& fusion, int (&stamp)[capacity],
-                             int& next_leaf) {
-  fusion.leaf_begin[root] = next_leaf;
-  for (int m = fusion.member_begin[root]; m < fusion.member_end[root]; ++m) {
-    const Info& node = info[fusion.members[m]];
-    for (int a = 0; a < node.argument_count; ++a) {
-      const int argument = node.arguments[a];
-      if (fusion.group[argument] == root || stamp[argument] == root + 1) continue;
-      stamp[argument] = root + 1;
-      fusion.leaves[next_leaf++] = argument;
-    }
-  }
-  fusion.leaf_end[root] = next_leaf;
-}
-
-}  // namespace detail
-
-template <int capacity>
-constexpr Fusion<capacity> fuse(const Info* info, int count) {
-  Fusion<capacity> fusion;
-  constexpr int nobody = -1, several = -2;
-  int user_group[capacity]{};  // the group of all users, nobody or several
-  int group_size[capacity]{};
-  bool reached[capacity]{};  // a gradient comes from a result
-
+constexpr void mark_wanted(const Info* info, int count, Fusion<capacity>& fusion) {
   for (int i = 0; i < count; ++i) {
-    fusion.group[i] = fusion.epilogue_of[i] = fusion.finished_by[i] = fusion.step_of[i] = -1;
-    user_group[i] = nobody;
     const Info& node = info[i];
     const bool trains = node.parameters > 0 && !node.frozen;  // a parameter, or a stack's layers
     fusion.wanted[i] = trains || (node.kind == Kind::input && node.wanted_input);
     for (int a = 0; a < node.argument_count; ++a) fusion.wanted[i] |= fusion.wanted[node.arguments[a]];
     if (node.kind == Kind::indices || node.stops) fusion.wanted[i] = false;
   }
-
-  for (int i = count - 1; i >= 0; --i) {  // users first: they have higher numbers
+  bool reached[capacity]{};  // a gradient comes from a result
+  for (int i = count - 1; i >= 0; --i) {
     const Info& node = info[i];
     reached[i] |= node.result || node.kind == Kind::outputs;
     if (node.executes()) fusion.wanted[i] &= reached[i];
     for (int a = 0; a < node.argument_count; ++a) reached[node.arguments[a]] |= fusion.wanted[i];
+  }
+}
+
+/// The group that all users of a node are in, or who they are instead.
+template <int capacity>
+struct Users {
+  static constexpr int nobody = -1, several = -2;
+  int group[capacity]{};
+};
+
+template <int capacity>
+constexpr Users<capacity> join_groups(const Info* info, int count, Fusion<capacity>& fusion) {
+  Users<capacity> users;
+  for (int& group : users.group) group = users.nobody;
+  int size[capacity]{};
+  for (int i = count - 1; i >= 0; --i) {  // users first: they have higher numbers
+    const Info& node = info[i];
+    fusion.group[i] = -1;
     if (node.looped()) {
-      const int root = user_group[i];
+      const int root = users.group[i];
       const bool joins = root >= 0 && node.kind == Kind::map && !node.observed && !node.result &&
-                         loop_shape(info, root) == node.shape && group_size[root] < max_group;
+                         loop_shape(info, root) == node.shape && size[root] < max_group;
       fusion.group[i] = joins ? root : i;
-      ++group_size[fusion.group[i]];
+      ++size[fusion.group[i]];
     }
     for (int a = 0; a < node.argument_count; ++a) {
-      int& seen = user_group[node.arguments[a]];
-      const int mine = node.looped() ? fusion.group[i] : several;
-      seen = seen == nobody || seen == mine ? mine : several;
+      int& seen = users.group[node.arguments[a]];
+      const int mine = node.looped() ? fusion.group[i] : users.several;
+      seen = seen == users.nobody || seen == mine ? mine : users.several;
     }
   }
+  return users;
+}
 
-  // Members in ascending order: count, then fill (a counting sort by root).
-  int next_member = 0;
+/// Members by groups, in ascending order: counts, then places (a counting sort by root).
+template <int capacity>
+constexpr void list_members(int count, Fusion<capacity>& fusion) {
   for (int i = 0; i < count; ++i) {
+    if (fusion.group[i] >= 0) ++fusion.member_end[fusion.group[i]];
+  }
+  for (int i = 0, next = 0; i < count; ++i) {
     if (fusion.group[i] != i) continue;
-    fusion.member_begin[i] = fusion.member_end[i] = next_member;
-    next_member += group_size[i];
+    const int size = fusion.member_end[i];
+    fusion.member_begin[i] = fusion.member_end[i] = next;
+    next += size;
   }
   for (int i = 0; i < count; ++i) {
     if (fusion.group[i] >= 0) fusion.members[fusion.member_end[fusion.group[i]]++] = i;
   }
+}
 
-  int stamp[capacity]{}, next_leaf = 0;
-  for (int i = 0; i < count; ++i) {
-    if (fusion.group[i] != i) continue;
-    detail::collect_group<capacity>(info, i, fusion, stamp, next_leaf);
-    if (info[i].kind == Kind::reduction) continue;  // a product is stored before it is summed
-    for (int l = fusion.leaf_begin[i]; l < fusion.leaf_end[i]; ++l) {
-      const int leaf = fusion.leaves[l];
-      if (info[leaf].kind == Kind::product && user_group[leaf] == i && info[leaf].shape == info[i].shape &&
-          leaf > fusion.epilogue_of[i]) {
-        fusion.epilogue_of[i] = leaf;
+/// Leaves of each group, once each: a map has at most 3 arguments, hence three places a node.
+template <int capacity>
+constexpr void list_leaves(const Info* info, int count, Fusion<capacity>& fusion) {
+  int stamp[capacity]{}, next = 0;
+  for (int root = 0; root < count; ++root) {
+    if (fusion.group[root] != root) continue;
+    fusion.leaf_begin[root] = next;
+    for (int m = fusion.member_begin[root]; m < fusion.member_end[root]; ++m) {
+      const Info& node = info[fusion.members[m]];
+      for (int a = 0; a < node.argument_count; ++a) {
+        const int argument = node.arguments[a];
+        if (fusion.group[argument] == root || stamp[argument] == root + 1) continue;
+        stamp[argument] = root + 1;
+        fusion.leaves[next++] = argument;
       }
     }
-    if (fusion.epilogue_of[i] >= 0) fusion.finished_by[fusion.epilogue_of[i]] = i;
+    fusion.leaf_end[root] = next;
   }
+}
 
+/// A group finishes the last of the products that it alone uses; a product is stored before it is summed.
+template <int capacity>
+constexpr void take_epilogues(const Info* info, int count, const Users<capacity>& users, Fusion<capacity>& fusion) {
+  for (int i = 0; i < count; ++i) fusion.epilogue_of[i] = fusion.finished_by[i] = -1;
   for (int i = 0; i < count; ++i) {
+    if (fusion.group[i] != i || info[i].kind == Kind::reduction) continue;
+    int& product = fusion.epilogue_of[i];
+    for (int l = fusion.leaf_begin[i]; l < fusion.leaf_end[i]; ++l) {
+      const int leaf = fusion.leaves[l];
+      const bool alone = info[leaf].kind == Kind::product && users.group[leaf] == i;
+      if (alone && info[leaf].shape == info[i].shape && leaf > product) product = leaf;
+    }
+    if (product >= 0) fusion.finished_by[product] = i;
+  }
+}
+
+/// What runs, in the order of the nodes: kernels, roots of groups, and products that no group finishes.
+template <int capacity>
+constexpr void order_steps(const Info* info, int count, Fusion<capacity>& fusion) {
+  for (int i = 0; i < count; ++i) {
+    fusion.step_of[i] = -1;
     if (!info[i].executes() || (fusion.group[i] >= 0 && fusion.group[i] != i) || fusion.finished_by[i] >= 0) continue;
     fusion.order[fusion.steps] = i;
     fusion.step_of[i] = fusion.steps++;
@@ -1931,6 +1957,19 @@ constexpr Fusion<capacity> fuse(const Info* info, int count) {
     if (fusion.group[i] >= 0) fusion.step_of[i] = fusion.step_of[fusion.group[i]];
     if (fusion.finished_by[i] >= 0) fusion.step_of[i] = fusion.step_of[fusion.finished_by[i]];
   }
+}
+
+}  // namespace detail
+
+template <int capacity>
+constexpr Fusion<capacity> fuse(const Info* info, int count) {
+  Fusion<capacity> fusion;
+  detail::mark_wanted<capacity>(info, count, fusion);
+  const detail::Users<capacity> users = detail::join_groups<capacity>(info, count, fusion);
+  detail::list_members<capacity>(count, fusion);
+  detail::list_leaves<capacity>(info, count, fusion);
+  detail::take_epilogues<capacity>(info, count, users, fusion);
+  detail::order_steps<capacity>(info, count, fusion);
   return fusion;
 }
 
@@ -2872,6 +2911,10 @@ class Turns {
   /// Room for so many sequences.
   explicit Turns(Index sequences) : made_(static_cast<std::size_t>(sequences)) {}
 
+  /// Room for more, if need be; no thread may be in a pass.
+  void make_room(Index sequences) {
+    if (std::ssize(made_) < sequences) made_ = std::vector<Made>(static_cast<std::size_t>(sequences));
+  }
   /// Before a pass; no thread may be in one.
   void start() {
     dealt_.store(0, std::memory_order_relaxed);
@@ -6687,7 +6730,7 @@ SIMPLX_HD_END
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A heavy op redefines what differs from these answers, and supplies
+/// A kernel redefines what differs from these answers, and supplies
 ///
 ///     static constexpr Checked shape(const Attributes&, Shape...);      // the result's shape, or a broken rule
 ///     template <class S, Path p, class F> static void forward(Cpu<S, p>, const F& frame);
@@ -6698,7 +6741,7 @@ namespace simplx::inline SIMPLX_TARGET {
 ///
 /// Rows of Axis::tokens are those of one or several sequences, which frame.context.segments tells apart.
 ///
-/// and may say
+/// It may also have
 ///
 ///     static constexpr bool rows_apart(Axis);            // whether a row of the result, on that axis, reads that row
 ///                                                        // of the operands, and rows of its own sequence, alone
@@ -9019,7 +9062,8 @@ struct op<"shift"> : detail::same_shape_op {
   static constexpr Term derive(const Node* node, int, const Term& g) {
     return Term(apply<"shift">({.integers = {-node->attributes.integers[0]}}, detail::whole(g, node)));
   }
-  /// Calls f(to, from, rows): rows of a sequence that have a row `by` before them, as offsets in elements.
+  /// Of each sequence calls zero(at, count) for what nothing moves into, and move(to, from, count) for the rows that
+  /// have one `by` before them, all in elements.
   template <class F, class Zero, class Move>
   static void each(const F& frame, Index by, Zero zero, Move move) {
     constexpr Index cols = F::out_shape.cols;
@@ -10789,6 +10833,15 @@ struct op<"layer_norm"> : kernel_op {
     const S epsilon = *frame.template in<3>();
     S *y = frame.out(), *saved = frame.saved();
     const Index rows = frame.rows();
+    if constexpr (path == Path::reference) {
+      const ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d), b(bias, 1, d);
+      MatrixMap<S> ys(y, rows, d), kept(saved, rows, 2);
+      kept.col(0) = xs.rowwise().mean();
+      ys = xs.colwise() - kept.col(0);
+      kept.col(1) = (ys.rowwise().squaredNorm().array() / S(d) + epsilon).sqrt().inverse().matrix();
+      ys = ((kept.col(1).asDiagonal() * ys).array().rowwise() * g.row(0).array()).rowwise() + b.row(0).array();
+      return;
+    }
     for (Index row = 0; row < rows; ++row, x += d, y += d) {
       const S mean = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(x + c);
@@ -10818,21 +10871,20 @@ struct op<"layer_norm"> : kernel_op {
       const auto normalised = [&]<class V>(Index c) __attribute__((always_inline)) {
         return (load<V>(x + c) - splat<V>(mean)) * splat<V>(s);
       };
-      S u_sum = 0;
       const S u_along = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         const Register<V> g = load<V>(dy + c), xhat = normalised.template operator()<V>(c);
         if constexpr (F::template write<1> != Write::skip) store<V>(dgain + c, load<V>(dgain + c) + g * xhat);
         if constexpr (F::template write<2> != Write::skip) store<V>(dbias + c, load<V>(dbias + c) + g);
         return g * load<V>(gain + c) * xhat;
       }) / S(d);
-      u_sum = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+      const S u_mean = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(dy + c) * load<V>(gain + c);
       }) / S(d);
       if constexpr (F::template write<0> != Write::skip) {
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           const Register<V> u = load<V>(dy + c) * load<V>(gain + c);
           detail::put<F::template write<0>, V>(
-              dx + c, splat<V>(s) * (u - splat<V>(u_sum) - normalised.template operator()<V>(c) * splat<V>(u_along)));
+              dx + c, splat<V>(s) * (u - splat<V>(u_mean) - normalised.template operator()<V>(c) * splat<V>(u_along)));
         });
         dx += d;
       }
@@ -13136,7 +13188,11 @@ class FunctionMemory : public FunctionInputs<S> {
   using Inputs = FunctionInputs<S>;
 
  public:
+  /// All parameters, tensor after tensor in the order of tensors(), each from a multiple of 16 elements on, zeros
+  /// between: longer than `parameters<model>`, which counts without these. What is written here the next evaluation
+  /// reads.
   std::span<S> parameters() { return parameters_.span(); }
+  /// What is not trained, laid out likewise: hyper-parameters and what was drawn.
   std::span<S> constants() { return constants_.span(); }
   /// Those of all parameters, element by element, as the last backward left them; zeros after an update.
   std::span<const S> gradients() { return gradients_.span(); }
@@ -13332,7 +13388,7 @@ inline std::vector<std::string> names_of(const std::vector<TensorInfo>& tensors)
 /// The part of a buffer that the tensor of that name has; `kind` is what it is called where there is none.
 template <class S>
 std::span<S> slice_of(const std::vector<TensorInfo>& tensors, std::span<S> buffer, std::string_view name,
-                      const std::string& kind = "tensor") {
+                      const std::string& kind) {
   for (const TensorInfo& tensor : tensors) {
     if (tensor.name != name) continue;
     return buffer.subspan(static_cast<std::size_t>(tensor.offset), static_cast<std::size_t>(tensor.size()));
@@ -13465,7 +13521,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
     Memory::take_inputs();
     evaluate();
   }
-  /// Gradients of everything that wants one, from those of the results: see `seed`.
+  /// Gradients of everything that wants one, from those of the results: see `output_gradient`.
   ///
   /// Errors  throws unless it follows a forward() of what was set, bound and given as sequences
   /// Cost    a second one after the same forward() evaluates that again, if the first wrote over values (of logits)
@@ -13496,7 +13552,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
 
   /// Result k.
   ///
-  /// Errors  throws, as `seed` and `gradient` do, unless it follows a forward()
+  /// Errors  throws, as `output_gradient` and `gradient` do, unless it follows a forward()
   template <int k = 0>
   auto output() const {
     check_arranged("output()");
@@ -13505,8 +13561,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
   /// The gradient of result k: those of all results are to be filled before each backward(), which writes over some and
   /// leaves others; forward() leaves them as they are.
   template <int k = 0>
-  auto seed() {
-    check_arranged("seed()");
+  auto output_gradient() {
+    check_arranged("output_gradient()");
     return detail::object_map<result_shape(k)>(Memory::result_gradient(k), context_.rows_of(result_shape(k)));
   }
   /// The gradient with respect to an input or parameter, as the last backward left it: inputs that were set since, of
@@ -13584,6 +13640,9 @@ class Function : public detail::FunctionOn<f, Backend_> {
   std::span<S> parameter(std::string_view name) {
     return slice_of(Memory::tensors().parameters, Memory::parameters(), name, "parameter");
   }
+  std::span<S> constant(std::string_view name) {
+    return slice_of(Memory::tensors().constants, Memory::constants(), name, "constant");
+  }
 
  protected:
   static constexpr Shape result_shape(int k) {
@@ -13643,7 +13702,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
   void check_differentiated() const {
     check_arranged("gradient()");
     if (differentiated_) return;
-    throw Error("gradient() without a backward()", "call value_and_grad(), or forward(), seed() and backward()");
+    throw Error("gradient() without a backward()",
+                "call value_and_grad(), or forward(), output_gradient() and backward()");
   }
   void evaluate() {
     Memory::evaluate();
@@ -14014,7 +14074,7 @@ void each_probe(const Context<S>& context, const std::string& prefix, F& f) {
 ///     Evaluation<model> run(tokens{128});
 ///     std::ranges::copy(text, run.indices("tokens").begin());  // likewise labels
 ///     run.forward();                       // run.output(0)
-///     run.seed(0)[...] = ...;              // gradient of the result
+///     run.output_gradient(0)[...] = ...;              // gradient of the result
 ///     run.backward();                      // run.gradient("blocks.0.mlp.up.weight")
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -14028,13 +14088,26 @@ class EvaluationMemory {
   using S = S_;
 
   const TensorList& tensors() const { return tensors_; }
+  /// All parameters, tensor after tensor in the order of tensors(), each from a multiple of 16 elements on, zeros
+  /// between: longer than `parameters<model>`, which counts without these. What is written here the next forward()
+  /// reads.
   std::span<S> parameters() { return parameters_.span(); }
+  /// As the last backward() left them, in the same layout.
   std::span<S> gradients() { return gradients_.span(); }
-  std::span<S> parameter(std::string_view name) { return slice_of(tensors_.parameters, parameters(), name); }
-  std::span<S> gradient(std::string_view name) { return slice_of(tensors_.parameters, gradients(), name); }
+  /// What is not trained, laid out likewise: hyper-parameters and what was drawn.
   std::span<S> constants() { return constants_.span(); }
-  /// A named tensor or hyper-parameter that is not trained.
-  std::span<S> constant(std::string_view name) { return slice_of(tensors_.constants, constants(), name); }
+  /// One of them by its name in tensors(), in place.
+  ///
+  /// Errors  throws Error for an unknown name, with the nearest ones
+  std::span<S> parameter(std::string_view name) {
+    return slice_of(tensors_.parameters, parameters(), name, "parameter");
+  }
+  std::span<S> gradient(std::string_view name) {
+    return slice_of(tensors_.parameters, gradients(), name, "parameter");
+  }
+  std::span<S> constant(std::string_view name) {
+    return slice_of(tensors_.constants, constants(), name, "constant");
+  }
 
   /// An input of numbers and its gradient, one of indices; each throws Error for the other kind.
   std::span<S> input(std::string_view name) { return inputs_[number_of(name, Kind::input)].span(); }
@@ -14043,7 +14116,7 @@ class EvaluationMemory {
   /// A result, and its gradient: those of all results are to be filled before each backward, which writes over some and
   /// leaves others.
   std::span<S> output(int number = 0) { return result(number, context_.outputs); }
-  std::span<S> seed(int number = 0) { return result(number, context_.output_gradients); }
+  std::span<S> output_gradient(int number = 0) { return result(number, context_.output_gradients); }
   /// What dropout draws from; nothing is dropped unless its `training` is set.
   Randomness& random() { return context_.random; }
   /// The arena, for tests that poison it.
@@ -14308,7 +14381,7 @@ Subject<S> subject_of(EvaluationMemory<S>& memory, void* run, void (*forward)(vo
     }
     if (graph.info[i].result) {
       subject.outputs.push_back(memory.output(static_cast<int>(subject.outputs.size())));
-      subject.seeds.push_back(memory.seed(static_cast<int>(subject.seeds.size())));
+      subject.seeds.push_back(memory.output_gradient(static_cast<int>(subject.seeds.size())));
     }
   }
   return subject;
@@ -14823,10 +14896,10 @@ class DividedLoss {
     team.run([&](int member) {
       std::fill(all.gradients + begin_of(member), all.gradients + begin_of(member + 1), S(0));
     });
-    turns_->start();
+    turns_.start();
     team.run([&](int member) {
-      for (Index p = turns_->deal(); p < parts(); p = turns_->deal()) {
-        Turn turn(*turns_, p);
+      for (Index p = turns_.deal(); p < parts(); p = turns_.deal()) {
+        Turn turn(turns_, p);
         Context<S> part = forward(all, p, member);
         const double weight = weight_of(all, part);
         if (weight == 0) continue;
@@ -14853,13 +14926,13 @@ class DividedLoss {
     const Context<S> part = context_of(all, p, members_[static_cast<std::size_t>(member)]);
     const double weight = weight_of(all, part);
     Run::forward(part);
-    losses_[static_cast<std::size_t>(p)] = weight != 0 ? weight * static_cast<double>(part.outputs[0][0]) : 0;
+    losses_[p] = weight != 0 ? weight * static_cast<double>(part.outputs[0][0]) : 0;
     return part;
   }
   double loss() const {
     if (parts() == 0 && division.result == detail::Says::mean) return std::numeric_limits<double>::quiet_NaN();
     double total = 0;
-    for (Index p = 0; p < parts(); ++p) total += losses_[static_cast<std::size_t>(p)];
+    for (Index p = 0; p < parts(); ++p) total += losses_[p];
     return total;
   }
 
@@ -14895,11 +14968,8 @@ class DividedLoss {
   }
   /// Makes what holds the largest part, and the largest so far, unless there is room.
   void make_room(const Team& team, const Context<S>& all) {
-    const auto count = static_cast<std::size_t>(parts());
-    if (!turns_ || losses_.size() < count) {
-      turns_.emplace(parts());
-      losses_.resize(count);
-    }
+    turns_.make_room(parts());
+    if (losses_.size() < parts()) losses_ = Buffer<double>(parts());
     Rows largest = capacity_;
     for (Index p = 0; p < parts(); ++p) largest = largest.or_more(rows_of(all, p));
     if (!members_.empty() && capacity_.hold(largest)) return;
@@ -14946,8 +15016,8 @@ class DividedLoss {
   FurtherSums<G, S> further_;
   std::vector<Index> begins_;
   std::vector<Member> members_;
-  std::vector<double> losses_;
-  std::optional<Turns> turns_;
+  Buffer<double> losses_;
+  Turns turns_{0};
   Rows capacity_{.sequences = 0};
 };
 
@@ -15812,7 +15882,8 @@ class Learner : public Function<f, Backend_> {
   StepResult update(const Optimiser& optimiser) {
     updates_.check(optimiser);
     if (!this->differentiated_) {
-      throw Error("update() without a backward()", "call step(), or forward(), seed(), backward() and then update()");
+      throw Error("update() without a backward()",
+                  "call step(), or forward(), output_gradient(), backward() and then update()");
     }
     if constexpr (Base::result_shape(0) == fixed_shape(1, 1)) {
       return update(optimiser, static_cast<double>(this->output()(0)));
@@ -16091,92 +16162,6 @@ inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t 
 
 }  // namespace simplx
 
-// ---- simplx/train/micro_batches.hpp
-
-/// \file simplx/train/micro_batches.hpp
-/// MicroBatches: which sequences of a batch a thread evaluates at once. MicroBatchWorkspace: where it does.
-///
-/// A sequence by itself stays in cache, and a product of its rows is fast from 64 rows on. With fewer, weights are
-/// fetched for little work: 64 sequences of 16 tokens take 1.6 to 1.8 times as long as 16 of 64, 256 of 4 four times.
-/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and, in training, at most
-/// a sixteenth of the batch's, which leaves work for as many threads. All of that is read off the batch: neither
-/// threads nor limits change any bits.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// The sequences of a batch in runs, each of them one micro-batch.
-class MicroBatches {
- public:
-  /// Room for batches of so many sequences of so many tokens at most; `together`: whether the model may see several
-  /// sequences at once (detail::keeps_sequences_apart); `shares`: into how many a batch of short ones is divided
-  /// at least, 1: into none but those of 64 tokens.
-  MicroBatches(Index sequences, Index context, bool together, Index shares = 16)
-      : context_(context), shares_(shares), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
-    begins_.reserve(static_cast<std::size_t>(sequences) + 1);
-  }
-
-  /// Rows of the largest micro-batch.
-  Rows capacity() const {
-    return {.tokens = std::max(context_, most_tokens_), .sequences = std::max<Index>(most_tokens_, 1),
-            .longest_sequence = context_};
-  }
-
-  /// Divides a batch of at most as many sequences.
-  void divide(const TokenBatch& batch) {
-    begins_.clear();
-    const Index all = batch.offsets.back() - batch.offsets.front();
-    const Index most = std::min(most_tokens_, tokens_at_once(all));
-    Index tokens = 0;
-    for (Index s = 0; s < batch.sequences(); ++s) {
-      const auto place = static_cast<std::size_t>(s);
-      const Index length = batch.offsets[place + 1] - batch.offsets[place];
-      if (begins_.empty() || tokens + length > most) {
-        begins_.push_back(s);
-        tokens = 0;
-      }
-      tokens += length;
-    }
-    begins_.push_back(batch.sequences());
-  }
-
-  Index count() const { return std::ssize(begins_) - 1; }
-  /// The first sequence of a micro-batch; that of the next one is the end.
-  Index begin(Index number) const { return begins_[static_cast<std::size_t>(number)]; }
-
- private:
-  static constexpr Index enough_tokens = 64;
-  Index tokens_at_once(Index all) const { return std::min(enough_tokens, all / shares_); }
-
-  Index context_, shares_, most_tokens_;
-  std::vector<Index> begins_;
-};
-
-/// The arena of one thread, for one micro-batch at a time.
-template <class G, class Backend>
-class MicroBatchWorkspace : public Workspace<G, Backend> {
- public:
-  using S = typename Backend::Scalar;
-
-  explicit MicroBatchWorkspace(const Rows& capacity, Seeds seeds = Seeds::room)
-      : Workspace<G, Backend>(capacity, seeds), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
-
-  /// For sequences first .. last of a batch.
-  Context<S> context_of(const TokenBatch& batch, Index first, Index last) {
-    const Index* const begins = batch.offsets.data() + first;
-    Rows rows{.tokens = begins[last - first] - begins[0], .sequences = last - first};
-    for (Index s = 0; s < rows.sequences; ++s) {
-      offsets_[static_cast<std::size_t>(s) + 1] = begins[s + 1] - begins[0];
-      rows.longest_sequence = std::max(rows.longest_sequence, begins[s + 1] - begins[s]);
-    }
-    return this->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
-  }
-
- private:
-  std::vector<Index> offsets_;  // of its sequences, from 0
-};
-
-}  // namespace simplx
-
 // ---- simplx/train/trained_model.hpp
 
 /// \file simplx/train/trained_model.hpp
@@ -16304,16 +16289,11 @@ struct TrainedModel {
 }  // namespace detail
 }  // namespace simplx
 
-// ---- simplx/generate/inference.hpp
+// ---- simplx/generate/logits_model.hpp
 
-/// \file simplx/generate/inference.hpp
-/// Inference: the weights of a model and its forward pass, nothing else; no backward is compiled or kept room for.
-///
-///     Inference<logits_of<tiny>> net;
-///     load_checkpoint(path, net);
-///     net.logits(tokens);                       // of a whole sequence; stream.hpp: of one token after the other
-///     net.logits(batch);                        // of several sequences
-///     net.logits(tokens, to);                   // into memory of the caller
+/// \file simplx/generate/logits_model.hpp
+/// What is known of a model that gives logits, and checked of its tokens, whoever evaluates it: Inference, Stream, here
+/// or on a GPU.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -16337,7 +16317,7 @@ struct Untrained {
 
 namespace detail {
 
-/// What is known of a model that gives logits, and checked of its tokens, wherever it is evaluated.
+/// Columns and lengths of the logits of a model of tokens, and whether tokens are its own.
 template <auto const& model>
 class LogitsModel {
  public:
@@ -16432,6 +16412,127 @@ class LogitsModel {
   static constexpr Index known() { return view_of<G>.index_bound(view_of<G>.input_node("tokens")); }
 };
 
+/// What whoever evaluates token by token asks of further tokens.
+///
+/// Errors  throws Error if there is no token, one is not the model's, or they do not fit a context that has `size`
+template <class Net>
+void check_feed(std::span<const std::int32_t> tokens, Index size, Index capacity) {
+  const auto count = static_cast<Index>(tokens.size());
+  if (count == 0) throw Error("there is no token to evaluate", "begin with at least one");
+  Net::check(tokens);
+  if (count > capacity - size) {
+    throw Error("the context is full: " + std::to_string(size) + " tokens and " + std::to_string(count) +
+                    " more, of " + std::to_string(capacity),
+                "reset() and feed the last tokens again");
+  }
+}
+
+}  // namespace detail
+}  // namespace simplx
+
+// ---- simplx/train/micro_batches.hpp
+
+/// \file simplx/train/micro_batches.hpp
+/// MicroBatches: which sequences of a batch a thread evaluates at once. MicroBatchWorkspace: where it does.
+///
+/// A sequence by itself stays in cache, and a product of its rows is fast from 64 rows on. With fewer, weights are
+/// fetched for little work: 64 sequences of 16 tokens take 1.6 to 1.8 times as long as 16 of 64, 256 of 4 four times.
+/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and, in training, at most
+/// a sixteenth of the batch's, which leaves work for as many threads. All of that is read off the batch: neither
+/// threads nor limits change any bits.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The sequences of a batch in runs, each of them one micro-batch.
+class MicroBatches {
+ public:
+  /// Room for batches of so many sequences of so many tokens at most.
+  ///
+  /// together  whether the model may see several sequences at once (detail::keeps_sequences_apart)
+  /// shares    a batch of short sequences is cut into at least so many micro-batches, so that threads have work; with 1
+  ///           the 64 tokens alone limit one
+  MicroBatches(Index sequences, Index context, bool together, Index shares = 16)
+      : context_(context), shares_(shares), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
+    begins_.reserve(static_cast<std::size_t>(sequences) + 1);
+  }
+
+  /// Rows of the largest micro-batch.
+  Rows capacity() const {
+    return {.tokens = std::max(context_, most_tokens_), .sequences = std::max<Index>(most_tokens_, 1),
+            .longest_sequence = context_};
+  }
+
+  /// Divides a batch of at most as many sequences.
+  void divide(const TokenBatch& batch) {
+    begins_.clear();
+    const Index all = batch.offsets.back() - batch.offsets.front();
+    const Index most = std::min(most_tokens_, tokens_at_once(all));
+    Index tokens = 0;
+    for (Index s = 0; s < batch.sequences(); ++s) {
+      const auto place = static_cast<std::size_t>(s);
+      const Index length = batch.offsets[place + 1] - batch.offsets[place];
+      if (begins_.empty() || tokens + length > most) {
+        begins_.push_back(s);
+        tokens = 0;
+      }
+      tokens += length;
+    }
+    begins_.push_back(batch.sequences());
+  }
+
+  Index count() const { return std::ssize(begins_) - 1; }
+  /// The first sequence of a micro-batch; that of the next one is the end.
+  Index begin(Index number) const { return begins_[static_cast<std::size_t>(number)]; }
+
+ private:
+  static constexpr Index enough_tokens = 64;
+  Index tokens_at_once(Index all) const { return std::min(enough_tokens, all / shares_); }
+
+  Index context_, shares_, most_tokens_;
+  std::vector<Index> begins_;
+};
+
+/// The arena of one thread, for one micro-batch at a time.
+template <class G, class Backend>
+class MicroBatchWorkspace : public Workspace<G, Backend> {
+ public:
+  using S = typename Backend::Scalar;
+
+  explicit MicroBatchWorkspace(const Rows& capacity, Seeds seeds = Seeds::room)
+      : Workspace<G, Backend>(capacity, seeds), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
+
+  /// For sequences first .. last of a batch.
+  Context<S> context_of(const TokenBatch& batch, Index first, Index last) {
+    const Index* const begins = batch.offsets.data() + first;
+    Rows rows{.tokens = begins[last - first] - begins[0], .sequences = last - first};
+    for (Index s = 0; s < rows.sequences; ++s) {
+      offsets_[static_cast<std::size_t>(s) + 1] = begins[s + 1] - begins[0];
+      rows.longest_sequence = std::max(rows.longest_sequence, begins[s + 1] - begins[s]);
+    }
+    return this->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
+  }
+
+ private:
+  std::vector<Index> offsets_;  // of its sequences, from 0
+};
+
+}  // namespace simplx
+
+// ---- simplx/generate/inference.hpp
+
+/// \file simplx/generate/inference.hpp
+/// Inference: the weights of a model and its forward pass, nothing else; no backward is compiled or kept room for.
+///
+///     Inference<logits_of<tiny>> net;
+///     load_checkpoint(path, net);
+///     net.logits(tokens);                       // of a whole sequence; stream.hpp: of one token after the other
+///     net.logits(batch);                        // of several sequences
+///     net.logits(tokens, to);                   // into memory of the caller
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
 /// Work that the first of several threads does, while the others wait for it.
 class DoneOnce {
  public:
@@ -16482,13 +16583,22 @@ class Inference : public detail::LogitsModel<model> {
   }
 
   const TensorList& tensors() const { return tensors_; }
-  /// To be filled in the layout of tensors(), which is that of a trainer of the model. Ask anew for each change:
-  /// kernels read a prepared copy, made by the next evaluation.
+  /// To be filled in the layout of tensors(), which is that of a trainer of the model. Ask anew for each change, of one
+  /// tensor, too: kernels read a prepared copy, made by the next evaluation.
   std::span<S> parameters() {
     prepared_.again();
     return parameters_.span();
   }
   std::span<S> constants() { return constants_.span(); }
+  /// One of them by its name in tensors(), in place.
+  ///
+  /// Errors  throws Error for an unknown name, with the nearest ones
+  std::span<S> parameter(std::string_view name) {
+    return slice_of(tensors_.parameters, parameters(), name, "parameter");
+  }
+  std::span<S> constant(std::string_view name) {
+    return slice_of(tensors_.constants, constants(), name, "constant");
+  }
 
   /// Logits of a whole sequence, (tokens, vocab), of a classifier (1, classes), valid until the next call.
   ///
@@ -16753,12 +16863,7 @@ class Replay {
 
   /// As Stream::feed.
   auto feed(std::span<const std::int32_t> tokens) {
-    if (tokens.empty()) throw Error("there is no token to evaluate", "begin with at least one");
-    Net::check(tokens);
-    if (static_cast<Index>(tokens.size()) > capacity_ - size()) {
-      throw Error("the context of " + std::to_string(capacity_) + " tokens is full",
-                  "reset() and feed the last tokens again");
-    }
+    detail::check_feed<Net>(tokens, size(), capacity_);
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
     return net_.logits(tokens_).last(static_cast<std::size_t>(Net::vocab()));
   }
@@ -18097,23 +18202,6 @@ constexpr Index cache_bytes(Index context) {
   constexpr Remembered all = StreamedGraph<Graph<Untrained<model>>, Cpu<S>>::table.all();
   return (all.per_token * round_up(context, token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
 }
-
-namespace detail {
-
-/// Errors  throws Error if there is no token, one is not the model's, or they do not fit a context that has `size`
-template <class Net>
-void check_feed(std::span<const std::int32_t> tokens, Index size, Index capacity) {
-  const auto count = static_cast<Index>(tokens.size());
-  if (count == 0) throw Error("there is no token to evaluate", "begin with at least one");
-  Net::check(tokens);
-  if (count > capacity - size) {
-    throw Error("the context is full: " + std::to_string(size) + " tokens and " + std::to_string(count) +
-                    " more, of " + std::to_string(capacity),
-                "reset() the stream and feed it the last tokens again");
-  }
-}
-
-}  // namespace detail
 
 /// A model token by token: logits of the next token, without evaluating anew what came before.
 template <auto const& model, class Backend = Cpu<float>>
@@ -20017,6 +20105,13 @@ struct BatchesState {
   bool operator==(const BatchesState&) const = default;
 };
 
+/// How a text is cut into windows, and how many are a batch.
+struct BatchesOptions {
+  Index context = 0;       ///< tokens of a window: of a trainer `options().context`
+  Index sequences = 1;     ///< windows of a batch
+  std::uint64_t seed = 0;  ///< of their order
+};
+
 /// Windows of documents, each once an epoch, in an order that the seed and the number of the epoch determine.
 class Batches {
  public:
@@ -20025,14 +20120,15 @@ class Batches {
   /// Errors  throws Error if no document is longer than the context, one does not lie within the tokens, there are
   ///         more than 2^32 windows, or a window or a batch is less than one
   /// Cost    four bytes for each window, whatever its context
-  Batches(TokenView tokens, const std::vector<Document>& documents, Index context, Index sequences, std::uint64_t seed)
-      : tokens_(tokens), context_(context), sequences_(sequences), seed_(seed) {
+  Batches(TokenView tokens, const std::vector<Document>& documents, const BatchesOptions& options)
+      : tokens_(tokens), context_(options.context), sequences_(options.sequences), seed_(options.seed) {
+    const Index context = options.context;
     if (context < 1 || context > std::numeric_limits<std::int32_t>::max()) {
       throw Error("the context of the windows is " + std::to_string(context),
                   "give the trainer's: options().context is the model's own where none was given");
     }
-    if (sequences < 1) {
-      throw Error("a batch is of " + std::to_string(sequences) + " sequences", "it must be at least 1");
+    if (sequences_ < 1) {
+      throw Error("a batch is of " + std::to_string(sequences_) + " sequences", "it must be at least 1");
     }
     for (const Document& document : documents) {
       if (document.begin < 0 || document.end < document.begin || document.end > tokens.size()) {
@@ -20055,13 +20151,12 @@ class Batches {
     }
     order_.resize(static_cast<std::size_t>(windows_));
   }
-  Batches(const Corpus& corpus, const std::vector<Document>& documents, Index context, Index sequences,
-          std::uint64_t seed)
-      : Batches(corpus.tokens(), documents, context, sequences, seed) {}
+  Batches(const Corpus& corpus, const std::vector<Document>& documents, const BatchesOptions& options)
+      : Batches(corpus.tokens(), documents, options) {}
 
   Index windows() const { return windows_; }
 
-  /// Fills `batch` (made by make_batch) with the next sequences of the shuffled epochs; allocates nothing.
+  /// Fills `batch` with the next sequences of the shuffled epochs; allocates nothing if make_batch gave it room.
   void next(TokenBatch& batch) {
     clear(batch);
     for (Index s = 0; s < sequences_; ++s, ++position_) {
@@ -20225,7 +20320,8 @@ namespace simplx::inline SIMPLX_TARGET {
 ///
 ///     set_hyper(trainer, "*.dropout.rate", 0);
 ///
-/// net     a Trainer, an Inference or an Evaluation, on the CPU or a GPU. Checkpoints of training hold what was set
+/// net     whatever has tensors() and constants(): a Trainer, Learner, Function, Inference or Evaluation, on the CPU or
+///         a GPU. Checkpoints of training hold what was set
 /// Errors  throws Error for a pattern that matches no number, with the nearest names, and for a value that is not
 ///         finite in the net's numbers; nothing is set then. A rate of dropout below 0 counts as 0, above 1 as 1
 template <class Net>
@@ -20712,10 +20808,20 @@ class Trainer {
 
   const TensorList& tensors() const { return tensors_; }
   const TrainerOptions& options() const { return options_; }
+  /// All parameters, tensor after tensor in the order of tensors(), each from a multiple of 16 elements on, zeros
+  /// between: longer than `parameters<model>`, which counts without these. What is written here the next step or
+  /// evaluation reads.
   std::span<S> parameters() { return parameters_.span(); }
+  /// What is not trained, laid out likewise: hyper-parameters and what was drawn.
   std::span<S> constants() { return constants_.span(); }
+  /// One of them by its name in tensors(), in place.
+  ///
+  /// Errors  throws Error for an unknown name, with the nearest ones
   std::span<S> parameter(std::string_view name) {
-    return slice_of(tensors_.parameters, parameters_.span(), name, "parameter");
+    return slice_of(tensors_.parameters, parameters(), name, "parameter");
+  }
+  std::span<S> constant(std::string_view name) {
+    return slice_of(tensors_.constants, constants(), name, "constant");
   }
   /// Bytes of all buffers.
   Index bytes() const {
@@ -20778,7 +20884,7 @@ class Trainer {
     }
   }
 
-  /// Forgets the parts of a step that were accumulated and not used by an update; so do `step` and `gradient`.
+  /// Forgets the parts of a step that were accumulated and not used by an update; so do `step` and `loss_and_gradient`.
   void discard() {
     if (!parts_.empty()) gradient_.clear();
     parts_ = {};
@@ -20808,7 +20914,7 @@ class Trainer {
   /// norm with frozen ones, which are no part of a step's.
   ///
   /// Errors  throws if the gradient is not as long as parameters(), or as step does
-  StepResult gradient(const TokenBatch& batch, std::span<S> gradient) {
+  StepResult loss_and_gradient(const TokenBatch& batch, std::span<S> gradient) {
     check_gradient_size(std::ssize(gradient), parameters_.size());
     discard();
     check(batch);

@@ -51,6 +51,16 @@ TEST_CASE("every addition is made in the order of the sequences, by any number o
   }
 }
 
+TEST_CASE("there is room for more sequences when it is asked for") {
+  Turns turns(0);
+  for (const Index sequences : {3, 40, 2}) {
+    turns.make_room(sequences);
+    std::vector<Index> order;
+    for (Index n = 0; n < sequences; ++n) order.push_back(n);
+    for (const auto& made : additions(turns, 2, sequences)) CHECK(made == order);
+  }
+}
+
 TEST_CASE("a sequence makes its additions while the one before is at its next") {
   Turns turns(2);
   turns.start();

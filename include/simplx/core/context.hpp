@@ -28,7 +28,8 @@ struct Randomness {
 /// fast: vector kernels for static shapes, Eigen for products of computed values whose width is no multiple of the
 /// vector; products of floats with parameters are the matrix unit's where there is one (cpu/gemm_pieces.hpp).
 /// vectors: as fast, without a matrix unit.
-/// reference: products, attention and norms by Eigen, for every width; what tests compare with.
+/// reference: products, attention and the values of norms and cross-entropy by Eigen, for every width; what tests
+/// compare with.
 /// bfloat16: as fast, but products with parameters round both operands to bfloat16 and add up in float. Parameters,
 /// gradients, moments and everything else stay float, as do products whose widths are no multiple of a vector. Faster
 /// where the CPU multiplies pairs (AVX-512 BF16 of AMD, AMX of Intel).

@@ -44,6 +44,10 @@ class Turns {
   /// Room for so many sequences.
   explicit Turns(Index sequences) : made_(static_cast<std::size_t>(sequences)) {}
 
+  /// Room for more, if need be; no thread may be in a pass.
+  void make_room(Index sequences) {
+    if (std::ssize(made_) < sequences) made_ = std::vector<Made>(static_cast<std::size_t>(sequences));
+  }
   /// Before a pass; no thread may be in one.
   void start() {
     dealt_.store(0, std::memory_order_relaxed);

@@ -20,7 +20,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -154,10 +153,10 @@ class DividedLoss {
     team.run([&](int member) {
       std::fill(all.gradients + begin_of(member), all.gradients + begin_of(member + 1), S(0));
     });
-    turns_->start();
+    turns_.start();
     team.run([&](int member) {
-      for (Index p = turns_->deal(); p < parts(); p = turns_->deal()) {
-        Turn turn(*turns_, p);
+      for (Index p = turns_.deal(); p < parts(); p = turns_.deal()) {
+        Turn turn(turns_, p);
         Context<S> part = forward(all, p, member);
         const double weight = weight_of(all, part);
         if (weight == 0) continue;
@@ -184,13 +183,13 @@ class DividedLoss {
     const Context<S> part = context_of(all, p, members_[static_cast<std::size_t>(member)]);
     const double weight = weight_of(all, part);
     Run::forward(part);
-    losses_[static_cast<std::size_t>(p)] = weight != 0 ? weight * static_cast<double>(part.outputs[0][0]) : 0;
+    losses_[p] = weight != 0 ? weight * static_cast<double>(part.outputs[0][0]) : 0;
     return part;
   }
   double loss() const {
     if (parts() == 0 && division.result == detail::Says::mean) return std::numeric_limits<double>::quiet_NaN();
     double total = 0;
-    for (Index p = 0; p < parts(); ++p) total += losses_[static_cast<std::size_t>(p)];
+    for (Index p = 0; p < parts(); ++p) total += losses_[p];
     return total;
   }
 
@@ -226,11 +225,8 @@ class DividedLoss {
   }
   /// Makes what holds the largest part, and the largest so far, unless there is room.
   void make_room(const Team& team, const Context<S>& all) {
-    const auto count = static_cast<std::size_t>(parts());
-    if (!turns_ || losses_.size() < count) {
-      turns_.emplace(parts());
-      losses_.resize(count);
-    }
+    turns_.make_room(parts());
+    if (losses_.size() < parts()) losses_ = Buffer<double>(parts());
     Rows largest = capacity_;
     for (Index p = 0; p < parts(); ++p) largest = largest.or_more(rows_of(all, p));
     if (!members_.empty() && capacity_.hold(largest)) return;
@@ -277,8 +273,8 @@ class DividedLoss {
   FurtherSums<G, S> further_;
   std::vector<Index> begins_;
   std::vector<Member> members_;
-  std::vector<double> losses_;
-  std::optional<Turns> turns_;
+  Buffer<double> losses_;
+  Turns turns_{0};
   Rows capacity_{.sequences = 0};
 };
 

@@ -31,12 +31,7 @@ class Replay {
 
   /// As Stream::feed.
   auto feed(std::span<const std::int32_t> tokens) {
-    if (tokens.empty()) throw Error("there is no token to evaluate", "begin with at least one");
-    Net::check(tokens);
-    if (static_cast<Index>(tokens.size()) > capacity_ - size()) {
-      throw Error("the context of " + std::to_string(capacity_) + " tokens is full",
-                  "reset() and feed the last tokens again");
-    }
+    detail::check_feed<Net>(tokens, size(), capacity_);
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
     return net_.logits(tokens_).last(static_cast<std::size_t>(Net::vocab()));
   }

@@ -23,23 +23,6 @@ constexpr Index cache_bytes(Index context) {
   return (all.per_token * round_up(context, token_block<S>) + all.once) * static_cast<Index>(sizeof(S));
 }
 
-namespace detail {
-
-/// Errors  throws Error if there is no token, one is not the model's, or they do not fit a context that has `size`
-template <class Net>
-void check_feed(std::span<const std::int32_t> tokens, Index size, Index capacity) {
-  const auto count = static_cast<Index>(tokens.size());
-  if (count == 0) throw Error("there is no token to evaluate", "begin with at least one");
-  Net::check(tokens);
-  if (count > capacity - size) {
-    throw Error("the context is full: " + std::to_string(size) + " tokens and " + std::to_string(count) +
-                    " more, of " + std::to_string(capacity),
-                "reset() the stream and feed it the last tokens again");
-  }
-}
-
-}  // namespace detail
-
 /// A model token by token: logits of the next token, without evaluating anew what came before.
 template <auto const& model, class Backend = Cpu<float>>
 class Stream {

@@ -11,7 +11,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A heavy op redefines what differs from these answers, and supplies
+/// A kernel redefines what differs from these answers, and supplies
 ///
 ///     static constexpr Checked shape(const Attributes&, Shape...);      // the result's shape, or a broken rule
 ///     template <class S, Path p, class F> static void forward(Cpu<S, p>, const F& frame);
@@ -22,7 +22,7 @@ namespace simplx::inline SIMPLX_TARGET {
 ///
 /// Rows of Axis::tokens are those of one or several sequences, which frame.context.segments tells apart.
 ///
-/// and may say
+/// It may also have
 ///
 ///     static constexpr bool rows_apart(Axis);            // whether a row of the result, on that axis, reads that row
 ///                                                        // of the operands, and rows of its own sequence, alone

@@ -145,6 +145,15 @@ struct op<"layer_norm"> : kernel_op {
     const S epsilon = *frame.template in<3>();
     S *y = frame.out(), *saved = frame.saved();
     const Index rows = frame.rows();
+    if constexpr (path == Path::reference) {
+      const ConstMatrixMap<S> xs(x, rows, d), g(gain, 1, d), b(bias, 1, d);
+      MatrixMap<S> ys(y, rows, d), kept(saved, rows, 2);
+      kept.col(0) = xs.rowwise().mean();
+      ys = xs.colwise() - kept.col(0);
+      kept.col(1) = (ys.rowwise().squaredNorm().array() / S(d) + epsilon).sqrt().inverse().matrix();
+      ys = ((kept.col(1).asDiagonal() * ys).array().rowwise() * g.row(0).array()).rowwise() + b.row(0).array();
+      return;
+    }
     for (Index row = 0; row < rows; ++row, x += d, y += d) {
       const S mean = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(x + c);
@@ -174,21 +183,20 @@ struct op<"layer_norm"> : kernel_op {
       const auto normalised = [&]<class V>(Index c) __attribute__((always_inline)) {
         return (load<V>(x + c) - splat<V>(mean)) * splat<V>(s);
       };
-      S u_sum = 0;
       const S u_along = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         const Register<V> g = load<V>(dy + c), xhat = normalised.template operator()<V>(c);
         if constexpr (F::template write<1> != Write::skip) store<V>(dgain + c, load<V>(dgain + c) + g * xhat);
         if constexpr (F::template write<2> != Write::skip) store<V>(dbias + c, load<V>(dbias + c) + g);
         return g * load<V>(gain + c) * xhat;
       }) / S(d);
-      u_sum = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
+      const S u_mean = detail::sum_columns<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
         return load<V>(dy + c) * load<V>(gain + c);
       }) / S(d);
       if constexpr (F::template write<0> != Write::skip) {
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           const Register<V> u = load<V>(dy + c) * load<V>(gain + c);
           detail::put<F::template write<0>, V>(
-              dx + c, splat<V>(s) * (u - splat<V>(u_sum) - normalised.template operator()<V>(c) * splat<V>(u_along)));
+              dx + c, splat<V>(s) * (u - splat<V>(u_mean) - normalised.template operator()<V>(c) * splat<V>(u_along)));
         });
         dx += d;
       }

@@ -75,7 +75,8 @@ struct op<"shift"> : detail::same_shape_op {
   static constexpr Term derive(const Node* node, int, const Term& g) {
     return Term(apply<"shift">({.integers = {-node->attributes.integers[0]}}, detail::whole(g, node)));
   }
-  /// Calls f(to, from, rows): rows of a sequence that have a row `by` before them, as offsets in elements.
+  /// Of each sequence calls zero(at, count) for what nothing moves into, and move(to, from, count) for the rows that
+  /// have one `by` before them, all in elements.
   template <class F, class Zero, class Move>
   static void each(const F& frame, Index by, Zero zero, Move move) {
     constexpr Index cols = F::out_shape.cols;

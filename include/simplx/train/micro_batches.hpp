@@ -21,9 +21,11 @@ namespace simplx::inline SIMPLX_TARGET {
 /// The sequences of a batch in runs, each of them one micro-batch.
 class MicroBatches {
  public:
-  /// Room for batches of so many sequences of so many tokens at most; `together`: whether the model may see several
-  /// sequences at once (detail::keeps_sequences_apart); `shares`: into how many a batch of short ones is divided
-  /// at least, 1: into none but those of 64 tokens.
+  /// Room for batches of so many sequences of so many tokens at most.
+  ///
+  /// together  whether the model may see several sequences at once (detail::keeps_sequences_apart)
+  /// shares    a batch of short sequences is cut into at least so many micro-batches, so that threads have work; with 1
+  ///           the 64 tokens alone limit one
   MicroBatches(Index sequences, Index context, bool together, Index shares = 16)
       : context_(context), shares_(shares), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
     begins_.reserve(static_cast<std::size_t>(sequences) + 1);
