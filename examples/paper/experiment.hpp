@@ -33,6 +33,12 @@ struct Arm {
   double x = missing;
 };
 
+/// The arm, beside which the paper has these numbers.
+inline Arm published(Arm arm, const char* numbers) {
+  arm.published = numbers;
+  return arm;
+}
+
 /// What the paper says of two arms, or of an arm and a number.
 struct Ordering {
   enum class Relation : signed char {
