@@ -7,11 +7,11 @@
 //
 // Ctrl-C stops it, and the same command goes on; the result has the same bits as that of a run that was never stopped.
 //
-//     train_lm.cpp            the flags
-//     train_lm/blocks.hpp     the table of blocks
-//     train_lm/learner.hpp    what the program asks of a model;  learner_of.hpp, blocks/: the models
-//     train_lm/text.cpp       the text
-//     train_lm/training.cpp   the run
+//     train_lm.cpp              the flags
+//     train_lm/blocks.hpp       the table of blocks
+//     train_lm/any_trainer.hpp  what the program asks of a model;  trainer_of.hpp, blocks/: the models
+//     train_lm/text.cpp         the text
+//     train_lm/training.cpp     the run
 
 #include "flags.hpp"
 #include "train_lm/blocks.hpp"

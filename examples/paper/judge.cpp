@@ -8,7 +8,7 @@
 #include <simplx/core/error.hpp>
 #include <simplx/report/progress.hpp>
 
-#include "learner.hpp"
+#include "any_trainer.hpp"
 #include "quantities.hpp"
 
 namespace paper {

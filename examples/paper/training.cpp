@@ -82,24 +82,24 @@ bool each_match(const std::vector<TensorInfo>& tensors, std::span<float> buffer,
   return found;
 }
 
-void begin_as(const Settings& settings, std::uint64_t seed, Learner& learner) {
-  const TensorList& tensors = learner.tensors();
-  if (settings.fairseq_init) initialise(as_in_fairseq(tensors.parameters), seed, learner.parameters().data());
+void begin_as(const Settings& settings, std::uint64_t seed, AnyTrainer& trainer) {
+  const TensorList& tensors = trainer.tensors();
+  if (settings.fairseq_init) initialise(as_in_fairseq(tensors.parameters), seed, trainer.parameters().data());
   if (settings.base == Base::identity) {
-    each_match(tensors.constants, learner.constants(), "*.base", [&](TensorInfo tensor, std::span<float> values) {
+    each_match(tensors.constants, trainer.constants(), "*.base", [&](TensorInfo tensor, std::span<float> values) {
       tensor.init = identity;
       initialise(tensor, seed, values.data());
     });
   } else if (settings.base != Base::own) {
     tie_projections(tensors.constants, settings.base == Base::last_layer_tied ? Ties::last_layer : Ties::all_layers,
-                    learner.constants().data());
+                    trainer.constants().data());
   }
   for (const auto& [pattern, number] : settings.initial) {
     const auto fill = [value = static_cast<float>(number)](const TensorInfo&, std::span<float> values) {
       std::ranges::fill(values, value);
     };
-    const bool parameter = each_match(tensors.parameters, learner.parameters(), pattern, fill);
-    const bool constant = each_match(tensors.constants, learner.constants(), pattern, fill);
+    const bool parameter = each_match(tensors.parameters, trainer.parameters(), pattern, fill);
+    const bool constant = each_match(tensors.constants, trainer.constants(), pattern, fill);
     if (parameter || constant) continue;
     std::vector<std::string> names;
     for (const auto* list : {&tensors.parameters, &tensors.constants}) {
@@ -110,9 +110,9 @@ void begin_as(const Settings& settings, std::uint64_t seed, Learner& learner) {
   }
 }
 
-Index trained_parameters(const Learner& learner, const Settings& settings) {
+Index trained_parameters(const AnyTrainer& trainer, const Settings& settings) {
   Index total = 0;
-  for (const TensorInfo& tensor : learner.tensors().parameters) {
+  for (const TensorInfo& tensor : trainer.tensors().parameters) {
     double factor = 1;
     for (const auto& [pattern, number] : settings.factors) {
       if (matches_glob(pattern, tensor.name)) factor = number;
@@ -157,14 +157,14 @@ class Reader {
   bool masked_;
 };
 
-double mean_loss(Learner& learner, Reader& reader, const ModelFacts& facts, Index batch, Index tokens) {
+double mean_loss(AnyTrainer& trainer, Reader& reader, const ModelFacts& facts, Index batch, Index tokens) {
   const Index count = std::max<Index>(1, tokens / (batch * facts.context));
   double total = 0;
   Index labelled = 0;
   for (Index i = 0; i < count; ++i) {
     const TokenBatch& text = reader.spread(i, count);
     const Index labels = labelled_tokens(text);
-    total += learner.loss(text) * static_cast<double>(labels);
+    total += trainer.loss(text) * static_cast<double>(labels);
     labelled += labels;
   }
   return total / static_cast<double>(labelled);
@@ -176,8 +176,8 @@ double mean_loss(Learner& learner, Reader& reader, const ModelFacts& facts, Inde
 /// of D in Eq. (6), and of NormFormer's models the mean absolute gradient of every matrix.
 class Layers {
  public:
-  Layers(Learner& learner, int layers) : learner_(learner), layers_(static_cast<std::size_t>(layers)) {
-    for (const TensorInfo& tensor : learner.tensors().parameters) {
+  Layers(AnyTrainer& trainer, int layers) : trainer_(trainer), layers_(static_cast<std::size_t>(layers)) {
+    for (const TensorInfo& tensor : trainer.tensors().parameters) {
       const std::string_view name = tensor.name;
       with_gradients_ |= name.ends_with("mlp.up.bias");
     }
@@ -185,10 +185,10 @@ class Layers {
 
   void look(long step, const TokenBatch& batch) {
     steps_.push_back(step);
-    const std::span<const float> parameters = learner_.parameters();
+    const std::span<const float> parameters = trainer_.parameters();
     std::vector<float> gradient(with_gradients_ ? parameters.size() : 0);
-    if (with_gradients_) learner_.gradient(batch, gradient);
-    for (const TensorInfo& tensor : learner_.tensors().parameters) {
+    if (with_gradients_) trainer_.gradient(batch, gradient);
+    for (const TensorInfo& tensor : trainer_.tensors().parameters) {
       const std::string_view scope = "blocks.";
       if (!tensor.name.starts_with(scope)) continue;
       std::size_t digits = 0;
@@ -227,7 +227,7 @@ class Layers {
     times.back()[layer] = rounded(value, 3);
   }
 
-  Learner& learner_;
+  AnyTrainer& trainer_;
   std::size_t layers_;
   bool with_gradients_ = false;
   std::vector<long> steps_;
@@ -281,10 +281,10 @@ class Explosion {
   double lowest_ = HUGE_VAL;
 };
 
-Json begun_record(const Model& model, const Task& task, const Learner& learner, const Setup& setup) {
+Json begun_record(const Model& model, const Task& task, const AnyTrainer& trainer, const Setup& setup) {
   return {{"task", json_of(task)},
           {"text", setup.text},
-          {"parameters", trained_parameters(learner, task.settings)},
+          {"parameters", trained_parameters(trainer, task.settings)},
           {"width", model.facts.width},
           {"layers_count", model.facts.layers},
           {"context", model.facts.context},
@@ -310,13 +310,13 @@ double flops_of(const Model& model, const Settings& settings) {
 
 std::optional<Json> train(const Model& model, const Task& task, Setup& setup) {
   const Settings& settings = task.settings;
-  const std::unique_ptr<Learner> learner = model.make(options_of(model, task, setup.threads));
-  begin_as(settings, task.seed, *learner);
+  const std::unique_ptr<AnyTrainer> trainer = model.make(options_of(model, task, setup.threads));
+  begin_as(settings, task.seed, *trainer);
   Reader training(setup.corpus.training, model.facts, settings.batch, task.seed);
   Reader held_out(setup.corpus.validation, model.facts, settings.batch, 0);
-  Json record = begun_record(model, task, *learner, setup);
+  Json record = begun_record(model, task, *trainer, setup);
   const bool ramp = settings.schedule == Schedule::ramp;
-  Layers layers(*learner, model.facts.layers);
+  Layers layers(*trainer, model.facts.layers);
   Explosion explosion;
   const HeldOut looked_at = held_out_tokens(model, settings);
   const auto begin = Clock::now();
@@ -334,7 +334,7 @@ std::optional<Json> train(const Model& model, const Task& task, Setup& setup) {
     if (setup.interrupt.poll()) return std::nullopt;
     const auto step_begin = Clock::now();
     const double rate = rate_at(settings, step - 1);
-    const StepResult result = learner->step(training.next(), optimiser_of(settings, rate));
+    const StepResult result = trainer->step(training.next(), optimiser_of(settings, rate));
     times.push_back(1e3 * since(step_begin));
     window_loss += result.loss, ++window_steps;
     if (ramp ? explosion.after(result.loss) || !result.finite : !result.finite) {
@@ -345,7 +345,7 @@ std::optional<Json> train(const Model& model, const Task& task, Setup& setup) {
     if (!due(step, validations)) continue;
     const bool last = step == settings.steps;
     if (!ramp) {
-      loss = mean_loss(*learner, held_out, model.facts, settings.batch, last ? looked_at.last : looked_at.each);
+      loss = mean_loss(*trainer, held_out, model.facts, settings.batch, last ? looked_at.last : looked_at.each);
     }
     record["log"].push_back({step, nullptr, rounded(window_loss / static_cast<double>(window_steps), 5),
                              ramp ? Json() : Json(rounded(loss, 5))});
@@ -370,7 +370,7 @@ std::optional<Json> train(const Model& model, const Task& task, Setup& setup) {
 
 std::optional<std::vector<Json>> take_turns(const std::vector<Task>& tasks, Setup& setup) {
   struct Runner {
-    std::unique_ptr<Learner> learner;
+    std::unique_ptr<AnyTrainer> trainer;
     Reader reader;
     std::vector<double> milliseconds = {};
   };
@@ -380,7 +380,7 @@ std::optional<std::vector<Json>> take_turns(const std::vector<Task>& tasks, Setu
     const Model& model = *find_model(task.model);
     runners.push_back({model.make(options_of(model, task, setup.threads)),
                        Reader(setup.corpus.training, model.facts, task.settings.batch, task.seed)});
-    begin_as(task.settings, task.seed, *runners.back().learner);
+    begin_as(task.settings, task.seed, *runners.back().trainer);
   }
   for (int turn = 0; turn < tasks[0].settings.turns; ++turn) {
     for (std::size_t i = 0; i < runners.size(); ++i) {
@@ -388,7 +388,7 @@ std::optional<std::vector<Json>> take_turns(const std::vector<Task>& tasks, Setu
       for (int step = 0; step < steps_of_a_turn; ++step) {
         const TokenBatch& batch = runners[i].reader.next();
         const auto step_begin = Clock::now();
-        runners[i].learner->step(batch, optimiser_of(tasks[i].settings, tasks[i].settings.rate));
+        runners[i].trainer->step(batch, optimiser_of(tasks[i].settings, tasks[i].settings.rate));
         if (step) runners[i].milliseconds.push_back(1e3 * since(step_begin));
       }
     }
@@ -396,7 +396,7 @@ std::optional<std::vector<Json>> take_turns(const std::vector<Task>& tasks, Setu
   }
   std::vector<Json> records;
   for (std::size_t i = 0; i < runners.size(); ++i) {
-    Json record = begun_record(*find_model(tasks[i].model), tasks[i], *runners[i].learner, setup);
+    Json record = begun_record(*find_model(tasks[i].model), tasks[i], *runners[i].trainer, setup);
     record["milliseconds"] = rounded(median(runners[i].milliseconds));
     record["seconds"] = rounded(since(begin) / static_cast<double>(tasks.size()));
     records.push_back(std::move(record));

@@ -8,7 +8,7 @@
 #include <simplx/io/interrupt.hpp>
 #include <simplx/report/progress.hpp>
 
-#include "learner.hpp"
+#include "any_trainer.hpp"
 #include "settings.hpp"
 
 namespace paper {

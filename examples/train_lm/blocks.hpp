@@ -10,12 +10,12 @@
 namespace train_lm {
 
 inline constexpr Block blocks[] = {
-    {"pre_ln", make_learner<simplx::pre_ln>},
-    {"parallel", make_learner<simplx::parallel>},
-    {"v_skip_init_shaped", make_learner<simplx::v_skip_init_shaped>},
-    {"sas", make_learner<simplx::sas>},
-    {"sas_p", make_learner<simplx::sas_p>},
-    {"sas_p_norm_free", make_learner<simplx::sas_p_norm_free>},
+    {"pre_ln", make_trainer<simplx::pre_ln>},
+    {"parallel", make_trainer<simplx::parallel>},
+    {"v_skip_init_shaped", make_trainer<simplx::v_skip_init_shaped>},
+    {"sas", make_trainer<simplx::sas>},
+    {"sas_p", make_trainer<simplx::sas_p>},
+    {"sas_p_norm_free", make_trainer<simplx::sas_p_norm_free>},
 };
 
 inline std::vector<std::string> block_names() {

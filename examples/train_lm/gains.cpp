@@ -11,8 +11,8 @@ using namespace simplx;
 
 namespace {
 
-std::span<const float> values_of(Learner& learner, const TensorInfo& tensor) {
-  return learner.parameters().subspan(static_cast<std::size_t>(tensor.offset),
+std::span<const float> values_of(AnyTrainer& trainer, const TensorInfo& tensor) {
+  return trainer.parameters().subspan(static_cast<std::size_t>(tensor.offset),
                                       static_cast<std::size_t>(tensor.size()));
 }
 
@@ -24,10 +24,10 @@ bool is_gain(const TensorInfo& tensor) {
 
 }  // namespace
 
-std::vector<LayerValues> gains(Learner& learner) {
+std::vector<LayerValues> gains(AnyTrainer& trainer) {
   const std::string scope = "blocks.";
   std::vector<LayerValues> found;
-  for (const TensorInfo& tensor : learner.tensors().parameters) {
+  for (const TensorInfo& tensor : trainer.tensors().parameters) {
     if (!tensor.name.starts_with(scope) || !is_gain(tensor)) continue;
     std::size_t digits = 0;
     const std::size_t layer = std::stoul(tensor.name.substr(scope.size()), &digits);
@@ -35,18 +35,18 @@ std::vector<LayerValues> gains(Learner& learner) {
     auto entry = std::ranges::find(found, name, &LayerValues::name);
     if (entry == found.end()) {
       entry = found.insert(
-          entry, {name, std::vector<std::optional<double>>(static_cast<std::size_t>(learner.facts().layers))});
+          entry, {name, std::vector<std::optional<double>>(static_cast<std::size_t>(trainer.facts().layers))});
     }
-    const auto values = values_of(learner, tensor);
+    const auto values = values_of(trainer, tensor);
     entry->values[layer] = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   }
   return found;
 }
 
-Largest largest_parameter(Learner& learner) {
+Largest largest_parameter(AnyTrainer& trainer) {
   Largest largest;
-  for (const TensorInfo& tensor : learner.tensors().parameters) {
-    for (const float value : values_of(learner, tensor)) {
+  for (const TensorInfo& tensor : trainer.tensors().parameters) {
+    for (const float value : values_of(trainer, tensor)) {
       const double size = std::isnan(value) ? HUGE_VAL : std::abs(static_cast<double>(value));
       if (size > largest.size) largest = {tensor.name, size};
     }

@@ -3,7 +3,7 @@
 
 // A look at the weights: the trained gains of "Simplifying Transformer Blocks", and what has grown too large.
 
-#include "learner.hpp"
+#include "any_trainer.hpp"
 
 #include <simplx/report/run_log.hpp>
 
@@ -11,7 +11,7 @@ namespace train_lm {
 
 /// Every trained number of the blocks by name: attention_gain, mlp_gain, ..., attention.alpha, beta and gamma as the
 /// mean over the heads.
-std::vector<simplx::LayerValues> gains(Learner& learner);
+std::vector<simplx::LayerValues> gains(AnyTrainer& trainer);
 
 struct Largest {
   std::string parameter;
@@ -19,6 +19,6 @@ struct Largest {
 };
 
 /// The parameter with the largest value: where a network that overflows went wrong.
-Largest largest_parameter(Learner& learner);
+Largest largest_parameter(AnyTrainer& trainer);
 
 }  // namespace train_lm

@@ -3,7 +3,7 @@
 
 // What the command line says.
 
-#include "learner.hpp"
+#include "any_trainer.hpp"
 
 #include <filesystem>
 #include <string>
@@ -14,7 +14,7 @@ namespace train_lm {
 /// A block on offer.
 struct Block {
   const char* name;
-  std::unique_ptr<Learner> (*make)(Device, const simplx::TrainerOptions&);
+  std::unique_ptr<AnyTrainer> (*make)(Device, const simplx::TrainerOptions&);
 };
 
 /// How often a checkpoint is due: every so many steps, or minutes.

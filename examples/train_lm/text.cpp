@@ -34,13 +34,13 @@ Text::Text(const Options& options)
       training(windows(corpus.training, paths[0], "to learn from", options.batch, options.seed)),
       held_out(windows(corpus.validation, paths[0], "to hold out", held_out_batch, options.seed)) {}
 
-double Text::validate(Learner& learner, TokenBatch& batch) const {
+double Text::validate(AnyTrainer& trainer, TokenBatch& batch) const {
   const Index batches = std::min<Index>(32, held_out.windows());
   double total = 0;
   Index tokens = 0;
   for (Index i = 0; i < batches; ++i) {
     held_out.at(i * held_out.windows() / batches, batch);
-    total += learner.loss(batch) * static_cast<double>(batch.tokens.size());
+    total += trainer.loss(batch) * static_cast<double>(batch.tokens.size());
     tokens += static_cast<Index>(batch.tokens.size());
   }
   return total / static_cast<double>(tokens);

@@ -25,7 +25,7 @@ struct Text {
   Text(const Text&) = delete;  // the batches point to the corpus
 
   /// Held-out loss in nats per token, over windows spread evenly over the held-out text.
-  double validate(Learner& learner, simplx::TokenBatch& batch) const;
+  double validate(AnyTrainer& trainer, simplx::TokenBatch& batch) const;
 };
 
 }  // namespace train_lm

@@ -73,7 +73,7 @@ class Run {
         text_(text),
         directory_(directory),
         interrupt_(interrupt),
-        learner_(options.block.make(options.device, trainer_options())),
+        trainer_(options.block.make(options.device, trainer_options())),
         checkpoints_(directory / "checkpoints", options.keep),
         batch_(make_batch(options.batch, context)),
         held_out_(make_batch(Text::held_out_batch, context)) {}
@@ -83,7 +83,7 @@ class Run {
     RunLog log(directory_ / "log.jsonl", step_);
     const double peak = directory_.record().value("peak_gflops", 0.0);
     const LinearSchedule schedule{.peak = options_.learning_rate, .warmup = warmup(), .total = steps_};
-    const double earlier = seconds_, flops = learner_->facts().flops_per_token;
+    const double earlier = seconds_, flops = trainer_->facts().flops_per_token;
     const long first = step_;
     begin_ = Clock::now();
     const auto now = [&] { return earlier + since(begin_); };
@@ -93,7 +93,7 @@ class Run {
     while (step_ < steps_ && !interrupt_.poll()) {
       text_.training.next(batch_);
       const AdamW optimiser{.learning_rate = schedule.at(step_)};
-      const StepResult result = learner_->step(batch_, optimiser);
+      const StepResult result = trainer_->step(batch_, optimiser);
       ++step_;
       if (!result.finite) throw not_finite("loss", fmt::format("first parameter concerned is {}", result.culprit));
       window_loss += result.loss;
@@ -201,7 +201,7 @@ class Run {
   }
 
   RunRecord make_record(double peak) const {
-    const ModelFacts facts = learner_->facts();
+    const ModelFacts facts = trainer_->facts();
     const AdamW optimiser;
     RunRecord record{{"version", version()},
                      {"block", options_.block.name},
@@ -211,7 +211,7 @@ class Run {
                      {"heads", facts.heads},
                      {"layers", facts.layers},
                      {"context", context},
-                     {"bytes", learner_->bytes()},
+                     {"bytes", trainer_->bytes()},
                      {"arena_bytes", facts.arena_bytes},
                      {"positions", "learned"},
                      {"seed", options_.seed},
@@ -227,7 +227,7 @@ class Run {
                      {"beta1", optimiser.beta1},
                      {"beta2", optimiser.beta2},
                      {"epsilon", optimiser.epsilon},
-                     {"clip", learner_->options().clip},
+                     {"clip", trainer_->options().clip},
                      {"build", build_type()},
                      {"peak_gflops", peak},
                      {"flops_per_token", facts.flops_per_token},
@@ -235,9 +235,9 @@ class Run {
     for (const fs::path& path : text_.paths) record["text"].push_back(path.string());
     record["text_bytes"] = text_.corpus.training.size() + text_.corpus.validation.size();
     record["text_fingerprint"] = fingerprint(text_.corpus);
-    for (const TensorInfo& constant : learner_->tensors().constants) {
+    for (const TensorInfo& constant : trainer_->tensors().constants) {
       if (constant.rank == 0)
-        record["hyper"][constant.name] = learner_->constants()[static_cast<std::size_t>(constant.offset)];
+        record["hyper"][constant.name] = trainer_->constants()[static_cast<std::size_t>(constant.offset)];
     }
     return record;
   }
@@ -273,8 +273,8 @@ class Run {
     }
     const std::optional<long> latest = checkpoints_.latest();
     if (!latest) return;
-    const Metadata saved = load_training(checkpoints_.path(*latest), *learner_);
-    step_ = learner_->state().steps;
+    const Metadata saved = load_training(checkpoints_.path(*latest), *trainer_);
+    step_ = trainer_->state().steps;
     text_.training.seek(static_cast<Index>(number(saved, "position")));
     seconds_ = number(saved, "seconds");
     if (saved.count("best_step"))
@@ -285,7 +285,7 @@ class Run {
   }
 
   void describe(double peak) const {
-    const ModelFacts facts = learner_->facts();
+    const ModelFacts facts = trainer_->facts();
     const TokenDocuments &training = text_.corpus.training, &held_out = text_.corpus.validation;
     const auto readable_size = [](const TokenDocuments& part) {
       return readable_bytes(static_cast<double>(part.size()));
@@ -296,7 +296,7 @@ class Run {
             {"block", options_.block.name},
             {"parameters", grouped(facts.parameters)},
             {"memory", fmt::format("{} training state, {} of it for one sequence",
-                                   readable_bytes(static_cast<double>(learner_->bytes())),
+                                   readable_bytes(static_cast<double>(trainer_->bytes())),
                                    readable_bytes(static_cast<double>(facts.arena_bytes)))},
             {"FLOPs", fmt::format("{:.2f} million per token, forward and backward", facts.flops_per_token * 1e-6)},
             {"device",
@@ -317,14 +317,14 @@ class Run {
 
   /// Adds what is known on validation lines only: the held-out loss, gains and gradients of the layers.
   void validate(LogLine& line) {
-    const double loss = text_.validate(*learner_, held_out_);
+    const double loss = text_.validate(*trainer_, held_out_);
     if (!std::isfinite(loss))
       throw not_finite("held-out loss",
-                       fmt::format("parameter concerned is {}", largest_parameter(*learner_).parameter));
+                       fmt::format("parameter concerned is {}", largest_parameter(*trainer_).parameter));
     line.val_loss = val_loss_ = loss;
-    line.gains = gains(*learner_);
+    line.gains = gains(*trainer_);
     text_.held_out.at(0, held_out_);
-    line.gradient_norms = learner_->gradient_norms(held_out_);
+    line.gradient_norms = trainer_->gradient_norms(held_out_);
   }
 
   /// A disk that is full is told once and survived: the log holds its lines until there is room.
@@ -340,7 +340,7 @@ class Run {
 
   /// Writes a checkpoint; a disk that is full is told and survived.
   bool save(bool is_best) {
-    if (const Largest largest = largest_parameter(*learner_); !std::isfinite(largest.size)) {
+    if (const Largest largest = largest_parameter(*trainer_); !std::isfinite(largest.size)) {
       throw not_finite("network", fmt::format("parameter concerned is {}", largest.parameter));
     }
     const auto best = checkpoints_.best();
@@ -354,7 +354,7 @@ class Run {
           position["best_step"] = fmt::format("{}", now->step);
           position["best_val_loss"] = fmt::format("{}", now->loss);
         }
-        save_training(directory, *learner_, model_metadata(), position);  // adds the step
+        save_training(directory, *trainer_, model_metadata(), position);  // adds the step
       });
       return true;
     } catch (const Error& error) {
@@ -382,9 +382,9 @@ class Run {
 
   /// What people look at, of a run that ends or pauses; returns the sample.
   std::string write_results() {
-    const std::string text = printable(sample(*learner_, {'d', 'e', 'f', ' '}, 400, 0.8, options_.seed));
+    const std::string text = printable(sample(*trainer_, {'d', 'e', 'f', ' '}, 400, 0.8, options_.seed));
     write_file(directory_ / "sample.txt", text + "\n");
-    write_file(directory_ / "block.svg", picture_of_ops(learner_->layer(), options_.block.name));
+    write_file(directory_ / "block.svg", picture_of_ops(trainer_->layer(), options_.block.name));
     write_report(directory_.path());
     return text;
   }
@@ -401,12 +401,12 @@ class Run {
     const fs::path last = checkpoints_.path(step_) / "model.safetensors";  // the same file, unless the disk was full
     Metadata metadata = fs::exists(last) ? SafetensorsFile::read(last).metadata() : model_metadata();
     metadata["steps"] = std::to_string(step_);
-    save_checkpoint(directory_ / "model.safetensors", *learner_, metadata);
+    save_checkpoint(directory_ / "model.safetensors", *trainer_, metadata);
     fmt::print(
         "\n{}\n\n{:.3f} nats per byte on held-out text after {} of training\n{}: run.json log.jsonl checkpoints "
         "model.safetensors sample.txt block.svg report.html\n",
         text, val_loss_.value_or(0), readable_seconds(seconds_), directory_.path().string());
-    for (const std::string& refusal : learner_->refusals()) fmt::print("slower than it should be: {}\n", refusal);
+    for (const std::string& refusal : trainer_->refusals()) fmt::print("slower than it should be: {}\n", refusal);
     return 0;
   }
 
@@ -414,7 +414,7 @@ class Run {
   Text& text_;
   RunDirectory& directory_;
   Interrupt& interrupt_;
-  std::unique_ptr<Learner> learner_;
+  std::unique_ptr<AnyTrainer> trainer_;
   Checkpoints checkpoints_;
   TokenBatch batch_, held_out_;
   ProgressLine progress_;
@@ -435,7 +435,7 @@ int train(const Options& options) {
     fmt::print("the earlier run is now {}\n", directory.move_aside().string());
   }
   directory.check_free();
-  Interrupt interrupt;  // before the threads of the learner
+  Interrupt interrupt;  // before the threads of the trainer
   Run run(options, text, directory, interrupt);
   return run.train();
 }

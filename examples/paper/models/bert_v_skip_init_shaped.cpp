@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "../learner_of.hpp"
+#include "../trainer_of.hpp"
 
 namespace {
 /// As bert_sas differs from sas.

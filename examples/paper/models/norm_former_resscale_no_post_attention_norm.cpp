@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "../learner_of.hpp"
+#include "../trainer_of.hpp"
 
 namespace {
 constexpr simplx::Decoder model = paper::norm_former_decoder(simplx::norm_former_resscale_no_post_attention_norm);

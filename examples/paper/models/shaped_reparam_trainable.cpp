@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "../learner_of.hpp"
+#include "../trainer_of.hpp"
 
 namespace {
 constexpr simplx::Decoder model = paper::decoder(simplx::shaped_reparam_trainable);

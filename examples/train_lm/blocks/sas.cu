@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "../cuda_learner_of.hpp"
+#include "../cuda_trainer_of.hpp"
 
-template std::unique_ptr<train_lm::Learner> train_lm::make_cuda_learner<simplx::sas>(
+template std::unique_ptr<train_lm::AnyTrainer> train_lm::make_cuda_trainer<simplx::sas>(
     Device, const simplx::TrainerOptions&);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "../learner_of.hpp"
+#include "../trainer_of.hpp"
 
-template std::unique_ptr<train_lm::Learner> train_lm::make_learner<simplx::sas_p>(Device, const simplx::TrainerOptions&);
+template std::unique_ptr<train_lm::AnyTrainer> train_lm::make_trainer<simplx::sas_p>(
+    Device, const simplx::TrainerOptions&);

@@ -25,9 +25,9 @@ struct ModelFacts {
   double flops_per_token;  ///< forward and backward
 };
 
-class Learner {
+class AnyTrainer {
  public:
-  virtual ~Learner() = default;
+  virtual ~AnyTrainer() = default;
 
   virtual const simplx::TensorList& tensors() const = 0;
   virtual std::span<float> parameters() = 0;
@@ -42,7 +42,7 @@ class Learner {
 struct Model {
   std::string name;
   ModelFacts facts;
-  std::unique_ptr<Learner> (*make)(const simplx::TrainerOptions& options);
+  std::unique_ptr<AnyTrainer> (*make)(const simplx::TrainerOptions& options);
 };
 
 /// The models that are linked.

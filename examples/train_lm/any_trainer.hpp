@@ -32,9 +32,9 @@ struct ModelFacts {
   simplx::Index arena_bytes;  ///< of one sequence
 };
 
-class Learner {
+class AnyTrainer {
  public:
-  virtual ~Learner() = default;
+  virtual ~AnyTrainer() = default;
 
   virtual ModelFacts facts() const = 0;
   /// The ops of a later layer, as its picture shows them.
@@ -67,9 +67,9 @@ using devices::Device;
 ///
 /// Errors  throws Error for a GPU if the program was built without CUDA, or if there is none
 template <auto const& block>
-std::unique_ptr<Learner> make_learner(Device device, const simplx::TrainerOptions& options);
+std::unique_ptr<AnyTrainer> make_trainer(Device device, const simplx::TrainerOptions& options);
 /// The same on a GPU; defined in blocks/*.cu, which are part of programs built with CUDA.
 template <auto const& block>
-std::unique_ptr<Learner> make_cuda_learner(Device device, const simplx::TrainerOptions& options);
+std::unique_ptr<AnyTrainer> make_cuda_trainer(Device device, const simplx::TrainerOptions& options);
 
 }  // namespace train_lm

@@ -11,7 +11,7 @@
 #include <simplx/models/languini.hpp>
 #include <simplx/train/trainer.hpp>
 
-#include "learner.hpp"
+#include "any_trainer.hpp"
 
 namespace paper {
 
@@ -53,9 +53,9 @@ constexpr simplx::Decoder languini(const simplx::BlockConfig& block) {
 }
 
 template <auto const& model>
-class LearnerOf final : public Learner {
+class TrainerOf final : public AnyTrainer {
  public:
-  explicit LearnerOf(const simplx::TrainerOptions& options) : trainer_(options) {}
+  explicit TrainerOf(const simplx::TrainerOptions& options) : trainer_(options) {}
 
   const simplx::TensorList& tensors() const override { return trainer_.tensors(); }
   std::span<float> parameters() override { return trainer_.parameters(); }
@@ -85,8 +85,8 @@ struct Offer {
         model.layers,
         std::is_same_v<std::remove_cvref_t<decltype(model)>, simplx::Encoder>,
         3 * simplx::causal_flops<model>(simplx::tokens{model.context}) / static_cast<double>(model.context)};
-    models().push_back({name, facts, [](const simplx::TrainerOptions& options) -> std::unique_ptr<Learner> {
-                          return std::make_unique<LearnerOf<model>>(options);
+    models().push_back({name, facts, [](const simplx::TrainerOptions& options) -> std::unique_ptr<AnyTrainer> {
+                          return std::make_unique<TrainerOf<model>>(options);
                         }});
   }
 };

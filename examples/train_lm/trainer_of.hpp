@@ -3,7 +3,7 @@
 
 // The models: a decoder for each block, trained by the library's Trainer.
 
-#include "learner.hpp"
+#include "any_trainer.hpp"
 
 #include <simplx/models/decoder.hpp>
 #include <simplx/train/evaluation.hpp>
@@ -27,9 +27,9 @@ inline constexpr Decoder observed_model{
     .block = block, .context = context, .positions = Positions::learned, .observed = true};
 
 template <auto const& block, class Backend>
-class LearnerOf final : public Learner {
+class TrainerOf final : public AnyTrainer {
  public:
-  explicit LearnerOf(const TrainerOptions& options) : trainer_(options) {}
+  explicit TrainerOf(const TrainerOptions& options) : trainer_(options) {}
 
   ModelFacts facts() const override {
     constexpr const Decoder& m = model<block>;
@@ -88,10 +88,10 @@ class LearnerOf final : public Learner {
 };
 
 template <auto const& block>
-std::unique_ptr<Learner> make_learner(Device device, const TrainerOptions& options) {
-  if (device == Device::cpu) return std::make_unique<LearnerOf<block, Cpu<float, path>>>(options);
+std::unique_ptr<AnyTrainer> make_trainer(Device device, const TrainerOptions& options) {
+  if (device == Device::cpu) return std::make_unique<TrainerOf<block, Cpu<float, path>>>(options);
 #if defined(SIMPLX_CUDA)  // a CMake option
-  return make_cuda_learner<block>(device, options);
+  return make_cuda_trainer<block>(device, options);
 #else
   devices::throw_without_cuda();
 #endif
