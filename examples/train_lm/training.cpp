@@ -66,9 +66,9 @@ double number(const Metadata& metadata, const char* key) {
   return std::strtod(found->second.c_str(), nullptr);
 }
 
-class Run {
+class TrainingRun {
  public:
-  Run(const Options& options, Text& text, RunDirectory& directory, Interrupt& interrupt)
+  TrainingRun(const Options& options, Text& text, RunDirectory& directory, Interrupt& interrupt)
       : options_(options),
         text_(text),
         directory_(directory),
@@ -436,7 +436,7 @@ int train(const Options& options) {
   }
   directory.check_free();
   Interrupt interrupt;  // before the threads of the trainer
-  Run run(options, text, directory, interrupt);
+  TrainingRun run(options, text, directory, interrupt);
   return run.train();
 }
 
