@@ -74,10 +74,18 @@ inline std::vector<std::pair<std::string, std::string>> option_rows(const nlohma
   return rows;
 }
 
-inline std::string charts(std::initializer_list<Chart> list) {
+inline std::string charts(const std::vector<Chart>& list) {
   std::string text;
   for (const Chart& chart : list) text += chart_figure(chart);
   return element("div", {{"class", "charts"}}, text);
+}
+
+/// What pages of one run and of several both show of how training went: its speed and its gradient.
+inline std::vector<Chart> training_charts(std::span<const Run> runs) {
+  return {field_chart(runs, &LoggedStep::tokens_per_second, "Speed",
+                      {.label = token_name(runs) + "s per second", .including = 0}, true),
+          field_chart(runs, &LoggedStep::gradient_norm, "Norm of the whole gradient",
+                      {.label = "norm, log scale", .scale = Scale::logarithmic}, true)};
 }
 
 /// All numbers at the validations, for those who want them; of a run without any, its lines spread evenly.
@@ -135,39 +143,51 @@ inline std::string loss_sentence(const Run& run) {
   return fmt::format("{} loss goes from {:.2f} to {:.3f} {}", whose, losses_shown.front(), losses_shown.back(), unit);
 }
 
+inline std::string page_header(std::string_view title, std::string_view lead) {
+  return element("header", {}, element("h1", {}, xml_escaped(title)) + element("p", {}, xml_escaped(lead)));
+}
+
+/// What a run came to, in five numbers.
+inline std::string facts_of(const Run& run) {
+  const RunSummary sum = summary_of(run);
+  const std::string token = token_name({&run, 1});
+  const std::string bits = std::isfinite(sum.best)
+                               ? fmt::format("nats per {} = {:.3f} bits", token, sum.best / std::log(2.0))
+                               : "not validated yet";
+  const std::string steps = run.log.empty() ? "" : fmt::format(" in {} steps", grouped(run.log.back().step));
+  return element("dl", {{"class", "facts"}},
+                 fact("Best held out", fixed_number(sum.best, 3), bits) +
+                     fact("Parameters", grouped_number(run.number("parameters")), "trained") +
+                     fact("Read", short_number(sum.tokens, 3), token + "s" + steps) +
+                     fact("Speed", short_number(sum.speed, 3),
+                          fmt::format("{}s per second, {} ms a step", token, short_number(sum.milliseconds, 3))) +
+                     fact("Time", duration(sum.seconds), "of training"));
+}
+
+inline std::string all_options(const Run& run) {
+  std::string rows;
+  for (const auto& [name, value] : option_rows(run.options))
+    rows += element("div", {}, element("dt", {}, xml_escaped(name)) + element("dd", {}, xml_escaped(value)));
+  return element("dl", {{"class", "options"}}, rows);
+}
+
+/// A sample as it was written, whose lines may be longer than the page.
+inline std::string sample_of(const Run& run) {
+  return run.sample.empty() ? std::string() : element("pre", {{"tabindex", "0"}}, xml_escaped(run.sample));
+}
+
 inline std::string one_run(const Run& run) {
   const std::span<const Run> one(&run, 1);
-  const RunSummary sum = summary_of(run);
-  const std::string token = token_name(one);
-  std::string page =
-      element("header", {},
-              element("h1", {}, xml_escaped(run.name)) + element("p", {}, xml_escaped(architecture(run)))) +
-      "\n";
-  page +=
-      element(
-          "dl", {{"class", "facts"}},
-          fact("Best held out", fixed_number(sum.best, 3),
-               std::isfinite(sum.best) ? fmt::format("nats per {} = {:.3f} bits", token, sum.best / std::log(2.0))
-                                       : "not validated yet") +
-              fact("Parameters", grouped_number(run.number("parameters")), "trained") +
-              fact("Read", short_number(sum.tokens, 3),
-                   token + "s" + (run.log.empty() ? "" : fmt::format(" in {} steps", grouped(run.log.back().step)))) +
-              fact("Speed", short_number(sum.speed, 3),
-                   fmt::format("{}s per second, {} ms a step", token, short_number(sum.milliseconds, 3))) +
-              fact("Time", duration(sum.seconds), "of training")) +
-      "\n";
+  std::string page = page_header(run.name, architecture(run)) + "\n" + facts_of(run) + "\n";
   if (run.cut) page += element("p", {}, "The last line of log.jsonl is unfinished and was left out.");
   page += section(
       loss_sentence(run), "",
       charts({losses_chart(run, "By what was read", false), losses_chart(run, "By time", true)}) + number_table(run));
   if (!run.log.empty()) {
-    page += section("How training went", "",
-                    charts({field_chart(one, &LoggedStep::tokens_per_second, "Speed",
-                                        {.label = token + "s per second", .including = 0}, true),
-                            field_chart(one, &LoggedStep::gradient_norm, "Norm of the whole gradient",
-                                        {.label = "norm, log scale", .scale = Scale::logarithmic}, true),
-                            field_chart(one, &LoggedStep::learning_rate, "Learning rate",
-                                        {.label = "learning rate", .including = 0}, true)}));
+    std::vector<Chart> training = training_charts(one);
+    training.push_back(field_chart(one, &LoggedStep::learning_rate, "Learning rate",
+                                   {.label = "learning rate", .including = 0}, true));
+    page += section("How training went", "", charts(training));
   }
   page +=
       section("How the gains moved",
@@ -180,13 +200,8 @@ inline std::string one_run(const Run& run) {
         charts({profile_chart(one, "At the first, a middle and the last validation")}));
   }
   page += section("The block", "Drawn from its expression.", picture_of(run));
-  std::string rows;
-  for (const auto& [name, value] : option_rows(run.options))
-    rows += element("div", {}, element("dt", {}, xml_escaped(name)) + element("dd", {}, xml_escaped(value)));
-  page += section("The run", "All options, as run.json has them.", element("dl", {{"class", "options"}}, rows));
-  if (!run.sample.empty())
-    page += section("What it writes", "A sample of the final model.",
-                    element("pre", {{"tabindex", "0"}}, xml_escaped(run.sample)));
+  page += section("The run", "All options, as run.json has them.", all_options(run));
+  page += section("What it writes", "A sample of the final model.", sample_of(run));
   return page;
 }
 
@@ -212,25 +227,32 @@ inline std::string differences(std::span<const Run> runs) {
   return rows.empty() ? std::string() : scrolling_table(head, rows, "Options that differ", "words");
 }
 
-inline std::string several_runs(std::span<const Run> runs) {
-  const std::string token = token_name(runs), unit = "nats per " + token;
-  std::vector<RunSummary> sums;
-  for (const Run& run : runs) sums.push_back(summary_of(run));
-  std::vector<std::size_t> order;  // of those validated, the best first
-  for (std::size_t i = 0; i < runs.size(); ++i) {
+/// The places of the runs that were validated, the best first.
+inline std::vector<std::size_t> ranked(const std::vector<RunSummary>& sums) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
     if (std::isfinite(sums[i].best)) order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return sums[a].best < sums[b].best; });
-  std::string lead = "None of them was validated.";
-  if (!order.empty())
-    lead = fmt::format("Best held out: {} with {:.3f} {}", runs[order[0]].name, sums[order[0]].best, unit);
+  return order;
+}
+
+/// Which run is the best, and how far ahead of the next.
+inline std::string lead_of(std::span<const Run> runs, const std::vector<RunSummary>& sums,
+                           const std::vector<std::size_t>& order) {
+  if (order.empty()) return "None of them was validated.";
+  std::string lead = fmt::format("Best held out: {} with {:.3f} nats per {}", runs[order[0]].name, sums[order[0]].best,
+                                 token_name(runs));
   if (order.size() > 1)
     lead += fmt::format(", {:.3f} below {}", sums[order[1]].best - sums[order[0]].best, runs[order[1]].name);
-  std::string page = element(
-      "header", {},
-      element("h1", {}, fmt::format("{} runs side by side", runs.size())) + element("p", {}, xml_escaped(lead)));
+  return lead;
+}
 
+/// A row for each run, the best loss of all marked, and how to read them.
+inline std::string comparison_table(std::span<const Run> runs, const std::vector<RunSummary>& sums,
+                                    const std::vector<std::size_t>& order) {
+  const std::string token = token_name(runs);
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunSummary& sum = sums[i];
@@ -240,26 +262,62 @@ inline std::string several_runs(std::span<const Run> runs) {
                     fixed_number(sum.best, 3)});
   }
   constexpr std::size_t best_column = 9;
-  page += scrolling_table({"run", "block", "parameters", "training state", token + "s read", "ms per step",
-                           token + "s/s", "time", "training loss", "best held out"},
-                          rows, "Comparison of the runs", "", [&](std::size_t r, std::size_t c) {
-                            return c == best_column && !order.empty() && r == order[0];
-                          });
-  page += element("p", {},
-                  xml_escaped("Losses in " + unit +
-                              "; the training loss is the mean of the log's last tenth, the speed its median.")) +
-          "\n";
+  const auto best = [&](std::size_t r, std::size_t c) { return c == best_column && !order.empty() && r == order[0]; };
+  const std::string note =
+      "Losses in nats per " + token + "; the training loss is the mean of the log's last tenth, the speed its median.";
+  return scrolling_table({"run", "block", "parameters", "training state", token + "s read", "ms per step",
+                          token + "s/s", "time", "training loss", "best held out"},
+                         rows, "Comparison of the runs", "", best) +
+         element("p", {}, xml_escaped(note));
+}
+
+/// The training losses of all runs, in thin lines: they are noisy and cross.
+inline Chart training_losses(std::span<const Run> runs) {
+  Chart chart = field_chart(runs, &LoggedStep::loss, "Training loss", loss_axis(runs), false);
+  for (Series& series : chart.series) series.style.width = 1.2;
+  return chart;
+}
+
+inline std::string figure_named(std::string_view name, const std::string& content) {
+  return element("figure", {}, element("figcaption", {}, element("b", {}, xml_escaped(name))) + content);
+}
+
+/// The pictures of the blocks, each once.
+inline std::string pictures_of(std::span<const Run> runs) {
+  std::string figures;
+  std::set<std::string> seen;
+  for (const Run& run : runs) {
+    if (!run.picture.empty() && seen.insert(run.picture).second)
+      figures += figure_named(run.option("block", run.name), picture_of(run));
+  }
+  return figures;
+}
+
+inline std::string samples_of(std::span<const Run> runs) {
+  std::string figures;
+  for (const Run& run : runs) {
+    if (!run.sample.empty()) figures += figure_named(run.name, sample_of(run));
+  }
+  return figures;
+}
+
+/// A section of figures side by side; nothing without any.
+inline std::string gallery(std::string_view title, std::string_view note, const std::string& figures) {
+  return section(title, note, figures.empty() ? figures : element("div", {{"class", "charts"}}, figures));
+}
+
+inline std::string several_runs(std::span<const Run> runs) {
+  std::vector<RunSummary> sums;
+  for (const Run& run : runs) sums.push_back(summary_of(run));
+  const std::vector<std::size_t> order = ranked(sums);
+  std::string page = page_header(fmt::format("{} runs side by side", runs.size()), lead_of(runs, sums, order));
+  page += comparison_table(runs, sums, order) + "\n";
   page += section("Held-out loss", "",
                   charts({field_chart(runs, &LoggedStep::val_loss, "By what was read", loss_axis(runs), false),
                           field_chart(runs, &LoggedStep::val_loss, "By time", loss_axis(runs), true)}));
-  Chart training = field_chart(runs, &LoggedStep::loss, "Training loss", loss_axis(runs), false);
-  for (Series& series : training.series) series.style.width = 1.2;
-  page += section("How training went", "",
-                  charts({training,
-                          field_chart(runs, &LoggedStep::tokens_per_second, "Speed",
-                                      {.label = token + "s per second", .including = 0}, true),
-                          field_chart(runs, &LoggedStep::gradient_norm, "Norm of the whole gradient",
-                                      {.label = "norm, log scale", .scale = Scale::logarithmic}, true)}));
+  std::vector<Chart> training = training_charts(runs);
+  training.insert(training.begin(), training_losses(runs));
+  page += section("How training went", "", charts(training));
   const Chart profile = profile_chart(runs, "At the last validation");
   if (!profile.series.empty())
     page +=
@@ -267,22 +325,8 @@ inline std::string several_runs(std::span<const Run> runs) {
   page += section("What differs", "The options of run.json that are not the same for all.", differences(runs));
   for (const Run& run : runs)
     page += section("Gains of " + run.name, "A line for each layer, over the steps.", gains_of(run));
-  std::string pictures, samples;
-  std::set<std::string> seen;
-  for (const Run& run : runs) {
-    const std::string caption = element("figcaption", {}, element("b", {}, xml_escaped(run.name)));
-    if (!run.picture.empty() && seen.insert(run.picture).second)
-      pictures += element(
-          "figure", {},
-          element("figcaption", {}, element("b", {}, xml_escaped(run.option("block", run.name)))) + picture_of(run));
-    if (!run.sample.empty())
-      samples += element("figure", {}, caption + element("pre", {{"tabindex", "0"}}, xml_escaped(run.sample)));
-  }
-  const auto grid = [](const std::string& content) {
-    return content.empty() ? content : element("div", {{"class", "charts"}}, content);
-  };
-  page += section("The blocks", "Drawn from their expressions.", grid(pictures));
-  page += section("What they write", "A sample of each final model.", grid(samples));
+  page += gallery("The blocks", "Drawn from their expressions.", pictures_of(runs));
+  page += gallery("What they write", "A sample of each final model.", samples_of(runs));
   return page;
 }
 
