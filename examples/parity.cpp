@@ -133,7 +133,7 @@ int main(int argc, char** argv) {
   fs::path weights, out;
   bool list = false, keys = false;
   std::vector<std::string> names;
-  each_block([&](const char* name, const BlockConfig&) { names.push_back(name); });
+  for (const NamedBlock& known : all_blocks) names.push_back(known.name);
 
   CLI::App app{"Evaluates a small language model in double: logits, loss and all gradients, from weights in a file."};
   app.add_flag("--list", list, "Print the names of the blocks");

@@ -11,10 +11,10 @@ using namespace simplx;
 
 TEST_CASE("blocks/tokens: all names of both papers, each with a token that breaks no rule") {
   std::vector<std::string> names;
-  each_block([&](const char* name, const BlockConfig& config) {
-    names.push_back(name);
-    CHECK(config.broken_rule().empty());
-  });
+  for (const NamedBlock& block : all_blocks) {
+    names.push_back(block.name);
+    CHECK(block.config.broken_rule().empty());
+  }
   CHECK(names == std::vector<std::string>{"pre_ln",
                                           "parallel",
                                           "v_skip_init",

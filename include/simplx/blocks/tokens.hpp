@@ -249,10 +249,4 @@ inline constexpr NamedBlock all_blocks[] = {
     {"bert_sas_p_no_norm", bert_sas_p_no_norm, true},
 };
 
-/// Calls f(name, config) for every token.
-template <class F>
-constexpr void each_block(F f) {
-  for (const NamedBlock& block : all_blocks) f(block.name, block.config);
-}
-
 }  // namespace simplx

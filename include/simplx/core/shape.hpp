@@ -91,6 +91,12 @@ struct tokens {
 struct Segments {
   const Index* offsets = nullptr;
   Index count = 0;
+
+  /// Calls visit(sequence, first row, rows) for each.
+  template <class Visit>
+  constexpr void each(const Visit& visit) const {
+    for (Index s = 0; s < count; ++s) visit(s, offsets[s], offsets[s + 1] - offsets[s]);
+  }
 };
 
 /// What a reduction sums: all rows of a column, all columns of a row, everything.

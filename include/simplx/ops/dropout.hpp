@@ -52,10 +52,7 @@ struct op<"dropout"> : kernel_op {
       }
     };
     if constexpr (F::out_shape.axis == Axis::tokens) {
-      const Segments& sequences = frame.context.segments;
-      for (Index s = 0; s < sequences.count; ++s) {
-        sequence(s, sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
-      }
+      frame.context.segments.each(sequence);
     } else if constexpr (F::out_shape.is_fixed()) {
       sequence(-random.first_sequence, 0, frame.rows());  // one mask for all sequences of a step
     } else {

@@ -57,23 +57,19 @@ struct op<"positions"> : kernel_op {
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index d = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
-      std::memcpy(frame.out() + begin * d, frame.template in<0>() + frame.context.past * d,
-                  sizeof(S) * static_cast<std::size_t>(length * d));
-    }
+    frame.context.segments.each([&](Index, Index first, Index rows) {
+      std::memcpy(frame.out() + first * d, frame.template in<0>() + frame.context.past * d,
+                  sizeof(S) * static_cast<std::size_t>(rows * d));
+    });
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     constexpr Index d = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
-      const S* dy = frame.out_grad() + begin * d;
+    frame.context.segments.each([&](Index, Index first, Index rows) {
+      const S* dy = frame.out_grad() + first * d;
       S* place = frame.template grad<0>();
-      for (Index i = 0; i < length * d; ++i) place[i] += dy[i];
-    }
+      for (Index i = 0; i < rows * d; ++i) place[i] += dy[i];
+    });
   }
 };
 

@@ -25,10 +25,7 @@ namespace detail {
 template <class F, class Visit>
 void each_sequence(const F& frame, Visit visit) {
   if constexpr (F::out_shape.axis == Axis::tokens) {
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      visit(sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
-    }
+    frame.context.segments.each([&](Index, Index first, Index rows) { visit(first, rows); });
   } else {
     visit(Index(0), frame.rows());
   }
@@ -153,27 +150,22 @@ struct op<"first_of_sequence"> : kernel_op {
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
+    frame.context.segments.each([&](Index s, Index first, Index rows) {
       S* y = frame.out() + s * cols;
-      if (sequences.offsets[s] == sequences.offsets[s + 1]) {
-        std::fill_n(y, cols, S(0));  // of an empty sequence
-      } else {
-        std::copy_n(frame.template in<0>() + sequences.offsets[s] * cols, cols, y);
-      }
-    }
+      if (rows == 0) return void(std::fill_n(y, cols, S(0)));
+      std::copy_n(frame.template in<0>() + first * cols, cols, y);
+    });
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
     S* dx = frame.template grad<0>();
     if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.template rows_in<0>() * cols, S(0));
-    for (Index s = 0; s < sequences.count; ++s) {
+    frame.context.segments.each([&](Index s, Index first, Index rows) {
+      if (rows == 0) return;
       const S* g = frame.out_grad() + s * cols;
-      if (sequences.offsets[s] == sequences.offsets[s + 1]) continue;
-      for (Index c = 0; c < cols; ++c) dx[sequences.offsets[s] * cols + c] += g[c];
-    }
+      for (Index c = 0; c < cols; ++c) dx[first * cols + c] += g[c];
+    });
   }
 };
 

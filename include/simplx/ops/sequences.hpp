@@ -43,11 +43,9 @@ struct sequence_op : kernel_op {
   template <Write mode, class F, class S>
   static void sum(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      const Index begin = sequences.offsets[s], end = sequences.offsets[s + 1];
-      const Index together = rows_of_part(end - begin);
-      const S of_token = weight<F>(end - begin);
+    frame.context.segments.each([&](Index s, Index begin, Index tokens) {
+      const Index end = begin + tokens, together = rows_of_part(tokens);
+      const S of_token = weight<F>(tokens);
       each_column<S, cols>([&]<class V>(Index c) {
         Register<V> total{};
         for (Index first = begin; first < end; first += together) {
@@ -57,21 +55,19 @@ struct sequence_op : kernel_op {
         }
         put<mode, V>(to + s * cols + c, total * of_token);
       });
-    }
+    });
   }
   /// to_t = from_s
   template <Write mode, class F, class S>
   static void repeat(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      const Index begin = sequences.offsets[s], end = sequences.offsets[s + 1];
-      const S of_token = weight<F>(end - begin);
+    frame.context.segments.each([&](Index s, Index begin, Index tokens) {
+      const S of_token = weight<F>(tokens);
       each_column<S, cols>([&]<class V>(Index c) {
         const Register<V> x = load<V>(from + s * cols + c) * of_token;
-        for (Index t = begin; t < end; ++t) put<mode, V>(to + t * cols + c, x);
+        for (Index t = begin; t < begin + tokens; ++t) put<mode, V>(to + t * cols + c, x);
       });
-    }
+    });
   }
 };
 
