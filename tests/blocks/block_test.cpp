@@ -91,7 +91,7 @@ TEST_SUITE_BEGIN("blocks/block");
 TEST_CASE("initial values are no part of a graph, switches are") {
   static constexpr BlockConfig louder = [] {
     BlockConfig config = sas_p;
-    config.mlp_gain = trainable(1);
+    config.mlp_gain = trainable(0.3);
     return config;
   }();
   static constexpr ThreeLayers<Block<louder>> loud{{4, 64}, 32};
