@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 894be097aea4bdbe
+// sha256 of the headers: 2e03c1c8b1545c8b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -222,6 +222,12 @@ struct tokens {
 struct Segments {
   const Index* offsets = nullptr;
   Index count = 0;
+
+  /// Calls visit(sequence, first row, rows) for each.
+  template <class Visit>
+  constexpr void each(const Visit& visit) const {
+    for (Index s = 0; s < count; ++s) visit(s, offsets[s], offsets[s + 1] - offsets[s]);
+  }
 };
 
 /// What a reduction sums: all rows of a column, all columns of a row, everything.
@@ -8950,23 +8956,19 @@ struct op<"positions"> : kernel_op {
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index d = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
-      std::memcpy(frame.out() + begin * d, frame.template in<0>() + frame.context.past * d,
-                  sizeof(S) * static_cast<std::size_t>(length * d));
-    }
+    frame.context.segments.each([&](Index, Index first, Index rows) {
+      std::memcpy(frame.out() + first * d, frame.template in<0>() + frame.context.past * d,
+                  sizeof(S) * static_cast<std::size_t>(rows * d));
+    });
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     constexpr Index d = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      const Index begin = sequences.offsets[s], length = sequences.offsets[s + 1] - begin;
-      const S* dy = frame.out_grad() + begin * d;
+    frame.context.segments.each([&](Index, Index first, Index rows) {
+      const S* dy = frame.out_grad() + first * d;
       S* place = frame.template grad<0>();
-      for (Index i = 0; i < length * d; ++i) place[i] += dy[i];
-    }
+      for (Index i = 0; i < rows * d; ++i) place[i] += dy[i];
+    });
   }
 };
 
@@ -9012,10 +9014,7 @@ namespace detail {
 template <class F, class Visit>
 void each_sequence(const F& frame, Visit visit) {
   if constexpr (F::out_shape.axis == Axis::tokens) {
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      visit(sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
-    }
+    frame.context.segments.each([&](Index, Index first, Index rows) { visit(first, rows); });
   } else {
     visit(Index(0), frame.rows());
   }
@@ -9140,45 +9139,54 @@ struct op<"first_of_sequence"> : kernel_op {
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
+    frame.context.segments.each([&](Index s, Index first, Index rows) {
       S* y = frame.out() + s * cols;
-      if (sequences.offsets[s] == sequences.offsets[s + 1]) {
-        std::fill_n(y, cols, S(0));  // of an empty sequence
-      } else {
-        std::copy_n(frame.template in<0>() + sequences.offsets[s] * cols, cols, y);
-      }
-    }
+      if (rows == 0) return void(std::fill_n(y, cols, S(0)));
+      std::copy_n(frame.template in<0>() + first * cols, cols, y);
+    });
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
     S* dx = frame.template grad<0>();
     if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.template rows_in<0>() * cols, S(0));
-    for (Index s = 0; s < sequences.count; ++s) {
+    frame.context.segments.each([&](Index s, Index first, Index rows) {
+      if (rows == 0) return;
       const S* g = frame.out_grad() + s * cols;
-      if (sequences.offsets[s] == sequences.offsets[s + 1]) continue;
-      for (Index c = 0; c < cols; ++c) dx[sequences.offsets[s] * cols + c] += g[c];
-    }
+      for (Index c = 0; c < cols; ++c) dx[first * cols + c] += g[c];
+    });
   }
 };
 
-/// The rows of x that are named: y has one row for each index. The table may be a weight or any value.
+/// The rows of x that are named, one for each index: of a weight, or of any value.
+///
+/// Shapes  x (V, d), V static or an axis; index (rows) -> (rows, d)
+/// Errors  does not compile unless the second operand is indices(...)
 constexpr Expr gather(At x, At index) { return embedding(x, index); }
 
-/// `count` rows of a value with static rows.
+/// `count` rows of a value, from `begin` on.
+///
+/// Shapes  x (R, C), R static -> (count, C)
+/// Errors  does not compile for run-time rows, or rows that x does not have: rules "static slice", "slice begin" and
+///         "slice"
 constexpr Expr slice_rows(At x, Index begin, Index count) {
   return apply<"slice_rows">({.integers = {begin, count}}, x);
 }
 
-/// Each row moved `by` rows down (up if negative); zeros move in.
+/// Each row moved `by` rows down (up if negative), within its sequence; zeros move in.
+///
+/// Shapes  any, and the same
 constexpr Expr shift(At x, Index by) { return apply<"shift">({.integers = {by}}, x); }
 
-/// Running sums down the rows.
+/// Running sums down the rows, anew in each sequence.
+///
+/// Shapes  any, and the same
 constexpr Expr cumulative_sum(At x) { return apply<"cumulative_sum">({}, x); }
 
-/// The first token of each sequence: what a classifier reads.
+/// The first token of each sequence: what a classifier reads. Zeros of an empty one.
+///
+/// Shapes  x (tokens, C) -> (sequences, C)
+/// Errors  does not compile along another axis: rule "token rows"
 constexpr Expr first_of_sequence(At x) { return apply<"first_of_sequence">({}, x); }
 
 }  // namespace simplx
@@ -9862,12 +9870,6 @@ inline constexpr NamedBlock all_blocks[] = {
     {"bert_sas_p_no_norm", bert_sas_p_no_norm, true},
 };
 
-/// Calls f(name, config) for every token.
-template <class F>
-constexpr void each_block(F f) {
-  for (const NamedBlock& block : all_blocks) f(block.name, block.config);
-}
-
 }  // namespace simplx
 
 // ---- simplx/core/random.hpp
@@ -9967,10 +9969,7 @@ struct op<"dropout"> : kernel_op {
       }
     };
     if constexpr (F::out_shape.axis == Axis::tokens) {
-      const Segments& sequences = frame.context.segments;
-      for (Index s = 0; s < sequences.count; ++s) {
-        sequence(s, sequences.offsets[s], sequences.offsets[s + 1] - sequences.offsets[s]);
-      }
+      frame.context.segments.each(sequence);
     } else if constexpr (F::out_shape.is_fixed()) {
       sequence(-random.first_sequence, 0, frame.rows());  // one mask for all sequences of a step
     } else {
@@ -10496,6 +10495,8 @@ struct Gated {
   constexpr Expr operator()(Expr x) const { return detail::gated(x, activation); }
 };
 
+/// Two products with an activation between them, and a norm of it if there is one.
+///
 /// Shapes  x (rows, d) -> (rows, d), through (rows, hidden); with a gate W2 has hidden / 2 rows
 template <class Activation, class Norm = Identity>
 struct MlpOf {
@@ -10673,14 +10674,18 @@ struct op<"maximum"> : kernel_op {
 
 /// The sum of all elements, or over rows or columns.
 ///
+/// Shapes  x (rows, C) -> (1, 1), (1, C) over rows, (rows, 1) over columns
 /// Cost    one pass; fused with the elementwise expression x
 constexpr Expr sum(At x, Over over = Over::all) { return apply<"sum">(detail::over_attributes(over), x); }
 
 /// The sum divided by the number of elements that it has; of no rows at all it is not a number, over rows 0.
+///
+/// Shapes  as sum
 constexpr Expr mean(At x, Over over = Over::all) { return apply<"mean">(detail::over_attributes(over), x); }
 
 /// The largest element; the first of several equal ones gets the gradient.
 ///
+/// Shapes  as sum
 /// Cost    keeps x and the result
 constexpr Expr maximum(At x, Over over = Over::all) { return apply<"maximum">(detail::over_attributes(over), x); }
 
@@ -16042,6 +16047,8 @@ struct WithRespectTo {
 
 }  // namespace detail
 
+/// The function f, of which the gradients with respect to these inputs and parameters are wanted, and no others.
+///
 /// Errors  does not compile if a name is neither an input nor a parameter of f: rule "with respect to"
 template <auto const& f, Name... names>
 inline constexpr detail::WithRespectTo<f, names...> with_respect_to{};
@@ -17735,16 +17742,19 @@ struct op<"log_sum_exp"> : kernel_op {
 
 /// exp(x) / sum(exp(x)) over the columns of each row.
 ///
+/// Shapes  any, and the same
 /// Cost    keeps its result
 constexpr Expr softmax(At x) { return apply<"softmax">({}, x); }
 
 /// The logarithm of softmax.
 ///
+/// Shapes  any, and the same
 /// Cost    keeps its result
 constexpr Expr log_softmax(At x) { return apply<"log_softmax">({}, x); }
 
 /// log(sum(exp(x))) over columns, rows or everything.
 ///
+/// Shapes  x (rows, C) -> (rows, 1), (1, C) or (1, 1)
 /// Cost    over columns one node that keeps softmax(x); otherwise a maximum and a sum that keeps its exponentials
 constexpr Expr log_sum_exp(At x, Over over = Over::all) {
   if (over == Over::columns) return apply<"log_sum_exp">({}, x);
@@ -18822,6 +18832,8 @@ struct RecomputedFirst {
   }
 };
 
+/// A module of which forward keeps nothing: backward evaluates it again.
+///
 /// Shapes  the module returns the shape it is given
 /// Errors  as stack; does not compile if the module contains a probe: rule "probe in recompute"
 /// Cost    its forward once more; keeps x and nothing of what the module computes
@@ -19607,11 +19619,9 @@ struct sequence_op : kernel_op {
   template <Write mode, class F, class S>
   static void sum(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      const Index begin = sequences.offsets[s], end = sequences.offsets[s + 1];
-      const Index together = rows_of_part(end - begin);
-      const S of_token = weight<F>(end - begin);
+    frame.context.segments.each([&](Index s, Index begin, Index tokens) {
+      const Index end = begin + tokens, together = rows_of_part(tokens);
+      const S of_token = weight<F>(tokens);
       each_column<S, cols>([&]<class V>(Index c) {
         Register<V> total{};
         for (Index first = begin; first < end; first += together) {
@@ -19621,21 +19631,19 @@ struct sequence_op : kernel_op {
         }
         put<mode, V>(to + s * cols + c, total * of_token);
       });
-    }
+    });
   }
   /// to_t = from_s
   template <Write mode, class F, class S>
   static void repeat(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
-    const Segments& sequences = frame.context.segments;
-    for (Index s = 0; s < sequences.count; ++s) {
-      const Index begin = sequences.offsets[s], end = sequences.offsets[s + 1];
-      const S of_token = weight<F>(end - begin);
+    frame.context.segments.each([&](Index s, Index begin, Index tokens) {
+      const S of_token = weight<F>(tokens);
       each_column<S, cols>([&]<class V>(Index c) {
         const Register<V> x = load<V>(from + s * cols + c) * of_token;
-        for (Index t = begin; t < end; ++t) put<mode, V>(to + t * cols + c, x);
+        for (Index t = begin; t < begin + tokens; ++t) put<mode, V>(to + t * cols + c, x);
       });
-    }
+    });
   }
 };
 
@@ -19682,6 +19690,8 @@ struct op<"repeat_over_sequence"> : detail::sequence_op {
   }
 };
 
+/// The sum of the tokens of each sequence.
+///
 /// Shapes  x (tokens, C) -> (sequences, C)
 /// Errors  does not compile along another axis: rule "token rows"
 constexpr Expr sum_of_sequence(At x) { return apply<"sum_of_sequence">({.integers = {0}}, x); }

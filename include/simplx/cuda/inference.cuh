@@ -33,6 +33,8 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
   using G = GraphOn<Untrained<model>, Backend>;
   using Run = Execute<G, Backend>;
 
+  /// Initial values, until others are loaded.
+  ///
   /// Errors  throws Error if there is no GPU, or if its memory is short
   explicit Inference(std::uint64_t seed = 0)
       : tensors_(tensors_of<model>()),

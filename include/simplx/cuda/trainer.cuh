@@ -50,7 +50,9 @@ class Trainer<model, Cuda<precision>> {
                 "parts, and without logits beside it, which Trainer::logits gives");
   static_assert(Model::takes_sequences_together());
 
-  /// Errors  throws Error if there is no GPU, or if its memory is short
+  /// Takes all memory, on the device, and draws the initial values.
+  ///
+  /// Errors  as on the CPU, and throws Error if there is no GPU, or if its memory is short
   explicit Trainer(const TrainerOptions& options = {})
       : options_(checked(options, longest_sequence(), usual_context<model>(longest_sequence()))),
         tensors_(tensors_in<G>()),

@@ -52,6 +52,8 @@ struct WithRespectTo {
 
 }  // namespace detail
 
+/// The function f, of which the gradients with respect to these inputs and parameters are wanted, and no others.
+///
 /// Errors  does not compile if a name is neither an input nor a parameter of f: rule "with respect to"
 template <auto const& f, Name... names>
 inline constexpr detail::WithRespectTo<f, names...> with_respect_to{};

@@ -50,6 +50,8 @@ struct Gated {
   constexpr Expr operator()(Expr x) const { return detail::gated(x, activation); }
 };
 
+/// Two products with an activation between them, and a norm of it if there is one.
+///
 /// Shapes  x (rows, d) -> (rows, d), through (rows, hidden); with a gate W2 has hidden / 2 rows
 template <class Activation, class Norm = Identity>
 struct MlpOf {

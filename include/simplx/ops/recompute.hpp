@@ -38,6 +38,8 @@ struct RecomputedFirst {
   }
 };
 
+/// A module of which forward keeps nothing: backward evaluates it again.
+///
 /// Shapes  the module returns the shape it is given
 /// Errors  as stack; does not compile if the module contains a probe: rule "probe in recompute"
 /// Cost    its forward once more; keeps x and nothing of what the module computes

@@ -161,14 +161,18 @@ struct op<"maximum"> : kernel_op {
 
 /// The sum of all elements, or over rows or columns.
 ///
+/// Shapes  x (rows, C) -> (1, 1), (1, C) over rows, (rows, 1) over columns
 /// Cost    one pass; fused with the elementwise expression x
 constexpr Expr sum(At x, Over over = Over::all) { return apply<"sum">(detail::over_attributes(over), x); }
 
 /// The sum divided by the number of elements that it has; of no rows at all it is not a number, over rows 0.
+///
+/// Shapes  as sum
 constexpr Expr mean(At x, Over over = Over::all) { return apply<"mean">(detail::over_attributes(over), x); }
 
 /// The largest element; the first of several equal ones gets the gradient.
 ///
+/// Shapes  as sum
 /// Cost    keeps x and the result
 constexpr Expr maximum(At x, Over over = Over::all) { return apply<"maximum">(detail::over_attributes(over), x); }
 

@@ -169,21 +169,35 @@ struct op<"first_of_sequence"> : kernel_op {
   }
 };
 
-/// The rows of x that are named: y has one row for each index. The table may be a weight or any value.
+/// The rows of x that are named, one for each index: of a weight, or of any value.
+///
+/// Shapes  x (V, d), V static or an axis; index (rows) -> (rows, d)
+/// Errors  does not compile unless the second operand is indices(...)
 constexpr Expr gather(At x, At index) { return embedding(x, index); }
 
-/// `count` rows of a value with static rows.
+/// `count` rows of a value, from `begin` on.
+///
+/// Shapes  x (R, C), R static -> (count, C)
+/// Errors  does not compile for run-time rows, or rows that x does not have: rules "static slice", "slice begin" and
+///         "slice"
 constexpr Expr slice_rows(At x, Index begin, Index count) {
   return apply<"slice_rows">({.integers = {begin, count}}, x);
 }
 
-/// Each row moved `by` rows down (up if negative); zeros move in.
+/// Each row moved `by` rows down (up if negative), within its sequence; zeros move in.
+///
+/// Shapes  any, and the same
 constexpr Expr shift(At x, Index by) { return apply<"shift">({.integers = {by}}, x); }
 
-/// Running sums down the rows.
+/// Running sums down the rows, anew in each sequence.
+///
+/// Shapes  any, and the same
 constexpr Expr cumulative_sum(At x) { return apply<"cumulative_sum">({}, x); }
 
-/// The first token of each sequence: what a classifier reads.
+/// The first token of each sequence: what a classifier reads. Zeros of an empty one.
+///
+/// Shapes  x (tokens, C) -> (sequences, C)
+/// Errors  does not compile along another axis: rule "token rows"
 constexpr Expr first_of_sequence(At x) { return apply<"first_of_sequence">({}, x); }
 
 }  // namespace simplx

@@ -114,6 +114,8 @@ struct op<"repeat_over_sequence"> : detail::sequence_op {
   }
 };
 
+/// The sum of the tokens of each sequence.
+///
 /// Shapes  x (tokens, C) -> (sequences, C)
 /// Errors  does not compile along another axis: rule "token rows"
 constexpr Expr sum_of_sequence(At x) { return apply<"sum_of_sequence">({.integers = {0}}, x); }

@@ -229,16 +229,19 @@ struct op<"log_sum_exp"> : kernel_op {
 
 /// exp(x) / sum(exp(x)) over the columns of each row.
 ///
+/// Shapes  any, and the same
 /// Cost    keeps its result
 constexpr Expr softmax(At x) { return apply<"softmax">({}, x); }
 
 /// The logarithm of softmax.
 ///
+/// Shapes  any, and the same
 /// Cost    keeps its result
 constexpr Expr log_softmax(At x) { return apply<"log_softmax">({}, x); }
 
 /// log(sum(exp(x))) over columns, rows or everything.
 ///
+/// Shapes  x (rows, C) -> (rows, 1), (1, C) or (1, 1)
 /// Cost    over columns one node that keeps softmax(x); otherwise a maximum and a sum that keeps its exponentials
 constexpr Expr log_sum_exp(At x, Over over = Over::all) {
   if (over == Over::columns) return apply<"log_sum_exp">({}, x);
