@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 2e03c1c8b1545c8b
+// sha256 of the headers: 5991213293a16b77
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -4535,6 +4535,810 @@ struct Cpu {
 
 }  // namespace simplx
 
+// ---- simplx/cpu/lane_bits.hpp
+
+/// \file simplx/cpu/lane_bits.hpp
+/// What elementary functions are made of: the bits of lanes, their signs, powers of two, polynomials, lanes in need.
+///
+///     float   sign 1 | exponent 8, bias 127   | fraction 23
+///     double  sign 1 | exponent 11, bias 1023 | fraction 52
+///
+/// Whole numbers are made by adding 1.5 * 2^fraction: the sum is rounded to a whole number, whose bits are the lowest
+/// of the sum. No conversion, hence nothing undefined for NaN, and the same instruction on every machine.
+
+#if defined(__AVX2__) || defined(__FMA__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// float, double, or a vector of them.
+template <class V>
+concept FloatLanes = std::is_same_v<Lane<V>, float> || std::is_same_v<Lane<V>, double>;
+
+namespace detail {
+
+template <class V, bool single = std::is_arithmetic_v<V>>
+struct BitsOf {
+  using type = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;
+};
+template <class V>
+struct BitsOf<V, false> : VectorOf<typename BitsOf<Lane<V>>::type, sizeof(V)> {};
+
+/// Unsigned words as wide as the lanes, as many.
+template <class V>
+using Bits = typename BitsOf<V>::type;
+
+template <class S>
+inline constexpr int fraction_bits = sizeof(S) == 4 ? 23 : 52;
+template <class S>
+inline constexpr int exponent_bias = sizeof(S) == 4 ? 127 : 1023;
+template <class S>
+inline constexpr Bits<S> sign_bit = Bits<S>(1) << (8 * sizeof(S) - 1);
+
+/// Added to a number below 2^(fraction - 1), it rounds it to a whole one.
+template <class S>
+inline constexpr S rounding_shift = sizeof(S) == 4 ? S(12582912) : S(6755399441055744);
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline Bits<V> bits_of(V value) {
+  Bits<V> bits;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline V value_of(Bits<V> bits) {
+  V value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// 2^n from the rounding shift + n, for the n of normal numbers.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V power_of_two(V shifted) {
+  using S = Lane<V>;
+  return value_of<V>((bits_of(shifted) + exponent_bias<S>) << fraction_bits<S>);
+}
+
+/// The sign bits of the lanes of v, all else 0.
+template <FloatLanes V>
+__attribute__((always_inline)) inline Bits<V> sign_of(V v) {
+  return bits_of(v) & sign_bit<Lane<V>>;
+}
+
+/// v, negated in the lanes whose sign bit is set.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V flip(V v, Bits<V> sign) {
+  return value_of<V>(bits_of(v) ^ sign);
+}
+
+/// A vector as it is, a number in every lane.
+template <FloatLanes V, class T>
+__attribute__((always_inline)) inline V in_lanes(T t) {
+  if constexpr (std::is_same_v<T, V>) {
+    return t;
+  } else {
+    return splat<V>(static_cast<Lane<V>>(t));
+  }
+}
+
+/// a b + c, rounded once where the machine has the instruction; b and c may be single numbers.
+///
+/// Written out, since compilers contract products and sums in one place and not in the other (g++ 12 -O3 did so in
+/// vectors but not in single numbers): the elements left at the end of a row would differ in their last digit.
+template <FloatLanes V, class B, class C>
+__attribute__((always_inline)) inline V fma(V a, B b_or_number, C c_or_number) {
+  const V b = in_lanes<V>(b_or_number), c = in_lanes<V>(c_or_number);
+#if defined(__FMA__)
+  if constexpr (std::is_arithmetic_v<V>) {
+    return std::fma(a, b, c);
+  } else {
+    static_assert(sizeof(V) == vector_bytes, "fma: a full vector is wanted");
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(__AVX2__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#else
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm_fmadd_pd((__m128d)a, (__m128d)b, (__m128d)c);
+#endif
+  }
+#else
+  return a * b + c;
+#endif
+}
+
+/// ((highest x + next) x + ...) x + lowest, by Horner.
+template <FloatLanes V, class... Coefficients>
+__attribute__((always_inline)) inline V polynomial(V x, Lane<V> highest, Coefficients... next) {
+  V p = splat<V>(highest);
+  ((p = fma(p, x, next)), ...);
+  return p;
+}
+
+/// Whether a comparison of full vectors, or of single numbers, holds in some lane.
+template <class Mask>
+__attribute__((always_inline)) inline bool any(Mask mask) {
+  if constexpr (std::is_same_v<Mask, bool>) {
+    return mask;
+  } else {
+    static_assert(sizeof(Mask) == vector_bytes, "any: a mask of a full vector is wanted");
+#if defined(__AVX512F__)
+    return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(__AVX2__)
+    return _mm256_movemask_epi8((__m256i)mask) != 0;
+#elif defined(__SSE2__)
+    return _mm_movemask_epi8((__m128i)mask) != 0;
+#else
+    std::uint64_t word[sizeof(Mask) / 8], found = 0;
+    std::memcpy(word, &mask, sizeof mask);
+    for (const std::uint64_t w : word) found |= w;
+    return found != 0;
+#endif
+  }
+}
+
+/// y, replaced by the single-number function in the lanes whose argument is beyond the limit; for rare arguments.
+template <auto single, FloatLanes V>
+__attribute__((noinline, cold)) V replaced_beyond(Lane<V> limit, V x, V y) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return std::abs(x) > limit ? single(x) : y;
+  } else {
+    for (unsigned i = 0; i < sizeof(V) / sizeof(Lane<V>); ++i) {
+      if (std::abs(x[i]) > limit) y[i] = single(x[i]);
+    }
+    return y;
+  }
+}
+
+}  // namespace detail
+
+/// |x|: the sign bit cleared, of zeros and NaNs too.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V abs(V x) {
+  return detail::value_of<V>(detail::bits_of(x) & ~detail::sign_bit<Lane<V>>);
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/exponential.hpp
+
+/// \file simplx/cpu/exponential.hpp
+/// exp, sigmoid and tanh.
+///
+///     e^x     = 2^n (1 + q),   n = round(x / ln 2),   r = x - n ln 2 in two steps (Cody & Waite),   q = e^r - 1
+///     sigmoid = 1 / (1 + e^-x) = {1, e^-|x|} / (1 + e^-|x|)                     for x >= 0, x < 0
+///     tanh    = sign(x) (-t) / (2 + t),   t = e^(-2|x|) - 1 = 2^n q + (2^n - 1)
+///
+/// No branches. t keeps its relative accuracy near 0, since n is 0 there, so tanh does as well.
+///
+/// exp of floats clamps its argument to [-87.33, 88.37], so that results are normal numbers: exp(-1000) is 1.2e-38,
+/// never 0; sigmoid(-1000) likewise. exp of doubles goes to infinity, to subnormal numbers and to 0 as std::exp does.
+///
+/// Source    float: the polynomial of Cephes' expf (Moshier). double: minimax on |r| <= ln(2)/2 by Remez' exchange,
+///           relative error of q 1.8e-17; the two parts of ln 2 are those of Cephes
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// e^x = 2^n (1 + q); n stays in the lowest bits of the rounding shift + n.
+template <class V>
+struct ExpParts {
+  V shifted, q;
+};
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline ExpParts<V> exp_parts(V x) {
+  using S = Lane<V>;
+  const V shifted = fma(x, S(1.44269504088896340736), rounding_shift<S>);
+  const V n = shifted - rounding_shift<S>;
+  if constexpr (std::is_same_v<S, float>) {
+    const V r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, x));
+    const V p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                           1.6666665459e-1f, 5.0000001201e-1f);
+    return {shifted, fma(p, r * r, r)};
+  } else {
+    const V r = fma(n, -1.42860682030941723212e-6, fma(n, -6.93145751953125e-1, x));
+    const V p = polynomial(r, 2.5053818231796892e-08, 2.7626037754879266e-07, 2.7557407408065592e-06,
+                           2.4801505273593661e-05, 1.9841269719149521e-04, 1.3888888931565845e-03,
+                           8.3333333333894949e-03, 4.1666666666576747e-02, 1.6666666666666589e-01,
+                           5.0000000000000052e-01);
+    return {shifted, fma(p, r * r, r)};
+  }
+}
+
+/// e^x - 1 for x of [-80, 0], with its relative accuracy near 0.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V exp_less_one(V x) {
+  const auto [shifted, q] = exp_parts(x);
+  const V power = power_of_two(shifted);
+  return fma(power, q, power - 1);
+}
+
+}  // namespace detail
+
+/// e^x, lane by lane.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V exp(V x) {
+  if constexpr (std::is_same_v<Lane<V>, float>) {
+    x = min(splat<V>(88.37f), max(splat<V>(-87.33f), x));  // in this order a NaN stays one
+    const auto [shifted, q] = detail::exp_parts(x);
+    return (q + 1) * detail::power_of_two(shifted);
+  } else {
+    x = min(splat<V>(710), max(splat<V>(-746), x));
+    const auto [shifted, q] = detail::exp_parts(x);
+    const auto n = detail::bits_of(shifted) + 2 * 1023;  // 2^n in two factors: n goes beyond what one can hold
+    const auto half = n >> 1;
+    return (q + 1) * detail::value_of<V>(half << 52) * detail::value_of<V>((n - half) << 52);
+  }
+}
+
+/// 1 / (1 + e^-x), in [0, 1].
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sigmoid(V x) {
+  const V t = exp(-abs(x));
+  return select(x < 0, t, splat<V>(1)) / (t + 1);
+}
+
+/// The hyperbolic tangent, in [-1, 1]; odd.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V tanh(V x) {
+  constexpr auto saturated = std::is_same_v<Lane<V>, float> ? 10 : 20;  // 1 - tanh is below half an ulp of 1
+  const V t = detail::exp_less_one(-2 * min(splat<V>(saturated), abs(x)));
+  return detail::flip(abs(t) / (t + 2), detail::sign_of(x));
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/erf.hpp
+
+/// \file simplx/cpu/erf.hpp
+/// The error function.
+///
+///     erf x = sign(x) (1 - e^-g),   g(a) = -log(1 - erf a) = a P(a),   a = |x|,   P(0) = 2 / sqrt(pi)
+///
+/// One formula for all x: g is smooth where the usual methods change from a series to an asymptotic one, and e^-g - 1
+/// is taken with its relative accuracy near 0. The farther out, the less an error of g counts (by e^-g), so P has
+/// fewer terms than g alone would ask for.
+///
+/// Source    P: minimax of the relative error of erf by Remez' exchange in 50 digits, 4.0e-9 on [0, 3.95] for float,
+///           7.1e-17 on [0, 5.92] for double
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x, in [-1, 1]; odd.
+///
+/// Cost    no branches, no division
+template <FloatLanes V>
+__attribute__((always_inline)) inline V erf(V x) {
+  V a, p;  // p = P - 1
+  if constexpr (std::is_same_v<Lane<V>, float>) {
+    a = min(splat<V>(3.95f), abs(x));  // 1 - erf is below half an ulp of 1 from here
+    p = detail::polynomial(a, -9.255061969e-06f, 1.176311759e-04f, -6.328039725e-04f, 1.666975060e-03f,
+                           -1.603539603e-04f, -1.915307953e-02f, 1.027778326e-01f, 6.366193819e-01f, 1.283791716e-01f);
+  } else {
+    a = min(splat<V>(5.92), abs(x));
+    p = detail::polynomial(
+        a, 1.18001712468466358e-14, -4.75488528792667924e-13, 8.72102805158080731e-12, -9.54810403959932751e-11,
+        6.81076530742772662e-10, -3.15296417883224829e-09, 7.78152551563295994e-09, 8.37504816425728522e-09,
+        -1.74104564096396230e-07, 8.53737534731029213e-07, -2.42983184441773750e-06, 3.56472525735610575e-06,
+        2.79582745531951284e-06, -2.93235120622576950e-05, 6.42899942280516606e-05, 2.59552158637578223e-05,
+        -5.90146816741744166e-04, 1.69621053102468047e-03, -2.09195230506370520e-04, -1.91284469630416433e-02,
+        1.02772603300058746e-01, 6.36619772367611580e-01, 1.28379167095512503e-01);
+  }
+  return detail::flip(abs(detail::exp_less_one(-detail::fma(a, p, a))), detail::sign_of(x));
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/logarithm.hpp
+
+/// \file simplx/cpu/logarithm.hpp
+/// log and log1p.
+///
+///     log x   = k ln 2 + log m,   x = 2^k m,   m in [sqrt(1/2), sqrt(2)),   f = m - 1
+///     float     log m = f - f^2/2 + f^3 P(f)
+///     double    log m = f - s (f - s^2 P(s^2)),   s = f / (2 + f)
+///     log1p x = k ln 2 + log (1 + f),   k of 1 + x rounded,   f = x / 2^k + (1 / 2^k - 1), rounded once
+///
+/// log(0) is -infinity, log of a negative number NaN, log of infinity infinity. Subnormal numbers are scaled first.
+///
+/// Source    float: the polynomial of Cephes' logf (Moshier). double: the coefficients of fdlibm's e_log.c (Sun)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// x = 2^k m of normal numbers, m in [sqrt(1/2), sqrt(2)).
+template <class V>
+struct LogParts {
+  V k, m, power;  ///< power is 2^-k
+};
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline LogParts<V> log_parts(V x) {
+  using S = Lane<V>;
+  using Word = Bits<S>;
+  constexpr int fraction = fraction_bits<S>;
+  constexpr S two_to_fraction = S(Word(1) << fraction);
+  constexpr Word fraction_mask = (Word(1) << fraction) - 1;
+  constexpr Word one = Word(exponent_bias<S>) << fraction;
+  constexpr Word root_half = sizeof(S) == 4 ? Word(0x3f3504f3) : Word(0x3fe6a09e667f3bcd);  // sqrt(1/2)
+  const auto moved = bits_of(x) + (one - root_half);  // the exponent field now is k + bias
+  // k + bias as a number: in the fraction of 2^fraction, which is subtracted together with the bias.
+  const V k = value_of<V>((moved >> fraction) | bits_of(two_to_fraction)) - (two_to_fraction + exponent_bias<S>);
+  return {k, value_of<V>((moved & fraction_mask) + root_half), value_of<V>(2 * one - (moved & ~fraction_mask))};
+}
+
+/// k ln 2 + log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)).
+template <FloatLanes V>
+__attribute__((always_inline)) inline V log_of_parts(V k, V f) {
+  using S = Lane<V>;
+  if constexpr (std::is_same_v<S, float>) {
+    const V p = polynomial(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f,
+                           1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f,
+                           -0.5f);
+    return fma(k, 0.693359375f, fma(p, f * f, fma(k, -2.12194440e-4f, f)));
+  } else {
+    const V s = f / (f + 2);
+    const V z = s * s;
+    const V p = polynomial(z, 1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,
+                           2.222219843214978396e-01, 2.857142874366239149e-01, 3.999999999940941908e-01,
+                           6.666666666666735130e-01);
+    const V y = fma(-s, fma(-p, z, f), fma(k, 1.90821492927058770002e-10, f));
+    return fma(k, 6.93147180369123816490e-01, y);
+  }
+}
+
+/// y = log x where x is positive and finite; elsewhere what the logarithm is there.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V with_corners(V x, V y) {
+  using Limits = std::numeric_limits<Lane<V>>;
+  y = select(x < Limits::infinity(), y, x);  // infinity and NaN stay
+  const V corner = select(x < 0, splat<V>(Limits::quiet_NaN()), splat<V>(-Limits::infinity()));
+  return select(x <= 0, corner, y);
+}
+
+}  // namespace detail
+
+/// The natural logarithm, lane by lane.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V log(V x) {
+  using S = Lane<V>;
+  constexpr int raised = detail::fraction_bits<S> + 2;
+  const auto subnormal = x < std::numeric_limits<S>::min();
+  const auto [k, m, power] = detail::log_parts(select(subnormal, V(x * S(std::uint64_t(1) << raised)), x));
+  const V own = k - select(subnormal, splat<V>(S(raised)), splat<V>(S(0)));
+  return detail::with_corners(x, detail::log_of_parts(own, V(m - 1)));
+}
+
+/// log(1 + x) with its relative accuracy near 0.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V log1p(V x) {
+  using S = Lane<V>;
+  const V u = x + 1;
+  const auto [k, m, power] = detail::log_parts(u);
+  constexpr S much = S(std::uint64_t(1) << (detail::fraction_bits<S> + 2));  // 1 + x is x, and 1 / 2^k may be no number
+  const V f = select(u > much, V(m - 1), V(x * power + (power - 1)));
+  const V y = detail::with_corners(u, detail::log_of_parts(k, f));
+  return select(u == 1, x, y);  // also -0
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/power.hpp
+
+/// \file simplx/cpu/power.hpp
+/// sqrt, rsqrt and pow.
+///
+///     pow(x, p) = s e^(p log |x|),   s = -1 for x < 0 and odd p, else 1;   NaN for x < 0 unless p is whole
+///
+/// An error of p log |x| is one of the result, and that number reaches 88: pow of floats is computed in double, hence
+/// right to half an ulp and a little. pow of doubles, and of floats on SSE2, goes to the standard library lane by lane.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// The square root of every lane. (Compilers keep std::sqrt out of vectors, since it may set errno.)
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sqrt(V x) {
+  if constexpr (std::is_arithmetic_v<V>) {
+    return std::sqrt(x);
+  } else {
+#if defined(__AVX512F__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm512_maskz_sqrt_ps(0xffff, (__m512)x);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm512_maskz_sqrt_pd(0xff, (__m512d)x);
+#elif defined(__AVX2__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm256_sqrt_ps((__m256)x);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm256_sqrt_pd((__m256d)x);
+#elif defined(__SSE2__)
+    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm_sqrt_ps((__m128)x);
+    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm_sqrt_pd((__m128d)x);
+#else
+    for (unsigned i = 0; i < sizeof(V) / sizeof(Lane<V>); ++i) x[i] = std::sqrt(x[i]);
+    return x;
+#endif
+  }
+}
+
+/// 1 / sqrt(x).
+template <FloatLanes V>
+__attribute__((always_inline)) inline V rsqrt(V x) {
+  return 1 / sqrt(x);
+}
+
+namespace detail {
+
+/// Whether doubles are whole; infinities are, and even.
+template <FloatLanes V>
+__attribute__((always_inline)) inline auto whole(V p) {
+  constexpr double shift = rounding_shift<double>, all_whole_from = 0x1p51;
+  const V size = abs(p);
+  return (size >= all_whole_from) | ((size + shift) - shift == size);
+}
+
+/// x^p in double; its last digits are lost.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V pow_by_log(V x, V p) {
+  using Limits = std::numeric_limits<double>;
+  const V size = abs(x);
+  V y = exp(p * log(size));
+  y = select((size == 1) | (p == 0), splat<V>(1), y);  // also where p log |x| is 0 times infinity
+  y = select(whole(V(p * 0.5)), y, flip(y, sign_of(x)));  // a whole half: p is even
+  const auto even_or_odd = whole(p);
+  y = select(even_or_odd, y, abs(y));
+  y = select((x < 0) & (x > -Limits::infinity()), select(even_or_odd, y, splat<V>(Limits::quiet_NaN())), y);
+  return select((x == x) & (p == p), y, V(x + p));
+}
+
+}  // namespace detail
+
+/// x^p, lane by lane, as std::pow: of negative numbers for whole p only. A NaN in x or p is one in the result, also
+/// where std::pow says 1.
+///
+/// Cost    float: a logarithm and an exponential of doubles; double, and float on SSE2: std::pow for every lane
+template <FloatLanes V>
+__attribute__((always_inline)) inline V pow(V x, V p) {
+  using S = Lane<V>;
+  constexpr bool by_log = std::is_same_v<S, float> && vector_bytes > 16;  // two doubles at a time do not pay
+  if constexpr (std::is_arithmetic_v<V>) {
+    if constexpr (by_log) return static_cast<float>(detail::pow_by_log<double>(x, p));
+    return x == x && p == p ? std::pow(x, p) : x + p;
+  } else if constexpr (by_log) {
+    using Half = typename detail::VectorOf<float, sizeof(V) / 2>::type;
+    using Wide = typename detail::VectorOf<double, sizeof(V)>::type;
+    Half base[2], exponent[2];
+    std::memcpy(base, &x, sizeof x);
+    std::memcpy(exponent, &p, sizeof p);
+    for (int i = 0; i < 2; ++i) {
+      base[i] = __builtin_convertvector(
+          detail::pow_by_log(__builtin_convertvector(base[i], Wide), __builtin_convertvector(exponent[i], Wide)), Half);
+    }
+    std::memcpy(&x, base, sizeof x);
+    return x;
+  } else {
+    for (unsigned i = 0; i < sizeof(V) / sizeof(S); ++i) x[i] = pow(static_cast<S>(x[i]), static_cast<S>(p[i]));
+    return x;
+  }
+}
+
+/// The same exponent for all lanes.
+template <FloatLanes V>
+  requires(!std::is_arithmetic_v<V>)
+__attribute__((always_inline)) inline V pow(V x, Lane<V> p) {
+  return pow(x, splat<V>(p));
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/trigonometry.hpp
+
+/// \file simplx/cpu/trigonometry.hpp
+/// sin and cos.
+///
+///     |x| = n pi/2 + r + tail,   n = round(|x| 2/pi),   |r| <= pi/4                             (Cody & Waite)
+///     sin |x| = sin r, cos r, -sin r, -cos r   for n mod 4 = 0, 1, 2, 3;   cos |x| one quarter on
+///
+/// pi/2 is taken in three parts; the first two are short enough that their products with n < 2^13 are exact. Beyond
+/// |x| = 12800, and for infinities, lanes go one by one to the standard library: rare, slow, and right. floats are
+/// right to 1e-7 of the largest value, 1; doubles to their last digits also beside the zeros of sin and cos, which
+/// is what the tail is for.
+///
+/// Source    float: the polynomials of Cephes' sinf and cosf (Moshier). double: those of fdlibm's k_sin.c and
+///           k_cos.c (Sun)
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+inline constexpr int reduction_limit = 12800;
+
+/// n quarter turns and r + tail more; the lowest bits of `quarters` are n.
+template <class V>
+struct Angle {
+  V r, tail;
+  Bits<V> quarters;
+};
+
+/// Of 0 <= x <= reduction_limit.
+template <FloatLanes V>
+__attribute__((always_inline)) inline Angle<V> reduced(V x) {
+  using S = Lane<V>;
+  const V shifted = fma(x, S(0.63661977236758134308), rounding_shift<S>);
+  const V n = shifted - rounding_shift<S>;
+  if constexpr (std::is_same_v<S, float>) {
+    const V r = fma(n, -7.54978995489188e-8f, fma(n, -4.837512969970703125e-4f, fma(n, -1.5703125f, x)));
+    return {r, V{}, bits_of(shifted)};
+  } else {
+    const V first = x - n * 0x1.921fb54442p+0;  // exact
+    const V second = n * 0x1.a308d31318p-41;    // exact; the difference is not, so that its error is kept
+    const V difference = first - second;
+    const V rest = fma(n, -6.3683171635109501e-25, (first - difference) - second);
+    const V r = difference + rest;
+    return {r, (difference - r) + rest, bits_of(shifted)};
+  }
+}
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sin_of(const Angle<V>& angle) {
+  const V r = angle.r, z = r * r;
+  if constexpr (std::is_same_v<Lane<V>, float>) {
+    return fma(polynomial(z, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f), z * r, r);
+  } else {
+    const V p = polynomial(z, 1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
+                           -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01);
+    return r + fma(p, z * r, angle.tail);  // tail cos r would be a sixth of an ulp better at worst
+  }
+}
+
+template <FloatLanes V>
+__attribute__((always_inline)) inline V cos_of(const Angle<V>& angle) {
+  const V r = angle.r, z = r * r;
+  if constexpr (std::is_same_v<Lane<V>, float>) {
+    return polynomial(z, 2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f, -0.5f, 1.0f);
+  } else {
+    const V p = polynomial(z, -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
+                           2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02);
+    const V half = 0.5 * z, rounded = 1 - half;
+    const V small = (1 - rounded) - half;  // what rounding took from 1 - half
+    return rounded + fma(z, z * p, fma(-r, angle.tail, small));
+  }
+}
+
+/// The sine of |x| + more quarter turns.
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sin_of_quarters(V x, unsigned more) {
+  using S = Lane<V>;
+  const Angle<V> angle = reduced(abs(x));
+  const Bits<V> quarters = angle.quarters + more;
+  const V y = select((quarters & 1) != 0, cos_of(angle), sin_of(angle));
+  return flip(y, (quarters << (8 * sizeof(S) - 2)) & sign_bit<S>);
+}
+
+}  // namespace detail
+
+/// The sine, lane by lane; odd.
+///
+/// Cost    both polynomials and a choice; lanes beyond |x| = 12800 one by one through std::sin
+template <FloatLanes V>
+__attribute__((always_inline)) inline V sin(V x) {
+  using S = Lane<V>;
+  const V y = detail::flip(detail::sin_of_quarters(x, 0), detail::sign_of(x));
+  constexpr auto single = [](S number) { return std::sin(number); };
+  if (detail::any(abs(x) > detail::reduction_limit)) {
+    return detail::replaced_beyond<single>(detail::reduction_limit, x, y);
+  }
+  return y;
+}
+
+/// The cosine, lane by lane; even.
+///
+/// Cost    as sin
+template <FloatLanes V>
+__attribute__((always_inline)) inline V cos(V x) {
+  using S = Lane<V>;
+  const V y = detail::sin_of_quarters(x, 1);
+  constexpr auto single = [](S number) { return std::cos(number); };
+  if (detail::any(abs(x) > detail::reduction_limit)) {
+    return detail::replaced_beyond<single>(detail::reduction_limit, x, y);
+  }
+  return y;
+}
+
+}  // namespace simplx
+
+// ---- simplx/cpu/math.hpp
+
+/// \file simplx/cpu/math.hpp
+/// Elementary functions of floats, doubles and vectors of them, all from one include.
+///
+///                             largest error     float, relative    double, ulps
+///     exp                     exponential.hpp        9e-8             1.1
+///     sigmoid                                        1.7e-7           2.3
+///     tanh                                           1.7e-7           2.6
+///     log                     logarithm.hpp          8.1e-8           1.3
+///     log1p                                          1.4e-7           1.7
+///     sin, cos                trigonometry.hpp       8e-8 of 1        0.9
+///     erf                     erf.hpp                1.4e-7           2.4
+///     sqrt, rsqrt             power.hpp              6e-8, 9e-8       0.5, 1.5
+///     pow                                            6e-8             0.6
+///     abs                     lane_bits.hpp          exact            exact
+///
+/// Measured against long double, at a million arguments, with and without FMA; the tests hold these bounds. NaN gives
+/// NaN, so that a broken loss is seen. A lane of a vector and a single number give the same bits, whatever the
+/// compiler, its optimisation and the width of vectors; with and without FMA they differ in the last digits.
+
+// ---- simplx/cpu/dual.hpp
+
+/// \file simplx/cpu/dual.hpp
+/// Dual numbers: a value and its derivative along one direction, x + x' e with e^2 = 0.
+///
+///     f(x + x' e) = f(x) + f'(x) x' e
+///
+/// Any kernel run on them is its own forward mode: a forward pass gives a Jacobian-vector product, a forward and a
+/// backward pass give a Hessian-vector product, and Dual<Dual<double>> the next order. Comparisons look at values.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+template <class T>
+struct Dual {
+  T value = T(0), tangent = T(0);
+
+  constexpr Dual() = default;
+  constexpr Dual(const T& v, const T& t) : value(v), tangent(t) {}
+  template <class Number>
+    requires std::is_arithmetic_v<Number> || std::same_as<Number, T>
+  constexpr Dual(const Number& number) : value(static_cast<T>(number)) {}
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  constexpr explicit operator Number() const { return static_cast<Number>(value); }
+
+  friend constexpr Dual operator+(const Dual& a, const Dual& b) { return {a.value + b.value, a.tangent + b.tangent}; }
+  friend constexpr Dual operator-(const Dual& a, const Dual& b) { return {a.value - b.value, a.tangent - b.tangent}; }
+  friend constexpr Dual operator*(const Dual& a, const Dual& b) {
+    return {a.value * b.value, a.tangent * b.value + a.value * b.tangent};
+  }
+  friend constexpr Dual operator/(const Dual& a, const Dual& b) {
+    const T quotient = a.value / b.value;
+    return {quotient, (a.tangent - quotient * b.tangent) / b.value};
+  }
+  friend constexpr Dual operator-(const Dual& a) { return {-a.value, -a.tangent}; }
+  friend constexpr Dual& operator+=(Dual& a, const Dual& b) { return a = a + b; }
+  friend constexpr Dual& operator-=(Dual& a, const Dual& b) { return a = a - b; }
+  friend constexpr Dual& operator*=(Dual& a, const Dual& b) { return a = a * b; }
+  friend constexpr Dual& operator/=(Dual& a, const Dual& b) { return a = a / b; }
+  friend constexpr bool operator==(const Dual& a, const Dual& b) { return a.value == b.value; }
+  friend constexpr auto operator<=>(const Dual& a, const Dual& b) { return a.value <=> b.value; }
+
+  friend Dual exp(const Dual& x) {
+    const T y = exp(x.value);
+    return {y, y * x.tangent};
+  }
+  friend Dual log(const Dual& x) { return {log(x.value), x.tangent / x.value}; }
+  friend Dual log1p(const Dual& x) { return {log1p(x.value), x.tangent / (T(1) + x.value)}; }
+  friend Dual sin(const Dual& x) { return {sin(x.value), cos(x.value) * x.tangent}; }
+  friend Dual cos(const Dual& x) { return {cos(x.value), -sin(x.value) * x.tangent}; }
+  friend Dual tanh(const Dual& x) {
+    const T y = tanh(x.value);
+    return {y, (T(1) - y * y) * x.tangent};
+  }
+  friend Dual sigmoid(const Dual& x) {
+    const T y = sigmoid(x.value);
+    return {y, y * (T(1) - y) * x.tangent};
+  }
+  friend Dual erf(const Dual& x) {
+    constexpr double slope = 1.1283791670955126;  // 2 / sqrt(pi)
+    return {erf(x.value), T(slope) * exp(-x.value * x.value) * x.tangent};
+  }
+  friend Dual sqrt(const Dual& x) {
+    const T y = sqrt(x.value);
+    if (y == T(0) && x.tangent == T(0)) return {y, T(0)};  // the norm of a row of zeros that stays one
+    return {y, x.tangent / (T(2) * y)};
+  }
+  friend Dual pow(const Dual& x, const Dual& p) {
+    const T y = pow(x.value, p.value);
+    const bool base_stays = p.value == T(0) || (x.value == T(0) && x.tangent == T(0));
+    const T by_base = base_stays ? T(0) : p.value * pow(x.value, p.value - T(1)) * x.tangent;
+    if (p.tangent == T(0) || !(x.value > T(0))) return {y, by_base};  // 0^p does not depend on p > 0
+    return {y, by_base + y * log(x.value) * p.tangent};
+  }
+  // Kinks as in ops/functions.hpp: 0 for abs, one half each for max and min of equal numbers.
+  friend Dual abs(const Dual& x) { return x.value < T(0) ? -x : x.value > T(0) ? x : Dual(abs(x.value)); }
+  friend Dual max(const Dual& a, const Dual& b) {
+    return a.value == b.value ? Dual(a.value, (a.tangent + b.tangent) / T(2)) : a.value > b.value ? a : b;
+  }
+  friend Dual min(const Dual& a, const Dual& b) {
+    return a.value == b.value ? Dual(a.value, (a.tangent + b.tangent) / T(2)) : a.value < b.value ? a : b;
+  }
+  friend const Dual& sum(const Dual& x) { return x; }  // as of a vector of one lane
+  friend const Dual& largest(const Dual& x) { return x; }
+};
+
+}  // namespace simplx
+
+namespace Eigen {
+template <class T>
+struct NumTraits<simplx::Dual<T>> : NumTraits<T> {
+  using Real = simplx::Dual<T>;
+  using NonInteger = simplx::Dual<T>;
+  using Nested = simplx::Dual<T>;
+  using Literal = simplx::Dual<T>;
+  enum {
+    IsComplex = 0,
+    IsInteger = 0,
+    IsSigned = 1,
+    RequireInitialization = 1,
+    ReadCost = 2,
+    AddCost = 2,
+    MulCost = 4
+  };
+};
+}  // namespace Eigen
+
+// ---- simplx/cpu/dual_product.hpp
+
+/// \file simplx/cpu/dual_product.hpp
+/// Matrix products by Eigen, of dual numbers as products of their parts:
+///
+///     (A + A' e) (B + B' e) = A B + (A' B + A B') e
+///
+/// Eigen multiplies plain numbers on vectors and dual ones one by one, at a twelfth of the speed. A part A' or B' that
+/// is zero, as of data and of weights along which the function does not move, is left out.
+
+namespace simplx::inline SIMPLX_TARGET {
+namespace detail {
+
+template <class S>
+inline constexpr bool is_dual = false;
+template <class T>
+inline constexpr bool is_dual<Dual<T>> = true;
+
+/// The order of a matrix in memory, so that its parts are read off it in that order.
+template <class Matrix>
+inline constexpr int order_of = std::remove_cvref_t<Matrix>::IsRowMajor ? Eigen::RowMajor : Eigen::ColMajor;
+
+/// Whether a product has so much work that taking its numbers apart, and together again, is little beside it.
+inline bool is_worth_parts(Eigen::Index rows, Eigen::Index inner, Eigen::Index cols) {
+  return std::min({rows, inner, cols}) >= 4 && rows * inner * cols >= 512;
+}
+
+}  // namespace detail
+
+/// target += a b
+///
+/// Shapes  a (rows, inner), b (inner, cols), target (rows, cols)
+/// Cost    of dual numbers two products of plain ones, or three, and memory for the parts of all matrices
+template <class Target, class A, class B>
+void add_product(Target&& target, const A& a, const B& b) {
+  using S = typename std::remove_cvref_t<Target>::Scalar;
+  if constexpr (detail::is_dual<S>) {
+    using T = decltype(S::value);
+    if (!detail::is_worth_parts(a.rows(), a.cols(), b.cols())) return void(target.noalias() += a * b);
+    using PartOfA = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, detail::order_of<A>>;
+    using PartOfB = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, detail::order_of<B>>;
+    using Part = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+    const auto value = [](const S& x) { return x.value; };
+    const auto tangent = [](const S& x) { return x.tangent; };
+    const auto moves = [&](const auto& x) { return (x.unaryExpr(tangent).array() != T(0)).any(); };
+    const PartOfA a_value = a.unaryExpr(value);
+    const PartOfB b_value = b.unaryExpr(value);
+    Part values = Part::Zero(target.rows(), target.cols()), tangents = values;
+    add_product(values, a_value, b_value);
+    if (moves(a)) add_product(tangents, PartOfA(a.unaryExpr(tangent)), b_value);
+    if (moves(b)) add_product(tangents, a_value, PartOfB(b.unaryExpr(tangent)));
+    target += values.binaryExpr(tangents, [](const T& v, const T& t) { return S(v, t); });
+  } else {
+    target.noalias() += a * b;
+  }
+}
+
+}  // namespace simplx
+
 // ---- simplx/cpu/transpose.hpp
 
 /// \file simplx/cpu/transpose.hpp
@@ -6403,9 +7207,9 @@ struct LinearProduct {
       MatrixMap<S> dws(dw, transposed ? N : K, transposed ? K : N);
       const Addition addition(turn);
       if constexpr (transposed) {
-        dws.noalias() += dys.transpose() * xs;
+        add_product(dws, dys.transpose(), xs);
       } else {
-        dws.noalias() += xs.transpose() * dys;
+        add_product(dws, xs.transpose(), dys);
       }
     }
   }
@@ -6419,10 +7223,11 @@ struct LinearProduct {
     const ConstMatrixMap<S> xs(x, rows, K);
     const auto w = weights(weight);
     MatrixMap<S> ys(y, rows, N);
+    ys.setZero();
     if constexpr (transposed) {
-      ys.noalias() = xs * w.transpose();
+      add_product(ys, xs, w.transpose());
     } else {
-      ys.noalias() = xs * w;
+      add_product(ys, xs, w);
     }
   }
   template <Write mode>
@@ -6432,9 +7237,9 @@ struct LinearProduct {
     MatrixMap<S> dxs(dx, rows, K);
     if constexpr (mode == Write::store) dxs.setZero();
     if constexpr (transposed) {
-      dxs.noalias() += dys * w;
+      add_product(dxs, dys, w);
     } else {
-      dxs.noalias() += dys * w.transpose();
+      add_product(dxs, dys, w.transpose());
     }
   }
   /// Memory of floats that holds pairs of bfloat16.
@@ -6849,28 +7654,26 @@ struct op<"contract"> : kernel_op {
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    MatrixMap<S>(frame.out(), F::out_shape.rows, F::out_shape.cols).noalias() =
-        matrix<0, S>(frame).transpose() * matrix<1, S>(frame);
+    MatrixMap<S> y(frame.out(), F::out_shape.rows, F::out_shape.cols);
+    y.setZero();
+    add_product(y, matrix<0, S>(frame).transpose(), matrix<1, S>(frame));
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     const ConstMatrixMap<S> g(frame.out_grad(), F::out_shape.rows, F::out_shape.cols);
-    write<0>(frame, matrix<1, S>(frame) * g.transpose());
-    write<1>(frame, matrix<0, S>(frame) * g);
+    write<0>(frame, matrix<1, S>(frame), g.transpose());
+    write<1>(frame, matrix<0, S>(frame), g);
   }
 
  private:
-  template <int k, class F, class Product>
-  static void write(const F& frame, const Product& product) {
+  template <int k, class F, class A, class B>
+  static void write(const F& frame, const A& a, const B& b) {
     constexpr Write mode = F::template write<k>;
     if constexpr (mode != Write::skip) {
       MatrixMap<typename F::Scalar> target(frame.template grad<k>(), frame.template rows_in<k>(),
                                            F::template shape<k>.cols);
-      if constexpr (mode == Write::store) {
-        target.noalias() = product;
-      } else {
-        target.noalias() += product;
-      }
+      if constexpr (mode == Write::store) target.setZero();
+      add_product(target, a, b);
     }
   }
 };
@@ -7159,644 +7962,6 @@ struct AttentionGradients {
 };
 
 }  // namespace simplx
-
-// ---- simplx/cpu/lane_bits.hpp
-
-/// \file simplx/cpu/lane_bits.hpp
-/// What elementary functions are made of: the bits of lanes, their signs, powers of two, polynomials, lanes in need.
-///
-///     float   sign 1 | exponent 8, bias 127   | fraction 23
-///     double  sign 1 | exponent 11, bias 1023 | fraction 52
-///
-/// Whole numbers are made by adding 1.5 * 2^fraction: the sum is rounded to a whole number, whose bits are the lowest
-/// of the sum. No conversion, hence nothing undefined for NaN, and the same instruction on every machine.
-
-#if defined(__AVX2__) || defined(__FMA__)
-#include <immintrin.h>
-#elif defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// float, double, or a vector of them.
-template <class V>
-concept FloatLanes = std::is_same_v<Lane<V>, float> || std::is_same_v<Lane<V>, double>;
-
-namespace detail {
-
-template <class V, bool single = std::is_arithmetic_v<V>>
-struct BitsOf {
-  using type = std::conditional_t<sizeof(V) == 4, std::uint32_t, std::uint64_t>;
-};
-template <class V>
-struct BitsOf<V, false> : VectorOf<typename BitsOf<Lane<V>>::type, sizeof(V)> {};
-
-/// Unsigned words as wide as the lanes, as many.
-template <class V>
-using Bits = typename BitsOf<V>::type;
-
-template <class S>
-inline constexpr int fraction_bits = sizeof(S) == 4 ? 23 : 52;
-template <class S>
-inline constexpr int exponent_bias = sizeof(S) == 4 ? 127 : 1023;
-template <class S>
-inline constexpr Bits<S> sign_bit = Bits<S>(1) << (8 * sizeof(S) - 1);
-
-/// Added to a number below 2^(fraction - 1), it rounds it to a whole one.
-template <class S>
-inline constexpr S rounding_shift = sizeof(S) == 4 ? S(12582912) : S(6755399441055744);
-
-template <FloatLanes V>
-__attribute__((always_inline)) inline Bits<V> bits_of(V value) {
-  Bits<V> bits;
-  std::memcpy(&bits, &value, sizeof value);
-  return bits;
-}
-
-template <FloatLanes V>
-__attribute__((always_inline)) inline V value_of(Bits<V> bits) {
-  V value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-/// 2^n from the rounding shift + n, for the n of normal numbers.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V power_of_two(V shifted) {
-  using S = Lane<V>;
-  return value_of<V>((bits_of(shifted) + exponent_bias<S>) << fraction_bits<S>);
-}
-
-/// The sign bits of the lanes of v, all else 0.
-template <FloatLanes V>
-__attribute__((always_inline)) inline Bits<V> sign_of(V v) {
-  return bits_of(v) & sign_bit<Lane<V>>;
-}
-
-/// v, negated in the lanes whose sign bit is set.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V flip(V v, Bits<V> sign) {
-  return value_of<V>(bits_of(v) ^ sign);
-}
-
-/// A vector as it is, a number in every lane.
-template <FloatLanes V, class T>
-__attribute__((always_inline)) inline V in_lanes(T t) {
-  if constexpr (std::is_same_v<T, V>) {
-    return t;
-  } else {
-    return splat<V>(static_cast<Lane<V>>(t));
-  }
-}
-
-/// a b + c, rounded once where the machine has the instruction; b and c may be single numbers.
-///
-/// Written out, since compilers contract products and sums in one place and not in the other (g++ 12 -O3 did so in
-/// vectors but not in single numbers): the elements left at the end of a row would differ in their last digit.
-template <FloatLanes V, class B, class C>
-__attribute__((always_inline)) inline V fma(V a, B b_or_number, C c_or_number) {
-  const V b = in_lanes<V>(b_or_number), c = in_lanes<V>(c_or_number);
-#if defined(__FMA__)
-  if constexpr (std::is_arithmetic_v<V>) {
-    return std::fma(a, b, c);
-  } else {
-    static_assert(sizeof(V) == vector_bytes, "fma: a full vector is wanted");
-#if defined(__AVX512F__)
-    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
-#elif defined(__AVX2__)
-    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
-#else
-    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
-    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm_fmadd_pd((__m128d)a, (__m128d)b, (__m128d)c);
-#endif
-  }
-#else
-  return a * b + c;
-#endif
-}
-
-/// ((highest x + next) x + ...) x + lowest, by Horner.
-template <FloatLanes V, class... Coefficients>
-__attribute__((always_inline)) inline V polynomial(V x, Lane<V> highest, Coefficients... next) {
-  V p = splat<V>(highest);
-  ((p = fma(p, x, next)), ...);
-  return p;
-}
-
-/// Whether a comparison of full vectors, or of single numbers, holds in some lane.
-template <class Mask>
-__attribute__((always_inline)) inline bool any(Mask mask) {
-  if constexpr (std::is_same_v<Mask, bool>) {
-    return mask;
-  } else {
-    static_assert(sizeof(Mask) == vector_bytes, "any: a mask of a full vector is wanted");
-#if defined(__AVX512F__)
-    return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
-#elif defined(__AVX2__)
-    return _mm256_movemask_epi8((__m256i)mask) != 0;
-#elif defined(__SSE2__)
-    return _mm_movemask_epi8((__m128i)mask) != 0;
-#else
-    std::uint64_t word[sizeof(Mask) / 8], found = 0;
-    std::memcpy(word, &mask, sizeof mask);
-    for (const std::uint64_t w : word) found |= w;
-    return found != 0;
-#endif
-  }
-}
-
-/// y, replaced by the single-number function in the lanes whose argument is beyond the limit; for rare arguments.
-template <auto single, FloatLanes V>
-__attribute__((noinline, cold)) V replaced_beyond(Lane<V> limit, V x, V y) {
-  if constexpr (std::is_arithmetic_v<V>) {
-    return std::abs(x) > limit ? single(x) : y;
-  } else {
-    for (unsigned i = 0; i < sizeof(V) / sizeof(Lane<V>); ++i) {
-      if (std::abs(x[i]) > limit) y[i] = single(x[i]);
-    }
-    return y;
-  }
-}
-
-}  // namespace detail
-
-/// |x|: the sign bit cleared, of zeros and NaNs too.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V abs(V x) {
-  return detail::value_of<V>(detail::bits_of(x) & ~detail::sign_bit<Lane<V>>);
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/exponential.hpp
-
-/// \file simplx/cpu/exponential.hpp
-/// exp, sigmoid and tanh.
-///
-///     e^x     = 2^n (1 + q),   n = round(x / ln 2),   r = x - n ln 2 in two steps (Cody & Waite),   q = e^r - 1
-///     sigmoid = 1 / (1 + e^-x) = {1, e^-|x|} / (1 + e^-|x|)                     for x >= 0, x < 0
-///     tanh    = sign(x) (-t) / (2 + t),   t = e^(-2|x|) - 1 = 2^n q + (2^n - 1)
-///
-/// No branches. t keeps its relative accuracy near 0, since n is 0 there, so tanh does as well.
-///
-/// exp of floats clamps its argument to [-87.33, 88.37], so that results are normal numbers: exp(-1000) is 1.2e-38,
-/// never 0; sigmoid(-1000) likewise. exp of doubles goes to infinity, to subnormal numbers and to 0 as std::exp does.
-///
-/// Source    float: the polynomial of Cephes' expf (Moshier). double: minimax on |r| <= ln(2)/2 by Remez' exchange,
-///           relative error of q 1.8e-17; the two parts of ln 2 are those of Cephes
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-/// e^x = 2^n (1 + q); n stays in the lowest bits of the rounding shift + n.
-template <class V>
-struct ExpParts {
-  V shifted, q;
-};
-
-template <FloatLanes V>
-__attribute__((always_inline)) inline ExpParts<V> exp_parts(V x) {
-  using S = Lane<V>;
-  const V shifted = fma(x, S(1.44269504088896340736), rounding_shift<S>);
-  const V n = shifted - rounding_shift<S>;
-  if constexpr (std::is_same_v<S, float>) {
-    const V r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, x));
-    const V p = polynomial(r, 1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
-                           1.6666665459e-1f, 5.0000001201e-1f);
-    return {shifted, fma(p, r * r, r)};
-  } else {
-    const V r = fma(n, -1.42860682030941723212e-6, fma(n, -6.93145751953125e-1, x));
-    const V p = polynomial(r, 2.5053818231796892e-08, 2.7626037754879266e-07, 2.7557407408065592e-06,
-                           2.4801505273593661e-05, 1.9841269719149521e-04, 1.3888888931565845e-03,
-                           8.3333333333894949e-03, 4.1666666666576747e-02, 1.6666666666666589e-01,
-                           5.0000000000000052e-01);
-    return {shifted, fma(p, r * r, r)};
-  }
-}
-
-/// e^x - 1 for x of [-80, 0], with its relative accuracy near 0.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V exp_less_one(V x) {
-  const auto [shifted, q] = exp_parts(x);
-  const V power = power_of_two(shifted);
-  return fma(power, q, power - 1);
-}
-
-}  // namespace detail
-
-/// e^x, lane by lane.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V exp(V x) {
-  if constexpr (std::is_same_v<Lane<V>, float>) {
-    x = min(splat<V>(88.37f), max(splat<V>(-87.33f), x));  // in this order a NaN stays one
-    const auto [shifted, q] = detail::exp_parts(x);
-    return (q + 1) * detail::power_of_two(shifted);
-  } else {
-    x = min(splat<V>(710), max(splat<V>(-746), x));
-    const auto [shifted, q] = detail::exp_parts(x);
-    const auto n = detail::bits_of(shifted) + 2 * 1023;  // 2^n in two factors: n goes beyond what one can hold
-    const auto half = n >> 1;
-    return (q + 1) * detail::value_of<V>(half << 52) * detail::value_of<V>((n - half) << 52);
-  }
-}
-
-/// 1 / (1 + e^-x), in [0, 1].
-template <FloatLanes V>
-__attribute__((always_inline)) inline V sigmoid(V x) {
-  const V t = exp(-abs(x));
-  return select(x < 0, t, splat<V>(1)) / (t + 1);
-}
-
-/// The hyperbolic tangent, in [-1, 1]; odd.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V tanh(V x) {
-  constexpr auto saturated = std::is_same_v<Lane<V>, float> ? 10 : 20;  // 1 - tanh is below half an ulp of 1
-  const V t = detail::exp_less_one(-2 * min(splat<V>(saturated), abs(x)));
-  return detail::flip(abs(t) / (t + 2), detail::sign_of(x));
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/erf.hpp
-
-/// \file simplx/cpu/erf.hpp
-/// The error function.
-///
-///     erf x = sign(x) (1 - e^-g),   g(a) = -log(1 - erf a) = a P(a),   a = |x|,   P(0) = 2 / sqrt(pi)
-///
-/// One formula for all x: g is smooth where the usual methods change from a series to an asymptotic one, and e^-g - 1
-/// is taken with its relative accuracy near 0. The farther out, the less an error of g counts (by e^-g), so P has
-/// fewer terms than g alone would ask for.
-///
-/// Source    P: minimax of the relative error of erf by Remez' exchange in 50 digits, 4.0e-9 on [0, 3.95] for float,
-///           7.1e-17 on [0, 5.92] for double
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x, in [-1, 1]; odd.
-///
-/// Cost    no branches, no division
-template <FloatLanes V>
-__attribute__((always_inline)) inline V erf(V x) {
-  V a, p;  // p = P - 1
-  if constexpr (std::is_same_v<Lane<V>, float>) {
-    a = min(splat<V>(3.95f), abs(x));  // 1 - erf is below half an ulp of 1 from here
-    p = detail::polynomial(a, -9.255061969e-06f, 1.176311759e-04f, -6.328039725e-04f, 1.666975060e-03f,
-                           -1.603539603e-04f, -1.915307953e-02f, 1.027778326e-01f, 6.366193819e-01f, 1.283791716e-01f);
-  } else {
-    a = min(splat<V>(5.92), abs(x));
-    p = detail::polynomial(
-        a, 1.18001712468466358e-14, -4.75488528792667924e-13, 8.72102805158080731e-12, -9.54810403959932751e-11,
-        6.81076530742772662e-10, -3.15296417883224829e-09, 7.78152551563295994e-09, 8.37504816425728522e-09,
-        -1.74104564096396230e-07, 8.53737534731029213e-07, -2.42983184441773750e-06, 3.56472525735610575e-06,
-        2.79582745531951284e-06, -2.93235120622576950e-05, 6.42899942280516606e-05, 2.59552158637578223e-05,
-        -5.90146816741744166e-04, 1.69621053102468047e-03, -2.09195230506370520e-04, -1.91284469630416433e-02,
-        1.02772603300058746e-01, 6.36619772367611580e-01, 1.28379167095512503e-01);
-  }
-  return detail::flip(abs(detail::exp_less_one(-detail::fma(a, p, a))), detail::sign_of(x));
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/logarithm.hpp
-
-/// \file simplx/cpu/logarithm.hpp
-/// log and log1p.
-///
-///     log x   = k ln 2 + log m,   x = 2^k m,   m in [sqrt(1/2), sqrt(2)),   f = m - 1
-///     float     log m = f - f^2/2 + f^3 P(f)
-///     double    log m = f - s (f - s^2 P(s^2)),   s = f / (2 + f)
-///     log1p x = k ln 2 + log (1 + f),   k of 1 + x rounded,   f = x / 2^k + (1 / 2^k - 1), rounded once
-///
-/// log(0) is -infinity, log of a negative number NaN, log of infinity infinity. Subnormal numbers are scaled first.
-///
-/// Source    float: the polynomial of Cephes' logf (Moshier). double: the coefficients of fdlibm's e_log.c (Sun)
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-/// x = 2^k m of normal numbers, m in [sqrt(1/2), sqrt(2)).
-template <class V>
-struct LogParts {
-  V k, m, power;  ///< power is 2^-k
-};
-
-template <FloatLanes V>
-__attribute__((always_inline)) inline LogParts<V> log_parts(V x) {
-  using S = Lane<V>;
-  using Word = Bits<S>;
-  constexpr int fraction = fraction_bits<S>;
-  constexpr S two_to_fraction = S(Word(1) << fraction);
-  constexpr Word fraction_mask = (Word(1) << fraction) - 1;
-  constexpr Word one = Word(exponent_bias<S>) << fraction;
-  constexpr Word root_half = sizeof(S) == 4 ? Word(0x3f3504f3) : Word(0x3fe6a09e667f3bcd);  // sqrt(1/2)
-  const auto moved = bits_of(x) + (one - root_half);  // the exponent field now is k + bias
-  // k + bias as a number: in the fraction of 2^fraction, which is subtracted together with the bias.
-  const V k = value_of<V>((moved >> fraction) | bits_of(two_to_fraction)) - (two_to_fraction + exponent_bias<S>);
-  return {k, value_of<V>((moved & fraction_mask) + root_half), value_of<V>(2 * one - (moved & ~fraction_mask))};
-}
-
-/// k ln 2 + log(1 + f) for 1 + f in [sqrt(1/2), sqrt(2)).
-template <FloatLanes V>
-__attribute__((always_inline)) inline V log_of_parts(V k, V f) {
-  using S = Lane<V>;
-  if constexpr (std::is_same_v<S, float>) {
-    const V p = polynomial(f, 7.0376836292e-2f, -1.1514610310e-1f, 1.1676998740e-1f, -1.2420140846e-1f,
-                           1.4249322787e-1f, -1.6668057665e-1f, 2.0000714765e-1f, -2.4999993993e-1f, 3.3333331174e-1f,
-                           -0.5f);
-    return fma(k, 0.693359375f, fma(p, f * f, fma(k, -2.12194440e-4f, f)));
-  } else {
-    const V s = f / (f + 2);
-    const V z = s * s;
-    const V p = polynomial(z, 1.479819860511658591e-01, 1.531383769920937332e-01, 1.818357216161805012e-01,
-                           2.222219843214978396e-01, 2.857142874366239149e-01, 3.999999999940941908e-01,
-                           6.666666666666735130e-01);
-    const V y = fma(-s, fma(-p, z, f), fma(k, 1.90821492927058770002e-10, f));
-    return fma(k, 6.93147180369123816490e-01, y);
-  }
-}
-
-/// y = log x where x is positive and finite; elsewhere what the logarithm is there.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V with_corners(V x, V y) {
-  using Limits = std::numeric_limits<Lane<V>>;
-  y = select(x < Limits::infinity(), y, x);  // infinity and NaN stay
-  const V corner = select(x < 0, splat<V>(Limits::quiet_NaN()), splat<V>(-Limits::infinity()));
-  return select(x <= 0, corner, y);
-}
-
-}  // namespace detail
-
-/// The natural logarithm, lane by lane.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V log(V x) {
-  using S = Lane<V>;
-  constexpr int raised = detail::fraction_bits<S> + 2;
-  const auto subnormal = x < std::numeric_limits<S>::min();
-  const auto [k, m, power] = detail::log_parts(select(subnormal, V(x * S(std::uint64_t(1) << raised)), x));
-  const V own = k - select(subnormal, splat<V>(S(raised)), splat<V>(S(0)));
-  return detail::with_corners(x, detail::log_of_parts(own, V(m - 1)));
-}
-
-/// log(1 + x) with its relative accuracy near 0.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V log1p(V x) {
-  using S = Lane<V>;
-  const V u = x + 1;
-  const auto [k, m, power] = detail::log_parts(u);
-  constexpr S much = S(std::uint64_t(1) << (detail::fraction_bits<S> + 2));  // 1 + x is x, and 1 / 2^k may be no number
-  const V f = select(u > much, V(m - 1), V(x * power + (power - 1)));
-  const V y = detail::with_corners(u, detail::log_of_parts(k, f));
-  return select(u == 1, x, y);  // also -0
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/power.hpp
-
-/// \file simplx/cpu/power.hpp
-/// sqrt, rsqrt and pow.
-///
-///     pow(x, p) = s e^(p log |x|),   s = -1 for x < 0 and odd p, else 1;   NaN for x < 0 unless p is whole
-///
-/// An error of p log |x| is one of the result, and that number reaches 88: pow of floats is computed in double, hence
-/// right to half an ulp and a little. pow of doubles, and of floats on SSE2, goes to the standard library lane by lane.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// The square root of every lane. (Compilers keep std::sqrt out of vectors, since it may set errno.)
-template <FloatLanes V>
-__attribute__((always_inline)) inline V sqrt(V x) {
-  if constexpr (std::is_arithmetic_v<V>) {
-    return std::sqrt(x);
-  } else {
-#if defined(__AVX512F__)
-    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm512_maskz_sqrt_ps(0xffff, (__m512)x);
-    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm512_maskz_sqrt_pd(0xff, (__m512d)x);
-#elif defined(__AVX2__)
-    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm256_sqrt_ps((__m256)x);
-    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm256_sqrt_pd((__m256d)x);
-#elif defined(__SSE2__)
-    if constexpr (std::is_same_v<Lane<V>, float>) return (V)_mm_sqrt_ps((__m128)x);
-    if constexpr (std::is_same_v<Lane<V>, double>) return (V)_mm_sqrt_pd((__m128d)x);
-#else
-    for (unsigned i = 0; i < sizeof(V) / sizeof(Lane<V>); ++i) x[i] = std::sqrt(x[i]);
-    return x;
-#endif
-  }
-}
-
-/// 1 / sqrt(x).
-template <FloatLanes V>
-__attribute__((always_inline)) inline V rsqrt(V x) {
-  return 1 / sqrt(x);
-}
-
-namespace detail {
-
-/// Whether doubles are whole; infinities are, and even.
-template <FloatLanes V>
-__attribute__((always_inline)) inline auto whole(V p) {
-  constexpr double shift = rounding_shift<double>, all_whole_from = 0x1p51;
-  const V size = abs(p);
-  return (size >= all_whole_from) | ((size + shift) - shift == size);
-}
-
-/// x^p in double; its last digits are lost.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V pow_by_log(V x, V p) {
-  using Limits = std::numeric_limits<double>;
-  const V size = abs(x);
-  V y = exp(p * log(size));
-  y = select((size == 1) | (p == 0), splat<V>(1), y);  // also where p log |x| is 0 times infinity
-  y = select(whole(V(p * 0.5)), y, flip(y, sign_of(x)));  // a whole half: p is even
-  const auto even_or_odd = whole(p);
-  y = select(even_or_odd, y, abs(y));
-  y = select((x < 0) & (x > -Limits::infinity()), select(even_or_odd, y, splat<V>(Limits::quiet_NaN())), y);
-  return select((x == x) & (p == p), y, V(x + p));
-}
-
-}  // namespace detail
-
-/// x^p, lane by lane, as std::pow: of negative numbers for whole p only. A NaN in x or p is one in the result, also
-/// where std::pow says 1.
-///
-/// Cost    float: a logarithm and an exponential of doubles; double, and float on SSE2: std::pow for every lane
-template <FloatLanes V>
-__attribute__((always_inline)) inline V pow(V x, V p) {
-  using S = Lane<V>;
-  constexpr bool by_log = std::is_same_v<S, float> && vector_bytes > 16;  // two doubles at a time do not pay
-  if constexpr (std::is_arithmetic_v<V>) {
-    if constexpr (by_log) return static_cast<float>(detail::pow_by_log<double>(x, p));
-    return x == x && p == p ? std::pow(x, p) : x + p;
-  } else if constexpr (by_log) {
-    using Half = typename detail::VectorOf<float, sizeof(V) / 2>::type;
-    using Wide = typename detail::VectorOf<double, sizeof(V)>::type;
-    Half base[2], exponent[2];
-    std::memcpy(base, &x, sizeof x);
-    std::memcpy(exponent, &p, sizeof p);
-    for (int i = 0; i < 2; ++i) {
-      base[i] = __builtin_convertvector(
-          detail::pow_by_log(__builtin_convertvector(base[i], Wide), __builtin_convertvector(exponent[i], Wide)), Half);
-    }
-    std::memcpy(&x, base, sizeof x);
-    return x;
-  } else {
-    for (unsigned i = 0; i < sizeof(V) / sizeof(S); ++i) x[i] = pow(static_cast<S>(x[i]), static_cast<S>(p[i]));
-    return x;
-  }
-}
-
-/// The same exponent for all lanes.
-template <FloatLanes V>
-  requires(!std::is_arithmetic_v<V>)
-__attribute__((always_inline)) inline V pow(V x, Lane<V> p) {
-  return pow(x, splat<V>(p));
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/trigonometry.hpp
-
-/// \file simplx/cpu/trigonometry.hpp
-/// sin and cos.
-///
-///     |x| = n pi/2 + r + tail,   n = round(|x| 2/pi),   |r| <= pi/4                             (Cody & Waite)
-///     sin |x| = sin r, cos r, -sin r, -cos r   for n mod 4 = 0, 1, 2, 3;   cos |x| one quarter on
-///
-/// pi/2 is taken in three parts; the first two are short enough that their products with n < 2^13 are exact. Beyond
-/// |x| = 12800, and for infinities, lanes go one by one to the standard library: rare, slow, and right. floats are
-/// right to 1e-7 of the largest value, 1; doubles to their last digits also beside the zeros of sin and cos, which
-/// is what the tail is for.
-///
-/// Source    float: the polynomials of Cephes' sinf and cosf (Moshier). double: those of fdlibm's k_sin.c and
-///           k_cos.c (Sun)
-
-namespace simplx::inline SIMPLX_TARGET {
-
-namespace detail {
-
-inline constexpr int reduction_limit = 12800;
-
-/// n quarter turns and r + tail more; the lowest bits of `quarters` are n.
-template <class V>
-struct Angle {
-  V r, tail;
-  Bits<V> quarters;
-};
-
-/// Of 0 <= x <= reduction_limit.
-template <FloatLanes V>
-__attribute__((always_inline)) inline Angle<V> reduced(V x) {
-  using S = Lane<V>;
-  const V shifted = fma(x, S(0.63661977236758134308), rounding_shift<S>);
-  const V n = shifted - rounding_shift<S>;
-  if constexpr (std::is_same_v<S, float>) {
-    const V r = fma(n, -7.54978995489188e-8f, fma(n, -4.837512969970703125e-4f, fma(n, -1.5703125f, x)));
-    return {r, V{}, bits_of(shifted)};
-  } else {
-    const V first = x - n * 0x1.921fb54442p+0;  // exact
-    const V second = n * 0x1.a308d31318p-41;    // exact; the difference is not, so that its error is kept
-    const V difference = first - second;
-    const V rest = fma(n, -6.3683171635109501e-25, (first - difference) - second);
-    const V r = difference + rest;
-    return {r, (difference - r) + rest, bits_of(shifted)};
-  }
-}
-
-template <FloatLanes V>
-__attribute__((always_inline)) inline V sin_of(const Angle<V>& angle) {
-  const V r = angle.r, z = r * r;
-  if constexpr (std::is_same_v<Lane<V>, float>) {
-    return fma(polynomial(z, -1.9515295891e-4f, 8.3321608736e-3f, -1.6666654611e-1f), z * r, r);
-  } else {
-    const V p = polynomial(z, 1.58969099521155010221e-10, -2.50507602534068634195e-08, 2.75573137070700676789e-06,
-                           -1.98412698298579493134e-04, 8.33333333332248946124e-03, -1.66666666666666324348e-01);
-    return r + fma(p, z * r, angle.tail);  // tail cos r would be a sixth of an ulp better at worst
-  }
-}
-
-template <FloatLanes V>
-__attribute__((always_inline)) inline V cos_of(const Angle<V>& angle) {
-  const V r = angle.r, z = r * r;
-  if constexpr (std::is_same_v<Lane<V>, float>) {
-    return polynomial(z, 2.443315711809948e-5f, -1.388731625493765e-3f, 4.166664568298827e-2f, -0.5f, 1.0f);
-  } else {
-    const V p = polynomial(z, -1.13596475577881948265e-11, 2.08757232129817482790e-09, -2.75573143513906633035e-07,
-                           2.48015872894767294178e-05, -1.38888888888741095749e-03, 4.16666666666666019037e-02);
-    const V half = 0.5 * z, rounded = 1 - half;
-    const V small = (1 - rounded) - half;  // what rounding took from 1 - half
-    return rounded + fma(z, z * p, fma(-r, angle.tail, small));
-  }
-}
-
-/// The sine of |x| + more quarter turns.
-template <FloatLanes V>
-__attribute__((always_inline)) inline V sin_of_quarters(V x, unsigned more) {
-  using S = Lane<V>;
-  const Angle<V> angle = reduced(abs(x));
-  const Bits<V> quarters = angle.quarters + more;
-  const V y = select((quarters & 1) != 0, cos_of(angle), sin_of(angle));
-  return flip(y, (quarters << (8 * sizeof(S) - 2)) & sign_bit<S>);
-}
-
-}  // namespace detail
-
-/// The sine, lane by lane; odd.
-///
-/// Cost    both polynomials and a choice; lanes beyond |x| = 12800 one by one through std::sin
-template <FloatLanes V>
-__attribute__((always_inline)) inline V sin(V x) {
-  using S = Lane<V>;
-  const V y = detail::flip(detail::sin_of_quarters(x, 0), detail::sign_of(x));
-  constexpr auto single = [](S number) { return std::sin(number); };
-  if (detail::any(abs(x) > detail::reduction_limit)) {
-    return detail::replaced_beyond<single>(detail::reduction_limit, x, y);
-  }
-  return y;
-}
-
-/// The cosine, lane by lane; even.
-///
-/// Cost    as sin
-template <FloatLanes V>
-__attribute__((always_inline)) inline V cos(V x) {
-  using S = Lane<V>;
-  const V y = detail::sin_of_quarters(x, 1);
-  constexpr auto single = [](S number) { return std::cos(number); };
-  if (detail::any(abs(x) > detail::reduction_limit)) {
-    return detail::replaced_beyond<single>(detail::reduction_limit, x, y);
-  }
-  return y;
-}
-
-}  // namespace simplx
-
-// ---- simplx/cpu/math.hpp
-
-/// \file simplx/cpu/math.hpp
-/// Elementary functions of floats, doubles and vectors of them, all from one include.
-///
-///                             largest error     float, relative    double, ulps
-///     exp                     exponential.hpp        9e-8             1.1
-///     sigmoid                                        1.7e-7           2.3
-///     tanh                                           1.7e-7           2.6
-///     log                     logarithm.hpp          8.1e-8           1.3
-///     log1p                                          1.4e-7           1.7
-///     sin, cos                trigonometry.hpp       8e-8 of 1        0.9
-///     erf                     erf.hpp                1.4e-7           2.4
-///     sqrt, rsqrt             power.hpp              6e-8, 9e-8       0.5, 1.5
-///     pow                                            6e-8             0.6
-///     abs                     lane_bits.hpp          exact            exact
-///
-/// Measured against long double, at a million arguments, with and without FMA; the tests hold these bounds. NaN gives
-/// NaN, so that a broken loss is seen. A lane of a vector and a single number give the same bits, whatever the
-/// compiler, its optimisation and the width of vectors; with and without FMA they differ in the last digits.
 
 // ---- simplx/cpu/attention_head.hpp
 
@@ -12138,113 +12303,6 @@ constexpr Shape parameter_shape(std::string_view name) {
 
 }  // namespace simplx
 
-// ---- simplx/cpu/dual.hpp
-
-/// \file simplx/cpu/dual.hpp
-/// Dual numbers: a value and its derivative along one direction, x + x' e with e^2 = 0.
-///
-///     f(x + x' e) = f(x) + f'(x) x' e
-///
-/// Any kernel run on them is its own forward mode: a forward pass gives a Jacobian-vector product, a forward and a
-/// backward pass give a Hessian-vector product, and Dual<Dual<double>> the next order. Comparisons look at values.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-template <class T>
-struct Dual {
-  T value = T(0), tangent = T(0);
-
-  constexpr Dual() = default;
-  constexpr Dual(const T& v, const T& t) : value(v), tangent(t) {}
-  template <class Number>
-    requires std::is_arithmetic_v<Number> || std::same_as<Number, T>
-  constexpr Dual(const Number& number) : value(static_cast<T>(number)) {}
-  template <class Number>
-    requires std::is_arithmetic_v<Number>
-  constexpr explicit operator Number() const { return static_cast<Number>(value); }
-
-  friend constexpr Dual operator+(const Dual& a, const Dual& b) { return {a.value + b.value, a.tangent + b.tangent}; }
-  friend constexpr Dual operator-(const Dual& a, const Dual& b) { return {a.value - b.value, a.tangent - b.tangent}; }
-  friend constexpr Dual operator*(const Dual& a, const Dual& b) {
-    return {a.value * b.value, a.tangent * b.value + a.value * b.tangent};
-  }
-  friend constexpr Dual operator/(const Dual& a, const Dual& b) {
-    const T quotient = a.value / b.value;
-    return {quotient, (a.tangent - quotient * b.tangent) / b.value};
-  }
-  friend constexpr Dual operator-(const Dual& a) { return {-a.value, -a.tangent}; }
-  friend constexpr Dual& operator+=(Dual& a, const Dual& b) { return a = a + b; }
-  friend constexpr Dual& operator-=(Dual& a, const Dual& b) { return a = a - b; }
-  friend constexpr Dual& operator*=(Dual& a, const Dual& b) { return a = a * b; }
-  friend constexpr Dual& operator/=(Dual& a, const Dual& b) { return a = a / b; }
-  friend constexpr bool operator==(const Dual& a, const Dual& b) { return a.value == b.value; }
-  friend constexpr auto operator<=>(const Dual& a, const Dual& b) { return a.value <=> b.value; }
-
-  friend Dual exp(const Dual& x) {
-    const T y = exp(x.value);
-    return {y, y * x.tangent};
-  }
-  friend Dual log(const Dual& x) { return {log(x.value), x.tangent / x.value}; }
-  friend Dual log1p(const Dual& x) { return {log1p(x.value), x.tangent / (T(1) + x.value)}; }
-  friend Dual sin(const Dual& x) { return {sin(x.value), cos(x.value) * x.tangent}; }
-  friend Dual cos(const Dual& x) { return {cos(x.value), -sin(x.value) * x.tangent}; }
-  friend Dual tanh(const Dual& x) {
-    const T y = tanh(x.value);
-    return {y, (T(1) - y * y) * x.tangent};
-  }
-  friend Dual sigmoid(const Dual& x) {
-    const T y = sigmoid(x.value);
-    return {y, y * (T(1) - y) * x.tangent};
-  }
-  friend Dual erf(const Dual& x) {
-    constexpr double slope = 1.1283791670955126;  // 2 / sqrt(pi)
-    return {erf(x.value), T(slope) * exp(-x.value * x.value) * x.tangent};
-  }
-  friend Dual sqrt(const Dual& x) {
-    const T y = sqrt(x.value);
-    if (y == T(0) && x.tangent == T(0)) return {y, T(0)};  // the norm of a row of zeros that stays one
-    return {y, x.tangent / (T(2) * y)};
-  }
-  friend Dual pow(const Dual& x, const Dual& p) {
-    const T y = pow(x.value, p.value);
-    const bool base_stays = p.value == T(0) || (x.value == T(0) && x.tangent == T(0));
-    const T by_base = base_stays ? T(0) : p.value * pow(x.value, p.value - T(1)) * x.tangent;
-    if (p.tangent == T(0) || !(x.value > T(0))) return {y, by_base};  // 0^p does not depend on p > 0
-    return {y, by_base + y * log(x.value) * p.tangent};
-  }
-  // Kinks as in ops/functions.hpp: 0 for abs, one half each for max and min of equal numbers.
-  friend Dual abs(const Dual& x) { return x.value < T(0) ? -x : x.value > T(0) ? x : Dual(abs(x.value)); }
-  friend Dual max(const Dual& a, const Dual& b) {
-    return a.value == b.value ? Dual(a.value, (a.tangent + b.tangent) / T(2)) : a.value > b.value ? a : b;
-  }
-  friend Dual min(const Dual& a, const Dual& b) {
-    return a.value == b.value ? Dual(a.value, (a.tangent + b.tangent) / T(2)) : a.value < b.value ? a : b;
-  }
-  friend const Dual& sum(const Dual& x) { return x; }  // as of a vector of one lane
-  friend const Dual& largest(const Dual& x) { return x; }
-};
-
-}  // namespace simplx
-
-namespace Eigen {
-template <class T>
-struct NumTraits<simplx::Dual<T>> : NumTraits<T> {
-  using Real = simplx::Dual<T>;
-  using NonInteger = simplx::Dual<T>;
-  using Nested = simplx::Dual<T>;
-  using Literal = simplx::Dual<T>;
-  enum {
-    IsComplex = 0,
-    IsInteger = 0,
-    IsSigned = 1,
-    RequireInitialization = 1,
-    ReadCost = 2,
-    AddCost = 2,
-    MulCost = 4
-  };
-};
-}  // namespace Eigen
-
 // ---- simplx/cpu/threads.hpp
 
 /// \file simplx/cpu/threads.hpp
@@ -13737,8 +13795,9 @@ class Function : public detail::FunctionOn<f, Backend_> {
 ///     d.jvp();                       // d.tangent<0>()    J v, without a reverse sweep
 ///     d.hvp();                       // d.gradient<"x">() and d.hessian_product<"x">()    H v, without H
 ///
-/// Cost    two to three times the evaluation of f, respectively of its gradient, in numbers one by one: five to
-///         eighteen times that by vectors; a difference of two gradients is cheaper, and as exact as its step allows
+/// Cost    two to three products for each of f, respectively of its gradient, and all else in numbers one by one: four
+///         to seven times the evaluation by vectors; it allocates. A difference of two gradients is cheaper, and as
+///         exact as its step allows
 
 namespace simplx::inline SIMPLX_TARGET {
 

@@ -11,6 +11,7 @@
 /// so few rows that Eigen multiplies them, one by one, in less time than that takes.
 
 #include <simplx/cpu/cpu.hpp>
+#include <simplx/cpu/dual_product.hpp>
 #include <simplx/cpu/gemm.hpp>
 #include <simplx/cpu/gemm_bfloat16.hpp>
 #include <simplx/cpu/gemm_gradient.hpp>
@@ -198,9 +199,9 @@ struct LinearProduct {
       MatrixMap<S> dws(dw, transposed ? N : K, transposed ? K : N);
       const Addition addition(turn);
       if constexpr (transposed) {
-        dws.noalias() += dys.transpose() * xs;
+        add_product(dws, dys.transpose(), xs);
       } else {
-        dws.noalias() += xs.transpose() * dys;
+        add_product(dws, xs.transpose(), dys);
       }
     }
   }
@@ -214,10 +215,11 @@ struct LinearProduct {
     const ConstMatrixMap<S> xs(x, rows, K);
     const auto w = weights(weight);
     MatrixMap<S> ys(y, rows, N);
+    ys.setZero();
     if constexpr (transposed) {
-      ys.noalias() = xs * w.transpose();
+      add_product(ys, xs, w.transpose());
     } else {
-      ys.noalias() = xs * w;
+      add_product(ys, xs, w);
     }
   }
   template <Write mode>
@@ -227,9 +229,9 @@ struct LinearProduct {
     MatrixMap<S> dxs(dx, rows, K);
     if constexpr (mode == Write::store) dxs.setZero();
     if constexpr (transposed) {
-      dxs.noalias() += dys * w;
+      add_product(dxs, dys, w);
     } else {
-      dxs.noalias() += dys * w.transpose();
+      add_product(dxs, dys, w.transpose());
     }
   }
   /// Memory of floats that holds pairs of bfloat16.

@@ -6,6 +6,7 @@
 ///
 ///     dA = B dY^T,   dB = A dY
 
+#include <simplx/cpu/dual_product.hpp>
 #include <simplx/ops/kernel.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -61,28 +62,26 @@ struct op<"contract"> : kernel_op {
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    MatrixMap<S>(frame.out(), F::out_shape.rows, F::out_shape.cols).noalias() =
-        matrix<0, S>(frame).transpose() * matrix<1, S>(frame);
+    MatrixMap<S> y(frame.out(), F::out_shape.rows, F::out_shape.cols);
+    y.setZero();
+    add_product(y, matrix<0, S>(frame).transpose(), matrix<1, S>(frame));
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     const ConstMatrixMap<S> g(frame.out_grad(), F::out_shape.rows, F::out_shape.cols);
-    write<0>(frame, matrix<1, S>(frame) * g.transpose());
-    write<1>(frame, matrix<0, S>(frame) * g);
+    write<0>(frame, matrix<1, S>(frame), g.transpose());
+    write<1>(frame, matrix<0, S>(frame), g);
   }
 
  private:
-  template <int k, class F, class Product>
-  static void write(const F& frame, const Product& product) {
+  template <int k, class F, class A, class B>
+  static void write(const F& frame, const A& a, const B& b) {
     constexpr Write mode = F::template write<k>;
     if constexpr (mode != Write::skip) {
       MatrixMap<typename F::Scalar> target(frame.template grad<k>(), frame.template rows_in<k>(),
                                            F::template shape<k>.cols);
-      if constexpr (mode == Write::store) {
-        target.noalias() = product;
-      } else {
-        target.noalias() += product;
-      }
+      if constexpr (mode == Write::store) target.setZero();
+      add_product(target, a, b);
     }
   }
 };
