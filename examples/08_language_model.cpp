@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
   }
   std::printf("%s the 2-gram's line\n\n", loss < line ? "below" : "not below");
 
-  for (const std::int32_t byte : sample(trainer, {'c', 'o', 'n', 's', 't'}, 200, 0.7, /*seed*/ 1)) {
+  for (const std::int32_t byte : sample(trainer, {'c', 'o', 'n', 's', 't'}, 200, {.temperature = 0.7, .seed = 1})) {
     std::putchar(byte == '\n' || (byte >= 32 && byte < 127) ? byte : '?');
   }
   std::putchar('\n');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 5991213293a16b77
+// sha256 of the headers: c80f45b55b91bca7
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -15232,6 +15232,10 @@ struct AdamW {
     check_setting<S>("AdamW's beta2", beta2, 1);
     check_positive_setting<S>("AdamW's epsilon", epsilon);
     check_setting<S>("AdamW's weight_decay", weight_decay);
+    if (learning_rate * weight_decay > 2) {
+      throw Error("AdamW's learning_rate times weight_decay is " + shortest(learning_rate * weight_decay),
+                  "parameters are multiplied by 1 less that in a step, and grow without end above 2");
+    }
   }
 
   AdamW with(const ParameterSettings& settings) const {
@@ -21141,14 +21145,15 @@ namespace simplx::inline SIMPLX_TARGET {
 
 /// Continues a prompt by `count` tokens; the model sees the last `context` of them.
 ///
-/// Errors  throws Error for an empty prompt
+/// Errors  throws Error for an empty prompt, and for options that make no sense
 /// Cost    one forward pass over the context for each token
 template <class Trainer>
-std::vector<std::int32_t> sample(Trainer& trainer, std::vector<std::int32_t> tokens, int count, double temperature,
-                                 std::uint64_t seed) {
-  if (tokens.empty()) throw Error("the prompt is empty", "begin with at least one token");
+std::vector<std::int32_t> sample(Trainer& trainer, std::vector<std::int32_t> prompt, int count,
+                                 const Sampling& options = {}) {
+  if (prompt.empty()) throw Error("the prompt is empty", "begin with at least one token");
   const auto context = static_cast<std::size_t>(trainer.options().context);
-  Sampler draw({.temperature = temperature, .seed = seed});
+  Sampler draw(options);
+  std::vector<std::int32_t> tokens = std::move(prompt);
   for (int i = 0; i < count; ++i) {
     const std::size_t seen = std::min(tokens.size(), context);
     const auto logits = trainer.logits(std::span<const std::int32_t>(tokens).last(seen));

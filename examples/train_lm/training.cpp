@@ -382,7 +382,7 @@ class TrainingRun {
 
   /// What people look at, of a run that ends or pauses; returns the sample.
   std::string write_results() {
-    const std::string text = printable(sample(*trainer_, {'d', 'e', 'f', ' '}, 400, 0.8, options_.seed));
+    const std::string text = printable(sample(*trainer_, {'d', 'e', 'f', ' '}, 400, {.temperature = 0.8, .seed = options_.seed}));
     write_file(directory_ / "sample.txt", text + "\n");
     write_file(directory_ / "block.svg", picture_of_ops(trainer_->layer(), options_.block.name));
     write_report(directory_.path());

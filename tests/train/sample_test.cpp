@@ -13,13 +13,13 @@ TEST_SUITE_BEGIN("train/sample");
 
 TEST_CASE("a seed determines the text, which may grow beyond the context") {
   Trainer<model> trainer({.batch = 1, .seed = 3});
-  const auto once = sample(trainer, {1, 2}, 30, 1.0, 5), again = sample(trainer, {1, 2}, 30, 1.0, 5),
-             other = sample(trainer, {1, 2}, 30, 1.0, 6);
+  const auto once = sample(trainer, {1, 2}, 30, {.seed = 5}), again = sample(trainer, {1, 2}, 30, {.seed = 5}),
+             other = sample(trainer, {1, 2}, 30, {.seed = 6});
   CHECK(once.size() == 32);
   CHECK(once == again);
   CHECK(once != other);
   CHECK(std::ranges::all_of(once, [](int token) { return token >= 0 && token < 16; }));
-  CHECK_THROWS_AS(sample(trainer, {}, 3, 1.0, 1), Error);
+  CHECK_THROWS_AS(sample(trainer, {}, 3), Error);
 }
 
 TEST_SUITE_END();
