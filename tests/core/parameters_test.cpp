@@ -18,8 +18,8 @@ static_assert(parameter_shape<model>("blocks.0.attention.value.alpha") == fixed_
 static_assert(!has_parameter<model>("blocks.3.mlp.up.weight") && !has_parameter<model>("blocks.x.mlp") &&
               !has_parameter<model>("blocks"));
 
-// Layers that share a graph and begin at different numbers, stacks in stacks, frozen and recomputed layers, leaves
-// before, between and after them.
+// Layers that share a graph and begin at different numbers, stacks in stacks, frozen and recomputed layers, those that
+// share their parameters, leaves before, between and after them.
 struct Begins {
   int outer;
   constexpr Expr operator()(int layer, Expr x) const {
@@ -43,6 +43,9 @@ constexpr auto stacks = [] {
   x = x * scalar("between", constant(6));
   x = stack("frozen", 2, frozen(Nested{}), x);
   x = stack("again", 2, recompute(Same{}), x);
+  x = stack("shared", 3, Shared{Nested{}}, x);
+  x = stack("shared_again", 30, recompute_first(2, Shared{Nested{}}), x);
+  x = stack("shared_within", 3, [](Expr y) { return stack("inner", 2, Shared{Begins{4}}, y); }, x);
   return x + scalar("last", constant(8));
 };
 
@@ -60,9 +63,11 @@ void list_expressions(Node* root, const std::string& prefix, TensorList& list) {
       (learned ? list.parameters : list.constants)
           .push_back({name, node->shape, node->rank, 0, node->init, node->decays && !node->frozen, node->frozen});
     }
-    for (int layer = 0; node->block && layer < node->attributes.integers[0]; ++layer) {
+    const bool shared = detail::is_shared(*node);
+    for (int layer = 0; node->block && layer < (shared ? 1 : node->attributes.integers[0]); ++layer) {
       const detail::Layer built = detail::layer_of(node, layer);
-      list_expressions(built.root, detail::is_recomputed(*node) ? name : name + "." + std::to_string(layer) + ".", list);
+      const std::string scope = shared ? name + "." : name + "." + std::to_string(layer) + ".";
+      list_expressions(built.root, detail::is_recomputed(*node) ? name : scope, list);
     }
   }
 }

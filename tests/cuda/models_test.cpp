@@ -24,6 +24,13 @@ constexpr Encoder gated = in_bfloat16(bert_pre_ln, false), biased = in_bfloat16(
 constexpr Decoder wide{.block = sas_p, .vocab = 11, .width = 16, .heads = 2, .layers = 2, .context = 9,
                        .positions = Positions::learned};
 
+/// One set of parameters for three layers.
+constexpr DecoderOf<Shared<ConfiguredBlock>> looping(Index width, double dropout = 0) {
+  return {.block = {{.config = sas_p, .heads = 2, .hidden = 16, .dropout = dropout}}, .vocab = 11, .width = width,
+          .layers = 3, .context = 9, .positions = Positions::learned};
+}
+constexpr DecoderOf<Shared<ConfiguredBlock>> looped = looping(8, 0.3), looped_wide = looping(16);
+
 }  // namespace
 
 TEST_SUITE_BEGIN("cuda/models");
@@ -34,6 +41,11 @@ TEST_CASE("a decoder: logits, losses and every gradient are those of the CPU") {
 
 TEST_CASE("dropout has the masks of the CPU in every layer") {
   test::same_on_device<pre_ln_dropping>(15, {4, 9, 2}, {.training = true, .key = 7, .first_sequence = 3});
+}
+
+TEST_CASE("layers that share their parameters add to one gradient, and each draws its mask") {
+  test::same_on_device<looped>(15, {4, 9, 2}, {.training = true, .key = 7, .first_sequence = 3});
+  test::bfloat16_on_device<looped_wide>(15, 0.02, {9, 1, 5}, test::Parameters::stirred);
 }
 
 TEST_CASE("an encoder sees whole sequences") { test::same_on_device<bert>(15, {9, 1, 5}); }

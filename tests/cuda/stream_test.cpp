@@ -67,14 +67,16 @@ struct Moves {
     return x * exp(weight("small", 8, 8, normal(0.1))) + dropout("drop", x, 0.5) * (layer == 0 ? 0.1 : 0.2);
   }
 };
+template <bool shares>
 struct Moving {
   constexpr Expr operator()() const {
     auto x = embedding(weight("table", 11, 8, normal(1)), indices("tokens", Axis::tokens));
-    return LayerNorm{}(stack("blocks", 2, Moves{}, x)) *
-           weight("head", 8, 11, normal(1));
+    x = shares ? stack("blocks", 2, Shared{Moves{}}, x) : stack("blocks", 2, Moves{}, x);
+    return LayerNorm{}(x) * weight("head", 8, 11, normal(1));
   }
 };
-inline constexpr Moving moving{};
+inline constexpr Moving<false> moving{};
+inline constexpr Moving<true> looping{};
 
 }  // namespace
 
@@ -109,6 +111,7 @@ TEST_CASE("in bfloat16 keys and values are remembered so") {
 TEST_CASE("ops that remember, in layers that each remember for themselves") {
   CHECK(error<moving, Precision::float64>(20, {1}) < 1e-12);
   CHECK(error<moving, Precision::float64>(30, {11, 2, 1}, 4) < 1e-12);
+  CHECK(error<looping, Precision::float64>(30, {11, 2, 1}, 4) < 1e-12);
   // keys and values of two heads of two columns in each layer; two rows of one shift, and a sum
   constexpr Remembered all = StreamOn<moving, Precision::float32>::Run::table.all();
   static_assert(all.per_token == 2 * (4 + 4) && all.once == 2 * (2 * 8 + 8));

@@ -18,6 +18,10 @@ namespace {
 
 inline constexpr Decoder model{
     .block = sas_p, .vocab = 13, .width = 8, .heads = 2, .hidden = 16, .layers = 2, .context = 9};
+/// Layers that share their parameters.
+inline constexpr DecoderOf<Shared<ConfiguredBlock>> looped{
+    .block = {{.config = pre_ln, .heads = 2, .hidden = 16, .dropout = 0.2}}, .vocab = 13, .width = 8, .layers = 3,
+    .context = 9};
 using OnDevice = Trainer<model, Cuda<Precision::float64>>;
 using OnCpu = Trainer<model, Cpu<double>>;
 
@@ -95,10 +99,11 @@ TEST_CASE("rows without a label are no part of the loss, nor of its gradient") {
 }
 
 
-TEST_CASE("steps are those of the CPU: loss, norm, parameters, moments") {
+template <auto const& model>
+void check_steps() {
   const TrainerOptions options{.batch = 4, .seed = 3, .groups = {{.name = "embedding.*", .weight_decay = 0}}};
-  OnDevice device(options);
-  OnCpu cpu(options);
+  Trainer<model, Cuda<Precision::float64>> device(options);
+  Trainer<model, Cpu<double>> cpu(options);
   CHECK(farthest(device.parameters(), cpu.parameters()) == 0);
   const auto compare_step = [&](const auto& optimiser, int seed) {
     const StepResult mine = device.step(some_batch(seed), optimiser), its = cpu.step(some_batch(seed), optimiser);
@@ -116,6 +121,10 @@ TEST_CASE("steps are those of the CPU: loss, norm, parameters, moments") {
   CHECK(std::abs(device.loss(some_batch(9)) - cpu.loss(some_batch(9))) < 1e-13);
   const std::vector<std::int32_t> tokens{1, 5, 3};
   CHECK(farthest(device.logits(tokens), cpu.logits(tokens)) < 1e-12);
+}
+TEST_CASE("steps are those of the CPU: loss, norm, parameters, moments") {
+  check_steps<model>();
+  check_steps<looped>();
 }
 
 TEST_CASE("logits that training stores as bfloat16 are given as floats") {

@@ -68,6 +68,18 @@ TEST_CASE("a number of each head is a gain, however it reaches the head's column
   CHECK(boxes.find("Repeat") == std::string::npos);
 }
 
+TEST_CASE("a stack has its number of layers, and says where they share their parameters") {
+  const auto details_of = [](const auto& block) {
+    const std::vector<Item> items = items_of(ops_of([&] {
+      return stack("blocks", 12, block, variable("x", rows_of(Axis::tokens, 8)));
+    }));
+    const auto found = std::ranges::find(items, Item::Form::box, &Item::form);
+    return found == items.end() ? std::string() : plain_text(found->title) + ": " + plain_text(found->details.at(0));
+  };
+  CHECK(details_of(Linear{}) == "Stack blocks: 12 layers");
+  CHECK(details_of(Shared{Linear{}}) == "Stack blocks: 12 layers, shared");
+}
+
 TEST_CASE("what two scopes have in common") {
   CHECK(common("mlp.up", "mlp.down") == "mlp");
   CHECK(common("mlp", "mlp.down") == "mlp");

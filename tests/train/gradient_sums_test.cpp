@@ -13,7 +13,8 @@ using namespace simplx;
 
 namespace {
 
-/// Weights that several steps use: the table as embedding and head, a matrix twice in a layer, a gain in two loops.
+/// Weights that several steps use: the table as embedding and head, a matrix twice in a layer, a gain in two loops; and
+/// layers that share theirs.
 struct Layer {
   constexpr Expr operator()(Expr x) const {
     auto w = weight("w", 16, 16);
@@ -27,6 +28,7 @@ struct Model {
     auto table = weight("table", 32, 16);
     auto places = positions(stack("refine", 2, Layer{}, weight("places", 16, 16)));  // layers above a parameter
     auto x = stack("blocks", 3, Layer{}, embedding(table, indices("tokens", Axis::tokens)) + places);
+    x = stack("loop", 3, Shared{[](Expr y) { return stack("inner", 2, Layer{}, y); }}, x);
     return cross_entropy(x * transpose(table), indices("labels", Axis::tokens));
   }
 };
@@ -57,10 +59,11 @@ TEST_SUITE_BEGIN("train/gradient_sums");
 
 TEST_CASE("each use of a parameter after the first has a sum, in layers for each of them") {
   static_assert(InBlock::layout.further_elements == 16 * 16 + 16);  // w, and the gain: a number takes a line of 16
-  static_assert(G::layout.further_elements == 32 * 16 + 5 * InBlock::layout.further_elements);
+  static_assert(G::layout.further_elements ==
+                32 * 16 + (5 + 3 * 2) * InBlock::layout.further_elements + 2 * 2 * InBlock::layout.parameters);
   std::vector<FurtherUse> uses;
   detail::list_further_uses<G>(0, 0, uses);
-  REQUIRE(uses.size() == 11);
+  REQUIRE(uses.size() == 25);
   Index covered = 0;
   for (const FurtherUse& use : uses) {
     CHECK(use.sum == covered);
@@ -79,6 +82,13 @@ TEST_CASE("each use of a parameter after the first has a sum, in layers for each
     CAPTURE(name);
     CHECK(std::ranges::count(uses, offset(name), &FurtherUse::parameter) == 1);
   }
+  for (const char* name : {"loop.inner.0.w", "loop.inner.1.gain"}) {
+    CAPTURE(name);
+    const Index place = offset(name);
+    CHECK(std::ranges::count_if(uses, [&](const FurtherUse& use) {
+            return use.parameter <= place && place < use.parameter + use.size;
+          }) == 5);  // twice in each of three layers, once in place
+  }
 }
 
 TEST_CASE("fold adds a range up and clears its further sums; clear forgets all") {
@@ -92,7 +102,7 @@ TEST_CASE("fold adds a range up and clears its further sums; clear forgets all")
   detail::list_further_uses<G>(0, 0, uses);
   std::vector<float> expected(static_cast<std::size_t>(G::layout.parameters), 1);
   for (const FurtherUse& use : uses) {
-    std::fill_n(expected.begin() + use.parameter, use.size, 3.0f);
+    for (Index i = 0; i < use.size; ++i) expected[static_cast<std::size_t>(use.parameter + i)] += 2;
   }
   for (Index begin = 0; begin < G::layout.parameters; begin += 100) {
     sums.fold(begin, std::min(begin + 100, G::layout.parameters));

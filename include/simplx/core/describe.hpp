@@ -133,7 +133,8 @@ class Description {
       for (int layer = 0; layer < Stack::layers; ++layer) {
         if (Stack::grouping.which[layer] == k) which += " " + std::to_string(layer);
       }
-      line("    " + std::string(G::flat.label[node].name.view()) + ", layers" + which + ":");
+      const char* const sharing = Stack::sets < Stack::layers ? ", which share their parameters:" : ":";
+      line("    " + std::string(G::flat.label[node].name.view()) + ", layers" + which + sharing);
       Description<typename Stack::template child<k>>(indent_ + "      ", text_).write();
     });
   }

@@ -131,10 +131,13 @@ struct GroupedLayers<Source, stack_node, layers, 0> {
 template <class Source>
 struct Graph;
 
-/// The layers of a stack: which graph each has, and where its share of every buffer begins.
-template <class Source, int node, int count>
+/// The layers of a stack: which graph each has, and where its share of every buffer begins. Layers that share their
+/// parameters have one place there, and one of constants and of what is prepared; their graphs may differ in what
+/// backward evaluates again.
+template <class Source, int node, int count, bool shared>
 struct LayersOf {
   static constexpr int layers = count;
+  static constexpr int sets = shared ? 1 : layers;  ///< of parameters and constants
   static constexpr int chunks = (layers + detail::layers_per_evaluation - 1) / detail::layers_per_evaluation;
   static constexpr detail::Grouping<layers> grouping =
       detail::GroupedLayers<Source, node, layers, chunks>::value;
@@ -151,7 +154,9 @@ struct LayersOf {
   }
 
   struct Offsets {
-    Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{}, further[layers + 1]{};
+    Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{};
+    /// Of shared layers each after the first has another sum of its gradient, in front of what is its further one.
+    Index further[layers + 1]{};
     Columns kept[layers + 1]{};
     Columns temporary{}, largest_kept{};  ///< the largest over the distinct graphs
     Index trained = 0;
@@ -162,15 +167,16 @@ struct LayersOf {
     for (int layer = 0; layer < layers; ++layer) {
       const auto add = [&](int index, const auto& layout, bool in_place, bool uses_up_values) {
         if (grouping.which[layer] != index) return;
-        at.parameter[layer + 1] = at.parameter[layer] + layout.parameters;
-        at.constant[layer + 1] = at.constant[layer] + layout.constants;
-        at.packed[layer + 1] = at.packed[layer] + layout.packed_elements;
-        at.further[layer + 1] = at.further[layer] + layout.further_elements;
+        const Index own = layer < layers - sets ? 0 : 1;  // all but the last share what follows
+        at.parameter[layer + 1] = at.parameter[layer] + own * layout.parameters;
+        at.constant[layer + 1] = at.constant[layer] + own * layout.constants;
+        at.packed[layer + 1] = at.packed[layer] + own * layout.packed_elements;
+        at.further[layer + 1] = at.further[layer] + layout.further_elements + (1 - own) * layout.parameters;
         at.kept[layer + 1] = at.kept[layer];
         at.kept[layer + 1] += layout.kept;
         at.temporary.raise_to(layout.temporary);
         at.largest_kept.raise_to(layout.kept);
-        at.trained += layout.trained;
+        at.trained += own * layout.trained;
         at.in_place &= in_place;
         at.uses_up_values |= uses_up_values;
       };
@@ -200,7 +206,8 @@ struct PlannedGraph {
   static constexpr Flat<count> flat = sound ? Source::with(detail::flatten<count>) : Flat<count>{};
 
   template <int node>
-  using layers_of = LayersOf<Source, node, static_cast<int>(flat.label[node].attributes.integers[0])>;
+  using layers_of = LayersOf<Source, node, static_cast<int>(flat.label[node].attributes.integers[0]),
+                             flat.label[node].attributes.integers[2] != 0>;
 
   /// The layers of this stack are evaluated again in backward.
   template <int node>

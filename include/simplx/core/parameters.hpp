@@ -4,8 +4,8 @@
 /// \file simplx/core/parameters.hpp
 /// The parameters and constants of a model by name: shape, place, initial value, weight decay.
 ///
-/// Names are those of checkpoints: scopes, then the name, layers of a stack counted from 0:
-/// "blocks.3.mlp.up.weight".
+/// Names are those of checkpoints: scopes, then the name, layers of a stack counted from 0 unless they share their
+/// parameters: "blocks.3.mlp.up.weight", "blocks.mlp.up.weight".
 
 #include <simplx/core/error.hpp>
 #include <simplx/core/graph.hpp>
@@ -46,7 +46,7 @@ constexpr int gather_inits(Node* root, Init* into) {
   postorder(root, [&](Node* node) {
     node->index = visited++;
     if (is_tensor(node->kind)) into[found++] = node->init;
-    for (int layer = 0; node->block && layer < node->attributes.integers[0]; ++layer) {
+    for (int layer = 0; node->block && layer < sets_of(*node); ++layer) {
       const Layer built = layer_of(node, layer);
       found += gather_inits(built.root, into + found);
     }
@@ -64,7 +64,7 @@ constexpr int count_tensors() {
     constexpr int node = G::plain.stack[s];
     if constexpr (G::plain.info[node].stack) {
       using Layers = typename G::template layers_of<node>;
-      for (int layer = 0; layer < Layers::layers; ++layer) {
+      for (int layer = 0; layer < Layers::sets; ++layer) {
         Layers::with_graph(layer, [&]<class Child>(std::type_identity<Child>) { count += count_tensors<Child>(); });
       }
     }
@@ -110,12 +110,14 @@ const Init* inits_of_layer(int layer) {
   return inits;
 }
 
-/// What the names in a layer of a stack begin with; layer -1: in a module that is evaluated again in backward.
-inline std::string scope_of(const std::string& prefix, const Name& name, int layer) {
+/// What the names in a layer of a stack, or in a module that is evaluated again in backward, begin with.
+inline std::string scope_of(const std::string& prefix, const Label& stack, int layer) {
   std::string scope = prefix;
-  scope += name.view();
-  if (layer >= 0) scope.append(".").append(std::to_string(layer)).append(".");
-  return scope;
+  scope += stack.name.view();
+  const auto& [layers, recomputed, shared, unused] = stack.attributes.integers;
+  if (recomputed) return scope;
+  if (!shared) scope.append(".").append(std::to_string(layer));
+  return scope.append(".");
 }
 
 /// Collects tensors in the order of the buffers.
@@ -146,8 +148,8 @@ void list_tensors(TensorLister& lister, const std::string& prefix, const Init*& 
       using Layers = typename G::template layers_of<node>;
       lister.add(G::flat.info, G::flat.label, next, node, prefix, inits);
       next = node + 1;
-      for (int layer = 0; layer < Layers::layers; ++layer) {
-        const std::string scope = scope_of(prefix, G::flat.label[node].name, G::template recomputes<node> ? -1 : layer);
+      for (int layer = 0; layer < Layers::sets; ++layer) {
+        const std::string scope = scope_of(prefix, G::flat.label[node], layer);
         const Init* own = inits ? inits : inits_of_layer<G, node>(layer);
         Layers::with_graph(layer,
                            [&]<class Child>(std::type_identity<Child>) { list_tensors<Child>(lister, scope, own); });
@@ -195,6 +197,7 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
   });
   clear_marks(root);
   if (!stack || result.found) return result;
+  if (is_shared(*stack)) return find_parameter(layer_of(stack, 0).root, rest);
   int layer = 0;
   std::size_t i = 0;
   for (; i < rest.size() && rest[i] >= '0' && rest[i] <= '9'; ++i) layer = 10 * layer + (rest[i] - '0');

@@ -120,7 +120,7 @@ SIMPLX_RULE("captured", (possible<left, right>),
             "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an "
             "expression that was made outside it (left number: its line, right number: the line of its use); make it "
             "inside, or hand it in: as an operand of the function, or beside what the block is given (concatenate); "
-            "layers that share a parameter are written out instead of stacked")
+            "parameters that all layers share are made in the block: stack(\"blocks\", layers, Shared{block}, x)")
 SIMPLX_RULE("input in a block", (possible<left, right>),
             "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
 SIMPLX_RULE("pull-back shape", left == right,

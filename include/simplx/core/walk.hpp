@@ -109,6 +109,11 @@ constexpr Node* node_at(Node* root, int wanted) {
 /// Whether a node is a module that is evaluated again in backward: its name is the scope of what it made.
 constexpr bool is_recomputed(const Node& node) { return node.block && node.attributes.integers[1] != 0; }
 
+/// Whether the layers of a stack share one set of parameters and constants, whose names bear no number.
+constexpr bool is_shared(const Node& node) { return node.block && node.attributes.integers[2] != 0; }
+/// How many sets of parameters a stack has.
+constexpr int sets_of(const Node& node) { return is_shared(node) ? 1 : static_cast<int>(node.attributes.integers[0]); }
+
 constexpr bool takes_scope(const Node& node) {
   return (!node.name.empty() || node.block) && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
 }

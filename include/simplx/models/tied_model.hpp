@@ -51,6 +51,15 @@ struct ObservedBlock {
 
 namespace detail {
 
+template <class Block>
+constexpr ObservedBlock<Block> observed_block(const Block& block, bool observed) {
+  return {block, observed};
+}
+template <class Block>
+constexpr Shared<ObservedBlock<Block>> observed_block(const Shared<Block>& shared, bool observed) {
+  return {{shared.block, observed}};
+}
+
 /// 1 / sqrt(x), in constant evaluation too.
 constexpr double inverse_root(double x) {
   double root = x > 1 ? x : 1;
@@ -89,7 +98,7 @@ constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embeddi
   x = detail::with_positions(sizes, x);
   x = named("embedding_norm", embedding_norm)(x);
   x = named("embedding_dropout", Dropout{sizes.dropout})(x);
-  const ObservedBlock<Block> layer{block, sizes.observed};
+  const auto layer = detail::observed_block(block, sizes.observed);
   x = sizes.recomputed ? stack("blocks", sizes.layers, recompute_first(sizes.recomputed, layer), x)
                        : stack("blocks", sizes.layers, layer, x);
   return head(named("final_norm", final_norm)(x), table);

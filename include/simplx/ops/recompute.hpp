@@ -32,9 +32,11 @@ struct RecomputedFirst {
   int layers;
   Block block;
 
-  constexpr Expr operator()(int layer, Expr x) const {
-    if (layer < layers) return detail::apply_block(Recomputed<Block>{block}, layer, x);
-    return detail::apply_block(block, layer, x);
+  constexpr Expr operator()(int layer, Expr x) const { return in_layer(layer, layer, x); }
+  /// Where the block sees another layer's number.
+  constexpr Expr in_layer(int layer, int seen, Expr x) const {
+    if (layer < layers) return detail::apply_block(Recomputed<Block>{block}, seen, x);
+    return detail::apply_block(block, seen, x);
   }
 };
 
@@ -48,12 +50,21 @@ constexpr Recomputed<Module> recompute(const Module& module) {
   return {module};
 }
 
+template <class Block>
+constexpr Shared<Recomputed<Block>> recompute(const Shared<Block>& shared) {
+  return {{shared.block}};
+}
+
 constexpr Expr recompute(Expr value) { return refuse("recompute", value); }
 
 /// The same in the first layers of a stack only: stack("blocks", 48, recompute_first(30, Block{...}), x).
 template <class Block>
 constexpr RecomputedFirst<Block> recompute_first(int layers, const Block& block) {
   return {layers, block};
+}
+template <class Block>
+constexpr Shared<RecomputedFirst<Block>> recompute_first(int layers, const Shared<Block>& shared) {
+  return {{layers, shared.block}};
 }
 
 }  // namespace simplx

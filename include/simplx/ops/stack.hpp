@@ -7,11 +7,13 @@
 ///     x = stack("blocks", 6, SasP{...}, x)        parameters blocks.0.*, blocks.1.*, ...
 ///
 /// Layers whose graphs are equal share one instantiation, whatever their number (core/equal_layers.hpp). Each layer
-/// has its own parameters and its own share of the kept region; temporaries are shared by all.
+/// has its own parameters, unless it is that of a Shared block, and its own share of the kept region; temporaries are
+/// shared by all.
 
 #include <simplx/core/counts.hpp>
 #include <simplx/core/random.hpp>
 #include <simplx/ops/kernel.hpp>
+#include <simplx/ops/shared.hpp>
 
 #include <string>
 #include <utility>
@@ -58,7 +60,7 @@ struct op<"stack"> : kernel_op {
   template <class G, int node, class Backend, class S>
   static void prepare(Backend, const S* parameters, S* packed, int part, int parts) {
     using Stack = typename G::template layers_of<node>;
-    for (int layer = part; layer < Stack::layers; layer += parts) {
+    for (int layer = part; layer < Stack::sets; layer += parts) {
       Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
         Execute<Child, Backend>::prepare(parameters + G::layout.parameter[node] + Stack::offsets.parameter[layer],
                                          packed + Stack::offsets.packed[layer]);
@@ -66,7 +68,8 @@ struct op<"stack"> : kernel_op {
     }
   }
 
-  /// What the names in a layer have before them: "blocks.3.", or the scope of a module that is recomputed, its name.
+  /// What the names in a layer have before them: "blocks.3.", or the scope of a module that is recomputed, its name. By
+  /// it dropout draws: the number stays where layers share their parameters, so that each has masks of its own.
   template <class F>
   static std::uint64_t scope_of(std::uint64_t scope, int layer) {
     scope = detail::extended(scope, F::name.view());
@@ -85,7 +88,10 @@ struct op<"stack"> : kernel_op {
     mine.constants += F::Graph::layout.constant[F::index] + at.constant[layer];
     if (mine.packed) mine.packed += F::Graph::layout.packed[F::index] + at.packed[layer];
     if (mine.gradients) mine.gradients += F::Graph::layout.parameter[F::index] + at.parameter[layer];
-    if (mine.further_gradients) mine.further_gradients += F::Graph::layout.further[F::index] + at.further[layer];
+    if (mine.further_gradients) {
+      mine.further_gradients += F::Graph::layout.further[F::index] + at.further[layer];
+      if (layer >= Stack::sets) mine.gradients = mine.further_gradients - at.parameter[Stack::layers];
+    }
     const Columns& saved = F::Graph::layout.saved[F::index];
     for (int i = 0; i < axis_count; ++i) {
       if constexpr (recomputes<F>) {
@@ -178,13 +184,36 @@ constexpr Expr apply_block(const Block& block, int layer, Expr x) {
   }
 }
 
+template <class Block>
+constexpr Expr apply_block(const Shared<Block>& shared, int layer, Expr x) {
+  if constexpr (requires { shared.block.in_layer(layer, 0, x); }) {
+    return shared.block.in_layer(layer, 0, x);
+  } else {
+    return apply_block(shared.block, 0, x);
+  }
+}
+
+template <class Block>
+constexpr bool asks_for_the_layer(const Block&) {
+  return requires(const Block& block, Expr x) { block(0, x); };
+}
+template <class Block>
+constexpr bool asks_for_the_layer(const Shared<Block>&) {
+  return requires(const Block& block, Expr x) { block.in_layer(0, 0, x); };
+}
+
+template <class Block>
+inline constexpr bool shares_parameters = false;
+template <class Block>
+inline constexpr bool shares_parameters<Shared<Block>> = true;
+
 /// A block of any type behind two function pointers.
 template <class Block>
 struct BlockOf : BlockMaker {
   Block block;
 
   constexpr explicit BlockOf(const Block& b) : block(b) {
-    layered = requires(Expr x) { b(0, x); };
+    layered = asks_for_the_layer(b);
     make = [](const BlockMaker* self, int layer, Node* carry) {
       return apply_block(static_cast<const BlockOf*>(self)->block, layer, Expr{carry}).node;
     };
@@ -203,14 +232,15 @@ constexpr Expr stack_of(const char* name, const Attributes& attributes, const Bl
 
 }  // namespace detail
 
-/// Applies a block `layers` times; block(x) or block(layer, x).
+/// Applies a block `layers` times; block(x) or block(layer, x), each layer with parameters of its own unless the block
+/// is Shared.
 ///
 /// Shapes  the block returns the shape it is given
 /// Errors  does not compile if the block uses an expression made outside of it, or changes the shape
 /// Cost    `layers` times the block's kept columns, once its temporaries; compile time of the distinct layers
 template <class Block>
 constexpr Expr stack(const char* name, int layers, const Block& block, At x) {
-  return detail::stack_of(name, {.integers = {layers, 0}}, block, x);
+  return detail::stack_of(name, {.integers = {layers, 0, detail::shares_parameters<Block>}}, block, x);
 }
 
 /// Calls f(name, shape, value, gradient) for every probe of a graph, in stacks for each layer.

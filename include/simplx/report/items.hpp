@@ -272,7 +272,10 @@ class ItemMaker {
       const Index begin = op.attributes.integers[0], count = op.attributes.integers[1];
       item.details.push_back({{fmt::format("{} to {}", begin, begin + count - 1)}});
     }
-    if (op.op == "stack") item.details.push_back({{std::to_string(op.attributes.integers[0]) + " layers"}});
+    if (op.op == "stack") {
+      const char* const sharing = op.attributes.integers[2] ? ", shared" : "";
+      item.details.push_back({{fmt::format("{} layers{}", op.attributes.integers[0], sharing)}});
+    }
     if (op.op == "stack" || op.op == "probe") item.title.push_back({" " + last_name(op.name)});
   }
 

@@ -4,8 +4,9 @@
 /// \file simplx/train/gradient_sums.hpp
 /// The gradient of a model's parameters while sequences add to it: one copy, whatever the number of threads.
 ///
-/// A parameter that several steps of the model use has a sum for each use (core/plan.hpp): that of the first lies in
-/// the layout of the parameters, the further ones after it, until `fold` adds them up.
+/// A parameter that several steps of the model use has a sum for each use (core/plan.hpp), and one that the layers of a
+/// stack share has them for each layer: that of the first lies in the layout of the parameters, the further ones after
+/// it, until `fold` adds them up.
 
 #include <simplx/core/context.hpp>
 #include <simplx/core/graph.hpp>
@@ -32,9 +33,12 @@ void list_further_uses(Index parameters, Index sums, std::vector<FurtherUse>& us
     if constexpr (info.stack) {
       using Layers = typename G::template layers_of<i>;
       for (int layer = 0; layer < Layers::layers; ++layer) {
+        const Index first = parameter + Layers::offsets.parameter[layer];
+        const Index further = sum + Layers::offsets.further[layer];
         Layers::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-          list_further_uses<Child>(parameter + Layers::offsets.parameter[layer], sum + Layers::offsets.further[layer],
-                                   uses);
+          constexpr Index size = Child::layout.parameters;
+          if (layer >= Layers::sets && size > 0) uses.push_back({first, further - size, size});
+          list_further_uses<Child>(first, further, uses);
         });
       }
     } else if constexpr (info.kind == Kind::parameter) {
@@ -49,7 +53,7 @@ void list_further_uses(Index parameters, Index sums, std::vector<FurtherUse>& us
 
 /// The sums of further uses, beside a buffer for those of the first.
 ///
-/// Cost    the parameters that several steps use, for each use after the first
+/// Cost    the parameters that several steps or layers use, for each use after the first
 template <class G, class S>
 class FurtherSums {
  public:
