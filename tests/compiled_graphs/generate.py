@@ -353,13 +353,16 @@ class Model:
             self.add(name, f'named("{scope}", {name}{{{{0.3}}}})({{0}})', [a],
                      Value(x.axis, [normalised(row, gain, bias, name) for row in x.data]))
         else:
-            layers, recomputes = rng.randint(1, 3), rng.random() < 0.5
+            layers, recomputes, shares = rng.randint(1, 3), rng.random() < 0.5, rng.random() < 0.5
             block = f'[](Expr x) {{{{ return x + tanh(x * weight("w", {x.cols}, {x.cols})) * scalar("s"); }}}}'
             value = x
             for layer in range(layers):
-                w, s = self.parameter(f"stack{self.base + n}.{layer}.w", x.cols, x.cols), entry(f"stack{self.base + n}.{layer}.s", 0)
+                scope = f"stack{self.base + n}." + ("" if shares else f"{layer}.")
+                w, s = self.parameter(scope + "w", x.cols, x.cols), entry(scope + "s", 0)
                 require(x.cols > 1)
                 value = elementwise(lambda e, p: e + s * math.tanh(p), value, matmul(value, w))
+            if shares:
+                block = f"Shared{{{{{block}}}}}"
             self.add("recompute" if recomputes else "stack",
                      f'stack("stack{self.base + n}", {layers}, ' +
                      (f"recompute({block})" if recomputes else block) + ", {0})", [a], value)

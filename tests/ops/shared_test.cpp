@@ -15,14 +15,14 @@ using namespace simplx;
 
 namespace {
 
-constexpr Index vocab = 11, width = 8;
+constexpr Index vocab = 11, cols = 8;
 
-constexpr Expr square(const char* name) { return weight(name, width, width, normal(0.3)); }
+constexpr Expr square(const char* name) { return weight(name, cols, cols, normal(0.3)); }
 
 /// What a layer has: matrices, one of them used twice, a row, and a constant.
 struct Weights {
-  Expr query = square("query"), twice = square("twice"), gain = vector("gain", width, normal(1)),
-       scale = fixed("scale", 1, width, normal(1));
+  Expr query = square("query"), twice = square("twice"), gain = vector("gain", cols, normal(1)),
+       scale = fixed("scale", 1, cols, normal(1));
 
   constexpr Expr operator()(Expr x) const {
     x = 0.5 * (x + softmax_attention(x * query, x, x, {.count = 2}));
@@ -34,8 +34,8 @@ constexpr Expr refined(Expr w, Expr x) { return x + tanh(x * w); }
 template <class Blocks>
 struct Model {
   constexpr Expr logits() const {
-    const Expr x = embedding(weight("table", vocab, width, normal(1)), indices("tokens", Axis::tokens));
-    return Blocks{}(x) * weight("head", width, vocab, normal(0.3));
+    const Expr x = embedding(weight("table", vocab, cols, normal(1)), indices("tokens", Axis::tokens));
+    return Blocks{}(x) * weight("head", cols, vocab, normal(0.3));
   }
   constexpr Expr operator()() const { return cross_entropy(logits(), indices("labels", Axis::tokens)); }
 };
@@ -64,7 +64,7 @@ inline constexpr Model<Stacked<1>> of_one_layer{};
 inline constexpr Model<WrittenOut> written_out{};
 
 static_assert(parameters<shared> == parameters<written_out>);
-static_assert(parameter_shape<shared>("blocks.twice") == fixed_shape(width, width));
+static_assert(parameter_shape<shared>("blocks.twice") == fixed_shape(cols, cols));
 static_assert(has_parameter<shared>("blocks.refine.w") && !has_parameter<shared>("blocks.0.refine.w") &&
               !has_parameter<shared>("blocks.refine.0.w") && !has_parameter<shared>("blocks"));
 static_assert(flops<shared>(tokens{9}) == flops<written_out>(tokens{9}));
@@ -185,7 +185,7 @@ template <bool shares>
 struct Nested {
   struct Plain {
     constexpr Expr operator()(int layer, Expr x) const {
-      x = x * vector(layer == 0 ? "first" : "later", width);
+      x = x * vector(layer == 0 ? "first" : "later", cols);
       return stack("shared_deep", 3, maybe_shared<shares>(Dropping{}), x);
     }
   };
@@ -197,7 +197,7 @@ struct Nested {
     }
   };
   constexpr Expr operator()() const {
-    Expr x = stack("plain", 2, Plain{}, variable("x", rows_of(Axis::tokens, width)));
+    Expr x = stack("plain", 2, Plain{}, variable("x", rows_of(Axis::tokens, cols)));
     x = stack("shared", 3, maybe_shared<shares>(Together{}), x);
     x = stack("shared_again", 3, recompute(maybe_shared<shares>(Mixed{})), x);
     return stack("shared_first", 4, recompute_first(2, maybe_shared<shares>(Mixed{})), x);
@@ -206,20 +206,26 @@ struct Nested {
 inline constexpr Nested<true> nested{};
 inline constexpr Nested<false> nested_apart{};
 
+/// What is left of ones.
+inline constexpr auto masks_alone = [] {
+  const auto drop = [](Expr x) { return x * 0.0 + probe("mask", dropout("drop", x * 0.0 + vector("one", cols), 0.5)); };
+  return stack("blocks", 3, Shared{drop}, variable("x", rows_of(Axis::tokens, cols)));
+};
+
 /// A block that has other parameters in its first layer: shared, it has them in all.
 struct AsksForTheLayer {
   constexpr Expr operator()(int layer, Expr x) const { return x + tanh(x * square(layer == 0 ? "first" : "later")); }
 };
 inline constexpr auto asking = [] {
-  const Expr x = variable("x", rows_of(Axis::tokens, width));
+  const Expr x = variable("x", rows_of(Axis::tokens, cols));
   const Expr y = stack("blocks", 3, Shared{AsksForTheLayer{}}, x);
   return stack("within", 3, Shared{recompute_first(1, AsksForTheLayer{})}, y);
 };
-static_assert(parameters<asking> == 2 * width * width && has_parameter<asking>("blocks.first"));
+static_assert(parameters<asking> == 2 * cols * cols && has_parameter<asking>("blocks.first"));
 static_assert(has_parameter<asking>("within.first"));
 
 inline constexpr auto frozen_layers = [] {
-  const Expr x = variable("x", rows_of(Axis::tokens, width));
+  const Expr x = variable("x", rows_of(Axis::tokens, cols));
   const auto all = frozen([](Expr y) { return stack("all", 2, Shared{Mixed{}}, y); });
   const auto within = [](Expr y) { return frozen(named("part", Mixed{}))(y) + y * square("trained"); };
   return stack("some", 3, Shared{within}, all(x));
@@ -240,6 +246,7 @@ inline constexpr DecoderOf<Shared<Block>> deep{.block = {}, .vocab = 16, .width 
 inline constexpr DecoderOf<Shared<Block>> kept{.block = {}, .vocab = 16, .width = 8, .layers = 5, .context = 32};
 inline constexpr DecoderOf<Block> own{.block = {}, .vocab = 16, .width = 8, .layers = 5, .context = 32};
 inline constexpr auto& recomputed = with_recomputed<kept, 3>;
+static_assert(within<kept, arena_bytes_on<recomputed, Cpu<float>>(tokens{32}), tokens{32}>.recomputed == 3);
 static_assert(parameters<decoder> == parameters<deep> && parameters<kept> < parameters<own>);
 static_assert(has_parameter<decoder>("blocks.attention.query.weight"));
 constexpr Rows rows = tokens{32};
@@ -314,6 +321,16 @@ TEST_CASE("gradients are the sum over layers, whatever is nested and evaluated a
   run.random() = {.training = true, .key = 4};
   run.forward();
   CHECK(!std::ranges::equal(plain, run.output()));
+  std::vector<std::vector<double>> masks;
+  Evaluation<masks_alone, Cpu<double>> drawing(Rows{.tokens = 9});
+  test::fill_inputs(drawing);
+  drawing.random() = run.random();
+  drawing.forward();
+  drawing.each_probe([&](const std::string&, const Shape&, const double* value, const double*) {
+    masks.emplace_back(value, value + 9 * cols);
+  });
+  REQUIRE(masks.size() == 3);
+  CHECK((masks[0] != masks[1] && masks[1] != masks[2] && masks[0] != masks[2]));
 }
 
 TEST_CASE("what is frozen has no gradient, and what is not has that of all layers") {
