@@ -45,7 +45,10 @@ constexpr auto stacks = [] {
   x = stack("again", 2, recompute(Same{}), x);
   x = stack("shared", 3, Shared{Nested{}}, x);
   x = stack("shared_again", 30, recompute_first(2, Shared{Nested{}}), x);
-  x = stack("shared_within", 3, [](Expr y) { return stack("inner", 2, Shared{Begins{4}}, y); }, x);
+  const auto shares_within = [](int layer, Expr y) {
+    return stack("inner", 2, Shared{Begins{layer}}, y) * scalar("after", constant(layer));
+  };
+  x = stack("shared_within", 3, shares_within, x);
   return x + scalar("last", constant(8));
 };
 

@@ -212,17 +212,22 @@ inline constexpr auto masks_alone = [] {
   return stack("blocks", 3, Shared{drop}, variable("x", rows_of(Axis::tokens, cols)));
 };
 
-/// A block that has other parameters in its first layer: shared, it has them in all.
+/// A block that has other parameters in each layer: shared, it has those of the first in all.
 struct AsksForTheLayer {
-  constexpr Expr operator()(int layer, Expr x) const { return x + tanh(x * square(layer == 0 ? "first" : "later")); }
+  constexpr Expr operator()(int layer, Expr x) const {
+    return x + tanh(x * square(layer == 0 ? "first" : layer == 1 ? "second" : "third"));
+  }
 };
+template <int recomputed_layers>
 inline constexpr auto asking = [] {
-  const Expr x = variable("x", rows_of(Axis::tokens, cols));
-  const Expr y = stack("blocks", 3, Shared{AsksForTheLayer{}}, x);
-  return stack("within", 3, Shared{recompute_first(1, AsksForTheLayer{})}, y);
+  return stack("blocks", 3, Shared{recompute_first(recomputed_layers, AsksForTheLayer{})},
+               variable("x", rows_of(Axis::tokens, cols)));
 };
-static_assert(parameters<asking> == 2 * cols * cols && has_parameter<asking>("blocks.first"));
-static_assert(has_parameter<asking>("within.first"));
+inline constexpr auto asking_once = [] {
+  return stack("blocks", 3, Shared{AsksForTheLayer{}}, variable("x", rows_of(Axis::tokens, cols)));
+};
+static_assert(parameters<asking_once> == cols * cols && has_parameter<asking_once>("blocks.first"));
+static_assert(parameters<asking<1>> == cols * cols && has_parameter<asking<1>>("blocks.first"));
 
 inline constexpr auto frozen_layers = [] {
   const Expr x = variable("x", rows_of(Axis::tokens, cols));
@@ -263,7 +268,8 @@ constexpr int stack_of = [] {
 }();
 template <auto const& model>
 constexpr int distinct = GraphOf<model>::template layers_of<stack_of<model>>::distinct;
-static_assert(distinct<decoder> == 1 && distinct<deep> == 1 && distinct<asking> == 1 && distinct<recomputed> == 2);
+static_assert(distinct<decoder> == 1 && distinct<deep> == 1 && distinct<recomputed> == 2);
+static_assert(distinct<asking_once> == 1 && distinct<asking<0>> == 1 && distinct<asking<1>> == 2);
 
 template <auto const& model>
 std::vector<float> trained(int threads) {

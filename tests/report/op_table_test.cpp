@@ -44,6 +44,8 @@ TEST_CASE("layers are told apart by their graphs; -1 is the last") {
   CHECK(equal_layers(Decoder{.block = sas, .layers = 4}) == std::vector<std::vector<int>>{{0}, {1, 2, 3}});
   CHECK(equal_layers(Decoder{.block = pre_ln, .layers = 2}) == std::vector<std::vector<int>>{{0, 1}});
   CHECK(equal_layers(one_op).empty());
+  const DecoderOf<Shared<ConfiguredBlock>> shared{.block = {{.config = sas, .heads = 4}}, .layers = 4};
+  CHECK(equal_layers(shared) == std::vector<std::vector<int>>{{0, 1, 2, 3}});  // each is told that it is the first
   const Decoder model{.block = sas, .layers = 3};
   CHECK(ops_of_layer(model).size() == ops_of_layer(model, 2).size());
   CHECK(ops_of_layer(model, 0).size() > ops_of_layer(model, 1).size());

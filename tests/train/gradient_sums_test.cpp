@@ -14,7 +14,7 @@ using namespace simplx;
 namespace {
 
 /// Weights that several steps use: the table as embedding and head, a matrix twice in a layer, a gain in two loops; and
-/// layers that share theirs.
+/// layers that share theirs, among which there is one that is used once.
 struct Layer {
   constexpr Expr operator()(Expr x) const {
     auto w = weight("w", 16, 16);
@@ -23,12 +23,15 @@ struct Layer {
     return x + gain * (y * w);
   }
 };
+struct Loop {
+  constexpr Expr operator()(Expr x) const { return stack("inner", 2, Layer{}, x) * vector("once", 16); }
+};
 struct Model {
   constexpr Expr operator()() const {
     auto table = weight("table", 32, 16);
     auto places = positions(stack("refine", 2, Layer{}, weight("places", 16, 16)));  // layers above a parameter
     auto x = stack("blocks", 3, Layer{}, embedding(table, indices("tokens", Axis::tokens)) + places);
-    x = stack("loop", 3, Shared{[](Expr y) { return stack("inner", 2, Layer{}, y); }}, x);
+    x = stack("loop", 3, Shared{Loop{}}, x);
     return cross_entropy(x * transpose(table), indices("labels", Axis::tokens));
   }
 };
@@ -60,7 +63,7 @@ TEST_SUITE_BEGIN("train/gradient_sums");
 TEST_CASE("each use of a parameter after the first has a sum, in layers for each of them") {
   static_assert(InBlock::layout.further_elements == 16 * 16 + 16);  // w, and the gain: a number takes a line of 16
   static_assert(G::layout.further_elements ==
-                32 * 16 + (5 + 3 * 2) * InBlock::layout.further_elements + 2 * 2 * InBlock::layout.parameters);
+                32 * 16 + (5 + 3 * 2) * InBlock::layout.further_elements + 2 * (2 * InBlock::layout.parameters + 16));
   std::vector<FurtherUse> uses;
   detail::list_further_uses<G>(0, 0, uses);
   REQUIRE(uses.size() == 25);
@@ -114,6 +117,43 @@ TEST_CASE("fold adds a range up and clears its further sums; clear forgets all")
   sums.clear();
   sums.fold(0, G::layout.parameters);
   CHECK(std::ranges::all_of(sums.folded(), [](float g) { return g == 0; }));
+}
+
+TEST_CASE("each use has its sum, and together they are the gradient") {
+  using Run = Evaluation<model>::Run;
+  Evaluation<model> whole(Rows{.tokens = 9}, 3, {4, 5});
+  for (std::size_t i = 0; i < 9; ++i) {
+    whole.indices("tokens")[i] = static_cast<std::int32_t>(7 * i % 32);
+    whole.indices("labels")[i] = static_cast<std::int32_t>(5 * i % 32);
+  }
+  whole.forward();
+  std::ranges::fill(whole.seed(), 1.0);
+  whole.backward();
+
+  Workspace<G, Cpu<double>> workspace(Rows{.tokens = 9, .sequences = 2});
+  const Index offsets[] = {0, 4, 9};
+  Context<double> context = workspace.context(Rows{.tokens = 9, .sequences = 2}, {offsets, 2}, 5);
+  Buffer<double> packed(G::layout.packed_elements);
+  GradientSums<G, double> sums;
+  sums.give_to(context);
+  context.parameters = whole.parameters().data(), context.packed = packed.data();
+  context.inputs[G::input_number("tokens")] = whole.indices("tokens").data();
+  context.inputs[G::input_number("labels")] = whole.indices("labels").data();
+  Run::prepare(context.parameters, packed.data());
+  Run::forward(context);
+  std::fill_n(context.output_gradients[0], 9, 1.0);
+  Run::backward(context);
+  std::vector<FurtherUse> uses;
+  detail::list_further_uses<G>(0, 0, uses);
+  for (const FurtherUse& use : uses) {
+    CAPTURE(use.sum);
+    const double* const sum = context.further_gradients + use.sum;
+    CHECK(std::any_of(sum, sum + use.size, [](double g) { return g != 0; }));
+  }
+  sums.fold(0, G::layout.parameters);
+  for (std::size_t i = 0; i < whole.gradients().size(); ++i) {
+    CHECK(sums.folded()[i] == doctest::Approx(whole.gradients()[i]).epsilon(1e-12));
+  }
 }
 
 TEST_CASE("their sum is the gradient, with the same bits for any number of threads") {

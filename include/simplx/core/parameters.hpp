@@ -112,9 +112,9 @@ const Init* inits_of_layer(int layer) {
 
 /// What the names in a layer of a stack, or in a module that is evaluated again in backward, begin with.
 inline std::string scope_of(const std::string& prefix, const Label& stack, int layer) {
+  const bool recomputed = stack.attributes.integers[1] != 0, shared = stack.attributes.integers[2] != 0;
   std::string scope = prefix;
   scope += stack.name.view();
-  const auto& [layers, recomputed, shared, unused] = stack.attributes.integers;
   if (recomputed) return scope;
   if (!shared) scope.append(".").append(std::to_string(layer));
   return scope.append(".");

@@ -20,6 +20,7 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Attributes: layers; whether they are evaluated again in backward; whether they share their parameters.
 template <>
 struct op<"stack"> : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
