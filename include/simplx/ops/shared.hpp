@@ -9,6 +9,8 @@
 
 #include <simplx/core/expr.hpp>
 
+#include <type_traits>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 /// A block whose parameters and constants are made once for all layers of the stack; the gradient is the sum over the
@@ -24,7 +26,7 @@ struct Shared {
   Block block;
 
   constexpr Expr operator()(At x) const {
-    static_assert(sizeof(Block) == 0,
+    static_assert(std::is_void_v<Block>,
                   "simplx: Shared{block} is given to a stack, and to nothing that would call it: stack(\"blocks\", "
                   "layers, Shared{named(\"inner\", block)}, x), not named(\"inner\", Shared{block})");
     return {x.node};
