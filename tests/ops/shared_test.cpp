@@ -2,6 +2,7 @@
 #include <simplx/ops/shared.hpp>
 
 #include <simplx/core/describe.hpp>
+#include <simplx/differentiate/learner.hpp>
 #include <simplx/io/checkpoint.hpp>
 #include <simplx/models/within.hpp>
 #include <simplx/ops/dropout.hpp>
@@ -236,6 +237,25 @@ inline constexpr auto frozen_layers = [] {
   return stack("some", 3, Shared{within}, all(x));
 };
 
+/// A function of rows of data; its mean is a loss.
+template <bool shares>
+struct OfRows {
+  static constexpr Expr block(Expr y) { return refined(square("w"), y); }
+  constexpr Expr operator()() const {
+    const Expr x = input("x", rows_of(Axis::batch, cols)) * square("first");
+    if (shares) return sum(stack("blocks", 3, Shared{[](Expr y) { return block(y); }}, x), Over::columns);
+    const auto three = [](Expr y) {
+      const Expr w = square("w");
+      return refined(w, refined(w, refined(w, y)));
+    };
+    return sum(named("blocks", three)(x), Over::columns);
+  }
+};
+inline constexpr OfRows<true> of_rows{};
+inline constexpr OfRows<false> of_rows_written_out{};
+template <bool shares>
+inline constexpr auto loss_of_rows = [] { return mean(square(OfRows<shares>{}())); };
+
 /// A block of one's own in a model of the library.
 struct Block {
   MultiHeadAttention attention{.heads = 2};
@@ -349,6 +369,26 @@ TEST_CASE("what is frozen has no gradient, and what is not has that of all layer
   CHECK(zero("all.twice"));
   CHECK(zero("some.part.query"));
   CHECK(!zero("some.trained"));
+}
+
+TEST_CASE("functions and learners have them, too") {
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Random(5, cols);
+  Function<of_rows> f;
+  Function<of_rows_written_out> g;
+  f.set<"x">(x), g.set<"x">(x);
+  check_equal(f.parameter("blocks.w"), g.parameter("blocks.w"));
+  CHECK((f.row_gradients<"first">() - g.row_gradients<"first">()).norm() < 1e-12);
+  for (int again = 0; again < 2; ++again) {  // the second time nothing is left of the first
+    f.forward(), g.forward();
+    f.seed().setOnes(), g.seed().setOnes();
+    f.backward(), g.backward();
+    check_equal(f.gradient("blocks.w"), g.gradient("blocks.w"));
+  }
+  Learner<loss_of_rows<true>, Cpu<double>> learner{{.seed = 2}};
+  Learner<loss_of_rows<false>, Cpu<double>> other{{.seed = 2}};
+  learner.set<"x">(x), other.set<"x">(x);
+  for (int step = 0; step < 3; ++step) learner.step(Sgd{.learning_rate = 0.1}), other.step(Sgd{.learning_rate = 0.1});
+  check_equal(learner.parameters(), other.parameters());
 }
 
 TEST_CASE("a trainer's gradient is that of layers that are written out, with the same bits for any number of threads") {
