@@ -155,7 +155,7 @@ struct LayersOf {
 
   struct Offsets {
     Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{};
-    /// Of shared layers each after the first has another sum of its gradient, in front of what is its further one.
+    /// Right before that of a shared layer after the first lies its sum of the gradient of all parameters.
     Index further[layers + 1]{};
     Columns kept[layers + 1]{};
     Columns temporary{}, largest_kept{};  ///< the largest over the distinct graphs
@@ -167,7 +167,7 @@ struct LayersOf {
     for (int layer = 0; layer < layers; ++layer) {
       const auto add = [&](int index, const auto& layout, bool in_place, bool uses_up_values) {
         if (grouping.which[layer] != index) return;
-        const Index own = layer < layers - sets ? 0 : 1;  // all but the last share what follows
+        const Index own = layer < layers - sets ? 0 : 1;  // what is shared counts once, with the last
         at.parameter[layer + 1] = at.parameter[layer] + own * layout.parameters;
         at.constant[layer + 1] = at.constant[layer] + own * layout.constants;
         at.packed[layer + 1] = at.packed[layer] + own * layout.packed_elements;

@@ -7,8 +7,8 @@
 ///     x = stack("blocks", 6, SasP{...}, x)        parameters blocks.0.*, blocks.1.*, ...
 ///
 /// Layers whose graphs are equal share one instantiation, whatever their number (core/equal_layers.hpp). Each layer
-/// has its own parameters, unless it is that of a Shared block, and its own share of the kept region; temporaries are
-/// shared by all.
+/// has its own parameters, unless the block is Shared (ops/shared.hpp), and its own share of the kept region;
+/// temporaries are shared by all.
 
 #include <simplx/core/counts.hpp>
 #include <simplx/core/random.hpp>
