@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: c80f45b55b91bca7
+// sha256 of the headers: 471c2673359181d5
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -822,6 +822,11 @@ constexpr Node* node_at(Node* root, int wanted) {
 /// Whether a node is a module that is evaluated again in backward: its name is the scope of what it made.
 constexpr bool is_recomputed(const Node& node) { return node.block && node.attributes.integers[1] != 0; }
 
+/// Whether the layers of a stack share one set of parameters and constants, whose names bear no number.
+constexpr bool is_shared(const Node& node) { return node.block && node.attributes.integers[2] != 0; }
+/// How many sets of parameters a stack has.
+constexpr int sets_of(const Node& node) { return is_shared(node) ? 1 : static_cast<int>(node.attributes.integers[0]); }
+
 constexpr bool takes_scope(const Node& node) {
   return (!node.name.empty() || node.block) && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
 }
@@ -995,7 +1000,7 @@ SIMPLX_RULE("captured", (possible<left, right>),
             "the block of a stack, a module that is recomputed, or a function with its own pull-back uses an "
             "expression that was made outside it (left number: its line, right number: the line of its use); make it "
             "inside, or hand it in: as an operand of the function, or beside what the block is given (concatenate); "
-            "layers that share a parameter are written out instead of stacked")
+            "parameters that all layers share are made in the block: stack(\"blocks\", layers, Shared{block}, x)")
 SIMPLX_RULE("input in a block", (possible<left, right>),
             "the block of a stack makes an input (left number: its line); make inputs outside of the stack")
 SIMPLX_RULE("pull-back shape", left == right,
@@ -2670,10 +2675,13 @@ struct GroupedLayers<Source, stack_node, layers, 0> {
 template <class Source>
 struct Graph;
 
-/// The layers of a stack: which graph each has, and where its share of every buffer begins.
-template <class Source, int node, int count>
+/// The layers of a stack: which graph each has, and where its share of every buffer begins. Layers that share their
+/// parameters have one place there, and one of constants and of what is prepared; their graphs may differ in what
+/// backward evaluates again.
+template <class Source, int node, int count, bool shared>
 struct LayersOf {
   static constexpr int layers = count;
+  static constexpr int sets = shared ? 1 : layers;  ///< of parameters and constants
   static constexpr int chunks = (layers + detail::layers_per_evaluation - 1) / detail::layers_per_evaluation;
   static constexpr detail::Grouping<layers> grouping =
       detail::GroupedLayers<Source, node, layers, chunks>::value;
@@ -2690,7 +2698,9 @@ struct LayersOf {
   }
 
   struct Offsets {
-    Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{}, further[layers + 1]{};
+    Index parameter[layers + 1]{}, constant[layers + 1]{}, packed[layers + 1]{};
+    /// Right before that of a shared layer after the first lies its sum of the gradient of all parameters.
+    Index further[layers + 1]{};
     Columns kept[layers + 1]{};
     Columns temporary{}, largest_kept{};  ///< the largest over the distinct graphs
     Index trained = 0;
@@ -2701,15 +2711,16 @@ struct LayersOf {
     for (int layer = 0; layer < layers; ++layer) {
       const auto add = [&](int index, const auto& layout, bool in_place, bool uses_up_values) {
         if (grouping.which[layer] != index) return;
-        at.parameter[layer + 1] = at.parameter[layer] + layout.parameters;
-        at.constant[layer + 1] = at.constant[layer] + layout.constants;
-        at.packed[layer + 1] = at.packed[layer] + layout.packed_elements;
-        at.further[layer + 1] = at.further[layer] + layout.further_elements;
+        const Index own = layer < layers - sets ? 0 : 1;  // what is shared counts once, with the last
+        at.parameter[layer + 1] = at.parameter[layer] + own * layout.parameters;
+        at.constant[layer + 1] = at.constant[layer] + own * layout.constants;
+        at.packed[layer + 1] = at.packed[layer] + own * layout.packed_elements;
+        at.further[layer + 1] = at.further[layer] + layout.further_elements + (1 - own) * layout.parameters;
         at.kept[layer + 1] = at.kept[layer];
         at.kept[layer + 1] += layout.kept;
         at.temporary.raise_to(layout.temporary);
         at.largest_kept.raise_to(layout.kept);
-        at.trained += layout.trained;
+        at.trained += own * layout.trained;
         at.in_place &= in_place;
         at.uses_up_values |= uses_up_values;
       };
@@ -2739,7 +2750,8 @@ struct PlannedGraph {
   static constexpr Flat<count> flat = sound ? Source::with(detail::flatten<count>) : Flat<count>{};
 
   template <int node>
-  using layers_of = LayersOf<Source, node, static_cast<int>(flat.label[node].attributes.integers[0])>;
+  using layers_of = LayersOf<Source, node, static_cast<int>(flat.label[node].attributes.integers[0]),
+                             flat.label[node].attributes.integers[2] != 0>;
 
   /// The layers of this stack are evaluated again in backward.
   template <int node>
@@ -11940,7 +11952,8 @@ class Description {
       for (int layer = 0; layer < Stack::layers; ++layer) {
         if (Stack::grouping.which[layer] == k) which += " " + std::to_string(layer);
       }
-      line("    " + std::string(G::flat.label[node].name.view()) + ", layers" + which + ":");
+      const char* const sharing = Stack::sets < Stack::layers ? ", which share their parameters:" : ":";
+      line("    " + std::string(G::flat.label[node].name.view()) + ", layers" + which + sharing);
       Description<typename Stack::template child<k>>(indent_ + "      ", text_).write();
     });
   }
@@ -12072,8 +12085,8 @@ inline std::string shortest(double number) {
 /// \file simplx/core/parameters.hpp
 /// The parameters and constants of a model by name: shape, place, initial value, weight decay.
 ///
-/// Names are those of checkpoints: scopes, then the name, layers of a stack counted from 0:
-/// "blocks.3.mlp.up.weight".
+/// Names are those of checkpoints: scopes, then the name, layers of a stack counted from 0 unless they share their
+/// parameters: "blocks.3.mlp.up.weight", "blocks.mlp.up.weight".
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -12106,7 +12119,7 @@ constexpr int gather_inits(Node* root, Init* into) {
   postorder(root, [&](Node* node) {
     node->index = visited++;
     if (is_tensor(node->kind)) into[found++] = node->init;
-    for (int layer = 0; node->block && layer < node->attributes.integers[0]; ++layer) {
+    for (int layer = 0; node->block && layer < sets_of(*node); ++layer) {
       const Layer built = layer_of(node, layer);
       found += gather_inits(built.root, into + found);
     }
@@ -12124,7 +12137,7 @@ constexpr int count_tensors() {
     constexpr int node = G::plain.stack[s];
     if constexpr (G::plain.info[node].stack) {
       using Layers = typename G::template layers_of<node>;
-      for (int layer = 0; layer < Layers::layers; ++layer) {
+      for (int layer = 0; layer < Layers::sets; ++layer) {
         Layers::with_graph(layer, [&]<class Child>(std::type_identity<Child>) { count += count_tensors<Child>(); });
       }
     }
@@ -12170,12 +12183,14 @@ const Init* inits_of_layer(int layer) {
   return inits;
 }
 
-/// What the names in a layer of a stack begin with; layer -1: in a module that is evaluated again in backward.
-inline std::string scope_of(const std::string& prefix, const Name& name, int layer) {
+/// What the names in a layer of a stack, or in a module that is evaluated again in backward, begin with.
+inline std::string scope_of(const std::string& prefix, const Label& stack, int layer) {
+  const bool recomputed = stack.attributes.integers[1] != 0, shared = stack.attributes.integers[2] != 0;
   std::string scope = prefix;
-  scope += name.view();
-  if (layer >= 0) scope.append(".").append(std::to_string(layer)).append(".");
-  return scope;
+  scope += stack.name.view();
+  if (recomputed) return scope;
+  if (!shared) scope.append(".").append(std::to_string(layer));
+  return scope.append(".");
 }
 
 /// Collects tensors in the order of the buffers.
@@ -12206,8 +12221,8 @@ void list_tensors(TensorLister& lister, const std::string& prefix, const Init*& 
       using Layers = typename G::template layers_of<node>;
       lister.add(G::flat.info, G::flat.label, next, node, prefix, inits);
       next = node + 1;
-      for (int layer = 0; layer < Layers::layers; ++layer) {
-        const std::string scope = scope_of(prefix, G::flat.label[node].name, G::template recomputes<node> ? -1 : layer);
+      for (int layer = 0; layer < Layers::sets; ++layer) {
+        const std::string scope = scope_of(prefix, G::flat.label[node], layer);
         const Init* own = inits ? inits : inits_of_layer<G, node>(layer);
         Layers::with_graph(layer,
                            [&]<class Child>(std::type_identity<Child>) { list_tensors<Child>(lister, scope, own); });
@@ -12255,6 +12270,7 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
   });
   clear_marks(root);
   if (!stack || result.found) return result;
+  if (is_shared(*stack)) return find_parameter(layer_of(stack, 0).root, rest);
   int layer = 0;
   std::size_t i = 0;
   for (; i < rest.size() && rest[i] >= '0' && rest[i] <= '9'; ++i) layer = 10 * layer + (rest[i] - '0');
@@ -13896,6 +13912,41 @@ class Directional {
 
 }  // namespace simplx
 
+// ---- simplx/ops/shared.hpp
+
+/// \file simplx/ops/shared.hpp
+/// Shared: the block of a stack whose layers have one set of parameters, as in ALBERT and in transformers that loop.
+///
+///     x = stack("blocks", 12, Shared{Block{...}}, x);          // parameters blocks.mlp.up.weight, without a number
+///     inline constexpr DecoderOf<Shared<Block>> looped{...};   // in place of DecoderOf<Block>
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// A block whose parameters and constants are made once for all layers of the stack; the gradient is the sum over the
+/// layers. A block that asks for its layer is told 0 in all of them. Activations, what a stream remembers, probes and
+/// the masks of dropout are those of each layer.
+///
+/// Errors  does not compile where it is called: only `stack`, `recompute` and `recompute_first` take it
+/// Cost    of parameters, moments and prepared weights, those of one layer; of FLOPs and activations, those of all. The
+///         gradient of a Trainer has room for each layer, since only so its bits do not depend on threads
+/// Source  Lan et al. 2020, "ALBERT", Sec. 3.1; Dehghani et al. 2019, "Universal Transformers"
+template <class Block>
+struct Shared {
+  Block block;
+
+  constexpr Expr operator()(At x) const {
+    static_assert(std::is_void_v<Block>,
+                  "simplx: Shared{block} is given to a stack, and to nothing that would call it: stack(\"blocks\", "
+                  "layers, Shared{named(\"inner\", block)}, x), not named(\"inner\", Shared{block})");
+    return {x.node};
+  }
+};
+
+template <class Block>
+Shared(Block) -> Shared<Block>;  // clang++ 14 deduces no aggregates
+
+}  // namespace simplx
+
 // ---- simplx/ops/stack.hpp
 
 /// \file simplx/ops/stack.hpp
@@ -13904,10 +13955,12 @@ class Directional {
 ///     x = stack("blocks", 6, SasP{...}, x)        parameters blocks.0.*, blocks.1.*, ...
 ///
 /// Layers whose graphs are equal share one instantiation, whatever their number (core/equal_layers.hpp). Each layer
-/// has its own parameters and its own share of the kept region; temporaries are shared by all.
+/// has its own parameters, unless the block is Shared (ops/shared.hpp), and its own share of the kept region;
+/// temporaries are shared by all.
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Attributes: layers; whether they are evaluated again in backward; whether they share their parameters.
 template <>
 struct op<"stack"> : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
@@ -13948,7 +14001,7 @@ struct op<"stack"> : kernel_op {
   template <class G, int node, class Backend, class S>
   static void prepare(Backend, const S* parameters, S* packed, int part, int parts) {
     using Stack = typename G::template layers_of<node>;
-    for (int layer = part; layer < Stack::layers; layer += parts) {
+    for (int layer = part; layer < Stack::sets; layer += parts) {
       Stack::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
         Execute<Child, Backend>::prepare(parameters + G::layout.parameter[node] + Stack::offsets.parameter[layer],
                                          packed + Stack::offsets.packed[layer]);
@@ -13956,7 +14009,8 @@ struct op<"stack"> : kernel_op {
     }
   }
 
-  /// What the names in a layer have before them: "blocks.3.", or the scope of a module that is recomputed, its name.
+  /// What the names in a layer have before them: "blocks.3.", or the scope of a module that is recomputed, its name. By
+  /// it dropout draws: the number stays where layers share their parameters, so that each has masks of its own.
   template <class F>
   static std::uint64_t scope_of(std::uint64_t scope, int layer) {
     scope = detail::extended(scope, F::name.view());
@@ -13975,7 +14029,10 @@ struct op<"stack"> : kernel_op {
     mine.constants += F::Graph::layout.constant[F::index] + at.constant[layer];
     if (mine.packed) mine.packed += F::Graph::layout.packed[F::index] + at.packed[layer];
     if (mine.gradients) mine.gradients += F::Graph::layout.parameter[F::index] + at.parameter[layer];
-    if (mine.further_gradients) mine.further_gradients += F::Graph::layout.further[F::index] + at.further[layer];
+    if (mine.further_gradients) {
+      mine.further_gradients += F::Graph::layout.further[F::index] + at.further[layer];
+      if (layer >= Stack::sets) mine.gradients = mine.further_gradients - at.parameter[Stack::layers];
+    }
     const Columns& saved = F::Graph::layout.saved[F::index];
     for (int i = 0; i < axis_count; ++i) {
       if constexpr (recomputes<F>) {
@@ -14068,13 +14125,36 @@ constexpr Expr apply_block(const Block& block, int layer, Expr x) {
   }
 }
 
+template <class Block>
+constexpr Expr apply_block(const Shared<Block>& shared, int layer, Expr x) {
+  if constexpr (requires { shared.block.in_layer(layer, 0, x); }) {
+    return shared.block.in_layer(layer, 0, x);
+  } else {
+    return apply_block(shared.block, 0, x);
+  }
+}
+
+template <class Block>
+constexpr bool asks_for_the_layer(const Block&) {
+  return requires(const Block& block, Expr x) { block(0, x); };
+}
+template <class Block>
+constexpr bool asks_for_the_layer(const Shared<Block>&) {
+  return requires(const Block& block, Expr x) { block.in_layer(0, 0, x); };
+}
+
+template <class Block>
+inline constexpr bool shares_parameters = false;
+template <class Block>
+inline constexpr bool shares_parameters<Shared<Block>> = true;
+
 /// A block of any type behind two function pointers.
 template <class Block>
 struct BlockOf : BlockMaker {
   Block block;
 
   constexpr explicit BlockOf(const Block& b) : block(b) {
-    layered = requires(Expr x) { b(0, x); };
+    layered = asks_for_the_layer(b);
     make = [](const BlockMaker* self, int layer, Node* carry) {
       return apply_block(static_cast<const BlockOf*>(self)->block, layer, Expr{carry}).node;
     };
@@ -14093,14 +14173,15 @@ constexpr Expr stack_of(const char* name, const Attributes& attributes, const Bl
 
 }  // namespace detail
 
-/// Applies a block `layers` times; block(x) or block(layer, x).
+/// Applies a block `layers` times; block(x) or block(layer, x), each layer with parameters of its own unless the block
+/// is Shared.
 ///
 /// Shapes  the block returns the shape it is given
 /// Errors  does not compile if the block uses an expression made outside of it, or changes the shape
 /// Cost    `layers` times the block's kept columns, once its temporaries; compile time of the distinct layers
 template <class Block>
 constexpr Expr stack(const char* name, int layers, const Block& block, At x) {
-  return detail::stack_of(name, {.integers = {layers, 0}}, block, x);
+  return detail::stack_of(name, {.integers = {layers, 0, detail::shares_parameters<Block>}}, block, x);
 }
 
 /// Calls f(name, shape, value, gradient) for every probe of a graph, in stacks for each layer.
@@ -14722,8 +14803,9 @@ GradientReport gradcheck(const GradcheckOptions& given = {}) {
 /// \file simplx/train/gradient_sums.hpp
 /// The gradient of a model's parameters while sequences add to it: one copy, whatever the number of threads.
 ///
-/// A parameter that several steps of the model use has a sum for each use (core/plan.hpp): that of the first lies in
-/// the layout of the parameters, the further ones after it, until `fold` adds them up.
+/// A parameter that several steps of the model use has a sum for each use (core/plan.hpp), and one that the layers of a
+/// stack share has them for each layer: that of the first lies in the layout of the parameters, the further ones after
+/// it, until `fold` adds them up.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -14742,9 +14824,12 @@ void list_further_uses(Index parameters, Index sums, std::vector<FurtherUse>& us
     if constexpr (info.stack) {
       using Layers = typename G::template layers_of<i>;
       for (int layer = 0; layer < Layers::layers; ++layer) {
+        const Index first = parameter + Layers::offsets.parameter[layer];
+        const Index further = sum + Layers::offsets.further[layer];
         Layers::with_graph(layer, [&]<class Child>(std::type_identity<Child>) {
-          list_further_uses<Child>(parameter + Layers::offsets.parameter[layer], sum + Layers::offsets.further[layer],
-                                   uses);
+          constexpr Index size = Child::layout.parameters;
+          if (layer >= Layers::sets && size > 0) uses.push_back({first, further - size, size});
+          list_further_uses<Child>(first, further, uses);
         });
       }
     } else if constexpr (info.kind == Kind::parameter) {
@@ -14759,7 +14844,7 @@ void list_further_uses(Index parameters, Index sums, std::vector<FurtherUse>& us
 
 /// The sums of further uses, beside a buffer for those of the first.
 ///
-/// Cost    the parameters that several steps use, for each use after the first
+/// Cost    the parameters that several steps or layers use, for each use after the first
 template <class G, class S>
 class FurtherSums {
  public:
@@ -18889,9 +18974,11 @@ struct RecomputedFirst {
   int layers;
   Block block;
 
-  constexpr Expr operator()(int layer, Expr x) const {
-    if (layer < layers) return detail::apply_block(Recomputed<Block>{block}, layer, x);
-    return detail::apply_block(block, layer, x);
+  constexpr Expr operator()(int layer, Expr x) const { return in_layer(layer, layer, x); }
+  /// Where the block sees another layer's number.
+  constexpr Expr in_layer(int layer, int seen, Expr x) const {
+    if (layer < layers) return detail::apply_block(Recomputed<Block>{block}, seen, x);
+    return detail::apply_block(block, seen, x);
   }
 };
 
@@ -18905,12 +18992,21 @@ constexpr Recomputed<Module> recompute(const Module& module) {
   return {module};
 }
 
+template <class Block>
+constexpr Shared<Recomputed<Block>> recompute(const Shared<Block>& shared) {
+  return {{shared.block}};
+}
+
 constexpr Expr recompute(Expr value) { return refuse("recompute", value); }
 
 /// The same in the first layers of a stack only: stack("blocks", 48, recompute_first(30, Block{...}), x).
 template <class Block>
 constexpr RecomputedFirst<Block> recompute_first(int layers, const Block& block) {
   return {layers, block};
+}
+template <class Block>
+constexpr Shared<RecomputedFirst<Block>> recompute_first(int layers, const Shared<Block>& shared) {
+  return {{layers, shared.block}};
 }
 
 }  // namespace simplx
@@ -18960,6 +19056,15 @@ struct ObservedBlock {
 
 namespace detail {
 
+template <class Block>
+constexpr ObservedBlock<Block> observed_block(const Block& block, bool observed) {
+  return {block, observed};
+}
+template <class Block>
+constexpr Shared<ObservedBlock<Block>> observed_block(const Shared<Block>& shared, bool observed) {
+  return {{shared.block, observed}};
+}
+
 /// 1 / sqrt(x), in constant evaluation too.
 constexpr double inverse_root(double x) {
   double root = x > 1 ? x : 1;
@@ -18998,7 +19103,7 @@ constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embeddi
   x = detail::with_positions(sizes, x);
   x = named("embedding_norm", embedding_norm)(x);
   x = named("embedding_dropout", Dropout{sizes.dropout})(x);
-  const ObservedBlock<Block> layer{block, sizes.observed};
+  const auto layer = detail::observed_block(block, sizes.observed);
   x = sizes.recomputed ? stack("blocks", sizes.layers, recompute_first(sizes.recomputed, layer), x)
                        : stack("blocks", sizes.layers, layer, x);
   return head(named("final_norm", final_norm)(x), table);

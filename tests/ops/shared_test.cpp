@@ -92,7 +92,7 @@ void run_on_numbers(Run& run, bool training = false) {
   std::ranges::fill(run.memory(), 1e30);
   test::fill_inputs(run, vocab);
   run.forward();
-  for (std::size_t i = 0; i < run.seed().size(); ++i) run.seed()[i] = normal(3, i);
+  for (std::size_t i = 0; i < run.output_gradient().size(); ++i) run.output_gradient()[i] = normal(3, i);
   run.backward();
 }
 void check_equal(std::span<const double> a, std::span<const double> b) {
@@ -380,7 +380,7 @@ TEST_CASE("functions and learners have them, too") {
   CHECK((f.row_gradients<"first">() - g.row_gradients<"first">()).norm() < 1e-12);
   for (int again = 0; again < 2; ++again) {  // the second time nothing is left of the first
     f.forward(), g.forward();
-    f.seed().setOnes(), g.seed().setOnes();
+    f.output_gradient().setOnes(), g.output_gradient().setOnes();
     f.backward(), g.backward();
     check_equal(f.gradient("blocks.w"), g.gradient("blocks.w"));
   }
@@ -395,12 +395,12 @@ TEST_CASE("a trainer's gradient is that of layers that are written out, with the
   Trainer<written_out, Cpu<double>> other({.batch = 4, .context = 9, .seed = 3});
   test::stir(other.tensors(), other.parameters());
   std::vector<double> expected(other.parameters().size()), gradient(expected.size());
-  const StepResult told = other.gradient(some_batch(), expected);
+  const StepResult told = other.loss_and_gradient(some_batch(), expected);
   for (const int threads : {1, 2, 3}) {
     CAPTURE(threads);
     Trainer<shared, Cpu<double>> trainer({.batch = 4, .context = 9, .seed = 3, .threads = threads});
     std::ranges::copy(other.parameters(), trainer.parameters().begin());
-    CHECK(trainer.gradient(some_batch(), gradient).loss == doctest::Approx(told.loss).epsilon(1e-12));
+    CHECK(trainer.loss_and_gradient(some_batch(), gradient).loss == doctest::Approx(told.loss).epsilon(1e-12));
     check_equal(gradient, expected);
   }
   const std::vector<float> alone = trained<shared>(1);

@@ -127,7 +127,7 @@ TEST_CASE("each use has its sum, and together they are the gradient") {
     whole.indices("labels")[i] = static_cast<std::int32_t>(5 * i % 32);
   }
   whole.forward();
-  std::ranges::fill(whole.seed(), 1.0);
+  std::ranges::fill(whole.output_gradient(), 1.0);
   whole.backward();
 
   Workspace<G, Cpu<double>> workspace(Rows{.tokens = 9, .sequences = 2});

@@ -6,6 +6,7 @@
 
 #include <simplx/core/context.hpp>
 #include <simplx/core/graph.hpp>
+#include <simplx/core/stores.hpp>
 #include <simplx/core/turn.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -98,13 +99,17 @@ struct Frame {
   const std::int32_t* indices() const {
     return static_cast<const std::int32_t*>(context.inputs[G::layout.input[argument<k>]]);
   }
-  S* out() const { return const_cast<S*>(Address<G>::template value<node>(context)); }
+  S* out() const {
+    detail::stores();
+    return const_cast<S*>(Address<G>::template value<node>(context));
+  }
   const S* out_grad() const { return Address<G>::template gradient<node>(context); }
   template <int k>
   S* grad() const {
     if constexpr (write<k> == Write::skip) {
       return nullptr;
     } else {
+      detail::stores();
       return Address<G>::template gradient<argument<k>, G::plan.argument_use[node][k]>(context);
     }
   }

@@ -12,6 +12,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <class G, int root, class S>
 __attribute__((noinline, flatten)) void map_forward_loop(const Context<S>& context, const S* product, S* out) {
+  detail::stores();
   using Grp = Group<G, root>;
   constexpr Index cols = Grp::shape.cols;
   const Operands<G, root, S> operands(context, product);
@@ -70,6 +71,7 @@ struct RunningSum {
 /// Evaluates the group and sums it over rows, columns or both; a mean divides by their number.
 template <class G, int root, class S>
 __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& context, S* out) {
+  detail::stores();
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;

@@ -142,6 +142,7 @@ struct MapBackward {
   }
 
   __attribute__((noinline, flatten)) static void run(const Context<S>& context) {
+    detail::stores();
     MapBackward self(context);
     const Index rows = context.rows_of(Grp::shape);
     constexpr Index step = Grp::flat() ? std::max<Index>(1, added_at_once * lanes<S> / cols) : added_at_once;
