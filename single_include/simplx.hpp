@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 471c2673359181d5
+// sha256 of the headers: 86085418fc1381bc
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -2890,6 +2890,22 @@ using GraphOf = Graph<Root<model>>;
 
 }  // namespace simplx
 
+// ---- simplx/core/stores.hpp
+
+/// \file simplx/core/stores.hpp
+/// Keeps g++ from dropping calls of kernels.
+
+namespace simplx::inline SIMPLX_TARGET::detail {
+
+/// Said by a function that stores: an instruction of no length, which g++ cannot overlook.
+///
+/// It overlooks stores whose address a loop computes from another pointer, as y + 8 (i - x) of rows of one vector in y,
+/// that go with numbers in x: the pass "local-pure-const" of g++ 12 takes the address for null and the function for one
+/// without effects, from -O1 on, and calls of it go. So sum(x, Over::columns) had a gradient of zero.
+__attribute__((always_inline)) inline void stores() { asm volatile(""); }
+
+}  // namespace simplx::detail
+
 // ---- simplx/core/turn.hpp
 
 /// \file simplx/core/turn.hpp
@@ -3097,13 +3113,17 @@ struct Frame {
   const std::int32_t* indices() const {
     return static_cast<const std::int32_t*>(context.inputs[G::layout.input[argument<k>]]);
   }
-  S* out() const { return const_cast<S*>(Address<G>::template value<node>(context)); }
+  S* out() const {
+    detail::stores();
+    return const_cast<S*>(Address<G>::template value<node>(context));
+  }
   const S* out_grad() const { return Address<G>::template gradient<node>(context); }
   template <int k>
   S* grad() const {
     if constexpr (write<k> == Write::skip) {
       return nullptr;
     } else {
+      detail::stores();
       return Address<G>::template gradient<argument<k>, G::plan.argument_use[node][k]>(context);
     }
   }
@@ -3882,6 +3902,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 template <class G, int root, class S>
 __attribute__((noinline, flatten)) void map_forward_loop(const Context<S>& context, const S* product, S* out) {
+  detail::stores();
   using Grp = Group<G, root>;
   constexpr Index cols = Grp::shape.cols;
   const Operands<G, root, S> operands(context, product);
@@ -3940,6 +3961,7 @@ struct RunningSum {
 /// Evaluates the group and sums it over rows, columns or both; a mean divides by their number.
 template <class G, int root, class S>
 __attribute__((noinline, flatten)) void reduce_forward_loop(const Context<S>& context, S* out) {
+  detail::stores();
   using Grp = Group<G, root>;
   using Spread = typename Grp::Spread;
   constexpr Index cols = Grp::shape.cols;
@@ -4131,6 +4153,7 @@ struct MapBackward {
   }
 
   __attribute__((noinline, flatten)) static void run(const Context<S>& context) {
+    detail::stores();
     MapBackward self(context);
     const Index rows = context.rows_of(Grp::shape);
     constexpr Index step = Grp::flat() ? std::max<Index>(1, added_at_once * lanes<S> / cols) : added_at_once;
