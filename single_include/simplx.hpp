@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 86085418fc1381bc
+// sha256 of the headers: 3ff59c631ff88ed2
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -5346,12 +5346,13 @@ inline bool is_worth_parts(Eigen::Index rows, Eigen::Index inner, Eigen::Index c
 
 /// target += a b
 ///
+/// by_parts  false where it is known that the matrices are too narrow for that
 /// Shapes  a (rows, inner), b (inner, cols), target (rows, cols)
 /// Cost    of dual numbers two products of plain ones, or three, and memory for the parts of all matrices
-template <class Target, class A, class B>
+template <bool by_parts = true, class Target, class A, class B>
 void add_product(Target&& target, const A& a, const B& b) {
   using S = typename std::remove_cvref_t<Target>::Scalar;
-  if constexpr (detail::is_dual<S>) {
+  if constexpr (detail::is_dual<S> && by_parts) {
     using T = decltype(S::value);
     if (!detail::is_worth_parts(a.rows(), a.cols(), b.cols())) return void(target.noalias() += a * b);
     using PartOfA = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, detail::order_of<A>>;
@@ -7088,6 +7089,8 @@ struct LinearProduct {
   static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
   /// Whether the matrix unit multiplies floats in pieces, if the system lets the program use it.
   static constexpr bool splits = Amx::compiled && Backend::splits && prepared && fits_pieces(K, N);
+  /// Whether products of dual numbers are those of their parts.
+  static constexpr bool wide = K >= 4 && N >= 4;
   /// A matrix and a vector, which lies in memory the same way whether transposed or not.
   static constexpr bool of_vector = Backend::by_vectors && N == 1;
   static constexpr bool takes_epilogue = by_panels(N);
@@ -7242,9 +7245,9 @@ struct LinearProduct {
       MatrixMap<S> dws(dw, transposed ? N : K, transposed ? K : N);
       const Addition addition(turn);
       if constexpr (transposed) {
-        add_product(dws, dys.transpose(), xs);
+        add_product<wide>(dws, dys.transpose(), xs);
       } else {
-        add_product(dws, xs.transpose(), dys);
+        add_product<wide>(dws, xs.transpose(), dys);
       }
     }
   }
@@ -7260,9 +7263,9 @@ struct LinearProduct {
     MatrixMap<S> ys(y, rows, N);
     ys.setZero();
     if constexpr (transposed) {
-      add_product(ys, xs, w.transpose());
+      add_product<wide>(ys, xs, w.transpose());
     } else {
-      add_product(ys, xs, w);
+      add_product<wide>(ys, xs, w);
     }
   }
   template <Write mode>
@@ -7272,9 +7275,9 @@ struct LinearProduct {
     MatrixMap<S> dxs(dx, rows, K);
     if constexpr (mode == Write::store) dxs.setZero();
     if constexpr (transposed) {
-      add_product(dxs, dys, w);
+      add_product<wide>(dxs, dys, w);
     } else {
-      add_product(dxs, dys, w.transpose());
+      add_product<wide>(dxs, dys, w.transpose());
     }
   }
   /// Memory of floats that holds pairs of bfloat16.

@@ -37,12 +37,13 @@ inline bool is_worth_parts(Eigen::Index rows, Eigen::Index inner, Eigen::Index c
 
 /// target += a b
 ///
+/// by_parts  false where it is known that the matrices are too narrow for that
 /// Shapes  a (rows, inner), b (inner, cols), target (rows, cols)
 /// Cost    of dual numbers two products of plain ones, or three, and memory for the parts of all matrices
-template <class Target, class A, class B>
+template <bool by_parts = true, class Target, class A, class B>
 void add_product(Target&& target, const A& a, const B& b) {
   using S = typename std::remove_cvref_t<Target>::Scalar;
-  if constexpr (detail::is_dual<S>) {
+  if constexpr (detail::is_dual<S> && by_parts) {
     using T = decltype(S::value);
     if (!detail::is_worth_parts(a.rows(), a.cols(), b.cols())) return void(target.noalias() += a * b);
     using PartOfA = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, detail::order_of<A>>;

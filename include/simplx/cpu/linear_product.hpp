@@ -45,6 +45,8 @@ struct LinearProduct {
   static constexpr bool rounds = Backend::rounds && prepared && Backend::vectorises(K) && Backend::vectorises(N);
   /// Whether the matrix unit multiplies floats in pieces, if the system lets the program use it.
   static constexpr bool splits = Amx::compiled && Backend::splits && prepared && fits_pieces(K, N);
+  /// Whether products of dual numbers are those of their parts.
+  static constexpr bool wide = K >= 4 && N >= 4;
   /// A matrix and a vector, which lies in memory the same way whether transposed or not.
   static constexpr bool of_vector = Backend::by_vectors && N == 1;
   static constexpr bool takes_epilogue = by_panels(N);
@@ -199,9 +201,9 @@ struct LinearProduct {
       MatrixMap<S> dws(dw, transposed ? N : K, transposed ? K : N);
       const Addition addition(turn);
       if constexpr (transposed) {
-        add_product(dws, dys.transpose(), xs);
+        add_product<wide>(dws, dys.transpose(), xs);
       } else {
-        add_product(dws, xs.transpose(), dys);
+        add_product<wide>(dws, xs.transpose(), dys);
       }
     }
   }
@@ -217,9 +219,9 @@ struct LinearProduct {
     MatrixMap<S> ys(y, rows, N);
     ys.setZero();
     if constexpr (transposed) {
-      add_product(ys, xs, w.transpose());
+      add_product<wide>(ys, xs, w.transpose());
     } else {
-      add_product(ys, xs, w);
+      add_product<wide>(ys, xs, w);
     }
   }
   template <Write mode>
@@ -229,9 +231,9 @@ struct LinearProduct {
     MatrixMap<S> dxs(dx, rows, K);
     if constexpr (mode == Write::store) dxs.setZero();
     if constexpr (transposed) {
-      add_product(dxs, dys, w);
+      add_product<wide>(dxs, dys, w);
     } else {
-      add_product(dxs, dys, w.transpose());
+      add_product<wide>(dxs, dys, w.transpose());
     }
   }
   /// Memory of floats that holds pairs of bfloat16.
