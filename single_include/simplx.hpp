@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 3ff59c631ff88ed2
+// sha256 of the headers: 4ea121eaaabbd5a0
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -15343,10 +15343,6 @@ struct AdamW {
     check_setting<S>("AdamW's beta2", beta2, 1);
     check_positive_setting<S>("AdamW's epsilon", epsilon);
     check_setting<S>("AdamW's weight_decay", weight_decay);
-    if (learning_rate * weight_decay > 2) {
-      throw Error("AdamW's learning_rate times weight_decay is " + shortest(learning_rate * weight_decay),
-                  "parameters are multiplied by 1 less that in a step, and grow without end above 2");
-    }
   }
 
   AdamW with(const ParameterSettings& settings) const {

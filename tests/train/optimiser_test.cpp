@@ -45,8 +45,7 @@ TEST_CASE("numbers that would be infinite, or nothing to divide by, in the param
   CHECK_THROWS_WITH_AS(of_float({.epsilon = 1e-46}), doctest::Contains("AdamW's epsilon is 1e-46"), Error);
   CHECK_THROWS_WITH_AS(of_float({.learning_rate = 1e39}), doctest::Contains("AdamW's learning_rate is 1e+39"), Error);
   CHECK_THROWS_WITH_AS(of_float({.beta2 = 1}), doctest::Contains("it must be a number from 0 on, below 1"), Error);
-  CHECK_THROWS_WITH_AS(of_float({.learning_rate = 1e6, .weight_decay = 0.1}), doctest::Contains("weight_decay is 1e+05"), Error);
-  CHECK_NOTHROW(check_optimiser<double>(AdamW{.learning_rate = 1e39, .epsilon = 1e-46, .weight_decay = 0}));
+  CHECK_NOTHROW(check_optimiser<double>(AdamW{.learning_rate = 1e39, .epsilon = 1e-46}));
 }
 
 TEST_SUITE_END();

@@ -51,10 +51,6 @@ struct AdamW {
     check_setting<S>("AdamW's beta2", beta2, 1);
     check_positive_setting<S>("AdamW's epsilon", epsilon);
     check_setting<S>("AdamW's weight_decay", weight_decay);
-    if (learning_rate * weight_decay > 2) {
-      throw Error("AdamW's learning_rate times weight_decay is " + shortest(learning_rate * weight_decay),
-                  "parameters are multiplied by 1 less that in a step, and grow without end above 2");
-    }
   }
 
   AdamW with(const ParameterSettings& settings) const {
