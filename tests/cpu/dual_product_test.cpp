@@ -51,7 +51,9 @@ double farthest(const Matrix<S>& a, const Matrix<S>& b) {
 template <class S>
 void check_products() {
   constexpr int turned = Eigen::ColMajor;
-  for (const auto [rows, inner, cols] : {std::array{1, 1, 1}, {3, 50, 70}, {4, 4, 32}, {7, 9, 11}, {40, 33, 1}, {20, 64, 30}}) {
+  for (const auto& sizes :
+       {std::array{1, 1, 1}, {3, 50, 70}, {4, 4, 32}, {7, 9, 11}, {40, 33, 1}, {20, 64, 30}}) {
+    const int rows = sizes[0], inner = sizes[1], cols = sizes[2];
     for (const bool a_moves : {false, true}) {
       for (const bool b_moves : {false, true}) {
         CAPTURE(rows);
