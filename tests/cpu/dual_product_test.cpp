@@ -17,8 +17,8 @@ using Matrix = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, order>;
 
 /// Numbers of every part of nested dual numbers; `moves`: whether tangents are other than zero.
 template <class S>
-S number(int& seed, bool moves) {
-  seed = (seed * 1103515245 + 12345) & 0x7fffffff;
+S number(unsigned& seed, bool moves) {
+  seed = (seed * 1103515245u + 12345u) & 0x7fffffffu;
   if constexpr (detail::is_dual<S>) {
     using T = decltype(S::value);
     const T value = number<T>(seed, moves), tangent = number<T>(seed, moves);
@@ -28,7 +28,7 @@ S number(int& seed, bool moves) {
   }
 }
 template <class M>
-M numbers(Eigen::Index rows, Eigen::Index cols, int seed, bool moves) {
+M numbers(Eigen::Index rows, Eigen::Index cols, unsigned seed, bool moves) {
   return M::NullaryExpr(rows, cols, [&] { return number<typename M::Scalar>(seed, moves); });
 }
 
