@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 4ea121eaaabbd5a0
+// sha256 of the headers: f168789886be87eb
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -2897,12 +2897,13 @@ using GraphOf = Graph<Root<model>>;
 
 namespace simplx::inline SIMPLX_TARGET::detail {
 
-/// Said by a function that stores: an instruction of no length, which g++ cannot overlook.
+/// Said by a function that stores: an instruction of no length that may write any memory, which g++ cannot overlook.
 ///
 /// It overlooks stores whose address a loop computes from another pointer, as y + 8 (i - x) of rows of one vector in y,
-/// that go with numbers in x: the pass "local-pure-const" of g++ 12 takes the address for null and the function for one
-/// without effects, from -O1 on, and calls of it go. So sum(x, Over::columns) had a gradient of zero.
-__attribute__((always_inline)) inline void stores() { asm volatile(""); }
+/// that go with numbers in x: g++ 12 takes the address for null from -O1 on. Its pass "local-pure-const" then finds a
+/// function without effects, and calls of it go: sum(x, Over::columns) had a gradient of zero. Its pass "modref" finds
+/// one that writes nothing, and its callers go on with what they stored there before it.
+__attribute__((always_inline)) inline void stores() { asm volatile("" ::: "memory"); }
 
 }  // namespace simplx::detail
 
@@ -5333,6 +5334,16 @@ inline constexpr bool is_dual = false;
 template <class T>
 inline constexpr bool is_dual<Dual<T>> = true;
 
+/// Whether a number is zero in all its parts, where == looks at values only.
+template <class S>
+constexpr bool is_zero(const S& x) {
+  if constexpr (is_dual<S>) {
+    return is_zero(x.value) && is_zero(x.tangent);
+  } else {
+    return x == S(0);
+  }
+}
+
 /// The order of a matrix in memory, so that its parts are read off it in that order.
 template <class Matrix>
 inline constexpr int order_of = std::remove_cvref_t<Matrix>::IsRowMajor ? Eigen::RowMajor : Eigen::ColMajor;
@@ -5360,7 +5371,9 @@ void add_product(Target&& target, const A& a, const B& b) {
     using Part = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     const auto value = [](const S& x) { return x.value; };
     const auto tangent = [](const S& x) { return x.tangent; };
-    const auto moves = [&](const auto& x) { return (x.unaryExpr(tangent).array() != T(0)).any(); };
+    const auto moves = [](const auto& x) {
+      return x.unaryExpr([](const S& number) { return !detail::is_zero(number.tangent); }).any();
+    };
     const PartOfA a_value = a.unaryExpr(value);
     const PartOfB b_value = b.unaryExpr(value);
     Part values = Part::Zero(target.rows(), target.cols()), tangents = values;
@@ -5790,9 +5803,11 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
     static_assert(mode == Write::store);
     constexpr Index width = vectors * lanes<S>;
     alignas(64) S sums[(rows_per_tile - 1) * width];
-    detail::rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, sums, width);
+    const int left = static_cast<int>(rows - i);  // of an Index g++ may warn, wrongly, that rows beyond 2^59 overflow
+    detail::rows_left<half, vectors, mode>(left, inner, a + i * a_row, a_row, a_col, b, b_row, sums, width);
+    const S* sum = sums;
     SIMPLX_ROLLED
-    for (const S* sum = sums; i < rows; ++i) {
+    for (int k = 0; k < left; ++k, ++i) {
       for (Index j = 0; j < width; j += lanes<S>, sum += lanes<S>) {
         store(c + i * c_row + j, epilogue.template at<Vec<S>>(load<Vec<S>>(sum), i, col + j));
       }
@@ -11886,7 +11901,7 @@ class Description {
     const Info& info = G::table.info[node];
     if (info.kind == Kind::number) return Formula(label.attributes.reals[0]).text;
     if (!label.name.empty() && !info.executes()) return std::string(label.name.view());
-    return "%" + std::to_string(node);
+    return '%' + std::to_string(node);
   }
   static std::string gradient_of(int node) {
     const std::string name = name_of(node);
@@ -11935,9 +11950,11 @@ class Description {
     explicit Formulas(bool by_name = false) {
       for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
         const int leaf = G::fusion.leaves[l];
-        const bool spelt = leaf == G::fusion.epilogue_of[root] && !by_name;
-        Formula& formula = value[static_cast<std::size_t>(leaf)];
-        formula = spelt ? Formula(product_text(leaf), Formula::product) : Formula(name_of(leaf));
+        value[static_cast<std::size_t>(leaf)] = Formula(name_of(leaf));
+      }
+      constexpr int product = G::fusion.epilogue_of[root];
+      if constexpr (product >= 0) {
+        if (!by_name) value[product] = Formula(product_text(product), Formula::product);
       }
       unroll<begin, end>([&]<int m>(std::integral_constant<int, m>) {
         constexpr int node = G::fusion.members[m];
@@ -13837,9 +13854,9 @@ class Function : public detail::FunctionOn<f, Backend_> {
 ///     d.jvp();                       // d.tangent<0>()    J v, without a reverse sweep
 ///     d.hvp();                       // d.gradient<"x">() and d.hessian_product<"x">()    H v, without H
 ///
-/// Cost    two to three products for each of f, respectively of its gradient, and all else in numbers one by one: four
-///         to seven times the evaluation by vectors; it allocates. A difference of two gradients is cheaper, and as
-///         exact as its step allows
+/// Cost    two to three products for each of f, respectively of its gradient, and all else in numbers one by one: jvp
+///         takes four to six times f, hvp five to seven times its gradient; both allocate. A difference of two
+///         gradients is cheaper, and as exact as its step allows
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -13948,6 +13965,14 @@ class Directional {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace detail {
+
+/// False of what is called: a stack takes the block out of its Shared.
+template <class Block>
+inline constexpr bool is_block_of_stack = false;
+
+}  // namespace detail
+
 /// A block whose parameters and constants are made once for all layers of the stack; the gradient is the sum over the
 /// layers. A block that asks for its layer is told 0 in all of them. Activations, what a stream remembers, probes and
 /// the masks of dropout are those of each layer.
@@ -13961,9 +13986,9 @@ struct Shared {
   Block block;
 
   constexpr Expr operator()(At x) const {
-    static_assert(std::is_void_v<Block>,
-                  "simplx: Shared{block} is given to a stack, and to nothing that would call it: stack(\"blocks\", "
-                  "layers, Shared{named(\"inner\", block)}, x), not named(\"inner\", Shared{block})");
+    static_assert(detail::is_block_of_stack<Block>,
+                  "simplx: Shared{block} is given to a stack, and to nothing that would call it: named, frozen and "
+                  "recompute go within it, as in stack(\"blocks\", layers, Shared{named(\"inner\", block)}, x)");
     return {x.node};
   }
 };
@@ -14245,7 +14270,7 @@ void each_probe(const Context<S>& context, const std::string& prefix, F& f) {
 ///     Evaluation<model> run(tokens{128});
 ///     std::ranges::copy(text, run.indices("tokens").begin());  // likewise labels
 ///     run.forward();                       // run.output(0)
-///     run.output_gradient(0)[...] = ...;              // gradient of the result
+///     run.output_gradient(0)[...] = ...;   // gradient of the result
 ///     run.backward();                      // run.gradient("blocks.0.mlp.up.weight")
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -15000,7 +15025,8 @@ struct DivisionOf {
       axis[i] = G::table.info[argument(0)].shape.axis;
       return;
     }
-    bool of_rows = name == Tag("dropout");  // one mask for all
+    // A dropped value has one mask for all rows; a pull-back of a user's own may be more than linear in the gradient.
+    bool of_rows = name == Tag("dropout") || name == Tag("custom");
     for (int a = 0; a < info.argument_count; ++a) {
       of_rows |= !G::table.info[argument(a)].shape.is_fixed() || says[argument(a)] != Says::nothing;
     }
@@ -15105,17 +15131,20 @@ class DividedLoss {
     return part;
   }
   double loss() const {
-    if (parts() == 0 && division.result == detail::Says::mean) return std::numeric_limits<double>::quiet_NaN();
     double total = 0;
     for (Index p = 0; p < parts(); ++p) total += losses_[p];
     return total;
   }
 
   Index parts() const { return std::ssize(begins_) - 1; }
-  /// Finds where parts begin, and the last ends, in rows of Axis::batch or in sequences; and makes room for them.
+  /// Finds where parts begin, and the last ends, in rows of Axis::batch or in sequences; and makes room for them. Of
+  /// what has no rows all is one part: what a mean or a sum over none is, the graph says.
   void divide(const Team& team, const Context<S>& all) {
     begins_.clear();
-    if constexpr (!division.sequences) {
+    if (rows_divided(all) == 0) {
+      begins_.push_back(0);
+      begins_.push_back(division.sequences ? all.segments.count : 0);
+    } else if constexpr (!division.sequences) {
       const Index rows = all.rows[static_cast<int>(Axis::batch)];
       for (Index row = 0; row < rows; row += enough_rows) begins_.push_back(row);
       begins_.push_back(rows);
@@ -15181,11 +15210,12 @@ class DividedLoss {
     }
     return part;
   }
+  /// The rows that the loss is a mean or a sum over.
+  static Index rows_divided(const Context<S>& context) { return context.rows[static_cast<int>(division.axis)]; }
   /// What the loss of a part counts in that of all.
   static double weight_of(const Context<S>& all, const Context<S>& part) {
-    if constexpr (division.result == detail::Says::sum) return 1;
-    constexpr int axis = static_cast<int>(division.axis);
-    return static_cast<double>(part.rows[axis]) / static_cast<double>(std::max<Index>(all.rows[axis], 1));
+    if (division.result == detail::Says::sum || rows_divided(all) == 0) return 1;
+    return static_cast<double>(rows_divided(part)) / static_cast<double>(rows_divided(all));
   }
 
   FurtherSums<G, S> further_;
@@ -16012,7 +16042,8 @@ class Learner : public Function<f, Backend_> {
   }
 
   /// The loss of what was set, bound and given as sequences, its gradient, and an update by it; dropout drops, from
-  /// the seed and the number of the step. output() stays that of the last forward().
+  /// the seed and the number of the step. output() is that of the last forward(), which this is where the loss is not
+  /// divided.
   ///
   /// Errors  as Function::value_and_grad, and throws Error if a number of the optimiser makes no sense; then nothing
   ///         has changed
@@ -16035,7 +16066,8 @@ class Learner : public Function<f, Backend_> {
     return detail::no_optimiser<S, Other>(), StepResult{};
   }
 
-  /// The loss of what was set, bound and given as sequences; forward only, and nothing is dropped.
+  /// The loss of what was set, bound and given as sequences; forward only, and nothing is dropped. output() as after
+  /// step().
   ///
   /// Errors  as Function::value
   /// Cost    a forward pass, on all threads where the loss is divided
@@ -17431,6 +17463,10 @@ constexpr Expr batched_matmul(At a, At b, Index rows, Index inner, Index cols) {
 ///     auto h = clipped(x);
 ///
 /// With several operands the pull-back returns an aggregate of as many expressions.
+///
+/// Trainers evaluate some sequences at a time and add up what the pull-back of a weight gives for each. That is the
+/// gradient if it is linear in dy, as derivatives are and straight-through estimators; a clamp of a weight's dy is not.
+/// On rows, where each has a dy of its own, it is the same everywhere.
 
 namespace simplx::inline SIMPLX_TARGET {
 

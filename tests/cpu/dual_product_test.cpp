@@ -88,6 +88,18 @@ TEST_CASE("products of dual numbers are those of their parts") {
   check_products<double>();
 }
 
+TEST_CASE("a tangent that is zero itself may move") {
+  using Twice = Dual<Dual<double>>;
+  const Twice moving({0, 0}, {0, 1}), still({2, 0}, {0, 0});
+  for (const bool first : {true, false}) {
+    const Matrix<Twice> a = Matrix<Twice>::Constant(8, 8, first ? moving : still);
+    const Matrix<Twice> b = Matrix<Twice>::Constant(8, 8, first ? still : moving);
+    Matrix<Twice> y = Matrix<Twice>::Zero(8, 8);
+    add_product(y, a, b);
+    CHECK(y(7, 7).tangent.tangent == 16);
+  }
+}
+
 TEST_CASE("what is not a number does not get lost where nothing moves") {
   Matrix<Dual<double>> a(8, 8), b(8, 8), y = Matrix<Dual<double>>::Zero(8, 8);
   a.setOnes(), b.setOnes();

@@ -5,7 +5,9 @@
 #include <simplx/ops/attention.hpp>
 #include <simplx/ops/activation.hpp>
 #include <simplx/ops/cross_entropy.hpp>
+#include <simplx/ops/custom.hpp>
 #include <simplx/ops/dropout.hpp>
+#include <simplx/ops/functions.hpp>
 #include <simplx/ops/matmul.hpp>
 #include <simplx/ops/reduce.hpp>
 #include <simplx/ops/rows.hpp>
@@ -51,6 +53,12 @@ inline constexpr auto of_sums = [] {
 inline constexpr auto by_columns = [] {
   const Expr y = x() * w();
   return -sum(mean(square(y), Over::rows)) + mean(maximum(y, Over::columns));
+};
+inline constexpr auto of_column_means = [] { return sum(mean(error(), Over::rows)); };
+inline constexpr auto of_own_gradients = [] {
+  const auto clipped =
+      with_pull_back([](Expr c) { return c; }, [](Expr dy, Expr, Expr) { return clamp(dy, -1e-3, 1e-3); });
+  return mean(square(clipped(x() * w())));
 };
 inline constexpr auto of_tokens = [] { return mean(shift(error(Axis::tokens), 1)) + sum(square(vector("v", 3))); };
 inline constexpr auto of_sequences = [] {
@@ -100,6 +108,16 @@ inline constexpr auto of_the_largest = [] { return maximum(error()); };
 inline constexpr auto of_own_kernel = [] { return mean(apply<"upside_down">({}, error())); };
 inline constexpr auto of_what_changes = [] { return mean(square(variable("x", rows_of(Axis::batch, 4)) * w())); };
 inline constexpr auto of_one_mask = [] { return mean(square(x() * dropout("mask", w(), hyper("rate", 0.5)))); };
+inline constexpr auto of_own_gradient = [] {  // which parts of the rows would clip one by one
+  const auto clipped =
+      with_pull_back([](Expr c) { return c; }, [](Expr dy, Expr, Expr) { return clamp(dy, -0.01, 0.01); });
+  return mean(square(x() * clipped(w())));
+};
+inline constexpr auto of_own_gradient_within = [] {
+  const auto clipped =
+      with_pull_back([](Expr c) { return c; }, [](Expr dy, Expr, Expr) { return clamp(dy, -0.01, 0.01); });
+  return mean(stack("blocks", 2, [=](Expr c) { return c * clipped(w()); }, x()));
+};
 inline constexpr auto of_statistics_within = [] {
   const auto block = [](Expr c) { return c - mean(c, Over::rows); };
   return mean(square(stack("blocks", 2, block, x() * w())));
@@ -117,13 +135,13 @@ template <auto const& f>
 constexpr bool divides = Learner<f>::divides;
 
 static_assert(divides<of_means> && divides<of_sums> && divides<by_columns> && divides<of_tokens>);
-static_assert(divides<of_sequences> && divides<in_layers>);
+static_assert(divides<of_sequences> && divides<in_layers> && divides<of_column_means> && divides<of_own_gradients>);
 static_assert(!divides<root_of_mean> && !divides<product_of_means> && !divides<ratio> && !divides<sum_and_penalty>);
 static_assert(!divides<sum_and_mean> && !divides<means_of_two_axes> && !divides<rows_of_two_axes>);
 static_assert(!divides<of_statistics> && !divides<of_shifted_rows> && !divides<of_gathered_rows> && !divides<of_pairs>);
 static_assert(!divides<of_the_largest> && !divides<of_own_kernel> && !divides<of_what_changes>);
 static_assert(!divides<of_one_mask> && !divides<of_statistics_within> && !divides<of_no_rows>);
-static_assert(!divides<of_two_results>);
+static_assert(!divides<of_two_results> && !divides<of_own_gradient> && !divides<of_own_gradient_within>);
 
 /// Numbers for every input of a function.
 template <class F>
@@ -187,6 +205,7 @@ TEST_CASE("parts of a batch add up to the loss and gradient of all rows, with th
     check_parts<of_sums>(rows);
     check_parts<by_columns>(rows);
     check_parts<in_layers>(rows);
+    check_parts<of_own_gradients>(rows);
   }
 }
 
@@ -227,6 +246,16 @@ TEST_CASE("no rows have no mean, and nothing is updated") {
   Learner<of_sums> sum_of_none;
   sum_of_none.set<"x">(Eigen::MatrixXd(0, 4));
   CHECK(sum_of_none.loss() == 0);
+  Learner<of_column_means> means_of_none;
+  means_of_none.set<"x">(Eigen::MatrixXd(0, 4));
+  CHECK(means_of_none.loss() == 0);  // as mean(x, Over::rows) says
+  for (const std::vector<Index>& lengths : {std::vector<Index>{}, {0}, {0, 0}}) {
+    Learner<of_tokens> none({.threads = 2});
+    none.set<"x">(Eigen::MatrixXd(0, 4)).set_sequences(lengths);
+    CHECK(std::isnan(none.loss()));
+    CHECK(!none.step(AdamW{}).finite);
+    CHECK(none.steps() == 0);
+  }
 }
 
 TEST_SUITE_END();

@@ -115,7 +115,7 @@ kept unless a loop computes them again. *As expression*: whether `grad(y, x)` go
             "\n\n| op | shapes | runs as | backward reads | as expression |\n|---|---|---|---|---|\n";
     detail::unroll<0, static_cast<int>(std::size(Is::entries))>(
         [&]<int e>(std::integral_constant<int, e>) { text += line_of<Is, e>(); });
-    if constexpr (requires { Is::notes; }) text += std::string("\n") + Is::notes;
+    if constexpr (requires { Is::notes; }) text.append("\n").append(Is::notes);
   });
   text += R"(
 ## Composed of these

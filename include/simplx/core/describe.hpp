@@ -41,7 +41,7 @@ class Description {
     const Info& info = G::table.info[node];
     if (info.kind == Kind::number) return Formula(label.attributes.reals[0]).text;
     if (!label.name.empty() && !info.executes()) return std::string(label.name.view());
-    return "%" + std::to_string(node);
+    return '%' + std::to_string(node);
   }
   static std::string gradient_of(int node) {
     const std::string name = name_of(node);
@@ -90,9 +90,11 @@ class Description {
     explicit Formulas(bool by_name = false) {
       for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
         const int leaf = G::fusion.leaves[l];
-        const bool spelt = leaf == G::fusion.epilogue_of[root] && !by_name;
-        Formula& formula = value[static_cast<std::size_t>(leaf)];
-        formula = spelt ? Formula(product_text(leaf), Formula::product) : Formula(name_of(leaf));
+        value[static_cast<std::size_t>(leaf)] = Formula(name_of(leaf));
+      }
+      constexpr int product = G::fusion.epilogue_of[root];
+      if constexpr (product >= 0) {
+        if (!by_name) value[product] = Formula(product_text(product), Formula::product);
       }
       unroll<begin, end>([&]<int m>(std::integral_constant<int, m>) {
         constexpr int node = G::fusion.members[m];

@@ -8,11 +8,12 @@
 
 namespace simplx::inline SIMPLX_TARGET::detail {
 
-/// Said by a function that stores: an instruction of no length, which g++ cannot overlook.
+/// Said by a function that stores: an instruction of no length that may write any memory, which g++ cannot overlook.
 ///
 /// It overlooks stores whose address a loop computes from another pointer, as y + 8 (i - x) of rows of one vector in y,
-/// that go with numbers in x: the pass "local-pure-const" of g++ 12 takes the address for null and the function for one
-/// without effects, from -O1 on, and calls of it go. So sum(x, Over::columns) had a gradient of zero.
-__attribute__((always_inline)) inline void stores() { asm volatile(""); }
+/// that go with numbers in x: g++ 12 takes the address for null from -O1 on. Its pass "local-pure-const" then finds a
+/// function without effects, and calls of it go: sum(x, Over::columns) had a gradient of zero. Its pass "modref" finds
+/// one that writes nothing, and its callers go on with what they stored there before it.
+__attribute__((always_inline)) inline void stores() { asm volatile("" ::: "memory"); }
 
 }  // namespace simplx::detail

@@ -24,6 +24,16 @@ inline constexpr bool is_dual = false;
 template <class T>
 inline constexpr bool is_dual<Dual<T>> = true;
 
+/// Whether a number is zero in all its parts, where == looks at values only.
+template <class S>
+constexpr bool is_zero(const S& x) {
+  if constexpr (is_dual<S>) {
+    return is_zero(x.value) && is_zero(x.tangent);
+  } else {
+    return x == S(0);
+  }
+}
+
 /// The order of a matrix in memory, so that its parts are read off it in that order.
 template <class Matrix>
 inline constexpr int order_of = std::remove_cvref_t<Matrix>::IsRowMajor ? Eigen::RowMajor : Eigen::ColMajor;
@@ -51,7 +61,9 @@ void add_product(Target&& target, const A& a, const B& b) {
     using Part = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
     const auto value = [](const S& x) { return x.value; };
     const auto tangent = [](const S& x) { return x.tangent; };
-    const auto moves = [&](const auto& x) { return (x.unaryExpr(tangent).array() != T(0)).any(); };
+    const auto moves = [](const auto& x) {
+      return x.unaryExpr([](const S& number) { return !detail::is_zero(number.tangent); }).any();
+    };
     const PartOfA a_value = a.unaryExpr(value);
     const PartOfB b_value = b.unaryExpr(value);
     Part values = Part::Zero(target.rows(), target.cols()), tangents = values;

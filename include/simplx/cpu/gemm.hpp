@@ -188,9 +188,11 @@ __attribute__((always_inline)) inline void panel(Index rows, Index inner, const 
     static_assert(mode == Write::store);
     constexpr Index width = vectors * lanes<S>;
     alignas(64) S sums[(rows_per_tile - 1) * width];
-    detail::rows_left<half, vectors, mode>(rows - i, inner, a + i * a_row, a_row, a_col, b, b_row, sums, width);
+    const int left = static_cast<int>(rows - i);  // of an Index g++ may warn, wrongly, that rows beyond 2^59 overflow
+    detail::rows_left<half, vectors, mode>(left, inner, a + i * a_row, a_row, a_col, b, b_row, sums, width);
+    const S* sum = sums;
     SIMPLX_ROLLED
-    for (const S* sum = sums; i < rows; ++i) {
+    for (int k = 0; k < left; ++k, ++i) {
       for (Index j = 0; j < width; j += lanes<S>, sum += lanes<S>) {
         store(c + i * c_row + j, epilogue.template at<Vec<S>>(load<Vec<S>>(sum), i, col + j));
       }

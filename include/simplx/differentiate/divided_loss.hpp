@@ -19,7 +19,6 @@
 #include <simplx/train/gradient_sums.hpp>
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -82,7 +81,8 @@ struct DivisionOf {
       axis[i] = G::table.info[argument(0)].shape.axis;
       return;
     }
-    bool of_rows = name == Tag("dropout");  // one mask for all
+    // A dropped value has one mask for all rows; a pull-back of a user's own may be more than linear in the gradient.
+    bool of_rows = name == Tag("dropout") || name == Tag("custom");
     for (int a = 0; a < info.argument_count; ++a) {
       of_rows |= !G::table.info[argument(a)].shape.is_fixed() || says[argument(a)] != Says::nothing;
     }
@@ -187,17 +187,20 @@ class DividedLoss {
     return part;
   }
   double loss() const {
-    if (parts() == 0 && division.result == detail::Says::mean) return std::numeric_limits<double>::quiet_NaN();
     double total = 0;
     for (Index p = 0; p < parts(); ++p) total += losses_[p];
     return total;
   }
 
   Index parts() const { return std::ssize(begins_) - 1; }
-  /// Finds where parts begin, and the last ends, in rows of Axis::batch or in sequences; and makes room for them.
+  /// Finds where parts begin, and the last ends, in rows of Axis::batch or in sequences; and makes room for them. Of
+  /// what has no rows all is one part: what a mean or a sum over none is, the graph says.
   void divide(const Team& team, const Context<S>& all) {
     begins_.clear();
-    if constexpr (!division.sequences) {
+    if (rows_divided(all) == 0) {
+      begins_.push_back(0);
+      begins_.push_back(division.sequences ? all.segments.count : 0);
+    } else if constexpr (!division.sequences) {
       const Index rows = all.rows[static_cast<int>(Axis::batch)];
       for (Index row = 0; row < rows; row += enough_rows) begins_.push_back(row);
       begins_.push_back(rows);
@@ -263,11 +266,12 @@ class DividedLoss {
     }
     return part;
   }
+  /// The rows that the loss is a mean or a sum over.
+  static Index rows_divided(const Context<S>& context) { return context.rows[static_cast<int>(division.axis)]; }
   /// What the loss of a part counts in that of all.
   static double weight_of(const Context<S>& all, const Context<S>& part) {
-    if constexpr (division.result == detail::Says::sum) return 1;
-    constexpr int axis = static_cast<int>(division.axis);
-    return static_cast<double>(part.rows[axis]) / static_cast<double>(std::max<Index>(all.rows[axis], 1));
+    if (division.result == detail::Says::sum || rows_divided(all) == 0) return 1;
+    return static_cast<double>(rows_divided(part)) / static_cast<double>(rows_divided(all));
   }
 
   FurtherSums<G, S> further_;

@@ -123,7 +123,8 @@ class Learner : public Function<f, Backend_> {
   }
 
   /// The loss of what was set, bound and given as sequences, its gradient, and an update by it; dropout drops, from
-  /// the seed and the number of the step. output() stays that of the last forward().
+  /// the seed and the number of the step. output() is that of the last forward(), which this is where the loss is not
+  /// divided.
   ///
   /// Errors  as Function::value_and_grad, and throws Error if a number of the optimiser makes no sense; then nothing
   ///         has changed
@@ -146,7 +147,8 @@ class Learner : public Function<f, Backend_> {
     return detail::no_optimiser<S, Other>(), StepResult{};
   }
 
-  /// The loss of what was set, bound and given as sequences; forward only, and nothing is dropped.
+  /// The loss of what was set, bound and given as sequences; forward only, and nothing is dropped. output() as after
+  /// step().
   ///
   /// Errors  as Function::value
   /// Cost    a forward pass, on all threads where the loss is divided

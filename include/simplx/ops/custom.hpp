@@ -10,6 +10,10 @@
 ///     auto h = clipped(x);
 ///
 /// With several operands the pull-back returns an aggregate of as many expressions.
+///
+/// Trainers evaluate some sequences at a time and add up what the pull-back of a weight gives for each. That is the
+/// gradient if it is linear in dy, as derivatives are and straight-through estimators; a clamp of a weight's dy is not.
+/// On rows, where each has a dy of its own, it is the same everywhere.
 
 #include <simplx/core/counts.hpp>
 #include <simplx/ops/stack.hpp>

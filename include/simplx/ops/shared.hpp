@@ -9,9 +9,15 @@
 
 #include <simplx/core/expr.hpp>
 
-#include <type_traits>
-
 namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// False of what is called: a stack takes the block out of its Shared.
+template <class Block>
+inline constexpr bool is_block_of_stack = false;
+
+}  // namespace detail
 
 /// A block whose parameters and constants are made once for all layers of the stack; the gradient is the sum over the
 /// layers. A block that asks for its layer is told 0 in all of them. Activations, what a stream remembers, probes and
@@ -26,9 +32,9 @@ struct Shared {
   Block block;
 
   constexpr Expr operator()(At x) const {
-    static_assert(std::is_void_v<Block>,
-                  "simplx: Shared{block} is given to a stack, and to nothing that would call it: stack(\"blocks\", "
-                  "layers, Shared{named(\"inner\", block)}, x), not named(\"inner\", Shared{block})");
+    static_assert(detail::is_block_of_stack<Block>,
+                  "simplx: Shared{block} is given to a stack, and to nothing that would call it: named, frozen and "
+                  "recompute go within it, as in stack(\"blocks\", layers, Shared{named(\"inner\", block)}, x)");
     return {x.node};
   }
 };

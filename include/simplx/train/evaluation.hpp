@@ -7,7 +7,7 @@
 ///     Evaluation<model> run(tokens{128});
 ///     std::ranges::copy(text, run.indices("tokens").begin());  // likewise labels
 ///     run.forward();                       // run.output(0)
-///     run.output_gradient(0)[...] = ...;              // gradient of the result
+///     run.output_gradient(0)[...] = ...;   // gradient of the result
 ///     run.backward();                      // run.gradient("blocks.0.mlp.up.weight")
 
 #include <simplx/core/inputs.hpp>
