@@ -7,6 +7,12 @@
 
 namespace {
 
+#ifdef __clang__
+#define AS_USERS_COMPILE __attribute__((noinline))
+#else
+#define AS_USERS_COMPILE __attribute__((noinline, optimize("O2")))
+#endif
+
 constexpr int lanes = 8;
 using Vector = double __attribute__((vector_size(lanes * sizeof(double))));
 
@@ -16,7 +22,7 @@ struct Rows {
 };
 
 /// The loop of which g++ 12 thinks that it stores nothing, in rows of one vector.
-__attribute__((noinline)) void spread(const Rows& rows) {
+AS_USERS_COMPILE void spread(const Rows& rows) {
   simplx::detail::stores();
   constexpr long together = 4096;
   const double* const x = rows.numbers;
@@ -30,7 +36,7 @@ __attribute__((noinline)) void spread(const Rows& rows) {
     }
   }
 }
-__attribute__((noinline)) double spread_over_others(const Rows& rows) {
+AS_USERS_COMPILE double spread_over_others(const Rows& rows) {
   double* const y = rows.numbers + rows.apart;
   y[0] = 5, y[lanes] = 7;
   spread(rows);
@@ -39,7 +45,7 @@ __attribute__((noinline)) double spread_over_others(const Rows& rows) {
 
 }  // namespace
 
-TEST_CASE("core/stores: what a function stores is there when it has returned") {  // with -O1 and more, not with -Og
+TEST_CASE("core/stores: what a function stores is there when it has returned") {
   double numbers[64] = {1, 2, 3, 4};
   CHECK(spread_over_others({numbers, 16, 4}) == 3);
 }
