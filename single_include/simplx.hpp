@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: f168789886be87eb
+// sha256 of the headers: 937351c614fc80ae
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -15015,40 +15015,37 @@ struct DivisionOf {
     for (int a = 0; a < info.argument_count; ++a) apart &= says[info.arguments[a]] == Says::nothing;
     if (G::flat.label[i].op == Tag("embedding")) apart &= G::table.info[info.arguments[0]].shape.is_fixed();
   }
+  /// A fixed value: a mean or sum over rows, or what such make of others that they are linear in.
   constexpr void take_fixed(int i) {
     const Info& info = G::table.info[i];
     const Tag name = G::flat.label[i].op;
-    const auto argument = [&](int a) { return info.arguments[a]; };
+    const auto is = [&](auto... names) { return ((name == Tag(names)) || ...); };
     if (info.argument_count == 0) return;
-    if (!G::table.info[argument(0)].shape.is_fixed()) {
-      says[i] = name == Tag("mean") ? Says::mean : name == Tag("sum") ? Says::sum : Says::more;
-      axis[i] = G::table.info[argument(0)].shape.axis;
-      return;
+    const int x = info.arguments[0], y = info.argument_count == 2 ? info.arguments[1] : x;
+    const auto say = [&](Says what, Axis over) { says[i] = what, axis[i] = over; };
+    if (!G::table.info[x].shape.is_fixed()) {
+      return say(is("mean") ? Says::mean : is("sum") ? Says::sum : Says::more, G::table.info[x].shape.axis);
     }
-    // A dropped value has one mask for all rows; a pull-back of a user's own may be more than linear in the gradient.
-    bool of_rows = name == Tag("dropout") || name == Tag("custom");
+    // One mask is for all rows, and a pull-back of a user's own may be other than linear in the gradient.
+    bool of_rows = is("dropout", "custom");
     for (int a = 0; a < info.argument_count; ++a) {
-      of_rows |= !G::table.info[argument(a)].shape.is_fixed() || says[argument(a)] != Says::nothing;
+      of_rows |= !G::table.info[info.arguments[a]].shape.is_fixed() || says[info.arguments[a]] != Says::nothing;
     }
     if (!of_rows) return;
-    const int a = argument(0), b = info.argument_count == 2 ? argument(1) : a;
-    const auto take = [&](bool linear, int from) {
-      says[i] = linear ? says[from] : Says::more;
-      axis[i] = axis[from];
-    };
-    if (name == Tag("output") || name == Tag("probe") || name == Tag("negate") || name == Tag("sum") ||
-        name == Tag("mean")) {
-      take(true, a);
-    } else if (name == Tag("add") || name == Tag("subtract")) {
-      const bool alike = says[a] == says[b] && axis[a] == axis[b];
-      const int from = says[a] == Says::nothing ? b : a, beside = from == a ? b : a;
-      take(alike || (says[from] == Says::mean && says[beside] == Says::nothing), from);
-    } else if (name == Tag("multiply")) {
-      take(says[a] == Says::nothing || says[b] == Says::nothing, says[a] == Says::nothing ? b : a);
-    } else if (name == Tag("divide")) {
-      take(says[b] == Says::nothing, a);
+    const bool x_says = says[x] != Says::nothing, y_says = says[y] != Says::nothing;
+    const auto as = [&](int operand) { say(says[operand], axis[operand]); };
+    if (is("output", "probe", "negate", "sum", "mean")) {
+      as(x);
+    } else if (is("add", "subtract") && x_says && y_says && says[x] == says[y] && axis[x] == axis[y]) {
+      as(x);
+    } else if (is("add", "subtract") && x_says != y_says && says[x_says ? x : y] == Says::mean) {
+      as(x_says ? x : y);  // m + c is the mean of m + c; a sum would count c once for each part
+    } else if (is("multiply") && x_says != y_says) {
+      as(x_says ? x : y);
+    } else if (is("divide") && !y_says) {
+      as(x);
     } else {
-      says[i] = Says::more;
+      say(Says::more, {});
     }
   }
 };
@@ -15058,7 +15055,8 @@ constexpr Division division_of() {
   if constexpr (G::sound) {
     const GraphView& graph = view_of<G>;
     const DivisionOf<G> all;
-    if (G::layout.outputs != 1 || !all.apart || all.batch == all.sequences) return {};
+    if (G::layout.outputs != 1 || !all.apart) return {};
+    if (all.batch == all.sequences) return {};  // parts have rows of one kind: neither of none, nor of both
     for (int i = 0; i < graph.count; ++i) {
       if (graph.is_input(i) && graph.wanted[i]) return {};  // its gradient is that of all rows, wherever they are
     }
