@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 937351c614fc80ae
+// sha256 of the headers: 7707a867e794b102
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -11838,7 +11838,7 @@ inline Formula operator*(const Formula& a, const Formula& b) {
 inline Formula operator/(const Formula& a, const Formula& b) {
   return {a.within(Formula::product) + " / " + b.within(Formula::name), Formula::product};
 }
-inline Formula operator-(const Formula& a) { return {"-" + a.within(Formula::name), Formula::sign}; }
+inline Formula operator-(const Formula& a) { return {'-' + a.within(Formula::name), Formula::sign}; }
 inline Formula operator>(const Formula& a, const Formula& b) { return {a.text + " > " + b.text, Formula::sum}; }
 /// name(a, b, ...).
 template <class... Arguments>
@@ -11993,7 +11993,7 @@ class Description {
     unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
       std::string which;
       for (int layer = 0; layer < Stack::layers; ++layer) {
-        if (Stack::grouping.which[layer] == k) which += " " + std::to_string(layer);
+        if (Stack::grouping.which[layer] == k) which += ' ' + std::to_string(layer);
       }
       const char* const sharing = Stack::sets < Stack::layers ? ", which share their parameters:" : ":";
       line("    " + std::string(G::flat.label[node].name.view()) + ", layers" + which + sharing);

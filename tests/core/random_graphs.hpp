@@ -338,7 +338,7 @@ inline std::string print(const TestGraph& graph) {
   for (int i = 0; i < graph.count(); ++i) {
     const Info& n = graph.info[static_cast<std::size_t>(i)];
     const auto number = [](auto x) { return std::to_string(static_cast<long>(x)); };
-    text += "%" + number(i) + " = " + op_names[static_cast<int>(graph.op[static_cast<std::size_t>(i)])];
+    text += '%' + number(i) + " = " + op_names[static_cast<int>(graph.op[static_cast<std::size_t>(i)])];
     for (int k = 0; k < n.argument_count; ++k) text += " %" + number(n.arguments[k]);
     text += "  [" + number(graph.number[static_cast<std::size_t>(i)]) + "] kind " + number(n.kind) + " axis " +
             number(n.shape.axis) + " (" + number(n.shape.rows) + ", " + number(n.shape.cols) + ")" +

@@ -133,7 +133,7 @@ class Description {
     unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
       std::string which;
       for (int layer = 0; layer < Stack::layers; ++layer) {
-        if (Stack::grouping.which[layer] == k) which += " " + std::to_string(layer);
+        if (Stack::grouping.which[layer] == k) which += ' ' + std::to_string(layer);
       }
       const char* const sharing = Stack::sets < Stack::layers ? ", which share their parameters:" : ":";
       line("    " + std::string(G::flat.label[node].name.view()) + ", layers" + which + sharing);

@@ -40,7 +40,7 @@ inline Formula operator*(const Formula& a, const Formula& b) {
 inline Formula operator/(const Formula& a, const Formula& b) {
   return {a.within(Formula::product) + " / " + b.within(Formula::name), Formula::product};
 }
-inline Formula operator-(const Formula& a) { return {"-" + a.within(Formula::name), Formula::sign}; }
+inline Formula operator-(const Formula& a) { return {'-' + a.within(Formula::name), Formula::sign}; }
 inline Formula operator>(const Formula& a, const Formula& b) { return {a.text + " > " + b.text, Formula::sum}; }
 /// name(a, b, ...).
 template <class... Arguments>

@@ -45,9 +45,9 @@ class AtomicFile {
     // Of a long name the beginning: with what follows it could be longer than names may be.
     partial_ = (target_.parent_path() / target_.filename().string().substr(0, 180)).string() + ".partial";
 #if defined(__unix__) || defined(__APPLE__)
-    partial_ += "-" + std::to_string(getpid());  // another program may write the same file
+    partial_ += '-' + std::to_string(getpid());  // another program may write the same file
 #endif
-    partial_ += "-" + std::to_string(reinterpret_cast<std::uintptr_t>(this));  // or another thread of this one
+    partial_ += '-' + std::to_string(reinterpret_cast<std::uintptr_t>(this));  // or another thread of this one
     file_ = std::fopen(partial_.c_str(), "wb");
     if (!file_) fail("create");
     if (there) std::filesystem::permissions(partial_, earlier.permissions(), error);

@@ -158,7 +158,7 @@ class SafetensorsFile {
     }
     if (unreadable.empty()) return;
     std::string readable;
-    for (const detail::DtypeInfo& type : detail::dtypes) readable += " " + std::string(type.name);
+    for (const detail::DtypeInfo& type : detail::dtypes) readable.append(" ").append(type.name);
     detail::refuse_safetensors(path, at, unreadable + "; what can be read is" + readable);
   }
 

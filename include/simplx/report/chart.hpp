@@ -273,7 +273,7 @@ inline std::string chart_legend(const Chart& chart) {
         element("path", {{"class", "line"}, {"style", style}, {"d", "M1 4H27"}}));
     items += element("li", {},
                      sample + xml_escaped(series->name) +
-                         (std::isfinite(end) ? " " + element("b", {}, xml_escaped(short_number(end))) : std::string()));
+                         (std::isfinite(end) ? ' ' + element("b", {}, xml_escaped(short_number(end))) : std::string()));
   }
   return element("ul", {{"class", "legend"}}, items);
 }
@@ -281,7 +281,7 @@ inline std::string chart_legend(const Chart& chart) {
 /// Title, legend and drawing.
 inline std::string chart_figure(const Chart& chart) {
   std::string caption = element("b", {}, xml_escaped(chart.title));
-  if (!chart.subtitle.empty()) caption += " " + element("span", {}, xml_escaped(chart.subtitle));
+  if (!chart.subtitle.empty()) caption += ' ' + element("span", {}, xml_escaped(chart.subtitle));
   return element("figure", {},
                  element("figcaption", {}, caption) + (chart.with_legend ? chart_legend(chart) : std::string()) + "\n" +
                      chart_svg(chart)) +

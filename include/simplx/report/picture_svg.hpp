@@ -117,7 +117,7 @@ class SvgWriter {
   void path(const Line& line) {
     std::vector<Point> p = line.points;
     if (line.arrow) p.back() = towards(p.back(), p[p.size() - 2], 5);
-    std::string d = "M" + at(p[0]);
+    std::string d = 'M' + at(p[0]);
     for (std::size_t i = 1; i + 1 < p.size(); ++i) {
       const auto half = [&](Point a, Point b) { return std::hypot(a.x - b.x, a.y - b.y) / 2; };
       const double radius = std::min({8.0, half(p[i - 1], p[i]), half(p[i], p[i + 1])});
