@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 7707a867e794b102
+// sha256 of the headers: cd2154895791a6e9
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -12407,11 +12407,12 @@ class Team {
   /// Calls f(member) for each member; an exception of the first member that throws is thrown again here.
   template <class F>
   void run(F&& f) {
-    if (workers_.empty()) return f(0);
     using Function = std::remove_reference_t<F>;
+    void* const function = const_cast<void*>(static_cast<const void*>(&f));
+    if (workers_.empty()) return call<Function>(function, 0);
     Shared& shared = *shared_;
-    shared.function = const_cast<void*>(static_cast<const void*>(&f));
-    shared.call = [](void* function, int member) { (*static_cast<Function*>(function))(member); };
+    shared.function = function;
+    shared.call = call<Function>;
     shared.running.store(size() - 1, std::memory_order_relaxed);
     shared.round.fetch_add(1, std::memory_order_release);
     shared.round.notify_all();
@@ -12428,6 +12429,17 @@ class Team {
   }
 
  private:
+  /// f(member), by the same instructions for any number of threads. Of two copies, one of them in line, g++ may fuse
+  /// other products with sums, as in beta m + (1 - beta) g, where either can be: then their last bits differ.
+  template <class Function>
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+  __attribute__((noipa))
+#else
+  __attribute__((noinline))
+#endif
+  static void call(void* function, int member) {
+    (*static_cast<Function*>(function))(member);
+  }
   struct Shared {
     std::atomic<int> round{0}, running{0};
     void* function = nullptr;
