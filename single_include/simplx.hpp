@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: cd2154895791a6e9
+// sha256 of the headers: 9cc2fa54f618ad0b
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -12541,15 +12541,13 @@ constexpr Index longest_in() {
   return longest;
 }
 
-/// Tokens of a sequence where nobody says: as many as the positions allow, or else the model's `context`; 0 if neither.
+/// Tokens of a sequence where nobody says: the model's `context`, or as many as the positions allow; 0 if neither.
 template <auto const& model>
 constexpr Index usual_context(Index longest) {
-  if (longest < no_limit) return longest;
   if constexpr (requires { { model.context } -> std::convertible_to<Index>; }) {
-    return model.context;
-  } else {
-    return 0;
+    if (model.context > 0) return std::min<Index>(model.context, longest);
   }
+  return longest < no_limit ? longest : 0;
 }
 
 }  // namespace simplx
@@ -15590,6 +15588,7 @@ struct ParameterGroup {
   std::optional<double> weight_decay = {};           ///< also of tensors that would not decay
   std::optional<double> epsilon = {};                ///< of AdamW
   std::optional<double> momentum = {};               ///< of Sgd
+  bool optional = false;                             ///< a model may have no such tensor
 };
 
 /// Elements [begin, end) of the flat buffers, padding included.
@@ -15609,6 +15608,7 @@ namespace detail {
   for (const TensorInfo& tensor : tensors) {
     if (matches_glob(group.name, tensor.name)) return;
   }
+  if (group.optional) return;
   throw Error("no parameter matches the group '" + group.name + "'",
               "the nearest names are " + nearest_names(group.name, names_of(tensors), 3));
 }
@@ -15630,7 +15630,8 @@ inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector
 
 /// The runs of equal settings that cover the buffers of these tensors, in order.
 ///
-/// Errors  throws Error for a pattern that matches nothing, with the nearest names, and for negative numbers
+/// Errors  throws Error for a pattern that matches nothing, with the nearest names, unless it is optional; and for
+///         negative numbers
 inline std::vector<SettingsRun> settings_runs(const std::vector<TensorInfo>& tensors,
                                               const std::vector<ParameterGroup>& groups) {
   for (const ParameterGroup& group : groups) detail::check_group(group, tensors);
@@ -15678,7 +15679,7 @@ using InitialLaws = std::vector<TensorInfo> (*)(std::vector<TensorInfo>);
 /// What a trainer is told when it is made: limits, seed, laws and groups of parameters; threads change no bits.
 struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
-  Index context = 0;       ///< tokens of a sequence at most; the model's own limit, or its `context`, unless given
+  Index context = 0;       ///< tokens of a sequence at most; the model's `context`, or its own limit, unless given
   std::uint64_t seed = 0;  ///< of the initial values, and of dropout
   int threads = 1;         ///< not part of the result's bits; as many are useful as a call has sequences that run apart
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
@@ -15704,7 +15705,7 @@ struct StepResult {
 
 /// Errors  throws Error for a limit of the gradient's norm below 0, or that is no number
 inline void check_clip(double clip) {
-  if (!(clip >= 0)) throw Error("clip is " + std::to_string(clip), "it must be a number from 0 on; 0 is off");
+  if (!(clip >= 0)) throw Error("clip is " + shortest(clip), "it must be a number from 0 on; 0 is off");
 }
 
 /// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
@@ -16809,6 +16810,9 @@ class Inference : public detail::LogitsModel<model> {
     return parameters_.span();
   }
   std::span<S> constants() { return constants_.span(); }
+  /// To be read, also while streams run on other threads.
+  std::span<const S> parameters() const { return parameters_.span(); }
+  std::span<const S> constants() const { return constants_.span(); }
   /// One of them by its name in tensors(), in place.
   ///
   /// Errors  throws Error for an unknown name, with the nearest ones
@@ -16816,6 +16820,12 @@ class Inference : public detail::LogitsModel<model> {
     return slice_of(tensors_.parameters, parameters(), name, "parameter");
   }
   std::span<S> constant(std::string_view name) {
+    return slice_of(tensors_.constants, constants(), name, "constant");
+  }
+  std::span<const S> parameter(std::string_view name) const {
+    return slice_of(tensors_.parameters, parameters(), name, "parameter");
+  }
+  std::span<const S> constant(std::string_view name) const {
     return slice_of(tensors_.constants, constants(), name, "constant");
   }
 
@@ -16947,12 +16957,12 @@ class Sampler {
       throw Error(std::string(name) + " is " + value, hint);
     };
     if (!(options.temperature >= 0 && std::isfinite(options.temperature))) {
-      refuse("the temperature", std::to_string(options.temperature),
+      refuse("the temperature", shortest(options.temperature),
              "it is a number from 0, which takes the most probable token");
     }
     if (options.top_k < 0) refuse("top k", std::to_string(options.top_k), "it is a number of tokens, or 0 for all");
     if (!(options.top_p > 0 && options.top_p <= 1)) {
-      refuse("top p", std::to_string(options.top_p), "it is a share of the probability, above 0 and at most 1");
+      refuse("top p", shortest(options.top_p), "it is a share of the probability, above 0 and at most 1");
     }
   }
 
@@ -16960,8 +16970,8 @@ class Sampler {
   ///
   /// Shapes  logits (vocab), minus infinity for tokens that cannot be
   /// Errors  throws Error if there is no logit, one is NaN or infinite, or none is above minus infinity
-  /// Cost    vocab exponentials, and as many comparisons times the logarithm of what top k or top p keep; allocates at
-  ///         the first draw
+  /// Cost    up to four exponentials for each logit, and comparisons times the logarithm of what top k or top p keep;
+  ///         allocates at the first draw
   template <std::ranges::contiguous_range Logits>
   std::int32_t operator()(const Logits& of_all) {
     using S = std::ranges::range_value_t<Logits>;
@@ -20207,7 +20217,6 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
   std::vector<FoundFile> files;
   std::vector<std::string> seen;  // in order, as the files of a directory come
   const auto is_new = [&](const fs::path& file) {
-    if (paths.size() == 1) return true;
     std::error_code error;
     const fs::path real = fs::canonical(file, error);
     const std::string name = (error ? file : real).string();
@@ -20337,6 +20346,10 @@ inline TokenBatch make_batch(Index sequences, Index context) {
                     " tokens", "both are numbers from 0 on");
   }
   TokenBatch batch;
+  if (context > 0 && sequences > std::numeric_limits<Index>::max() / context) {
+    throw Error("a batch of " + std::to_string(sequences) + " sequences of " + std::to_string(context) + " tokens",
+                "no memory holds as many");
+  }
   batch.tokens.reserve(static_cast<std::size_t>(sequences * context));
   batch.labels.reserve(static_cast<std::size_t>(sequences * context));
   batch.offsets.reserve(static_cast<std::size_t>(sequences + 1));
@@ -20399,6 +20412,7 @@ class Batches {
   }
   Batches(const Corpus& corpus, const std::vector<Document>& documents, const BatchesOptions& options)
       : Batches(corpus.tokens(), documents, options) {}
+  Batches(Corpus&&, const std::vector<Document>&, const BatchesOptions&) = delete;  // it would be gone
 
   Index windows() const { return windows_; }
 
@@ -20442,7 +20456,8 @@ class Batches {
   }
   /// Goes on where another object stood: the next batches are the ones that it would have handed out.
   ///
-  /// Errors  throws Error if the state is of other data, another context or another seed; then nothing has changed
+  /// Errors  throws Error if the state is of data with more or fewer windows, of another context or another seed; then
+  ///         nothing has changed
   void restore(const BatchesState& state) {
     const auto same = [](const char* what, std::uint64_t saved, std::uint64_t here) {
       if (saved == here) return;
@@ -20598,7 +20613,8 @@ void set_hyper(Net& net, std::string_view pattern, double value) {
 
 /// \file simplx/train/masking.hpp
 /// What a masked language model is to predict: of each sequence exactly round(share T) tokens, so that every step has
-/// as many labels as the next. Of these 80 % become the mask token, 10 % another token, and 10 % stay as they are.
+/// as many labels as the next. Of these 80 % become the mask token, 10 % any token, and 10 % stay as they are; of a
+/// sequence's labels a whole number next to each share, drawn so that the shares hold over many sequences.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -20629,8 +20645,8 @@ struct Picks {
   const auto is_share = [](double x) { return x >= 0 && x <= 1; };
   if (!is_share(masking.share) || !is_share(masking.masked) || !is_share(masking.replaced) ||
       masking.masked + masking.replaced > 1) {
-    throw Error("masking a share of " + std::to_string(masking.share) + ", of that " + std::to_string(masking.masked) +
-                    " masked and " + std::to_string(masking.replaced) + " replaced",
+    throw Error("masking a share of " + shortest(masking.share) + ", of that " + shortest(masking.masked) +
+                    " masked and " + shortest(masking.replaced) + " replaced",
                 "shares are numbers from 0 to 1, and what is masked and what is replaced are no more than 1 together");
   }
   if (masking.words < 1 || masking.words > std::numeric_limits<std::int32_t>::max()) {
@@ -20654,16 +20670,16 @@ inline void mask_tokens(TokenBatch& batch, const Masking& masking, Index first) 
   check_offsets(batch);
   batch.labels.resize(batch.tokens.size(), ignored_label);
   const std::uint64_t run = key_of(masking.seed, "masking");
-  const auto part = [](double share, Index of) {
-    return static_cast<Index>(std::llround(share * static_cast<double>(of)));
-  };
+  constexpr std::uint64_t of_sequence = ~std::uint64_t{0};  // a draw that no token has
   for (Index s = 0; s < batch.sequences(); ++s) {
     const std::uint64_t key = bits(run, static_cast<std::uint64_t>(first + s));
     const auto begin = static_cast<std::size_t>(batch.offsets[static_cast<std::size_t>(s)]);
     const auto end = static_cast<std::size_t>(batch.offsets[static_cast<std::size_t>(s) + 1]);
-    const auto length = static_cast<Index>(end - begin), labels = part(masking.share, length);
-    const Index masks = part(masking.masked, labels);
-    const Index words = part(masking.replaced, labels);  // one too many where both round up: all that are left
+    const auto length = static_cast<Index>(end - begin);
+    const auto labels = static_cast<Index>(std::llround(masking.share * static_cast<double>(length)));
+    const double u = uniform(key, of_sequence), count = static_cast<double>(labels);
+    const auto drawn = [&](double share) { return std::min(labels, static_cast<Index>(share * count + u)); };
+    const Index masks = drawn(masking.masked), words = drawn(masking.masked + masking.replaced) - masks;
     detail::Picks labelled{labels, length}, masked{masks, labels}, replaced{words, labels - masks};
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint64_t draw = 4 * (i - begin);
@@ -20688,7 +20704,8 @@ inline void mask_tokens(TokenBatch& batch, const Masking& masking, Index first) 
 /// The learning rate over a run: linear warm-up, then linear decay, half a cosine or nothing.
 ///
 /// Steps count from 0. With a warm-up of w steps, step w - 1 has the peak and step s < w the share (s + 1) / w of
-/// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
+/// the way from `start` to it; step w has the peak as well, unless it is step `total`, which is no longer run and has
+/// the floor.
 /// Without warm-up, step 0 has the peak.
 ///
 /// Errors  at() throws Error for a rate that no optimiser takes, NaN among them, for a negative number of steps, and
@@ -20837,7 +20854,7 @@ struct Recipe {
   }
   std::vector<ParameterGroup> groups() const {
     if (!*also_decays) return {};
-    return {{.name = also_decays, .weight_decay = optimiser.weight_decay}};
+    return {{.name = also_decays, .weight_decay = optimiser.weight_decay, .optional = true}};
   }
   constexpr Recipe with_peak(double learning_rate) const {
     Recipe recipe = *this;

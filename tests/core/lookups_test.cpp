@@ -38,6 +38,7 @@ static_assert(bound<of_rows>("i") == 0 && bound<of_rows>("i", {.batch = 7}) == 7
 static_assert(bound<decoder>("tokens") == 31 && bound<decoder>("labels") == 31);
 static_assert(view<two_tables>.longest == 14 && view<decoder>.longest == 12 && view<none>.longest == no_limit);
 
+static_assert(usual_context<decoder>(30) == 12 && usual_context<decoder>(7) == 7);
 static_assert(usual_context<decoder>(12) == 12 && usual_context<none>(12) == 12);
 static_assert(usual_context<decoder>(no_limit) == 12 && usual_context<none>(no_limit) == 0);
 static_assert(usual_context<logits_of<decoder>>(no_limit) == 12);

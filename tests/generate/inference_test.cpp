@@ -52,6 +52,23 @@ TEST_CASE("it gives the logits of the trainer whose parameters it has, and alloc
   CHECK(test::allocations_of([&] { net.logits(tokens); }) == 0);
 }
 
+TEST_CASE("who only reads its weights lets others go on with those that are prepared") {
+  Inference<logits_of<model>> net(5);
+  const Inference<logits_of<model>>& read = net;
+  const auto tokens = test::some_tokens(30, 16);
+  const auto logits = [&] { return std::vector<float>(net.logits(tokens).begin(), net.logits(tokens).end()); };
+  const std::span<float> weight = net.parameter("blocks.0.attention.query.weight");
+  const std::vector<float> before = logits();
+  std::ranges::fill(weight, 0.25f);  // too late: they are prepared
+  CHECK(read.parameters().size() >= weight.size());
+  CHECK(read.parameter("blocks.0.attention.query.weight").data() == weight.data());
+  CHECK(read.constants().data() == net.constants().data());
+  CHECK_THROWS_WITH_AS(read.constant("none"), doctest::Contains("none"), Error);
+  CHECK(logits() == before);
+  net.parameters();
+  CHECK(logits() != before);
+}
+
 TEST_CASE("logits of a classifier are one row, of a model without rows as many as it has") {
   Trainer<classifier> trainer({.batch = 1, .seed = 4});
   Inference<logits_of<classifier>> net(4);

@@ -199,6 +199,21 @@ TEST_CASE("whole numbers are no parameters") {
   std::filesystem::remove(path);
 }
 
+TEST_CASE("numbers that a model has no room for are refused by name, before any is read") {
+  Evaluation<model, Cpu<double>> wide(tokens{4}, 1);
+  wide.parameter("final_norm.gain")[2] = 1e300;  // the last of all
+  save_checkpoint(path, wide);
+  Evaluation<model, Cpu<float>> net(tokens{4}, 2);
+  const std::vector<float> before(net.parameters().begin(), net.parameters().end());
+  CHECK_THROWS_WITH_AS(load_checkpoint(path, net),
+                       doctest::Contains(("'final_norm.gain' in " + path.string() + ": number 2 is 1e+300").c_str()),
+                       Error);
+  CHECK(std::ranges::equal(net.parameters(), before));
+  CHECK_THROWS_AS(load_body(path, net, {}), Error);
+  CHECK(std::ranges::equal(net.parameters(), before));
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("a type without room for a number is refused, and the file stays as it was") {
   Evaluation<model, Cpu<float>> net(tokens{4});
   net.parameter("embedding.weight")[3] = 70'000;

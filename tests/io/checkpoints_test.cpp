@@ -107,6 +107,23 @@ TEST_CASE("who only looks leaves alone what another one is writing") {
   CHECK(fs::exists(writer.path(1) / "more"));
 }
 
+TEST_CASE("a checkpoint whose successor was not finished is found under its other name, and looking moves nothing") {
+  const Folder folder;
+  {
+    Checkpoints checkpoints(folder.path);
+    checkpoints.write(5, fill);
+  }
+  fs::rename(folder.path / "step-00000005", folder.path / ".replaced-step-00000005");  // killed there
+  Checkpoints reader(folder.path);
+  CHECK(reader.steps() == Steps{5});
+  CHECK(reader.path(5) == folder.path / ".replaced-step-00000005");
+  CHECK(names_in(reader.path(5)) == names_in(folder.path / ".replaced-step-00000005"));
+  CHECK(!fs::exists(folder.path / "step-00000005"));
+  Checkpoints(folder.path).write(6, fill);
+  CHECK(reader.steps() == Steps{5, 6});
+  CHECK(reader.path(5) == folder.path / "step-00000005");
+}
+
 TEST_CASE("no step follows a later one") {
   const Folder folder;
   Checkpoints checkpoints(folder.path, 1);

@@ -19,6 +19,10 @@ Corpus small_corpus() {
 
 }  // namespace
 
+// Whose tokens would be gone.
+static_assert(!std::is_constructible_v<Batches, Corpus, std::vector<Document>, BatchesOptions>);
+static_assert(std::is_constructible_v<Batches, const Corpus&, std::vector<Document>, BatchesOptions>);
+
 TEST_SUITE_BEGIN("train/batches");
 
 TEST_CASE("windows stay inside documents, and labels are the next bytes") {
@@ -176,6 +180,8 @@ TEST_CASE("places before the first, batches of nothing and documents beyond the 
   batches.at(std::numeric_limits<Index>::max(), batch);
   CHECK(batch.sequences() == 0);
   CHECK_THROWS_WITH_AS(make_batch(-1, 3), doctest::Contains("no room for -1 sequences of 3 tokens"), Error);
+  constexpr Index many = Index{1} << 40;
+  CHECK_THROWS_WITH_AS(make_batch(many, many), doctest::Contains("no memory holds as many"), Error);
 }
 
 TEST_CASE("more windows than can be ordered are refused before memory is asked for") {

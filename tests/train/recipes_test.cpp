@@ -35,6 +35,7 @@ TEST_CASE("crammed BERT: a triangle from a quarter of the peak at 75 %, and batc
   CHECK(recipe.sequences.at(599, 1000) < 8192);
   CHECK(recipe.sequences.at(600, 1000) == 8192);
   CHECK(recipe.sequences.at(999, 1000) == 8192);
+  CHECK(recipe.groups().at(0).optional);  // an encoder may have ALiBi in place of scaled sinusoids
 }
 
 TEST_CASE("NormFormer's decoders begin as in fairseq and decay everything; their groups stand in front of yours") {

@@ -106,6 +106,8 @@ TEST_CASE("a file that is found twice is read once, and results are no text") {
   CHECK(read_text(paths, {.held_out_one_in = 1000}).bytes.size() == 18);
   CHECK(read_text(paths, {.except = scratch.path / "a/out"}).bytes.size() == 15);
   CHECK(read_text(paths, {.except = scratch.path / "none"}).bytes.size() == 18);
+  fs::create_symlink(scratch.path / "a/one.txt", scratch.path / "a/the_same.txt");  // it could be held out, too
+  CHECK(read_text(std::vector{scratch.path / "a"}, {.held_out_one_in = 1000}).bytes.size() == 18);
 }
 
 TEST_CASE("an extension is given with its dot or without") {

@@ -68,15 +68,13 @@ constexpr Index longest_in() {
   return longest;
 }
 
-/// Tokens of a sequence where nobody says: as many as the positions allow, or else the model's `context`; 0 if neither.
+/// Tokens of a sequence where nobody says: the model's `context`, or as many as the positions allow; 0 if neither.
 template <auto const& model>
 constexpr Index usual_context(Index longest) {
-  if (longest < no_limit) return longest;
   if constexpr (requires { { model.context } -> std::convertible_to<Index>; }) {
-    return model.context;
-  } else {
-    return 0;
+    if (model.context > 0) return std::min<Index>(model.context, longest);
   }
+  return longest < no_limit ? longest : 0;
 }
 
 }  // namespace simplx

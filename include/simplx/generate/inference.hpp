@@ -87,6 +87,9 @@ class Inference : public detail::LogitsModel<model> {
     return parameters_.span();
   }
   std::span<S> constants() { return constants_.span(); }
+  /// To be read, also while streams run on other threads.
+  std::span<const S> parameters() const { return parameters_.span(); }
+  std::span<const S> constants() const { return constants_.span(); }
   /// One of them by its name in tensors(), in place.
   ///
   /// Errors  throws Error for an unknown name, with the nearest ones
@@ -94,6 +97,12 @@ class Inference : public detail::LogitsModel<model> {
     return slice_of(tensors_.parameters, parameters(), name, "parameter");
   }
   std::span<S> constant(std::string_view name) {
+    return slice_of(tensors_.constants, constants(), name, "constant");
+  }
+  std::span<const S> parameter(std::string_view name) const {
+    return slice_of(tensors_.parameters, parameters(), name, "parameter");
+  }
+  std::span<const S> constant(std::string_view name) const {
     return slice_of(tensors_.constants, constants(), name, "constant");
   }
 

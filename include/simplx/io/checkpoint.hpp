@@ -74,6 +74,16 @@ Held<S> held_by(Net& net) {
   all.add(drawn(net.tensors().constants), net.constants());
   return all;
 }
+/// The same to be read, of a network that can be: one that is asked for its parameters to change them prepares them
+/// anew, which evaluations on other threads would see.
+template <class Net>
+auto read_from(Net& net) {
+  if constexpr (requires(const Net& same) { same.parameters(), same.constants(); }) {
+    return held_by<const Net, const ParameterOf<Net>>(net);
+  } else {
+    return held_by(net);
+  }
+}
 
 template <class S>
 void write_checkpoint(const std::filesystem::path& path, const Held<S>& held, const Metadata& metadata, Dtype dtype) {
@@ -115,7 +125,7 @@ void save_checkpoint(const std::filesystem::path& path, const std::vector<Tensor
 template <class Net, class S = detail::ParameterOf<Net>>
 void save_checkpoint(const std::filesystem::path& path, Net& net, const Metadata& metadata = {},
                      Dtype dtype = dtype_of<S>) {
-  detail::write_checkpoint(path, detail::held_by(net), metadata, dtype);
+  detail::write_checkpoint(path, detail::read_from(net), metadata, dtype);
 }
 
 /// Where a file and a model may differ, as names or patterns of names; then where they did, as names.
@@ -174,6 +184,19 @@ inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vec
   return table;
 }
 
+/// Refuses numbers of a wider type that have no room in a model's, before any of them is written there.
+template <class S>
+void check_range(const SafetensorsFile& file, const std::filesystem::path& path, const std::string& name) {
+  const Tensor* found = file.find(name);
+  if (!found || static_cast<std::size_t>(bytes_of(found->dtype)) <= sizeof(S)) return;
+  std::vector<S> values(found->bytes.size() / static_cast<std::size_t>(bytes_of(found->dtype)));
+  try {
+    read_values(found->dtype, found->bytes, std::span(values));
+  } catch (const Error& error) {
+    throw Error("'" + name + "' in " + path.string() + ": " + error.what(), "the model needs doubles for such weights");
+  }
+}
+
 /// Reads what a file and a model share; returns what they do not.
 template <class S>
 CheckpointDifferences read_checkpoint(const SafetensorsFile& file, const std::filesystem::path& path,
@@ -187,6 +210,7 @@ CheckpointDifferences read_checkpoint(const SafetensorsFile& file, const std::fi
     throw Error("the checkpoint " + path.string() + " is not of this model:" + faults,
                 "was it written for another block or other sizes?");
   }
+  for (const TensorInfo& tensor : held.tensors) check_range<S>(file, path, tensor.name);
   CheckpointDifferences differences;
   std::set<std::string_view> known;
   for (std::size_t i = 0; i < held.tensors.size(); ++i) {
@@ -208,8 +232,8 @@ CheckpointDifferences read_checkpoint(const SafetensorsFile& file, const std::fi
 
 /// Reads the tensors of a flat buffer; any floating-point type is converted.
 ///
-/// Errors  throws Error with a table of every missing, unexpected, mis-shaped or mis-typed tensor, and for a buffer
-///         that is shorter than its tensors; then nothing has changed
+/// Errors  throws Error with a table of every missing, unexpected, mis-shaped or mis-typed tensor, for a number that S
+///         has no room for, and for a buffer that is shorter than its tensors; then nothing has changed
 template <class S>
 Metadata load_checkpoint(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,
                          std::span<S> buffer) {

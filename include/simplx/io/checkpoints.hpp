@@ -59,29 +59,32 @@ class Checkpoints {
   /// Errors  throws Error if `keep` is less than one
   explicit Checkpoints(std::filesystem::path directory, int keep = 3) : directory_(std::move(directory)), keep_(keep) {
     if (keep < 1) throw Error("the number of checkpoints to keep is " + std::to_string(keep), "keep at least one");
-    for (const auto& entry : entries()) {
-      const std::string name = entry.filename().string();
-      if (name.starts_with(replaced)) put_back(entry, directory_ / name.substr(replaced.size()));
-    }
   }
 
   /// The steps that have a checkpoint, in order.
   std::vector<long> steps() const {
     std::vector<long> found;
     for (const auto& entry : entries()) {
-      const std::string name = entry.filename().string();
+      std::string name = entry.filename().string();
+      if (name.starts_with(replaced)) name.erase(0, replaced.size());
       if (!name.starts_with(prefix)) continue;
       const long step = std::atol(name.c_str() + prefix.size());
       if (step >= 0 && name == name_of(step)) found.push_back(step);
     }
     std::ranges::sort(found);
+    found.erase(std::ranges::unique(found).begin(), found.end());
     return found;
   }
   std::optional<long> latest() const {
     const std::vector<long> found = steps();
     return found.empty() ? std::nullopt : std::optional(found.back());
   }
-  std::filesystem::path path(long step) const { return directory_ / name_of(step); }
+  /// Where it is: under another name if the process that wrote it again was killed between the two.
+  std::filesystem::path path(long step) const {
+    std::error_code error;
+    const std::filesystem::path whole = directory_ / name_of(step), earlier = earlier_of(step);
+    return !std::filesystem::exists(whole, error) && std::filesystem::exists(earlier, error) ? earlier : whole;
+  }
 
   const std::optional<Best>& best() const { return best_; }
   /// The best so far, whose checkpoint is never removed; a run that goes on says it again.
@@ -99,11 +102,13 @@ class Checkpoints {
                       " in " + directory_.string(),
                   "a run that goes back needs another directory, or has to remove the later ones");
     }
-    for (const auto& entry : entries()) {
-      if (entry.filename().string().starts_with(partial)) remove(entry);
+    for (const auto& entry : entries()) {  // what a process left that was killed
+      const std::string name = entry.filename().string();
+      if (name.starts_with(partial)) remove(entry);
+      if (name.starts_with(replaced)) put_back(entry, directory_ / name.substr(replaced.size()));
     }
-    const std::filesystem::path whole = path(step), unfinished = directory_ / (std::string(partial) + name_of(step)),
-                                earlier = directory_ / (std::string(replaced) + name_of(step));
+    const std::filesystem::path whole = directory_ / name_of(step), earlier = earlier_of(step),
+                                unfinished = directory_ / (std::string(partial) + name_of(step));
     create(unfinished);
     try {
       fill(unfinished);
@@ -144,6 +149,7 @@ class Checkpoints {
     const std::string digits = std::to_string(step);
     return std::string(prefix) + std::string(digits.size() < 8 ? 8 - digits.size() : 0, '0') + digits;
   }
+  std::filesystem::path earlier_of(long step) const { return directory_ / (std::string(replaced) + name_of(step)); }
   std::vector<std::filesystem::path> entries() const {
     std::vector<std::filesystem::path> found;
     std::error_code error;

@@ -115,8 +115,10 @@ class SafetensorsFile {
   SafetensorsFile& operator=(SafetensorsFile&&) = default;
 
   /// In the order of their bytes.
-  const std::vector<Tensor>& tensors() const { return tensors_; }
-  const Metadata& metadata() const { return metadata_; }
+  const std::vector<Tensor>& tensors() const& { return tensors_; }
+  const Metadata& metadata() const& { return metadata_; }
+  const std::vector<Tensor>& tensors() && = delete;  // their bytes would be gone with the file
+  Metadata metadata() && { return std::move(metadata_); }
   const Tensor* find(std::string_view name) const {
     const auto found = std::find_if(tensors_.begin(), tensors_.end(), [&](const Tensor& t) { return t.name == name; });
     return found == tensors_.end() ? nullptr : &*found;

@@ -27,6 +27,10 @@ inline TokenBatch make_batch(Index sequences, Index context) {
                     " tokens", "both are numbers from 0 on");
   }
   TokenBatch batch;
+  if (context > 0 && sequences > std::numeric_limits<Index>::max() / context) {
+    throw Error("a batch of " + std::to_string(sequences) + " sequences of " + std::to_string(context) + " tokens",
+                "no memory holds as many");
+  }
   batch.tokens.reserve(static_cast<std::size_t>(sequences * context));
   batch.labels.reserve(static_cast<std::size_t>(sequences * context));
   batch.offsets.reserve(static_cast<std::size_t>(sequences + 1));
@@ -89,6 +93,7 @@ class Batches {
   }
   Batches(const Corpus& corpus, const std::vector<Document>& documents, const BatchesOptions& options)
       : Batches(corpus.tokens(), documents, options) {}
+  Batches(Corpus&&, const std::vector<Document>&, const BatchesOptions&) = delete;  // it would be gone
 
   Index windows() const { return windows_; }
 
@@ -132,7 +137,8 @@ class Batches {
   }
   /// Goes on where another object stood: the next batches are the ones that it would have handed out.
   ///
-  /// Errors  throws Error if the state is of other data, another context or another seed; then nothing has changed
+  /// Errors  throws Error if the state is of data with more or fewer windows, of another context or another seed; then
+  ///         nothing has changed
   void restore(const BatchesState& state) {
     const auto same = [](const char* what, std::uint64_t saved, std::uint64_t here) {
       if (saved == here) return;

@@ -27,6 +27,7 @@ struct ParameterGroup {
   std::optional<double> weight_decay = {};           ///< also of tensors that would not decay
   std::optional<double> epsilon = {};                ///< of AdamW
   std::optional<double> momentum = {};               ///< of Sgd
+  bool optional = false;                             ///< a model may have no such tensor
 };
 
 /// Elements [begin, end) of the flat buffers, padding included.
@@ -46,6 +47,7 @@ namespace detail {
   for (const TensorInfo& tensor : tensors) {
     if (matches_glob(group.name, tensor.name)) return;
   }
+  if (group.optional) return;
   throw Error("no parameter matches the group '" + group.name + "'",
               "the nearest names are " + nearest_names(group.name, names_of(tensors), 3));
 }
@@ -67,7 +69,8 @@ inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector
 
 /// The runs of equal settings that cover the buffers of these tensors, in order.
 ///
-/// Errors  throws Error for a pattern that matches nothing, with the nearest names, and for negative numbers
+/// Errors  throws Error for a pattern that matches nothing, with the nearest names, unless it is optional; and for
+///         negative numbers
 inline std::vector<SettingsRun> settings_runs(const std::vector<TensorInfo>& tensors,
                                               const std::vector<ParameterGroup>& groups) {
   for (const ParameterGroup& group : groups) detail::check_group(group, tensors);

@@ -3,12 +3,14 @@
 
 /// \file simplx/train/masking.hpp
 /// What a masked language model is to predict: of each sequence exactly round(share T) tokens, so that every step has
-/// as many labels as the next. Of these 80 % become the mask token, 10 % another token, and 10 % stay as they are.
+/// as many labels as the next. Of these 80 % become the mask token, 10 % any token, and 10 % stay as they are; of a
+/// sequence's labels a whole number next to each share, drawn so that the shares hold over many sequences.
 
 #include <simplx/core/error.hpp>
 #include <simplx/core/random.hpp>
 #include <simplx/train/batch.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -41,8 +43,8 @@ struct Picks {
   const auto is_share = [](double x) { return x >= 0 && x <= 1; };
   if (!is_share(masking.share) || !is_share(masking.masked) || !is_share(masking.replaced) ||
       masking.masked + masking.replaced > 1) {
-    throw Error("masking a share of " + std::to_string(masking.share) + ", of that " + std::to_string(masking.masked) +
-                    " masked and " + std::to_string(masking.replaced) + " replaced",
+    throw Error("masking a share of " + shortest(masking.share) + ", of that " + shortest(masking.masked) +
+                    " masked and " + shortest(masking.replaced) + " replaced",
                 "shares are numbers from 0 to 1, and what is masked and what is replaced are no more than 1 together");
   }
   if (masking.words < 1 || masking.words > std::numeric_limits<std::int32_t>::max()) {
@@ -66,16 +68,16 @@ inline void mask_tokens(TokenBatch& batch, const Masking& masking, Index first) 
   check_offsets(batch);
   batch.labels.resize(batch.tokens.size(), ignored_label);
   const std::uint64_t run = key_of(masking.seed, "masking");
-  const auto part = [](double share, Index of) {
-    return static_cast<Index>(std::llround(share * static_cast<double>(of)));
-  };
+  constexpr std::uint64_t of_sequence = ~std::uint64_t{0};  // a draw that no token has
   for (Index s = 0; s < batch.sequences(); ++s) {
     const std::uint64_t key = bits(run, static_cast<std::uint64_t>(first + s));
     const auto begin = static_cast<std::size_t>(batch.offsets[static_cast<std::size_t>(s)]);
     const auto end = static_cast<std::size_t>(batch.offsets[static_cast<std::size_t>(s) + 1]);
-    const auto length = static_cast<Index>(end - begin), labels = part(masking.share, length);
-    const Index masks = part(masking.masked, labels);
-    const Index words = part(masking.replaced, labels);  // one too many where both round up: all that are left
+    const auto length = static_cast<Index>(end - begin);
+    const auto labels = static_cast<Index>(std::llround(masking.share * static_cast<double>(length)));
+    const double u = uniform(key, of_sequence), count = static_cast<double>(labels);
+    const auto drawn = [&](double share) { return std::min(labels, static_cast<Index>(share * count + u)); };
+    const Index masks = drawn(masking.masked), words = drawn(masking.masked + masking.replaced) - masks;
     detail::Picks labelled{labels, length}, masked{masks, labels}, replaced{words, labels - masks};
     for (std::size_t i = begin; i < end; ++i) {
       const std::uint64_t draw = 4 * (i - begin);

@@ -42,12 +42,12 @@ class Sampler {
       throw Error(std::string(name) + " is " + value, hint);
     };
     if (!(options.temperature >= 0 && std::isfinite(options.temperature))) {
-      refuse("the temperature", std::to_string(options.temperature),
+      refuse("the temperature", shortest(options.temperature),
              "it is a number from 0, which takes the most probable token");
     }
     if (options.top_k < 0) refuse("top k", std::to_string(options.top_k), "it is a number of tokens, or 0 for all");
     if (!(options.top_p > 0 && options.top_p <= 1)) {
-      refuse("top p", std::to_string(options.top_p), "it is a share of the probability, above 0 and at most 1");
+      refuse("top p", shortest(options.top_p), "it is a share of the probability, above 0 and at most 1");
     }
   }
 
@@ -55,8 +55,8 @@ class Sampler {
   ///
   /// Shapes  logits (vocab), minus infinity for tokens that cannot be
   /// Errors  throws Error if there is no logit, one is NaN or infinite, or none is above minus infinity
-  /// Cost    vocab exponentials, and as many comparisons times the logarithm of what top k or top p keep; allocates at
-  ///         the first draw
+  /// Cost    up to four exponentials for each logit, and comparisons times the logarithm of what top k or top p keep;
+  ///         allocates at the first draw
   template <std::ranges::contiguous_range Logits>
   std::int32_t operator()(const Logits& of_all) {
     using S = std::ranges::range_value_t<Logits>;

@@ -5,7 +5,8 @@
 /// The learning rate over a run: linear warm-up, then linear decay, half a cosine or nothing.
 ///
 /// Steps count from 0. With a warm-up of w steps, step w - 1 has the peak and step s < w the share (s + 1) / w of
-/// the way from `start` to it; step w has the peak as well, step `total`, which is no longer run, the floor.
+/// the way from `start` to it; step w has the peak as well, unless it is step `total`, which is no longer run and has
+/// the floor.
 /// Without warm-up, step 0 has the peak.
 ///
 /// Errors  at() throws Error for a rate that no optimiser takes, NaN among them, for a negative number of steps, and

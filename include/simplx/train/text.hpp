@@ -118,7 +118,6 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
   std::vector<FoundFile> files;
   std::vector<std::string> seen;  // in order, as the files of a directory come
   const auto is_new = [&](const fs::path& file) {
-    if (paths.size() == 1) return true;
     std::error_code error;
     const fs::path real = fs::canonical(file, error);
     const std::string name = (error ? file : real).string();

@@ -20,7 +20,7 @@ using InitialLaws = std::vector<TensorInfo> (*)(std::vector<TensorInfo>);
 /// What a trainer is told when it is made: limits, seed, laws and groups of parameters; threads change no bits.
 struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
-  Index context = 0;       ///< tokens of a sequence at most; the model's own limit, or its `context`, unless given
+  Index context = 0;       ///< tokens of a sequence at most; the model's `context`, or its own limit, unless given
   std::uint64_t seed = 0;  ///< of the initial values, and of dropout
   int threads = 1;         ///< not part of the result's bits; as many are useful as a call has sequences that run apart
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
@@ -46,7 +46,7 @@ struct StepResult {
 
 /// Errors  throws Error for a limit of the gradient's norm below 0, or that is no number
 inline void check_clip(double clip) {
-  if (!(clip >= 0)) throw Error("clip is " + std::to_string(clip), "it must be a number from 0 on; 0 is off");
+  if (!(clip >= 0)) throw Error("clip is " + shortest(clip), "it must be a number from 0 on; 0 is off");
 }
 
 /// The options with what was not given filled in, for a model of sequences up to `longest`, and of `usual` tokens
