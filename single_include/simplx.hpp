@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 9cc2fa54f618ad0b
+// sha256 of the headers: caf7c65d796025dc
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -12432,7 +12432,7 @@ class Team {
   /// f(member), by the same instructions for any number of threads. Of two copies, one of them in line, g++ may fuse
   /// other products with sums, as in beta m + (1 - beta) g, where either can be: then their last bits differ.
   template <class Function>
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#if defined(__GNUC__) && !defined(__clang__)
   __attribute__((noipa))
 #else
   __attribute__((noinline))

@@ -26,7 +26,7 @@ TEST_SUITE_BEGIN("train/text");
 TEST_CASE("directories are read in the order of their paths, and split by document") {
   Scratch scratch;
   for (int i = 0; i < 60; ++i) {
-    scratch.write("d" + std::to_string(i % 7) + "/f" + std::to_string(i) + ".py", "text " + std::to_string(i));
+    scratch.write('d' + std::to_string(i % 7) + "/f" + std::to_string(i) + ".py", "text " + std::to_string(i));
   }
   scratch.write("skip.bin", std::string("\0\1\2", 3));
   const Corpus corpus = read(scratch.path);
@@ -120,7 +120,7 @@ TEST_CASE("where one part has no document of a window, each document gives its l
   Scratch scratch;
   int short_ones = 0;
   for (int i = 0; i < 40; ++i) {  // short files are held out
-    const std::string name = "f" + std::to_string(i);
+    const std::string name = 'f' + std::to_string(i);
     short_ones += held_out(name, 10);
     scratch.write(name, std::string(held_out(name, 10) ? 5 : 1000, 'x'));
   }

@@ -81,7 +81,7 @@ class Team {
   /// f(member), by the same instructions for any number of threads. Of two copies, one of them in line, g++ may fuse
   /// other products with sums, as in beta m + (1 - beta) g, where either can be: then their last bits differ.
   template <class Function>
-#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#if defined(__GNUC__) && !defined(__clang__)
   __attribute__((noipa))
 #else
   __attribute__((noinline))
