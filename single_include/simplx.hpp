@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: caf7c65d796025dc
+// sha256 of the headers: 14a69e75c320e3c3
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -16582,7 +16582,7 @@ class LogitsModel {
   static void check_room(Index tokens, std::size_t logits, std::size_t room) {
     if (room == logits) return;
     throw Error("room for " + std::to_string(room) + " logits of " + std::to_string(tokens) + " tokens",
-                "they have " + std::to_string(logits));
+                "give room for the " + std::to_string(logits) + " that they have");
   }
   /// The length of a sequence.
   ///
@@ -20079,8 +20079,14 @@ class TokenView {
     requires(std::unsigned_integral<std::remove_const_t<T>> && sizeof(T) <= 4)
   explicit TokenView(std::span<T> tokens) : TokenView(std::as_bytes(tokens), sizeof(T)) {}
   /// Little-endian numbers of so many bytes: 1, 2 or 4.
-  TokenView(std::span<const std::byte> bytes, int bytes_each)
-      : bytes_(bytes.data()), size_(static_cast<Index>(bytes.size()) / bytes_each), bytes_each_(bytes_each) {}
+  ///
+  /// Errors  throws Error for another number of bytes
+  TokenView(std::span<const std::byte> bytes, int bytes_each) : bytes_(bytes.data()), bytes_each_(bytes_each) {
+    if (bytes_each != 1 && bytes_each != 2 && bytes_each != 4) {
+      throw Error("tokens of " + std::to_string(bytes_each) + " bytes", "they have one, two or four");
+    }
+    size_ = static_cast<Index>(bytes.size()) / bytes_each;
+  }
 
   Index size() const { return size_; }
 
@@ -20728,7 +20734,7 @@ void check_schedule(const std::string& name, const Schedule& schedule, long step
     if (schedule.total < std::max(1L, schedule.warmup)) {
       throw Error(name + "'s total is " + std::to_string(schedule.total) + ", its warmup " +
                       std::to_string(schedule.warmup),
-                  "total is the number of steps of the run, the warm-up included");
+                  "total is the number of steps of the run, the warm-up included: more steps, or a shorter warm-up");
     }
   }
 }

@@ -107,6 +107,14 @@ TEST_CASE("who only looks leaves alone what another one is writing") {
   CHECK(fs::exists(writer.path(1) / "more"));
 }
 
+TEST_CASE("a directory that is none, or may not be read, is not taken for an empty one") {
+  const Folder folder;
+  CHECK(Checkpoints(folder.path / "none").steps().empty());
+  fs::create_directories(folder.path);
+  write_file(folder.path / "file", "");
+  CHECK_THROWS_WITH_AS(Checkpoints(folder.path / "file").steps(), doctest::Contains("cannot read the directory"), Error);
+}
+
 TEST_CASE("a checkpoint whose successor was not finished is found under its other name, and looking moves nothing") {
   const Folder folder;
   {

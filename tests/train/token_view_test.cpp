@@ -25,6 +25,13 @@ TEST_CASE("tokens of one, two and four bytes are numbers from 0") {
   CHECK(TokenView().size() == 0);
 }
 
+TEST_CASE("other numbers of bytes are refused") {
+  const std::byte bytes[12]{};
+  for (const int each : {0, 3, 8, -1}) {
+    CHECK_THROWS_WITH_AS(TokenView(bytes, each), doctest::Contains("they have one, two or four"), Error);
+  }
+}
+
 TEST_CASE("a part begins and ends where it is told, in tokens") {
   const std::vector<std::uint16_t> shorts{10, 11, 12, 13, 14};
   const TokenView part = TokenView{std::span(shorts)}.part(1, 4);

@@ -80,7 +80,7 @@ class LogitsModel {
   static void check_room(Index tokens, std::size_t logits, std::size_t room) {
     if (room == logits) return;
     throw Error("room for " + std::to_string(room) + " logits of " + std::to_string(tokens) + " tokens",
-                "they have " + std::to_string(logits));
+                "give room for the " + std::to_string(logits) + " that they have");
   }
   /// The length of a sequence.
   ///

@@ -62,6 +62,8 @@ class Checkpoints {
   }
 
   /// The steps that have a checkpoint, in order.
+  ///
+  /// Errors  throws Error, as all that look into it, if the directory is there and cannot be read
   std::vector<long> steps() const {
     std::vector<long> found;
     for (const auto& entry : entries()) {
@@ -153,7 +155,14 @@ class Checkpoints {
   std::vector<std::filesystem::path> entries() const {
     std::vector<std::filesystem::path> found;
     std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) found.push_back(entry.path());
+    if (!std::filesystem::exists(directory_, error) && !error) return found;
+    std::filesystem::directory_iterator entry(directory_, error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+      found.push_back(entry->path());
+    }
+    if (error) {  // a run that took it for empty would begin anew
+      throw Error("cannot read the directory " + directory_.string() + ": " + error.message(), "check its permissions");
+    }
     return found;
   }
   void create(const std::filesystem::path& unfinished) const {

@@ -36,7 +36,7 @@ void check_schedule(const std::string& name, const Schedule& schedule, long step
     if (schedule.total < std::max(1L, schedule.warmup)) {
       throw Error(name + "'s total is " + std::to_string(schedule.total) + ", its warmup " +
                       std::to_string(schedule.warmup),
-                  "total is the number of steps of the run, the warm-up included");
+                  "total is the number of steps of the run, the warm-up included: more steps, or a shorter warm-up");
     }
   }
 }

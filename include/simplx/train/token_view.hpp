@@ -4,6 +4,7 @@
 /// \file simplx/train/token_view.hpp
 /// TokenView: tokens of one, two or four bytes each, in memory or in a mapped file, read where they lie.
 
+#include <simplx/core/error.hpp>
 #include <simplx/core/shape.hpp>
 
 #include <concepts>
@@ -23,8 +24,14 @@ class TokenView {
     requires(std::unsigned_integral<std::remove_const_t<T>> && sizeof(T) <= 4)
   explicit TokenView(std::span<T> tokens) : TokenView(std::as_bytes(tokens), sizeof(T)) {}
   /// Little-endian numbers of so many bytes: 1, 2 or 4.
-  TokenView(std::span<const std::byte> bytes, int bytes_each)
-      : bytes_(bytes.data()), size_(static_cast<Index>(bytes.size()) / bytes_each), bytes_each_(bytes_each) {}
+  ///
+  /// Errors  throws Error for another number of bytes
+  TokenView(std::span<const std::byte> bytes, int bytes_each) : bytes_(bytes.data()), bytes_each_(bytes_each) {
+    if (bytes_each != 1 && bytes_each != 2 && bytes_each != 4) {
+      throw Error("tokens of " + std::to_string(bytes_each) + " bytes", "they have one, two or four");
+    }
+    size_ = static_cast<Index>(bytes.size()) / bytes_each;
+  }
 
   Index size() const { return size_; }
 
