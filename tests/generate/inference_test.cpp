@@ -79,7 +79,7 @@ TEST_CASE("logits of a classifier are one row, of a model without rows as many a
   std::vector<float> memory(3);
   net.logits(tokens, memory);
   CHECK(std::ranges::equal(memory, logits));
-  CHECK_THROWS_WITH_AS(net.logits(tokens, std::span(memory).first(2)), doctest::Contains("they have 3"), Error);
+  CHECK_THROWS_WITH_AS(net.logits(tokens, std::span(memory).first(2)), doctest::Contains("for the 3 that they have"), Error);
   CHECK(Inference<over_rows>().logits(tokens).size() == 4);
 }
 

@@ -155,7 +155,8 @@ class Checkpoints {
   std::vector<std::filesystem::path> entries() const {
     std::vector<std::filesystem::path> found;
     std::error_code error;
-    if (!std::filesystem::exists(directory_, error) && !error) return found;
+    const std::filesystem::file_status status = std::filesystem::status(directory_, error);
+    if (std::filesystem::status_known(status) && !std::filesystem::is_directory(status)) return found;
     std::filesystem::directory_iterator entry(directory_, error);
     for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
       found.push_back(entry->path());
