@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 14a69e75c320e3c3
+// sha256 of the headers: 06606971f1a3be74
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -10808,6 +10808,7 @@ struct op<"maximum"> : kernel_op {
     constexpr Index step = lanes<S>;
     const S least = S(-std::numeric_limits<double>::infinity());
     if constexpr (step == 1) {  // dual numbers: of equal ones the first, whose derivative it is
+      if (count == 0) return least;
       S result = x[0];
       for (Index i = 1; i < count; ++i) result = larger(result, x[i]);
       return result;
@@ -12898,7 +12899,9 @@ concept on_device = requires { requires Object::on_device; };
 template <class Object>
 bool dense(const Object& object) {
   if constexpr (EigenObject<Object>) {
-    return object.innerStride() == 1 && (bool(Object::IsVectorAtCompileTime) || object.outerStride() == object.cols());
+    const bool one_row = Object::IsRowMajor && object.rows() == 1;
+    return object.innerStride() == 1 &&
+           (bool(Object::IsVectorAtCompileTime) || one_row || object.outerStride() == object.cols());
   } else {
     return true;
   }
@@ -13646,6 +13649,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
   ///         are not all tokens or too long for the positions, or if an index is out of range. Views of results and
   ///         gradients end when the number of rows changes.
   void forward() {
+    evaluated_ = false;  // unless all inputs are as they should be
     if (Memory::stale_) {
       differentiated_ = false;
       Memory::arrange();
@@ -17698,7 +17702,17 @@ struct op<"stop_gradient"> : kernel_op {
   static constexpr Checked shape(const Attributes&, Shape x) { return x; }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    std::copy_n(frame.template in<0>(), frame.rows() * F::out_shape.cols, frame.out());
+    const S* const x = frame.template in<0>();
+    std::transform(x, x + frame.rows() * F::out_shape.cols, frame.out(), constant_of<S>);
+  }
+  /// A dual number without its tangent.
+  template <class S>
+  static S constant_of(const S& x) {
+    if constexpr (requires { x.tangent; }) {
+      return S(constant_of(x.value));
+    } else {
+      return x;
+    }
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F&) {}  // never called: its gradient is not wanted
@@ -18625,6 +18639,9 @@ struct op<"cross_entropy"> : kernel_op {
       saved[row] = log_sum;
       loss[row] = log_sum + (highest - own);
       if constexpr (smooths<F>) {
+        if constexpr (std::is_floating_point_v<S>) {
+          if (smoothing(frame) == S(0)) return;  // a logit may be -inf
+        }
         loss[row] += smoothing(frame) * (own - ConstMatrixMap<S>(of_row, 1, classes).mean());
       }
     };

@@ -4,8 +4,11 @@
 #include <simplx/ops/functions.hpp>
 #include <simplx/ops/matmul.hpp>
 #include <simplx/ops/reduce.hpp>
+#include <simplx/ops/stop_gradient.hpp>
 
 #include <doctest/doctest.h>
+
+#include <limits>
 
 using namespace simplx;
 
@@ -45,6 +48,24 @@ TEST_CASE("points and directions of containers") {
   CHECK(d.hessian_product<"x">() == by_eigen.hessian_product<"x">());
   CHECK(d.hessian_product<"x">()(2) == doctest::Approx(-18));
   CHECK_THROWS_WITH_AS(d.set<"x">(x, std::vector<double>{1, 2}), doctest::Contains("another size"), Error);
+}
+
+TEST_CASE("what the gradient stops at has no derivative along a direction either; the largest of none is minus infinity") {
+  static constexpr auto stops = [] {
+    const Expr x = variable("x", fixed_shape(1, 3));
+    return sum(stop_gradient(square(x)) * x);
+  };
+  Directional<stops> d;
+  d.set<"x">(Eigen::RowVector3d(1, 2, 3), Eigen::RowVector3d(1, 0.5, -1));
+  d.jvp();
+  CHECK(d.tangent()(0) == doctest::Approx(1 + 0.5 * 4 - 9));
+  d.hvp();
+  CHECK(d.hessian_product<"x">().isZero());
+  static constexpr auto largest = [] { return maximum(variable("x", rows_of(Axis::batch, 3))); };
+  Directional<largest> none;
+  none.set<"x">(Eigen::MatrixXd(0, 3), Eigen::MatrixXd(0, 3));
+  none.jvp();
+  CHECK(none.output()(0) == -std::numeric_limits<double>::infinity());
 }
 
 TEST_CASE("what is read too early says which of its own functions come before") {

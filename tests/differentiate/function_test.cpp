@@ -304,4 +304,28 @@ TEST_CASE("an input that is refused leaves the one before") {
   CHECK(f.output() == before);
 }
 
+TEST_CASE("labels that are smoothed by nothing leave out classes of minus infinity") {
+  static constexpr auto smoothed = [] {
+    return mean(cross_entropy(variable("x", rows_of(Axis::batch, 3)), indices("i", Axis::batch), hyper("by", 0.0)));
+  };
+  Function<smoothed> f;
+  Eigen::MatrixXd x = Eigen::MatrixXd::Zero(2, 3);
+  x(1, 2) = -std::numeric_limits<double>::infinity();
+  f.set<"x">(x).set<"i">(std::vector<int>{0, 1});
+  CHECK(f.value_and_grad() == doctest::Approx((std::log(3) + std::log(2)) / 2));
+  CHECK(f.gradient<"x">().allFinite());
+}
+
+TEST_CASE("a forward() that refused what is bound leaves nothing to go back from") {
+  static constexpr auto picked = [] {
+    return sum(gather(variable("x", rows_of(Axis::batch, 3)), indices("i", Axis::sequences)));
+  };
+  Function<picked> f;
+  std::vector<int> which{3, 0};
+  f.set<"x">(Eigen::MatrixXd(Eigen::MatrixXd::Ones(4, 3))).bind<"i">(which).value_and_grad();
+  which[1] = 7;
+  CHECK_THROWS_AS(f.forward(), Error);
+  CHECK_THROWS_WITH_AS(f.backward(), doctest::Contains("backward() without a forward()"), Error);
+}
+
 TEST_SUITE_END();

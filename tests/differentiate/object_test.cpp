@@ -64,4 +64,8 @@ TEST_CASE("differentiate/object: blocks have gaps") {
   CHECK(!detail::dense(m.leftCols(2)));
   CHECK(!detail::dense(m.col(1)));
   CHECK(detail::dense(m.row(1)));
+  CHECK(detail::dense(m.block(1, 2, 1, 3)));
+  CHECK(!detail::dense(m.block(1, 2, 2, 3)));
+  const Eigen::MatrixXd columns = m;
+  CHECK(!detail::dense(columns.block(1, 2, 1, 3)));
 }

@@ -123,6 +123,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
   ///         are not all tokens or too long for the positions, or if an index is out of range. Views of results and
   ///         gradients end when the number of rows changes.
   void forward() {
+    evaluated_ = false;  // unless all inputs are as they should be
     if (Memory::stale_) {
       differentiated_ = false;
       Memory::arrange();

@@ -80,7 +80,9 @@ concept on_device = requires { requires Object::on_device; };
 template <class Object>
 bool dense(const Object& object) {
   if constexpr (EigenObject<Object>) {
-    return object.innerStride() == 1 && (bool(Object::IsVectorAtCompileTime) || object.outerStride() == object.cols());
+    const bool one_row = Object::IsRowMajor && object.rows() == 1;
+    return object.innerStride() == 1 &&
+           (bool(Object::IsVectorAtCompileTime) || one_row || object.outerStride() == object.cols());
   } else {
     return true;
   }

@@ -13,6 +13,8 @@
 
 #include <simplx/ops/softmax.hpp>
 
+#include <type_traits>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 template <>
@@ -56,6 +58,9 @@ struct op<"cross_entropy"> : kernel_op {
       saved[row] = log_sum;
       loss[row] = log_sum + (highest - own);
       if constexpr (smooths<F>) {
+        if constexpr (std::is_floating_point_v<S>) {
+          if (smoothing(frame) == S(0)) return;  // a logit may be -inf
+        }
         loss[row] += smoothing(frame) * (own - ConstMatrixMap<S>(of_row, 1, classes).mean());
       }
     };

@@ -77,6 +77,7 @@ struct op<"maximum"> : kernel_op {
     constexpr Index step = lanes<S>;
     const S least = S(-std::numeric_limits<double>::infinity());
     if constexpr (step == 1) {  // dual numbers: of equal ones the first, whose derivative it is
+      if (count == 0) return least;
       S result = x[0];
       for (Index i = 1; i < count; ++i) result = larger(result, x[i]);
       return result;

@@ -6,6 +6,8 @@
 
 #include <simplx/ops/kernel.hpp>
 
+#include <algorithm>
+
 namespace simplx::inline SIMPLX_TARGET {
 
 template <>
@@ -14,7 +16,17 @@ struct op<"stop_gradient"> : kernel_op {
   static constexpr Checked shape(const Attributes&, Shape x) { return x; }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    std::copy_n(frame.template in<0>(), frame.rows() * F::out_shape.cols, frame.out());
+    const S* const x = frame.template in<0>();
+    std::transform(x, x + frame.rows() * F::out_shape.cols, frame.out(), constant_of<S>);
+  }
+  /// A dual number without its tangent.
+  template <class S>
+  static S constant_of(const S& x) {
+    if constexpr (requires { x.tangent; }) {
+      return S(constant_of(x.value));
+    } else {
+      return x;
+    }
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F&) {}  // never called: its gradient is not wanted
