@@ -74,7 +74,7 @@ class Checkpoints {
       if (step >= 0 && name == name_of(step)) found.push_back(step);
     }
     std::ranges::sort(found);
-    found.erase(std::ranges::unique(found).begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
     return found;
   }
   std::optional<long> latest() const {
