@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 06606971f1a3be74
+// sha256 of the headers: 0e244c0aa5784e1d
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -10679,7 +10679,7 @@ struct Relu {
   constexpr Expr operator()(Expr x) const { return relu(x); }
 };
 
-/// max(x, slope x); the slope can be set by its name at run time.
+/// x where it is above 0, slope x elsewhere; the slope can be set by its name at run time.
 struct LeakyRelu {
   double slope = 0.2;
 
@@ -13867,6 +13867,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
 ///     d.set<"x">(x, v);              // a point and a direction
 ///     d.jvp();                       // d.tangent<0>()    J v, without a reverse sweep
 ///     d.hvp();                       // d.gradient<"x">() and d.hessian_product<"x">()    H v, without H
+///
+/// A direction passes through the function itself: of with_pull_back it sees f, and the pull-back in gradients alone.
 ///
 /// Cost    two to three products for each of f, respectively of its gradient, and all else in numbers one by one: jvp
 ///         takes four to six times f, hvp five to seven times its gradient; both allocate. A difference of two

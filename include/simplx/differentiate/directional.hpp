@@ -9,6 +9,8 @@
 ///     d.jvp();                       // d.tangent<0>()    J v, without a reverse sweep
 ///     d.hvp();                       // d.gradient<"x">() and d.hessian_product<"x">()    H v, without H
 ///
+/// A direction passes through the function itself: of with_pull_back it sees f, and the pull-back in gradients alone.
+///
 /// Cost    two to three products for each of f, respectively of its gradient, and all else in numbers one by one: jvp
 ///         takes four to six times f, hvp five to seven times its gradient; both allocate. A difference of two
 ///         gradients is cheaper, and as exact as its step allows

@@ -16,7 +16,7 @@ struct Relu {
   constexpr Expr operator()(Expr x) const { return relu(x); }
 };
 
-/// max(x, slope x); the slope can be set by its name at run time.
+/// x where it is above 0, slope x elsewhere; the slope can be set by its name at run time.
 struct LeakyRelu {
   double slope = 0.2;
 
