@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 0e244c0aa5784e1d
+// sha256 of the headers: c833430b8cb136ac
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -1015,13 +1015,17 @@ SIMPLX_RULE("own parameters", (possible<left, right>),
 SIMPLX_RULE("probe in recompute", (possible<left, right>),
             "a module that is recomputed contains a probe (left number: its line), whose value would not outlive it; "
             "put the probe outside")
+SIMPLX_RULE("tile", left >= right,
+            "logits are computed for a tile of classes at a time, at least 1 (left number): linear_cross_entropy(x, "
+            "table, labels, 512)")
 SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number): set .layers to 1 or more")
 SIMPLX_RULE("a name", (possible<left, right>),
             "a parameter, constant, input or stack (left number: its line), or a scope that it is in, has an empty "
             "name, by which no checkpoint could find it: weight(\"up.weight\", ...), named(\"mlp\", ...)")
 SIMPLX_RULE("one name", (possible<left, right>),
             "two parameters or inputs have one name (lines: left and right number; the note of at_line spells it); "
-            "give one of them another name or scope, or make it once and use the variable twice")
+            "give one of them another name, or its module one by named(\"second\", ...), or make it once and use the "
+            "variable twice")
 
 namespace detail {
 
@@ -10411,12 +10415,12 @@ struct op<"pow"> : elementwise {
   SIMPLX_HD static constexpr auto f(auto x, auto p) { return pow(x, p); }
   template <int i>
   SIMPLX_HD static constexpr auto d(auto g, auto y, auto x, auto p) {
+    const auto zero = literal<decltype(x)>(0), one = literal<decltype(x)>(1);
     if constexpr (i == 0) {
-      const auto zero = literal<decltype(p)>(0), one = literal<decltype(p)>(1);
-      const auto power = select(p > zero, p, select(zero > p, p, one));  // x^0 does not depend on x, at 0 neither
-      return g * p * pow(x, power - one);
+      const auto unless_zero = select(x > zero, x, select(zero > x, x, one));
+      const auto base = select(p > zero, x, select(zero > p, x, unless_zero));  // x^0 does not depend on x, not at 0
+      return g * p * pow(base, p - one);
     } else {
-      const auto zero = literal<decltype(x)>(0);
       return select(x > zero, g * y * log(x), zero);  // 0^p does not depend on p > 0
     }
   }
@@ -10614,20 +10618,21 @@ template <>
 struct op<"gelu_tanh"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto bend(auto x) {
+  /// x^2, held where the tangent long is 1: an infinite slope times 0 were NaN.
+  SIMPLX_HD static constexpr auto squared(auto x) { return min(x * x, literal<decltype(x)>(1e4)); }
+  SIMPLX_HD static constexpr auto bend(auto x, auto squared) {
     using V = decltype(x);
-    const V cubic = literal<V>(1) + literal<V>(0.044715) * x * x;
-    return tanh(literal<V>(0.7978845608028654) * x * cubic);  // sqrt(2 / pi)
+    return tanh(literal<V>(0.7978845608028654) * x * (literal<V>(1) + literal<V>(0.044715) * squared));  // sqrt(2 / pi)
   }
   SIMPLX_HD static constexpr auto f(auto x) {
     using V = decltype(x);
-    return literal<V>(0.5) * x * (literal<V>(1) + bend(x));
+    return literal<V>(0.5) * x * (literal<V>(1) + bend(x, squared(x)));
   }
   template <int>
   SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
     using V = decltype(x);
-    const V t = bend(x), one = literal<V>(1);
-    const V slope = literal<V>(0.7978845608028654) * (one + literal<V>(0.134145) * x * x);
+    const V square = squared(x), t = bend(x, square), one = literal<V>(1);
+    const V slope = literal<V>(0.7978845608028654) * (one + literal<V>(0.134145) * square);
     return g * literal<V>(0.5) * (one + t + x * (one - t * t) * slope);
   }
 };
@@ -12845,6 +12850,15 @@ concept Container = requires(const Object& object) {
   { object.size() } -> std::convertible_to<std::size_t>;
 };
 
+/// What is copied number by number, of which each becomes a T; characters are no numbers.
+template <class Number, class T>
+concept NumberFor = std::constructible_from<T, Number> && !std::same_as<Number, char>;
+template <class Object, class T>
+concept NumbersFor = EigenObject<Object> || NumberFor<Object, T> || requires(const Object& object) {
+  requires Container<Object>;
+  requires NumberFor<std::remove_cvref_t<decltype(*object.data())>, T>;
+};
+
 struct ObjectSize {
   Index rows, cols;
 };
@@ -13164,6 +13178,21 @@ namespace simplx::inline SIMPLX_TARGET::detail {
 /// Whose memory an input is: that of the caller may change, and may be that of a GPU.
 enum class Holder : unsigned char { nobody, function, caller, device };
 
+/// Whether an object holds what it was made with: no longer once that was moved elsewhere.
+class Present {
+ public:
+  Present() = default;
+  Present(Present&& other) noexcept : present_(std::exchange(other.present_, false)) {}
+  Present& operator=(Present&& other) noexcept {
+    present_ = std::exchange(other.present_, false);
+    return *this;
+  }
+  explicit operator bool() const { return present_; }
+
+ private:
+  bool present_ = true;
+};
+
 /// Compiled once for each number type, not for each function.
 template <class S>
 class FunctionInputs {
@@ -13175,15 +13204,21 @@ class FunctionInputs {
  protected:
   FunctionInputs(const GraphView& graph, TensorList tensors) : graph_(graph), tensors_(std::move(tensors)) {}
 
+  /// Errors  throws for what was moved from: its results and gradients lie in memory of another
+  void check_present() const {
+    if (!present_) throw Error("this function was moved from", "use the one that it was moved to, or assign one to it");
+  }
   std::string name_of(int node) const { return std::string(graph_.label[node].name.view()); }
 
   void check_size(int node, const ObjectSize& size) const {
+    check_present();
     const Shape& shape = graph_.info[node].shape;
     if (size.cols == shape.cols && (!shape.is_fixed() || size.rows == shape.rows)) return;
-    const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : "any";
+    const std::string cols = std::to_string(shape.cols);
     throw Error(name_of(node) + " is given " + std::to_string(size.rows) + " x " + std::to_string(size.cols) +
                     " numbers",
-                "the function needs " + rows + " x " + std::to_string(shape.cols));
+                shape.is_fixed() ? "the function needs " + std::to_string(shape.rows) + " x " + cols
+                                 : "the function needs rows of " + cols + ", any number of them");
   }
   /// The rows of an input that is about to be given.
   Index take_rows(int node, const ObjectSize& size, Holder holder) {
@@ -13198,6 +13233,7 @@ class FunctionInputs {
     return known = size.rows;
   }
   void take_lengths(std::span<const Index> lengths) {
+    check_present();
     bool same = sequences_given_ && lengths.size() + 1 == offsets_.size();
     for (std::size_t s = 0; same && s < lengths.size(); ++s) same = offsets_[s + 1] - offsets_[s] == lengths[s];
     if (same) return;
@@ -13207,6 +13243,7 @@ class FunctionInputs {
 
   /// Counts the rows of everything that was given, sequences among them.
   void count_rows() {
+    check_present();
     rows_ = rows_of_inputs();
     arrange_sequences(rows_);
     rows_.longest_sequence = longest_of(graph_, offsets_);
@@ -13306,6 +13343,7 @@ class FunctionInputs {
 
   Index input_rows_[max_inputs]{};
   bool sequences_given_ = false;
+  Present present_;
 };
 
 }  // namespace simplx::inline SIMPLX_TARGET::detail
@@ -13553,7 +13591,8 @@ std::span<S> slice_of(const std::vector<TensorInfo>& tensors, std::span<S> buffe
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A function of named inputs with its gradient; owns its memory, and reads in place what is bound to it.
+/// A function of named inputs with its gradient; owns its memory, and reads in place what is bound to it. One that was
+/// moved from can be assigned to; else it throws.
 template <auto const& f, class Backend_ = Cpu<double>>
 class Function : public detail::FunctionOn<f, Backend_> {
   using Memory = detail::FunctionOn<f, Backend_>;
@@ -13578,6 +13617,9 @@ class Function : public detail::FunctionOn<f, Backend_> {
     constexpr int node = find<name>();
     static_assert(!detail::on_device<Object>,
                   "simplx: set copies from the host: give bind what lies on the device, which is read in place");
+    static_assert(detail::NumbersFor<Object, S>,
+                  "simplx: set copies an Eigen object, one number, or a container of numbers that lie one after "
+                  "another (it has data() and size()): a std::vector, std::array or std::span, for example");
     const detail::ObjectSize size = detail::size_of<shape<node>>(object);
     if constexpr (is_input(node)) {
       using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
@@ -13609,7 +13651,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
   Function& bind(Object_&& object) {
     using Object = std::remove_cvref_t<Object_>;
     constexpr int node = find<name>();
-    static_assert(is_input(node), "simplx: bind reads inputs in place; parameters and constants are copied by set");
+    static_assert(!has<name>() || is_input(node),
+                  "simplx: bind reads inputs in place; parameters and constants are copied by set");
     using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
     static_assert(
         detail::contiguous<Object, T>,
@@ -13623,7 +13666,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
                   "copy it with set<\"" + std::string(name.view()) + "\">(...)");
     }
     constexpr detail::Holder holder = detail::on_device<Object> ? detail::Holder::device : detail::Holder::caller;
-    static_assert(holder == detail::Holder::caller || G::table.info[node].kind == Kind::input,
+    static_assert(!has<name>() || holder == detail::Holder::caller || G::table.info[node].kind == Kind::input,
                   "simplx: indices are checked on the host, and sorted there: bind or set those that lie there");
     static_assert(holder == detail::Holder::caller || requires { Backend::on_device; },
                   "simplx: memory of a GPU is read by functions that run there, on Cuda<...>: copy it to the host "
@@ -13650,6 +13693,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
   ///         gradients end when the number of rows changes.
   void forward() {
     evaluated_ = false;  // unless all inputs are as they should be
+    Memory::check_present();
     if (Memory::stale_) {
       differentiated_ = false;
       Memory::arrange();
@@ -13662,6 +13706,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
   /// Errors  throws unless it follows a forward() of what was set, bound and given as sequences
   /// Cost    a second one after the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
+    Memory::check_present();
     if (!evaluated_) {
       throw Error("backward() without a forward() of these inputs", "call forward() after set, bind and set_sequences");
     }
@@ -13673,7 +13718,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
 
   /// The first result, a number.
   S value() {
-    static_assert(result_shape(0) == fixed_shape(1, 1),
+    static_assert(!G::sound || result_shape(0) == fixed_shape(1, 1),
                   "simplx: value() is for functions whose first result is one number; use forward() and output<k>()");
     forward();
     return Memory::result(0)[0];
@@ -13708,7 +13753,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
   template <Name name>
   auto gradient() {
     constexpr int node = find<name>();
-    static_assert(G::fusion.wanted[node],
+    static_assert(!has<name>() || G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
     check_differentiated();
     S* place = nullptr;
@@ -13738,7 +13783,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
   Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
     constexpr int node = find<name>();
     constexpr Shape result = result_shape(0);
-    static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1 && rows_are_apart(result.axis),
+    static_assert(!has<name>() || (shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1 &&
+                                   rows_are_apart(result.axis)),
                   "simplx: row_gradients is for a first result of shape (rows, 1), rows that are neither tokens nor "
                   "sequences of them, and a static value; of one number gradient<name>() is the gradient");
     forward();  // checks what was set
@@ -13766,8 +13812,9 @@ class Function : public detail::FunctionOn<f, Backend_> {
   template <Name name>
   auto parameter() {
     constexpr int node = find<name>();
-    static_assert(G::table.info[node].kind == Kind::parameter,
+    static_assert(!has<name>() || G::table.info[node].kind == Kind::parameter,
                   "simplx: this name is no parameter but an input or a constant, which set or bind gives");
+    Memory::check_present();
     return detail::object_map<shape<node>>(Memory::parameters().data() + G::layout.parameter[node], shape<node>.rows);
   }
   /// The same by its name in tensors(), which may lie within a stack: "blocks.0.mlp.up.weight".
@@ -13792,21 +13839,28 @@ class Function : public detail::FunctionOn<f, Backend_> {
   bool differentiated_ = false;  ///< there are gradients of these rows
 
  private:
+  /// The node of that name, or -1.
+  template <Name name>
+  static constexpr int node_of() {
+    for (int i = 0; i < G::count; ++i) {
+      const Kind kind = G::table.info[i].kind;
+      const bool named = is_input(i) || kind == Kind::parameter || kind == Kind::constant;
+      if (named && G::flat.label[i].name == name) return i;
+    }
+    return -1;
+  }
+  /// Whether there is one; where there is none nothing more is said than that, of a broken rule nothing here.
+  template <Name name>
+  static constexpr bool has() {
+    return G::sound && node_of<name>() >= 0;
+  }
   template <Name name>
   static constexpr int find() {
-    constexpr int node = [] {
-      for (int i = 0; i < G::count; ++i) {
-        const Kind kind = G::table.info[i].kind;
-        const bool named = is_input(i) || kind == Kind::parameter || kind == Kind::constant;
-        if (named && G::flat.label[i].name == name) return i;
-      }
-      return -1;
-    }();
-    static_assert(node >= 0,
+    static_assert(!G::sound || has<name>(),
                   "simplx: the function uses no input, parameter or constant of that name; with scopes it is as in "
                   "tensors(); those within a stack or recompute are found by parameter(\"name\") and "
                   "gradient(\"name\")");
-    return node;
+    return has<name>() ? node_of<name>() : 0;
   }
   /// Whether a row along this axis can be evaluated by itself.
   static constexpr bool rows_are_apart(Axis axis) {
@@ -13832,6 +13886,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
 
   /// Results and gradients lie in memory that the first evaluation makes.
   void check_arranged(const char* asked) const {
+    Memory::check_present();
     if (Memory::arranged()) return;
     throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
   }
@@ -18729,10 +18784,11 @@ struct op<"linear_cross_entropy"> : kernel_op {
   /// All gradients are taken from the logits, which are computed again.
   static constexpr bool reads(int, int operand) { return operand != 1; }
 
-  static constexpr Checked shape(const Attributes&, Shape table, Shape labels, Shape x) {
+  static constexpr Checked shape(const Attributes& attributes, Shape table, Shape labels, Shape x) {
     if (!table.is_fixed()) return {"static right operand", static_cast<Index>(table.axis), 0};
     if (x.cols != table.cols) return {"inner widths", x.cols, table.cols};
     if (x.axis != labels.axis) return {"labels", static_cast<Index>(labels.axis), static_cast<Index>(x.axis)};
+    if (attributes.integers[0] < 1) return {"tile", attributes.integers[0], 1};
     return rows_of(x.axis, 1);
   }
   static constexpr Checked shape(const Attributes& attributes, Shape table, Shape labels, Shape x, Shape bias) {
@@ -18746,7 +18802,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   }
 
   /// Classes whose logits a CPU computes together.
-  static constexpr Index tile(const Attributes& attributes) { return std::max<Index>(attributes.integers[0], 1); }
+  static constexpr Index tile(const Attributes& attributes) { return attributes.integers[0]; }
   static constexpr int packs = 0;
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
     const auto room = [&](Index classes) {
@@ -18957,7 +19013,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
 /// in float, or of as many as have half a gigabyte.
 ///
 /// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers; bias (1, classes) -> (rows, 1)
-/// Errors  does not compile unless labels are indices(...) along the rows of x, and widths agree
+/// Errors  does not compile unless labels are indices(...) along the rows of x, widths agree, and tile is at least 1
 /// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label, or 6 rows d classes
 ///         for a training step on a GPU; keeps x and one number for each row; scratch holds tile + 2 d numbers for
 ///         each, on a GPU 16 tile bytes for each class, half a gigabyte at most

@@ -83,6 +83,8 @@ def main():
                         verdict = "noticed"
                 with open(target, "w", encoding="utf-8") as file:
                     file.write(text)
+                if verdict == "refused by the compiler" and run([*common, "-fsyntax-only", source]):
+                    verdict = "THE TEST ITSELF DOES NOT COMPILE"
             if verdict.isupper():
                 bad.append((header, old, new))
             print(f"{number}/{len(faults)} {verdict}: {header}: {old.strip()} -> {new.strip()}", flush=True)

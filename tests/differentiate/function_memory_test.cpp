@@ -3,6 +3,7 @@
 
 #include <simplx/differentiate/function.hpp>
 #include <simplx/ops/embedding.hpp>
+#include <simplx/ops/matmul.hpp>
 #include <simplx/ops/reduce.hpp>
 
 #include <doctest/doctest.h>
@@ -17,6 +18,7 @@ using namespace simplx;
 namespace {
 inline constexpr auto energy = [] { return sum(square(variable("x", rows_of(Axis::batch, 2)))); };
 inline constexpr auto total = [] { return sum(variable("x", rows_of(Axis::batch, 3))); };
+inline constexpr auto line = [] { return sum(variable("x", rows_of(Axis::batch, 1)) * scalar("slope", zeros)); };
 inline constexpr auto placed = [] {
   return sum(square(variable("x", rows_of(Axis::tokens, 2)) + positions(fixed("table", 4, 2, zeros))));
 };
@@ -42,6 +44,38 @@ TEST_CASE("differentiate/function_memory: a function that is moved keeps what it
   Function<energy> third;
   third = std::move(second);
   CHECK(third.value() == 39);
+}
+
+TEST_CASE("differentiate/function_memory: what was moved from refuses all but to be assigned to") {
+  std::array<double, 4> x{1, 2, 3, 4};
+  Function<line> first;
+  first.bind<"x">(std::span<const double>(x));
+  first.parameter<"slope">()(0) = 2;
+  CHECK(first.value_and_grad() == 20);
+  Function<line> second = std::move(first);
+  const auto refused = [](const auto& use) {
+    CHECK_THROWS_WITH_AS(use(), doctest::Contains("this function was moved from"), Error);
+  };
+  refused([&] { first.forward(); });
+  refused([&] { first.value_and_grad(); });
+  refused([&] { first.backward(); });
+  refused([&] { first.output(); });
+  refused([&] { first.output_gradient(); });
+  refused([&] { first.gradient<"x">(); });
+  refused([&] { first.gradient("slope"); });
+  refused([&] { first.parameter<"slope">(); });
+  refused([&] { first.set<"x">(x); });
+  refused([&] { first.set<"slope">(3.0); });
+  refused([&] { first.bind<"x">(x); });
+  refused([&] { first.set_sequences({}); });
+  CHECK(first.parameters().empty());
+  CHECK(second.value_and_grad() == 20);
+  CHECK(second.gradient<"slope">()(0) == 10);
+  first = std::move(second);
+  refused([&] { second.value(); });
+  CHECK(first.value() == 20);
+  first = Function<line>(1);
+  CHECK_THROWS_WITH_AS(first.value(), doctest::Contains("the input 'x' was never set"), Error);
 }
 
 TEST_CASE("differentiate/function_memory: sequences of negative or too great length are refused") {

@@ -69,6 +69,15 @@ TEST_CASE("values known from elsewhere, and the kink") {
   CHECK(matrix.output(2)[0] == run.output(2)[0]);
   CHECK(matrix.output(3)[0] == 0.5);  // 1 sigmoid(0)
   CHECK(op<"leaky_relu">::d<0>(5.0, 0.0, 0.0, 0.2) == 5);  // the derivative at 0 is 1
+  for (const float x : {10.0f, 100.0f, 1e19f, 1e30f}) {  // where x^2 is infinite, too
+    CHECK(op<"gelu_tanh">::f(x) == x);
+    CHECK(op<"gelu_tanh">::f(-x) == 0);
+    CHECK(op<"gelu_tanh">::d<0>(1.0f, 0.0f, x) == 1);
+    CHECK(op<"gelu_tanh">::d<0>(1.0f, 0.0f, -x) == 0);
+    const Dual<float> moving(x, 1);
+    CHECK(op<"gelu_tanh">::f(moving).tangent == 1);
+    CHECK(op<"gelu_tanh">::d<0>(Dual<float>(1), Dual<float>(), moving).tangent == 0);
+  }
 }
 
 TEST_SUITE_END();

@@ -76,6 +76,11 @@ TEST_CASE("values and derivatives where functions have kinks") {
   CHECK(op<"greater">::f(2.0, 1.0) == 1);
   CHECK(op<"greater">::f(1.0, 1.0) == 0);
   CHECK(op<"pow">::d<1>(1.0, 0.0, 0.0, 2.0) == 0);
+  CHECK(op<"pow">::d<0>(5.0, 1.0, 0.0, 0.0) == 0);  // x^0 is 1 everywhere, at 0 too
+  const auto still = [](double x) { return Dual<double>(x); };
+  const auto moving = [](double x) { return Dual<double>(x, 1); };
+  CHECK(op<"pow">::d<0>(still(5), still(1), still(4), moving(0)).tangent == 1.25);  // p x^(p - 1) by p: 1 / x
+  CHECK(op<"pow">::d<1>(still(5), still(1), moving(4), still(0)).tangent == 1.25);
 }
 
 TEST_CASE("softplus does not overflow, and its slope at 0 is one half") {

@@ -135,13 +135,17 @@ SIMPLX_RULE("own parameters", (possible<left, right>),
 SIMPLX_RULE("probe in recompute", (possible<left, right>),
             "a module that is recomputed contains a probe (left number: its line), whose value would not outlive it; "
             "put the probe outside")
+SIMPLX_RULE("tile", left >= right,
+            "logits are computed for a tile of classes at a time, at least 1 (left number): linear_cross_entropy(x, "
+            "table, labels, 512)")
 SIMPLX_RULE("layers", left >= 1, "a stack needs at least one layer (left number): set .layers to 1 or more")
 SIMPLX_RULE("a name", (possible<left, right>),
             "a parameter, constant, input or stack (left number: its line), or a scope that it is in, has an empty "
             "name, by which no checkpoint could find it: weight(\"up.weight\", ...), named(\"mlp\", ...)")
 SIMPLX_RULE("one name", (possible<left, right>),
             "two parameters or inputs have one name (lines: left and right number; the note of at_line spells it); "
-            "give one of them another name or scope, or make it once and use the variable twice")
+            "give one of them another name, or its module one by named(\"second\", ...), or make it once and use the "
+            "variable twice")
 
 namespace detail {
 

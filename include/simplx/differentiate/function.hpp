@@ -27,7 +27,8 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// A function of named inputs with its gradient; owns its memory, and reads in place what is bound to it.
+/// A function of named inputs with its gradient; owns its memory, and reads in place what is bound to it. One that was
+/// moved from can be assigned to; else it throws.
 template <auto const& f, class Backend_ = Cpu<double>>
 class Function : public detail::FunctionOn<f, Backend_> {
   using Memory = detail::FunctionOn<f, Backend_>;
@@ -52,6 +53,9 @@ class Function : public detail::FunctionOn<f, Backend_> {
     constexpr int node = find<name>();
     static_assert(!detail::on_device<Object>,
                   "simplx: set copies from the host: give bind what lies on the device, which is read in place");
+    static_assert(detail::NumbersFor<Object, S>,
+                  "simplx: set copies an Eigen object, one number, or a container of numbers that lie one after "
+                  "another (it has data() and size()): a std::vector, std::array or std::span, for example");
     const detail::ObjectSize size = detail::size_of<shape<node>>(object);
     if constexpr (is_input(node)) {
       using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
@@ -83,7 +87,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
   Function& bind(Object_&& object) {
     using Object = std::remove_cvref_t<Object_>;
     constexpr int node = find<name>();
-    static_assert(is_input(node), "simplx: bind reads inputs in place; parameters and constants are copied by set");
+    static_assert(!has<name>() || is_input(node),
+                  "simplx: bind reads inputs in place; parameters and constants are copied by set");
     using T = std::conditional_t<G::table.info[node].kind == Kind::indices, std::int32_t, S>;
     static_assert(
         detail::contiguous<Object, T>,
@@ -97,7 +102,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
                   "copy it with set<\"" + std::string(name.view()) + "\">(...)");
     }
     constexpr detail::Holder holder = detail::on_device<Object> ? detail::Holder::device : detail::Holder::caller;
-    static_assert(holder == detail::Holder::caller || G::table.info[node].kind == Kind::input,
+    static_assert(!has<name>() || holder == detail::Holder::caller || G::table.info[node].kind == Kind::input,
                   "simplx: indices are checked on the host, and sorted there: bind or set those that lie there");
     static_assert(holder == detail::Holder::caller || requires { Backend::on_device; },
                   "simplx: memory of a GPU is read by functions that run there, on Cuda<...>: copy it to the host "
@@ -124,6 +129,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
   ///         gradients end when the number of rows changes.
   void forward() {
     evaluated_ = false;  // unless all inputs are as they should be
+    Memory::check_present();
     if (Memory::stale_) {
       differentiated_ = false;
       Memory::arrange();
@@ -136,6 +142,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
   /// Errors  throws unless it follows a forward() of what was set, bound and given as sequences
   /// Cost    a second one after the same forward() evaluates that again, if the first wrote over values (of logits)
   void backward() {
+    Memory::check_present();
     if (!evaluated_) {
       throw Error("backward() without a forward() of these inputs", "call forward() after set, bind and set_sequences");
     }
@@ -147,7 +154,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
 
   /// The first result, a number.
   S value() {
-    static_assert(result_shape(0) == fixed_shape(1, 1),
+    static_assert(!G::sound || result_shape(0) == fixed_shape(1, 1),
                   "simplx: value() is for functions whose first result is one number; use forward() and output<k>()");
     forward();
     return Memory::result(0)[0];
@@ -182,7 +189,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
   template <Name name>
   auto gradient() {
     constexpr int node = find<name>();
-    static_assert(G::fusion.wanted[node],
+    static_assert(!has<name>() || G::fusion.wanted[node],
                   "simplx: the gradient of this input is not wanted: make it a variable(...), or use with_respect_to");
     check_differentiated();
     S* place = nullptr;
@@ -212,7 +219,8 @@ class Function : public detail::FunctionOn<f, Backend_> {
   Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
     constexpr int node = find<name>();
     constexpr Shape result = result_shape(0);
-    static_assert(shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1 && rows_are_apart(result.axis),
+    static_assert(!has<name>() || (shape<node>.is_fixed() && !result.is_fixed() && result.cols == 1 &&
+                                   rows_are_apart(result.axis)),
                   "simplx: row_gradients is for a first result of shape (rows, 1), rows that are neither tokens nor "
                   "sequences of them, and a static value; of one number gradient<name>() is the gradient");
     forward();  // checks what was set
@@ -240,8 +248,9 @@ class Function : public detail::FunctionOn<f, Backend_> {
   template <Name name>
   auto parameter() {
     constexpr int node = find<name>();
-    static_assert(G::table.info[node].kind == Kind::parameter,
+    static_assert(!has<name>() || G::table.info[node].kind == Kind::parameter,
                   "simplx: this name is no parameter but an input or a constant, which set or bind gives");
+    Memory::check_present();
     return detail::object_map<shape<node>>(Memory::parameters().data() + G::layout.parameter[node], shape<node>.rows);
   }
   /// The same by its name in tensors(), which may lie within a stack: "blocks.0.mlp.up.weight".
@@ -266,21 +275,28 @@ class Function : public detail::FunctionOn<f, Backend_> {
   bool differentiated_ = false;  ///< there are gradients of these rows
 
  private:
+  /// The node of that name, or -1.
+  template <Name name>
+  static constexpr int node_of() {
+    for (int i = 0; i < G::count; ++i) {
+      const Kind kind = G::table.info[i].kind;
+      const bool named = is_input(i) || kind == Kind::parameter || kind == Kind::constant;
+      if (named && G::flat.label[i].name == name) return i;
+    }
+    return -1;
+  }
+  /// Whether there is one; where there is none nothing more is said than that, of a broken rule nothing here.
+  template <Name name>
+  static constexpr bool has() {
+    return G::sound && node_of<name>() >= 0;
+  }
   template <Name name>
   static constexpr int find() {
-    constexpr int node = [] {
-      for (int i = 0; i < G::count; ++i) {
-        const Kind kind = G::table.info[i].kind;
-        const bool named = is_input(i) || kind == Kind::parameter || kind == Kind::constant;
-        if (named && G::flat.label[i].name == name) return i;
-      }
-      return -1;
-    }();
-    static_assert(node >= 0,
+    static_assert(!G::sound || has<name>(),
                   "simplx: the function uses no input, parameter or constant of that name; with scopes it is as in "
                   "tensors(); those within a stack or recompute are found by parameter(\"name\") and "
                   "gradient(\"name\")");
-    return node;
+    return has<name>() ? node_of<name>() : 0;
   }
   /// Whether a row along this axis can be evaluated by itself.
   static constexpr bool rows_are_apart(Axis axis) {
@@ -306,6 +322,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
 
   /// Results and gradients lie in memory that the first evaluation makes.
   void check_arranged(const char* asked) const {
+    Memory::check_present();
     if (Memory::arranged()) return;
     throw Error(std::string(asked) + " without a forward()", "call forward() or value_and_grad() before");
   }

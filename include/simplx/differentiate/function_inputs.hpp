@@ -12,12 +12,28 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET::detail {
 
 /// Whose memory an input is: that of the caller may change, and may be that of a GPU.
 enum class Holder : unsigned char { nobody, function, caller, device };
+
+/// Whether an object holds what it was made with: no longer once that was moved elsewhere.
+class Present {
+ public:
+  Present() = default;
+  Present(Present&& other) noexcept : present_(std::exchange(other.present_, false)) {}
+  Present& operator=(Present&& other) noexcept {
+    present_ = std::exchange(other.present_, false);
+    return *this;
+  }
+  explicit operator bool() const { return present_; }
+
+ private:
+  bool present_ = true;
+};
 
 /// Compiled once for each number type, not for each function.
 template <class S>
@@ -30,15 +46,21 @@ class FunctionInputs {
  protected:
   FunctionInputs(const GraphView& graph, TensorList tensors) : graph_(graph), tensors_(std::move(tensors)) {}
 
+  /// Errors  throws for what was moved from: its results and gradients lie in memory of another
+  void check_present() const {
+    if (!present_) throw Error("this function was moved from", "use the one that it was moved to, or assign one to it");
+  }
   std::string name_of(int node) const { return std::string(graph_.label[node].name.view()); }
 
   void check_size(int node, const ObjectSize& size) const {
+    check_present();
     const Shape& shape = graph_.info[node].shape;
     if (size.cols == shape.cols && (!shape.is_fixed() || size.rows == shape.rows)) return;
-    const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : "any";
+    const std::string cols = std::to_string(shape.cols);
     throw Error(name_of(node) + " is given " + std::to_string(size.rows) + " x " + std::to_string(size.cols) +
                     " numbers",
-                "the function needs " + rows + " x " + std::to_string(shape.cols));
+                shape.is_fixed() ? "the function needs " + std::to_string(shape.rows) + " x " + cols
+                                 : "the function needs rows of " + cols + ", any number of them");
   }
   /// The rows of an input that is about to be given.
   Index take_rows(int node, const ObjectSize& size, Holder holder) {
@@ -53,6 +75,7 @@ class FunctionInputs {
     return known = size.rows;
   }
   void take_lengths(std::span<const Index> lengths) {
+    check_present();
     bool same = sequences_given_ && lengths.size() + 1 == offsets_.size();
     for (std::size_t s = 0; same && s < lengths.size(); ++s) same = offsets_[s + 1] - offsets_[s] == lengths[s];
     if (same) return;
@@ -62,6 +85,7 @@ class FunctionInputs {
 
   /// Counts the rows of everything that was given, sequences among them.
   void count_rows() {
+    check_present();
     rows_ = rows_of_inputs();
     arrange_sequences(rows_);
     rows_.longest_sequence = longest_of(graph_, offsets_);
@@ -161,6 +185,7 @@ class FunctionInputs {
 
   Index input_rows_[max_inputs]{};
   bool sequences_given_ = false;
+  Present present_;
 };
 
 }  // namespace simplx::inline SIMPLX_TARGET::detail

@@ -26,6 +26,15 @@ concept Container = requires(const Object& object) {
   { object.size() } -> std::convertible_to<std::size_t>;
 };
 
+/// What is copied number by number, of which each becomes a T; characters are no numbers.
+template <class Number, class T>
+concept NumberFor = std::constructible_from<T, Number> && !std::same_as<Number, char>;
+template <class Object, class T>
+concept NumbersFor = EigenObject<Object> || NumberFor<Object, T> || requires(const Object& object) {
+  requires Container<Object>;
+  requires NumberFor<std::remove_cvref_t<decltype(*object.data())>, T>;
+};
+
 struct ObjectSize {
   Index rows, cols;
 };

@@ -57,20 +57,21 @@ template <>
 struct op<"gelu_tanh"> : elementwise {
   static constexpr bool costly = true;
   static constexpr bool needs_inputs = true;
-  SIMPLX_HD static constexpr auto bend(auto x) {
+  /// x^2, held where the tangent long is 1: an infinite slope times 0 were NaN.
+  SIMPLX_HD static constexpr auto squared(auto x) { return min(x * x, literal<decltype(x)>(1e4)); }
+  SIMPLX_HD static constexpr auto bend(auto x, auto squared) {
     using V = decltype(x);
-    const V cubic = literal<V>(1) + literal<V>(0.044715) * x * x;
-    return tanh(literal<V>(0.7978845608028654) * x * cubic);  // sqrt(2 / pi)
+    return tanh(literal<V>(0.7978845608028654) * x * (literal<V>(1) + literal<V>(0.044715) * squared));  // sqrt(2 / pi)
   }
   SIMPLX_HD static constexpr auto f(auto x) {
     using V = decltype(x);
-    return literal<V>(0.5) * x * (literal<V>(1) + bend(x));
+    return literal<V>(0.5) * x * (literal<V>(1) + bend(x, squared(x)));
   }
   template <int>
   SIMPLX_HD static constexpr auto d(auto g, auto, auto x) {
     using V = decltype(x);
-    const V t = bend(x), one = literal<V>(1);
-    const V slope = literal<V>(0.7978845608028654) * (one + literal<V>(0.134145) * x * x);
+    const V square = squared(x), t = bend(x, square), one = literal<V>(1);
+    const V slope = literal<V>(0.7978845608028654) * (one + literal<V>(0.134145) * square);
     return g * literal<V>(0.5) * (one + t + x * (one - t * t) * slope);
   }
 };

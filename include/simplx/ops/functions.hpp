@@ -162,12 +162,12 @@ struct op<"pow"> : elementwise {
   SIMPLX_HD static constexpr auto f(auto x, auto p) { return pow(x, p); }
   template <int i>
   SIMPLX_HD static constexpr auto d(auto g, auto y, auto x, auto p) {
+    const auto zero = literal<decltype(x)>(0), one = literal<decltype(x)>(1);
     if constexpr (i == 0) {
-      const auto zero = literal<decltype(p)>(0), one = literal<decltype(p)>(1);
-      const auto power = select(p > zero, p, select(zero > p, p, one));  // x^0 does not depend on x, at 0 neither
-      return g * p * pow(x, power - one);
+      const auto unless_zero = select(x > zero, x, select(zero > x, x, one));
+      const auto base = select(p > zero, x, select(zero > p, x, unless_zero));  // x^0 does not depend on x, not at 0
+      return g * p * pow(base, p - one);
     } else {
-      const auto zero = literal<decltype(x)>(0);
       return select(x > zero, g * y * log(x), zero);  // 0^p does not depend on p > 0
     }
   }

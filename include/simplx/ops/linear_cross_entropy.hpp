@@ -28,10 +28,11 @@ struct op<"linear_cross_entropy"> : kernel_op {
   /// All gradients are taken from the logits, which are computed again.
   static constexpr bool reads(int, int operand) { return operand != 1; }
 
-  static constexpr Checked shape(const Attributes&, Shape table, Shape labels, Shape x) {
+  static constexpr Checked shape(const Attributes& attributes, Shape table, Shape labels, Shape x) {
     if (!table.is_fixed()) return {"static right operand", static_cast<Index>(table.axis), 0};
     if (x.cols != table.cols) return {"inner widths", x.cols, table.cols};
     if (x.axis != labels.axis) return {"labels", static_cast<Index>(labels.axis), static_cast<Index>(x.axis)};
+    if (attributes.integers[0] < 1) return {"tile", attributes.integers[0], 1};
     return rows_of(x.axis, 1);
   }
   static constexpr Checked shape(const Attributes& attributes, Shape table, Shape labels, Shape x, Shape bias) {
@@ -45,7 +46,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   }
 
   /// Classes whose logits a CPU computes together.
-  static constexpr Index tile(const Attributes& attributes) { return std::max<Index>(attributes.integers[0], 1); }
+  static constexpr Index tile(const Attributes& attributes) { return attributes.integers[0]; }
   static constexpr int packs = 0;
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
     const auto room = [&](Index classes) {
@@ -256,7 +257,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
 /// in float, or of as many as have half a gigabyte.
 ///
 /// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers; bias (1, classes) -> (rows, 1)
-/// Errors  does not compile unless labels are indices(...) along the rows of x, and widths agree
+/// Errors  does not compile unless labels are indices(...) along the rows of x, widths agree, and tile is at least 1
 /// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label, or 6 rows d classes
 ///         for a training step on a GPU; keeps x and one number for each row; scratch holds tile + 2 d numbers for
 ///         each, on a GPU 16 tile bytes for each class, half a gigabyte at most
