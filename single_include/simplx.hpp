@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: c833430b8cb136ac
+// sha256 of the headers: 698ed6e580d01126
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -15590,7 +15590,7 @@ struct Sgd {
   template <class S>
   void check() const {
     check_setting<S>("Sgd's learning_rate", learning_rate);
-    check_setting<S>("Sgd's momentum", momentum);
+    check_setting<S>("Sgd's momentum", momentum, 1);
     check_setting<S>("Sgd's weight_decay", weight_decay);
   }
 
@@ -15646,7 +15646,8 @@ namespace simplx::inline SIMPLX_TARGET {
 struct ParameterGroup {
   std::string name = "*";                            ///< '*' stands for any text
   std::optional<double> learning_rate_factor = {};   ///< times the optimiser's rate; 0 freezes
-  std::optional<double> weight_decay = {};           ///< also of tensors that would not decay
+  std::optional<bool> decays = {};                   ///< whether the optimiser's own weight decay applies
+  std::optional<double> weight_decay = {};           ///< instead of that, whatever `decays` says
   std::optional<double> epsilon = {};                ///< of AdamW
   std::optional<double> momentum = {};               ///< of Sgd
   bool optional = false;                             ///< a model may have no such tensor
@@ -15665,7 +15666,7 @@ namespace detail {
   check_setting("learning_rate_factor" + of_group, group.learning_rate_factor.value_or(1));
   check_setting("weight_decay" + of_group, group.weight_decay.value_or(0));
   check_positive_setting("epsilon" + of_group, group.epsilon.value_or(1));
-  check_setting("momentum" + of_group, group.momentum.value_or(0));
+  check_setting("momentum" + of_group, group.momentum.value_or(0), 1);
   for (const TensorInfo& tensor : tensors) {
     if (matches_glob(group.name, tensor.name)) return;
   }
@@ -15679,6 +15680,7 @@ inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector
   for (const ParameterGroup& group : groups) {
     if (!matches_glob(group.name, tensor.name)) continue;
     settings.learning_rate_factor = group.learning_rate_factor.value_or(settings.learning_rate_factor);
+    settings.decays = group.decays.value_or(settings.decays);
     if (group.weight_decay) settings.weight_decay = group.weight_decay;
     if (group.epsilon) settings.epsilon = group.epsilon;
     if (group.momentum) settings.momentum = group.momentum;
@@ -15854,6 +15856,7 @@ inline std::string rules_of(const TrainerOptions& options) {
   for (const ParameterGroup& group : options.groups) {
     text += ", " + group.name;
     add(" learning_rate_factor ", group.learning_rate_factor);
+    if (group.decays) text += *group.decays ? " decays" : " does not decay";
     add(" weight_decay ", group.weight_decay);
     add(" epsilon ", group.epsilon);
     add(" momentum ", group.momentum);
@@ -20935,7 +20938,7 @@ struct Recipe {
   }
   std::vector<ParameterGroup> groups() const {
     if (!*also_decays) return {};
-    return {{.name = also_decays, .weight_decay = optimiser.weight_decay, .optional = true}};
+    return {{.name = also_decays, .decays = true, .optional = true}};
   }
   constexpr Recipe with_peak(double learning_rate) const {
     Recipe recipe = *this;

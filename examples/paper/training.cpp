@@ -66,7 +66,7 @@ std::string today() {
 
 std::vector<ParameterGroup> groups_of(const Settings& settings) {
   std::vector<ParameterGroup> groups;
-  if (settings.all_decay) groups.push_back({.name = "*", .weight_decay = settings.weight_decay});
+  if (settings.all_decay) groups.push_back({.name = "*", .decays = true});
   for (const auto& [name, factor] : settings.factors) groups.push_back({.name = name, .learning_rate_factor = factor});
   return groups;
 }

@@ -102,6 +102,7 @@ TEST_CASE("a pattern that matches nothing is refused with the nearest names, and
   refused({.weight_decay = -0.1}, "weight_decay");
   refused({.epsilon = 0.0}, "epsilon");
   refused({.momentum = std::nan("")}, "momentum");
+  refused({.momentum = 1.0}, "must be a number from 0 on, below 1");
 }
 
 TEST_CASE("an update is the plain loop over tensors with the numbers of their groups, after clipping") {
@@ -188,6 +189,10 @@ TEST_CASE(
   check({}, Sgd{.learning_rate = 0.01, .momentum = 0.9, .weight_decay = 0.1}, paper);
   check({{.weight_decay = 0.2}}, AdamW{.learning_rate = 0.01},
         [](const std::string&) { return 0.2; });  // as fairseq does
+  check({{.name = "*", .decays = true}, {.name = "*.gain", .decays = false}, {.name = "embedding.*", .weight_decay = 0.3}},
+        AdamW{.learning_rate = 0.01, .weight_decay = 0.1}, [&](const std::string& name) {
+          return name.ends_with(".gain") ? 0.0 : name == "embedding.weight" ? 0.3 : 0.1;
+        });
   check({{.name = "*.gain", .weight_decay = 0.4}, {.name = "embedding.*", .weight_decay = 0}},
         AdamW{.learning_rate = 0.01, .weight_decay = 0.1}, [&](const std::string& name) {
           return name.ends_with(".gain") ? 0.4 : name == "embedding.weight" ? 0.0 : paper(name);

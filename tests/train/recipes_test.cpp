@@ -51,7 +51,7 @@ TEST_CASE("NormFormer's decoders begin as in fairseq and decay everything; their
   CHECK((options.laws == as_in_fairseq));
   REQUIRE(options.groups.size() == 2);
   CHECK(options.groups[0].name == "*");
-  CHECK(options.groups[0].weight_decay == 0.01);
+  CHECK(options.groups[0].decays == true);
   CHECK(options.groups[1].name == "embedding.*");
   CHECK(recipes::crammed_bert.options().clip == 0.5);
 }
@@ -88,6 +88,11 @@ TEST_CASE("what decays: matrices and tables; with the encoder the factor of posi
   CHECK(decay(recipes::code_parrot) == std::vector{0.1, 0.0, 0.0});
   CHECK(decay(recipes::crammed_bert) == std::vector{0.1, 0.1, 0.0});
   CHECK(decay(recipes::norm_former_355m) == std::vector{0.01, 0.01, 0.01});
+  Recipe other = recipes::norm_former_355m;
+  other.optimiser.weight_decay = 0.5;  // or that of the optimiser that a step is given
+  CHECK(settings_runs(tensors, recipes::norm_former_355m.groups()).size() == 1);
+  CHECK(decay(other) == std::vector{0.5, 0.5, 0.5});
+  CHECK(AdamW{.weight_decay = 0}.with(detail::settings_of(tensors[2], other.groups())).weight_decay == 0);
 }
 
 TEST_SUITE_END();

@@ -115,6 +115,10 @@ TEST_CASE("a state of a trainer with another clip or other groups is refused, of
   refused([](TrainerOptions& o) { o.groups.clear(); }, "clip 1");
   refused([](TrainerOptions& o) { o.groups.push_back({.name = "embedding.*", .weight_decay = 0, .momentum = 0.5}); },
           "clip 1, *.up.weight learning_rate_factor 0.5, embedding.* weight_decay 0 momentum 0.5");
+  refused([](TrainerOptions& o) { o.groups.push_back({.name = "*.gain", .decays = true}); },
+          "clip 1, *.up.weight learning_rate_factor 0.5, *.gain decays");
+  refused([](TrainerOptions& o) { o.groups.push_back({.name = "*.gain", .decays = false}); },
+          "clip 1, *.up.weight learning_rate_factor 0.5, *.gain does not decay");
 }
 
 TEST_CASE("half a step is no state") {

@@ -271,6 +271,7 @@ TEST_CASE("numbers of an optimiser that would spoil the parameters are refused, 
   refused(AdamW{.weight_decay = infinite}, "AdamW's weight_decay is inf");
   refused(Sgd{.learning_rate = infinite}, "Sgd's learning_rate");
   refused(Sgd{.momentum = -0.9}, "Sgd's momentum");
+  refused(Sgd{.momentum = 1}, "Sgd's momentum");  // whose sum of gradients has no end
   refused(Sgd{.weight_decay = none}, "Sgd's weight_decay");
   CHECK(trainer.steps() == 0);
   CHECK(std::ranges::equal(before, trainer.parameters()));

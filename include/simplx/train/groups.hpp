@@ -24,7 +24,8 @@ namespace simplx::inline SIMPLX_TARGET {
 struct ParameterGroup {
   std::string name = "*";                            ///< '*' stands for any text
   std::optional<double> learning_rate_factor = {};   ///< times the optimiser's rate; 0 freezes
-  std::optional<double> weight_decay = {};           ///< also of tensors that would not decay
+  std::optional<bool> decays = {};                   ///< whether the optimiser's own weight decay applies
+  std::optional<double> weight_decay = {};           ///< instead of that, whatever `decays` says
   std::optional<double> epsilon = {};                ///< of AdamW
   std::optional<double> momentum = {};               ///< of Sgd
   bool optional = false;                             ///< a model may have no such tensor
@@ -43,7 +44,7 @@ namespace detail {
   check_setting("learning_rate_factor" + of_group, group.learning_rate_factor.value_or(1));
   check_setting("weight_decay" + of_group, group.weight_decay.value_or(0));
   check_positive_setting("epsilon" + of_group, group.epsilon.value_or(1));
-  check_setting("momentum" + of_group, group.momentum.value_or(0));
+  check_setting("momentum" + of_group, group.momentum.value_or(0), 1);
   for (const TensorInfo& tensor : tensors) {
     if (matches_glob(group.name, tensor.name)) return;
   }
@@ -57,6 +58,7 @@ inline ParameterSettings settings_of(const TensorInfo& tensor, const std::vector
   for (const ParameterGroup& group : groups) {
     if (!matches_glob(group.name, tensor.name)) continue;
     settings.learning_rate_factor = group.learning_rate_factor.value_or(settings.learning_rate_factor);
+    settings.decays = group.decays.value_or(settings.decays);
     if (group.weight_decay) settings.weight_decay = group.weight_decay;
     if (group.epsilon) settings.epsilon = group.epsilon;
     if (group.momentum) settings.momentum = group.momentum;

@@ -71,7 +71,7 @@ struct Recipe {
   }
   std::vector<ParameterGroup> groups() const {
     if (!*also_decays) return {};
-    return {{.name = also_decays, .weight_decay = optimiser.weight_decay, .optional = true}};
+    return {{.name = also_decays, .decays = true, .optional = true}};
   }
   constexpr Recipe with_peak(double learning_rate) const {
     Recipe recipe = *this;

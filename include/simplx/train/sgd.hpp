@@ -43,7 +43,7 @@ struct Sgd {
   template <class S>
   void check() const {
     check_setting<S>("Sgd's learning_rate", learning_rate);
-    check_setting<S>("Sgd's momentum", momentum);
+    check_setting<S>("Sgd's momentum", momentum, 1);
     check_setting<S>("Sgd's weight_decay", weight_decay);
   }
 

@@ -60,6 +60,7 @@ inline std::string rules_of(const TrainerOptions& options) {
   for (const ParameterGroup& group : options.groups) {
     text += ", " + group.name;
     add(" learning_rate_factor ", group.learning_rate_factor);
+    if (group.decays) text += *group.decays ? " decays" : " does not decay";
     add(" weight_decay ", group.weight_decay);
     add(" epsilon ", group.epsilon);
     add(" momentum ", group.momentum);
