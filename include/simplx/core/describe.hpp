@@ -11,39 +11,126 @@
 #include <simplx/core/counts.hpp>
 #include <simplx/core/formula.hpp>
 
+#include <array>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-/// Writes the schedule of one graph.
+/// The rules of an op over formulas: f, and d of operands whose gradients are wanted; what it says of its attributes.
+struct OpText {
+  Formula (*value)(const Formula* all, const int* operands) = nullptr;
+  Formula (*pull_back[max_arguments])(const Formula& dy, const Formula& y, const Formula* all, const int* operands){};
+  std::string (*settings)(const Attributes&) = nullptr;
+};
+template <class Op, int... a>
+Formula value_text(const Formula* all, const int* operands) {
+  return Op::f(all[operands[a]]...);
+}
+template <class Op, int i, int... a>
+Formula pull_back_text(const Formula& dy, const Formula& y, const Formula* all, const int* operands) {
+  return Op::template d<i>(dy, y, all[operands[a]]...);
+}
+template <class Op>
+std::string settings_text(const Attributes& attributes) {
+  return Op::settings(attributes);
+}
+template <class G, int node>
+constexpr OpText op_text() {
+  constexpr Info info = G::table.info[node];
+  OpText text;
+  if constexpr (info.looped()) {
+    using Op = op_of<G, node>;
+    [&]<int... a>(std::integer_sequence<int, a...>) {
+      text.value = value_text<Op, a...>;
+      unroll<0, info.argument_count>([&]<int i>(std::integral_constant<int, i>) {
+        if constexpr (G::fusion.wanted[info.arguments[i]]) text.pull_back[i] = pull_back_text<Op, i, a...>;
+      });
+    }(std::make_integer_sequence<int, info.argument_count>{});
+  } else if constexpr (info.kind == Kind::kernel) {
+    using Op = op_of<G, node>;
+    if constexpr (requires(const Attributes& attributes) { Op::settings(attributes); }) {
+      text.settings = settings_text<Op>;
+    }
+  }
+  return text;
+}
 template <class G>
+inline constexpr auto op_texts = []<int... node>(std::integer_sequence<int, node...>) {
+  return std::array<OpText, G::count>{op_text<G, node>()...};
+}(std::make_integer_sequence<int, G::count>{});
+
+/// A graph without its type, so that its text is written by one function for all.
+struct Schedule {
+  int count, steps;
+  const Info* info;
+  const Label* label;
+  const OpText* op;
+  const int *order, *member_begin, *member_end, *members, *leaf_begin, *leaf_end, *leaves, *epilogue_of;
+  const bool *wanted, *kept;
+  const Write (*argument_write)[max_arguments];
+  const Write* leaf_write;
+  std::vector<Schedule> layers{};  ///< of its stacks, equal ones once
+  int stack = -1;                  ///< of such: the node that is their stack
+  std::string title{};             ///< ", layers 1 2 3:"
+};
+
+/// " 1 2 3": the layers that have schedule k.
+inline std::string layers_text(const int* which, int layers, int k) {
+  std::string text;
+  for (int layer = 0; layer < layers; ++layer) {
+    if (which[layer] == k) text += ' ' + std::to_string(layer);
+  }
+  return text;
+}
+template <class G>
+Schedule schedule_of() {
+  Schedule schedule{.count = G::count, .steps = G::fusion.steps, .info = G::table.info, .label = G::flat.label,
+                    .op = op_texts<G>.data(), .order = G::fusion.order, .member_begin = G::fusion.member_begin,
+                    .member_end = G::fusion.member_end, .members = G::fusion.members,
+                    .leaf_begin = G::fusion.leaf_begin, .leaf_end = G::fusion.leaf_end, .leaves = G::fusion.leaves,
+                    .epilogue_of = G::fusion.epilogue_of, .wanted = G::fusion.wanted, .kept = G::plan.kept,
+                    .argument_write = G::plan.argument_write, .leaf_write = G::plan.leaf_write};
+  unroll<0, G::count>([&]<int node>(std::integral_constant<int, node>) {
+    if constexpr (G::table.info[node].stack) {
+      using Stack = typename G::template layers_of<node>;
+      unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
+        Schedule& layers = schedule.layers.emplace_back(schedule_of<typename Stack::template child<k>>());
+        layers.stack = node;
+        layers.title = ", layers" + layers_text(Stack::grouping.which, Stack::layers, k) +
+                       (Stack::sets < Stack::layers ? ", which share their parameters:" : ":");
+      });
+    }
+  });
+  return schedule;
+}
+
+/// Writes a schedule and, indented, those of its stacks.
 class Description {
  public:
-  Description(std::string indent, std::string& text) : indent_(std::move(indent)), text_(text) {}
+  Description(const Schedule& schedule, std::string indent, std::string& text)
+      : graph_(schedule), indent_(std::move(indent)), text_(text) {}
 
   void write() {
     line("forward");
-    unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) { forward<G::fusion.order[s]>(); });
+    for (int step = 0; step < graph_.steps; ++step) forward(graph_.order[step]);
     line("backward");
-    unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
-      constexpr int node = G::fusion.order[G::fusion.steps - 1 - s];
-      if constexpr (G::fusion.wanted[node]) backward<node>();
-    });
+    for (int step = graph_.steps - 1; step >= 0; --step) {
+      if (graph_.wanted[graph_.order[step]]) backward(graph_.order[step]);
+    }
   }
 
  private:
   void line(const std::string& content) { text_ += indent_ + content + "\n"; }
 
-  static std::string name_of(int node) {
-    const Label& label = G::flat.label[node];
-    const Info& info = G::table.info[node];
-    if (info.kind == Kind::number) return Formula(label.attributes.reals[0]).text;
-    if (!label.name.empty() && !info.executes()) return std::string(label.name.view());
+  std::string name_of(int node) const {
+    const Label& label = graph_.label[node];
+    if (graph_.info[node].kind == Kind::number) return Formula(label.attributes.reals[0]).text;
+    if (!label.name.empty() && !graph_.info[node].executes()) return std::string(label.name.view());
     return '%' + std::to_string(node);
   }
-  static std::string gradient_of(int node) {
+  std::string gradient_of(int node) const {
     const std::string name = name_of(node);
     return name[0] == '%' ? "d" + name : "d(" + name + ")";
   }
@@ -51,28 +138,24 @@ class Description {
     const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : simplx::name_of(shape.axis);
     return "(" + rows + ", " + std::to_string(shape.cols) + ")";
   }
-  static std::string product_text(int node) {
-    const Info& info = G::table.info[node];
-    const bool transposed = G::flat.label[node].attributes.integers[0] != 0;
-    return name_of(info.arguments[0]) + " * " + name_of(info.arguments[1]) + (transposed ? "^T" : "");
+  bool transposed(int product) const { return graph_.label[product].attributes.integers[0] != 0; }
+  std::string product_text(int node) const {
+    const Info& info = graph_.info[node];
+    return name_of(info.arguments[0]) + " * " + name_of(info.arguments[1]) + (transposed(node) ? "^T" : "");
   }
-  static std::string call_text(int node, const std::string& settings = {}) {
-    const Info& info = G::table.info[node];
+  /// "shaped_attention(%6, %8)"
+  std::string call_text(int node, const std::string& settings = {}) const {
     std::string arguments;
-    for (int a = 0; a < info.argument_count; ++a) {
-      arguments += (a ? ", " : "") + name_of(info.arguments[a]);
+    for (int a = 0; a < graph_.info[node].argument_count; ++a) {
+      arguments += (a ? ", " : "") + name_of(graph_.info[node].arguments[a]);
     }
-    return std::string(G::flat.label[node].op.view()) + "(" + arguments + settings + ")";
+    return std::string(graph_.label[node].op.view()) + "(" + arguments + settings + ")";
   }
   /// "; heads 4, causal" of a kernel that has any.
-  template <int node>
-  static std::string settings() {
-    if constexpr (requires(const Attributes& attributes) { op_of<G, node>::settings(attributes); }) {
-      const std::string told = op_of<G, node>::settings(G::flat.label[node].attributes);
-      return told.empty() ? told : "; " + told;
-    } else {
-      return {};
-    }
+  std::string settings(int node) const {
+    if (!graph_.op[node].settings) return {};
+    const std::string told = graph_.op[node].settings(graph_.label[node].attributes);
+    return told.empty() ? told : "; " + told;
   }
   void columns(std::string left, const std::string& middle, const std::string& right) {
     left.resize(std::max<std::size_t>(left.size() + 2, 64), ' ');
@@ -82,148 +165,112 @@ class Description {
   }
 
   /// The values of a group's members as formulas of its leaves.
-  template <int root>
-  struct Formulas {
-    static constexpr int begin = G::fusion.member_begin[root], end = G::fusion.member_end[root];
-    std::vector<Formula> value = std::vector<Formula>(G::count);
-
-    explicit Formulas(bool by_name = false) {
-      for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
-        const int leaf = G::fusion.leaves[l];
-        value[static_cast<std::size_t>(leaf)] = Formula(name_of(leaf));
-      }
-      constexpr int product = G::fusion.epilogue_of[root];
-      if constexpr (product >= 0) {
-        if (!by_name) value[product] = Formula(product_text(product), Formula::product);
-      }
-      unroll<begin, end>([&]<int m>(std::integral_constant<int, m>) {
-        constexpr int node = G::fusion.members[m];
-        [&]<int... a>(std::integer_sequence<int, a...>) {
-          value[node] = op_of<G, node>::f(value[G::table.info[node].arguments[a]]...);
-        }(std::make_integer_sequence<int, G::table.info[node].argument_count>{});
-      });
+  std::vector<Formula> values(int root, bool product_by_name) const {
+    std::vector<Formula> value(static_cast<std::size_t>(graph_.count));
+    const auto at = [&](int node) -> Formula& { return value[static_cast<std::size_t>(node)]; };
+    for (int l = graph_.leaf_begin[root]; l < graph_.leaf_end[root]; ++l) {
+      at(graph_.leaves[l]) = Formula(name_of(graph_.leaves[l]));
     }
-  };
-
-  template <int node>
-  void forward() {
-    constexpr Info info = G::table.info[node];
-    const std::string kept = info.result ? "result" : G::plan.kept[node] ? "kept" : "";
-    std::string what;
-    if constexpr (info.kind == Kind::map) {
-      what = Formulas<node>{}.value[node].text;
-    } else if constexpr (info.kind == Kind::reduction) {
-      what = reduction<node>() + "(" + Formulas<node>{}.value[node].text + ")";
-    } else {
-      what = info.kind == Kind::product ? product_text(node) : call_text(node, settings<node>());
+    const int product = graph_.epilogue_of[root];
+    if (product >= 0 && !product_by_name) at(product) = Formula(product_text(product), Formula::product);
+    for (int m = graph_.member_begin[root]; m < graph_.member_end[root]; ++m) {
+      const int node = graph_.members[m];
+      at(node) = graph_.op[node].value(value.data(), graph_.info[node].arguments);
     }
-    columns(name_of(node) + " = " + what, shape_of(info.shape), kept);
-    constexpr int product = G::fusion.epilogue_of[node];
-    if constexpr (product >= 0) {
-      if constexpr (G::plan.kept[product]) {
-        columns("  with " + name_of(product) + " = " + product_text(product), shape_of(info.shape), "kept");
-      }
-    }
-    if constexpr (info.stack) layers<node>();
+    return value;
   }
-
-  template <int node>
-  void layers() {
-    using Stack = typename G::template layers_of<node>;
-    unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
-      std::string which;
-      for (int layer = 0; layer < Stack::layers; ++layer) {
-        if (Stack::grouping.which[layer] == k) which += ' ' + std::to_string(layer);
-      }
-      const char* const sharing = Stack::sets < Stack::layers ? ", which share their parameters:" : ":";
-      line("    " + std::string(G::flat.label[node].name.view()) + ", layers" + which + sharing);
-      Description<typename Stack::template child<k>>(indent_ + "      ", text_).write();
-    });
-  }
-
+  std::string formula(int root) const { return values(root, false)[static_cast<std::size_t>(root)].text; }
   /// "sum of rows", "mean", ...
-  template <int node>
-  static std::string reduction() {
+  std::string reduction(int node) const {
     static constexpr const char* over[] = {" of rows", " of columns", ""};
-    return std::string(G::flat.label[node].op.view()) + over[G::flat.label[node].attributes.integers[0]];
+    return std::string(graph_.label[node].op.view()) + over[graph_.label[node].attributes.integers[0]];
+  }
+
+  void forward(int node) {
+    const Info& info = graph_.info[node];
+    const std::string what = info.kind == Kind::map         ? formula(node)
+                             : info.kind == Kind::reduction ? reduction(node) + "(" + formula(node) + ")"
+                             : info.kind == Kind::product   ? product_text(node)
+                                                            : call_text(node, settings(node));
+    const char* const kept = info.result ? "result" : graph_.kept[node] ? "kept" : "";
+    columns(name_of(node) + " = " + what, shape_of(info.shape), kept);
+    const int product = graph_.epilogue_of[node];
+    if (product >= 0 && graph_.kept[product]) {
+      columns("  with " + name_of(product) + " = " + product_text(product), shape_of(info.shape), "kept");
+    }
+    for (const Schedule& layers : graph_.layers) {
+      if (layers.stack != node) continue;
+      line("    " + std::string(graph_.label[node].name.view()) + layers.title);
+      Description(layers, indent_ + "      ", text_).write();
+    }
   }
 
   static const char* sign(Write write) { return write == Write::accumulate ? " += " : " = "; }
 
-  template <int node>
-  void backward() {
-    constexpr Info info = G::table.info[node];
-    if constexpr (info.looped()) {
-      map_backward<node>();
-      constexpr int product = G::fusion.epilogue_of[node];
-      if constexpr (product >= 0) {
-        if constexpr (G::fusion.wanted[product]) product_backward(product);
-      }
-    } else if constexpr (info.kind == Kind::product) {
+  void backward(int node) {
+    const Info& info = graph_.info[node];
+    if (info.looped()) {
+      map_backward(node);
+      const int product = graph_.epilogue_of[node];
+      if (product >= 0 && graph_.wanted[product]) product_backward(product);
+    } else if (info.kind == Kind::product) {
       product_backward(node);
     } else {
       std::string targets;
       for (int a = 0; a < info.argument_count; ++a) {
-        if (!G::fusion.wanted[info.arguments[a]]) continue;
+        if (!graph_.wanted[info.arguments[a]]) continue;
         targets += (targets.empty() ? "" : ", ") + gradient_of(info.arguments[a]) +
-                   (G::plan.argument_write[node][a] == Write::accumulate ? " +=" : " =");
+                   (graph_.argument_write[node][a] == Write::accumulate ? " +=" : " =");
       }
       line("  " + targets + " pull-back of " + call_text(node) + " at " + gradient_of(node));
     }
   }
 
   void product_backward(int node) {
-    const Info& info = G::table.info[node];
-    const bool transposed = G::flat.label[node].attributes.integers[0] != 0;
-    const std::string x = name_of(info.arguments[0]), w = name_of(info.arguments[1]), dy = gradient_of(node);
-    if (G::fusion.wanted[info.arguments[1]]) {
-      line("  " + gradient_of(info.arguments[1]) + " += " + (transposed ? dy + "^T * " + x : x + "^T * " + dy));
+    const int *const operands = graph_.info[node].arguments;
+    const std::string x = name_of(operands[0]), w = name_of(operands[1]), dy = gradient_of(node);
+    if (graph_.wanted[operands[1]]) {
+      line("  " + gradient_of(operands[1]) + " += " + (transposed(node) ? dy + "^T * " + x : x + "^T * " + dy));
     }
-    if (G::fusion.wanted[info.arguments[0]]) {
-      line("  " + gradient_of(info.arguments[0]) + sign(G::plan.argument_write[node][0]) + dy + " * " + w +
-           (transposed ? "" : "^T"));
+    if (graph_.wanted[operands[0]]) {
+      line("  " + gradient_of(operands[0]) + sign(graph_.argument_write[node][0]) + dy + " * " + w +
+           (transposed(node) ? "" : "^T"));
     }
   }
 
-  template <int root>
-  void map_backward() {
-    using F = Formulas<root>;
-    F values(true);
-    if (G::table.info[root].kind == Kind::map) values.value[root] = Formula(name_of(root));
-    std::vector<Formula> adjoint(G::count);
-    std::vector<bool> begun(G::count);
-    adjoint[root] = Formula(gradient_of(root));
-    if (G::flat.label[root].op == Tag("mean")) adjoint[root] = Formula(gradient_of(root) + " / n", Formula::product);
-    unroll<0, F::end - F::begin>([&]<int back>(std::integral_constant<int, back>) {
-      constexpr int node = G::fusion.members[F::end - 1 - back];
-      constexpr Info info = G::table.info[node];
-      unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) {
-        constexpr int target = info.arguments[a];
-        if constexpr (G::fusion.wanted[target]) {
-          const Formula part = [&]<int... b>(std::integer_sequence<int, b...>) {
-            return op_of<G, node>::template d<a>(adjoint[node], values.value[node],
-                                                 values.value[info.arguments[b]]...);
-          }(std::make_integer_sequence<int, info.argument_count>{});
-          adjoint[target] = begun[target] ? adjoint[target] + part : part;
-          begun[target] = true;
-        }
-      });
-    });
-    for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
-      const int leaf = G::fusion.leaves[l];
-      if (!G::fusion.wanted[leaf]) continue;
-      const Shape from = loop_shape(G::table.info, root), &to = G::table.info[leaf].shape;
-      const bool reduced = !(from == to);
-      const std::string over = to.columns() == 1 && to.is_fixed() ? "sum "
+  void map_backward(int root) {
+    std::vector<Formula> value = values(root, true), adjoint(value.size());
+    const auto at = [](int node) { return static_cast<std::size_t>(node); };
+    if (graph_.info[root].kind == Kind::map) value[at(root)] = Formula(name_of(root));
+    std::vector<bool> begun(value.size());
+    adjoint[at(root)] = Formula(gradient_of(root));
+    if (graph_.label[root].op == Tag("mean")) adjoint[at(root)] = Formula(gradient_of(root) + " / n", Formula::product);
+    for (int m = graph_.member_end[root] - 1; m >= graph_.member_begin[root]; --m) {
+      const int node = graph_.members[m];
+      const Info& info = graph_.info[node];
+      for (int a = 0; a < info.argument_count; ++a) {
+        const int target = info.arguments[a];
+        if (!graph_.wanted[target]) continue;
+        Formula part = graph_.op[node].pull_back[a](adjoint[at(node)], value[at(node)], value.data(), info.arguments);
+        adjoint[at(target)] = begun[at(target)] ? adjoint[at(target)] + part : part;
+        begun[at(target)] = true;
+      }
+    }
+    for (int l = graph_.leaf_begin[root]; l < graph_.leaf_end[root]; ++l) {
+      const int leaf = graph_.leaves[l];
+      if (!graph_.wanted[leaf]) continue;
+      const Shape from = loop_shape(graph_.info, root), &to = graph_.info[leaf].shape;
+      const char* const over = to.columns() == 1 && to.is_fixed() ? "sum "
                                : to.cols == 1                     ? "sum of columns "
                                                                   : "sum of rows ";
-      const Formula& all = adjoint[static_cast<std::size_t>(leaf)];
-      const std::string what = reduced ? over + all.within(Formula::product) : all.text;
-      const std::string how = G::plan.leaf_write[l] == Write::skip ? " is " : sign(G::plan.leaf_write[l]);
+      const Formula& all = adjoint[at(leaf)];
+      const std::string what = from == to ? all.text : over + all.within(Formula::product);
+      const char* const how = graph_.leaf_write[l] == Write::skip ? " is " : sign(graph_.leaf_write[l]);
       line("  " + gradient_of(leaf) + how + what);
     }
   }
 
+  const Schedule& graph_;
   std::string indent_;
   std::string& text_;
 };
@@ -234,7 +281,7 @@ class Description {
 template <auto const& model>
 std::string describe() {
   std::string text = std::to_string(parameters<model>) + " parameters\n";
-  detail::Description<GraphOf<model>>("", text).write();
+  detail::Description(detail::schedule_of<GraphOf<model>>(), "", text).write();
   return text;
 }
 
