@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 698ed6e580d01126
+// sha256 of the headers: 11dd5b930c1097f7
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -11883,33 +11883,119 @@ namespace simplx::inline SIMPLX_TARGET {
 
 namespace detail {
 
-/// Writes the schedule of one graph.
+/// The rules of an op over formulas: f, and d of operands whose gradients are wanted; what it says of its attributes.
+struct OpText {
+  Formula (*value)(const Formula* all, const int* operands) = nullptr;
+  Formula (*pull_back[max_arguments])(const Formula& dy, const Formula& y, const Formula* all, const int* operands){};
+  std::string (*settings)(const Attributes&) = nullptr;
+};
+template <class Op, int... a>
+Formula value_text(const Formula* all, const int* operands) {
+  return Op::f(all[operands[a]]...);
+}
+template <class Op, int i, int... a>
+Formula pull_back_text(const Formula& dy, const Formula& y, const Formula* all, const int* operands) {
+  return Op::template d<i>(dy, y, all[operands[a]]...);
+}
+template <class Op>
+std::string settings_text(const Attributes& attributes) {
+  return Op::settings(attributes);
+}
+template <class G, int node>
+constexpr OpText op_text() {
+  constexpr Info info = G::table.info[node];
+  OpText text;
+  if constexpr (info.looped()) {
+    using Op = op_of<G, node>;
+    [&]<int... a>(std::integer_sequence<int, a...>) {
+      text.value = value_text<Op, a...>;
+      unroll<0, info.argument_count>([&]<int i>(std::integral_constant<int, i>) {
+        if constexpr (G::fusion.wanted[info.arguments[i]]) text.pull_back[i] = pull_back_text<Op, i, a...>;
+      });
+    }(std::make_integer_sequence<int, info.argument_count>{});
+  } else if constexpr (info.kind == Kind::kernel) {
+    using Op = op_of<G, node>;
+    if constexpr (requires(const Attributes& attributes) { Op::settings(attributes); }) {
+      text.settings = settings_text<Op>;
+    }
+  }
+  return text;
+}
 template <class G>
+inline constexpr auto op_texts = []<int... node>(std::integer_sequence<int, node...>) {
+  return std::array<OpText, G::count>{op_text<G, node>()...};
+}(std::make_integer_sequence<int, G::count>{});
+
+/// A graph without its type, so that its text is written by one function for all.
+struct Schedule {
+  int count, steps;
+  const Info* info;
+  const Label* label;
+  const OpText* op;
+  const int *order, *member_begin, *member_end, *members, *leaf_begin, *leaf_end, *leaves, *epilogue_of;
+  const bool *wanted, *kept;
+  const Write (*argument_write)[max_arguments];
+  const Write* leaf_write;
+  std::vector<Schedule> layers{};  ///< of its stacks, equal ones once
+  int stack = -1;                  ///< of such: the node that is their stack
+  std::string title{};             ///< ", layers 1 2 3:"
+};
+
+/// " 1 2 3": the layers that have schedule k.
+inline std::string layers_text(const int* which, int layers, int k) {
+  std::string text;
+  for (int layer = 0; layer < layers; ++layer) {
+    if (which[layer] == k) text += ' ' + std::to_string(layer);
+  }
+  return text;
+}
+template <class G>
+Schedule schedule_of() {
+  Schedule schedule{.count = G::count, .steps = G::fusion.steps, .info = G::table.info, .label = G::flat.label,
+                    .op = op_texts<G>.data(), .order = G::fusion.order, .member_begin = G::fusion.member_begin,
+                    .member_end = G::fusion.member_end, .members = G::fusion.members,
+                    .leaf_begin = G::fusion.leaf_begin, .leaf_end = G::fusion.leaf_end, .leaves = G::fusion.leaves,
+                    .epilogue_of = G::fusion.epilogue_of, .wanted = G::fusion.wanted, .kept = G::plan.kept,
+                    .argument_write = G::plan.argument_write, .leaf_write = G::plan.leaf_write};
+  unroll<0, G::count>([&]<int node>(std::integral_constant<int, node>) {
+    if constexpr (G::table.info[node].stack) {
+      using Stack = typename G::template layers_of<node>;
+      unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
+        Schedule& layers = schedule.layers.emplace_back(schedule_of<typename Stack::template child<k>>());
+        layers.stack = node;
+        layers.title = ", layers" + layers_text(Stack::grouping.which, Stack::layers, k) +
+                       (Stack::sets < Stack::layers ? ", which share their parameters:" : ":");
+      });
+    }
+  });
+  return schedule;
+}
+
+/// Writes a schedule and, indented, those of its stacks.
 class Description {
  public:
-  Description(std::string indent, std::string& text) : indent_(std::move(indent)), text_(text) {}
+  Description(const Schedule& schedule, std::string indent, std::string& text)
+      : graph_(schedule), indent_(std::move(indent)), text_(text) {}
 
   void write() {
     line("forward");
-    unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) { forward<G::fusion.order[s]>(); });
+    for (int step = 0; step < graph_.steps; ++step) forward(graph_.order[step]);
     line("backward");
-    unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
-      constexpr int node = G::fusion.order[G::fusion.steps - 1 - s];
-      if constexpr (G::fusion.wanted[node]) backward<node>();
-    });
+    for (int step = graph_.steps - 1; step >= 0; --step) {
+      if (graph_.wanted[graph_.order[step]]) backward(graph_.order[step]);
+    }
   }
 
  private:
   void line(const std::string& content) { text_ += indent_ + content + "\n"; }
 
-  static std::string name_of(int node) {
-    const Label& label = G::flat.label[node];
-    const Info& info = G::table.info[node];
-    if (info.kind == Kind::number) return Formula(label.attributes.reals[0]).text;
-    if (!label.name.empty() && !info.executes()) return std::string(label.name.view());
+  std::string name_of(int node) const {
+    const Label& label = graph_.label[node];
+    if (graph_.info[node].kind == Kind::number) return Formula(label.attributes.reals[0]).text;
+    if (!label.name.empty() && !graph_.info[node].executes()) return std::string(label.name.view());
     return '%' + std::to_string(node);
   }
-  static std::string gradient_of(int node) {
+  std::string gradient_of(int node) const {
     const std::string name = name_of(node);
     return name[0] == '%' ? "d" + name : "d(" + name + ")";
   }
@@ -11917,28 +12003,24 @@ class Description {
     const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : simplx::name_of(shape.axis);
     return "(" + rows + ", " + std::to_string(shape.cols) + ")";
   }
-  static std::string product_text(int node) {
-    const Info& info = G::table.info[node];
-    const bool transposed = G::flat.label[node].attributes.integers[0] != 0;
-    return name_of(info.arguments[0]) + " * " + name_of(info.arguments[1]) + (transposed ? "^T" : "");
+  bool transposed(int product) const { return graph_.label[product].attributes.integers[0] != 0; }
+  std::string product_text(int node) const {
+    const Info& info = graph_.info[node];
+    return name_of(info.arguments[0]) + " * " + name_of(info.arguments[1]) + (transposed(node) ? "^T" : "");
   }
-  static std::string call_text(int node, const std::string& settings = {}) {
-    const Info& info = G::table.info[node];
+  /// "shaped_attention(%6, %8)"
+  std::string call_text(int node, const std::string& settings = {}) const {
     std::string arguments;
-    for (int a = 0; a < info.argument_count; ++a) {
-      arguments += (a ? ", " : "") + name_of(info.arguments[a]);
+    for (int a = 0; a < graph_.info[node].argument_count; ++a) {
+      arguments += (a ? ", " : "") + name_of(graph_.info[node].arguments[a]);
     }
-    return std::string(G::flat.label[node].op.view()) + "(" + arguments + settings + ")";
+    return std::string(graph_.label[node].op.view()) + "(" + arguments + settings + ")";
   }
   /// "; heads 4, causal" of a kernel that has any.
-  template <int node>
-  static std::string settings() {
-    if constexpr (requires(const Attributes& attributes) { op_of<G, node>::settings(attributes); }) {
-      const std::string told = op_of<G, node>::settings(G::flat.label[node].attributes);
-      return told.empty() ? told : "; " + told;
-    } else {
-      return {};
-    }
+  std::string settings(int node) const {
+    if (!graph_.op[node].settings) return {};
+    const std::string told = graph_.op[node].settings(graph_.label[node].attributes);
+    return told.empty() ? told : "; " + told;
   }
   void columns(std::string left, const std::string& middle, const std::string& right) {
     left.resize(std::max<std::size_t>(left.size() + 2, 64), ' ');
@@ -11948,148 +12030,112 @@ class Description {
   }
 
   /// The values of a group's members as formulas of its leaves.
-  template <int root>
-  struct Formulas {
-    static constexpr int begin = G::fusion.member_begin[root], end = G::fusion.member_end[root];
-    std::vector<Formula> value = std::vector<Formula>(G::count);
-
-    explicit Formulas(bool by_name = false) {
-      for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
-        const int leaf = G::fusion.leaves[l];
-        value[static_cast<std::size_t>(leaf)] = Formula(name_of(leaf));
-      }
-      constexpr int product = G::fusion.epilogue_of[root];
-      if constexpr (product >= 0) {
-        if (!by_name) value[product] = Formula(product_text(product), Formula::product);
-      }
-      unroll<begin, end>([&]<int m>(std::integral_constant<int, m>) {
-        constexpr int node = G::fusion.members[m];
-        [&]<int... a>(std::integer_sequence<int, a...>) {
-          value[node] = op_of<G, node>::f(value[G::table.info[node].arguments[a]]...);
-        }(std::make_integer_sequence<int, G::table.info[node].argument_count>{});
-      });
+  std::vector<Formula> values(int root, bool product_by_name) const {
+    std::vector<Formula> value(static_cast<std::size_t>(graph_.count));
+    const auto at = [&](int node) -> Formula& { return value[static_cast<std::size_t>(node)]; };
+    for (int l = graph_.leaf_begin[root]; l < graph_.leaf_end[root]; ++l) {
+      at(graph_.leaves[l]) = Formula(name_of(graph_.leaves[l]));
     }
-  };
-
-  template <int node>
-  void forward() {
-    constexpr Info info = G::table.info[node];
-    const std::string kept = info.result ? "result" : G::plan.kept[node] ? "kept" : "";
-    std::string what;
-    if constexpr (info.kind == Kind::map) {
-      what = Formulas<node>{}.value[node].text;
-    } else if constexpr (info.kind == Kind::reduction) {
-      what = reduction<node>() + "(" + Formulas<node>{}.value[node].text + ")";
-    } else {
-      what = info.kind == Kind::product ? product_text(node) : call_text(node, settings<node>());
+    const int product = graph_.epilogue_of[root];
+    if (product >= 0 && !product_by_name) at(product) = Formula(product_text(product), Formula::product);
+    for (int m = graph_.member_begin[root]; m < graph_.member_end[root]; ++m) {
+      const int node = graph_.members[m];
+      at(node) = graph_.op[node].value(value.data(), graph_.info[node].arguments);
     }
-    columns(name_of(node) + " = " + what, shape_of(info.shape), kept);
-    constexpr int product = G::fusion.epilogue_of[node];
-    if constexpr (product >= 0) {
-      if constexpr (G::plan.kept[product]) {
-        columns("  with " + name_of(product) + " = " + product_text(product), shape_of(info.shape), "kept");
-      }
-    }
-    if constexpr (info.stack) layers<node>();
+    return value;
   }
-
-  template <int node>
-  void layers() {
-    using Stack = typename G::template layers_of<node>;
-    unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
-      std::string which;
-      for (int layer = 0; layer < Stack::layers; ++layer) {
-        if (Stack::grouping.which[layer] == k) which += ' ' + std::to_string(layer);
-      }
-      const char* const sharing = Stack::sets < Stack::layers ? ", which share their parameters:" : ":";
-      line("    " + std::string(G::flat.label[node].name.view()) + ", layers" + which + sharing);
-      Description<typename Stack::template child<k>>(indent_ + "      ", text_).write();
-    });
-  }
-
+  std::string formula(int root) const { return values(root, false)[static_cast<std::size_t>(root)].text; }
   /// "sum of rows", "mean", ...
-  template <int node>
-  static std::string reduction() {
+  std::string reduction(int node) const {
     static constexpr const char* over[] = {" of rows", " of columns", ""};
-    return std::string(G::flat.label[node].op.view()) + over[G::flat.label[node].attributes.integers[0]];
+    return std::string(graph_.label[node].op.view()) + over[graph_.label[node].attributes.integers[0]];
+  }
+
+  void forward(int node) {
+    const Info& info = graph_.info[node];
+    const std::string what = info.kind == Kind::map         ? formula(node)
+                             : info.kind == Kind::reduction ? reduction(node) + "(" + formula(node) + ")"
+                             : info.kind == Kind::product   ? product_text(node)
+                                                            : call_text(node, settings(node));
+    const char* const kept = info.result ? "result" : graph_.kept[node] ? "kept" : "";
+    columns(name_of(node) + " = " + what, shape_of(info.shape), kept);
+    const int product = graph_.epilogue_of[node];
+    if (product >= 0 && graph_.kept[product]) {
+      columns("  with " + name_of(product) + " = " + product_text(product), shape_of(info.shape), "kept");
+    }
+    for (const Schedule& layers : graph_.layers) {
+      if (layers.stack != node) continue;
+      line("    " + std::string(graph_.label[node].name.view()) + layers.title);
+      Description(layers, indent_ + "      ", text_).write();
+    }
   }
 
   static const char* sign(Write write) { return write == Write::accumulate ? " += " : " = "; }
 
-  template <int node>
-  void backward() {
-    constexpr Info info = G::table.info[node];
-    if constexpr (info.looped()) {
-      map_backward<node>();
-      constexpr int product = G::fusion.epilogue_of[node];
-      if constexpr (product >= 0) {
-        if constexpr (G::fusion.wanted[product]) product_backward(product);
-      }
-    } else if constexpr (info.kind == Kind::product) {
+  void backward(int node) {
+    const Info& info = graph_.info[node];
+    if (info.looped()) {
+      map_backward(node);
+      const int product = graph_.epilogue_of[node];
+      if (product >= 0 && graph_.wanted[product]) product_backward(product);
+    } else if (info.kind == Kind::product) {
       product_backward(node);
     } else {
       std::string targets;
       for (int a = 0; a < info.argument_count; ++a) {
-        if (!G::fusion.wanted[info.arguments[a]]) continue;
+        if (!graph_.wanted[info.arguments[a]]) continue;
         targets += (targets.empty() ? "" : ", ") + gradient_of(info.arguments[a]) +
-                   (G::plan.argument_write[node][a] == Write::accumulate ? " +=" : " =");
+                   (graph_.argument_write[node][a] == Write::accumulate ? " +=" : " =");
       }
       line("  " + targets + " pull-back of " + call_text(node) + " at " + gradient_of(node));
     }
   }
 
   void product_backward(int node) {
-    const Info& info = G::table.info[node];
-    const bool transposed = G::flat.label[node].attributes.integers[0] != 0;
-    const std::string x = name_of(info.arguments[0]), w = name_of(info.arguments[1]), dy = gradient_of(node);
-    if (G::fusion.wanted[info.arguments[1]]) {
-      line("  " + gradient_of(info.arguments[1]) + " += " + (transposed ? dy + "^T * " + x : x + "^T * " + dy));
+    const int *const operands = graph_.info[node].arguments;
+    const std::string x = name_of(operands[0]), w = name_of(operands[1]), dy = gradient_of(node);
+    if (graph_.wanted[operands[1]]) {
+      line("  " + gradient_of(operands[1]) + " += " + (transposed(node) ? dy + "^T * " + x : x + "^T * " + dy));
     }
-    if (G::fusion.wanted[info.arguments[0]]) {
-      line("  " + gradient_of(info.arguments[0]) + sign(G::plan.argument_write[node][0]) + dy + " * " + w +
-           (transposed ? "" : "^T"));
+    if (graph_.wanted[operands[0]]) {
+      line("  " + gradient_of(operands[0]) + sign(graph_.argument_write[node][0]) + dy + " * " + w +
+           (transposed(node) ? "" : "^T"));
     }
   }
 
-  template <int root>
-  void map_backward() {
-    using F = Formulas<root>;
-    F values(true);
-    if (G::table.info[root].kind == Kind::map) values.value[root] = Formula(name_of(root));
-    std::vector<Formula> adjoint(G::count);
-    std::vector<bool> begun(G::count);
-    adjoint[root] = Formula(gradient_of(root));
-    if (G::flat.label[root].op == Tag("mean")) adjoint[root] = Formula(gradient_of(root) + " / n", Formula::product);
-    unroll<0, F::end - F::begin>([&]<int back>(std::integral_constant<int, back>) {
-      constexpr int node = G::fusion.members[F::end - 1 - back];
-      constexpr Info info = G::table.info[node];
-      unroll<0, info.argument_count>([&]<int a>(std::integral_constant<int, a>) {
-        constexpr int target = info.arguments[a];
-        if constexpr (G::fusion.wanted[target]) {
-          const Formula part = [&]<int... b>(std::integer_sequence<int, b...>) {
-            return op_of<G, node>::template d<a>(adjoint[node], values.value[node],
-                                                 values.value[info.arguments[b]]...);
-          }(std::make_integer_sequence<int, info.argument_count>{});
-          adjoint[target] = begun[target] ? adjoint[target] + part : part;
-          begun[target] = true;
-        }
-      });
-    });
-    for (int l = G::fusion.leaf_begin[root]; l < G::fusion.leaf_end[root]; ++l) {
-      const int leaf = G::fusion.leaves[l];
-      if (!G::fusion.wanted[leaf]) continue;
-      const Shape from = loop_shape(G::table.info, root), &to = G::table.info[leaf].shape;
-      const bool reduced = !(from == to);
-      const std::string over = to.columns() == 1 && to.is_fixed() ? "sum "
+  void map_backward(int root) {
+    std::vector<Formula> value = values(root, true), adjoint(value.size());
+    const auto at = [](int node) { return static_cast<std::size_t>(node); };
+    if (graph_.info[root].kind == Kind::map) value[at(root)] = Formula(name_of(root));
+    std::vector<bool> begun(value.size());
+    adjoint[at(root)] = Formula(gradient_of(root));
+    if (graph_.label[root].op == Tag("mean")) adjoint[at(root)] = Formula(gradient_of(root) + " / n", Formula::product);
+    for (int m = graph_.member_end[root] - 1; m >= graph_.member_begin[root]; --m) {
+      const int node = graph_.members[m];
+      const Info& info = graph_.info[node];
+      for (int a = 0; a < info.argument_count; ++a) {
+        const int target = info.arguments[a];
+        if (!graph_.wanted[target]) continue;
+        Formula part = graph_.op[node].pull_back[a](adjoint[at(node)], value[at(node)], value.data(), info.arguments);
+        adjoint[at(target)] = begun[at(target)] ? adjoint[at(target)] + part : part;
+        begun[at(target)] = true;
+      }
+    }
+    for (int l = graph_.leaf_begin[root]; l < graph_.leaf_end[root]; ++l) {
+      const int leaf = graph_.leaves[l];
+      if (!graph_.wanted[leaf]) continue;
+      const Shape from = loop_shape(graph_.info, root), &to = graph_.info[leaf].shape;
+      const char* const over = to.columns() == 1 && to.is_fixed() ? "sum "
                                : to.cols == 1                     ? "sum of columns "
                                                                   : "sum of rows ";
-      const Formula& all = adjoint[static_cast<std::size_t>(leaf)];
-      const std::string what = reduced ? over + all.within(Formula::product) : all.text;
-      const std::string how = G::plan.leaf_write[l] == Write::skip ? " is " : sign(G::plan.leaf_write[l]);
+      const Formula& all = adjoint[at(leaf)];
+      const std::string what = from == to ? all.text : over + all.within(Formula::product);
+      const char* const how = graph_.leaf_write[l] == Write::skip ? " is " : sign(graph_.leaf_write[l]);
       line("  " + gradient_of(leaf) + how + what);
     }
   }
 
+  const Schedule& graph_;
   std::string indent_;
   std::string& text_;
 };
@@ -12100,7 +12146,7 @@ class Description {
 template <auto const& model>
 std::string describe() {
   std::string text = std::to_string(parameters<model>) + " parameters\n";
-  detail::Description<GraphOf<model>>("", text).write();
+  detail::Description(detail::schedule_of<GraphOf<model>>(), "", text).write();
   return text;
 }
 
@@ -17224,7 +17270,9 @@ void generate(Source& source, std::span<const std::int32_t> prompt, long count, 
 ///
 ///   q_t . k_j = (W_h q_t) . x_j
 ///
-/// for the projection moves to the query, once for each token, and neither keys nor their projection are needed.
+/// for the projection moves to the query, once for each token, and neither keys nor their projection are needed. Heads
+/// pay with a product as wide as all of them; so where many tokens are new at once (a prompt), the keys are projected
+/// after all, into scratch.
 ///
 /// | symbol | shape                                                    | meaning                                    |
 /// |--------|----------------------------------------------------------|--------------------------------------------|
@@ -17279,6 +17327,20 @@ struct AttentionStep {
       panel<rows, 4, Write::store>(count, inner, queries, Static<query_stride>{}, Static<1>{}, store, Static<block>{},
                                    scores + first, stride, NoEpilogue{}, 0);
     }
+  }
+
+  /// The store of all keys, k_j = x_j W.
+  static void project_keys(Index tokens, const AttentionPast<S>& past, S* store) {
+    constexpr int rows = vector_bytes == 64 ? 4 : 2;
+    const S* from = past.keys;
+    for (Index first = 0; first < tokens; first += block, from += values * block, store += stored_keys * block) {
+      panel<rows, 4, Write::store>(stored_keys, values, past.projection, Static<1>{}, Static<stored_keys>{}, from,
+                                   Static<block>{}, store, block, NoEpilogue{}, 0);
+    }
+  }
+  /// Whether that is less work for so many new tokens: values^2 for each of the past, and heads times less for scores.
+  static constexpr bool projects(Index rows, Index past) {
+    return rows * (heads - 1) * (past + rows / 2) > past * stored_keys && rows > 1;
   }
 
   /// Scores become exp(score - maximum), up to the end of the last block 0; returns their sum.
@@ -17404,42 +17466,60 @@ struct AttentionStep {
 
 }  // namespace detail
 
-/// Elements of scratch for a context of so many tokens.
-template <AttentionSize size, class S>
-constexpr Index attention_step_scratch(Index tokens) {
-  const Index rows = std::max(size.heads, 4);
-  return rows * (round_up(tokens, token_block<S>) + size.heads * size.value_width);
+/// Elements of scratch for a context of so many tokens: scores, queries and, with `inputs`, keys.
+template <AttentionSize size, bool inputs, class S>
+constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads) {
+  const Index rows = std::max(size.heads, 4), room = round_up(tokens, token_block<S>);
+  return rows * (room + size.heads * size.value_width) + (inputs ? room * key_heads * size.key_width : 0);
 }
 
 /// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to.
 ///
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
-/// Cost    per token t, (key_width + value_width) heads t multiply-adds, with `inputs` 2 values + heads values t;
-///         no heap; `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with
-///         `inputs` once for the scores of each head. What is no number in one of them reaches the others
+/// Cost    per token t, (key_width + value_width) heads t multiply-adds; with `inputs` keys values + (1 + heads) values
+///         t, or, where that is less for all rows, keys values for each token of the past and then as without; no heap;
+///         `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with `inputs`
+///         once for the scores of each head. What is no number in one of them reaches the others, and all new ones
+///         where keys are projected
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
 template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
   requires(size.mask == Mask::causal)
 __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
-                                               const AttentionPast<S>& past, S* out, S* scratch) {
+                                               AttentionPast<S> past, S* out, S* scratch) {
   using Step = detail::AttentionStep<size, inputs, key_heads, value_heads, S>;
-  const auto next = [&]<int count>(std::integral_constant<int, count>) {
-    for (int row = 0; row < count; ++row) {
+  const auto remember = [&](Index count) {
+    for (Index row = 0; row < count; ++row) {
+      const Index token = past_tokens + row;
       if constexpr (!inputs) {
-        detail::remember<size.heads, key_heads, size.key_width>(in.key, past_tokens + row, past.keys);
-        in.key += Step::keys;
+        detail::remember<size.heads, key_heads, size.key_width>(in.key + row * Step::keys, token, past.keys);
       }
-      detail::remember<size.heads, value_heads, size.value_width>(in.value + row * Step::values, past_tokens + row,
-                                                                  past.values);
+      detail::remember<size.heads, value_heads, size.value_width>(in.value + row * Step::values, token, past.values);
     }
-    Step::template run<count>(in, past, past_tokens, out, scratch);
-    in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
-    past_tokens += count;
   };
-  constexpr int together = Step::rows_together;
-  for (; rows >= together; rows -= together) next(std::integral_constant<int, together>{});
-  for (; rows > 0; --rows) next(std::integral_constant<int, 1>{});
+  const auto each = [&]<class Of>(Of, bool remembered) {
+    const auto next = [&]<int count>(std::integral_constant<int, count>) {
+      if (!remembered) remember(count);
+      Of::template run<count>(in, past, past_tokens, out, scratch);
+      if constexpr (!inputs) in.key += count * Step::keys;
+      in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
+      past_tokens += count;
+    };
+    constexpr int together = Step::rows_together;
+    for (; rows >= together; rows -= together) next(std::integral_constant<int, together>{});
+    for (; rows > 0; --rows) next(std::integral_constant<int, 1>{});
+  };
+  if constexpr (inputs) {
+    if (Step::projects(rows, past_tokens)) {
+      remember(rows);
+      const Index tokens = past_tokens + rows;
+      S* const keys = std::exchange(scratch, scratch + round_up(tokens, Step::block) * Step::stored_keys);
+      Step::project_keys(tokens, past, keys);
+      past.keys = keys;
+      return each(detail::AttentionStep<size, false, key_heads, value_heads, S>(), true);
+    }
+  }
+  each(Step(), false);
 }
 
 }  // namespace simplx
@@ -18106,6 +18186,7 @@ struct Remembered {
     per_token += other.per_token, once += other.once;
     return *this;
   }
+  bool operator==(const Remembered&) const = default;
 };
 
 /// Where a node finds what it remembers; zeros before the first token.
@@ -18283,7 +18364,7 @@ struct streamed_attention : by_row {
       .once = mixing == Mixing::shaped ? F::out_shape.cols + size<F>.heads : 0};
   template <class F>
   static constexpr Index scratch(Index, Index context) {
-    return attention_step_scratch<size<F>, typename F::Scalar>(context);
+    return attention_step_scratch<size<F>, folds<F>, typename F::Scalar>(context, key_heads<F>);
   }
 
   template <class S, Path path, class F>
@@ -18318,6 +18399,9 @@ struct streamed<"shaped_attention"> : detail::streamed_attention<Mixing::shaped>
 /// and where each finds what it remembers. Layers of a stack remember each for itself.
 
 namespace simplx::inline SIMPLX_TARGET {
+
+/// Whether the results of new tokens are wanted, or only what the tokens after them need.
+enum class Results : bool { skipped, wanted };
 
 /// Runs the steps of a graph on new tokens; each op keeps what it remembers.
 template <class G, class Backend>
@@ -18407,9 +18491,23 @@ struct StreamedGraph {
     return most;
   }
 
-  __attribute__((noinline)) static void forward(const Context<S>& context, const StreamMemory<S>& memory) {
+  /// Steps up to the last one that remembers something: those after it are for results alone.
+  static constexpr int remembering = [] {
+    int steps = 0;
+    for (int s = 0; s < G::fusion.steps; ++s) {
+      const int node = G::fusion.order[s];
+      if (!(table.before[node] == table.before[node + 1])) steps = s + 1;
+    }
+    return steps;
+  }();
+
+  __attribute__((noinline)) static void forward(const Context<S>& context, const StreamMemory<S>& memory,
+                                                Results results = Results::wanted) {
     detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = G::fusion.order[s];
+      if constexpr (s >= remembering) {
+        if (results == Results::skipped) return;
+      }
       if constexpr (G::table.info[node].looped()) {
         Backend::template map_forward<G, node>(context);
       } else if constexpr (of_weights(node)) {
@@ -18523,12 +18621,16 @@ class Stream {
   using G = typename Net::G;
   using Run = StreamedGraph<G, Backend>;
 
+  /// Tokens evaluated at once unless told otherwise: fewer where logits of all of them would take much memory and time.
+  static constexpr Index usual_chunk() { return Net::vocab() > 4096 ? 64 : 256; }
+
   /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
   /// change meanwhile. `chunk`: tokens evaluated at once at most.
   ///
   /// Errors  throws Error if the context is no token, or longer than the model's positions
-  /// Cost    cache_bytes<model, S>(context), and the workspace of a chunk; nothing is allocated afterwards
-  explicit Stream(Net& net, Index context = Net::usual_context(), Index chunk = 64)
+  /// Cost    cache_bytes<model, S>(context), the workspace of a chunk and, where keys are folded into queries, room for
+  ///         those of a layer; nothing is allocated afterwards
+  explicit Stream(Net& net, Index context = Net::usual_context(), Index chunk = usual_chunk())
       : net_(net),
         capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
@@ -18540,13 +18642,15 @@ class Stream {
   ///
   /// Errors  throws Error if there is no token, one is out of range, or they do not fit the context; then nothing
   ///         has changed
-  /// Cost    the products of these rows alone, and attention to all before them; no allocation
+  /// Cost    the products of these rows alone, but logits of the last chunk only, and attention to all before them; no
+  ///         allocation
   std::span<const S> feed(std::span<const std::int32_t> tokens) {
     detail::check_feed<Net>(tokens, size_, capacity_);
     const auto count = static_cast<Index>(tokens.size());
     for (Index begin = 0; begin < count; begin += chunk_) {
       const Index rows = std::min(chunk_, count - begin);
-      evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)));
+      evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
+               begin + rows == count ? Results::wanted : Results::skipped);
     }
     return logits_.last(static_cast<std::size_t>(Net::vocab()));
   }
@@ -18568,7 +18672,7 @@ class Stream {
   std::span<S> memory() { return remembered_.span(); }
 
  private:
-  void evaluate(std::span<const std::int32_t> tokens) {
+  void evaluate(std::span<const std::int32_t> tokens, Results results) {
     const auto rows = static_cast<Index>(tokens.size());
     offsets_[1] = rows;
     Context<S> context = net_.give_weights(workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows));
@@ -18576,7 +18680,7 @@ class Stream {
     context.inputs[0] = tokens.data();
     const Index capacity = round_up(capacity_, token_block<S>);
     S* once = remembered_.data() + Run::table.all().per_token * capacity;
-    Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()});
+    Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()}, results);
     size_ += rows;
     logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};
   }

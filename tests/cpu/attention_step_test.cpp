@@ -76,7 +76,7 @@ double step_error(Index tokens, Index part) {
   const Index capacity = round_up(tokens, token_block<S>);
   std::vector<S> key_store(key_heads * size.key_width * capacity),
       value_store(value_heads * size.value_width * capacity), sums(values + size.heads),
-      out(tokens * values + 1, S(7)), scratch(attention_step_scratch<size, S>(tokens) + 1, S(7));
+      out(tokens * values + 1, S(7)), scratch(attention_step_scratch<size, inputs, S>(tokens, key_heads) + 1, S(7));
   S* store = value_store.data();
   const AttentionPast<S> past{inputs ? store : key_store.data(), store, sums.data(), own_W.data()};
   for (Index first = 0; first < tokens; first += part) {
@@ -120,6 +120,13 @@ TEST_CASE("cpu/attention_step: over remembered inputs, the projection of the key
   check<AttentionSize{.heads = 4, .key_width = 8, .value_width = 8, .mixing = Mixing::softmax, .alibi = true}, true>();
 }
 
+// That of many new tokens is taken from all inputs instead, once the scores of heads side by side cost more.
+using Folded = detail::AttentionStep<AttentionSize{.heads = 4, .key_width = 8, .value_width = 8}, true, 4, 4, float>;
+static_assert(!Folded::projects(1, 0) && Folded::projects(2, 0));
+static_assert(!Folded::projects(10, 1000) && Folded::projects(11, 1000));
+static_assert(!detail::AttentionStep<AttentionSize{.heads = 1, .key_width = 8, .value_width = 8}, true, 1, 1,
+                                     float>::projects(100, 1000));
+
 TEST_CASE("cpu/attention_step: keys and values that heads share are in a store once") {
   check<AttentionSize{.heads = 6, .key_width = 4, .value_width = 5, .mixing = Mixing::shaped}, false, 2, 3>();
   check<AttentionSize{.heads = 4, .key_width = 16, .value_width = 16}, false, 1, 1>();
@@ -130,7 +137,7 @@ TEST_CASE("cpu/attention_step: what a store holds after its last token is not se
   constexpr AttentionSize size{.heads = 1, .key_width = 2, .value_width = 2};
   const double q[] = {1, 2}, k[] = {0.5, 1}, v[] = {3, 4};
   std::vector<double> keys(2 * token_block<double>, 1e300), values(2 * token_block<double>, 1e300), out(2), scratch(
-      attention_step_scratch<size, double>(1));
+      attention_step_scratch<size, false, double>(1));
   attention_steps<size, false>(1, 0, {q, k, v}, {keys.data(), values.data()}, out.data(), scratch.data());
   CHECK(out == std::vector<double>{3, 4});
   const double broken[] = {1, std::nan("")};

@@ -87,6 +87,7 @@ TEST_CASE("tokens one by one, and in feeds, have the logits of the whole sequenc
   CHECK(error<logits_of<wide>, Precision::float64>(140, {97, 1, 30}) < 1e-12);
   CHECK(error<logits_of<plain>, Precision::float64>(40, {40}, 40) < 1e-12);
   CHECK(error<logits_of<plain>, Precision::float64>(12, {7, 5}, 3) < 1e-12);
+  CHECK(error<logits_of<plain>, Precision::float64>(12, {9, 3}, 3) < 1e-12);  // chunks whose logits nobody reads, and not
   CHECK(error<logits_of<alibi>, Precision::float64>(32, {3, 1, 9}) < 1e-12);
   CHECK(error<logits_of<wide>, Precision::float32>(40, {3, 1, 20}) < 1e-5);
 }

@@ -67,7 +67,8 @@ std::vector<double> logits(const std::vector<std::vector<std::int32_t>>& sequenc
 template <auto const& model, class Backend>
 void agrees_with(const std::string& name) {
   CAPTURE(name);
-  const SafetensorsFile file = SafetensorsFile::read(std::string(SIMPLX_GOLDEN_DIR) + "/" + name + ".safetensors");
+  const std::filesystem::path golden(SIMPLX_GOLDEN_DIR);
+  const SafetensorsFile file = SafetensorsFile::read(golden / (name + ".safetensors"));
   const auto whole = [&](const char* tensor) {
     std::vector<std::int32_t> values(static_cast<std::size_t>(file.find(tensor)->elements()));
     std::memcpy(values.data(), file.find(tensor)->bytes.data(), file.find(tensor)->bytes.size());

@@ -81,7 +81,7 @@ void agrees_with(Evaluation<model, Backend>& run, const SafetensorsFile& file) {
 }
 
 inline SafetensorsFile golden_file(const std::string& name) {
-  return SafetensorsFile::read(std::string(SIMPLX_GOLDEN_DIR) + "/" + name + ".safetensors");
+  return SafetensorsFile::read(std::filesystem::path(SIMPLX_GOLDEN_DIR) / (name + ".safetensors"));
 }
 inline Rows rows_of_tokens(const Tensor& tokens) { return {.tokens = tokens.elements(), .sequences = tokens.shape[0]}; }
 inline void set_tokens(detail::EvaluationMemory<double>& run, const SafetensorsFile& file) {

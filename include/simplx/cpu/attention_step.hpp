@@ -14,7 +14,9 @@
 ///
 ///   q_t . k_j = (W_h q_t) . x_j
 ///
-/// for the projection moves to the query, once for each token, and neither keys nor their projection are needed.
+/// for the projection moves to the query, once for each token, and neither keys nor their projection are needed. Heads
+/// pay with a product as wide as all of them; so where many tokens are new at once (a prompt), the keys are projected
+/// after all, into scratch.
 ///
 /// | symbol | shape                                                    | meaning                                    |
 /// |--------|----------------------------------------------------------|--------------------------------------------|
@@ -31,6 +33,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -78,6 +81,20 @@ struct AttentionStep {
       panel<rows, 4, Write::store>(count, inner, queries, Static<query_stride>{}, Static<1>{}, store, Static<block>{},
                                    scores + first, stride, NoEpilogue{}, 0);
     }
+  }
+
+  /// The store of all keys, k_j = x_j W.
+  static void project_keys(Index tokens, const AttentionPast<S>& past, S* store) {
+    constexpr int rows = vector_bytes == 64 ? 4 : 2;
+    const S* from = past.keys;
+    for (Index first = 0; first < tokens; first += block, from += values * block, store += stored_keys * block) {
+      panel<rows, 4, Write::store>(stored_keys, values, past.projection, Static<1>{}, Static<stored_keys>{}, from,
+                                   Static<block>{}, store, block, NoEpilogue{}, 0);
+    }
+  }
+  /// Whether that is less work for so many new tokens: values^2 for each of the past, and heads times less for scores.
+  static constexpr bool projects(Index rows, Index past) {
+    return rows * (heads - 1) * (past + rows / 2) > past * stored_keys && rows > 1;
   }
 
   /// Scores become exp(score - maximum), up to the end of the last block 0; returns their sum.
@@ -203,42 +220,60 @@ struct AttentionStep {
 
 }  // namespace detail
 
-/// Elements of scratch for a context of so many tokens.
-template <AttentionSize size, class S>
-constexpr Index attention_step_scratch(Index tokens) {
-  const Index rows = std::max(size.heads, 4);
-  return rows * (round_up(tokens, token_block<S>) + size.heads * size.value_width);
+/// Elements of scratch for a context of so many tokens: scores, queries and, with `inputs`, keys.
+template <AttentionSize size, bool inputs, class S>
+constexpr Index attention_step_scratch(Index tokens, int key_heads = size.heads) {
+  const Index rows = std::max(size.heads, 4), room = round_up(tokens, token_block<S>);
+  return rows * (room + size.heads * size.value_width) + (inputs ? room * key_heads * size.key_width : 0);
 }
 
 /// Remembers `rows` tokens that follow `past_tokens` others, and what each of them attends to.
 ///
 /// Shapes  operands and out as of attention_forward; where `inputs` holds, the keys are not read. Stores and W have the
 ///         columns of key_heads and value_heads heads: heads / key_heads that follow one another have equal keys
-/// Cost    per token t, (key_width + value_width) heads t multiply-adds, with `inputs` 2 values + heads values t;
-///         no heap; `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with
-///         `inputs` once for the scores of each head. What is no number in one of them reaches the others
+/// Cost    per token t, (key_width + value_width) heads t multiply-adds; with `inputs` keys values + (1 + heads) values
+///         t, or, where that is less for all rows, keys values for each token of the past and then as without; no heap;
+///         `scratch` holds attention_step_scratch elements. Four tokens at a time read the stores once, with `inputs`
+///         once for the scores of each head. What is no number in one of them reaches the others, and all new ones
+///         where keys are projected
 /// Source  He & Hofmann 2024, Eqs. (2), (4), (5) and (13)
 template <AttentionSize size, bool inputs, int key_heads = size.heads, int value_heads = size.heads, class S>
   requires(size.mask == Mask::causal)
 __attribute__((noinline)) void attention_steps(Index rows, Index past_tokens, AttentionOperands<S> in,
-                                               const AttentionPast<S>& past, S* out, S* scratch) {
+                                               AttentionPast<S> past, S* out, S* scratch) {
   using Step = detail::AttentionStep<size, inputs, key_heads, value_heads, S>;
-  const auto next = [&]<int count>(std::integral_constant<int, count>) {
-    for (int row = 0; row < count; ++row) {
+  const auto remember = [&](Index count) {
+    for (Index row = 0; row < count; ++row) {
+      const Index token = past_tokens + row;
       if constexpr (!inputs) {
-        detail::remember<size.heads, key_heads, size.key_width>(in.key, past_tokens + row, past.keys);
-        in.key += Step::keys;
+        detail::remember<size.heads, key_heads, size.key_width>(in.key + row * Step::keys, token, past.keys);
       }
-      detail::remember<size.heads, value_heads, size.value_width>(in.value + row * Step::values, past_tokens + row,
-                                                                  past.values);
+      detail::remember<size.heads, value_heads, size.value_width>(in.value + row * Step::values, token, past.values);
     }
-    Step::template run<count>(in, past, past_tokens, out, scratch);
-    in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
-    past_tokens += count;
   };
-  constexpr int together = Step::rows_together;
-  for (; rows >= together; rows -= together) next(std::integral_constant<int, together>{});
-  for (; rows > 0; --rows) next(std::integral_constant<int, 1>{});
+  const auto each = [&]<class Of>(Of, bool remembered) {
+    const auto next = [&]<int count>(std::integral_constant<int, count>) {
+      if (!remembered) remember(count);
+      Of::template run<count>(in, past, past_tokens, out, scratch);
+      if constexpr (!inputs) in.key += count * Step::keys;
+      in.query += count * Step::keys, in.value += count * Step::values, out += count * Step::values;
+      past_tokens += count;
+    };
+    constexpr int together = Step::rows_together;
+    for (; rows >= together; rows -= together) next(std::integral_constant<int, together>{});
+    for (; rows > 0; --rows) next(std::integral_constant<int, 1>{});
+  };
+  if constexpr (inputs) {
+    if (Step::projects(rows, past_tokens)) {
+      remember(rows);
+      const Index tokens = past_tokens + rows;
+      S* const keys = std::exchange(scratch, scratch + round_up(tokens, Step::block) * Step::stored_keys);
+      Step::project_keys(tokens, past, keys);
+      past.keys = keys;
+      return each(detail::AttentionStep<size, false, key_heads, value_heads, S>(), true);
+    }
+  }
+  each(Step(), false);
 }
 
 }  // namespace simplx

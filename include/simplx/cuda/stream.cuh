@@ -59,13 +59,14 @@ class Stream<model, Cuda<precision>> {
   ///
   /// Errors  throws Error if there is no token, one is out of range, or they do not fit the context; then nothing
   ///         has changed
-  /// Cost    the products of these rows alone, and attention to all before them
+  /// Cost    the products of these rows alone, but logits of the last chunk only, and attention to all before them
   std::span<const S> feed(std::span<const std::int32_t> tokens) {
     detail::check_feed<Net>(tokens, size_, capacity_);
     const auto count = static_cast<Index>(tokens.size());
     for (Index begin = 0; begin < count; begin += chunk_) {
       rows_ = std::min(chunk_, count - begin);
-      evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows_)));
+      evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows_)),
+               begin + rows_ == count ? Results::wanted : Results::skipped);
     }
     return last_.span();
   }
@@ -104,9 +105,17 @@ class Stream<model, Cuda<precision>> {
   std::vector<std::string> not_fused() const { return gpu_.products().not_fused(); }
 
  private:
+  /// What is recorded.
+  struct Work {
+    Index rows;
+    Results results;
+
+    bool operator==(const Work&) const = default;
+  };
+
   static Rows rows_of(Index tokens) { return {.tokens = tokens, .sequences = 1, .longest_sequence = tokens}; }
 
-  void evaluate(std::span<const std::int32_t> tokens) {
+  void evaluate(std::span<const std::int32_t> tokens, Results wanted) {
     std::ranges::copy(tokens, tokens_.host().begin());
     gpu_.take_past(size_);
     Context<S> context = arena_.context(rows_of(rows_), {offsets_.data(), 1}, rows_);
@@ -117,11 +126,13 @@ class Stream<model, Cuda<precision>> {
     const cudaStream_t stream = gpu_.stream();
     try {
       if (std::exchange(offsets_.host()[1], rows_) != rows_) offsets_.send(stream);
-      repeated_->run(gpu_.stream(), rows_, [&] {
+      repeated_->run(gpu_.stream(), {rows_, wanted}, [&] {
         tokens_.send(stream, rows_);
         gpu_.send_past();
         Run::forward(context, StreamMemory<S>{stores_.data(), once_.data(), round_up(capacity_, step_tile),
-                                              scratch_.data()});
+                                              scratch_.data()},
+                     wanted);
+        if (wanted == Results::skipped) return;
         simplx::check(cudaMemcpyAsync(last_.span().data(), results_ + (rows_ - 1) * Net::vocab(),
                                       last_.span().size_bytes(), cudaMemcpyDeviceToHost, stream),
                       "the logits were not copied");
@@ -144,7 +155,7 @@ class Stream<model, Cuda<precision>> {
   const S* results_ = nullptr;  ///< logits of the last chunk, on the device
   PinnedBuffer<S> last_;
   std::vector<S> all_;
-  std::unique_ptr<Repeated<Index>> repeated_ = std::make_unique<Repeated<Index>>();  // elsewhere: a stream may move
+  std::unique_ptr<Repeated<Work>> repeated_ = std::make_unique<Repeated<Work>>();  // elsewhere: a stream may move
 };
 
 }  // namespace simplx

@@ -33,12 +33,16 @@ class Stream {
   using G = typename Net::G;
   using Run = StreamedGraph<G, Backend>;
 
+  /// Tokens evaluated at once unless told otherwise: fewer where logits of all of them would take much memory and time.
+  static constexpr Index usual_chunk() { return Net::vocab() > 4096 ? 64 : 256; }
+
   /// Uses the weights of `net`, which must outlive it; several streams may, each on a thread of its own if no weights
   /// change meanwhile. `chunk`: tokens evaluated at once at most.
   ///
   /// Errors  throws Error if the context is no token, or longer than the model's positions
-  /// Cost    cache_bytes<model, S>(context), and the workspace of a chunk; nothing is allocated afterwards
-  explicit Stream(Net& net, Index context = Net::usual_context(), Index chunk = 64)
+  /// Cost    cache_bytes<model, S>(context), the workspace of a chunk and, where keys are folded into queries, room for
+  ///         those of a layer; nothing is allocated afterwards
+  explicit Stream(Net& net, Index context = Net::usual_context(), Index chunk = usual_chunk())
       : net_(net),
         capacity_(checked_context(context, Net::longest_sequence())),
         chunk_(std::min(std::max<Index>(chunk, 1), context)),
@@ -50,13 +54,15 @@ class Stream {
   ///
   /// Errors  throws Error if there is no token, one is out of range, or they do not fit the context; then nothing
   ///         has changed
-  /// Cost    the products of these rows alone, and attention to all before them; no allocation
+  /// Cost    the products of these rows alone, but logits of the last chunk only, and attention to all before them; no
+  ///         allocation
   std::span<const S> feed(std::span<const std::int32_t> tokens) {
     detail::check_feed<Net>(tokens, size_, capacity_);
     const auto count = static_cast<Index>(tokens.size());
     for (Index begin = 0; begin < count; begin += chunk_) {
       const Index rows = std::min(chunk_, count - begin);
-      evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)));
+      evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
+               begin + rows == count ? Results::wanted : Results::skipped);
     }
     return logits_.last(static_cast<std::size_t>(Net::vocab()));
   }
@@ -78,7 +84,7 @@ class Stream {
   std::span<S> memory() { return remembered_.span(); }
 
  private:
-  void evaluate(std::span<const std::int32_t> tokens) {
+  void evaluate(std::span<const std::int32_t> tokens, Results results) {
     const auto rows = static_cast<Index>(tokens.size());
     offsets_[1] = rows;
     Context<S> context = net_.give_weights(workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows));
@@ -86,7 +92,7 @@ class Stream {
     context.inputs[0] = tokens.data();
     const Index capacity = round_up(capacity_, token_block<S>);
     S* once = remembered_.data() + Run::table.all().per_token * capacity;
-    Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()});
+    Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()}, results);
     size_ += rows;
     logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};
   }

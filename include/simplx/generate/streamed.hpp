@@ -46,6 +46,7 @@ struct Remembered {
     per_token += other.per_token, once += other.once;
     return *this;
   }
+  bool operator==(const Remembered&) const = default;
 };
 
 /// Where a node finds what it remembers; zeros before the first token.

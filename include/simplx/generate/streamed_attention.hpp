@@ -66,7 +66,7 @@ struct streamed_attention : by_row {
       .once = mixing == Mixing::shaped ? F::out_shape.cols + size<F>.heads : 0};
   template <class F>
   static constexpr Index scratch(Index, Index context) {
-    return attention_step_scratch<size<F>, typename F::Scalar>(context);
+    return attention_step_scratch<size<F>, folds<F>, typename F::Scalar>(context, key_heads<F>);
   }
 
   template <class S, Path path, class F>

@@ -9,6 +9,9 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+/// Whether the results of new tokens are wanted, or only what the tokens after them need.
+enum class Results : bool { skipped, wanted };
+
 /// Runs the steps of a graph on new tokens; each op keeps what it remembers.
 template <class G, class Backend>
 struct StreamedGraph {
@@ -97,9 +100,23 @@ struct StreamedGraph {
     return most;
   }
 
-  __attribute__((noinline)) static void forward(const Context<S>& context, const StreamMemory<S>& memory) {
+  /// Steps up to the last one that remembers something: those after it are for results alone.
+  static constexpr int remembering = [] {
+    int steps = 0;
+    for (int s = 0; s < G::fusion.steps; ++s) {
+      const int node = G::fusion.order[s];
+      if (!(table.before[node] == table.before[node + 1])) steps = s + 1;
+    }
+    return steps;
+  }();
+
+  __attribute__((noinline)) static void forward(const Context<S>& context, const StreamMemory<S>& memory,
+                                                Results results = Results::wanted) {
     detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = G::fusion.order[s];
+      if constexpr (s >= remembering) {
+        if (results == Results::skipped) return;
+      }
       if constexpr (G::table.info[node].looped()) {
         Backend::template map_forward<G, node>(context);
       } else if constexpr (of_weights(node)) {
