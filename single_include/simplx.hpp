@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 11dd5b930c1097f7
+// sha256 of the headers: c9ac22485ca533cf
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -17942,16 +17942,6 @@ S sum_below(const S* x, S highest) {
   return sum_below<cols>(x, highest, []<class V>(Index, Register<V>) {});
 }
 
-/// log sum exp of a row.
-template <Index cols, class S>
-S log_sum_exp_of(const S* x) {
-  const S highest = highest_of<cols>(x);
-  if (!(highest > S(-std::numeric_limits<double>::infinity()))) {  // a row of -inf, and NaN, which max leaves out
-    return sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) { return load<V>(x + c); });
-  }
-  return highest + log(sum_below<cols>(x, highest));
-}
-
 /// Rows at a time: each step is taken for all of them before the next, which then need not wait for it.
 inline constexpr Index rows_at_once = 64;
 
@@ -18777,7 +18767,7 @@ struct op<"cross_entropy"> : kernel_op {
     }
     return rows_of(logits.axis, 1);
   }
-  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // on a CPU log sum exp(logits - highest)
+  static constexpr Index saved(const Attributes&, auto...) { return 2; }  // highest, log sum exp(logits - highest)
   template <class F>
   static constexpr bool smooths = F::info.argument_count == 3;
   template <class F>
@@ -18797,10 +18787,10 @@ struct op<"cross_entropy"> : kernel_op {
     S *loss = frame.out(), *saved = frame.saved();
     const auto labelled = [&](Index row) { return labels[row] != ignored_label; };
     const auto finish = [&](Index row, S highest, S log_sum) {
-      loss[row] = saved[row] = S(0);
+      loss[row] = saved[2 * row] = saved[2 * row + 1] = S(0);
       if (!labelled(row)) return;
       const S *of_row = logits + row * classes, own = of_row[labels[row]];
-      saved[row] = log_sum;
+      saved[2 * row] = highest, saved[2 * row + 1] = log_sum;
       loss[row] = log_sum + (highest - own);
       if constexpr (smooths<F>) {
         if constexpr (std::is_floating_point_v<S>) {
@@ -18833,10 +18823,10 @@ struct op<"cross_entropy"> : kernel_op {
         if constexpr (mode == Write::store) std::fill_n(dlogits, classes, S(0));
         continue;
       }
-      const S scale = dloss[row], highest = detail::highest_of<classes>(logits);
+      const S scale = dloss[row], highest = saved[2 * row], log_sum = saved[2 * row + 1];
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
         const Register<V> below = load<V>(logits + c) - splat<V>(highest);
-        const Register<V> probability = exp(Register<V>(below - splat<V>(saved[row])));
+        const Register<V> probability = exp(Register<V>(below - splat<V>(log_sum)));
         detail::put<mode, V>(dlogits + c, (probability - splat<V>(uniform)) * splat<V>(scale));
       });
       dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
@@ -18855,7 +18845,7 @@ constexpr Expr with_labels(Expr loss, At labels) {
 ///
 /// Shapes  logits (rows, classes); labels (rows), whole numbers; smoothing (1, 1), not trained -> (rows, 1)
 /// Errors  does not compile unless the second operand is indices(...) along the rows of the logits
-/// Cost    keeps the logits and one number for each row
+/// Cost    keeps the logits and two numbers for each row
 constexpr Expr cross_entropy(At logits, At labels) {
   return detail::with_labels(apply<"cross_entropy">({}, logits, labels), labels);
 }
@@ -18902,7 +18892,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     if (!(bias == fixed_shape(1, table.rows))) return {"gain width", bias.cols, table.rows};
     return shape(attributes, table, labels, x);
   }
-  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // log sum exp
+  static constexpr Index saved(const Attributes&, auto...) { return 2; }  // highest, log sum exp(logits - highest)
 
   static std::string settings(const Attributes& attributes) {
     return "tiles of " + std::to_string(tile(attributes));
@@ -19026,8 +19016,9 @@ struct op<"linear_cross_entropy"> : kernel_op {
   static void forward(Cpu<S, path>, const F& frame) {
     using T = Tiles<F, Cpu<S, path>>;
     const Labelled<F, S> rows(frame, T());
-    S *loss = frame.out(), *log_sums = frame.saved();
+    S *loss = frame.out(), *saved = frame.saved();  // the labels' logits and the sums, before their logarithm
     std::fill_n(loss, rows.all, S(0));
+    for (Index i = 0; i < rows.count; ++i) saved[2 * i] = minus_infinity<S>, saved[2 * i + 1] = S(0);
     T::each([&]<class Product>(Product, Index begin, Index offset) {
       constexpr Index classes = Product::outputs;
       Product::forward(rows.count, rows.x, frame.template in<0>() + begin * T::width, T::packed_at(frame, offset),
@@ -19035,13 +19026,15 @@ struct op<"linear_cross_entropy"> : kernel_op {
       rows.each([&](Index i, Index row) {
         S* logits = rows.logits + i * classes;
         add_bias<classes>(frame, begin, logits);
-        const S log_sum = detail::log_sum_exp_of<classes>(logits);
-        log_sums[i] = begin == 0 ? log_sum : log_sum_exp(log_sums[i], log_sum);
+        add_tile<classes>(logits, saved[2 * i], saved[2 * i + 1]);
         const Index own = rows.labels[row] - begin;
-        if (own >= 0 && own < classes) loss[row] = -logits[own];
+        if (own >= 0 && own < classes) loss[row] = logits[own];
       });
     });
-    rows.each([&](Index i, Index row) { loss[row] += log_sums[i]; });
+    rows.each([&](Index i, Index row) {
+      saved[2 * i + 1] = log(saved[2 * i + 1]);
+      loss[row] = saved[2 * i + 1] + (saved[2 * i] - loss[row]);
+    });
   }
 
   template <class S, Path path, class F>
@@ -19050,7 +19043,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     constexpr bool wants_dx = F::template write<2> != Write::skip, wants_dw = F::template write<0> != Write::skip;
     constexpr bool wants_bias = bias_write<F>() != Write::skip;
     const Labelled<F, S> rows(frame, T());
-    const S *dloss = frame.out_grad(), *log_sums = frame.saved(), *table = frame.template in<0>();
+    const S *dloss = frame.out_grad(), *saved = frame.saved(), *table = frame.template in<0>();
     S* const dtable = frame.template grad<0>();
     if constexpr (F::template write<0> == Write::store) std::fill_n(dtable, T::classes * T::width, S(0));
     [[maybe_unused]] S* dbias = nullptr;
@@ -19066,8 +19059,8 @@ struct op<"linear_cross_entropy"> : kernel_op {
         S* logits = rows.logits + i * classes;
         add_bias<classes>(frame, begin, logits);
         detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-          const Register<V> below = load<V>(logits + c) - splat<V>(log_sums[i]);
-          store<V>(logits + c, exp(below) * splat<V>(dloss[row]));
+          const Register<V> below = load<V>(logits + c) - splat<V>(saved[2 * i]);
+          store<V>(logits + c, exp(Register<V>(below - splat<V>(saved[2 * i + 1]))) * splat<V>(dloss[row]));
         });
         const Index own = rows.labels[row] - begin;
         if (own >= 0 && own < classes) logits[own] -= dloss[row];
@@ -19106,12 +19099,21 @@ struct op<"linear_cross_entropy"> : kernel_op {
   }
 
  private:
-  /// log(exp(a) + exp(b))
   template <class S>
-  static S log_sum_exp(S a, S b) {
-    const S highest = max(a, b);
-    if (!(highest > S(-std::numeric_limits<double>::infinity()))) return a + b;  // of a NaN, one
-    return highest + log(exp(a - highest) + exp(b - highest));
+  static constexpr S minus_infinity = S(-std::numeric_limits<double>::infinity());
+  /// The highest logit so far and the sum of exp(logit - highest), and those of a tile more.
+  template <Index classes, class S>
+  static void add_tile(const S* logits, S& highest, S& sum) {
+    const S before = std::exchange(highest, max(highest, detail::highest_of<classes>(logits)));
+    if (highest > minus_infinity<S>) {
+      const S kept = before > minus_infinity<S> ? sum * exp(before - highest) : sum;
+      sum = kept + detail::sum_below<classes>(logits, highest);
+    } else {  // of logits that all are -inf nothing is added, of a NaN one
+      const S all = detail::sum_columns<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
+        return load<V>(logits + c);
+      });
+      if (!(all == minus_infinity<S>)) sum = all;
+    }
   }
 };
 
@@ -19122,7 +19124,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
 /// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers; bias (1, classes) -> (rows, 1)
 /// Errors  does not compile unless labels are indices(...) along the rows of x, widths agree, and tile is at least 1
 /// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label, or 6 rows d classes
-///         for a training step on a GPU; keeps x and one number for each row; scratch holds tile + 2 d numbers for
+///         for a training step on a GPU; keeps x and two numbers for each row; scratch holds tile + 2 d numbers for
 ///         each, on a GPU 16 tile bytes for each class, half a gigabyte at most
 constexpr Expr linear_cross_entropy(At x, At table, At labels, Index tile = 512) {
   return detail::with_labels(apply<"linear_cross_entropy">({.integers = {tile}}, table, labels, x), labels);

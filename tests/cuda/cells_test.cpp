@@ -32,6 +32,13 @@ TEST_CASE("every cell is visited once, whatever the sizes") {
   }
 }
 
+TEST_CASE("columns beyond the blocks of a grid's y are visited, too") {
+  constexpr Index cols = 65535 * 32 + 40;
+  std::vector<int> visits(cols);
+  each_cell(nullptr, 1, cols, Visit{visits.data(), cols});
+  CHECK(visits == std::vector<int>(visits.size(), 1));
+}
+
 TEST_CASE("cells move between matrices that lie in any way") {
   const std::vector<float> x{1, 2, 3, 4, 5, 6};  // (2, 3)
   std::vector<float> turned(6, 10);

@@ -32,20 +32,20 @@ struct Problem {
   /// Losses, then the gradient of the logits, stored or added to the logits.
   template <Write mode>
   std::vector<S> run() const {
-    auto loss = test::unwritten<S>(rows), log_sum_exp = loss;
+    auto loss = test::unwritten<S>(rows), saved = test::unwritten<S>(2 * rows);
     auto gradient = mode == Write::store ? test::unwritten<S>(rows * classes)
                                          : std::vector<S>(logits.begin(), logits.end());
     cross_entropy<S, classes>(nullptr, logits.data(), labels.data(), smoothing.data(), loss.data(),
-                              log_sum_exp.data(), rows);
+                              saved.data(), rows);
     cross_entropy_backward<S, classes, mode>(nullptr, logits.data(), labels.data(), smoothing.data(),
-                                             log_sum_exp.data(), dloss.data(), gradient.data(), rows);
+                                             saved.data(), dloss.data(), gradient.data(), rows);
     return test::joined<S>({loss, gradient});
   }
 
   /// Losses, then the gradient in the logits' place, by one kernel or two; rows lie `stride` apart, NaN between them.
   template <bool at_once, int stride = classes>
   std::vector<S> run_in_place() const {
-    auto loss = test::unwritten<S>(rows), log_sum_exp = loss;
+    auto loss = test::unwritten<S>(rows), saved = test::unwritten<S>(2 * rows);
     auto place = test::unwritten<Logit>(rows * stride);
     for (Index row = 0; row < rows; ++row) {
       std::copy_n(logits.begin() + row * classes, classes, place.begin() + row * stride);
@@ -56,9 +56,9 @@ struct Problem {
                                                                    place.data(), rows);
     } else {
       cross_entropy<S, classes, stride>(nullptr, place.data(), labels.data(), smoothing.data(), loss.data(),
-                                        log_sum_exp.data(), rows);
+                                        saved.data(), rows);
       cross_entropy_backward<S, classes, Write::store, stride>(nullptr, place.data(), labels.data(), smoothing.data(),
-                                                               log_sum_exp.data(), dloss.data(), place.data(), rows);
+                                                               saved.data(), dloss.data(), place.data(), rows);
     }
     for (Index row = 0; row < rows; ++row) {
       const auto begin = place.begin() + row * stride;
@@ -139,12 +139,12 @@ TEST_CASE("logits that are stored as bfloat16") {
 TEST_CASE("a gradient that is stored as bfloat16 is the one in float, rounded") {
   const Problem<float, 40> problem(5, 0.1);
   const auto all = problem.run<Write::store>();
-  std::vector<float> loss(5), log_sum_exp(5);
+  std::vector<float> loss(5), saved(10);
   std::vector<__nv_bfloat16> gradient(5 * 40);
   cross_entropy<float, 40>(nullptr, problem.logits.data(), problem.labels.data(), problem.smoothing.data(), loss.data(),
-                           log_sum_exp.data(), 5);
+                           saved.data(), 5);
   cross_entropy_backward<float, 40>(nullptr, problem.logits.data(), problem.labels.data(), problem.smoothing.data(),
-                                    log_sum_exp.data(), problem.dloss.data(), gradient.data(), 5);
+                                    saved.data(), problem.dloss.data(), gradient.data(), 5);
   for (std::size_t i = 0; i < gradient.size(); ++i) {
     CHECK(__bfloat162float(gradient[i]) == __bfloat162float(__float2bfloat16(all[5 + i])));
   }
@@ -178,14 +178,35 @@ TEST_CASE("a gradient may take the place of its logits, by two kernels or by one
   in_place(std::integer_sequence<int, 9001, 9008>{}, __nv_bfloat16());
 }
 
+TEST_CASE("logits far from 0 lose nothing, by two kernels or by one") {
+  for (const float level : {1e6f, -1e8f, 1e30f}) {
+    CAPTURE(level);
+    const std::vector<float> logits(8, level), one{1};
+    const std::vector<std::int32_t> labels{3};
+    const One<float> none(0.0);
+    std::vector<float> loss(1), saved(2), gradient(8);
+    const auto check = [&] {
+      CHECK(loss[0] == doctest::Approx(std::log(8)));
+      for (std::size_t c = 0; c < 8; ++c) CHECK(gradient[c] == doctest::Approx(c == 3 ? -0.875 : 0.125));
+    };
+    cross_entropy<float, 8>(nullptr, logits.data(), labels.data(), none, loss.data(), saved.data(), 1);
+    cross_entropy_backward<float, 8>(nullptr, logits.data(), labels.data(), none, saved.data(), one.data(),
+                                     gradient.data(), 1);
+    check();
+    cross_entropy_and_backward<float, 8>(nullptr, logits.data(), labels.data(), none, one.data(), loss.data(),
+                                         gradient.data(), 1);
+    check();
+  }
+}
+
 TEST_CASE("rows without labels are zero whatever their logits are") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> logits(40, nan), ones(2, 1.0f);
-  std::vector<float> loss(2, nan), log_sum_exp(2), gradient(40, nan);
+  std::vector<float> loss(2, nan), saved(4), gradient(40, nan);
   const std::vector<std::int32_t> labels(2, ignored_label);
   const One<float> none(0.0);
-  cross_entropy<float, 20>(nullptr, logits.data(), labels.data(), none, loss.data(), log_sum_exp.data(), 2);
-  cross_entropy_backward<float, 20>(nullptr, logits.data(), labels.data(), none, log_sum_exp.data(), ones.data(),
+  cross_entropy<float, 20>(nullptr, logits.data(), labels.data(), none, loss.data(), saved.data(), 2);
+  cross_entropy_backward<float, 20>(nullptr, logits.data(), labels.data(), none, saved.data(), ones.data(),
                                     gradient.data(), 2);
   CHECK(gradient == std::vector<float>(40));
   CHECK(loss == std::vector<float>(2));
@@ -202,10 +223,10 @@ TEST_CASE("a logit of minus infinity has no likelihood; NaN is seen") {
                                                  std::int32_t label) {
     const std::vector<float> one{1};
     const std::vector<std::int32_t> labels{label};
-    std::vector<float> result(1), log_sum_exp(1), gradient(classes);
+    std::vector<float> result(1), saved(2), gradient(classes);
     const One<float> none(0.0);
-    cross_entropy<float, classes>(nullptr, logits.data(), labels.data(), none, result.data(), log_sum_exp.data(), 1);
-    cross_entropy_backward<float, classes>(nullptr, logits.data(), labels.data(), none, log_sum_exp.data(), one.data(),
+    cross_entropy<float, classes>(nullptr, logits.data(), labels.data(), none, result.data(), saved.data(), 1);
+    cross_entropy_backward<float, classes>(nullptr, logits.data(), labels.data(), none, saved.data(), one.data(),
                                            gradient.data(), 1);
     return test::joined<float>({result, gradient});
   };

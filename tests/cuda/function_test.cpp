@@ -105,6 +105,28 @@ TEST_CASE("a function has the values and gradients that it has on the CPU, evalu
   check_close(evaluations(Function<classified, Cuda<Precision::bfloat16>>(1)), exact, 0.05);
 }
 
+TEST_CASE("masks are of the scope that is given, recorded or not; what was moved from says so") {
+  const auto masks = [](auto f) {
+    std::vector<double> all;
+    f.template set<"x">(test::numbers<double>(6 * 8, 1))
+        .template set<"word">(some_indices(6, 5u, 2))
+        .template set<"label">(some_indices(6, 4u, 3));
+    for (const std::uint64_t scope : {0, 0, 0, 5, 6}) {
+      f.random() = {.training = true, .key = 5, .scope = scope};
+      f.forward();
+      add(all, f.output());
+    }
+    return all;
+  };
+  const std::vector<double> exact = test::on_cpu(
+      [&](auto number) { return masks(Function<row_losses, Cpu<decltype(number)>>(1)); }, 0.0);
+  check_close(masks(Function<row_losses, Cuda<Precision::float64>>(1)), exact, 1e-12);
+  Function<row_losses, Cuda<>> f;
+  const auto moved = std::move(f);
+  CHECK_THROWS_WITH_AS(f.not_recorded(), doctest::Contains("was moved from"), Error);
+  CHECK(moved.not_recorded().empty());
+}
+
 TEST_CASE("each row has the gradient, and the mask of dropout, that it has on the CPU; then all rows are as before") {
   const auto rows_of = [](auto f) {
     f.template set<"x">(test::numbers<double>(6 * 8, 1))

@@ -66,11 +66,7 @@ using OnDevice = Learner<classified, Cuda<precision>>;
 /// A gradient that is finite where the loss is not.
 inline constexpr auto moved = [] { return sum(square(weight("w", 4, 4))) + input("by", fixed_shape(1, 1)); };
 
-}  // namespace
-
-TEST_SUITE_BEGIN("cuda/learner");
-
-TEST_CASE("a loss that is not finite updates nothing, though its gradient is") {
+void check_loss_alone() {
   Learner<moved, Cuda<>> learner;
   const std::vector<float> before(learner.parameters().begin(), learner.parameters().end());
   const StepResult result = learner.set<"by">(std::numeric_limits<float>::infinity()).step(AdamW{});
@@ -80,6 +76,42 @@ TEST_CASE("a loss that is not finite updates nothing, though its gradient is") {
   CHECK(std::ranges::equal(before, learner.parameters()));
   CHECK(learner.steps() == 0);
   CHECK(learner.set<"by">(1.0f).step(AdamW{}).finite);
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("cuda/learner");
+
+TEST_CASE("a loss that is not finite updates nothing, though its gradient is") {
+  for (const bool coherent : {false, true}) {
+    CAPTURE(coherent);
+    emulation::coherent_memory = coherent;
+    check_loss_alone();
+  }
+  emulation::coherent_memory = false;
+}
+
+TEST_CASE("the mean of no rows is no number, and updates nothing") {
+  OnDevice<> learner(options());
+  const std::vector<float> before(learner.parameters().begin(), learner.parameters().end());
+  set(learner, 0, 1);
+  const StepResult result = learner.step(AdamW{});
+  CHECK(std::isnan(result.loss));
+  CHECK(!result.finite);
+  CHECK(learner.steps() == 0);
+  CHECK(std::ranges::equal(before, learner.parameters()));
+}
+
+TEST_CASE("a step that finds no memory leaves the next one as it was") {
+  Learner<moved, Cuda<>> learner, other;
+  learner.set<"by">(std::numeric_limits<float>::infinity()).value_and_grad();
+  const std::size_t taken = emulation::device().allocations.bytes(emulation::Memory::device);
+  const std::size_t memory = std::exchange(emulation::device().memory, taken);
+  CHECK_THROWS_WITH_AS(learner.update(AdamW{}), doctest::Contains("short of memory"), Error);
+  emulation::device().memory = memory;
+  CHECK(learner.set<"by">(1.0f).step(AdamW{}).finite);
+  other.set<"by">(1.0f).step(AdamW{});
+  CHECK(std::ranges::equal(learner.parameters(), other.parameters()));
 }
 
 TEST_CASE("steps are those of the CPU, masks of dropout included") {

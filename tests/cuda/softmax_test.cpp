@@ -58,6 +58,17 @@ TEST_CASE("nothing overflows, and what is minus infinity has no share") {
   CHECK(y[13] == -1000);
 }
 
+TEST_CASE("far from 0 nothing is rounded away; beside infinity nothing counts") {
+  const std::vector<float> far(4, -1e8f);
+  std::vector<float> y(4), log_sum(1);
+  softmax<float, 4, true>(nullptr, far.data(), y.data(), log_sum.data(), 1);
+  for (const float logarithm : y) CHECK(logarithm == doctest::Approx(-std::log(4)));
+  const double infinity = std::numeric_limits<double>::infinity();
+  CHECK(results<3>({1, infinity, 2})[6] == infinity);
+  CHECK(std::isnan(results<3>({1, infinity, 2})[1]));
+  CHECK(std::isnan(results<2>({std::nan(""), 1})[4]));
+}
+
 TEST_CASE("a row of minus infinity has no softmax, but a sum") {
   const auto y = results<2>(std::vector<double>(2, -std::numeric_limits<double>::infinity()));
   for (std::size_t i = 0; i < 4; ++i) CHECK(std::isnan(y[i]));

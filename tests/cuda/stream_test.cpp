@@ -161,6 +161,19 @@ TEST_CASE("streams of one net take turns, and whole sequences between them; its 
   CHECK(changed != before);
 }
 
+TEST_CASE("a net may be assigned to: its streams read the new weights") {
+  using OnDevice = NetOn<logits_of<wide>, Precision::float32>;
+  OnDevice net(1), other(2);
+  StreamOn<logits_of<wide>, Precision::float32> stream(net, 20), of_other(other, 20);
+  const auto tokens = test::some_tokens(20, 13);
+  const auto token = std::span<const std::int32_t>(tokens).first(1);
+  const auto found = copy_of(of_other.feed(token));
+  for (int i = 0; i < 3; ++i) stream.reset(), stream.feed(token);  // recorded by then
+  net = OnDevice(2);
+  stream.reset();
+  CHECK(copy_of(stream.feed(token)) == found);
+}
+
 TEST_CASE("a stream may be moved, and goes on") {
   NetOn<logits_of<wide>, Precision::float32> net(1);
   using OnDevice = StreamOn<logits_of<wide>, Precision::float32>;

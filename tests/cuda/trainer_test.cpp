@@ -51,6 +51,34 @@ TokenBatch part_of(const TokenBatch& batch, std::size_t first, std::size_t last)
   return part;
 }
 
+/// Down the gradient, or up.
+template <class S, bool up>
+struct TurnedStep {
+  static constexpr bool second_moment = false;
+  S rate;
+  template <class V>
+  SIMPLX_HD void operator()(V& p, V g, V&, V&) const {
+    p = up ? p + rate * g : p - rate * g;
+  }
+};
+template <bool up>
+struct Turned {
+  static constexpr const char* name = "turned";
+  Turned with(const ParameterSettings&) const { return *this; }
+  template <class S>
+  TurnedStep<S, up> at(long) const {
+    return {S(0.1)};
+  }
+  template <class S>
+  void update(long step, double scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
+    S unused = 0;
+    for (Index i = begin; i < end; ++i) {
+      const S g = static_cast<S>(scale) * std::exchange(buffers.gradients[i], S(0));
+      at<S>(step)(buffers.parameters[i], g, unused, unused);
+    }
+  }
+};
+
 double farthest(std::span<const double> a, std::span<const double> b) {
   REQUIRE(a.size() == b.size());
   double worst = 0;
@@ -337,6 +365,32 @@ void check_one_call() {
 TEST_CASE("a step of known sizes is one call, also with dropout, and the host allocates nothing") {
   check_one_call<model>();
   check_one_call<dropping>();
+}
+
+TEST_CASE("optimisers of one name with other kernels each have their own") {
+  const auto losses = [](auto&& trainer) {
+    std::vector<double> all;
+    for (int step = 0; step < 4; ++step) all.push_back(trainer.step(some_batch(), Turned<false>{}).loss);
+    for (int step = 0; step < 4; ++step) all.push_back(trainer.step(some_batch(), Turned<true>{}).loss);
+    return all;
+  };
+  const TrainerOptions options{.batch = 4, .context = 9, .seed = 3};
+  const auto found = losses(OnDevice(options)), expected = losses(OnCpu(options));
+  CHECK(farthest(found, expected) < 1e-12);
+  CHECK(found[3] < found[0]);
+  CHECK(found[7] > found[4]);
+}
+
+TEST_CASE("an update that finds no memory leaves the step as it was") {
+  OnDevice device({.batch = 4, .seed = 3}), other({.batch = 4, .seed = 3});
+  device.accumulate(some_batch(), labelled_tokens(some_batch()));
+  const std::size_t taken = emulation::device().allocations.bytes(emulation::Memory::device);
+  const std::size_t memory = std::exchange(emulation::device().memory, taken);
+  CHECK_THROWS_WITH_AS(device.update(adamw), doctest::Contains("short of memory"), Error);
+  emulation::device().memory = memory;
+  const StepResult found = device.update(adamw), expected = other.step(some_batch(), adamw);
+  CHECK(found.loss == expected.loss);
+  CHECK(farthest(device.parameters(), other.parameters()) == 0);
 }
 
 TEST_CASE("where nothing can be recorded, steps are the same, and it says why") {

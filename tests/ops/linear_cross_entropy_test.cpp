@@ -140,6 +140,23 @@ TEST_CASE("huge logits stay finite, and a row of one class costs nothing") {
   for (const double g : run.gradients()) CHECK(std::isfinite(g));
 }
 
+TEST_CASE("logits far from 0 lose nothing") {
+  static constexpr auto& model = tiled_with_bias<40, 16, 1>;
+  Evaluation<model, Cpu<float>> run(Rows{.tokens = 1}, 1);
+  run.input("x")[0] = 0;
+  run.indices("labels")[0] = 17;
+  for (const float level : {1e6f, -1e8f}) {
+    std::ranges::fill(run.parameter("bias"), level);
+    run.forward();
+    CHECK(run.output()[0] == doctest::Approx(std::log(40)));
+    run.output_gradient()[0] = 1;
+    std::ranges::fill(run.gradients(), 0.0f);
+    run.backward();
+    CHECK(run.gradient("bias")[17] == doctest::Approx(1 / 40.0 - 1));
+    CHECK(run.gradient("bias")[3] == doctest::Approx(1 / 40.0));
+  }
+}
+
 TEST_CASE("a logit that is NaN is not lost beside a tile of -inf") {
   static constexpr auto& model = tiled<40, 16, 1>;  // tiles of 16 classes
   Evaluation<model> run(Rows{.tokens = 1}, 1);

@@ -21,8 +21,9 @@ inline constexpr unsigned cell_threads = 256;
 template <class Rule>
 __global__ void __launch_bounds__(cell_threads) cells_kernel(Index rows, Index cols, Rule rule) {
   const Index row = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y;
-  const Index col = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
-  if (row < rows && col < cols) rule(row, col);
+  if (row >= rows) return;
+  const Index first = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
+  for (Index col = first; col < cols; col += static_cast<Index>(gridDim.y) * blockDim.x) rule(row, col);
 }
 
 }  // namespace detail
@@ -32,8 +33,10 @@ template <class Rule>
 void each_cell(cudaStream_t stream, Index rows, Index cols, const Rule& rule) {
   const unsigned across = std::bit_ceil(static_cast<unsigned>(std::min<Index>(cols, 32)));
   const unsigned down = detail::cell_threads / across;
-  launch(stream, detail::cells_kernel<Rule>, dim3(blocks_for(rows, down), blocks_for(cols, across)),
-         dim3(across, down), rows, cols, rule);
+  constexpr unsigned most_along_y = 65535;
+  launch(stream, detail::cells_kernel<Rule>,
+         dim3(blocks_for(rows, down), std::min(blocks_for(cols, across), most_along_y)), dim3(across, down), rows, cols,
+         rule);
 }
 
 /// Where the cells of a matrix lie.

@@ -5,8 +5,9 @@
 /// Cross-entropy of ops/cross_entropy.hpp: the loss of each row, and its pull-back.
 ///
 /// A block has a row. Forward reads the logits once, for maximum and sum together (a sum over what has been seen,
-/// scaled anew when a larger logit comes), and saves the logarithm of the sum, so that backward needs one pass too. A
-/// thread takes 16 bytes of logits at a time, if rows are whole such parts.
+/// scaled anew when a larger logit comes), and saves both, so that backward needs one pass too: apart, for beside a
+/// maximum far from 0 the logarithm of the sum would be rounded away. A thread takes 16 bytes of logits at a time, if
+/// rows are whole such parts.
 ///
 /// In a step of training nobody reads the losses before backward has run, which therefore computes them as well: its
 /// second pass over a row should find the logits in the device's cache.
@@ -50,8 +51,9 @@ struct RowOfLogits {
     return last;
   }
 
+  /// softmax(z) = exp(z - highest - log_sum), and the loss.
   struct Loss {
-    S loss, log_sum_exp;
+    S loss, highest, log_sum;
   };
   /// The same for each thread, all of which have read their logits when it returns.
   template <int team>
@@ -72,16 +74,16 @@ struct RowOfLogits {
     const S highest = block_max<team>(own.highest);
     sums[0] = own.below(highest);
     block_sum<team>(sums);
-    const S log_sum = highest + std::log(sums[0]);
-    if (label == ignored_label) return {S(0), log_sum};
+    const S log_sum = std::log(sums[0]);
+    if (label == ignored_label) return {S(0), highest, log_sum};
     const S smoothed = smoothing != 0 ? smoothing * (own_logit - sums[1] / S(classes)) : S(0);
-    return {log_sum - own_logit + smoothed, log_sum};
+    return {log_sum + (highest - own_logit) + smoothed, highest, log_sum};
   }
 
   /// dz of the row may lie where z does. It begins with the end of the row: what was read last is the likeliest to be
   /// in the cache still.
   template <int team, Write mode, class DLogit>
-  __device__ void pull_back(S log_sum, S dloss, DLogit* dz) const {
+  __device__ void pull_back(S highest, S log_sum, S dloss, DLogit* dz) const {
     const bool labelled = label != ignored_label;
     const S scale = labelled ? dloss : S(0), uniform = smoothing / S(classes), certain = S(1) - smoothing;
     for (int turn = (parts - 1) / team; turn >= 0; --turn) {
@@ -96,7 +98,7 @@ struct RowOfLogits {
       SIMPLX_UNROLL
       for (int k = 0; k < together; ++k) {
         const S target = (i * together + k == label ? certain : S(0)) + uniform;
-        const S slope = (std::exp(wide(part.of[k]) - log_sum) - target) * scale;
+        const S slope = (std::exp((wide(part.of[k]) - highest) - log_sum) - target) * scale;
         write<mode>(slopes.of[k], labelled ? slope : S(0));  // whatever the logits are
       }
       neighbours<together>(dz)[i] = slopes;
@@ -112,21 +114,24 @@ __device__ Row row_of_logits(const Logit* logits, const std::int32_t* labels, On
 
 template <class S, int classes, int stride, class Logit>
 __global__ void __launch_bounds__(RowOfLogits<S, classes, stride, Logit>::threads)
-    cross_entropy_kernel(const Logit* logits, const std::int32_t* labels, One<S> smoothing, S* loss, S* log_sum_exp) {
+    cross_entropy_kernel(const Logit* logits, const std::int32_t* labels, One<S> smoothing, S* loss, S* saved) {
   using Row = RowOfLogits<S, classes, stride, Logit>;
   const Row row = row_of_logits<Row, S, stride>(logits, labels, smoothing);
   const auto found = row.template loss<Row::threads>();
-  if (threadIdx.x == 0) loss[blockIdx.x] = found.loss, log_sum_exp[blockIdx.x] = found.log_sum_exp;
+  if (threadIdx.x != 0) return;
+  loss[blockIdx.x] = found.loss;
+  S* const own = saved + 2 * static_cast<Index>(blockIdx.x);
+  own[0] = found.highest, own[1] = found.log_sum;
 }
 
 template <class S, int classes, int stride, Write mode, class Logit, class DLogit>
 __global__ void __launch_bounds__(RowOfLogits<S, classes, stride, Logit>::threads)
     cross_entropy_backward_kernel(const Logit* logits, const std::int32_t* labels, One<S> smoothing,
-                                  const S* log_sum_exp, const S* dloss, DLogit* dlogits) {
+                                  const S* saved, const S* dloss, DLogit* dlogits) {
   using Row = RowOfLogits<S, classes, stride, Logit>;
   const Row row = row_of_logits<Row, S, stride>(logits, labels, smoothing);
-  row.template pull_back<Row::threads, mode>(log_sum_exp[blockIdx.x], dloss[blockIdx.x],
-                                             dlogits + static_cast<Index>(blockIdx.x) * stride);
+  const Index at = blockIdx.x;
+  row.template pull_back<Row::threads, mode>(saved[2 * at], saved[2 * at + 1], dloss[at], dlogits + at * stride);
 }
 
 template <class S, int classes, int stride, Write mode, class Logit, class DLogit>
@@ -138,7 +143,7 @@ __global__ void __launch_bounds__(RowOfLogits<S, classes, stride, Logit>::thread
   const S slope = dloss[blockIdx.x];
   const auto found = row.template loss<Row::threads_of_both>();
   if (threadIdx.x == 0) loss[blockIdx.x] = found.loss;
-  row.template pull_back<Row::threads_of_both, mode>(found.log_sum_exp, slope,
+  row.template pull_back<Row::threads_of_both, mode>(found.highest, found.log_sum, slope,
                                                      dlogits + static_cast<Index>(blockIdx.x) * stride);
 }
 
@@ -147,14 +152,14 @@ __global__ void __launch_bounds__(RowOfLogits<S, classes, stride, Logit>::thread
 /// loss = log sum exp(logits) - logits[label] of each row, 0 where the label is -100; with smoothing s it gains
 /// s (logits[label] - mean logits).
 ///
-/// Shapes  logits (rows, classes), of S or bfloat16, on 16 bytes, their rows `stride` apart; labels, loss, log_sum_exp
-///         (rows); smoothing (1)
+/// Shapes  logits (rows, classes), of S or bfloat16, on 16 bytes, their rows `stride` apart; labels, loss (rows);
+///         saved (rows, 2); smoothing (1)
 /// Cost    reads the logits once
 template <class S, int classes, int stride = classes, class Logit>
 void cross_entropy(cudaStream_t stream, const Logit* logits, const std::int32_t* labels, One<S> smoothing, S* loss,
-                   S* log_sum_exp, Index rows) {
+                   S* saved, Index rows) {
   launch(stream, detail::cross_entropy_kernel<S, classes, stride, Logit>, blocks_for(rows, 1),
-         detail::RowOfLogits<S, classes, stride, Logit>::threads, logits, labels, smoothing, loss, log_sum_exp);
+         detail::RowOfLogits<S, classes, stride, Logit>::threads, logits, labels, smoothing, loss, saved);
 }
 
 /// dlogits = dloss * (softmax(logits) - target), target = (1 - s) onehot(label) + s / classes.
@@ -165,13 +170,12 @@ void cross_entropy(cudaStream_t stream, const Logit* logits, const std::int32_t*
 /// Cost    reads the logits once, writes as much
 template <class S, int classes, Write mode = Write::store, int stride = classes, class Logit, class DLogit>
 void cross_entropy_backward(cudaStream_t stream, const Logit* logits, const std::int32_t* labels, One<S> smoothing,
-                            const S* log_sum_exp, const S* dloss, DLogit* dlogits, Index rows) {
+                            const S* saved, const S* dloss, DLogit* dlogits, Index rows) {
   launch(stream, detail::cross_entropy_backward_kernel<S, classes, stride, mode, Logit, DLogit>, blocks_for(rows, 1),
-         detail::RowOfLogits<S, classes, stride, Logit>::threads, logits, labels, smoothing, log_sum_exp, dloss,
-         dlogits);
+         detail::RowOfLogits<S, classes, stride, Logit>::threads, logits, labels, smoothing, saved, dloss, dlogits);
 }
 
-/// The losses and dlogits by one kernel; the logarithms are not saved.
+/// The losses and dlogits by one kernel; nothing is saved.
 ///
 /// Shapes  as backward
 /// Cost    that of backward alone, if the cache holds the rows that are in work

@@ -55,7 +55,10 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
   /// they are asked for.
   std::span<const S> gradients() { return gradients_.host(gpu_.stream()); }
   /// As of a trainer.
-  std::string not_recorded() const { return repeated_->refusal(); }
+  std::string not_recorded() const {
+    Inputs::check_present();
+    return repeated_->refusal();
+  }
   std::vector<std::string> not_fused() const { return gpu_.products().not_fused(); }
 
  protected:
@@ -194,10 +197,11 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
     std::size_t size = 0;
     bool fetched = false;
   };
-  /// What is recorded: a sweep over so many rows, with dropout or without.
+  /// What is recorded: a sweep over so many rows, with dropout, from such a scope, or without.
   struct Work {
     Rows rows;
     bool backward, training;
+    std::uint64_t scope;
 
     bool operator==(const Work&) const = default;
   };
@@ -206,7 +210,7 @@ class FunctionOn<f, Cuda<precision>> : public FunctionInputs<typename Cuda<preci
   void run(bool backward, const F& sweep) {
     context_.gpu = &gpu_;  // which may have moved
     if (part_) return sweep();
-    repeated_->run(gpu_.stream(), {rows_, backward, context_.random.training}, sweep);
+    repeated_->run(gpu_.stream(), {rows_, backward, context_.random.training, context_.random.scope}, sweep);
   }
   /// Waits for work that throws: copies may still read what the caller has.
   template <class F>

@@ -136,13 +136,13 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
     const Index sequences = std::ssize(offsets) - 1;
     const Rows rows{.tokens = std::ssize(tokens), .sequences = sequences, .longest_sequence = longest};
     make_room(rows);
-    tokens_.copy_from(tokens, stream());
-    offsets_.copy_from(offsets, stream());
     Context<S> context = arena_->context(rows, {offsets_.data(), sequences}, longest);
     context.gpu = &gpu_;
     give_weights(context);
     context.inputs[0] = tokens_.data();
     try {
+      tokens_.copy_from(tokens, stream());
+      offsets_.copy_from(offsets, stream());
       Run::forward(context);
     } catch (...) {
       gpu_.synchronize();  // a copy may still read what the caller has

@@ -39,8 +39,9 @@ class LearnerUpdates<Cuda<precision>> {
   void step(const Optimiser& optimiser, const std::vector<TensorInfo>& tensors, const Trained& trained,
             StepResult& result) {
     const GpuStream& stream = trained.stream;
-    if (!std::isfinite(result.loss)) updates_.set_loss(stream, result.loss);  // nothing is updated then
-    updates_.run(stream, updates_.lay_out(optimiser, stream, trained.parameters, trained.gradients));
+    const auto update = updates_.lay_out(optimiser, stream, trained.parameters, trained.gradients);
+    if (!std::isfinite(result.loss)) updates_.spoil_loss(stream);
+    updates_.run(stream, update);
     stream.synchronize();
     result.take_norm(updates_.totals().host()[1]);
     if (result.finite) return updates_.took(optimiser);

@@ -76,7 +76,7 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
     if (detail::left_to_backward(f)) return Cuda<p>::clear(f.context, f.out(), f.rows());
     each_tile(f, [&](const Tile& tile) {
       cross_entropy<S, classes<F>, stride<F>>(detail::stream_of(f), tile.logits, labels(f, tile), no_smoothing,
-                                              f.out() + tile.begin, f.saved() + tile.begin, tile.rows);
+                                              f.out() + tile.begin, f.saved() + 2 * tile.begin, tile.rows);
     });
   }
 
@@ -95,7 +95,7 @@ struct kernels<Cuda<p>, "linear_cross_entropy"> : op<"linear_cross_entropy"> {
             stream, tile.logits, labels(f, tile), no_smoothing, dloss, loss + tile.begin, tile.logits, tile.rows);
       } else {
         cross_entropy_backward<S, classes<F>, Write::store, stride<F>>(stream, tile.logits, labels(f, tile),
-                                                                       no_smoothing, f.saved() + tile.begin, dloss,
+                                                                       no_smoothing, f.saved() + 2 * tile.begin, dloss,
                                                                        tile.logits, tile.rows);
       }
       const Matrix dlogits{tile.logits, stride<F>};

@@ -24,6 +24,8 @@ struct RowBlock {
   static constexpr int each = (parts + threads - 1) / threads;
   /// Enough blocks to fill a GPU, few enough to add up their sums.
   static constexpr unsigned blocks(Index rows) { return static_cast<unsigned>(rows < 1024 ? rows : 1024); }
+  /// One at least, which scales the sum of no rows: a mean of them is no number.
+  static constexpr unsigned blocks_of_sum(Index rows) { return rows > 0 ? blocks(rows) : 1; }
 };
 
 inline constexpr int map_threads = 256;
@@ -205,7 +207,7 @@ template <class G, int root>
 constexpr Index map_scratch(const Rows& rows) {
   using Grp = Group<G, root>;
   const Index count = Grp::shape.is_fixed() ? Grp::shape.rows : rows.count(Grp::shape.axis);
-  const Index blocks = detail::RowBlock<Grp::shape.cols>::blocks(count);
+  const Index blocks = detail::RowBlock<Grp::shape.cols>::blocks_of_sum(count);
   return blocks * std::max(detail::MapSums<G, root>::width, Grp::reduces ? Grp::shape.cols : 0);
 }
 
@@ -221,7 +223,7 @@ void map_forward(cudaStream_t stream, const Context<S>& context, const S* produc
   } else {
     using Block = detail::RowBlock<cols>;
     constexpr Spread target = Grp::target();
-    const unsigned blocks = Block::blocks(at.rows);
+    const unsigned blocks = Block::blocks_of_sum(at.rows);
     launch(stream, detail::map_reduce_kernel<G, root, S, rounds>, blocks, Block::threads, at);
     if constexpr (target != Spread::column) {
       constexpr Index sums = target == Spread::row ? cols : 1;

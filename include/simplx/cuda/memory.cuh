@@ -76,8 +76,8 @@ class DeviceBuffer {
   Index size() const { return size_; }
   std::size_t bytes() const { return static_cast<std::size_t>(size_) * sizeof(T); }
 
-  /// Copies the values of the host into the elements from `first` on. They may change at once, but for those in pinned
-  /// memory: not before the stream has come so far.
+  /// Copies the values of the host into the elements from `first` on. They must not change before the stream has come
+  /// so far: where host and device share an address space, no copy of them is made in between.
   ///
   /// Errors  throws Error if they go over the end
   void copy_from(std::span<const T> values, cudaStream_t stream, Index first = 0) {

@@ -26,13 +26,15 @@ __global__ void __launch_bounds__(threads) softmax_kernel(const S* x, S* y, S* l
   ExpSum<S> own;
   for (Index c = threadIdx.x; c < cols; c += threads) own.add(x[row * cols + c]);
   const ExpSum<S> all = block_exp_sum<threads>(own);
-  const S log_sum = all.highest + std::log(all.sum), share = S(1) / all.sum;
+  const S log_sum = std::log(all.sum), share = S(1) / all.sum;
   const S shift = all.highest > minus_infinity<S> ? all.highest : S(0);
   for (Index c = threadIdx.x; c < cols; c += threads) {
     const S value = x[row * cols + c];
-    y[row * cols + c] = logarithm ? value - log_sum : std::exp(value - shift) * share;
+    y[row * cols + c] = logarithm ? (value - all.highest) - log_sum : std::exp(value - shift) * share;
   }
-  if (log_sum_exp && threadIdx.x == 0) log_sum_exp[row] = log_sum;
+  if (log_sum_exp && threadIdx.x == 0) {  // beside infinity nothing counts, and its own difference is NaN
+    log_sum_exp[row] = all.highest == -minus_infinity<S> ? all.highest : all.highest + log_sum;
+  }
 }
 
 template <class S, int threads, bool logarithm, Write mode>

@@ -105,10 +105,11 @@ class Stream<model, Cuda<precision>> {
   std::vector<std::string> not_fused() const { return gpu_.products().not_fused(); }
 
  private:
-  /// What is recorded.
+  /// What is recorded, of weights that lie there: the net may be assigned to.
   struct Work {
     Index rows;
     Results results;
+    const void *parameters, *constants;
 
     bool operator==(const Work&) const = default;
   };
@@ -126,7 +127,7 @@ class Stream<model, Cuda<precision>> {
     const cudaStream_t stream = gpu_.stream();
     try {
       if (std::exchange(offsets_.host()[1], rows_) != rows_) offsets_.send(stream);
-      repeated_->run(gpu_.stream(), {rows_, wanted}, [&] {
+      repeated_->run(gpu_.stream(), {rows_, wanted, context.parameters, context.constants}, [&] {
         tokens_.send(stream, rows_);
         gpu_.send_past();
         Run::forward(context, StreamMemory<S>{stores_.data(), once_.data(), round_up(capacity_, step_tile),
@@ -139,6 +140,7 @@ class Stream<model, Cuda<precision>> {
       });
     } catch (...) {
       gpu_.synchronize();  // what is pinned may still be read
+      offsets_.host()[1] = 0;  // they may not have been sent
       throw;
     }
     gpu_.synchronize();

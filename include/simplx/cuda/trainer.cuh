@@ -128,7 +128,7 @@ class Trainer<model, Cuda<precision>> {
     check(batch);
     const Context<S> context = take(batch, labelled(batch));
     const auto update = update_of(optimiser);
-    run(Optimiser::name, [&] {
+    run(update.kind(), [&] {
       add_gradient(context);
       updates_.run(stream(), update);
     });
@@ -149,7 +149,7 @@ class Trainer<model, Cuda<precision>> {
     try {
       check(part);
       const Context<S> context = take(part, labelled);
-      run({}, [&] { add_gradient(context); });
+      run(nullptr, [&] { add_gradient(context); });
     } catch (...) {
       discard();
       throw;
@@ -170,8 +170,9 @@ class Trainer<model, Cuda<precision>> {
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
     updates_.check(optimiser);
+    const auto update = update_of(optimiser);  // may find no memory; the parts are there then
     StepResult result = take_parts();
-    updates_.run(stream(), update_of(optimiser));
+    updates_.run(stream(), update);
     finish(result, optimiser);
     return result;
   }
@@ -189,7 +190,7 @@ class Trainer<model, Cuda<precision>> {
     discard();
     check(batch);
     const Context<S> context = take(batch, labelled(batch));
-    run({}, [&] { add_gradient(context); });
+    run(nullptr, [&] { add_gradient(context); });
     StepResult result = take_parts();
     gradient_.copy_to(gradient, stream());
     updates_.totals().fetch(stream());
@@ -353,19 +354,19 @@ class Trainer<model, Cuda<precision>> {
     return updates_.lay_out(optimiser, stream(), parameters_, gradient_.data());
   }
 
-  /// Work on batches of such sizes, and whose update comes after it, if any.
+  /// Work on batches of such sizes, and the kind of the update that comes after it, if any.
   struct Work {
     Index tokens, sequences, longest, gathered;
-    std::string_view optimiser;
+    const void* update;
 
     bool operator==(const Work&) const = default;
   };
   /// Does work on the batch that was laid out.
   template <class F>
-  void run(std::string_view optimiser, const F& f) {
+  void run(const void* update, const F& f) {
     const Rows& rows = batch_.rows();
     sending_ = true;
-    repeated_.run(stream(), {rows.tokens, rows.sequences, rows.longest_sequence, rows.labelled, optimiser}, f);
+    repeated_.run(stream(), {rows.tokens, rows.sequences, rows.longest_sequence, rows.labelled, update}, f);
   }
 
   /// Ends the accumulation. The gradient stays on the device.

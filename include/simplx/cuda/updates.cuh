@@ -22,6 +22,12 @@ struct DeviceUpdate {
   Index chunks;
   UpdateBuffers<S> buffers;
   __nv_bfloat16* rounded;  ///< parameters, or null
+
+  /// Another one for other kernels, which optimisers of one name may have.
+  static const void* kind() {
+    static constexpr char place = 0;
+    return &place;
+  }
 };
 
 /// Updates the parameters of one model on a device.
@@ -91,9 +97,9 @@ class DeviceUpdates {
   /// The loss, which whoever trains adds up, and the norm of the gradient.
   Download<double>& totals() { return totals_; }
   void clear_loss(const GpuStream& stream) { totals_.fill_with_zero(stream); }
-  void set_loss(const GpuStream& stream, double loss) {
-    simplx::check(cudaMemcpyAsync(totals_.data(), &loss, sizeof loss, cudaMemcpyHostToDevice, stream),
-                  "the loss was not copied");
+  /// A loss that is not finite, as someone else has seen: nothing is updated then.
+  void spoil_loss(const GpuStream& stream) {
+    simplx::check(cudaMemsetAsync(totals_.data(), 0xff, sizeof(double), stream), "the loss was not set");  // NaN
   }
 
   /// The first tensor whose gradient is not finite, or what else is not; a copy of the gradient to the host.

@@ -32,7 +32,7 @@ struct op<"cross_entropy"> : kernel_op {
     }
     return rows_of(logits.axis, 1);
   }
-  static constexpr Index saved(const Attributes&, auto...) { return 1; }  // on a CPU log sum exp(logits - highest)
+  static constexpr Index saved(const Attributes&, auto...) { return 2; }  // highest, log sum exp(logits - highest)
   template <class F>
   static constexpr bool smooths = F::info.argument_count == 3;
   template <class F>
@@ -52,10 +52,10 @@ struct op<"cross_entropy"> : kernel_op {
     S *loss = frame.out(), *saved = frame.saved();
     const auto labelled = [&](Index row) { return labels[row] != ignored_label; };
     const auto finish = [&](Index row, S highest, S log_sum) {
-      loss[row] = saved[row] = S(0);
+      loss[row] = saved[2 * row] = saved[2 * row + 1] = S(0);
       if (!labelled(row)) return;
       const S *of_row = logits + row * classes, own = of_row[labels[row]];
-      saved[row] = log_sum;
+      saved[2 * row] = highest, saved[2 * row + 1] = log_sum;
       loss[row] = log_sum + (highest - own);
       if constexpr (smooths<F>) {
         if constexpr (std::is_floating_point_v<S>) {
@@ -88,10 +88,10 @@ struct op<"cross_entropy"> : kernel_op {
         if constexpr (mode == Write::store) std::fill_n(dlogits, classes, S(0));
         continue;
       }
-      const S scale = dloss[row], highest = detail::highest_of<classes>(logits);
+      const S scale = dloss[row], highest = saved[2 * row], log_sum = saved[2 * row + 1];
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
         const Register<V> below = load<V>(logits + c) - splat<V>(highest);
-        const Register<V> probability = exp(Register<V>(below - splat<V>(saved[row])));
+        const Register<V> probability = exp(Register<V>(below - splat<V>(log_sum)));
         detail::put<mode, V>(dlogits + c, (probability - splat<V>(uniform)) * splat<V>(scale));
       });
       dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
@@ -110,7 +110,7 @@ constexpr Expr with_labels(Expr loss, At labels) {
 ///
 /// Shapes  logits (rows, classes); labels (rows), whole numbers; smoothing (1, 1), not trained -> (rows, 1)
 /// Errors  does not compile unless the second operand is indices(...) along the rows of the logits
-/// Cost    keeps the logits and one number for each row
+/// Cost    keeps the logits and two numbers for each row
 constexpr Expr cross_entropy(At logits, At labels) {
   return detail::with_labels(apply<"cross_entropy">({}, logits, labels), labels);
 }

@@ -49,16 +49,6 @@ S sum_below(const S* x, S highest) {
   return sum_below<cols>(x, highest, []<class V>(Index, Register<V>) {});
 }
 
-/// log sum exp of a row.
-template <Index cols, class S>
-S log_sum_exp_of(const S* x) {
-  const S highest = highest_of<cols>(x);
-  if (!(highest > S(-std::numeric_limits<double>::infinity()))) {  // a row of -inf, and NaN, which max leaves out
-    return sum_columns<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) { return load<V>(x + c); });
-  }
-  return highest + log(sum_below<cols>(x, highest));
-}
-
 /// Rows at a time: each step is taken for all of them before the next, which then need not wait for it.
 inline constexpr Index rows_at_once = 64;
 
