@@ -66,7 +66,7 @@ class Stream<model, Cuda<precision>> {
     for (Index begin = 0; begin < count; begin += chunk_) {
       rows_ = std::min(chunk_, count - begin);
       evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows_)),
-               begin + rows_ == count ? Results::wanted : Results::skipped);
+               begin + rows_ == count ? detail::Chunk::last : detail::Chunk::between);
     }
     return last_.span();
   }
@@ -108,7 +108,7 @@ class Stream<model, Cuda<precision>> {
   /// What is recorded, of weights that lie there: the net may be assigned to.
   struct Work {
     Index rows;
-    Results results;
+    detail::Chunk chunk;
     const void *parameters, *constants;
 
     bool operator==(const Work&) const = default;
@@ -116,7 +116,7 @@ class Stream<model, Cuda<precision>> {
 
   static Rows rows_of(Index tokens) { return {.tokens = tokens, .sequences = 1, .longest_sequence = tokens}; }
 
-  void evaluate(std::span<const std::int32_t> tokens, Results wanted) {
+  void evaluate(std::span<const std::int32_t> tokens, detail::Chunk chunk) {
     std::ranges::copy(tokens, tokens_.host().begin());
     gpu_.take_past(size_);
     Context<S> context = arena_.context(rows_of(rows_), {offsets_.data(), 1}, rows_);
@@ -127,13 +127,13 @@ class Stream<model, Cuda<precision>> {
     const cudaStream_t stream = gpu_.stream();
     try {
       if (std::exchange(offsets_.host()[1], rows_) != rows_) offsets_.send(stream);
-      repeated_->run(gpu_.stream(), {rows_, wanted, context.parameters, context.constants}, [&] {
+      repeated_->run(gpu_.stream(), {rows_, chunk, context.parameters, context.constants}, [&] {
         tokens_.send(stream, rows_);
         gpu_.send_past();
         Run::forward(context, StreamMemory<S>{stores_.data(), once_.data(), round_up(capacity_, step_tile),
                                               scratch_.data()},
-                     wanted);
-        if (wanted == Results::skipped) return;
+                     chunk);
+        if (chunk == detail::Chunk::between) return;
         simplx::check(cudaMemcpyAsync(last_.span().data(), results_ + (rows_ - 1) * Net::vocab(),
                                       last_.span().size_bytes(), cudaMemcpyDeviceToHost, stream),
                       "the logits were not copied");

@@ -62,7 +62,7 @@ class Stream {
     for (Index begin = 0; begin < count; begin += chunk_) {
       const Index rows = std::min(chunk_, count - begin);
       evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
-               begin + rows == count ? Results::wanted : Results::skipped);
+               begin + rows == count ? detail::Chunk::last : detail::Chunk::between);
     }
     return logits_.last(static_cast<std::size_t>(Net::vocab()));
   }
@@ -84,7 +84,7 @@ class Stream {
   std::span<S> memory() { return remembered_.span(); }
 
  private:
-  void evaluate(std::span<const std::int32_t> tokens, Results results) {
+  void evaluate(std::span<const std::int32_t> tokens, detail::Chunk chunk) {
     const auto rows = static_cast<Index>(tokens.size());
     offsets_[1] = rows;
     Context<S> context = net_.give_weights(workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows));
@@ -92,7 +92,7 @@ class Stream {
     context.inputs[0] = tokens.data();
     const Index capacity = round_up(capacity_, token_block<S>);
     S* once = remembered_.data() + Run::table.all().per_token * capacity;
-    Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()}, results);
+    Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()}, chunk);
     size_ += rows;
     logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};
   }

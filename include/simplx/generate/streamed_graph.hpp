@@ -9,8 +9,10 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Whether the results of new tokens are wanted, or only what the tokens after them need.
-enum class Results : bool { skipped, wanted };
+namespace detail {
+/// Which part of a feed is evaluated: of the last one results are wanted, of others what the tokens after them need.
+enum class Chunk : bool { between, last };
+}  // namespace detail
 
 /// Runs the steps of a graph on new tokens; each op keeps what it remembers.
 template <class G, class Backend>
@@ -111,11 +113,11 @@ struct StreamedGraph {
   }();
 
   __attribute__((noinline)) static void forward(const Context<S>& context, const StreamMemory<S>& memory,
-                                                Results results = Results::wanted) {
+                                                detail::Chunk chunk = detail::Chunk::last) {
     detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = G::fusion.order[s];
       if constexpr (s >= remembering) {
-        if (results == Results::skipped) return;
+        if (chunk == detail::Chunk::between) return;
       }
       if constexpr (G::table.info[node].looped()) {
         Backend::template map_forward<G, node>(context);
