@@ -19,11 +19,10 @@ namespace detail {
 inline constexpr unsigned cell_threads = 256;
 
 template <class Rule>
-__global__ void __launch_bounds__(cell_threads) cells_kernel(Index rows, Index cols, Rule rule) {
+__global__ void __launch_bounds__(cell_threads) cells_kernel(Index rows, Index first, Index cols, Rule rule) {
   const Index row = static_cast<Index>(blockIdx.x) * blockDim.y + threadIdx.y;
-  if (row >= rows) return;
-  const Index first = static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
-  for (Index col = first; col < cols; col += static_cast<Index>(gridDim.y) * blockDim.x) rule(row, col);
+  const Index col = first + static_cast<Index>(blockIdx.y) * blockDim.x + threadIdx.x;
+  if (row < rows && col < cols) rule(row, col);
 }
 
 }  // namespace detail
@@ -33,10 +32,12 @@ template <class Rule>
 void each_cell(cudaStream_t stream, Index rows, Index cols, const Rule& rule) {
   const unsigned across = std::bit_ceil(static_cast<unsigned>(std::min<Index>(cols, 32)));
   const unsigned down = detail::cell_threads / across;
-  constexpr unsigned most_along_y = 65535;
-  launch(stream, detail::cells_kernel<Rule>,
-         dim3(blocks_for(rows, down), std::min(blocks_for(cols, across), most_along_y)), dim3(across, down), rows, cols,
-         rule);
+  const Index most = 65535 * static_cast<Index>(across);  // columns of a grid, whose y ends there
+  for (Index first = 0; first < cols; first += most) {
+    launch(stream, detail::cells_kernel<Rule>,
+           dim3(blocks_for(rows, down), blocks_for(std::min(most, cols - first), across)), dim3(across, down), rows,
+           first, cols, rule);
+  }
 }
 
 /// Where the cells of a matrix lie.

@@ -85,7 +85,8 @@ struct RowOfLogits {
   template <int team, Write mode, class DLogit>
   __device__ void pull_back(S highest, S log_sum, S dloss, DLogit* dz) const {
     const bool labelled = label != ignored_label;
-    const S scale = labelled ? dloss : S(0), uniform = smoothing / S(classes), certain = S(1) - smoothing;
+    const S scale = std::exp(-log_sum) * dloss;  // of exp(z - highest)
+    const S uniform = smoothing / S(classes) * dloss, certain = (S(1) - smoothing) * dloss;
     for (int turn = (parts - 1) / team; turn >= 0; --turn) {
       const int i = turn * team + static_cast<int>(threadIdx.x);
       if (i >= parts) continue;
@@ -98,7 +99,7 @@ struct RowOfLogits {
       SIMPLX_UNROLL
       for (int k = 0; k < together; ++k) {
         const S target = (i * together + k == label ? certain : S(0)) + uniform;
-        const S slope = (std::exp((wide(part.of[k]) - highest) - log_sum) - target) * scale;
+        const S slope = std::exp(wide(part.of[k]) - highest) * scale - target;
         write<mode>(slopes.of[k], labelled ? slope : S(0));  // whatever the logits are
       }
       neighbours<together>(dz)[i] = slopes;
