@@ -5,6 +5,7 @@
 
 #include <simplx/core/error.hpp>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -38,6 +39,17 @@ struct Scratch {
     static int last = 0;
     return ++last;
   }
+};
+
+/// The rights of nobody while it lives, also where the tests run as root, who may read everything.
+struct Nobody {
+  uid_t before = geteuid();
+  bool succeeded = before != 0 || seteuid(65534) == 0;
+  Nobody() = default;
+  ~Nobody() {
+    if (geteuid() != before && seteuid(before) != 0) std::abort();
+  }
+  Nobody(const Nobody&) = delete;
 };
 
 /// What an Error says, or "no error".

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "scratch.hpp"
+
 #include <csignal>
 #include <sstream>
 
@@ -75,6 +77,42 @@ TEST_CASE("a log goes on after the lines of its checkpoint, whatever was written
   write({1, 5, 10, 12}, 0);  // from the beginning
   CHECK(content() == first);
   std::filesystem::remove(path);
+}
+
+TEST_CASE("blank lines of a log are left out, and a damaged one is refused by its number, the file as it was") {
+  const auto gone_on = [](const std::string& before, long last) {
+    std::ofstream(path) << before;
+    RunLog log(path, last);
+    return content();
+  };
+  CHECK(gone_on("{\"step\":1}\n\n{\"step\":2}\n \r\n{\"step\":3}\n{\"step\":4}\n", 3) ==
+        "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+  CHECK(gone_on("{\"step\":1}\nxx\n\n", 3) == "{\"step\":1}\n");                         // the last one
+  CHECK(gone_on("{\"step\":3}\nxx\n{\"step\":4}\n", 3) == "{\"step\":3}\n");             // after the checkpoint
+  CHECK(gone_on("{\"step\":1}\n{\"step\":5}\nxx\n{\"step\":6}\n", 3) == "{\"step\":1}\n");
+  for (const char* damaged : {"xx", "{\"step\":1", "[]", "{}", "{\"step\":\"2\"}"}) {
+    const std::string before = "{\"step\":1}\n\n" + std::string(damaged) + "\n{\"step\":2}\n{\"step\":3}\n";
+    const std::string message = test::message_of([&] { gone_on(before, 3); });
+    CHECK(message.find(path.string() + ", line 3: ") == 0);
+    CHECK(message.find("hint: ") != std::string::npos);
+    CHECK(content() == before);
+  }
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a log that may not be read is not taken for an empty one; where there is none it begins anew") {
+  const test::Scratch scratch;
+  CHECK_NOTHROW(RunLog(scratch.path / "new.jsonl", 3));
+  const std::filesystem::path file = scratch.write("log.jsonl", "{\"step\":1}\n");
+  std::filesystem::permissions(scratch.path, std::filesystem::perms::all);
+  std::filesystem::permissions(file, std::filesystem::perms::none);
+  {
+    const test::Nobody nobody;
+    if (!nobody.succeeded) return;
+    CHECK(test::message_of([&] { RunLog(file, 3); }).find("cannot read " + file.string() + ": Permission denied") == 0);
+  }
+  std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  CHECK(test::Scratch::read(file) == "{\"step\":1}\n");
 }
 
 TEST_CASE("a line that the disk does not take waits for the next, and never leaves a part of itself") {

@@ -8,6 +8,7 @@
 #include <simplx/core/error.hpp>
 #include <simplx/io/file.hpp>
 #include <simplx/io/json.hpp>
+#include <simplx/io/mapped_file.hpp>
 
 #include <cerrno>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -42,7 +44,8 @@ struct LogLine {
   std::vector<double> gradient_norms = {};  ///< at the input of each block
 };
 
-/// Errors  throws Error with the path if the file cannot be read or written
+/// Errors  throws Error with the path if the file cannot be read or written, and with the line if one is damaged that
+///         stands before others; then the file is as it was
 class RunLog {
  public:
   /// Begins a log, or goes on with the one that is there: its lines up to `last_step` stay.
@@ -89,14 +92,34 @@ class RunLog {
   }
 
  private:
-  /// The lines before the first one that is later, or that was cut off when the run was killed.
+  /// The lines up to that step, but for one that was cut off when the run was killed, the file's last.
+  /// Steps rise, so what stands after that step is not looked at.
   std::string lines_until(long last_step) const {
     std::string kept;
-    if (last_step == 0) return kept;
-    std::ifstream before(path_, std::ios::binary);
-    for (std::string line; std::getline(before, line) && !before.eof(); kept += line + "\n") {
+    std::error_code error;
+    const bool there = std::filesystem::status(path_, error).type() != std::filesystem::file_type::not_found;
+    if (last_step == 0 || !there) return kept;
+    const MappedFile file(path_);  // which tells a file that cannot be read from an empty one
+    std::string_view rest(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+    long damaged = 0;
+    for (long number = 1; !rest.empty(); ++number) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      const bool ended = line.size() < rest.size();
+      rest.remove_prefix(line.size() + (ended ? 1 : 0));
+      if (line.find_first_not_of(" \t\r") == line.npos) continue;
+      if (damaged != 0) {
+        throw Error(path_.string() + ", line " + std::to_string(damaged) +
+                        ": it is no JSON object with a step, and others follow",
+                    "remove that line if the rest can be trusted, or take the file from a copy");
+      }
       const auto entry = parse_json(line);
-      if (!entry.is_object() || !entry.contains("step") || !(entry["step"] <= last_step)) break;
+      if (!ended || !entry.is_object() || !entry.contains("step") || !entry["step"].is_number()) {
+        damaged = number;
+        continue;
+      }
+      if (entry["step"] > last_step) break;
+      kept.append(line).append("\n");
+      if (entry["step"] == last_step) break;
     }
     return kept;
   }
