@@ -6,6 +6,7 @@
 #include "scratch.hpp"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <atomic>
 #include <thread>
@@ -106,6 +107,67 @@ TEST_CASE("a link leads to the file that is written, whose permissions stay; pip
   CHECK_THROWS_WITH_AS(write_file(pipe, "x"), doctest::Contains(": it is a pipe or a device"), Error);
   CHECK_THROWS_AS(write_file("/dev/null", "x"), Error);
   CHECK(fs::is_fifo(pipe));
+}
+
+TEST_CASE("what processes left that were killed while they wrote is removed, and nothing else") {
+  const test::Scratch scratch;
+  const pid_t child = fork();
+  if (child == 0) {
+    AtomicFile file(scratch.path / "killed");
+    file.write("half");
+    std::_Exit(0);
+  }
+  REQUIRE(child > 0);
+  REQUIRE(waitpid(child, nullptr, 0) == child);  // nobody has its number now
+  const std::string gone = std::to_string(child), own = std::to_string(getpid());
+  CHECK(names_of(scratch.path / "killed") == 1);
+  write_file(scratch.path / "killed", "whole");
+  CHECK(names_of(scratch.path / "killed") == 1);
+  CHECK(content(scratch.path / "killed") == "whole");
+
+  const std::string left = "file.partial-" + gone + "-140000000000000";
+  const std::string others[]{"file.partial-" + own + "-1",         "file.partial-" + std::to_string(getppid()) + "-1",
+                             "file.partial-" + gone,               "file.partial-" + gone + "-1x",
+                             "file.partial-" + gone + "-",         "file.partial--1-1",
+                             "file.partial-0-1",                   "file.partial-99999999999999999999-1",
+                             "file.partial-0" + gone + "-1",       "another.partial-" + gone + "-1",
+                             "file.partial-" + gone + "-1-1",      "file.txt.partial-" + gone + "-1"};
+  scratch.write(left, "half");
+  for (const std::string& name : others) scratch.write(name, "keep");
+  const fs::path directory = scratch.path / ("file.partial-" + gone + "-2"), link = directory.string() + "2";
+  fs::create_directories(directory);
+  fs::create_symlink(others[0], link);
+  write_file(scratch.path / "file", "whole");
+  CHECK(!fs::exists(scratch.path / left));
+  for (const std::string& name : others) {
+    CAPTURE(name);
+    CHECK(fs::exists(scratch.path / name));
+  }
+  CHECK(fs::is_directory(directory));
+  CHECK(fs::is_symlink(link));
+}
+
+TEST_CASE("a file that is being written elsewhere, where processes are counted anew, stays") {
+  const test::Scratch scratch;
+  const pid_t child = fork();
+  if (child == 0) std::_Exit(0);
+  REQUIRE(child > 0);
+  REQUIRE(waitpid(child, nullptr, 0) == child);
+  AtomicFile file(scratch.path / "file");
+  file.write("whole");
+  fs::path partial;
+  for (const auto& entry : fs::directory_iterator(scratch.path)) partial = entry.path();
+  const fs::path foreign = scratch.path / ("file.partial-" + std::to_string(child) + "-1");
+  fs::rename(partial, foreign);
+  { const AtomicFile another(scratch.path / "file"); }
+  CHECK(fs::exists(foreign));
+  fs::rename(foreign, partial);
+  file.commit();
+  CHECK(content(scratch.path / "file") == "whole");
+}
+
+TEST_CASE("a file without a name is refused as such") {
+  CHECK_THROWS_WITH_AS(write_file("", "x"), "cannot write a file: its path is empty\n  hint: name a file", Error);
 }
 
 TEST_CASE("a name may be as long as names may be, and a second commit has nothing to do") {

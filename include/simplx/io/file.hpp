@@ -7,6 +7,8 @@
 #include <simplx/core/error.hpp>
 
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -17,19 +19,57 @@
 #include <utility>
 
 #if defined(__unix__) || defined(__APPLE__)
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #endif
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace detail {
+
+/// Removes the files PARTIAL-PROCESS-NUMBER that processes left when they were killed: nobody has that number now, nor
+/// the lock that is held while a file is written, maybe in another container or on another machine. Others stay, and
+/// so does what cannot be removed.
+inline void remove_left_over([[maybe_unused]] const std::filesystem::path& partial) {
+#if defined(__unix__) || defined(__APPLE__)
+  const std::string begin = partial.filename().string() + '-';
+  std::error_code error;
+  std::filesystem::directory_iterator entry(partial.has_parent_path() ? partial.parent_path() : ".", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (!name.starts_with(begin)) continue;
+    const char* last = name.data() + name.size();
+    pid_t process = 0;
+    std::uintptr_t number = 0;
+    const auto first = std::from_chars(name.data() + begin.size(), last, process);
+    if (first.ec != std::errc() || first.ptr == last) continue;
+    std::from_chars(first.ptr + 1, last, number);
+    if (process <= 0 || name != begin + std::to_string(process) + '-' + std::to_string(number)) continue;
+    if (kill(process, 0) == 0 || errno != ESRCH) continue;
+    const int file = open(entry->path().c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) continue;
+    struct stat status = {};
+    const bool regular = fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+    if (regular && flock(file, LOCK_EX | LOCK_NB) == 0) unlink(entry->path().c_str());
+    close(file);
+  }
+#endif
+}
+
+}  // namespace detail
+
 /// A file that takes its name only when it is complete. One that was there leaves it its permissions; through a
-/// symbolic link the file it points to is written.
+/// symbolic link the file it points to is written. What is left of a process that was killed while it wrote goes when
+/// the file is written again.
 ///
 /// Errors  throws Error with the path and the system's reason, or where a directory, a pipe or a device has the name; a
 ///         file of that name stays as it was
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+    if (path_.empty()) throw Error("cannot write a file: its path is empty", "name a file");
     std::error_code error;
     const std::filesystem::file_status earlier = std::filesystem::status(path_, error);
     const bool there = std::filesystem::exists(earlier);
@@ -44,12 +84,16 @@ class AtomicFile {
     }
     // Of a long name the beginning: with what follows it could be longer than names may be.
     partial_ = (target_.parent_path() / target_.filename().string().substr(0, 180)).string() + ".partial";
+    detail::remove_left_over(partial_);
 #if defined(__unix__) || defined(__APPLE__)
     partial_ += '-' + std::to_string(getpid());  // another program may write the same file
 #endif
     partial_ += '-' + std::to_string(reinterpret_cast<std::uintptr_t>(this));  // or another thread of this one
     file_ = std::fopen(partial_.c_str(), "wb");
     if (!file_) fail("create");
+#if defined(__unix__) || defined(__APPLE__)
+    flock(fileno(file_), LOCK_EX | LOCK_NB);  // see remove_left_over; some file systems have no locks
+#endif
     if (there) std::filesystem::permissions(partial_, earlier.permissions(), error);
   }
   AtomicFile(const AtomicFile&) = delete;
