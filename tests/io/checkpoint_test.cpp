@@ -94,6 +94,20 @@ TEST_CASE("another model's checkpoint is refused with all that is wrong, and cha
   std::filesystem::remove(path);
 }
 
+TEST_CASE("of a file of very many tensors, or extents, some are shown and the others counted") {
+  std::vector<Tensor> tensors(100);
+  for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i] = {"t" + std::to_string(i), Dtype::f32, {0}, {}};
+  tensors[0].shape.assign(1000, 0);
+  write_safetensors(path, tensors);
+  Evaluation<model> to(tokens{4}, 1);
+  const std::string message = test::message_of([&] { load_checkpoint(path, to); });
+  CHECK(message.find("  F32 [0, 0, 0, 0, 0, 0, 0, 0, ... of 1000]  ") != std::string::npos);
+  CHECK(message.find("  't49'  ") != std::string::npos);
+  CHECK(message.find("'t50'") == std::string::npos);
+  CHECK(message.find("\n  and 50 more that are unexpected\n  hint: ") != std::string::npos);
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("a body is read from under another head: what differs is said, and nothing else may differ") {
   static constexpr Encoder masked{.block = bert_sas_p, .vocab = 9, .width = 8, .heads = 2, .hidden = 16, .layers = 1,
                                   .context = 4, .masked_head = true};

@@ -93,10 +93,33 @@ TEST_CASE("neither depth nor length of a hostile text costs more than its readin
   CHECK(refusal(deep).find("its entry must hold") != std::string::npos);
 }
 
+TEST_CASE("a refusal is short, however long what it is about") {
+  const std::string letters(300'000, 'a'), digits(300'000, '1');
+  for (const std::string& text :
+       {"{\"" + letters, "{\"" + letters + "\":1}", "{\"" + letters + "\n\":1}", "{\"x\":{\"shape\":[" + digits + "]}}",
+        "{\"x\":0." + digits + "}", "{\"__metadata__\":{\"x\":0." + digits + "}}",
+        "{\"x\":{\"dtype\":0." + digits + "}}"}) {
+    CAPTURE(text.substr(0, 40));
+    CHECK(refusal(text).size() < 500);
+    CHECK(refusal(text) != "no error");
+  }
+  CHECK(refusal("{\"" + letters).find("missing closing quote; last read: '\"aaa") != std::string::npos);
+  CHECK(refusal("{\"" + letters).find("aaa...'; expected string literal") != std::string::npos);
+  CHECK(refusal("{\"x\":{\"shape\":[" + digits + "]}}").find("number overflow parsing '111") != std::string::npos);
+  CHECK(refusal("{\"\xc2\x9b").find("last read: '\"?'") != std::string::npos);
+}
+
 TEST_CASE("names are shown without control characters, and not longer than a line") {
   CHECK(detail::shown("a\x1b[31m\n") == "'a?[31m?'");
   CHECK(detail::shown(std::string(81, 'n')) == "'" + std::string(80, 'n') + "...'");
   CHECK(detail::shown(std::string(80, 'n')) == "'" + std::string(80, 'n') + "'");
+  CHECK(detail::shown("a\xc2\x9b" "31m\xc2\x80\xc2\x9f") == "'a?31m??'");  // control characters of Unicode
+  CHECK(detail::shown("\xc2\xa0\xc3\x9b\xc2") == "'\xc2\xa0\xc3\x9b\xc2'");
+  // A character stays whole, or is left out; what is none does not take others with it.
+  CHECK(detail::shown(std::string(79, 'n') + "\xc3\xa9n") == "'" + std::string(79, 'n') + "...'");
+  CHECK(detail::shown(std::string(78, 'n') + "\xc3\xa9n") == "'" + std::string(78, 'n') + "\xc3\xa9...'");
+  CHECK(detail::shown(std::string(77, 'n') + "\xf0\x9f\x99\x82") == "'" + std::string(77, 'n') + "...'");
+  CHECK(detail::shown(std::string(90, '\xaa')) == "'" + std::string(77, '\xaa') + "...'");
 }
 
 TEST_SUITE_END();

@@ -163,6 +163,29 @@ TEST_CASE("what no reader would take is not written") {
   refused({{"t\xff", Dtype::f64, {2}, bytes}});
 }
 
+TEST_CASE("a header that no reader would take is refused before anything is written") {
+  CHECK_NOTHROW(detail::check_header_length(100'000'000, path));
+  CHECK_THROWS_WITH_AS(detail::check_header_length(100'000'008, path), doctest::Contains(path.c_str()), Error);
+  write_file(path, "as it was");
+  const Metadata metadata{{"text", std::string(17'000'000, '\1')}};  // six bytes each
+  CHECK_THROWS_WITH_AS(write_safetensors(path, {}, metadata),
+                       doctest::Contains("its header would have 102000032 bytes, and readers take at most 100000000"),
+                       Error);
+  CHECK(fs::file_size(path) == 9);
+  fs::remove(path);
+}
+
+TEST_CASE("of very many types that cannot be read some are told, and the others counted") {
+  std::string header = "{";
+  for (int i = 0; i < 30; ++i) {
+    header += (i ? ",\"t" : "\"t") + std::to_string(i) + R"(":{"dtype":"F8","shape":[0],"data_offsets":[0,0]})";
+  }
+  write_raw(header + "}", 0);
+  CHECK(message().find("; tensor 't19': its dtype is 'F8'; and 10 more; what can be read is") != std::string::npos);
+  CHECK(message().find("'t20'") == std::string::npos);
+  fs::remove(path);
+}
+
 TEST_CASE("hostile files are refused with the reason") {
   const auto entry = [](const std::string& name, const std::string& dtype, const std::string& shape,
                         const std::string& offsets) {

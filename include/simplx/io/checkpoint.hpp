@@ -136,10 +136,12 @@ struct CheckpointDifferences {
 
 namespace detail {
 
-/// "F32 [3, 4]"
+/// "F32 [3, 4]"; of very many extents the first.
 inline std::string spelt(std::string_view dtype, const std::vector<Index>& shape) {
+  constexpr std::size_t most = 8;
   std::string text;
-  for (const Index extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+  for (std::size_t i = 0; i < std::min(most, shape.size()); ++i) text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  if (shape.size() > most) text += ", ... of " + std::to_string(shape.size());
   return std::string(dtype) + " [" + text + "]";
 }
 
@@ -148,7 +150,7 @@ inline bool is_among(std::span<const std::string> patterns, std::string_view nam
 }
 
 /// A table of everything in which a file differs from a model, a line for each tensor; empty if nothing does that is
-/// not expected.
+/// not expected. Of tensors that are in the file alone, which may have any number of them, the first are listed.
 inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vector<TensorInfo>& tensors,
                                      const CheckpointDifferences& expected = {}) {
   std::vector<std::array<std::string, 4>> rows{{"", "tensor", "the file", "the model"}};
@@ -165,8 +167,10 @@ inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vec
                       spelt(name_of(found->dtype), found->shape), needed});
     }
   }
+  constexpr std::size_t most = 50;
+  std::size_t unexpected = 0;
   for (const Tensor& tensor : file.tensors()) {
-    if (!known.count(tensor.name) && !is_among(expected.unexpected, tensor.name)) {
+    if (!known.count(tensor.name) && !is_among(expected.unexpected, tensor.name) && ++unexpected <= most) {
       rows.push_back({"unexpected", shown(tensor.name), spelt(name_of(tensor.dtype), tensor.shape), "-"});
     }
   }
@@ -181,6 +185,7 @@ inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vec
     for (std::size_t c = 0; c < row.size(); ++c) line += "  " + row[c] + std::string(widths[c] - row[c].size(), ' ');
     table += line.substr(0, line.find_last_not_of(' ') + 1);
   }
+  if (unexpected > most) table += "\n  and " + std::to_string(unexpected - most) + " more that are unexpected";
   return table;
 }
 
@@ -232,7 +237,7 @@ CheckpointDifferences read_checkpoint(const SafetensorsFile& file, const std::fi
 
 /// Reads the tensors of a flat buffer; any floating-point type is converted.
 ///
-/// Errors  throws Error with a table of every missing, unexpected, mis-shaped or mis-typed tensor, for a number that S
+/// Errors  throws Error with a table of the missing, unexpected, mis-shaped or mis-typed tensors, for a number that S
 ///         has no room for, and for a buffer that is shorter than its tensors; then nothing has changed
 template <class S>
 Metadata load_checkpoint(const std::filesystem::path& path, const std::vector<TensorInfo>& tensors,

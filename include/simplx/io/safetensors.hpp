@@ -49,12 +49,23 @@ inline std::optional<Index> bytes_needed(const Tensor& tensor) {
   return empty ? 0 : size;
 }
 
+inline constexpr std::uint64_t longest_header = 100'000'000;  // as the reference implementation has it
+
+/// Refuses to write what no reader would take.
+inline void check_header_length(std::uint64_t length, const std::filesystem::path& path) {
+  if (length <= longest_header) return;
+  throw Error("cannot write " + path.string() + ": its header would have " + std::to_string(length) +
+                  " bytes, and readers take at most " + std::to_string(longest_header),
+              "write fewer tensors or less metadata into one file");
+}
+
 }  // namespace detail
 
 /// Writes all tensors, those of wider numbers first, so that each is aligned in a file that is mapped; the file appears
 /// only when it is complete.
 ///
-/// Errors  throws Error if a name is taken or not UTF-8, a size does not fit its shape, or the file cannot be written
+/// Errors  throws Error if a name is taken or not UTF-8, a size does not fit its shape, the header is longer than
+///         readers take, or the file cannot be written
 inline void write_safetensors(const std::filesystem::path& path, std::span<const Tensor> tensors,
                               const Metadata& metadata = {}) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
@@ -91,6 +102,7 @@ inline void write_safetensors(const std::filesystem::path& path, std::span<const
   }
   text.resize(static_cast<std::size_t>(round_up(static_cast<Index>(text.size()), 8)), ' ');
   const std::uint64_t length = text.size();
+  detail::check_header_length(length, path);
   AtomicFile file(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(text);
@@ -125,8 +137,6 @@ class SafetensorsFile {
   }
 
  private:
-  static constexpr std::uint64_t longest_header = 100'000'000;  // as the reference implementation has it
-
   SafetensorsFile(std::span<const std::byte> bytes, const std::string& path) {
     const auto refuse = [&](std::uint64_t at, const std::string& reason) {
       detail::refuse_safetensors(path, at, reason);
@@ -134,9 +144,9 @@ class SafetensorsFile {
     std::uint64_t length = 0;
     if (bytes.size() < sizeof length) refuse(bytes.size(), "the file ends, too short for a header's length");
     std::memcpy(&length, bytes.data(), sizeof length);
-    if (length > longest_header || length > bytes.size() - sizeof length) {
+    if (length > detail::longest_header || length > bytes.size() - sizeof length) {
       refuse(0, "the header's length is " + std::to_string(length) + ", but the file has " +
-                    std::to_string(bytes.size()) + " bytes and headers at most " + std::to_string(longest_header));
+                    std::to_string(bytes.size()) + " bytes and headers at most " + std::to_string(detail::longest_header));
     }
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof length,
                                 static_cast<std::size_t>(length));
@@ -148,17 +158,21 @@ class SafetensorsFile {
     check_coverage(path, data, sizeof length + length);
   }
 
-  /// All types that cannot be read are told at once.
+  /// Types that cannot be read are told at once, but no more of them than can be read over.
   static void check_types(const std::vector<detail::HeaderEntry>& entries, const std::string& path) {
+    constexpr std::size_t most = 20;
     std::string unreadable;
+    std::size_t count = 0;
     std::uint64_t at = 0;
     for (const detail::HeaderEntry& entry : entries) {
       if (dtype_named(entry.dtype)) continue;
       if (unreadable.empty()) at = entry.at;
+      if (++count > most) continue;
       unreadable += (unreadable.empty() ? "tensor " : "; tensor ") + detail::shown(entry.name) + ": its dtype is " +
                     detail::shown(entry.dtype);
     }
     if (unreadable.empty()) return;
+    if (count > most) unreadable += "; and " + std::to_string(count - most) + " more";
     std::string readable;
     for (const detail::DtypeInfo& type : detail::dtypes) readable.append(" ").append(type.name);
     detail::refuse_safetensors(path, at, unreadable + "; what can be read is" + readable);

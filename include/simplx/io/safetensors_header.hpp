@@ -50,9 +50,17 @@ struct SafetensorsHeader {
 /// A text from a file, fit for a terminal: without control characters, and no longer than a line.
 inline std::string shown(std::string_view text) {
   constexpr std::size_t longest = 80;
-  std::string line(text.substr(0, longest));
-  std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < 32 || c == 127; }, '?');
-  return "'" + line + (text.size() > longest ? "...'" : "'");
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  std::size_t end = std::min(text.size(), longest);
+  const bool cut = end < text.size();
+  for (int i = 0; cut && i < 3 && (byte(end) & 0xC0) == 0x80; ++i) --end;  // not within a character of UTF-8
+  std::string line;
+  for (std::size_t i = 0; i < end; ++i) {
+    const bool second_set = byte(i) == 0xC2 && i + 1 < end && byte(i + 1) >= 0x80 && byte(i + 1) < 0xA0;  // U+0080...
+    line += second_set || byte(i) < 32 || byte(i) == 127 ? '?' : text[i];
+    if (second_set) ++i;
+  }
+  return "'" + line + (cut ? "...'" : "'");
 }
 
 /// Characters that tell how far they were read.
@@ -139,12 +147,15 @@ class HeaderEvents {
     return true;
   }
   bool number_integer(std::int64_t value) { return unexpected(std::to_string(value)); }
-  bool number_float(double, const std::string& text) { return unexpected(text); }
+  bool number_float(double, const std::string& text) { return unexpected(text.size() > 80 ? "a long number" : text); }
   bool boolean(bool value) { return unexpected(value ? "true" : "false"); }
   bool null() { return unexpected("null"); }
   bool binary(nlohmann::json::binary_t&) { return unexpected("bytes"); }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) {
-    refuse(std::string("the header is not JSON: ") + error.what());
+  bool parse_error(std::size_t, const std::string& token, const nlohmann::json::exception& error) {
+    std::string reason = error.what();  // it quotes the whole token, which may be as long as the header
+    const std::size_t at = reason.find("'" + token + "'");
+    if (at != reason.npos) reason.replace(at, token.size() + 2, shown(token));
+    refuse("the header is not JSON: " + reason);
   }
 
  private:
