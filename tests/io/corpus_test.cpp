@@ -69,6 +69,15 @@ TEST_CASE("a prepared directory gives the batches of its text, in every format")
   }
 }
 
+TEST_CASE("a directory may be called as a file of tokens is") {
+  Scratch scratch;
+  const fs::path text = some_text(scratch), prepared = scratch.path / "prepared.bin", plain = scratch.path / "text.bin";
+  write_corpus(prepared, open(text).text, TokenFormat::bytes, std::span(&text, 1));
+  CHECK(first_batches(open(prepared).training) == first_batches(open(text).training));
+  fs::rename(text, plain);
+  CHECK(open(plain).text.bytes.size() > 0);
+}
+
 TEST_CASE("what was opened can be moved") {
   Scratch scratch;
   TokenCorpus first = open(some_text(scratch));

@@ -117,8 +117,8 @@ inline TokenCorpus open_corpus(std::span<const std::filesystem::path> paths, con
   namespace fs = std::filesystem;
   TokenCorpus corpus;
   const auto tokens_of = [](const fs::path& path) -> std::optional<fs::path> {
-    if (path.extension() == ".bin") return path;
     std::error_code error;
+    if (path.extension() == ".bin" && !fs::is_directory(path, error)) return path;
     return fs::exists(path / "train.bin", error) ? std::optional(path / "train.bin") : std::nullopt;
   };
   for (const fs::path& path : paths) {
