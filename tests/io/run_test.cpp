@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "scratch.hpp"
+
 #include <optional>
 
 using namespace simplx;
@@ -129,6 +131,46 @@ TEST_CASE("a run.json that is a directory, or deep, is no record") {
   fs::remove(folder.path / "run.json");
   write_file(folder.path / "run.json", "{\"a\":" + std::string(20'000, '[') + std::string(20'000, ']') + "}");
   CHECK_THROWS_WITH_AS(RunDirectory{folder.path}, doctest::Contains("is no JSON object"), Error);
+}
+
+TEST_CASE("a run.json that may not be read says so") {
+  const Folder folder;
+  const fs::path file = folder.path / "run.json";
+  fs::create_directories(folder.path);
+  write_file(file, "{}");
+  fs::permissions(folder.path, fs::perms::all);
+  const std::string denied = "cannot read " + file.string() + ": Permission denied\n  hint: ";
+  for (const fs::path& closed : {file, folder.path}) {  // the second may be listed, but nothing in it looked at
+    const fs::perms before = fs::status(closed).permissions();
+    fs::permissions(closed, closed == file ? fs::perms::none : fs::perms::owner_read | fs::perms::others_read);
+    {
+      const test::Nobody nobody;
+      if (nobody.succeeded) CHECK(test::message_of([&] { RunDirectory{folder.path}; }).find(denied) == 0);
+    }
+    fs::permissions(closed, before);
+  }
+}
+
+TEST_CASE("a value of the record is of the type that is asked for, or refused with file and key") {
+  const Folder folder;
+  RunDirectory run(folder.path);
+  CHECK(run.value("peak_gflops", 1.5) == 1.5);  // not begun
+  run.begin({{"steps", 3}, {"device", "cpu"}, {"peak_gflops", "fast"}, {"version", nullptr}, {"build", 7}});
+  CHECK(run.value("steps", 0L) == 3);
+  CHECK(run.value("steps", 0.0) == 3);
+  CHECK(run.value("threads", 4) == 4);
+  CHECK(run.value<std::string>("device", "") == "cpu");
+  const std::string file = (run / "run.json").string();
+  CHECK_THROWS_WITH_AS(run.value("peak_gflops", 0.0),
+                       (file + ": 'peak_gflops' is of type string, not a number\n"
+                               "  hint: was it changed by hand? Give it the value that the run began with")
+                           .c_str(),
+                       Error);
+  CHECK_THROWS_WITH_AS(run.value("peak_gflops", 0L), doctest::Contains("of type string, not a whole number"), Error);
+  CHECK_THROWS_WITH_AS(run.value<std::string>("version", ""),
+                       doctest::Contains("'version' is of type null, not a text"), Error);
+  CHECK_THROWS_WITH_AS(run.value<std::string>("build", ""),
+                       doctest::Contains("'build' is of type number, not a text"), Error);
 }
 
 TEST_SUITE_END();

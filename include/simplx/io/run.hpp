@@ -13,11 +13,12 @@
 
 #include <simplx/io/file.hpp>
 #include <simplx/io/json.hpp>
+#include <simplx/io/mapped_file.hpp>
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <set>
+#include <type_traits>
 #include <vector>
 
 #if defined(__unix__) || defined(__APPLE__)
@@ -83,7 +84,8 @@ class RunDirectory {
  public:
   /// Opens the directory, made if need be.
   ///
-  /// Errors  throws Error if it cannot be made, another process works in it, or its run.json cannot be understood
+  /// Errors  throws Error if it cannot be made, another process works in it, or its run.json cannot be read or
+  ///         understood
   explicit RunDirectory(const std::filesystem::path& path) {
     std::error_code error;
     std::filesystem::create_directories(path, error);
@@ -111,6 +113,22 @@ class RunDirectory {
   bool occupied() const { return begun() || !left_over().empty(); }
   /// What run.json says; null before the run begins.
   const RunRecord& record() const { return record_; }
+  /// A number or text of run.json, or what stands for it where it has none of that name.
+  ///
+  /// Errors  throws Error with the file and the name if it is of another type
+  template <class T>
+  T value(const char* name, T otherwise) const {
+    constexpr bool whole = std::is_integral_v<T>, number = std::is_arithmetic_v<T>;
+    static_assert(number || std::is_same_v<T, std::string>);
+    const auto found = record_.find(name);
+    if (found == record_.end()) return otherwise;
+    if (whole ? found->is_number_integer() : number ? found->is_number() : found->is_string()) {
+      return found->template get<T>();
+    }
+    throw Error((path_ / "run.json").string() + ": '" + name + "' is of type " + found->type_name() + ", not a " +
+                    (whole ? "whole number" : number ? "number" : "text"),
+                "was it changed by hand? Give it the value that the run began with");
+  }
 
   /// Errors  throws Error if files of a run are here, but no run.json, which would say of which
   void check_free() const {
@@ -154,10 +172,13 @@ class RunDirectory {
  private:
   void read() {
     const std::filesystem::path file = path_ / "run.json";
-    if (!std::filesystem::exists(file)) return;
-    if (std::filesystem::is_regular_file(file)) {
-      std::ifstream stream(file, std::ios::binary);
-      record_ = parse_json<RunRecord>(std::string(std::istreambuf_iterator<char>(stream), {}));
+    std::error_code error;
+    const std::filesystem::file_type type = std::filesystem::status(file, error).type();
+    if (type == std::filesystem::file_type::not_found) return;
+    if (type != std::filesystem::file_type::directory) {
+      const MappedFile content(file);  // which tells why it cannot be read
+      const std::span<const std::byte> bytes = content.bytes();
+      record_ = parse_json<RunRecord>({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     }
     if (record_.is_object()) return;
     throw Error(file.string() + " is no JSON object", "move the directory away, or choose another");

@@ -146,7 +146,8 @@ class SafetensorsFile {
     std::memcpy(&length, bytes.data(), sizeof length);
     if (length > detail::longest_header || length > bytes.size() - sizeof length) {
       refuse(0, "the header's length is " + std::to_string(length) + ", but the file has " +
-                    std::to_string(bytes.size()) + " bytes and headers at most " + std::to_string(detail::longest_header));
+                    std::to_string(bytes.size()) + " bytes and headers at most " +
+                    std::to_string(detail::longest_header));
     }
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + sizeof length,
                                 static_cast<std::size_t>(length));
