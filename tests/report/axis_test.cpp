@@ -33,6 +33,10 @@ TEST_CASE("an axis goes from 0 to 1, by the value or by its logarithm") {
   CHECK_FALSE(linear.holds(HUGE_VAL));
   CHECK_FALSE(logarithmic.holds(0));
   CHECK_FALSE(logarithmic.holds(-1));
+  const AxisRange widest{1e-299, 1e299, Scale::logarithmic};  // whose ratio is no number any more
+  CHECK(widest.at(1e-299) == 0);
+  CHECK(widest.at(1) == doctest::Approx(0.5));
+  CHECK(widest.at(1e299) == 1);
 }
 
 TEST_CASE("the range spans what has a place, and is never a point") {
@@ -89,6 +93,24 @@ TEST_CASE("ticks of ranges that are met daily") {
   CHECK(tick_labels(ticks_of({1e3, 1e9, Scale::logarithmic}, 4)) == std::vector<std::string>{"1 k", "1 M", "1 G"});
   CHECK(tick_labels(ticks_of({1.25, 5.5, Scale::logarithmic}, 6)) == std::vector<std::string>{"1.5", "2", "3", "5"});
   CHECK(ticks_of({1e-300, 1e299, Scale::logarithmic}, 4).size() >= 2);
+}
+
+TEST_CASE("ticks of what is counted are whole numbers") {
+  CHECK(ticks_of({0, 10}, 6) == std::vector<double>{0, 2, 4, 6, 8, 10});
+  CHECK(ticks_of({0, 10}, 5) == std::vector<double>{0, 2.5, 5, 7.5, 10});
+  CHECK(ticks_of({0, 10}, 5, true) == std::vector<double>{0, 5, 10});
+  CHECK(ticks_of({1, 3}, 6, true) == std::vector<double>{1, 2, 3});
+  CHECK(ticks_of({0, 100}, 5, true) == std::vector<double>{0, 25, 50, 75, 100});
+  for (const double only : {0.0, 1.0, 7.0, 12345.0}) {
+    CHECK(ticks_of(range_of({only}, Scale::linear), 3, true).size() >= 1);
+  }
+  for (int last = 1; last < 300; ++last) {
+    for (int most = 1; most < 9; ++most) {
+      for (const double tick : ticks_of({0, static_cast<double>(last)}, most, true)) {
+        REQUIRE(tick == std::floor(tick));
+      }
+    }
+  }
 }
 
 TEST_CASE("short numbers") {

@@ -96,6 +96,16 @@ TEST_CASE("a line breaks at gaps; a point alone is a dot; nothing is said to be 
     CHECK(lines(svg).empty());
     CHECK(holds(svg, "nothing was logged"));
   }
+  Chart zeros = chart_of({{1, 0}, {2, 0}});
+  zeros.y.scale = Scale::logarithmic;
+  CHECK(holds(chart_svg(zeros), "nothing above zero was logged"));
+}
+
+TEST_CASE("an axis of what is counted has whole numbers alone") {
+  Chart chart = chart_of({{0, 7}, {1, 8}});
+  CHECK(holds(chart_svg(chart), ">0.2</text>"));
+  chart.x.whole = true;
+  CHECK_FALSE(holds(chart_svg(chart), ">0.2</text>"));
 }
 
 TEST_CASE("no path holds a word, whatever the values") {

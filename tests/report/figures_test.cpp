@@ -101,6 +101,7 @@ TEST_CASE("a chart for each gain, a line for each layer, a gap where it has none
   const std::vector<Chart> charts = gain_charts(run_of("r"));
   REQUIRE(charts.size() == 2);
   CHECK(charts[0].title == "late");
+  CHECK(charts[0].x.whole);
   REQUIRE(charts[0].series.size() == 1);
   CHECK(charts[0].series[0].points.size() == 1);
   CHECK(charts[1].title == "mlp_gain");
@@ -117,6 +118,7 @@ TEST_CASE("gradients by depth: three steps of one run, the last of several") {
   std::vector<Run> runs = {run_of("a"), run_of("b"), Run{.name = "empty"}};
   const Chart one = profile_chart({runs.data(), 1}, "");
   REQUIRE(one.series.size() == 3);
+  CHECK(one.x.whole);
   CHECK(one.series[0].name == "step 5");
   CHECK(one.series[1].name == "step 15");
   CHECK(one.series[2].name == "step 20");

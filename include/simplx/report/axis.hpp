@@ -31,7 +31,8 @@ struct AxisRange {
 
   /// 0 at low, 1 at high; not a number where the scale has no place for the value.
   double at(double value) const {
-    return scale == Scale::linear ? (value - low) / (high - low) : std::log(value / low) / std::log(high / low);
+    if (scale == Scale::linear) return (value - low) / (high - low);
+    return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));  // quotients may overflow
   }
   bool holds(double value) const { return std::abs(value) < 1e300 && (scale == Scale::linear || value > 0); }
 };
@@ -67,22 +68,24 @@ inline double round_step(double length, int most) {
   return 10 * decade;
 }
 
-inline std::vector<double> linear_ticks(double low, double high, int most) {
+inline std::vector<double> linear_ticks(double low, double high, int most, bool whole = false) {
   most = std::max(1, most);
   const double tolerance = 1e-9 * (high - low);
   // From too fine a step to the first that is coarse enough: where three fit, two or three are found.
   for (double step = round_step(high - low, most + 1);; step = round_step(1.1 * step, 1)) {
     std::vector<double> ticks;
     for (double i = std::ceil((low - tolerance) / step); i * step <= high + tolerance; ++i) ticks.push_back(i * step);
+    if (whole && step != std::floor(step)) continue;
     if (ticks.size() <= static_cast<std::size_t>(most)) return ticks;
   }
 }
 
 }  // namespace detail
 
-/// Round values within the range, at most `most`; as many as there is room for.
-inline std::vector<double> ticks_of(const AxisRange& range, int most) {
-  if (range.scale == Scale::linear) return detail::linear_ticks(range.low, range.high, most);
+/// Round values within the range, at most `most`; as many as there is room for. Of `whole` quantities, such as steps, a
+/// linear axis names whole numbers alone.
+inline std::vector<double> ticks_of(const AxisRange& range, int most, bool whole = false) {
+  if (range.scale == Scale::linear) return detail::linear_ticks(range.low, range.high, most, whole);
   const int first = static_cast<int>(std::floor(std::log10(range.low))),
             last = static_cast<int>(std::ceil(std::log10(range.high)));
   std::vector<double> best;

@@ -44,6 +44,7 @@ struct ChartAxis {
   std::string label = {};  ///< the quantity with its unit
   Scale scale = Scale::linear;
   std::optional<double> including = {};  ///< a value that must be on the axis, such as 0
+  bool whole = false;                    ///< it counts something: a linear scale has no ticks between whole numbers
 };
 
 /// Of a chart in pixels, and of its letters.
@@ -148,10 +149,11 @@ inline std::string described(const Chart& chart) {
 inline std::string chart_svg(const Chart& chart) {
   const double width = chart.size.width, height = chart.size.height, font = chart.size.font;
   std::vector<double> xs, ys;
-  bool empty = true;
+  bool empty = true, logged = false;
   const auto place = [](Scale scale, double value) { return AxisRange{.scale = scale}.holds(value); };
   for (const Series& series : chart.series) {
     for (const ChartPoint& point : series.points) {
+      logged = logged || (std::isfinite(point.x) && std::isfinite(point.y));
       if (!place(chart.x.scale, point.x) || !place(chart.y.scale, point.y)) continue;
       xs.push_back(point.x), ys.push_back(point.y), empty = false;
     }
@@ -162,14 +164,15 @@ inline std::string chart_svg(const Chart& chart) {
 
   // The label of y stands above the axis and that of x below it, so no text has to be turned.
   const double top = 2.1 * font, bottom = height - 2.9 * font, right = width - 0.8 * font;
-  const std::vector<double> y_ticks = ticks_of(y, std::max(3, static_cast<int>((bottom - top) / (2.6 * font))));
+  const int most_y = std::max(3, static_cast<int>((bottom - top) / (2.6 * font)));
+  const std::vector<double> y_ticks = ticks_of(y, most_y, chart.y.whole);
   const std::vector<std::string> y_labels = tick_labels(y_ticks);
   double left = 1.2 * font;
   for (const std::string& label : y_labels) left = std::max(left, detail::text_width(label, font) + 0.7 * font);
   std::vector<double> x_ticks;
   std::vector<std::string> x_labels;
   for (int most = std::max(3, static_cast<int>((right - left) / (4.2 * font))); most >= 1; --most) {
-    x_ticks = ticks_of(x, most);
+    x_ticks = ticks_of(x, most, chart.x.whole);
     x_labels = tick_labels(x_ticks);
     double end = -HUGE_VAL;
     bool apart = true;
@@ -214,7 +217,8 @@ inline std::string chart_svg(const Chart& chart) {
   body += line(left, bottom, right, bottom, "axis");
   if (!chart.y.label.empty()) body += text(0, font, "start", "label", chart.y.label);
   body += text(right, height - 0.35 * font, "end", "label", chart.x.label);
-  if (empty) body += text((left + right) / 2, (top + bottom) / 2, "middle", "tick", "nothing was logged");
+  const char* why = logged ? "nothing above zero was logged" : "nothing was logged";
+  if (empty) body += text((left + right) / 2, (top + bottom) / 2, "middle", "tick", why);
 
   for (const Series& series : chart.series) {
     std::vector<ChartPoint> pixels;

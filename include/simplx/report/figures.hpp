@@ -138,7 +138,7 @@ inline std::vector<Chart> gain_charts(const Run& run) {
       if (const auto found = step.gains.find(name); found != step.gains.end())
         layers = std::max(layers, found->second.size());
     }
-    Chart chart{.title = name, .x = {.label = "step"}, .size = small_chart, .with_legend = false};
+    Chart chart{.title = name, .x = {.label = "step", .whole = true}, .size = small_chart, .with_legend = false};
     for (std::size_t layer = 0; layer < layers; ++layer) {
       Series series{fmt::format("layer {}", layer), {}, layer_style(layer, layers)};
       for (const LoggedStep& step : run.log) {
@@ -179,7 +179,7 @@ inline Series profile_series(std::string name, const LoggedStep& step, LineStyle
 inline Chart profile_chart(std::span<const Run> runs, std::string title) {
   Chart chart{
       .title = std::move(title),
-      .x = {.label = "layer"},
+      .x = {.label = "layer", .whole = true},
       .y = {.label = "norm of the gradient per " + token_name(runs) + ", log scale", .scale = Scale::logarithmic}};
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const auto steps = profiled_steps(runs[i]);
