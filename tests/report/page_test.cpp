@@ -117,6 +117,21 @@ TEST_CASE("the page of one run tells what it came to") {
   CHECK_FALSE(holds(page, "unfinished"));
 }
 
+TEST_CASE("one of a kind is no more than one") {
+  Run run = run_of("r");
+  run.options["layers"] = 1, run.options["heads"] = 1;
+  run.log.erase(run.log.begin(), run.log.end() - 1);
+  run.log[0].step = 1;
+  run.log[0].val_loss = 2;
+  const std::string page = page_of({run});
+  CHECK(holds(page, "bytes in 1 step</small>"));
+  CHECK(holds(page, "The numbers at 1 validation</summary>"));
+  CHECK(holds(page, ", 1 layer"));
+  CHECK_FALSE(holds(page, ", 1 layers"));
+  CHECK(holds(page, ", 1 head"));
+  CHECK_FALSE(holds(page, ", 1 heads"));
+}
+
 TEST_CASE("a run without validations, sample, picture or log leaves those sections out") {
   Run run = run_of("r");
   run.cut = true;

@@ -13,6 +13,15 @@ TEST_CASE("numbers as people read them") {
   CHECK(grouped(-12345) == "-12 345");
   CHECK(readable_bytes(12) == "12 B");
   CHECK(readable_bytes(4980736) == "4.98 MB");
+  CHECK(readable_bytes(0) == "0 B");
+  CHECK(readable_bytes(999) == "999 B");
+  CHECK(readable_bytes(1000) == "1.00 kB");
+  CHECK(readable_bytes(999'990) == "999.99 kB");
+  CHECK(readable_bytes(999'994) == "999.99 kB");
+  CHECK(readable_bytes(999'999) == "1.00 MB");  // rounded before the unit is chosen
+  CHECK(readable_bytes(2e15) == "2.00 PB");
+  CHECK(readable_bytes(1e18) == "1.00 EB");
+  CHECK(readable_bytes(1e22) == "10000.00 EB");
   CHECK(readable_seconds(125) == "2:05");
   CHECK(readable_seconds(3725) == "1:02:05");
 }

@@ -29,17 +29,25 @@ inline std::string memory_of(const Run& run) {
   return std::isfinite(bytes) ? readable_bytes(bytes) : "–";
 }
 
+/// "1 step", "1 234 steps".
+inline std::string number_of(long long count, const char* what) {
+  return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : "s");
+}
 /// "5 heads", or nothing where the option is missing.
 inline std::string counted(const Run& run, const char* key, const char* before, const char* after) {
   const std::string value = run.option(key);
   return value.empty() ? value : before + value + after;
 }
+/// The same of what may be one.
+inline std::string counted(const Run& run, const char* key, const char* what) {
+  return counted(run, key, ", ", fmt::format(" {}{}", what, run.option(key) == "1" ? "" : "s").c_str());
+}
 
 /// "pre_ln, 6 layers of width 128, 4 heads, context 128".
 inline std::string architecture(const Run& run) {
   std::string text = run.option("block", "a model");
-  text += counted(run, "layers", ", ", " layers") + counted(run, "width", " of width ", "");
-  return text + counted(run, "heads", ", ", " heads") + counted(run, "context", ", context ", "");
+  text += counted(run, "layers", "layer") + counted(run, "width", " of width ", "");
+  return text + counted(run, "heads", "head") + counted(run, "context", ", context ", "");
 }
 
 /// The options as rows of a name and a value: objects are opened, long lists cut.
@@ -99,8 +107,9 @@ inline std::string number_table(const Run& run) {
                     short_number(step.gradient_norm, 3), grouped_number(step.tokens_per_second)});
   }
   if (rows.empty()) return {};
+  const std::string validations = number_of(static_cast<long long>(rows.size()), "validation");
   return element("details", {},
-                 element("summary", {}, fmt::format("The numbers at {} validations", rows.size())) +
+                 element("summary", {}, "The numbers at " + validations) +
                      scrolling_table({"step", token + "s", "time", "training", "held out", "learning rate",
                                       "gradient norm", token + "s/s"},
                                      rows, "Validations"));
@@ -154,7 +163,7 @@ inline std::string facts_of(const Run& run) {
   const std::string bits = std::isfinite(sum.best)
                                ? fmt::format("nats per {} = {:.3f} bits", token, sum.best / std::log(2.0))
                                : "not validated yet";
-  const std::string steps = run.log.empty() ? "" : fmt::format(" in {} steps", grouped(run.log.back().step));
+  const std::string steps = run.log.empty() ? "" : " in " + number_of(run.log.back().step, "step");
   return element("dl", {{"class", "facts"}},
                  fact("Best held out", fixed_number(sum.best, 3), bits) +
                      fact("Parameters", grouped_number(run.number("parameters")), "trained") +

@@ -39,9 +39,10 @@ inline std::string grouped(long long number) {
 
 /// Bytes with a unit: "4.98 MB".
 inline std::string readable_bytes(double bytes) {
-  const char* units[] = {"B", "kB", "MB", "GB", "TB"};
+  const char* units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
   int unit = 0;
-  while (bytes >= 1000 && unit < 4) bytes /= 1000, ++unit;
+  // What would be rounded to 1000 is one of the next unit.
+  while (bytes >= (unit == 0 ? 999.5 : 999.995) && unit < 6) bytes /= 1000, ++unit;
   return fmt::format("{:.{}f} {}", bytes, unit ? 2 : 0, units[unit]);
 }
 
