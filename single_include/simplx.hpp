@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: c9ac22485ca533cf
+// sha256 of the headers: b4359bbafb2dd863
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -18390,8 +18390,10 @@ struct streamed<"shaped_attention"> : detail::streamed_attention<Mixing::shaped>
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Whether the results of new tokens are wanted, or only what the tokens after them need.
-enum class Results : bool { skipped, wanted };
+namespace detail {
+/// Which part of a feed is evaluated: of the last one results are wanted, of others what the tokens after them need.
+enum class Chunk : bool { between, last };
+}  // namespace detail
 
 /// Runs the steps of a graph on new tokens; each op keeps what it remembers.
 template <class G, class Backend>
@@ -18492,11 +18494,11 @@ struct StreamedGraph {
   }();
 
   __attribute__((noinline)) static void forward(const Context<S>& context, const StreamMemory<S>& memory,
-                                                Results results = Results::wanted) {
+                                                detail::Chunk chunk = detail::Chunk::last) {
     detail::unroll<0, G::fusion.steps>([&]<int s>(std::integral_constant<int, s>) {
       constexpr int node = G::fusion.order[s];
       if constexpr (s >= remembering) {
-        if (results == Results::skipped) return;
+        if (chunk == detail::Chunk::between) return;
       }
       if constexpr (G::table.info[node].looped()) {
         Backend::template map_forward<G, node>(context);
@@ -18640,7 +18642,7 @@ class Stream {
     for (Index begin = 0; begin < count; begin += chunk_) {
       const Index rows = std::min(chunk_, count - begin);
       evaluate(tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(rows)),
-               begin + rows == count ? Results::wanted : Results::skipped);
+               begin + rows == count ? detail::Chunk::last : detail::Chunk::between);
     }
     return logits_.last(static_cast<std::size_t>(Net::vocab()));
   }
@@ -18662,7 +18664,7 @@ class Stream {
   std::span<S> memory() { return remembered_.span(); }
 
  private:
-  void evaluate(std::span<const std::int32_t> tokens, Results results) {
+  void evaluate(std::span<const std::int32_t> tokens, detail::Chunk chunk) {
     const auto rows = static_cast<Index>(tokens.size());
     offsets_[1] = rows;
     Context<S> context = net_.give_weights(workspace_.context(Rows{.tokens = rows}, {offsets_, 1}, rows));
@@ -18670,7 +18672,7 @@ class Stream {
     context.inputs[0] = tokens.data();
     const Index capacity = round_up(capacity_, token_block<S>);
     S* once = remembered_.data() + Run::table.all().per_token * capacity;
-    Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()}, results);
+    Run::forward(context, StreamMemory<S>{remembered_.data(), once, capacity, scratch_.data()}, chunk);
     size_ += rows;
     logits_ = {context.outputs[0], static_cast<std::size_t>(rows * Net::vocab())};
   }
