@@ -10,6 +10,29 @@ namespace fs = std::filesystem;
 
 namespace {
 
+const fs::path& results_of(const Options& options) {
+  return options.results.empty() ? options.out : options.results;
+}
+
+/// The paths that the options name.
+///
+/// Errors  throws Error if results would be written to a directory of text, or around one: they would become text
+std::vector<fs::path> paths_of(const Options& options) {
+  std::vector<fs::path> paths = options.text.empty() ? std::vector{default_text()} : options.text;
+  const fs::path& results = results_of(options);
+  std::error_code missing, ignored;
+  const fs::path outer = fs::canonical(results, missing);
+  for (const fs::path& path : paths) {
+    if (missing || !fs::is_directory(path, ignored)) continue;
+    const fs::path inner = fs::canonical(path, ignored);
+    if (std::ranges::mismatch(outer, inner).in1 != outer.end()) continue;
+    throw Error(fmt::format("--out {} {} the text in {}", results.string(), outer == inner ? "is also" : "is around",
+                            path.string()),
+                "results would become text: give another --out, which may lie within the text's directory");
+  }
+  return paths;
+}
+
 /// Windows of a part of the text; if it has not a single one, says how much would do.
 Batches windows(const TokenDocuments& part, const fs::path& path, const char* purpose, Index batch,
                 std::uint64_t seed) {
@@ -28,9 +51,8 @@ Batches windows(const TokenDocuments& part, const fs::path& path, const char* pu
 }  // namespace
 
 Text::Text(const Options& options)
-    : paths(options.text.empty() ? std::vector{default_text()} : options.text),
-      corpus(open_text(options.text, {.window = context + 1,
-                                      .except = options.results.empty() ? options.out : options.results})),
+    : paths(paths_of(options)),
+      corpus(open_text(options.text, {.window = context + 1, .except = results_of(options)})),
       training(windows(corpus.training, paths[0], "to learn from", options.batch, options.seed)),
       held_out(windows(corpus.validation, paths[0], "to hold out", held_out_batch, options.seed)) {}
 

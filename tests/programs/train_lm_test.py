@@ -168,6 +168,21 @@ def main():
         with open(os.path.join(folder, "small_disk", "log.jsonl"), encoding="utf-8") as file:
             check(all(json.loads(line) for line in file), "the log has whole lines alone")
 
+        first, second = os.path.join(text, "runs", "first"), os.path.join(text, "runs", "second")
+        prints = []
+        for place in (first, second):
+            done = run("--steps", 1, "--text", text, "--out", place)
+            prints.append(json.loads(content(place, "run.json"))["text_fingerprint"])
+        check(prints[0] == prints[1] == json.loads(content(out, "run.json"))["text_fingerprint"],
+              "what other runs wrote within the text is no text")
+        done = run("--steps", 1, "--text", text, "--out", first)
+        check(done.returncode == 0 and "is finished" in done.stdout, "so that a run there goes on:" + done.stderr)
+        for place in (text, os.path.join(text, "runs")):
+            before = sorted(os.listdir(place))
+            done = run("--steps", 1, "--text", text, os.path.join(text, "runs", "first"), "--out", place)
+            check(done.returncode == 1 and place in done.stderr and "hint:" in done.stderr and sorted(os.listdir(place)) == before,
+                  "results are not written where text is, or around it:" + done.stderr)
+
         def refused(what, words, *arguments):
             done = run(*arguments)
             said = done.stderr

@@ -110,6 +110,16 @@ TEST_CASE("a file that is found twice is read once, and results are no text") {
   CHECK(read_text(std::vector{scratch.path / "a"}, {.held_out_one_in = 1000}).bytes.size() == 18);
 }
 
+TEST_CASE("directories of runs are no text") {
+  Scratch scratch;
+  scratch.write("one.txt", "12345"), scratch.write("runs/sums.txt", "123");
+  scratch.write("runs/a/run.json", "{}"), scratch.write("runs/a/log.jsonl", "{}"), scratch.write("runs/a/page/x", "x");
+  scratch.write("runs/b/run.json", "{}"), scratch.write("runs/b/checkpoints/index.json", "{}");
+  scratch.write("runs/c/run.json", "1234567");  // beside nothing that a run writes
+  CHECK(read(scratch.path, {.held_out_one_in = 1000}).bytes.size() == 15);
+  CHECK(read(scratch.path / "runs/a", {.held_out_one_in = 1000}).bytes.size() == 5);  // it is named itself
+}
+
 TEST_CASE("an extension is given with its dot or without") {
   Scratch scratch;
   scratch.write("one.py", "12345"), scratch.write("py", "123");

@@ -111,6 +111,13 @@ inline bool takes(const std::vector<std::string>& wanted, const std::string& ext
   return wanted.empty();
 }
 
+/// Whether a directory is that of a run (io/run.hpp): what a run wrote is no text for another.
+inline bool holds_a_run(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  const auto has = [&](const char* name) { return std::filesystem::exists(directory / name, ignored); };
+  return has("run.json") && (has("log.jsonl") || has("checkpoints"));
+}
+
 /// The files of the paths, each of them once; `unreadable` counts directories inside that may not be read.
 inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> paths, const TextOptions& options,
                                          Index& unreadable) {
@@ -145,7 +152,9 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
     for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
       std::error_code ignored;
       if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) {
-        const bool left_out = !options.except.empty() && fs::equivalent(entry->path(), options.except, ignored);
+        const bool left_out =
+            holds_a_run(entry->path()) ||
+            (!options.except.empty() && fs::equivalent(entry->path(), options.except, ignored));
         std::error_code refused;
         if (!left_out) fs::directory_iterator(entry->path(), refused);
         if (left_out || refused) entry.disable_recursion_pending();
@@ -177,7 +186,8 @@ inline void hold_out_tails(const std::vector<Document>& documents, int one_in, s
 }  // namespace detail
 
 /// Reads files and directories, a file that is found twice once. Files of a directory that are not text, and what may
-/// not be read there, are skipped and counted.
+/// not be read there, are skipped and counted. Directories of runs within a directory are passed over: those that hold
+/// run.json beside log.jsonl or checkpoints.
 ///
 /// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named, or what is neither
 ///         file nor directory; no text at all; held_out_one_in below 1
