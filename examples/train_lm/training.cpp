@@ -251,7 +251,8 @@ class TrainingRun {
   void check_same(const RunRecord& now) const {
     const RunRecord& run = directory_.record();
     const std::string table = differences(
-        run, now, {"version", "build", "device", "threads", "bytes", "peak_gflops", "flops_per_token", "out", "text"});
+        run, now, {"version", "build", "device", "threads", "bytes", "arena_bytes",  // which follows the vectors' width
+                   "peak_gflops", "flops_per_token", "out", "text"});
     if (table.empty()) return;
     const bool longer = recorded_steps() != steps_;
     throw Error(

@@ -120,8 +120,12 @@ def main():
         done = run("--block", "sas_p", "--seed", 2, "--batch", 3, *flags)
         check(done.returncode == 1 and all(word in done.stderr for word in ("seed", "batch", "--fresh")) and '"sas_p"' not in done.stderr,
               "an unfinished run refuses other options, and says which:" + done.stderr)
+        record = json.loads(content(again, "run.json"))
+        with open(os.path.join(again, "run.json"), "w", encoding="utf-8") as file:  # as with vectors of another width
+            json.dump({**record, **{key: record[key] + 64 for key in ("bytes", "arena_bytes")}, "build": "other"}, file)
         done = run(*flags, "--threads", 1)
-        check(done.returncode == 0 and "goes on" in done.stdout, "the same command goes on, on another number of threads")
+        check(done.returncode == 0 and "goes on" in done.stdout and "another build" in done.stdout,
+              "the same command goes on, on another number of threads, in a build for another processor:" + done.stderr)
         check(content(again, "model.safetensors") == content(out, "model.safetensors"), "and gives the same bits")
         check(content(again, "sample.txt") == content(out, "sample.txt"), "and the same sample")
         with open(os.path.join(again, "log.jsonl"), encoding="utf-8") as file:
