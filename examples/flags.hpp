@@ -12,6 +12,7 @@
 
 #include <charconv>
 #include <concepts>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <exception>
@@ -96,9 +97,13 @@ inline int failed_by_unknown(const CLI::App& app) {
 
 }  // namespace detail
 
-/// A main program with flags: reads them, then its status is that of `body`, or 1 for what either throws.
+/// A main program with flags: reads them, then its status is that of `body`, or 1 for what either throws. A file that
+/// grows beyond the shell's limit (ulimit -f) fails as on a full disk, and kills nothing.
 template <class Body>
 int run(CLI::App& app, int argc, char** argv, const Body& body) {
+#ifdef SIGXFSZ
+  std::signal(SIGXFSZ, SIG_IGN);
+#endif
   try {
     app.parse(argc, argv);
     const int status = body();

@@ -89,8 +89,9 @@ class TrainingRun {
     const auto now = [&] { return earlier + since(begin_); };
     double window_loss = 0, window_begin = now(), saved_at = now();
     long window_steps = 0;
+    bool stops = step_ == steps_ || interrupt_.poll(), saved = true;
 
-    while (step_ < steps_ && !interrupt_.poll()) {
+    while (!stops) {
       text_.training.next(batch_);
       const AdamW optimiser{.learning_rate = schedule.at(step_)};
       const StepResult result = trainer_->step(batch_, optimiser);
@@ -99,7 +100,7 @@ class TrainingRun {
       window_loss += result.loss;
       ++window_steps;
 
-      const bool stops = step_ == steps_ || interrupt_.poll();
+      stops = step_ == steps_ || interrupt_.poll();  // a signal from here on stops the next step, which is saved
       const bool validates = step_ * validations / steps_ != (step_ - 1) * validations / steps_;
       const bool saves =
           stops || (options_.checkpoint_every.steps ? step_ % options_.checkpoint_every.steps == 0
@@ -130,12 +131,12 @@ class TrainingRun {
       }
       const bool is_best = line.val_loss && (!checkpoints_.best() || *line.val_loss < checkpoints_.best()->loss);
       if (saves || is_best) {
-        if (!save(is_best) && interrupt_.poll()) return 1;
+        saved = save(is_best);
         saved_at = now();
       }
       window_loss = 0, window_steps = 0, window_begin = now();
     }
-    return step_ < steps_ ? interrupted() : finished();
+    return step_ < steps_ ? interrupted(saved) : finished();
   }
 
  private:
@@ -274,7 +275,7 @@ class TrainingRun {
     }
     const std::optional<long> latest = checkpoints_.latest();
     if (!latest) return;
-    const Metadata saved = load_training(checkpoints_.path(*latest), *trainer_);
+    const Metadata saved = load_latest(*latest);
     step_ = trainer_->state().steps;
     text_.training.seek(static_cast<Index>(number(saved, "position")));
     seconds_ = number(saved, "seconds");
@@ -283,6 +284,17 @@ class TrainingRun {
           Checkpoints::Best{static_cast<long>(number(saved, "best_step")), number(saved, "best_val_loss")});
     if (saved.count("val_loss")) val_loss_ = number(saved, "val_loss");
     checkpoints_.write_index();  // it may have been killed before it was written
+  }
+
+  Metadata load_latest(long step) {
+    try {
+      return load_training(checkpoints_.path(step), *trainer_);
+    } catch (const Error& error) {
+      const bool others = checkpoints_.steps().size() > 1;
+      throw Error(error.what(), fmt::format("without the directory {} the same command {}",
+                                            checkpoints_.path(step).string(),
+                                            others ? "goes on from the checkpoint before" : "begins anew"));
+    }
   }
 
   void describe(double peak) const {
@@ -381,34 +393,52 @@ class TrainingRun {
 
   // --------------------------------------------------------------------------------------------------- the end
 
-  /// What people look at, of a run that ends or pauses; returns the sample.
-  std::string write_results() {
-    const std::string text = printable(sample(*trainer_, {'d', 'e', 'f', ' '}, 400, {.temperature = 0.8, .seed = options_.seed}));
-    write_file(directory_ / "sample.txt", text + "\n");
-    write_file(directory_ / "block.svg", picture_of_ops(trainer_->layer(), options_.block.name));
-    write_report(directory_.path());
-    return text;
+  std::string make_sample() {
+    return printable(sample(*trainer_, {'d', 'e', 'f', ' '}, 400, {.temperature = 0.8, .seed = options_.seed}));
   }
 
-  int interrupted() {
+  /// What people look at, of a run that ends or pauses. What cannot be written is told, and the rest is written;
+  /// whether all of it is.
+  bool write_results(const std::string& text) {
+    bool all = true;
+    const auto attempt = [&](const char* name, const auto& write) {
+      try {
+        write(directory_ / name);
+      } catch (const std::exception& error) {
+        std::fflush(stdout);
+        fmt::print(stderr, "\nerror: no {}: {}\n", name, error.what());
+        all = false;
+      }
+    };
+    attempt("sample.txt", [&](const fs::path& path) { write_file(path, text + "\n"); });
+    attempt("block.svg", [&](const fs::path& path) {
+      write_file(path, picture_of_ops(trainer_->layer(), options_.block.name));
+    });
+    attempt("report.html", [&](const fs::path&) { write_report(directory_.path()); });
+    return all;
+  }
+
+  int interrupted(bool saved) {
     progress_.say(fmt::format("\nstopped by a signal after step {} of {}; {}", step_, steps_, last_good()));
-    if (step_) write_results();
+    const bool written = !step_ || write_results(make_sample());
     fmt::print("the same command{} goes on from there\n", options_.fresh ? ", but without --fresh," : "");
-    return interrupt_.exit_status();
+    return saved && written ? interrupt_.exit_status() : 1;
   }
 
+  /// The weights first: all else can be made again from them.
   int finished() {
-    const std::string text = write_results();
     const fs::path last = checkpoints_.path(step_) / "model.safetensors";  // the same file, unless the disk was full
     Metadata metadata = fs::exists(last) ? SafetensorsFile::read(last).metadata() : model_metadata();
     metadata["steps"] = std::to_string(step_);
     save_checkpoint(directory_ / "model.safetensors", *trainer_, metadata);
-    fmt::print(
-        "\n{}\n\n{:.3f} nats per byte on held-out text after {} of training\n{}: run.json log.jsonl checkpoints "
-        "model.safetensors sample.txt block.svg report.html\n",
-        text, val_loss_.value_or(0), readable_seconds(seconds_), directory_.path().string());
+    const std::string text = make_sample();
+    const bool written = write_results(text);
+    fmt::print("\n{}\n\n{:.3f} nats per byte on held-out text after {} of training\n{}: run.json log.jsonl checkpoints "
+               "model.safetensors{}\n",
+               text, val_loss_.value_or(0), readable_seconds(seconds_), directory_.path().string(),
+               written ? " sample.txt block.svg report.html" : "; tools/report writes its page anew");
     for (const std::string& refusal : trainer_->refusals()) fmt::print("slower than it should be: {}\n", refusal);
-    return 0;
+    return written ? 0 : 1;
   }
 
   const Options& options_;
@@ -426,16 +456,26 @@ class TrainingRun {
   bool log_waits_ = false;          // for room on the disk
 };
 
+/// Refuses a directory where a file of the run could not be written, by what can be known of that before it is.
+void check_writable(const RunDirectory& directory) {
+  for (const char* name : {"run.json", "log.jsonl", "model.safetensors", "sample.txt", "block.svg", "report.html"}) {
+    AtomicFile(directory / name);  // never committed: nothing is left of it
+  }
+  const fs::path checkpoints = directory / "checkpoints";
+  if (fs::exists(fs::symlink_status(checkpoints))) AtomicFile(checkpoints / "index.json");
+}
+
 }  // namespace
 
 int train(const Options& options) {
-  // Everything that can go wrong with files goes wrong here, before any work is done.
+  // What is wrong with paths is found here, before any work is done; a disk may be full later.
   Text text(options);
   RunDirectory directory(options.out);
   if (options.fresh && directory.occupied()) {
     fmt::print("the earlier run is now {}\n", directory.move_aside().string());
   }
   directory.check_free();
+  if (!directory.finished()) check_writable(directory);
   Interrupt interrupt;  // before the threads of the trainer
   TrainingRun run(options, text, directory, interrupt);
   return run.train();

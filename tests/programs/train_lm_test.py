@@ -4,6 +4,7 @@
 import json
 import os
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -21,10 +22,10 @@ def run(*arguments, **options):
     return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False, **options)
 
 
-def small_disk():
-    """No file of the process that calls it may have more bytes than run.json."""
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+def small_disk(size):
+    """What a process calls before it runs, so that none of its files may have more bytes. It dies of one unless it
+    ignores SIGXFSZ."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
 def stop(number, after, *arguments):
@@ -159,18 +160,52 @@ def main():
         full = os.path.join(folder, "full")
         ended, rest = stop(signal.SIGTERM, 3, "--steps", 30, "--text", text, "--out", full)
         saved = os.listdir(os.path.join(full, "checkpoints"))
-        os.rename(os.path.join(full, "checkpoints"), os.path.join(full, "saved"))
-        open(os.path.join(full, "checkpoints"), "w", encoding="utf-8").close()  # a file: not even root can write there
-        done = run("--steps", 30, "--text", text, "--out", full)
+        done = run("--steps", 30, "--text", text, "--out", full, preexec_fn=small_disk(6_000_000))  # weights, no moments
         check(done.returncode == 0 and "no checkpoint at step" in done.stdout, "training goes on where no checkpoint can be written")
-        check(sorted(os.listdir(os.path.join(full, "saved"))) == sorted(saved), "and earlier ones stay")
+        check(os.listdir(os.path.join(full, "checkpoints")) == saved, "and earlier ones stay")
+        os.remove(os.path.join(full, "model.safetensors"))
+        for name, kind in (("report.html", os.mkdir), ("checkpoints", lambda path: open(path, "x", encoding="utf-8").close())):
+            place, aside = os.path.join(full, name), os.path.join(full, "aside")
+            os.rename(place, aside)
+            kind(place)  # a directory for a file and the other way: not even root can write there
+            done = run("--steps", 30, "--text", text, "--out", full)
+            check(done.returncode == 1 and place in done.stderr and "hint:" in done.stderr and "step " not in done.stdout,
+                  f"a {name} that cannot be written is told before the first step:" + done.stderr)
+            (os.rmdir if os.path.isdir(place) else os.remove)(place)
+            os.rename(aside, place)
 
-        done = run("--steps", 30, "--text", text, "--out", os.path.join(folder, "small_disk"), preexec_fn=small_disk)
+        done = run("--steps", 30, "--text", text, "--out", os.path.join(folder, "small_disk"), preexec_fn=small_disk(3000))
         check(done.stdout.count("no line of the log at step") == 1 and "step     30/30" in done.stdout,
               "training goes on where the log cannot be written, which it says once")
         check(done.returncode == 1 and "File too large" in done.stderr, "and what cannot be written in the end is an error")
+        check(not os.path.exists(os.path.join(folder, "small_disk", "report.html")), "the first of which are the weights")
         with open(os.path.join(folder, "small_disk", "log.jsonl"), encoding="utf-8") as file:
             check(all(json.loads(line) for line in file), "the log has whole lines alone")
+
+        late = os.path.join(folder, "late")
+        with subprocess.Popen([PROGRAM, "--steps", "30", "--text", text, "--out", late], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+            for line in program.stdout:
+                if line.startswith("step "):
+                    break
+            os.mkdir(os.path.join(late, "block.svg"))  # too late for the first look at the paths
+            rest, said = program.communicate()
+        check(program.returncode == 1 and "block.svg" in said and "tools/report" in rest,
+              "a picture that cannot be written in the end is told:" + said)
+        check(content(late, "model.safetensors") == content(out, "model.safetensors") and
+              content(late, "sample.txt") == content(out, "sample.txt") and os.path.exists(os.path.join(late, "report.html")),
+              "and the weights and the other pages are there")
+
+        stopped = os.path.join(folder, "stopped")
+        with subprocess.Popen([PROGRAM, "--steps", "3000", "--text", text, "--out", stopped], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=small_disk(3_000_000)) as program:
+            for line in program.stdout:
+                if line.startswith("step "):
+                    break
+            program.send_signal(signal.SIGINT)
+            rest, said = program.communicate()
+        check(program.returncode == 1 and "no checkpoint at step" in rest and "stopped by a signal after step" in rest,
+              "Ctrl-C with a full disk says both:" + said)
 
         first, second = os.path.join(text, "runs", "first"), os.path.join(text, "runs", "second")
         prints = []
@@ -186,6 +221,19 @@ def main():
             done = run("--steps", 1, "--text", text, os.path.join(text, "runs", "first"), "--out", place)
             check(done.returncode == 1 and place in done.stderr and "hint:" in done.stderr and sorted(os.listdir(place)) == before,
                   "results are not written where text is, or around it:" + done.stderr)
+
+        damaged = os.path.join(folder, "damaged")
+        run("--steps", 30, "--text", text, "--out", damaged, "--checkpoint-every", 10)
+        os.remove(os.path.join(damaged, "model.safetensors"))
+        latest = os.path.join(damaged, "checkpoints", "step-00000030")
+        os.truncate(os.path.join(latest, "state.safetensors"), 100)
+        done = run("--steps", 30, "--text", text, "--out", damaged)
+        check(done.returncode == 1 and f"without the directory {latest} the same command goes on" in done.stderr,
+              "a damaged checkpoint is told, with the way on:" + done.stderr)
+        shutil.rmtree(latest)
+        done = run("--steps", 30, "--text", text, "--out", damaged)
+        check(done.returncode == 0 and content(damaged, "model.safetensors") == content(out, "model.safetensors"),
+              "which is one:" + done.stderr)
 
         def refused(what, words, *arguments):
             done = run(*arguments)
