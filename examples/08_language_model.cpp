@@ -54,10 +54,12 @@ double n_gram(const Corpus& corpus, int order) {
   return nats / static_cast<double>(Corpus::size_of(corpus.validation));
 }
 
-int main(int argc, char** argv) {
-  std::vector<std::filesystem::path> paths(argv + 1, argv + argc);
-  if (paths.empty()) paths = {"include", "tests", "examples"};
+int run(const std::vector<std::filesystem::path>& paths) {
+  constexpr Index batch_size = 8, held_out_windows = 64;
   const Corpus corpus = read_text(paths, {.extensions = {".hpp", ".cpp", ".py", ".txt"}});
+  // Windows of the text: each part has one, or this throws.
+  Batches training(corpus, corpus.training, {.context = 64, .sequences = batch_size, .seed = 1});
+  const Batches validation(corpus, corpus.validation, {.context = 64, .sequences = 1, .seed = 1});
   std::printf("%td bytes to learn from, ", Corpus::size_of(corpus.training));
   std::printf("%td held out\n", Corpus::size_of(corpus.validation));
   const double line = n_gram(corpus, 2);
@@ -66,11 +68,8 @@ int main(int argc, char** argv) {
   std::printf("%.2f million FLOPs per byte and step\n\n", 3e-6 * causal_flops<model>(tokens{64}) / 64);
   std::printf("%s\n", describe<model>().c_str());
 
-  constexpr Index batch_size = 8, held_out_windows = 64;
   constexpr long steps = 2000;
   Trainer<model> trainer{{.batch = held_out_windows, .seed = 1, .threads = 2, .sequences_per_step = batch_size}};
-  Batches training(corpus, corpus.training, {.context = 64, .sequences = batch_size, .seed = 1});
-  const Batches validation(corpus, corpus.validation, {.context = 64, .sequences = 1, .seed = 1});
   TokenBatch batch = make_batch(batch_size, 64), window = make_batch(1, 64);
   TokenBatch held_out{.tokens = {}, .labels = {}, .offsets = {0}};
   for (Index i = 0; i < held_out_windows; ++i) {  // spread evenly over the held-out text
@@ -96,4 +95,15 @@ int main(int argc, char** argv) {
   }
   std::putchar('\n');
   return loss < line ? 0 : 1;
+}
+
+int main(int argc, char** argv) {
+  std::vector<std::filesystem::path> paths(argv + 1, argv + argc);
+  if (paths.empty()) paths = {"include", "tests", "examples"};
+  try {
+    return run(paths);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 2;
+  }
 }

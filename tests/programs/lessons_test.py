@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NUMBER = re.compile(r"(?<![\w%.])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.]*\w)")
@@ -60,6 +61,18 @@ def check_language_model(printed, expected):
         yield f"the losses {losses} do not fall from step to step to below {two_gram}"
 
 
+def check_refusals(program):
+    """Text that cannot be used is told before anything is printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        missing, short = os.path.join(folder, "missing.txt"), os.path.join(folder, "short.txt")
+        with open(short, "w", encoding="utf-8") as file:
+            file.write("too short")
+        for path, words in ((missing, missing), (short, "too short: no document has 65 tokens")):
+            done = subprocess.run([program, path], capture_output=True, text=True, check=False)
+            if done.returncode != 2 or done.stdout or not done.stderr.startswith("error: ") or words not in done.stderr:
+                yield f"with {path} it ends with {done.returncode}: {done.stdout}{done.stderr}"
+
+
 def page_faults(name, expected):
     """What a page of docs/lessons shows as output is an excerpt of it, line by line."""
     output = [line.rstrip() for line in expected.splitlines()]
@@ -85,6 +98,7 @@ def main():
     faults = [f"it ends with {done.returncode}: {done.stderr}"] if done.returncode else []
     if name == SOURCES_AS_TEXT:
         faults += check_language_model(done.stdout, expected)
+        faults += check_refusals(program)
     else:
         faults += differences(done.stdout, expected, TOLERANCE.get(name, 1e-3))
     faults += page_faults(name, expected)
