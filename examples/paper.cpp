@@ -142,8 +142,18 @@ void print_seen(const Experiment& experiment, const Results& results, long steps
   if (!experiment.reading.empty()) fmt::print("\n  reading    {}\n", experiment.reading);
 }
 
+/// What was run so far.
+///
+/// Errors  throws Error if there is no such directory, which may be one misspelt
+Results finished_runs(const Options& options) {
+  std::error_code ignored;
+  if (fs::is_directory(options.results, ignored)) return Results(options.results);
+  throw Error("there is no directory " + options.results.string(),
+              "name that of the finished runs with --results DIR; paper run makes it");
+}
+
 int list(const Options& options) {
-  const Results results(options.results);
+  const Results results = finished_runs(options);
   std::vector<std::vector<std::string>> rows{{"name", "shows", "title", "seeds", "orderings"}};
   std::set<std::string> missing;
   for (const Experiment& experiment : experiments()) {
@@ -238,7 +248,7 @@ int run(const Options& options) {
 }
 
 int report(const Options& options) {
-  const Results results(options.results);
+  const Results results = finished_runs(options);
   if (options.out.has_parent_path()) fs::create_directories(options.out.parent_path());
   simplx::write_file(options.out, page_of(results, options.steps));
   fmt::print("{}\n", options.out.string());

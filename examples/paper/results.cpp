@@ -3,6 +3,7 @@
 
 #include <simplx/io/json.hpp>
 
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -87,9 +88,11 @@ void Results::add(const Task& task, Json run) {
     throw Error(std::string("cannot ") + what + " " + path.string() + ": " + std::strerror(errno),
                 "check that the directory is writable and has room, or give another with --results DIR");
   };
-  const std::string line = (ends_in_newline(path) ? "" : "\n") + run.dump() + "\n";  // after a line that broke off
   std::FILE* const file = std::fopen(path.c_str(), "ab");
   if (!file) fail("open");
+  // A long line takes several writes, between which another program's could come. Some file systems have no locks.
+  while (flock(fileno(file), LOCK_EX) != 0 && errno == EINTR) continue;
+  const std::string line = (ends_in_newline(path) ? "" : "\n") + run.dump() + "\n";  // after a line that broke off
   const bool written = std::fwrite(line.data(), 1, line.size(), file) == line.size() && std::fflush(file) == 0 &&
                        fsync(fileno(file)) == 0;
   const bool closed = std::fclose(file) == 0;

@@ -33,7 +33,7 @@ class Results {
   const Json* find(const Task& task) const;
   const std::map<std::string, Json>& runs() const { return runs_; }
 
-  /// Appends a finished run, in one write.
+  /// Appends a finished run; of several programs that do at the same time each waits for the others.
   ///
   /// Errors  throws Error with path and reason; what was there stays
   void add(const Task& task, Json run);

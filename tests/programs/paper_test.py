@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """paper_test.py PROGRAM: what examples/paper promises, held on runs of a few steps."""
+import fcntl
 import glob
 import json
 import os
@@ -55,7 +56,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         results = os.path.join(folder, "deep", "results")
         small = ("--steps", 3, "--text", TEXT, "--results", results, "--threads", 2)
-        listed = run("list", "--results", results)
+        os.makedirs(os.path.join(folder, "none"))
+        listed = run("list", "--results", os.path.join(folder, "none"))
         names = [line.split()[0] for line in listed.stdout.splitlines()[1:] if line.startswith("  ")]
         check(listed.returncode == 0 and sorted(names) == sorted(EXPERIMENTS), "list shows every experiment", listed)
         missing = [line for line in listed.stdout.splitlines() if line.startswith("Built without")]
@@ -104,7 +106,20 @@ def main():
         check(new_runs(done) == 1 and "1 lines" in done.stdout and again.keys() == runs.keys() and
               all(again[key]["loss"] == runs[key]["loss"] for key in runs),
               "half a line does not count: its run is made anew, with the same bits")
-        done = run("run", "n-f4", "--seeds", 2, *small)
+        with open(path, "ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # as another program does that appends a run
+            before = os.path.getsize(path)
+            with subprocess.Popen([PROGRAM, "run", "n-f4", "--seeds", "2", *map(str, small)], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True) as program:
+                try:
+                    program.wait(3)
+                except subprocess.TimeoutExpired:
+                    pass
+                waits = program.poll() is None and os.path.getsize(path) == before
+                file.close()
+                output = program.communicate()
+        done = subprocess.CompletedProcess(program.args, program.returncode, *output)
+        check(waits, "a run is not appended while another program appends one", done)
         check(new_runs(done) == 2 and len(lines_of(results)) == 9 and " to " in done.stdout, "seeds accumulate")
         done = run("run", "s-f9", "--minutes", 0.01, "--steps", 40, "--text", TEXT, "--results", results)
         words = done.stdout
@@ -142,6 +157,9 @@ def main():
             words = done.stdout + done.stderr
             check(done.returncode == 1 and says in words and "runs now" not in words, what, done)
 
+        misspelt = os.path.join(folder, "resluts")
+        for command in ("list", "report"):
+            refused(f"{command} of a directory that is not there", command, "--results", misspelt, says=misspelt)
         refused("an unknown experiment is refused with the nearest names", "run", "s-f33", says="s-f3, s-f13")
         refused("and so is one among others", "run", "s-f15", "n_t4", *small, says="n-t4")
         refused("an unknown flag is named", "run", "s-f15", "--sedes", 3, says="--sedes")
