@@ -40,10 +40,11 @@ int main(int argc, char** argv) {
   fs::path out, folder;
   int layer = 1;
   CLI::App app{"Draws a block from its expression, as an SVG."};
-  app.add_option("--block", name, "The block")->check(CLI::IsMember(names))->capture_default_str();
+  auto* block = app.add_option("--block", name, "The block")->check(CLI::IsMember(names))->capture_default_str();
   app.add_option("--layer", layer, "Which layer, from 0")->check(flags::from_to(0, 999))->capture_default_str();
-  app.add_option("--out", out, "The file [NAME.svg]")->type_name("FILE");
-  app.add_option("--all", folder, "Every block of the library, in this directory")->type_name("DIR");
+  auto* file = app.add_option("--out", out, "The file [NAME.svg]")->type_name("FILE");
+  app.add_option("--all", folder, "Every block of the library, in this directory")
+      ->type_name("DIR")->excludes(block)->excludes(file);
   return flags::run(app, argc, argv, [&] {
     if (!folder.empty()) {
       std::error_code error;

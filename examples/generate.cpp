@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
       ->check(flags::from_to(0, 1000000000))
       ->capture_default_str();
   app.add_option("--top-p", options.sampling.top_p, "Draw from the fewest bytes of this probability together")
-      ->check(flags::from_to(0.0, 1.0))
+      ->check(flags::from_to(1e-12, 1.0))
       ->capture_default_str();
   app.add_option("--seed", options.sampling.seed, "Of the draws")
       ->check(flags::seed())

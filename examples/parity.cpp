@@ -136,11 +136,14 @@ int main(int argc, char** argv) {
   for (const NamedBlock& known : all_blocks) names.push_back(known.name);
 
   CLI::App app{"Evaluates a small language model in double: logits, loss and all gradients, from weights in a file."};
-  app.add_flag("--list", list, "Print the names of the blocks");
-  app.add_option("--block", block, "The transformer block")->check(CLI::IsMember(names));
-  app.add_flag("--keys", keys, "Print names and shapes of the tensors that the weights must hold");
-  app.add_option("--weights", weights, "safetensors file of the weights, tokens and targets")->type_name("IN");
-  app.add_option("--out", out, "safetensors file to write: logits, loss, gradients")->type_name("OUT");
+  auto* listing = app.add_flag("--list", list, "Print the names of the blocks");
+  auto* block_given = app.add_option("--block", block, "The transformer block")->check(CLI::IsMember(names));
+  auto* showing = app.add_flag("--keys", keys, "Print names and shapes of the tensors that the weights must hold");
+  auto* in = app.add_option("--weights", weights, "safetensors file of the weights, tokens and targets")
+                 ->type_name("IN");
+  auto* to = app.add_option("--out", out, "safetensors file to write: logits, loss, gradients")->type_name("OUT");
+  listing->excludes(block_given)->excludes(showing)->excludes(in)->excludes(to);
+  showing->excludes(in)->excludes(to);
   return flags::run(app, argc, argv, [&] {
     if (list) {
       fmt::print("{}\n", fmt::join(names, "\n"));

@@ -65,7 +65,7 @@ void print_row(const Preset& preset, const std::optional<Placement>& placement) 
     fmt::print("  does not fit\n");
     return;
   }
-  fmt::print("{:>16}{:>8}{:>12}{:>12}\n",
+  fmt::print("  {:>14}  {:>6}  {:>10}  {:>10}\n",  // of any length, with room between
              fmt::format("{} x {} x {}", placement->data, placement->tensor, placement->pipeline),
              placement->micro_batch, simplx::grouped(placement->tokens),
              fmt::format("{:.3g}{}", placement->seconds, placement->bound_by_memory ? " m" : "  "));

@@ -22,6 +22,10 @@ int main(int argc, char** argv) {
   app.add_option("--out", out, "The page [RUN/report.html of one run, compare.html of several]")->type_name("FILE");
   return flags::run(app, argc, argv, [&] {
     const std::vector<Run> runs = read_runs(directories);
+    for (const char* name : {"run.json", "log.jsonl", "model.safetensors", "sample.txt", "block.svg"}) {
+      if (out.filename() != name || !fs::exists(out.parent_path() / "run.json")) continue;
+      throw Error(out.string() + " is a file that a run wrote, not its page", "give another file with --out");
+    }
     if (out.empty()) out = runs.size() == 1 ? directories[0] / "report.html" : fs::path("compare.html");
     write_report(out, runs);
     fmt::print("{}\n", out.string());

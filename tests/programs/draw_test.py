@@ -42,7 +42,9 @@ def main():
 
         for arguments, words in ((("--block", "nothing"), "nothing"), (("--layer", "6", "--out", one), "layer 6"),
                                  (("--layer", "-5", "--out", one), "-5 is not a whole number from 0 to 999"),
-                                 (("--out", os.path.join(folder, "none", "a.svg")), "a.svg")):
+                                 (("--out", os.path.join(folder, "none", "a.svg")), "a.svg"),
+                                 (("--all", everything, "--block", "sas"), "--block excludes --all"),
+                                 (("--all", everything, "--out", one), "--out excludes --all")):
             result = run(*arguments)
             check(result.returncode != 0 and words in result.stdout + result.stderr, f"{arguments} says {words!r}")
 

@@ -63,6 +63,8 @@ def main():
         for flag, value in (("--temperature", -1), ("--temperature", "nan"), ("--top-p", 0), ("--top-k", -1), ("--tokens", -1), ("--seed", -1), ("--seed", 2**64), ("--bogus", 1)):
             refused(f"{flag} {value}", [flag.strip("-").replace("-", " ").split()[0]], "--run", out, flag, value)
 
+        refused("a share of no probability", ["--top-p: 0 is not a number from 1e-12 to 1"], "--run", out, "--top-p", 0)
+
         other = os.path.join(folder, "other")
         shutil.copytree(out, other)
         record_path = os.path.join(other, "run.json")

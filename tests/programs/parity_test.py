@@ -213,6 +213,8 @@ def refusals(folder):
     write(path, good)
     fails("a block that does not exist", ["--block", "resnet", "sas_p"], "--block", "resnet", "--keys")
     fails("keys of no block", ["--block"], "--keys")
+    fails("the list and weights", ["--list excludes --weights"], "--list", "--weights", "nope")
+    fails("keys and weights", ["--keys excludes --weights"], "--block", "sas_p", "--keys", "--weights", "nope")
     fails("no weights", ["--weights"], "--block", "sas_p", "--out", out)
     fails("no place for results", ["--out"], "--block", "sas_p", "--weights", path)
     fails("a file that is missing", ["nowhere", "hint:"], "--block", "sas_p", "--weights", folder + "/nowhere", "--out", out)

@@ -113,6 +113,8 @@ def main():
     table = run()
     check(table.returncode == 0 and all(name in table.stdout for name in NAMES), "a table of all")
     check("does not fit" in table.stdout, "the table says what does not fit")
+    many = run("--preset", "codeparrot_sas", "--tokens", "1e15").stdout.splitlines()[-1]
+    check("  1 000 000 000 000 000  " in many, f"many tokens have their column: {many}")
 
     for arguments, words in ((("--preset", "nothing"), "nothing"), (("--flops", "0"), "--flops: 0 is not a number"),
                              (("--memory", "nan"), "--memory: nan is not a number"),

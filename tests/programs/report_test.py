@@ -159,6 +159,11 @@ def main():
             check(done.returncode == 1 and says.encode() in done.stderr and content(out) == before,
                   f"{what} is refused, and the page that was there stays", done.stderr.decode(errors="replace"))
 
+        record = os.path.join(runs["plain"], "run.json")
+        before = content(record)
+        done = run(runs["plain"], "--out", record)
+        check(done.returncode == 1 and os.fsencode(record) in done.stderr and content(record) == before,
+              "--out names no file of a run", done.stderr)
         log = os.path.join(runs["plain2"], "log.jsonl")
         lines = content(log).splitlines(keepends=True)
         with open(log, "wb") as file:
