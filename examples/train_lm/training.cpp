@@ -21,6 +21,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <fstream>
 
 namespace train_lm {
 
@@ -456,6 +457,16 @@ class TrainingRun {
   bool log_waits_ = false;          // for room on the disk
 };
 
+/// Renames a record that cannot be understood, for which a RunDirectory would refuse its directory, so that --fresh may
+/// move all of that aside. No program works there: what one has written is whole.
+void disown_damaged(const fs::path& record) {
+  std::ifstream file(record, std::ios::binary);
+  if (!file || parse_json<RunRecord>(std::string(std::istreambuf_iterator<char>(file), {})).is_object()) return;
+  const fs::path damaged = record.string() + ".damaged";
+  fs::rename(record, damaged);
+  fmt::print("{} is damaged and now {}\n", record.string(), damaged.filename().string());
+}
+
 /// Refuses a directory where a file of the run could not be written, by what can be known of that before it is.
 void check_writable(const RunDirectory& directory) {
   for (const char* name : {"run.json", "log.jsonl", "model.safetensors", "sample.txt", "block.svg", "report.html"}) {
@@ -470,6 +481,7 @@ void check_writable(const RunDirectory& directory) {
 int train(const Options& options) {
   // What is wrong with paths is found here, before any work is done; a disk may be full later.
   Text text(options);
+  if (options.fresh) disown_damaged(options.out / "run.json");
   RunDirectory directory(options.out);
   if (options.fresh && directory.occupied()) {
     fmt::print("the earlier run is now {}\n", directory.move_aside().string());

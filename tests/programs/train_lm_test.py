@@ -234,6 +234,16 @@ def main():
         done = run("--steps", 30, "--text", text, "--out", damaged)
         check(done.returncode == 0 and content(damaged, "model.safetensors") == content(out, "model.safetensors"),
               "which is one:" + done.stderr)
+        for number, broken in enumerate((b"", b'{"block": '), 1):
+            with open(os.path.join(damaged, "run.json"), "wb") as file:
+                file.write(broken)
+            before = content(damaged, "model.safetensors")
+            refusal = run("--steps", 1, "--text", text, "--out", damaged)
+            done = run("--steps", 1, "--text", text, "--out", damaged, "--fresh")
+            check(refusal.returncode == 1 and "is no JSON object" in refusal.stderr and done.returncode == 0 and
+                  content(f"{damaged}-{number}", "model.safetensors") == before and
+                  content(f"{damaged}-{number}", "run.json.damaged") == broken,
+                  "a run whose record is damaged is refused, and moved aside by --fresh:" + done.stderr)
 
         def refused(what, words, *arguments):
             done = run(*arguments)
