@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: b4359bbafb2dd863
+// sha256 of the headers: d50fc67a402ffeaa
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -11909,9 +11909,11 @@ constexpr OpText op_text() {
     using Op = op_of<G, node>;
     [&]<int... a>(std::integer_sequence<int, a...>) {
       text.value = value_text<Op, a...>;
-      unroll<0, info.argument_count>([&]<int i>(std::integral_constant<int, i>) {
-        if constexpr (G::fusion.wanted[info.arguments[i]]) text.pull_back[i] = pull_back_text<Op, i, a...>;
-      });
+      const auto pull_back = [&]<int i>(std::integral_constant<int, i>) {
+        constexpr int operand = G::table.info[node].arguments[i];
+        if constexpr (G::fusion.wanted[operand]) text.pull_back[i] = pull_back_text<Op, i, a...>;
+      };
+      (pull_back(std::integral_constant<int, a>{}), ...);
     }(std::make_integer_sequence<int, info.argument_count>{});
   } else if constexpr (info.kind == Kind::kernel) {
     using Op = op_of<G, node>;
@@ -11921,55 +11923,60 @@ constexpr OpText op_text() {
   }
   return text;
 }
-template <class G>
-inline constexpr auto op_texts = []<int... node>(std::integer_sequence<int, node...>) {
-  return std::array<OpText, G::count>{op_text<G, node>()...};
-}(std::make_integer_sequence<int, G::count>{});
 
 /// A graph without its type, so that its text is written by one function for all.
 struct Schedule {
-  int count, steps;
+  /// The layers of a stack: which of so many distinct schedules each has.
+  struct Layers {
+    int layers = 0, distinct = 0;
+    bool shared = false;
+    const int* which = nullptr;
+    const Schedule* const* schedules = nullptr;
+  };
+  int steps, count;
   const Info* info;
   const Label* label;
   const OpText* op;
+  const Layers* stack;  ///< of each node, empty where it is none
   const int *order, *member_begin, *member_end, *members, *leaf_begin, *leaf_end, *leaves, *epilogue_of;
   const bool *wanted, *kept;
   const Write (*argument_write)[max_arguments];
   const Write* leaf_write;
-  std::vector<Schedule> layers{};  ///< of its stacks, equal ones once
-  int stack = -1;                  ///< of such: the node that is their stack
-  std::string title{};             ///< ", layers 1 2 3:"
 };
 
-/// " 1 2 3": the layers that have schedule k.
-inline std::string layers_text(const int* which, int layers, int k) {
-  std::string text;
-  for (int layer = 0; layer < layers; ++layer) {
-    if (which[layer] == k) text += ' ' + std::to_string(layer);
-  }
-  return text;
-}
+/// The schedule of a graph, a constant, and of the layers of its stacks.
 template <class G>
-Schedule schedule_of() {
-  Schedule schedule{.count = G::count, .steps = G::fusion.steps, .info = G::table.info, .label = G::flat.label,
-                    .op = op_texts<G>.data(), .order = G::fusion.order, .member_begin = G::fusion.member_begin,
-                    .member_end = G::fusion.member_end, .members = G::fusion.members,
-                    .leaf_begin = G::fusion.leaf_begin, .leaf_end = G::fusion.leaf_end, .leaves = G::fusion.leaves,
-                    .epilogue_of = G::fusion.epilogue_of, .wanted = G::fusion.wanted, .kept = G::plan.kept,
-                    .argument_write = G::plan.argument_write, .leaf_write = G::plan.leaf_write};
-  unroll<0, G::count>([&]<int node>(std::integral_constant<int, node>) {
+struct ScheduleOf {
+  template <class Stack, int... k>
+  static constexpr const Schedule* of_layers[] = {&ScheduleOf<typename Stack::template child<k>>::value...};
+  template <int node>
+  static constexpr Schedule::Layers layers() {
     if constexpr (G::table.info[node].stack) {
       using Stack = typename G::template layers_of<node>;
-      unroll<0, Stack::distinct>([&]<int k>(std::integral_constant<int, k>) {
-        Schedule& layers = schedule.layers.emplace_back(schedule_of<typename Stack::template child<k>>());
-        layers.stack = node;
-        layers.title = ", layers" + layers_text(Stack::grouping.which, Stack::layers, k) +
-                       (Stack::sets < Stack::layers ? ", which share their parameters:" : ":");
-      });
+      return []<int... k>(std::integer_sequence<int, k...>) {
+        return Schedule::Layers{Stack::layers, Stack::distinct, Stack::sets < Stack::layers, Stack::grouping.which,
+                                of_layers<Stack, k...>};
+      }(std::make_integer_sequence<int, Stack::distinct>{});
+    } else {
+      return {};
     }
-  });
-  return schedule;
-}
+  }
+  struct PerNode {
+    OpText op[G::count];
+    Schedule::Layers stack[G::count];
+  };
+  static constexpr PerNode nodes = []<int... node>(std::integer_sequence<int, node...>) {
+    return PerNode{{op_text<G, node>()...}, {layers<node>()...}};
+  }(std::make_integer_sequence<int, G::count>{});
+
+  static constexpr Schedule value{
+      .steps = G::fusion.steps, .count = G::count, .info = G::table.info, .label = G::flat.label, .op = nodes.op,
+      .stack = nodes.stack, .order = G::fusion.order, .member_begin = G::fusion.member_begin,
+      .member_end = G::fusion.member_end, .members = G::fusion.members, .leaf_begin = G::fusion.leaf_begin,
+      .leaf_end = G::fusion.leaf_end, .leaves = G::fusion.leaves, .epilogue_of = G::fusion.epilogue_of,
+      .wanted = G::fusion.wanted, .kept = G::plan.kept, .argument_write = G::plan.argument_write,
+      .leaf_write = G::plan.leaf_write};
+};
 
 /// Writes a schedule and, indented, those of its stacks.
 class Description {
@@ -12063,10 +12070,15 @@ class Description {
     if (product >= 0 && graph_.kept[product]) {
       columns("  with " + name_of(product) + " = " + product_text(product), shape_of(info.shape), "kept");
     }
-    for (const Schedule& layers : graph_.layers) {
-      if (layers.stack != node) continue;
-      line("    " + std::string(graph_.label[node].name.view()) + layers.title);
-      Description(layers, indent_ + "      ", text_).write();
+    const Schedule::Layers& stack = graph_.stack[node];
+    for (int k = 0; k < stack.distinct; ++k) {
+      std::string which;
+      for (int layer = 0; layer < stack.layers; ++layer) {
+        if (stack.which[layer] == k) which += ' ' + std::to_string(layer);
+      }
+      const char* const sharing = stack.shared ? ", which share their parameters:" : ":";
+      line("    " + std::string(graph_.label[node].name.view()) + ", layers" + which + sharing);
+      Description(*stack.schedules[k], indent_ + "      ", text_).write();
     }
   }
 
@@ -12107,7 +12119,7 @@ class Description {
     std::vector<Formula> value = values(root, true), adjoint(value.size());
     const auto at = [](int node) { return static_cast<std::size_t>(node); };
     if (graph_.info[root].kind == Kind::map) value[at(root)] = Formula(name_of(root));
-    std::vector<bool> begun(value.size());
+    std::vector<int> begun(value.size());
     adjoint[at(root)] = Formula(gradient_of(root));
     if (graph_.label[root].op == Tag("mean")) adjoint[at(root)] = Formula(gradient_of(root) + " / n", Formula::product);
     for (int m = graph_.member_end[root] - 1; m >= graph_.member_begin[root]; --m) {
@@ -12118,7 +12130,7 @@ class Description {
         if (!graph_.wanted[target]) continue;
         Formula part = graph_.op[node].pull_back[a](adjoint[at(node)], value[at(node)], value.data(), info.arguments);
         adjoint[at(target)] = begun[at(target)] ? adjoint[at(target)] + part : part;
-        begun[at(target)] = true;
+        begun[at(target)] = 1;
       }
     }
     for (int l = graph_.leaf_begin[root]; l < graph_.leaf_end[root]; ++l) {
@@ -12146,7 +12158,7 @@ class Description {
 template <auto const& model>
 std::string describe() {
   std::string text = std::to_string(parameters<model>) + " parameters\n";
-  detail::Description(detail::schedule_of<GraphOf<model>>(), "", text).write();
+  detail::Description(detail::ScheduleOf<GraphOf<model>>::value, "", text).write();
   return text;
 }
 
@@ -20402,6 +20414,13 @@ inline bool takes(const std::vector<std::string>& wanted, const std::string& ext
   return wanted.empty();
 }
 
+/// Whether a directory is that of a run (io/run.hpp): what a run wrote is no text for another.
+inline bool holds_a_run(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  const auto has = [&](const char* name) { return std::filesystem::exists(directory / name, ignored); };
+  return has("run.json") && (has("log.jsonl") || has("checkpoints"));
+}
+
 /// The files of the paths, each of them once; `unreadable` counts directories inside that may not be read.
 inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> paths, const TextOptions& options,
                                          Index& unreadable) {
@@ -20436,7 +20455,9 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
     for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
       std::error_code ignored;
       if (entry->is_directory(ignored) && !entry->is_symlink(ignored)) {
-        const bool left_out = !options.except.empty() && fs::equivalent(entry->path(), options.except, ignored);
+        const bool left_out =
+            holds_a_run(entry->path()) ||
+            (!options.except.empty() && fs::equivalent(entry->path(), options.except, ignored));
         std::error_code refused;
         if (!left_out) fs::directory_iterator(entry->path(), refused);
         if (left_out || refused) entry.disable_recursion_pending();
@@ -20468,7 +20489,8 @@ inline void hold_out_tails(const std::vector<Document>& documents, int one_in, s
 }  // namespace detail
 
 /// Reads files and directories, a file that is found twice once. Files of a directory that are not text, and what may
-/// not be read there, are skipped and counted.
+/// not be read there, are skipped and counted. Directories of runs within a directory are passed over: those that hold
+/// run.json beside log.jsonl or checkpoints.
 ///
 /// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named, or what is neither
 ///         file nor directory; no text at all; held_out_one_in below 1

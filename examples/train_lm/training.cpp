@@ -82,7 +82,7 @@ class TrainingRun {
   int train() {
     if (const std::optional<int> status = begin()) return *status;
     RunLog log(directory_ / "log.jsonl", step_);
-    const double peak = directory_.record().value("peak_gflops", 0.0);
+    const double peak = directory_.value("peak_gflops", 0.0);
     const LinearSchedule schedule{.peak = options_.learning_rate, .warmup = warmup(), .total = steps_};
     const double earlier = seconds_, flops = trainer_->facts().flops_per_token;
     const long first = step_;
@@ -267,9 +267,11 @@ class TrainingRun {
 
   /// Takes up the latest checkpoint, if there is one.
   void go_on() {
-    const RunRecord& run = directory_.record();
-    const std::string began_on = run.value("device", "cpu");
-    const std::string its_version = run.value("version", "unknown"), its_build = run.value("build", "unknown");
+    const auto recorded = [&](const char* name, const char* otherwise) {
+      return directory_.value<std::string>(name, otherwise);
+    };
+    const std::string began_on = recorded("device", "cpu");
+    const std::string its_version = recorded("version", "unknown"), its_build = recorded("build", "unknown");
     if (its_version != version() || its_build != build_type() || began_on != device()) {
       fmt::print("note: another build or device began this run ({}, {}, {}); it goes on, but not bit for bit\n",
                  its_version, its_build, began_on);

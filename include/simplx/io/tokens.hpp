@@ -119,7 +119,7 @@ class TokenFile {
     }
     if (bytes.size() % static_cast<std::size_t>(info.bytes_each) != 0) {
       refuse(bytes.size() - 1, named + " has tokens of two bytes, and an odd number of bytes",
-             "is it text? then name the format bytes");
+             "is it text? then give it another name than .bin, or name the format bytes");
     }
     if (bytes.empty()) refuse(0, "there are no tokens in it", "prepare it from text that is not empty");
     tokens_ = TokenView(bytes, info.bytes_each);
