@@ -235,8 +235,9 @@ Experiment s_f3() {
       .shows = "Figure 3",
       .title = "Smaller updates of V and P recover the speed",
       .claim =
-          "Without the attention skip, the smaller beta_V = beta_P, the lower the loss; the identity beats "
-          "orthogonal matrices as W0 at every beta, and with beta = 0 essentially matches Pre-LN.",
+          "Without the attention skip, the smaller beta_V = beta_P, the lower the loss, but that orthogonal matrices "
+          "as W0 are best with a small one (Figure 15); the identity beats them at every beta, and with beta = 0 "
+          "essentially matches Pre-LN.",
       .reading =
           "The trend over beta is the paper's down to 0.1, where both are as good as Pre-LN, and much is lost "
           "at 1. With beta = 0 both are a few percent above it, so that the smallest beta is not the best one "
@@ -260,6 +261,9 @@ Experiment s_f9() {
       .claim =
           "Scaling the learning rate of V and P in place of beta gives the trend of Figure 3, as the duality of "
           "App. A says for Adam.",
+      .miniature =
+          "The rate of D in W0 + D is scaled, not that of a matrix W without W0: decay pulls to W0, and at the full "
+          "rate this is the arm of s-f3 with a beta of 1.",
       .reading =
           "Agrees with s-f3 arm by arm, as the duality says; so does the order at the full rate, which is not "
           "the paper's.",

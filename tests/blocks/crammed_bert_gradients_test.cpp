@@ -10,6 +10,7 @@ inline constexpr test::ThreeLayers<Block<config>> token{{2, 24, Mask::full}};
 
 TEST_CASE("blocks/crammed_bert_gradients: blocks that see the whole sequence, against differences") {
   test::check_block<token<bert_parallel>>({.step = 1e-3});
+  test::check_block<token<bert_v_skip_init_shaped>>({.step = 1e-3});
   test::check_block<token<bert_sas_p>>({.step = 1e-3});
   test::check_block<token<bert_sas_p_no_norm>>({.step = 1e-3});
 }

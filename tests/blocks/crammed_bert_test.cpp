@@ -11,11 +11,13 @@ inline constexpr test::ThreeLayers<Block<config>> token{{2, 24, Mask::full}};
 
 inline constexpr test::ThreeLayers<BertPreLn> pre{{{.heads = 2, .mask = Mask::full}, {24}}};
 inline constexpr test::ThreeLayers<BertParallel> side_by_side{{{.heads = 2, .mask = Mask::full}, {24}}};
+inline constexpr test::ThreeLayers<BertVSkipInit> rival{{2, {24}, Mask::full, 0.05}};
 inline constexpr test::ThreeLayers<BertSas> sequential{{{.heads = 2, .mask = Mask::full}, {24}, {}, {}, 0.05}};
 inline constexpr test::ThreeLayers<BertSasP> simplified{{{.heads = 2, .mask = Mask::full}, {24}, {}, 0.05}};
 inline constexpr test::ThreeLayers<BertSasPNoNorm> no_norm{{{.heads = 2, .mask = Mask::full}, {24}, {}, 0.05}};
 static_assert(same_graph<pre, token<bert_pre_ln>>());
 static_assert(same_graph<side_by_side, token<bert_parallel>>());
+static_assert(same_graph<rival, token<bert_v_skip_init_shaped>>());
 static_assert(same_graph<sequential, token<bert_sas>>());
 static_assert(same_graph<simplified, token<bert_sas_p>>());
 static_assert(same_graph<no_norm, token<bert_sas_p_no_norm>>());
@@ -48,6 +50,7 @@ TEST_SUITE_BEGIN("blocks/crammed_bert");
 
 TEST_CASE("equation and token begin alike: epsilon 1e-12, beta_FF 0.05") {
   begin_alike<pre, token<bert_pre_ln>>();
+  begin_alike<rival, token<bert_v_skip_init_shaped>>();
   begin_alike<sequential, token<bert_sas>>();
   begin_alike<no_norm, token<bert_sas_p_no_norm>>();
   Evaluation<simplified> run(Rows{.tokens = 2});

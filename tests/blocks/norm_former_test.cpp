@@ -35,6 +35,9 @@ static_assert(same_graph<qkv_norm, test::token<norm_former_resscale_qkv_norm>>()
 static_assert(same_graph<relu2, test::token<norm_former_relu2>>());
 static_assert(same_graph<scale_only, test::token<resscale_only>>());
 static_assert(same_graph<nothing_added, test::token<pre_ln_biased>>());
+inline constexpr test::ThreeLayers<NormFormerOf<Identity, Identity, ReluSquared>> nothing_added_relu2{
+    {2, 24, nowhere, no_scale}};
+static_assert(same_graph<nothing_added_relu2, test::token<pre_ln_biased_relu2>>());
 static_assert(!same_graph<equation, after>() && !same_graph<resscale, scalar_scale>());
 
 // 2 d + 2 F + H more than its baseline, a block; d or 1 for ResScale, 6 d for norms of queries, keys and values.

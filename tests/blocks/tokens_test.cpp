@@ -50,8 +50,10 @@ TEST_CASE("blocks/tokens: all names of both papers, each with a token that break
                                           "norm_former_resscale_qkv_norm",
                                           "resscale_only",
                                           "norm_former_relu2",
+                                          "pre_ln_biased_relu2",
                                           "bert_pre_ln",
                                           "bert_parallel",
+                                          "bert_v_skip_init_shaped",
                                           "bert_sas",
                                           "bert_sas_p",
                                           "bert_sas_p_no_norm"});

@@ -441,6 +441,10 @@ def norm_former_relu2(x, p, c, i):
     return norm_former(x, p, c, i, activation=relu_squared)
 
 
+def pre_ln_biased_relu2(x, p, c, i):
+    return norm_former(x, p, c, i, scale=None, norm=False, mlp_norm=False, activation=relu_squared)
+
+
 # ------------------------------------------------------------------- Blocks of the crammed BERT
 def bert_norm(x, p, name):
     return layer_norm(x, p, name, epsilon=1e-12)
@@ -465,6 +469,14 @@ def bert_pre_ln(x, p, c, i):
 def bert_parallel(x, p, c, i):
     n = bert_norm(x, p, "norm1")
     return x + geglu_mlp(n, p, c) + bert_attention(n, p, c)
+
+
+def bert_v_skip_init_shaped(x, p, c, i):
+    """X' = b_SA SA(N1 X); out = a_FF X' + b_FF MLP(N2 X'), with V and P."""
+    n = bert_norm(x, p, "norm1")
+    mixed = shaped_attention(n, p, c, linear(n, p, VALUE, c.width), full=True)
+    x = p.gain("attention_gain") * linear(mixed, p, PROJECTION, c.width)
+    return p.gain("mlp_skip") * x + p.gain("mlp_gain") * geglu_mlp(bert_norm(x, p, "norm2"), p, c)
 
 
 def bert_sas(x, p, c, i):
@@ -492,9 +504,9 @@ SECOND_PAPER = (
     pre_ln_biased, post_ln, norm_former, norm_former_after_projection, norm_former_resscale,
     norm_former_resscale_scalar, norm_former_resscale_both, norm_former_resscale_no_post_attention_norm,
     norm_former_resscale_no_ffn_norm, norm_former_resscale_no_head_scale, norm_former_resscale_qkv_norm,
-    resscale_only, norm_former_relu2,
+    resscale_only, norm_former_relu2, pre_ln_biased_relu2,
 )
-BERT = (bert_pre_ln, bert_parallel, bert_sas, bert_sas_p, bert_sas_p_no_norm)
+BERT = (bert_pre_ln, bert_parallel, bert_v_skip_init_shaped, bert_sas, bert_sas_p, bert_sas_p_no_norm)
 BLOCKS = {
     f.__name__: f
     for f in (

@@ -31,6 +31,14 @@ static_assert(parameters_published<codeparrot_pre_ln>() == 166'742'736);
 static_assert(parameters_published<codeparrot_sas>() == 146'072'018);
 static_assert(!parameters_published<codeparrot_parallel>() && !parameters_published<codeparrot_sas_p>());
 
+static_assert(codeparrot_sas_p_no_norm.norm_after_blocks().epsilon == 1e-5);
+static_assert(code_parrot(sas, 18, 1536).block.mlp_gain == trainable(0.2));  // App. D.1
+static_assert(code_parrot(sas, 72, 1536).block.mlp_gain == trainable(0.1) && codeparrot_sas.block == [] {
+  BlockConfig block = sas;
+  block.query_key_bias = true, block.norm_epsilon = 1e-5;
+  return block;
+}());
+
 static_assert(parameter_shape<codeparrot_sas>("position.weight") == fixed_shape(1024, 768));
 
 constexpr double millions(const Decoder& model) { return static_cast<double>(released_parameters(model)) * 1e-6; }

@@ -15,7 +15,9 @@ static_assert(parameters<p::bert_sas_p_no_norm> == parameters<p::bert_sas_p> - 1
 static_assert(parameters_published<p::bert_pre_ln>() == 119'589'889);
 static_assert(parameters_published<p::bert_sas>() == 101'305'971);
 static_assert(parameters_published<p::bert_sas_p>() == 101'281'379);
-static_assert(!parameters_published<p::bert_parallel>());
+static_assert(parameters_published<p::bert_parallel>() == parameters<p::bert_parallel>);
+// Its queries, keys and values are those of Pre-LN; 3 gains for each head and 3 of branches a block.
+static_assert(parameters<p::bert_v_skip_init_shaped> == parameters<p::bert_pre_ln> + 16 * (3 * 12 + 3));
 }  // namespace
 
 TEST_CASE("models/crammed_bert: SAS has 15.3 % fewer parameters; gates take half of the columns from the MLP's FLOPs") {

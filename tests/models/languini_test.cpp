@@ -14,6 +14,8 @@ static_assert(parameters<languini_sas> == 83'990'486 && parameters_published<lan
 static_assert(parameters<languini_parallel> == parameters<languini_pre_ln> - 12 * 2 * 768);
 static_assert(parameters<languini_sas_p> == parameters<languini_sas> - 12 * (2 * 768 + 1));
 static_assert(!parameters_published<languini_sas_p>());
+static_assert(has_parameter<languini_sas_p_no_norm>("final_norm.bias"));
+static_assert(languini_sas_p_no_norm.norm_after_blocks().epsilon == 1e-5);
 static_assert(!has_parameter<languini_sas>("position.weight") && has_parameter<languini_sas>("final_norm.bias"));
 }  // namespace
 

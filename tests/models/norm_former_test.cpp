@@ -25,6 +25,11 @@ static_assert(parameters<normformer_1300m_resscale> == 1'313'952'512 + 24 * 2048
 static_assert(!parameters_published<normformer_1300m_resscale>());
 static_assert(counts<normformer_2700m_baseline, 2'648'724'480>);
 static_assert(counts<normformer_2700m_normformer, 2'649'544'704>);
+static_assert(counts<normformer_2700m_relu2_baseline, 2'648'724'480>);
+static_assert(normformer_2700m_normformer.block == norm_former_relu2);  // Sec. 2.2
+static_assert(normformer_125m_baseline.dropout == 0.1 && normformer_2700m_normformer.dropout == 0.1);
+static_assert(normformer_355m_baseline.dropout == 0 && norm_former_125m(pre_ln_biased, 0).dropout == 0);
+static_assert(normformer_mlm_baseline.dropout == 0.1);
 static_assert(parameters<normformer_2700m_resscale> == 2'649'544'704 + 32 * 2560);
 static_assert(!parameters_published<normformer_2700m_resscale>());
 

@@ -8,6 +8,7 @@ using namespace simplx;
 static_assert(recipes::code_parrot.tokens() == 16'384 && recipes::languini.tokens() == 65'536);
 static_assert(recipes::norm_former_125m.tokens() == 524'288 && recipes::norm_former_2700m.tokens() == 1'048'576);
 static_assert(recipes::norm_former_ablations.tokens() == 524'288);
+static_assert(recipes::norm_former_mlm.tokens() == 1'048'576);
 
 TEST_SUITE_BEGIN("train/recipes");
 
@@ -42,6 +43,8 @@ TEST_CASE("NormFormer's decoders begin as in fairseq and decay everything; their
   CHECK((recipes::norm_former_125m.laws == as_in_fairseq));
   CHECK((recipes::norm_former_ablations.laws == as_in_fairseq));
   CHECK((recipes::code_parrot.laws == nullptr));
+  CHECK((recipes::norm_former_mlm.laws == nullptr));
+  CHECK(recipes::norm_former_mlm.schedule(2'000'000).at(23'999) == 6e-4);
   CHECK((recipes::norm_former_glue(1e-4).laws == nullptr));  // the values of a checkpoint
   const TrainerOptions options = recipes::norm_former_125m.options(
       {.batch = 3, .seed = 7, .groups = {{.name = "embedding.*", .weight_decay = 0.0}}});
@@ -88,6 +91,7 @@ TEST_CASE("what decays: matrices and tables; with the encoder the factor of posi
   CHECK(decay(recipes::code_parrot) == std::vector{0.1, 0.0, 0.0});
   CHECK(decay(recipes::crammed_bert) == std::vector{0.1, 0.1, 0.0});
   CHECK(decay(recipes::norm_former_355m) == std::vector{0.01, 0.01, 0.01});
+  CHECK(decay(recipes::norm_former_mlm) == std::vector{0.01, 0.01, 0.01});
   Recipe other = recipes::norm_former_355m;
   other.optimiser.weight_decay = 0.5;  // or that of the optimiser that a step is given
   CHECK(settings_runs(tensors, recipes::norm_former_355m.groups()).size() == 1);

@@ -6,13 +6,15 @@
 /// the crammed BERT (Geiping & Goldstein 2023): the decoders' blocks, with LayerNorm and a gated MLP in the place of
 /// RMSNorm and ReLU. No matrix has a bias, as in the decoders.
 ///
-/// Two settings are the caller's: `.mask = Mask::full` for the attention, which is causal otherwise, and, in BertSas,
-/// BertSasP and BertSasPNoNorm, `.mlp_gain = 0.05`, at which beta_FF starts in the encoders (App. D.2).
+/// Two settings are the caller's: `.mask = Mask::full` for the attention, which is causal otherwise, and, in
+/// BertVSkipInit, BertSas, BertSasP and BertSasPNoNorm, `.mlp_gain = 0.05`, at which beta_FF starts in the encoders
+/// (App. D.2).
 
 #include <simplx/blocks/parallel.hpp>
 #include <simplx/blocks/pre_ln.hpp>
 #include <simplx/blocks/sas.hpp>
 #include <simplx/blocks/sas_p.hpp>
+#include <simplx/blocks/v_skip_init.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -31,6 +33,9 @@ using BertPreLn = PreLnOf<MultiHeadAttention, BertNorm, BertMlp>;
 
 ///     X_out = X + MHA(N) + MLP(N),   N = Norm(X)
 using BertParallel = ParallelOf<MultiHeadAttention, BertNorm, BertMlp>;
+
+///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA ShapedAttention(Norm1(X)), V and P orthogonal
+using BertVSkipInit = VSkipInitOf<AttentionMatrix::shaped, BertNorm, BertMlp>;
 
 ///     X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = beta_SA ShapedAttention(Norm1(X))
 using BertSas = SasOf<ShapedAttention, BertNorm, BertNorm, BertMlp>;

@@ -170,9 +170,11 @@ inline constexpr BlockConfig norm_former_resscale_qkv_norm =
 inline constexpr BlockConfig resscale_only =
     detail::with(pre_ln_biased, [](BlockConfig& c) { c.mlp_residual_scale = ResidualScale::vector; });
 
-/// With squared ReLU (Table 2).
+/// With squared ReLU, and its baseline (Table 2).
 inline constexpr BlockConfig norm_former_relu2 =
     detail::with(norm_former, [](BlockConfig& c) { c.activation = Activation::relu_squared; });
+inline constexpr BlockConfig pre_ln_biased_relu2 =
+    detail::with(pre_ln_biased, [](BlockConfig& c) { c.activation = Activation::relu_squared; });
 
 // -------------------------------------------------------------------------------------------- crammed BERT, App. D.2
 
@@ -190,6 +192,7 @@ constexpr BlockConfig crammed(BlockConfig config) {
 
 inline constexpr BlockConfig bert_pre_ln = detail::crammed(pre_ln);
 inline constexpr BlockConfig bert_parallel = detail::crammed(parallel);
+inline constexpr BlockConfig bert_v_skip_init_shaped = detail::crammed(v_skip_init_shaped);
 inline constexpr BlockConfig bert_sas = detail::crammed(sas);
 inline constexpr BlockConfig bert_sas_p = detail::crammed(sas_p);
 inline constexpr BlockConfig bert_sas_p_no_norm = detail::crammed(sas_p_no_norm);
@@ -241,9 +244,11 @@ inline constexpr NamedBlock all_blocks[] = {
     {"norm_former_resscale_qkv_norm", norm_former_resscale_qkv_norm},
     {"resscale_only", resscale_only},
     {"norm_former_relu2", norm_former_relu2},
+    {"pre_ln_biased_relu2", pre_ln_biased_relu2},
 
     {"bert_pre_ln", bert_pre_ln, true},
     {"bert_parallel", bert_parallel, true},
+    {"bert_v_skip_init_shaped", bert_v_skip_init_shaped, true},
     {"bert_sas", bert_sas, true},
     {"bert_sas_p", bert_sas_p, true},
     {"bert_sas_p_no_norm", bert_sas_p_no_norm, true},

@@ -166,7 +166,7 @@ class Trainer<model, Cuda<precision>> {
   /// kind takes over. Frozen parameters keep their bits, and their gradient is no part of the norm.
   ///
   /// Errors  throws if nothing was accumulated, or not as many labelled tokens as announced: then the parts are
-  ///         discarded; and if a number of the optimiser makes no sense: then nothing has changed
+  ///         discarded; and if a number of the optimiser makes no sense, or memory is short: then nothing has changed
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult update(const Optimiser& optimiser) {
     updates_.check(optimiser);

@@ -16,6 +16,8 @@ namespace simplx::inline SIMPLX_TARGET {
 constexpr Decoder code_parrot(BlockConfig block, int layers = 18, Index hidden = 3072) {
   block.query_key_bias = true;
   block.norm_epsilon = 1e-5;
+  const bool trains_mlp_gain = block.mlp_gain.kind == Gain::Kind::trainable;
+  if (layers == 18 && hidden == 1536 && trains_mlp_gain) block.mlp_gain = trainable(0.2);  // Fig. 6 alone: App. D.1
   return {.block = block,
           .vocab = 50'000,
           .width = 768,
@@ -24,7 +26,8 @@ constexpr Decoder code_parrot(BlockConfig block, int layers = 18, Index hidden =
           .layers = layers,
           .context = 128,
           .positions = Positions::learned,
-          .position_rows = 1024};
+          .position_rows = 1024,
+          .final_norm = Norm::rms_norm};
 }
 
 /// Parameters as the released script counts them: each block has the biases of all matrices, zeros that are not
@@ -48,6 +51,7 @@ constexpr Index released_parameters(const Decoder& model) {
 
 namespace presets {
 inline constexpr Decoder codeparrot_pre_ln = code_parrot(pre_ln), codeparrot_parallel = code_parrot(parallel),
+                         codeparrot_v_skip_init_shaped = code_parrot(v_skip_init_shaped),
                          codeparrot_sas = code_parrot(sas), codeparrot_sas_p = code_parrot(sas_p),
                          codeparrot_sas_p_no_norm = code_parrot(sas_p_no_norm);
 }  // namespace presets

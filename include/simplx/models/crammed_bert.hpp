@@ -25,6 +25,7 @@ constexpr Classifier crammed_bert_classifier(const BlockConfig& block, Index cla
 namespace presets {
 inline constexpr Encoder bert_pre_ln = crammed_bert(simplx::bert_pre_ln),
                          bert_parallel = crammed_bert(simplx::bert_parallel),
+                         bert_v_skip_init_shaped = crammed_bert(simplx::bert_v_skip_init_shaped),
                          bert_sas = crammed_bert(simplx::bert_sas), bert_sas_p = crammed_bert(simplx::bert_sas_p),
                          bert_sas_p_no_norm = crammed_bert(simplx::bert_sas_p_no_norm);
 }  // namespace presets

@@ -14,7 +14,14 @@ constexpr Decoder languini(BlockConfig block) {
   block.norm_epsilon = 1e-5;
   block.activation = Activation::gelu_tanh;
   block.alibi = true;
-  return {.block = block, .vocab = 16'384, .width = 768, .heads = 12, .hidden = 3072, .layers = 12, .context = 512};
+  return {.block = block,
+          .vocab = 16'384,
+          .width = 768,
+          .heads = 12,
+          .hidden = 3072,
+          .layers = 12,
+          .context = 512,
+          .final_norm = Norm::layer_norm};
 }
 
 namespace presets {

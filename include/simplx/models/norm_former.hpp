@@ -10,8 +10,10 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Sinusoids, embeddings times sqrt(d), 2048 tokens.
-constexpr Decoder norm_former_decoder(const BlockConfig& block, int layers, Index width, int heads) {
+/// Sinusoids, embeddings times sqrt(d), 2048 tokens; dropout as in their scripts, which drop attention's weights as
+/// well. The ablations (Table 7) are of 125M without dropout.
+constexpr Decoder norm_former_decoder(const BlockConfig& block, int layers, Index width, int heads,
+                                      double dropout = 0.1) {
   return {.block = block,
           .vocab = 51'200,
           .width = width,
@@ -19,15 +21,18 @@ constexpr Decoder norm_former_decoder(const BlockConfig& block, int layers, Inde
           .layers = layers,
           .context = 2048,
           .positions = Positions::sinusoidal,
-          .scaled_embedding = true};
+          .scaled_embedding = true,
+          .dropout = dropout};
 }
-constexpr Decoder norm_former_125m(const BlockConfig& block) { return norm_former_decoder(block, 12, 768, 12); }
-constexpr Decoder norm_former_355m(const BlockConfig& block) { return norm_former_decoder(block, 24, 1024, 16); }
+constexpr Decoder norm_former_125m(const BlockConfig& block, double dropout = 0.1) {
+  return norm_former_decoder(block, 12, 768, 12, dropout);
+}
+constexpr Decoder norm_former_355m(const BlockConfig& block) { return norm_former_decoder(block, 24, 1024, 16, 0); }
 constexpr Decoder norm_former_1300m(const BlockConfig& block) { return norm_former_decoder(block, 24, 2048, 32); }
 constexpr Decoder norm_former_2700m(const BlockConfig& block) { return norm_former_decoder(block, 32, 2560, 32); }
 
-/// RoBERTa-base with norms in front of the branches and none of the embedding; two rows of its table of positions,
-/// of 514, are not used.
+/// RoBERTa-base with norms in front of the branches and none of the embedding, with its dropout but for that of
+/// attention's weights; two rows of its table of positions, of 514, are not used.
 constexpr Encoder norm_former_encoder(const BlockConfig& block) {
   return {.block = block,
           .vocab = 51'200,
@@ -38,16 +43,15 @@ constexpr Encoder norm_former_encoder(const BlockConfig& block) {
           .positions = Positions::learned,
           .position_rows = 514,
           .embedding_norm = false,
-          .masked_head = true};
+          .masked_head = true,
+          .dropout = 0.1};
 }
 
-/// What it is fine-tuned as: RoBERTa-base's head and dropout.
+/// What it is fine-tuned as: RoBERTa-base's head.
 ///
 /// Source  Shleifer et al. 2021, Sec. 2.2; Liu et al. 2019 (their code, where dropout of the head is off)
 constexpr Classifier norm_former_classifier(const BlockConfig& block, Index classes) {
-  Encoder encoder = norm_former_encoder(block);
-  encoder.dropout = 0.1;
-  return {encoder, {.classes = classes, .dropout = 0}};
+  return {norm_former_encoder(block), {.classes = classes, .dropout = 0}};
 }
 
 namespace presets {
@@ -61,7 +65,8 @@ inline constexpr Decoder normformer_1300m_baseline = norm_former_1300m(pre_ln_bi
                          normformer_1300m_normformer = norm_former_1300m(norm_former),
                          normformer_1300m_resscale = norm_former_1300m(norm_former_resscale);
 inline constexpr Decoder normformer_2700m_baseline = norm_former_2700m(pre_ln_biased),
-                         normformer_2700m_normformer = norm_former_2700m(norm_former),
+                         normformer_2700m_relu2_baseline = norm_former_2700m(pre_ln_biased_relu2),
+                         normformer_2700m_normformer = norm_former_2700m(norm_former_relu2),
                          normformer_2700m_resscale = norm_former_2700m(norm_former_resscale);
 inline constexpr Encoder normformer_mlm_baseline = norm_former_encoder(pre_ln_biased),
                          normformer_mlm_normformer = norm_former_encoder(norm_former),

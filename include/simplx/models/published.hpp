@@ -33,14 +33,16 @@ constexpr std::optional<Index> parameters_published() {
   namespace p = presets;
   if constexpr (detail::is_one_of<model>(p::codeparrot_pre_ln, p::codeparrot_sas)) {
     return released_parameters(model);
-  } else if constexpr (detail::is_one_of<model>(p::bert_pre_ln, p::bert_sas, p::bert_sas_p, p::languini_pre_ln,
-                                                p::languini_sas)) {
+  } else if constexpr (detail::is_one_of<model>(p::bert_pre_ln, p::bert_parallel, p::bert_v_skip_init_shaped,
+                                                p::bert_sas, p::bert_sas_p, p::bert_sas_p_no_norm,
+                                                p::languini_pre_ln, p::languini_sas)) {
     return parameters<model>;
   } else if constexpr (detail::is_one_of<model>(
                            p::normformer_125m_baseline, p::normformer_125m_normformer, p::normformer_125m_resscale,
                            p::normformer_355m_baseline, p::normformer_355m_normformer, p::normformer_355m_resscale,
                            p::normformer_1300m_baseline, p::normformer_1300m_normformer,
-                           p::normformer_2700m_baseline, p::normformer_2700m_normformer)) {
+                           p::normformer_2700m_baseline, p::normformer_2700m_relu2_baseline,
+                           p::normformer_2700m_normformer)) {
     return parameters<model>;
   } else if constexpr (detail::is_one_of<model>(p::normformer_mlm_baseline, p::normformer_mlm_normformer,
                                                 p::normformer_mlm_resscale)) {

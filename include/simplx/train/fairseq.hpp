@@ -13,7 +13,8 @@
 /// | projection | uniform up to sqrt(6 / (in + out)) |
 /// | up, down, with their biases | uniform up to 1 / sqrt(in) |
 ///
-/// Everything else begins as the model says.
+/// Everything else begins as the model says. Its sinusoids have other places and frequencies than fairseq's, which the
+/// paper does not name.
 
 #include <simplx/train/glob.hpp>
 #include <simplx/train/initialise.hpp>
