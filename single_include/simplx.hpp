@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 3016944c0224d635
+// sha256 of the headers: 05cc35ff0b6a6ac9
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -19503,8 +19503,8 @@ struct Encoder {
 // ---- simplx/models/classifier.hpp
 
 /// \file simplx/models/classifier.hpp
-/// A pretrained encoder with a head for whole sequences, as both papers fine-tune theirs on GLUE (but for STS-B, which is
-/// a regression):
+/// A pretrained encoder with a head for whole sequences, as both papers fine-tune theirs on GLUE, but for STS-B, a
+/// regression:
 ///
 ///     x = what leaves the encoder's last norm;   logits = dropout(tanh(x_1 W + b)) C + c
 ///

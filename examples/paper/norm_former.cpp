@@ -61,8 +61,8 @@ Experiment n_t2() {
           "At equal compute NormFormer has a lower perplexity than the baseline, and with residual scales a lower "
           "one still while models are small; its steps take 2 to 6 % longer.",
       .miniature =
-          "Equal steps, as one curve by steps and one by time; perplexities of the paper are of 125M models. Its masked "
-          "models (Table 3, and Figure 2, right) and WikiText-103 (Table 6) are left out.",
+          "Equal steps, as one curve by steps and one by time; perplexities of the paper are of 125M models. Its "
+          "masked models (Table 3, and Figure 2, right) and WikiText-103 (Table 6) are left out.",
       .arms = {published(baseline, "21.09"), published(norm_former, "20.34"), published(full, "20.11")},
       .measured = &held_out,
       .expected = {below("NormFormer", "baseline"), below("NormFormer + ResScale", "NormFormer"),

@@ -2,8 +2,8 @@
 #pragma once
 
 /// \file simplx/models/classifier.hpp
-/// A pretrained encoder with a head for whole sequences, as both papers fine-tune theirs on GLUE (but for STS-B, which is
-/// a regression):
+/// A pretrained encoder with a head for whole sequences, as both papers fine-tune theirs on GLUE, but for STS-B, a
+/// regression:
 ///
 ///     x = what leaves the encoder's last norm;   logits = dropout(tanh(x_1 W + b)) C + c
 ///
