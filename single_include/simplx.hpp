@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 05cc35ff0b6a6ac9
+// sha256 of the headers: a64dc84eadfddacc
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -10746,7 +10746,7 @@ using Mlp = MlpOf<Relu>;
 // ---- simplx/ops/reduce.hpp
 
 /// \file simplx/ops/reduce.hpp
-/// Sums, means, maxima and log-sum-exp over rows, columns or everything.
+/// Sums, means and maxima over rows, columns or everything; log-sum-exp is in softmax.hpp.
 ///
 /// | over          | (rows, C) becomes |
 /// |---------------|-------------------|
@@ -14968,7 +14968,8 @@ void fill_inputs(EvaluationMemory<S>& run, const GradcheckOptions& options) {
 
 /// Checks an evaluation whose inputs have been set; leaves its parameters moved by random amounts.
 ///
-/// Cost    up to 42 forward passes for each entry, about 100 for the adjoint identity
+/// Cost    14 forward passes for each entry and for the adjoint identity, up to 140 where kinks are near or a derivative
+///         is wrong
 template <class Evaluation>
 GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options = {}) {
   static_assert(std::is_same_v<typename Evaluation::S, double>,
@@ -14979,7 +14980,8 @@ GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options 
 /// Checks all derivatives of a model at random parameters and inputs, which keep away from 0.
 ///
 /// Errors  throws Error for classes or lengths beyond the model's tables
-/// Cost    up to 42 forward passes for each entry, about 100 for the adjoint identity, 42 gradients for each tensor
+/// Cost    14 forward passes for each entry and for the adjoint identity, 14 gradients for each tensor; up to 140 of
+///         each where kinks are near or a derivative is wrong
 template <auto const& model>
 GradientReport gradcheck(const GradcheckOptions& given = {}) {
   const GradcheckOptions options = detail::with_lengths(given, view_of<GraphOf<model>>);
@@ -18328,8 +18330,9 @@ struct streamed<"cumulative_sum"> : by_row {
 /// | V = x, where K = x W_K (SAS)   | x: d        | -      | W_K is applied to the query: q (x W)^T = (q W^T) x^T  |
 /// | and with shaped attention      |             | d + H  | the running mean C V: O(1) for each token             |
 ///
-/// SAS thus has neither keys nor a value cache beside its inputs, and their projection is not computed at all. Keys and
-/// values that groups of heads share (repeat_columns of whole heads) are remembered once for each group.
+/// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, only where many tokens
+/// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
+/// are remembered once for each group.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -19904,7 +19907,7 @@ constexpr std::optional<Index> parameters_published() {
 /// A model that fits into so many bytes: as many of its first layers as that takes are evaluated again in backward.
 ///
 ///     constexpr Decoder large{.block = sas_p, .width = 768, .heads = 12, .layers = 12, .context = 1024};
-///     constexpr auto& model = within<large, 300'000'000, tokens{1024}>;  // 287 MB instead of 419:
+///     constexpr auto& model = within<large, 300'000'000, tokens{1024}>;  // 286 MB instead of 418:
 ///     static_assert(model.recomputed == 6);                             // forward takes half as long again
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -21748,7 +21751,7 @@ void tie_projections(const std::vector<TensorInfo>& constants, Ties ties, S* buf
 // ---- simplx/simplx.hpp
 
 /// \file simplx/simplx.hpp
-/// The whole library; it needs Eigen and C++20. The optional headers (io, report) are included one by one.
+/// The whole library; it needs Eigen and C++20. The optional headers (io, report, cuda) are included one by one.
 
 #define SIMPLX_VERSION_MAJOR 0
 #define SIMPLX_VERSION_MINOR 1

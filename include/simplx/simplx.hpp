@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/simplx.hpp
-/// The whole library; it needs Eigen and C++20. The optional headers (io, report) are included one by one.
+/// The whole library; it needs Eigen and C++20. The optional headers (io, report, cuda) are included one by one.
 
 #define SIMPLX_VERSION_MAJOR 0
 #define SIMPLX_VERSION_MINOR 1

@@ -10,8 +10,9 @@
 /// | V = x, where K = x W_K (SAS)   | x: d        | -      | W_K is applied to the query: q (x W)^T = (q W^T) x^T  |
 /// | and with shaped attention      |             | d + H  | the running mean C V: O(1) for each token             |
 ///
-/// SAS thus has neither keys nor a value cache beside its inputs, and their projection is not computed at all. Keys and
-/// values that groups of heads share (repeat_columns of whole heads) are remembered once for each group.
+/// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, only where many tokens
+/// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
+/// are remembered once for each group.
 
 #include <simplx/cpu/attention_step.hpp>
 #include <simplx/generate/streamed.hpp>

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/ops/reduce.hpp
-/// Sums, means, maxima and log-sum-exp over rows, columns or everything.
+/// Sums, means and maxima over rows, columns or everything; log-sum-exp is in softmax.hpp.
 ///
 /// | over          | (rows, C) becomes |
 /// |---------------|-------------------|
