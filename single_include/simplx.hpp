@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a64dc84eadfddacc
+// sha256 of the headers: 584967b8ce976253
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -14968,7 +14968,7 @@ void fill_inputs(EvaluationMemory<S>& run, const GradcheckOptions& options) {
 
 /// Checks an evaluation whose inputs have been set; leaves its parameters moved by random amounts.
 ///
-/// Cost    14 forward passes for each entry and for the adjoint identity, up to 140 where kinks are near or a derivative
+/// Cost    14 forward passes for each entry and for the adjoint identity; up to 140 where kinks are near, or a derivative
 ///         is wrong
 template <class Evaluation>
 GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options = {}) {
@@ -18330,7 +18330,7 @@ struct streamed<"cumulative_sum"> : by_row {
 /// | V = x, where K = x W_K (SAS)   | x: d        | -      | W_K is applied to the query: q (x W)^T = (q W^T) x^T  |
 /// | and with shaped attention      |             | d + H  | the running mean C V: O(1) for each token             |
 ///
-/// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, only where many tokens
+/// SAS thus has neither keys nor a value cache beside its inputs; keys are projected, into scratch, where many tokens
 /// are new at once (cpu/attention_step.hpp). Keys and values that groups of heads share (repeat_columns of whole heads)
 /// are remembered once for each group.
 

@@ -1,9 +1,20 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/train/recipes.hpp>
 
+#include <simplx/models/encoder.hpp>
+#include <simplx/train/batches.hpp>
+#include <simplx/train/masking.hpp>
+#include <simplx/train/trainer.hpp>
+
 #include <doctest/doctest.h>
 
 using namespace simplx;
+
+namespace {
+/// A masked model of bytes; token 256 stands where one is hidden.
+inline constexpr Encoder masked_model{
+    .block = bert_sas_p, .vocab = 257, .width = 32, .heads = 2, .hidden = 64, .layers = 2, .context = 32};
+}  // namespace
 
 static_assert(recipes::code_parrot.tokens() == 16'384 && recipes::languini.tokens() == 65'536);
 static_assert(recipes::norm_former_125m.tokens() == 524'288 && recipes::norm_former_2700m.tokens() == 1'048'576);
@@ -97,6 +108,29 @@ TEST_CASE("what decays: matrices and tables; with the encoder the factor of posi
   CHECK(settings_runs(tensors, recipes::norm_former_355m.groups()).size() == 1);
   CHECK(decay(other) == std::vector{0.5, 0.5, 0.5});
   CHECK(AdamW{.weight_decay = 0}.with(detail::settings_of(tensors[2], other.groups())).weight_decay == 0);
+}
+
+TEST_CASE("a masked model learns by a recipe, in its batches and rates") {
+  Corpus corpus;
+  for (int i = 0; i < 4096; ++i) corpus.bytes.push_back(static_cast<std::uint8_t>('a' + i % 7));
+  corpus.training = {{"letters", 0, 4096}};
+  constexpr long total = 40;
+  double loss = 0;
+
+  const Recipe recipe = recipes::crammed_bert.with_peak(1e-2);
+  Trainer<masked_model> trainer(recipe.options({.batch = 8, .seed = 1}));  // its clip and groups
+  Batches batches(corpus, corpus.training, {.context = 32, .sequences = 8, .seed = 1});
+  TokenBatch batch = make_batch(8, 32);
+  for (long step = 0; step < total; ++step) {
+    const Index first = batches.position();
+    batches.next(batch);
+    mask_tokens(batch, {.share = 0.25, .mask_token = 256, .words = 256}, first);
+    AdamW optimiser = recipe.optimiser;
+    optimiser.learning_rate = recipe.schedule(total).at(step);
+    loss = trainer.step(batch, optimiser).loss;
+  }
+
+  CHECK(loss < 4);  // log 257 at first
 }
 
 TEST_SUITE_END();
