@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 584967b8ce976253
+// sha256 of the headers: a9d4c03b08318c52
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -14968,8 +14968,8 @@ void fill_inputs(EvaluationMemory<S>& run, const GradcheckOptions& options) {
 
 /// Checks an evaluation whose inputs have been set; leaves its parameters moved by random amounts.
 ///
-/// Cost    14 forward passes for each entry and for the adjoint identity; up to 140 where kinks are near, or a derivative
-///         is wrong
+/// Cost    14 forward passes for each entry and for the adjoint identity; up to 140 where kinks are near, or where a
+///         derivative is wrong
 template <class Evaluation>
 GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options = {}) {
   static_assert(std::is_same_v<typename Evaluation::S, double>,

@@ -372,8 +372,8 @@ void fill_inputs(EvaluationMemory<S>& run, const GradcheckOptions& options) {
 
 /// Checks an evaluation whose inputs have been set; leaves its parameters moved by random amounts.
 ///
-/// Cost    14 forward passes for each entry and for the adjoint identity; up to 140 where kinks are near, or a derivative
-///         is wrong
+/// Cost    14 forward passes for each entry and for the adjoint identity; up to 140 where kinks are near, or where a
+///         derivative is wrong
 template <class Evaluation>
 GradientReport check_gradients(Evaluation& run, const GradcheckOptions& options = {}) {
   static_assert(std::is_same_v<typename Evaluation::S, double>,
