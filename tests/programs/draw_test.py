@@ -25,7 +25,7 @@ def main():
         everything = os.path.join(folder, "all")
         check(run("--all", everything).returncode == 0, "--all draws")
         names = sorted(os.listdir(everything))
-        check(len(names) == 40, f"a picture for each of 40 blocks, not {len(names)}")
+        check(len(names) == 42, f"a picture for each of 42 blocks, not {len(names)}")
         for name in names:
             root = xml.etree.ElementTree.parse(os.path.join(everything, name)).getroot()
             check(root.tag == "{http://www.w3.org/2000/svg}svg", f"{name} is an SVG")
