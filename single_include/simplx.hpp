@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a9d4c03b08318c52
+// sha256 of the headers: 8ffa0254ecf984f7
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -12133,7 +12133,7 @@ class Description {
     std::vector<Formula> value = values(root, true), adjoint(value.size());
     const auto at = [](int node) { return static_cast<std::size_t>(node); };
     if (graph_.info[root].kind == Kind::map) value[at(root)] = Formula(name_of(root));
-    std::vector<int> begun(value.size());
+    std::vector<int> begun(value.size());  // 0 or 1
     adjoint[at(root)] = Formula(gradient_of(root));
     if (graph_.label[root].op == Tag("mean")) adjoint[at(root)] = Formula(gradient_of(root) + " / n", Formula::product);
     for (int m = graph_.member_end[root] - 1; m >= graph_.member_begin[root]; --m) {

@@ -253,7 +253,7 @@ class Description {
     std::vector<Formula> value = values(root, true), adjoint(value.size());
     const auto at = [](int node) { return static_cast<std::size_t>(node); };
     if (graph_.info[root].kind == Kind::map) value[at(root)] = Formula(name_of(root));
-    std::vector<int> begun(value.size());
+    std::vector<int> begun(value.size());  // 0 or 1
     adjoint[at(root)] = Formula(gradient_of(root));
     if (graph_.label[root].op == Tag("mean")) adjoint[at(root)] = Formula(gradient_of(root) + " / n", Formula::product);
     for (int m = graph_.member_end[root] - 1; m >= graph_.member_begin[root]; --m) {
