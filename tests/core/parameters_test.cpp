@@ -16,7 +16,7 @@ inline constexpr Decoder model{
 static_assert(parameter_shape<model>("blocks.1.mlp.up.weight") == fixed_shape(32, 128));
 static_assert(parameter_shape<model>("blocks.0.attention.value.alpha") == fixed_shape(1, 1));
 static_assert(!has_parameter<model>("blocks.3.mlp.up.weight") && !has_parameter<model>("blocks.x.mlp") &&
-              !has_parameter<model>("blocks"));
+              !has_parameter<model>("blocks") && !has_parameter<model>("blocks.99999999999.mlp.up.weight"));
 
 // Layers that share a graph and begin at different numbers, stacks in stacks, frozen and recomputed layers, those that
 // share their parameters, leaves before, between and after them.

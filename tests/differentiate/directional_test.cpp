@@ -79,6 +79,9 @@ TEST_CASE("what is read too early says which of its own functions come before") 
   CHECK(d.output()(0) == doctest::Approx(24.2));
   says([&] { d.gradient<"x">(); }, "gradient() without an hvp()");
   says([&] { d.hessian_product<"y">(); }, "hessian_product() without an hvp()");
+  Directional<rosenbrock> other = std::move(d);
+  CHECK(other.output()(0) == doctest::Approx(24.2));
+  says([&] { d.output(); }, "this function was moved from");
 }
 
 TEST_SUITE_END();

@@ -10,6 +10,12 @@
 
 using namespace simplx;
 
+/// A kernel of a user's that says nothing of its rows.
+template <>
+struct simplx::op<"of_other_rows"> : kernel_op {
+  static constexpr Checked shape(const Attributes&, Shape x) { return x; }
+};
+
 namespace {
 inline constexpr Decoder decoder{.block = sas_p, .vocab = 31, .width = 16, .heads = 2, .layers = 1, .context = 12};
 inline constexpr Classifier classifier{
@@ -68,10 +74,34 @@ constexpr auto product_back = [](Expr x) {  // the gradient of a parameter is a 
 constexpr auto sums_of_columns = [](Expr x) { return x * sum(x, Over::columns) + sum(weight("w", 3, 4), Over::rows); };
 template <class F>
 inline constexpr LossOf<F> loss_of{};
+/// f of a row for each sequence, with its loss.
+template <class F>
+struct SequenceLossOf {
+  constexpr Expr operator()() const {
+    const Expr x = embedding(weight("embedding", 5, 4), indices("tokens", Axis::tokens));
+    const Expr y = F{}(first_of_sequence(x));
+    return cross_entropy(y * weight("head", 4, 5), indices("labels", Axis::sequences));
+  }
+};
+template <class F>
+inline constexpr SequenceLossOf<F> sequence_loss_of{};
+constexpr auto as_it_is = [](Expr x) { return x; };
+constexpr auto moved = [](Expr x) { return shift(x, 1); };
+constexpr auto by_own_kernel = [](Expr x) { return apply<"of_other_rows">({}, x); };
+inline constexpr auto picked = [] {
+  const Expr labels = indices("labels", Axis::tokens);
+  const Expr x = embedding(weight("embedding", 5, 4), indices("tokens", Axis::tokens));
+  return cross_entropy(embedding(x, labels) * weight("head", 4, 5), labels);
+};
 template <class F>
 constexpr bool apart = detail::keeps_sequences_apart<GraphOf<loss_of<F>>>();
 static_assert(apart<decltype(sums_of_columns)> && detail::keeps_sequences_apart<GraphOf<decoder>>());
 static_assert(!apart<decltype(mean_of_rows)> && !apart<decltype(mean_in_a_stack)> && !apart<decltype(contracted)>);
+template <class F>
+constexpr bool sequences_apart = detail::keeps_sequences_apart<GraphOf<sequence_loss_of<F>>>();
+static_assert(sequences_apart<decltype(as_it_is)> && !sequences_apart<decltype(moved)>);
+static_assert(!sequences_apart<decltype(by_own_kernel)> && apart<decltype(by_own_kernel)>);  // it knows its segments
+static_assert(apart<decltype(moved)> && !detail::keeps_sequences_apart<GraphOf<picked>>());
 static_assert(!apart<decltype(mean_recomputed)> && !apart<decltype(mixed_back)> && apart<decltype(product_back)>);
 }  // namespace
 

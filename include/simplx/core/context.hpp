@@ -10,8 +10,6 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-inline constexpr int max_inputs = 8, max_outputs = 8;
-
 /// The label that carries no loss.
 inline constexpr std::int32_t ignored_label = -100;
 

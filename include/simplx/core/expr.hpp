@@ -71,7 +71,8 @@ struct Attributes {
   constexpr bool operator==(const Attributes&) const = default;
 };
 
-inline constexpr int max_arguments = 8;
+/// Of a node; and of a whole model.
+inline constexpr int max_arguments = 8, max_inputs = 8, max_outputs = 8;
 
 struct Node;
 struct Term;
@@ -106,6 +107,7 @@ struct Node {
   bool costly = false;                   ///< of a map: rather stored than evaluated again
   unsigned char constant_operands = 0;   ///< bit i: argument i has no gradient, so it must not be trained
   unsigned char overwrites = 0;          ///< bit i: the gradient of argument i may be written over its value
+  bool rows_apart = true;                ///< a row reads that row of the arguments alone (ops/kernel.hpp)
   Index saved = 0;                       ///< columns that forward saves for backward
   Index packed = 0;                      ///< elements prepared from the parameters once per step
 
@@ -382,6 +384,7 @@ template <Tag name, class... Operands>
     } else {
       if constexpr (requires { Op::constant_operands; }) node->constant_operands = Op::constant_operands;
       if constexpr (requires { Op::overwrites; }) node->overwrites = Op::overwrites;
+      node->rows_apart = Op::rows_apart(node->shape.axis);
       node->saved = Op::saved(attributes, operands.shape()...);
       bool is_prepared = true;
       if constexpr (requires { Op::packs; }) is_prepared = node->arguments[Op::packs]->kind == Kind::parameter;

@@ -309,7 +309,7 @@ struct Graph : PlannedGraph<Source> {
 
   static constexpr Layout<count> layout =
       lay_out<count>(table.info, count, fusion, plan, Source::Lowering::template rooms<Planned>());
-  static_assert(layout.inputs <= 8 && layout.outputs <= 8,
+  static_assert(layout.inputs <= max_inputs && layout.outputs <= max_outputs,
                 "simplx: a model has at most eight inputs and eight outputs; put some beside each other in one");
 
   /// The number of the input of that name, or -1.

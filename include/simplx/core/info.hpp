@@ -40,6 +40,7 @@ struct Info {
   unsigned char reads_output = 0;
   unsigned char passes = 0;  ///< bit i: the pull-back to argument i is the incoming gradient itself
   unsigned char overwrites = 0;  ///< bit i: the gradient of argument i may be written over its value
+  bool rows_apart = true;    ///< a row reads that row of the arguments alone
   bool costly = false;       ///< of a map: rather stored than evaluated again
   bool carry = false;        ///< the input of a stack's block
   bool wanted_input = false;
@@ -172,6 +173,7 @@ constexpr Flat<count> flatten(Node* root) {
     info.reads_output = node->reads_output;
     info.passes = node->passes;
     info.overwrites = node->overwrites;
+    info.rows_apart = node->rows_apart;
     info.costly = node->costly;
     info.carry = node->carry;
     info.wanted_input = node->wanted;

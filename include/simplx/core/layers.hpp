@@ -232,6 +232,9 @@ struct RulePart {
   constexpr ~RulePart() { release(hub); }
 };
 
+/// What the operands of a function with its own pull-back are called in its graphs.
+inline constexpr const char* operand_names[max_arguments] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"};
+
 constexpr RulePart rule_part(const Node* node, int part) {
   Node* inputs[max_arguments + 2]{};
   Node* results[max_arguments]{};
@@ -241,9 +244,8 @@ constexpr RulePart rule_part(const Node* node, int part) {
     inputs[i]->name = name;
     inputs[i]->wanted = false;
   };
-  constexpr const char* names[] = {"x0", "x1", "x2", "x3", "x4", "x5"};
   if (part == 1) give(0, node->shape, "gradient"), give(1, node->shape, "result");
-  for (int i = 0; i < operands; ++i) give(first + i, node->arguments[i]->shape, names[i]);
+  for (int i = 0; i < operands; ++i) give(first + i, node->arguments[i]->shape, operand_names[i]);
   node->rules->make(node->rules, part, inputs, results);
   int given = 0;
   while (given < max_arguments && results[given]) ++given;
@@ -264,7 +266,7 @@ constexpr RulePart rule_part(const Node* node, int part) {
       use(wrong, results[i]);
       results[i] = broken(wrong, "pull-back shape", results[i]->shape.columns(), expected.columns());
     }
-    add_output(root, results[i], part == 0 ? "result" : names[i]);
+    add_output(root, results[i], part == 0 ? "result" : operand_names[i]);
   }
   Node* hub = new_node();
   use(hub, root);

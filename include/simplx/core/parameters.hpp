@@ -200,8 +200,11 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
   if (is_shared(*stack)) return find_parameter(layer_of(stack, 0).root, rest);
   int layer = 0;
   std::size_t i = 0;
-  for (; i < rest.size() && rest[i] >= '0' && rest[i] <= '9'; ++i) layer = 10 * layer + (rest[i] - '0');
-  if (i == 0 || i >= rest.size() || rest[i] != '.' || layer >= stack->attributes.integers[0]) return result;
+  const Index layers = stack->attributes.integers[0];
+  for (; i < rest.size() && rest[i] >= '0' && rest[i] <= '9' && layer < layers; ++i) {
+    layer = 10 * layer + (rest[i] - '0');
+  }
+  if (i == 0 || i >= rest.size() || rest[i] != '.' || layer >= layers) return result;
   const Layer built = layer_of(stack, layer);
   return find_parameter(built.root, rest.substr(i + 1));
 }

@@ -96,10 +96,11 @@ class Directional {
  private:
   /// What is read too early is told in the names of this class, not in those of Function.
   template <class Read>
-  static Dense read_after(const std::string& asked, const std::string& first, Read read) {
+  Dense read_after(const std::string& asked, const std::string& first, Read read) const {
     try {
       return read();
     } catch (const Error&) {
+      function_.check_present();
       throw Error(asked + "() without " + (first == "hvp()" ? "an " : "a ") + first, "call " + first + " before");
     }
   }

@@ -45,14 +45,9 @@ struct DivisionOf {
   bool batch = false, sequences = false;
 
   constexpr DivisionOf() {
-    unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
-      constexpr Info info = G::table.info[i];
-      if constexpr (info.kind == Kind::product || info.kind == Kind::kernel) {
-        take<i>(op_of<G, i>::rows_apart(info.shape.axis));
-      } else if constexpr (info.kind != Kind::outputs) {
-        take<i>(true);
-      }
-    });
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].kind != Kind::outputs) take(i);
+    }
     each_inner_graph<G>([&]<class Inner>() {
       const DivisionOf<Inner> inner;
       apart &= inner.apart && std::ranges::all_of(inner.says, [](Says s) { return s == Says::nothing; });
@@ -61,13 +56,12 @@ struct DivisionOf {
   }
 
  private:
-  template <int i>
-  constexpr void take(bool rows_apart) {
-    constexpr Info info = G::table.info[i];
+  constexpr void take(int i) {
+    const Info& info = G::table.info[i];
     if (info.shape.is_fixed()) return take_fixed(i);
     batch |= info.shape.axis == Axis::batch;
     sequences |= info.shape.axis == Axis::tokens || info.shape.axis == Axis::sequences;
-    apart &= rows_apart && info.shape.axis != Axis::labelled;
+    apart &= info.rows_apart && info.shape.axis != Axis::labelled;
     for (int a = 0; a < info.argument_count; ++a) apart &= says[info.arguments[a]] == Says::nothing;
     if (G::flat.label[i].op == Tag("embedding")) apart &= G::table.info[info.arguments[0]].shape.is_fixed();
   }

@@ -17,6 +17,7 @@
 ///
 /// The compiler derives the gradient; here is only memory. Rows of an axis are those of what was bound last.
 
+#include <simplx/core/rows_apart.hpp>
 #include <simplx/differentiate/function_memory.hpp>
 #include <simplx/differentiate/object.hpp>
 #include <simplx/train/glob.hpp>
@@ -26,6 +27,9 @@
 #include <string_view>
 
 namespace simplx::inline SIMPLX_TARGET {
+
+template <auto const& f, class T>
+class Directional;
 
 /// A function of named inputs with its gradient; owns its memory, and reads in place what is bound to it. One that was
 /// moved from can be assigned to; else it throws.
@@ -210,10 +214,11 @@ class Function : public detail::FunctionOn<f, Backend_> {
   }
 
   /// One gradient for each row of the first result, (rows, 1): row r of the answer is the gradient of result r with
-  /// respect to a static value, flattened. Rows must not depend on each other.
+  /// respect to a static value, flattened.
   ///
   /// Afterwards results are those of all rows, as after forward().
   ///
+  /// Errors  does not compile if rows of the function read others
   /// Cost    one evaluation of a single row for each row, and two of all
   template <Name name>
   Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
@@ -223,6 +228,10 @@ class Function : public detail::FunctionOn<f, Backend_> {
                                    rows_are_apart(result.axis)),
                   "simplx: row_gradients is for a first result of shape (rows, 1), rows that are neither tokens nor "
                   "sequences of them, and a static value; of one number gradient<name>() is the gradient");
+    static_assert(!has<name>() || !rows_are_apart(result.axis) || detail::keeps_rows_apart<G, result.axis>(),
+                  "simplx: row_gradients evaluates one row after the other, and rows of this function read others: it "
+                  "reduces over rows (Over::rows, Over::all, transpose(a) * b), or moves them. For each row set all of "
+                  "output_gradient() to 0 but that row to 1, and call backward()");
     forward();  // checks what was set
     const Context<S> whole = context_;
     const Index rows = whole.rows_of(result), size = shape<node>.columns();
@@ -275,6 +284,9 @@ class Function : public detail::FunctionOn<f, Backend_> {
   bool differentiated_ = false;  ///< there are gradients of these rows
 
  private:
+  template <auto const&, class>
+  friend class Directional;
+
   /// The node of that name, or -1.
   template <Name name>
   static constexpr int node_of() {

@@ -64,7 +64,7 @@ struct op<"custom"> : kernel_op {
     using S = typename Backend::Scalar;
     Context<S> mine = part_context<G>(frame.context, F::Graph::layout.forward_workspace[F::index]);
     detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {
-      constexpr int number = G::input_number(names[k]);
+      constexpr int number = G::input_number(detail::operand_names[k]);
       if constexpr (number >= 0) mine.inputs[number] = frame.template in<k>();
     });
     mine.outputs[0] = frame.out();
@@ -83,7 +83,7 @@ struct op<"custom"> : kernel_op {
     if constexpr (gradient >= 0) mine.inputs[gradient] = frame.out_grad();
     if constexpr (result >= 0) mine.inputs[result] = frame.out();
     detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {
-      constexpr int number = G::input_number(names[k]);
+      constexpr int number = G::input_number(detail::operand_names[k]);
       if constexpr (number >= 0) mine.inputs[number] = frame.template in<k>();
       constexpr Shape shape = F::template shape<k>;
       constexpr int axis = static_cast<int>(shape.axis);
@@ -101,7 +101,6 @@ struct op<"custom"> : kernel_op {
     });
   }
 
-  static constexpr const char* names[] = {"x0", "x1", "x2", "x3"};
   static constexpr int most_operands = 4;
 
   /// The user's pull-back itself.

@@ -6,34 +6,16 @@
 /// losses each has the labels; what they are along is read off the first that the graph has.
 
 #include <simplx/core/context.hpp>
+#include <simplx/core/rows_apart.hpp>
 #include <simplx/core/view.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
-/// Whether each sequence of a batch has a loss and gradients of its own, whatever the others are: no row reads what was
-/// made of the rows of several sequences, as sums over rows are, and none moves along the axis of sequences. Stacks,
-/// functions and pull-backs in the graph count.
+/// Whether each sequence of a batch has a loss and gradients of its own, whatever the others are.
 template <class G>
 constexpr bool keeps_sequences_apart() {
-  bool of_rows[G::count]{};  // fixed values that were made of rows
-  for (int i = 0; i < G::count; ++i) {
-    const Info& info = G::table.info[i];
-    const Tag name = G::flat.label[i].op;
-    if (info.kind == Kind::outputs) continue;
-    if (info.shape.axis == Axis::sequences && (name == Tag("shift") || name == Tag("cumulative_sum"))) return false;
-    for (int a = 0; a < info.argument_count; ++a) {
-      const int argument = info.arguments[a];
-      if (!info.shape.is_fixed()) {
-        if (of_rows[argument]) return false;
-      } else if (of_rows[argument] || !G::table.info[argument].shape.is_fixed()) {
-        of_rows[i] = true;
-      }
-    }
-  }
-  bool apart = true;
-  each_inner_graph<G>([&]<class Inner>() { apart = apart && keeps_sequences_apart<Inner>(); });
-  return apart;
+  return keeps_rows_apart<G, Axis::tokens, Axis::sequences, Axis::labelled>();
 }
 
 template <class G>
@@ -92,8 +74,9 @@ struct TrainedModel {
   static constexpr bool takes_sequences_together() {
     static_assert(!G::sound || keeps_sequences_apart<G>(),
                   "simplx: on a GPU the sequences of a batch are evaluated together, and this model would mix them: it "
-                  "sums over rows (Over::rows, Over::all, transpose(a) * b), or moves along the axis of sequences. "
-                  "Train it on the CPU, or reduce by sequence: first_of_sequence, mean_of_sequence, attention");
+                  "sums over rows (Over::rows, Over::all, transpose(a) * b), moves along the axis of sequences, or has "
+                  "a kernel there that does not say rows_apart. Train it on the CPU, or reduce by sequence: "
+                  "first_of_sequence, mean_of_sequence, attention");
     return true;
   }
   /// Columns of the logits.

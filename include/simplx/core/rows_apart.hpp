@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+#pragma once
+
+/// \file simplx/core/rows_apart.hpp
+/// Which rows of a graph can be evaluated without the others.
+
+#include <simplx/core/graph.hpp>
+
+namespace simplx::inline SIMPLX_TARGET {
+namespace detail {
+
+/// Whether a node takes rows, by indices, of what has its own axis: any of them.
+template <class G>
+constexpr bool picks_rows(int node) {
+  const Info& info = G::table.info[node];
+  return G::flat.label[node].op == Tag("embedding") && G::table.info[info.arguments[0]].shape.axis == info.shape.axis;
+}
+
+/// Whether rows along these axes can be evaluated apart, tokens by whole sequences, whatever the others are: none reads
+/// what was made of several rows, as sums over rows are, and no op moves rows. Stacks, functions and pull-backs in the
+/// graph count.
+template <class G, Axis... axes>
+constexpr bool keeps_rows_apart() {
+  const auto has_rows = [](int node) { return ((G::table.info[node].shape.axis == axes) || ...); };
+  bool of_rows[G::count]{};  // values without such rows that were made of some
+  for (int i = 0; i < G::count; ++i) {
+    const Info& info = G::table.info[i];
+    if (info.kind == Kind::outputs) continue;
+    const bool apart = has_rows(i);
+    if (apart && (!info.rows_apart || picks_rows<G>(i))) return false;
+    for (int a = 0; a < info.argument_count; ++a) {
+      const int argument = info.arguments[a];
+      if (apart && of_rows[argument]) return false;
+      of_rows[i] |= !apart && (of_rows[argument] || has_rows(argument));
+    }
+  }
+  bool apart = true;
+  each_inner_graph<G>([&]<class Inner>() { apart = apart && keeps_rows_apart<Inner, axes...>(); });
+  return apart;
+}
+
+}  // namespace detail
+}  // namespace simplx
