@@ -46,7 +46,8 @@ void products_of_a_layer(Bench& bench) {
       {"up", {.rows = tokens, .cols = hidden, .inner = width}},
       {"up dx", {.rows = tokens, .cols = width, .inner = hidden, .transpose_b = true}},
       {"up dw", {.rows = width, .cols = hidden, .inner = tokens, .transpose_a = true, .write = Write::accumulate}},
-      {"query", {.rows = tokens, .cols = width, .inner = width}}};
+      {"query", {.rows = tokens, .cols = width, .inner = width}},
+      {"query dw", {.rows = width, .cols = width, .inner = tokens, .transpose_a = true, .write = Write::accumulate}}};
   const auto x = some_numbers<float>(tokens * hidden, bench.stream);
   DeviceBuffer<float> copy(rounded_scratch(tokens, hidden));
   bench.time("rounding to bfloat16", 6.0 * tokens * hidden, 0, [&] {

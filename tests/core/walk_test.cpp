@@ -26,6 +26,23 @@ struct Net {
 };
 inline constexpr Net net{};
 
+/// A module with two results, which share what one of them is made of.
+struct Both {
+  Expr left, right;
+};
+struct TwoHeads {
+  constexpr Both operator()(Expr x) const {
+    const Expr shared = x * weight("shared", 4, 4);
+    return {shared * weight("left", 4, 2), shared};
+  }
+};
+inline constexpr auto two_heads = [] {
+  const auto [a, b] = named("heads", TwoHeads{})(variable("x", rows_of(Axis::tokens, 4)));
+  const auto [c, d] = frozen(named("fixed", TwoHeads{}))(b);
+  const auto same = named("none", [](Expr x, Expr y) { return Both{y, x}; })(a, c);
+  return Both{same.left + same.right, d};
+};
+
 /// The same values, made in another order.
 struct Forwards {
   constexpr Expr operator()() const {
@@ -52,6 +69,17 @@ TEST_CASE("a scope names what is made in it, never what it is given") {
   for (const TensorInfo& tensor : tensors_of<net>().parameters) names.push_back(tensor.name);
   std::ranges::sort(names);
   CHECK(names == std::vector<std::string>{"given.own", "mine", "outer.left.gain", "outer.right.gain", "outer.shared"});
+}
+
+TEST_CASE("a module may have several results: what both are made of is named, and frozen, once") {
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : tensors_of<two_heads>().parameters) {
+    names.push_back(tensor.name);
+    CHECK(tensor.frozen == tensor.name.starts_with("fixed"));
+  }
+  std::ranges::sort(names);
+  CHECK(names == std::vector<std::string>{"fixed.left", "fixed.shared", "heads.left", "heads.shared"});
+  CHECK(gradcheck<two_heads>().worst < 1e-7);
 }
 
 TEST_CASE("nodes are numbered from the root: the order of creation does not matter") {

@@ -58,7 +58,7 @@ TEST_CASE("inputs, parameters, constants, results, gradients and probes are reac
 
 TEST_CASE("an evaluation may move") {
   auto first = std::make_unique<Evaluation<classifier, Cuda<Precision::float64>>>(Rows{.batch = 3});
-  Evaluation<classifier, Cpu<double>> expected(Rows{.batch = 3});
+  Evaluation<classifier, Cuda<Precision::float64>> expected(Rows{.batch = 3});
   test::fill_inputs(*first, 8), test::fill_inputs(expected, 8);
   Evaluation run = std::move(*first);
   first.reset();

@@ -3,7 +3,7 @@
 """nvcc.py [--table | --write] [--eigen FOLDER] [ARCHITECTURE...]: nvcc takes every kernel and each header of cuda alone
 without a warning, or products of warpgroups that wait for each other; no kernel spills, takes more registers than
 registers.txt allows it, or stores neighbours one by one. A program with them says in a sentence that there is no GPU.
-What only a GPU can run is compiled, too; bench/gpu is only read.
+What only a GPU can run is compiled, too; bench/gpu and the other tests that run there are only read.
 
 The architecture is sm_90 unless given, and for kernels of warpgroups sm_90a; --table prints the registers of each
 kernel, --write renews registers.txt. With SIMPLX_EVERY_CHECK also sm_80 and sm_90a, a GPT-2, all that bench/gpu/run
@@ -214,6 +214,7 @@ def for_a_gpu(nvcc, every_check):
     tests = [parts.Test(name).on_gpu for name in ("tensor_cores", "warpgroups")]
     programs, blocks = [*parts.programs_of("products"), *tests], []
     read = [parts.programs_of(part)[0] for part in ("check", "kernels", "generation", "tiny-sas_p")]
+    read += [test.on_gpu for test in parts.tests() if test.on_gpu not in tests]
     flags = READ if READ[0] in run([nvcc, "--help"]).stdout else []  # an older nvcc compiles them
     if every_check:
         some = ["check", "tests", "kernels", "generation", "sanitize-memcheck", "tiny-sas_p", "bert-sas_p_no_norm"]

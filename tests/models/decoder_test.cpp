@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/models/decoder.hpp>
 
+#include <simplx/blocks/block.hpp>
+
 #include "golden.hpp"
 
 using namespace simplx;
@@ -27,6 +29,13 @@ inline constexpr Decoder learned{
     .block = pre_ln, .vocab = 32, .width = 32, .heads = 2, .layers = 2, .context = 24, .positions = Positions::learned};
 inline constexpr Decoder seen{
     .block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24, .observed = true};
+inline constexpr DecoderOf<Block<pre_ln>> with_block{.block = {.heads = 2}, .vocab = 32, .width = 32, .layers = 2,
+                                                     .context = 24, .positions = Positions::learned,
+                                                     .position_rows = 26, .scaled_embedding = true};
+inline constexpr Decoder with_token{.block = pre_ln, .vocab = 32, .width = 32, .heads = 2, .layers = 2, .context = 24,
+                                    .positions = Positions::learned, .position_rows = 26, .scaled_embedding = true};
+static_assert(same_graph<with_block, with_token>() && !same_graph<with_block, learned>());
+static_assert(parameter_shape<with_block>("position.weight") == fixed_shape(26, 32));
 
 }  // namespace
 

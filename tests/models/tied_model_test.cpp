@@ -9,12 +9,12 @@ namespace {
 struct Plain {
   Positions positions = Positions::none;
   constexpr Expr operator()() const {
-    return tied_logits({5, 4, 1, 3, positions}, Identity{}, Linear{}, Identity{});
+    return tied_model({5, 4, 1, 3, positions}, Identity{}, Linear{}, Identity{});
   }
 };
 struct Normed {
   constexpr Expr operator()() const {
-    return tied_logits({5, 4, 2, 3, Positions::scaled_sinusoidal}, LayerNorm{}, Linear{}, RmsNorm{});
+    return tied_model({5, 4, 2, 3, Positions::scaled_sinusoidal}, LayerNorm{}, Linear{}, RmsNorm{});
   }
 };
 inline constexpr Plain plain{}, sinusoids{Positions::sinusoidal}, trained{Positions::learned},
@@ -22,7 +22,7 @@ inline constexpr Plain plain{}, sinusoids{Positions::sinusoidal}, trained{Positi
 /// A table of five positions for sequences of three, embeddings times sqrt(4), a head with a matrix of its own.
 struct Longer {
   constexpr Expr operator()() const {
-    return tied_logits({.vocab = 5, .width = 4, .layers = 1, .context = 3, .positions = Positions::learned,
+    return tied_model({.vocab = 5, .width = 4, .layers = 1, .context = 3, .positions = Positions::learned,
                         .position_rows = 5, .scaled_embedding = true},
                        Identity{}, Identity{}, Identity{});
   }

@@ -28,6 +28,7 @@ TEST_CASE("each limit is kept, and the message says which is not") {
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 3}}), doctest::Contains("3 tokens for a context of 2"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 0, 2}}), doctest::Contains("a sequence of 0 tokens"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2}, {0, 2, 3}}), doctest::Contains("2 labels for 3 tokens"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3, 1}, {0, 2}}), doctest::Contains("4 labels for 3 tokens"), Error);
   const auto says = [](const char* words) { return doctest::Contains(words); };
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {-1, 1, 3}}), says("offset 0 of the batch is -1, of 3"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {1, 2, 3}, {0, 2, 4}}), says("offset 2 of the batch is 4 after 2"), Error);
@@ -56,15 +57,17 @@ TEST_CASE("where a sequence has one label, labels are counted and checked by seq
   TokenBatch batch{{1, 2, 3, 4, 0, 1}, {1, -100, 0}, {0, 3, 5, 6}};
   CHECK_NOTHROW(check(batch));
   CHECK(labelled_sequences(batch) == 2);
-  batch.offsets = {3, 5};  // one sequence from the middle: its label is the first
+  batch.offsets = {3, 5};  // one sequence from the middle
+  CHECK_THROWS_WITH_AS(check(batch), doctest::Contains("3 labels for 1 sequences"), Error);
+  batch.labels = {1};
   CHECK_NOTHROW(check(batch));
   CHECK(labelled_sequences(batch) == 1);
-  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {0}, {0, 2, 3}}), doctest::Contains("every sequence has a label"), Error);
+  CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {0}, {0, 2, 3}}), doctest::Contains("every sequence has one label"), Error);
   CHECK_THROWS_WITH_AS(check({{1, 2, 3}, {0, 2}, {0, 2, 3}}),
                        doctest::Contains("sequence 1 has the label 2, but the model knows 2 classes"), Error);
   CHECK_THROWS_AS(check({{1, 2, 3}, {-1, 1}, {0, 2, 3}}), Error);
   CHECK_THROWS_WITH_AS(check({{1, 5, 3}, {1, 1}, {0, 2, 3}}), doctest::Contains("token 5"), Error);
-  CHECK_NOTHROW(check(unlabelled(std::span(batch.tokens).first(4))));
+  CHECK_NOTHROW(check(unlabelled(std::span(batch.tokens).first(4), ignored_label, Axis::sequences)));
 }
 
 TEST_CASE("a sequence without labels") {

@@ -51,7 +51,8 @@ template <auto const& model>
 inline constexpr Index parameters = GraphOf<model>::layout.trained;
 
 /// FLOPs of the matrix products of one forward pass over these rows; a multiply-add counts 2, scores are dense.
-/// Backward takes twice as many.
+/// Backward takes twice as many, but of attention, whose scores it computes again, 2.5 times, and of losses in tiles,
+/// whose logits it computes again, three times.
 template <auto const& model>
 constexpr double flops(const Rows& rows) {
   return detail::graph_flops<GraphOf<model>>(rows, false);

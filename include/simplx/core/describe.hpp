@@ -144,7 +144,7 @@ class Description {
     const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : simplx::name_of(shape.axis);
     return "(" + rows + ", " + std::to_string(shape.cols) + ")";
   }
-  bool transposed(int product) const { return graph_.label[product].attributes.integers[0] != 0; }
+  bool transposed(int product) const { return is_transposed(graph_.label[product].attributes); }
   std::string product_text(int node) const {
     const Info& info = graph_.info[node];
     return name_of(info.arguments[0]) + " * " + name_of(info.arguments[1]) + (transposed(node) ? "^T" : "");
@@ -189,7 +189,7 @@ class Description {
   /// "sum of rows", "mean", ...
   std::string reduction(int node) const {
     static constexpr const char* over[] = {" of rows", " of columns", ""};
-    return std::string(graph_.label[node].op.view()) + over[graph_.label[node].attributes.integers[0]];
+    return std::string(graph_.label[node].op.view()) + over[static_cast<int>(over_of(graph_.label[node].attributes))];
   }
 
   void forward(int node) {

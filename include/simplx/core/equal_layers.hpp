@@ -64,7 +64,7 @@ constexpr bool same_node(const Node& a, const Node& b) {
     if (!same_graph(x.root, y.root)) return false;
   }
   if (!a.block) return true;
-  const int layers = a.block->layered || b.block->layered ? static_cast<int>(a.attributes.integers[0]) : 1;
+  const int layers = a.block->layered || b.block->layered ? stack_settings(a.attributes).layers : 1;
   for (int layer = 0; layer < layers; ++layer) {
     const Layer x = layer_of(&a, layer), y = layer_of(&b, layer);
     if (!same_graph(x.root, y.root)) return false;

@@ -4,9 +4,10 @@
 /// \file simplx/core/execute.hpp
 /// Running a planned graph: straight-line code, one call for each step, for any backend.
 ///
-/// A backend supplies `map_forward`, `map_backward`, `clear`, `copy` and `add`; ops supply `forward(backend, frame)`
-/// and `backward(backend, frame)`, products an epilogue in addition. A backend with kernels of its own specialises
-/// `kernels`.
+/// A backend supplies its `Scalar`, `map_forward`, `map_backward`, the elements of `map_scratch` that these need,
+/// `clear`, `copy` and `add`; ops supply `forward(backend, frame)` and `backward(backend, frame)`, products an epilogue
+/// in addition. A backend with kernels of its own specialises `kernels`; one whose memory is not the host's says
+/// `on_device`.
 
 #include <simplx/core/frame.hpp>
 

@@ -71,6 +71,13 @@ struct Attributes {
   constexpr bool operator==(const Attributes&) const = default;
 };
 
+namespace detail {
+/// Those of a reduction, and of a product x W or x W^T. What is meant by others each op says beside its shape rule.
+constexpr Attributes attributes_of(Over over) { return {.integers = {static_cast<Index>(over)}}; }
+SIMPLX_HD constexpr Over over_of(const Attributes& reduction) { return static_cast<Over>(reduction.integers[0]); }
+constexpr bool is_transposed(const Attributes& product) { return product.integers[0] != 0; }
+}  // namespace detail
+
 /// Of a node; and of a whole model.
 inline constexpr int max_arguments = 8, max_inputs = 8, max_outputs = 8;
 

@@ -83,13 +83,29 @@ constexpr Summary inspect(Node* root) {
   return summary;
 }
 
+template <class Source>
+concept Evaluable = requires { typename std::bool_constant<(Source::with(inspect), true)>; };
+
 /// Reports a broken rule: the sentence, both numbers and the user's line, before anything else goes wrong.
 template <class Source>
 struct Gate {
-  static constexpr Summary summary = Source::with(inspect);
+  static constexpr Summary summary = [] {
+    if constexpr (Evaluable<Source>) {
+      return Source::with(inspect);
+    } else {
+      static_assert(Evaluable<Source>,
+                    "simplx: the compiler cannot evaluate this model, for the reason that it gives below: operator() of "
+                    "the model or of a module is not constexpr, the model itself is not, or an expression is made and "
+                    "never used");
+      static_assert((Source::with(inspect), true));  // which says the reason
+      return Summary{.rule = said_already};
+    }
+  }();
   static constexpr bool check() {
     if constexpr (summary.rule.empty()) {
       return true;
+    } else if constexpr (summary.rule == said_already) {
+      return false;
     } else {
       constexpr ShortPath path = short_path(summary.where.file);
       return [&]<std::size_t... i>(std::index_sequence<i...>) {
@@ -206,12 +222,13 @@ struct PlannedGraph {
   static constexpr Flat<count> flat = sound ? Source::with(detail::flatten<count>) : Flat<count>{};
 
   template <int node>
-  using layers_of = LayersOf<Source, node, static_cast<int>(flat.label[node].attributes.integers[0]),
-                             flat.label[node].attributes.integers[2] != 0>;
+  static constexpr detail::StackSettings stack = detail::stack_settings(flat.label[node].attributes);
+  template <int node>
+  using layers_of = LayersOf<Source, node, stack<node>.layers, stack<node>.shared>;
 
   /// The layers of this stack are evaluated again in backward.
   template <int node>
-  static constexpr bool recomputes = flat.label[node].attributes.integers[1] != 0;
+  static constexpr bool recomputes = stack<node>.recomputed;
   template <int node, int part>
   using rule_of = Graph<RuleSource<Source, node, part>>;
 

@@ -6,8 +6,6 @@
 
 #include <simplx/core/walk.hpp>
 
-#include <type_traits>
-
 namespace simplx::inline SIMPLX_TARGET::detail {
 
 /// Wraps a result: a copy that fusion turns into "the last op writes there".
@@ -37,62 +35,35 @@ constexpr void add_output(Node* root, Node* value, const char* name) {
   use(root, output);
 }
 
-struct AnyResult {
-  constexpr operator Expr() const;
-};
-
-/// How many expressions an aggregate has, at most four; 0 where it has other members.
-template <class Result>
-constexpr int result_count() {
-  using A = AnyResult;
-  int count = 0;
-  if constexpr (std::is_aggregate_v<Result> && !requires { Result{A{}, A{}, A{}, A{}, A{}}; }) {
-    count = requires { Result{A{}, A{}, A{}, A{}}; } ? 4 : requires { Result{A{}, A{}, A{}}; } ? 3
-          : requires { Result{A{}, A{}}; } ? 2 : requires { Result{A{}}; } ? 1 : 0;
-  }
-  return sizeof(Result) == static_cast<std::size_t>(count) * sizeof(Expr) ? count : 0;
-}
-
-/// Calls take(field, name) for the expression, or for each of an aggregate of two to four expressions.
-template <class Result, class Take>
-constexpr void each_result(const Result& result, Take take) {
-  constexpr bool is_one = std::is_same_v<Result, Expr>;
-  constexpr int count = is_one ? 0 : result_count<Result>();
-  static_assert(is_one || count > 0, "simplx: a model returns an Expr, or an aggregate of two to four of them");
-  if constexpr (is_one) {
-    take(result, "output");
-  } else if constexpr (count == 4) {
-    const auto& [a, b, c, d] = result;
-    take(a, "output0"), take(b, "output1"), take(c, "output2"), take(d, "output3");
-  } else if constexpr (count == 3) {
-    const auto& [a, b, c] = result;
-    take(a, "output0"), take(b, "output1"), take(c, "output2");
-  } else if constexpr (count == 2) {
-    const auto& [a, b] = result;
-    take(a, "output0"), take(b, "output1");
-  } else if constexpr (count == 1) {
-    const auto& [a] = result;
-    take(a, "output0");
-  }
-}
-
 /// A model's expressions, alive until the end of this object.
 struct Evaluated {
   Node* root;  ///< Kind::outputs, or Kind::error
   constexpr ~Evaluated() { release(root); }
 };
 
+/// The rule of a model about which something was said already: nothing more is.
+inline constexpr Tag said_already{"said already"};
+
 template <class Model>
 constexpr Evaluated evaluate(const Model& model) {
   Node* root = new_node();
   root->kind = Kind::outputs;
-  constexpr bool returns = !std::is_void_v<decltype(model())>;
-  static_assert(returns, "simplx: a model returns an Expr, or an aggregate of two to four of them; this one returns "
-                         "nothing: write `return` before its result");
-  if constexpr (returns) {
-    each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
+  constexpr bool called = requires { model(); };
+  static_assert(called, "simplx: a model is called without arguments: what it depends on are members of it, or captured "
+                        "(behind an error within the model this one says nothing new)");
+  if constexpr (called) {
+    using Result = decltype(model());
+    static_assert(!std::is_void_v<Result>, "simplx: a model returns an Expr, or an aggregate of two to four of them; "
+                                           "this one returns nothing: write `return` before its result");
+    if constexpr (!std::is_void_v<Result>) {
+      constexpr bool known = Results<Result>;
+      static_assert(known, "simplx: a model returns an Expr, or an aggregate of two to four of them");
+      if constexpr (known) {
+        each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
+      }
+    }
   }
-  return {root};
+  return {root->argument_count > 0 ? root : broken(root, said_already, 0, 0)};
 }
 
 /// The carry of a stack's block: the value that goes from layer to layer.
@@ -161,11 +132,12 @@ constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
   });
   // A node of the second evaluation that is already marked was not made by it.
   if (second->index != unvisited) complain("captured", *second);
+  constexpr int of_second = 1'000'000;  // numbers that no node of the first has
   int fresh = 0;
   postorder(second, [&](Node* node) {
-    node->index = 1000000 + ++fresh;
+    node->index = of_second + ++fresh;
     for (int i = 0; i < node->argument_count; ++i) {
-      if (node->arguments[i]->index < 1000000) complain("captured", *node->arguments[i]);
+      if (node->arguments[i]->index < of_second) complain("captured", *node->arguments[i]);
     }
   });
   for (Node* made : {second, first}) {

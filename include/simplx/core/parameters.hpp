@@ -46,7 +46,7 @@ constexpr int gather_inits(Node* root, Init* into) {
   postorder(root, [&](Node* node) {
     node->index = visited++;
     if (is_tensor(node->kind)) into[found++] = node->init;
-    for (int layer = 0; node->block && layer < sets_of(*node); ++layer) {
+    for (int layer = 0; node->block && layer < stack_settings(node->attributes).sets(); ++layer) {
       const Layer built = layer_of(node, layer);
       found += gather_inits(built.root, into + found);
     }
@@ -112,11 +112,11 @@ const Init* inits_of_layer(int layer) {
 
 /// What the names in a layer of a stack, or in a module that is evaluated again in backward, begin with.
 inline std::string scope_of(const std::string& prefix, const Label& stack, int layer) {
-  const bool recomputed = stack.attributes.integers[1] != 0, shared = stack.attributes.integers[2] != 0;
+  const StackSettings settings = stack_settings(stack.attributes);
   std::string scope = prefix;
   scope += stack.name.view();
-  if (recomputed) return scope;
-  if (!shared) scope.append(".").append(std::to_string(layer));
+  if (settings.recomputed) return scope;
+  if (!settings.shared) scope.append(".").append(std::to_string(layer));
   return scope.append(".");
 }
 
@@ -200,7 +200,7 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
   if (is_shared(*stack)) return find_parameter(layer_of(stack, 0).root, rest);
   int layer = 0;
   std::size_t i = 0;
-  const Index layers = stack->attributes.integers[0];
+  const int layers = stack_settings(stack->attributes).layers;
   for (; i < rest.size() && rest[i] >= '0' && rest[i] <= '9' && layer < layers; ++i) {
     layer = 10 * layer + (rest[i] - '0');
   }

@@ -44,6 +44,13 @@ SIMPLX_HD constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter)
   return detail::scramble(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
 }
 
+namespace detail {
+/// What dropout draws from in the step of a training that comes after `steps` others.
+constexpr std::uint64_t dropout_key(std::uint64_t seed, long steps) {
+  return bits(key_of(seed, "dropout"), static_cast<std::uint64_t>(steps));
+}
+}  // namespace detail
+
 /// Uniform in (0, 1), never 0 or 1.
 SIMPLX_HD constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
   return (static_cast<double>(bits(key, counter) >> 12) + 0.5) * 0x1p-52;

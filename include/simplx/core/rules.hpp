@@ -68,6 +68,9 @@ SIMPLX_RULE("equal rows", left == right,
 SIMPLX_RULE("equal axes", left == right,
             "these operands must run along one axis (left and right number: 0 a static number of rows, 1 tokens, "
             "2 sequences, 3 labelled, 4 batch); gather or reduce one of them first")
+SIMPLX_RULE("matrix on the left", (possible<left, right>),
+            "a matrix of static rows (left number: rows, right number: columns) stands left of run-time rows: rows are "
+            "samples or tokens, so that a linear map of them is written x * W, or x * transpose(W)")
 SIMPLX_RULE("static right operand", left == right,
             "in x * W the right operand must have a static number of rows (a weight, or computed from weights): a "
             "product of two run-time row counts would be a matrix of rows by rows")

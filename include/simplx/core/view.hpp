@@ -40,6 +40,12 @@ struct GraphView {
     }
     return bound;
   }
+  /// Whether these tables have a static number of rows, all of them.
+  constexpr bool looks_up_static_rows(int node) const {
+    bool all = true;
+    for (const Lookup& lookup : lookups) all &= lookup.indices != node || lookup.table.is_fixed();
+    return all;
+  }
   /// The node that is result k, or -1.
   constexpr int result_node(int k) const {
     for (int i = 0; i < count; ++i) {

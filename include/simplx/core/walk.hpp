@@ -8,7 +8,7 @@
 /// orders, and with the order every offset of a checkpoint would change. Walks are iterative, because the
 /// depth of constant evaluation is limited.
 
-#include <simplx/core/expr.hpp>
+#include <simplx/core/results.hpp>
 
 namespace simplx::inline SIMPLX_TARGET::detail {
 
@@ -106,36 +106,45 @@ constexpr Node* node_at(Node* root, int wanted) {
   return found;
 }
 
-/// Whether a node is a module that is evaluated again in backward: its name is the scope of what it made.
-constexpr bool is_recomputed(const Node& node) { return node.block && node.attributes.integers[1] != 0; }
+/// What a stack is made with.
+struct StackSettings {
+  int layers = 1;
+  bool recomputed = false;  ///< a module that is evaluated again in backward: its name is the scope of what it made
+  bool shared = false;      ///< its layers share one set of parameters and constants, whose names bear no number
 
-/// Whether the layers of a stack share one set of parameters and constants, whose names bear no number.
-constexpr bool is_shared(const Node& node) { return node.block && node.attributes.integers[2] != 0; }
-/// How many sets of parameters a stack has.
-constexpr int sets_of(const Node& node) { return is_shared(node) ? 1 : static_cast<int>(node.attributes.integers[0]); }
+  constexpr int sets() const { return shared ? 1 : layers; }
+};
+constexpr Attributes attributes_of(const StackSettings& stack) {
+  return {.integers = {stack.layers, stack.recomputed, stack.shared}};
+}
+constexpr StackSettings stack_settings(const Attributes& stack) {
+  return {static_cast<int>(stack.integers[0]), stack.integers[1] != 0, stack.integers[2] != 0};
+}
+constexpr bool is_recomputed(const Node& node) { return node.block && stack_settings(node.attributes).recomputed; }
+constexpr bool is_shared(const Node& node) { return node.block && stack_settings(node.attributes).shared; }
 
 constexpr bool takes_scope(const Node& node) {
   return (!node.name.empty() || node.block) && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
 }
 
-/// Calls visit(node) for what a module made: the nodes of its result up to, and without, what it was given.
-template <class Visit, class... Arguments>
-constexpr void each_made(Expr result, Visit visit, const Arguments&... given) {
+/// Calls visit(node) for what a module made: the nodes of its results up to, and without, what it was given.
+template <class Made, class Visit, class... Arguments>
+constexpr void each_made(const Made& results, Visit visit, const Arguments&... given) {
   [[maybe_unused]] const auto mark = [](const auto& argument, int index) {
     if constexpr (requires { argument.node; }) argument.node->index = index;
   };
   (mark(given, 0), ...);  // the walk stops there
   int count = 0;
-  const bool fresh = result.node->index == unvisited;
-  postorder(result.node, [&](Node* node) {
-    node->index = ++count;
-    visit(node);
+  each_result(results, [&](Expr result, const char*) {
+    postorder(result.node, [&](Node* node) {
+      node->index = ++count;
+      visit(node);
+    });
   });
   (mark(given, unvisited), ...);
-  if (fresh) {
-    result.node->index = 0;
-    clear_marks(result.node);
-  }
+  each_result(results, [](Expr result, const char*) {
+    if (result.node->index != unvisited) clear_marks(result.node);
+  });
 }
 
 }  // namespace simplx::detail
@@ -143,21 +152,21 @@ constexpr void each_made(Expr result, Visit visit, const Arguments&... given) {
 namespace simplx::inline SIMPLX_TARGET {
 
 /// A module with a name: the parameters it *makes* get "name." in front, never what it is *given*. What a module
-/// captures or holds it makes, as far as can be seen from its result: give it as an operand.
+/// captures or holds it makes, as far as can be seen from its results: give it as an operand.
 template <class Module>
 struct Named {
   Name scope;
   Module module;
 
   template <class... Arguments>
-    requires requires(const Module& made, const Arguments&... arguments) { Expr(made(arguments...)); }
-  constexpr Expr operator()(const Arguments&... arguments) const {
-    Expr result = module(arguments...);
+  constexpr auto operator()(const Arguments&... arguments) const
+      -> decltype(detail::as_results(module(arguments...))) {
+    const auto results = detail::as_results(module(arguments...));
     const auto enter = [&](Node* node) {
       if (detail::takes_scope(*node)) node->name.put_in_scope(scope);
     };
-    detail::each_made(result, enter, arguments...);
-    return result;
+    detail::each_made(results, enter, arguments...);
+    return results;
   }
 };
 

@@ -113,8 +113,8 @@ constexpr Index attention_scratch(Index longest) {
 }
 
 /// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.
-/// Shapes: out as value; log_sum_exp (rows, heads), kept for the backward.
-/// Cost: T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T,
+/// Shapes  out as value; log_sum_exp (rows, heads), kept for the backward.
+/// Cost    T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T,
 ///   widths being those of whole vectors; no heap; `scratch` holds attention_scratch<size, S>(longest) elements.
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
@@ -134,8 +134,8 @@ void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* ou
 ///   dbeta = sum(correction);  dalpha = sum(dO * V);  dgamma = -sum(V * C^T dO)
 ///   dS = beta A * (dA - correction) / sqrt(key_width);  dQ = dS K;  dK = dS^T Q
 ///   dV = alpha dO + beta A^T dO - gamma C^T dO
-/// Shapes: log_sum_exp and dout as the forward's log_sum_exp and out.
-/// Cost: 2.5 times the products of the forward; no heap; the same scratch.
+/// Shapes  log_sum_exp and dout as the forward's log_sum_exp and out.
+/// Cost    2.5 times the products of the forward; no heap; the same scratch.
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {

@@ -112,8 +112,8 @@ void write_reference(Write mode, Target target, const Value& value) {
 }  // namespace detail
 
 /// The forward pass; fills `out` and `log_sum_exp`.
-/// Shapes: out as value; log_sum_exp (rows, heads).
-/// Cost: T^2 (key_width + value_width) multiply-adds per head; no heap;
+/// Shapes  out as value; log_sum_exp (rows, heads).
+/// Cost    T^2 (key_width + value_width) multiply-adds per head; no heap;
 ///   `scratch` holds attention_reference_scratch(longest sequence) elements.
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <class S>
@@ -132,8 +132,8 @@ void attention_reference_forward(const AttentionSize& size, Segments sequences, 
 /// The backward pass: with dM = dO V^T,
 ///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * dM), dgamma = -sum(C * dM)
 ///   dS = A * (beta dM - rowsum(beta dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
-/// Shapes: dout as value.
-/// Cost: about 2.5 times the forward; no heap; the same scratch. A is computed anew.
+/// Shapes  dout as value.
+/// Cost    about 2.5 times the forward; no heap; the same scratch. A is computed anew.
 template <class S>
 void attention_reference_backward(const AttentionSize& size, Write dq_mode, Write dk_mode, Write dv_mode,
                                   Segments sequences, const AttentionOperands<S>& in, const S* dout,

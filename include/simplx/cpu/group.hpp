@@ -86,7 +86,7 @@ struct Group {
     if constexpr (!reduces) {
       return Spread::full;
     } else {
-      switch (static_cast<Over>(G::flat.label[root].attributes.integers[0])) {
+      switch (detail::over_of(G::flat.label[root].attributes)) {
         case Over::rows: return Spread::row;
         case Over::columns: return Spread::column;
         default: return Spread::one;

@@ -83,22 +83,9 @@ struct LinearProduct {
       pack<K, N, !prepared>(weight, packed);
     }
   }
-  /// W^T for dX = dY W^T.
+  /// W^T for dX = dY W^T: it is the W of the product the other way.
   static void pack_backward(const S* weight, S* packed) {
-    if constexpr (splits) {
-      if (Amx::available()) return PackedPieces<N, K>::template pack<!transposed>(weight, pairs(packed));
-    }
-    if constexpr (rounds) {
-      if constexpr (transposed) {
-        pack_pairs<N, K>(weight, pairs(packed));
-      } else {
-        pack_transposed_pairs<N, K>(weight, pairs(packed));
-      }
-    } else if constexpr (transposed) {
-      pack<N, K, !prepared>(weight, packed);
-    } else {
-      pack_transposed<N, K, !prepared>(weight, packed);
-    }
+    LinearProduct<Backend, N, K, !transposed, prepared>::pack_forward(weight, packed);
   }
   /// One after the other; W^T only if dX is wanted.
   template <bool wants_input_gradient>
@@ -170,41 +157,25 @@ struct LinearProduct {
     }
   }
 
-  /// dW += X^T dY, in the order of W in memory; takes turns as gemm_gradient does, or one.
+  /// dW += X^T dY, in the order of W in memory, (N, K) += dY^T X if transposed; takes turns as gemm_gradient does, or
+  /// one.
   static void add_weight_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch, Turn* turn) {
+    constexpr Index A = transposed ? N : K, B = transposed ? K : N;  // dW is (A, B) in memory
+    const S *const a = transposed ? dy : x, *const b = transposed ? x : dy;
     if constexpr (splits) {
-      if (Amx::available()) {
-        if constexpr (transposed) {
-          return gemm_gradient_pieces<N, K>(Amx{}, rows, dy, x, dw, pairs(scratch), turn);
-        } else {
-          return gemm_gradient_pieces<K, N>(Amx{}, rows, x, dy, dw, pairs(scratch), turn);
-        }
-      }
+      if (Amx::available()) return gemm_gradient_pieces<A, B>(Amx{}, rows, a, b, dw, pairs(scratch), turn);
     }
     if constexpr (rounds) {
-      if constexpr (transposed) {
-        gemm_gradient_bfloat16<N, K>(rows, dy, x, dw, pairs(scratch), turn);
-      } else {
-        gemm_gradient_bfloat16<K, N>(rows, x, dy, dw, pairs(scratch), turn);
-      }
+      gemm_gradient_bfloat16<A, B>(rows, a, b, dw, pairs(scratch), turn);
     } else if constexpr (by_panels(N) && by_panels(K)) {
-      if constexpr (transposed) {  // W is (N, K): dW += dY^T X
-        gemm_gradient<N, K>(rows, dy, x, dw, scratch, turn);
-      } else {
-        gemm_gradient<K, N>(rows, x, dy, dw, scratch, turn);
-      }
+      gemm_gradient<A, B>(rows, a, b, dw, scratch, turn);
     } else if constexpr (of_vector) {
       const Addition addition(turn);
       add_transposed_matrix_vector<K>(rows, x, dy, dw);
     } else {
-      const ConstMatrixMap<S> xs(x, rows, K), dys(dy, rows, N);
-      MatrixMap<S> dws(dw, transposed ? N : K, transposed ? K : N);
       const Addition addition(turn);
-      if constexpr (transposed) {
-        add_product<wide>(dws, dys.transpose(), xs);
-      } else {
-        add_product<wide>(dws, xs.transpose(), dys);
-      }
+      MatrixMap<S> dws(dw, A, B);
+      add_product<wide>(dws, ConstMatrixMap<S>(a, rows, A).transpose(), ConstMatrixMap<S>(b, rows, B));
     }
   }
 

@@ -40,7 +40,7 @@ struct SumCopies {
 
 template <Write mode, class F, class S>
 void spread_copies(const F& f, Index cols, const S* from, S* to) {
-  constexpr Index times = F::attributes.integers[0], width = F::attributes.integers[1];
+  constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
   const Index blocks = f.rows() * (cols / width);
   if constexpr (width == 1) {  // a thread for each copy
     move_cells<mode>(stream_of(f), blocks, times, from, {.row = 1, .col = 0}, to, {times});
@@ -50,7 +50,7 @@ void spread_copies(const F& f, Index cols, const S* from, S* to) {
 }
 template <Write mode, class F, class S>
 void sum_copies(const F& f, Index cols, const S* from, S* to) {
-  constexpr Index times = F::attributes.integers[0], width = F::attributes.integers[1];
+  constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
   if constexpr (mode != Write::skip) {
     each_cell(stream_of(f), f.rows() * (cols / width), width, SumCopies<mode, S>{from, times, width, to});
   }
@@ -64,8 +64,8 @@ struct kernels<Cuda<p>, "slice_columns"> : op<"slice_columns"> {
   static void forward(Cuda<p>, const F& f) {
     constexpr Index count = F::out_shape.cols, width = F::template shape<0>.cols;
     if (f.rows() == 0) return;  // a matrix may be nowhere then
-    move_cells<Write::store>(detail::stream_of(f), f.rows(), count, f.template in<0>() + F::attributes.integers[0],
-                             {width}, f.out(), {count});
+    move_cells<Write::store>(detail::stream_of(f), f.rows(), count,
+                             f.template in<0>() + detail::slice_in(F::attributes).begin, {width}, f.out(), {count});
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
@@ -76,7 +76,7 @@ struct kernels<Cuda<p>, "slice_columns"> : op<"slice_columns"> {
       Cuda<p>::clear(f.context, f.template grad<0>(), f.rows() * width);
     }
     move_cells<mode>(detail::stream_of(f), f.rows(), count, f.out_grad(), {count},
-                     f.template grad<0>() + F::attributes.integers[0], {width});
+                     f.template grad<0>() + detail::slice_in(F::attributes).begin, {width});
   }
 };
 

@@ -34,7 +34,7 @@ constexpr bool sees_ahead(Node* root) {
   bool found = false;
   postorder(root, [&](Node* node) {
     node->index = 0;
-    if (is_attention(node->op)) found |= node->attributes.integers[1] == static_cast<Index>(Mask::full);
+    if (is_attention(node->op)) found |= heads_in(node->attributes).mask == Mask::full;
     if (node->block && !found) found = sees_ahead(layer_of(node, 0).root);
   });
   clear_marks(root);

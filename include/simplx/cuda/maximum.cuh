@@ -102,7 +102,7 @@ template <Precision p>
 struct kernels<Cuda<p>, "maximum"> : op<"maximum"> {
   template <class F>
   static constexpr MatrixLines lines(Index rows) {
-    return MatrixLines::of(static_cast<Over>(F::attributes.integers[0]), rows, F::template shape<0>.cols);
+    return MatrixLines::of(detail::over_of(F::attributes), rows, F::template shape<0>.cols);
   }
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {

@@ -81,7 +81,7 @@ template <Precision p>
 struct kernels<Cuda<p>, "rms_norm"> : op<"rms_norm"> {
   static constexpr int number_operand = 2;
   template <class F>
-  static constexpr bool inside = F::attributes.integers[0] != 0;
+  static constexpr bool inside = op<"rms_norm">::epsilon_inside(F::attributes);
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {

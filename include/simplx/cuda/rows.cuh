@@ -135,7 +135,7 @@ struct Rotate {
 template <Precision p>
 struct kernels<Cuda<p>, "slice_rows"> : op<"slice_rows"> {
   template <class F>
-  static constexpr Index begin = F::attributes.integers[0] * F::out_shape.cols;
+  static constexpr Index begin = detail::slice_in(F::attributes).begin * F::out_shape.cols;
   template <class F>
   static void forward(Cuda<p>, const F& f) {
     Cuda<p>::copy(f.context, f.template in<0>() + begin<F>, F::out_shape.columns(), f.out());
@@ -150,11 +150,11 @@ template <Precision p>
 struct kernels<Cuda<p>, "shift"> : op<"shift"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    run<Write::store>(f, F::attributes.integers[0], f.template in<0>(), f.out());
+    run<Write::store>(f, op<"shift">::by(F::attributes), f.template in<0>(), f.out());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    run<F::template write<0>>(f, -F::attributes.integers[0], f.out_grad(), f.template grad<0>());
+    run<F::template write<0>>(f, -op<"shift">::by(F::attributes), f.out_grad(), f.template grad<0>());
   }
 
  private:
@@ -171,11 +171,11 @@ template <Precision p>
 struct kernels<Cuda<p>, "cumulative_sum"> : op<"cumulative_sum"> {
   template <class F>
   static void forward(Cuda<p>, const F& f) {
-    run<Write::store, F::attributes.integers[0] != 0>(f, f.template in<0>(), f.out());
+    run<Write::store, op<"cumulative_sum">::from_last(F::attributes)>(f, f.template in<0>(), f.out());
   }
   template <class F>
   static void backward(Cuda<p>, const F& f) {
-    run<F::template write<0>, F::attributes.integers[0] == 0>(f, f.out_grad(), f.template grad<0>());
+    run<F::template write<0>, !op<"cumulative_sum">::from_last(F::attributes)>(f, f.out_grad(), f.template grad<0>());
   }
 
  private:
@@ -235,7 +235,7 @@ struct kernels<Cuda<p>, "rotary"> : op<"rotary"> {
  private:
   template <Write mode, class F, class S>
   static void turn(const F& f, double direction, const S* from, S* to) {
-    constexpr Index heads = F::attributes.integers[0], width = F::out_shape.cols / heads;
+    constexpr Index heads = op<"rotary">::heads_in(F::attributes), width = F::out_shape.cols / heads;
     each_cell(detail::stream_of(f), f.rows(), width / 2,
               detail::Rotate<mode, S>{detail::sequences_of(f), f.context.gpu->past(), heads, width, direction,
                                       one<1>(f), from, to});

@@ -50,14 +50,14 @@ struct RepeatOverSequence {
 
 template <Write mode, class F, class S>
 void sum_of_sequence(const F& f, const S* from, S* to) {
-  constexpr bool mean = F::attributes.integers[0] != 0;
+  constexpr bool mean = sequence_op::is_mean(F::attributes);
   const Sequences sequences{.offsets = f.context.segments.offsets, .count = f.context.segments.count};
   each_cell(stream_of(f), sequences.count, F::out_shape.cols,
             SumOfSequence<mode, mean, S>{sequences, F::out_shape.cols, from, to});
 }
 template <Write mode, class F, class S>
 void repeat_over_sequence(const F& f, const S* from, S* to) {
-  constexpr bool mean = F::attributes.integers[0] != 0;
+  constexpr bool mean = sequence_op::is_mean(F::attributes);
   const Sequences sequences{.offsets = f.context.segments.offsets, .count = f.context.segments.count};
   each_cell(stream_of(f), f.context.rows[static_cast<int>(Axis::tokens)], F::out_shape.cols,
             RepeatOverSequence<mode, mean, S>{sequences, F::out_shape.cols, from, to});

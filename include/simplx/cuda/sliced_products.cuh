@@ -81,7 +81,7 @@ constexpr void slice_products(Node* root) {
     });
     if (!sliced) continue;
     each_user(y, [&](Node* slice) {
-      const auto& [begin, count, unused, none] = slice->attributes.integers;
+      const auto [begin, count] = slice_in(slice->attributes);
       redirect(slice, found.columns(begin, count), [](const Node*) { return true; });
     });
   }

@@ -53,7 +53,7 @@ template <Precision p>
 struct streamed_on<Cuda<p>, "shift"> : streamed<"shift"> {
   template <class F, class S = typename F::Scalar>
   static void forward(Cuda<p> backend, const F& f, const StreamMemory<S>& memory) {
-    constexpr Index cols = F::out_shape.cols, by = F::attributes.integers[0];
+    constexpr Index cols = F::out_shape.cols, by = op<"shift">::by(F::attributes);
     if constexpr (by == 0) {
       kernels<Cuda<p>, "shift">::forward(backend, f);
     } else {

@@ -40,14 +40,7 @@ class Trainer<model, Cuda<precision>> {
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
   static constexpr bool gathers = LabelledRoot<model>::gathers;  ///< its head computes labelled tokens alone
-  static_assert(!G::sound || (G::layout.inputs == 2 + gathers && G::input_number("tokens") >= 0 &&
-                              G::input_number("labels") >= 0),
-                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
-                "and no other, since batches have none; for more there is Learner");
-  static_assert(!G::sound || Model::gives_losses(),
-                "simplx: Trainer needs a model whose only result is the loss of each token or sequence, as "
-                "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all its "
-                "parts, and without logits beside it, which Trainer::logits gives");
+  static_assert(Model::template is_trainable<gathers>());
   static_assert(Model::takes_sequences_together());
 
   /// Takes all memory, on the device, and draws the initial values.
@@ -215,7 +208,7 @@ class Trainer<model, Cuda<precision>> {
 
   /// Logits of one sequence of tokens, (tokens, vocab) or (1, classes), valid until the next call.
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
-    const TokenBatch batch = unlabelled(tokens, Model::no_label());
+    const TokenBatch batch = unlabelled(tokens, Model::no_label(), labelled_axis());
     check(batch);
     const Context<S> context = forward(batch, true);
     constexpr int node = Model::logits_left();
@@ -330,7 +323,7 @@ class Trainer<model, Cuda<precision>> {
   Context<S> take(const TokenBatch& part, Index labelled) {
     const Index first = parts_.sequences();
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
-    const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps()));
+    const std::uint64_t key = detail::dropout_key(options_.seed, steps());
     Context<S> context = prepare(part, {.training = true, .key = key, .first_sequence = first});
     context.results_after_backward = true;
     scale_.host()[0] = S(1) / static_cast<S>(std::max<Index>(labelled, 1));

@@ -133,7 +133,7 @@ class Learner : public Function<f, Backend_> {
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const Optimiser& optimiser) {
     updates_.check(optimiser);
-    const TrainingMode training(this->random(), {.training = true, .key = key(), .first_sequence = 0});
+    const TrainingMode training(this->random(), {.training = true, .key = detail::dropout_key(options_.seed, steps())});
     if constexpr (divides) {
       return update(optimiser, divided_.value_and_grad(updates_.team(), Base::given(updates_.team())));
     } else {
@@ -220,9 +220,6 @@ class Learner : public Function<f, Backend_> {
     this->differentiated_ = this->evaluated_ = false;
     return result;
   }
-  /// As of a trainer.
-  std::uint64_t key() const { return bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps())); }
-
   TrainerOptions options_;
   detail::LearnerUpdates<Backend> updates_;
   std::conditional_t<divides, DividedLoss<typename Base::G, Backend>, detail::Undivided> divided_;

@@ -22,16 +22,14 @@ struct WithRespectTo {
     auto results = f();
     constexpr int count = sizeof...(names);
     bool found[count + 1]{};
-    each_result(results, [&](Expr result, const char*) {
-      each_made(result, [&](Node* node) {
-        const Name wanted[] = {names...};
-        int which = 0;
-        while (which < count && !(wanted[which] == node->name)) ++which;
-        if (node->kind == Kind::input) node->wanted = which < count;
-        if (node->kind == Kind::parameter) node->frozen |= which == count;
-        if (node->block) node->frozen = true;  // what a stack makes bears other names
-        if (node->kind == Kind::input || node->kind == Kind::parameter) found[which] = true;
-      });
+    each_made(results, [&](Node* node) {
+      const Name wanted[] = {names...};
+      int which = 0;
+      while (which < count && !(wanted[which] == node->name)) ++which;
+      if (node->kind == Kind::input) node->wanted = which < count;
+      if (node->kind == Kind::parameter) node->frozen |= which == count;
+      if (node->block) node->frozen = true;  // what a stack makes bears other names
+      if (node->kind == Kind::input || node->kind == Kind::parameter) found[which] = true;
     });
     for (int i = 0; i < count; ++i) {
       if (!found[i]) mark_broken(results, i);

@@ -40,9 +40,12 @@ template <auto const& model>
 class LogitsModel {
  public:
   using G = Graph<Untrained<model>>;
-  static_assert(G::layout.inputs == 1 && G::input_number("tokens") == 0 && G::layout.outputs == 1,
+  static_assert(!G::sound || (G::layout.inputs == 1 && G::input_number("tokens") == 0 && G::layout.outputs == 1),
                 "simplx: Inference needs a model of indices(\"tokens\", ...) alone that gives logits alone: of a "
                 "decoder it is logits_of<model>");
+  static_assert(!G::sound || view_of<G>.looks_up_static_rows(view_of<G>.input_node("tokens")),
+                "simplx: Inference knows tokens by the rows of the tables that they look up, and here these are run-"
+                "time rows, of which it evaluates some at a time: give gather a weight, or take Function");
 
   /// Columns of the logits: tokens, or classes.
   static constexpr Index vocab() { return result().cols; }

@@ -117,20 +117,20 @@ struct streamed<"embedding"> : by_row {
 template <>
 struct streamed<"maximum"> : by_row {
   template <class F>
-  static constexpr bool possible = static_cast<Over>(F::attributes.integers[0]) == Over::columns;
+  static constexpr bool possible = detail::over_of(F::attributes) == Over::columns;
 };
 
 /// The last rows in a ring: row t lies where row t - n lay before.
 template <>
 struct streamed<"shift"> : by_row {
   template <class F>
-  static constexpr bool possible = F::attributes.integers[0] >= 0;
+  static constexpr bool possible = op<"shift">::by(F::attributes) >= 0;
   template <class F>
-  static constexpr Remembered remembers{.once = F::attributes.integers[0] * F::out_shape.cols};
+  static constexpr Remembered remembers{.once = op<"shift">::by(F::attributes) * F::out_shape.cols};
 
   template <class Backend, class F>
   static void forward(Backend backend, const F& frame, const StreamMemory<typename F::Scalar>& memory) {
-    constexpr Index cols = F::out_shape.cols, by = F::attributes.integers[0];
+    constexpr Index cols = F::out_shape.cols, by = op<"shift">::by(F::attributes);
     if constexpr (by == 0) {
       op<"shift">::forward(backend, frame);
     } else {
@@ -146,7 +146,7 @@ struct streamed<"shift"> : by_row {
 template <>
 struct streamed<"cumulative_sum"> : by_row {
   template <class F>
-  static constexpr bool possible = F::attributes.integers[0] == 0;  // from the first row on
+  static constexpr bool possible = !op<"cumulative_sum">::from_last(F::attributes);
   template <class F>
   static constexpr Remembered remembers{.once = F::out_shape.cols};
 

@@ -26,7 +26,7 @@ namespace detail {
 template <class G>
 constexpr bool projects(int key, int value) {
   const Info& info = G::table.info[key];
-  return G::flat.label[key].op == Tag("matmul") && G::flat.label[key].attributes.integers[0] == 0 &&
+  return G::flat.label[key].op == Tag("matmul") && !is_transposed(G::flat.label[key].attributes) &&
          info.arguments[0] == value && G::table.info[info.arguments[1]].kind == Kind::parameter;
 }
 
@@ -34,8 +34,8 @@ constexpr bool projects(int key, int value) {
 template <class G>
 constexpr int heads_of_its_own(int node, int heads, int width) {
   const Label& label = G::flat.label[node];
-  if (label.op != Tag("repeat_columns") || label.attributes.integers[1] != width) return heads;
-  return heads / static_cast<int>(label.attributes.integers[0]);
+  const Copies copies = copies_in(label.attributes);
+  return label.op == Tag("repeat_columns") && copies.width == width ? heads / static_cast<int>(copies.times) : heads;
 }
 
 template <Mixing mixing>

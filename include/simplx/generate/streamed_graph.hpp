@@ -39,7 +39,7 @@ struct StreamedGraph {
     } else if constexpr (info.shape.axis != Axis::tokens) {
       return false;
     } else if constexpr (info.kind == Kind::reduction) {
-      return static_cast<Over>(G::flat.label[node].attributes.integers[0]) == Over::columns;
+      return detail::over_of(G::flat.label[node].attributes) == Over::columns;
     } else {
       return info.kind == Kind::map || streamed_of<node>::template possible<FrameOf<node>>;
     }

@@ -28,18 +28,22 @@ struct DecoderOf {
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::sinusoidal;
-  bool observed = false;  ///< as in ModelSizes
+  bool observed = false;          ///< as in ModelSizes
+  Index position_rows = 0;        ///< as in ModelSizes
+  bool scaled_embedding = false;  ///< as in ModelSizes
   FinalNorm final_norm{};
-  int recomputed = 0;  ///< as in ModelSizes
+  double dropout = 0;       ///< in training: of the embedding; blocks have their own
+  int recomputed = 0;       ///< as in ModelSizes
   bool tiled_loss = false;  ///< training never holds the logits of all (ops/linear_cross_entropy.hpp)
 
   /// The model with a head of your own: head(x, E) of what leaves the last norm. In front of its callers: clang 14
   /// evaluates them as soon as it has read them.
   template <class Head>
   constexpr Expr ending_with(const Head& head) const {
-    return tied_logits({.vocab = vocab, .width = width, .layers = layers, .context = context, .positions = positions,
-                        .observed = observed, .recomputed = recomputed},
-                       Identity{}, block, final_norm, head);
+    const ModelSizes sizes{.vocab = vocab, .width = width, .layers = layers, .context = context,
+                           .positions = positions, .observed = observed, .position_rows = position_rows,
+                           .scaled_embedding = scaled_embedding, .dropout = dropout, .recomputed = recomputed};
+    return tied_model(sizes, Identity{}, block, final_norm, head);
   }
   constexpr Expr logits() const { return ending_with(TiedHead{}); }
   constexpr Expr operator()() const {
@@ -71,19 +75,19 @@ struct Decoder {
     if (block.norm == Norm::none) return {Norm::rms_norm, RmsNorm{}.epsilon};
     return {block.norm, block.norm_epsilon};
   }
+  constexpr DecoderOf<ConfiguredBlock, detail::ConfiguredNorm> equation() const {
+    return {.block = {block, heads, hidden, Mask::causal, dropout}, .vocab = vocab, .width = width, .layers = layers,
+            .context = context, .positions = block.alibi ? Positions::none : positions, .observed = observed,
+            .position_rows = position_rows, .scaled_embedding = scaled_embedding, .final_norm = norm_after_blocks(),
+            .dropout = dropout, .recomputed = recomputed, .tiled_loss = tiled_loss};
+  }
   /// As in DecoderOf.
   template <class Head>
   constexpr Expr ending_with(const Head& head) const {
-    const Positions place = block.alibi ? Positions::none : positions;
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout,
-                        recomputed},
-                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, norm_after_blocks(),
-                       head);
+    return equation().ending_with(head);
   }
-  constexpr Expr logits() const { return ending_with(TiedHead{}); }
-  constexpr Expr operator()() const {
-    return tiled_loss ? ending_with(TiledLoss{}) : cross_entropy(logits(), indices("labels", Axis::tokens));
-  }
+  constexpr Expr logits() const { return equation().logits(); }
+  constexpr Expr operator()() const { return equation()(); }
 };
 
 }  // namespace simplx

@@ -17,27 +17,42 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace detail {
+/// A norm of that epsilon, if it has one.
+template <class NormType>
+constexpr NormType norm_with_epsilon(double epsilon) {
+  if constexpr (requires { NormType{epsilon}; }) {
+    return NormType{epsilon};
+  } else {
+    return {};
+  }
+}
+}  // namespace detail
+
 /// Loss of each labelled token of an encoder with any block, whose attention must have Mask::full; inputs "tokens" and
 /// "labels".
-template <class BlockType>
+template <class BlockType, class EmbeddingNorm = LayerNorm, class FinalNorm = LayerNorm>
 struct EncoderOf {
   BlockType block;
   Index vocab = 256, width = 128;
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::scaled_sinusoidal;
-  bool observed = false;  ///< as in ModelSizes
-  double norm_epsilon = 1e-12;
-  int recomputed = 0;  ///< as in ModelSizes
+  bool observed = false;    ///< as in ModelSizes
+  Index position_rows = 0;  ///< as in ModelSizes
+  EmbeddingNorm embedding_norm = detail::norm_with_epsilon<EmbeddingNorm>(1e-12);  ///< of E[token] + s P[position]
+  FinalNorm final_norm = detail::norm_with_epsilon<FinalNorm>(1e-12);
+  double dropout = 0;       ///< in training: of the embedding; blocks have their own
+  int recomputed = 0;       ///< as in ModelSizes
   bool tiled_loss = false;  ///< as in DecoderOf; a CPU then computes no logits of rows without a label
 
   /// The model with a head of your own: head(x, E) of what leaves the last norm.
   template <class Head>
   constexpr Expr ending_with(const Head& head) const {
-    const LayerNorm norm{norm_epsilon};
-    return tied_logits({.vocab = vocab, .width = width, .layers = layers, .context = context, .positions = positions,
-                        .observed = observed, .recomputed = recomputed},
-                       norm, block, norm, head);
+    const ModelSizes sizes{.vocab = vocab, .width = width, .layers = layers, .context = context,
+                           .positions = positions, .observed = observed, .position_rows = position_rows,
+                           .dropout = dropout, .recomputed = recomputed};
+    return tied_model(sizes, embedding_norm, block, final_norm, head);
   }
   constexpr Expr logits() const { return ending_with(TiedHead{}); }
   constexpr Expr operator()() const {
@@ -62,22 +77,26 @@ struct Encoder {
   int recomputed = 0;          ///< as in ModelSizes
   bool tiled_loss = false;     ///< as in EncoderOf
 
+  constexpr EncoderOf<ConfiguredBlock, detail::ConfiguredNorm, detail::ConfiguredNorm> equation() const {
+    const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
+    return {.block = {block, heads, hidden, Mask::full, dropout}, .vocab = vocab, .width = width, .layers = layers,
+            .context = context, .positions = block.alibi ? Positions::none : positions, .observed = observed,
+            .position_rows = position_rows, .embedding_norm = norm.where(embedding_norm),
+            .final_norm = norm.where(block.norm_position == NormPosition::before), .dropout = dropout,
+            .recomputed = recomputed, .tiled_loss = tiled_loss};
+  }
   /// As in EncoderOf.
   template <class Head>
   constexpr Expr ending_with(const Head& head) const {
-    const Positions place = block.alibi ? Positions::none : positions;
-    const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows, false, dropout,
-                        recomputed},
-                       norm.where(embedding_norm), ConfiguredBlock{block, heads, hidden, Mask::full, dropout},
-                       norm.where(block.norm_position == NormPosition::before), head);
+    return equation().ending_with(head);
   }
   constexpr Expr logits() const {
     return masked_head ? ending_with(MaskedTokenHead{block.norm_epsilon}) : ending_with(TiedHead{});
   }
   constexpr Expr operator()() const {
-    if (!tiled_loss) return cross_entropy(logits(), indices("labels", Axis::tokens));
-    return masked_head ? ending_with(TiledMaskedTokenLoss{{block.norm_epsilon}}) : ending_with(TiledLoss{});
+    if (!masked_head) return equation()();
+    if (tiled_loss) return ending_with(TiledMaskedTokenLoss{{block.norm_epsilon}});
+    return cross_entropy(logits(), indices("labels", Axis::tokens));
   }
 };
 

@@ -87,7 +87,7 @@ constexpr Expr with_positions(const ModelSizes& sizes, Expr x) {
 ///
 /// Shapes  inputs "tokens" -> (tokens, vocab), or what the head makes of them
 template <class Block, class EmbeddingNorm, class FinalNorm, class Head = TiedHead>
-constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embedding_norm, const Block& block,
+constexpr Expr tied_model(const ModelSizes& sizes, const EmbeddingNorm& embedding_norm, const Block& block,
                            const FinalNorm& final_norm, const Head& head = {}) {
   auto table = weight("embedding.weight", sizes.vocab, sizes.width);
   auto x = embedding(table, indices("tokens", Axis::tokens));

@@ -35,8 +35,15 @@ struct Heads {
 
 namespace detail {
 
+constexpr Attributes attributes_of(const Heads& heads) {
+  return {.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi}};
+}
+constexpr Heads heads_in(const Attributes& attributes) {
+  return {static_cast<int>(attributes.integers[0]), static_cast<Mask>(attributes.integers[1]),
+          attributes.integers[2] != 0};
+}
+
 /// Operands: query, key, value; the gains of the mixing; slopes if there is a bias.
-/// Attributes: the number of heads, the mask, whether there is a bias.
 template <Mixing mixing>
 struct attention_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
@@ -46,7 +53,7 @@ struct attention_op : kernel_op {
   template <class... PerHead>
   static constexpr Checked shape(const Attributes& attributes, Shape query, Shape key, Shape value,
                                  PerHead... per_head) {
-    const Index heads = attributes.integers[0];
+    const Index heads = heads_in(attributes).count;
     for (const Shape& operand : {query, key, value}) {
       if (operand.axis != Axis::tokens) return {"token rows", static_cast<Index>(operand.axis), 1};
     }
@@ -58,20 +65,20 @@ struct attention_op : kernel_op {
     }
     return value;
   }
-  static constexpr Index saved(const Attributes& attributes, auto...) { return attributes.integers[0]; }
+  static constexpr Index saved(const Attributes& attributes, auto...) { return heads_in(attributes).count; }
   static std::string settings(const Attributes& attributes) {
-    return "heads " + std::to_string(attributes.integers[0]) +
-           (static_cast<Mask>(attributes.integers[1]) == Mask::causal ? ", causal" : ", full");
+    const Heads heads = heads_in(attributes);
+    return "heads " + std::to_string(heads.count) + (heads.mask == Mask::causal ? ", causal" : ", full");
   }
 
   template <class F>
   static constexpr AttentionSize size{
-      .heads = static_cast<int>(F::attributes.integers[0]),
-      .key_width = static_cast<int>(F::template shape<0>.cols / F::attributes.integers[0]),
-      .value_width = static_cast<int>(F::template shape<2>.cols / F::attributes.integers[0]),
+      .heads = heads_in(F::attributes).count,
+      .key_width = static_cast<int>(F::template shape<0>.cols) / heads_in(F::attributes).count,
+      .value_width = static_cast<int>(F::template shape<2>.cols) / heads_in(F::attributes).count,
       .mixing = mixing,
-      .mask = static_cast<Mask>(F::attributes.integers[1]),
-      .alibi = F::attributes.integers[2] != 0};
+      .mask = heads_in(F::attributes).mask,
+      .alibi = heads_in(F::attributes).alibi};
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
@@ -131,7 +138,7 @@ struct attention_op : kernel_op {
 template <Tag name, class... Operands>
 constexpr Expr attend(const Heads& heads, const At& query, const Operands&... others) {
   if (heads.count < 1) return refuse("heads", query, heads.count, query.shape().cols);  // before slopes of no heads
-  const Attributes attributes{.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi}};
+  const Attributes attributes = detail::attributes_of(heads);
   if (!heads.alibi) return apply<name>(attributes, query, others...);
   const Where where = query.where;
   return apply<name>(attributes, query, others...,

@@ -20,6 +20,18 @@ SIMPLX_RULE("halves", left % 2 == 0, "split_columns(x) makes two equal halves: x
 
 namespace detail {
 
+/// Columns or rows that are taken.
+struct Slice {
+  Index begin, count;
+  constexpr Index end() const { return begin + count; }
+};
+constexpr Attributes attributes_of(const Slice& slice) { return {.integers = {slice.begin, slice.count}}; }
+constexpr Slice slice_in(const Attributes& attributes) { return {attributes.integers[0], attributes.integers[1]}; }
+/// "2 to 5": the first and the last.
+inline std::string range_text(const Slice& slice) {
+  return std::to_string(slice.begin) + " to " + std::to_string(slice.end() - 1);
+}
+
 /// The columns of a matrix from `begin` on; a matrix without rows may be nowhere.
 template <class S>
 struct ColumnsFrom {
@@ -53,22 +65,21 @@ template <>
 struct op<"slice_columns"> : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const Index begin = attributes.integers[0], count = attributes.integers[1];
+    const auto [begin, count] = detail::slice_in(attributes);
     if (begin < 0 || count < 1) return {"slice begin", begin, count};
     if (begin + count > x.cols) return {"slice", begin + count, x.cols};
     return Shape{x.axis, x.rows, count};
   }
   static std::string settings(const Attributes& attributes) {
-    return "columns " + std::to_string(attributes.integers[0]) + " to " +
-           std::to_string(attributes.integers[0] + attributes.integers[1] - 1);
+    return "columns " + detail::range_text(detail::slice_in(attributes));
   }
   /// The gradient between columns of zeros.
   static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: concatenate comes later
     const auto x = detail::argument(node, 0), dy = detail::whole(g, node);
-    const Index begin = node->attributes.integers[0], end = begin + node->attributes.integers[1];
+    const Index begin = detail::slice_in(node->attributes).begin, end = detail::slice_in(node->attributes).end();
     const Index width = x.shape().cols;
     const auto zeros_like = [&](Index first, Index count) {
-      return At(spread(0.0, At(apply<"slice_columns">({.integers = {first, count}}, x))));
+      return At(spread(0.0, At(apply<"slice_columns">(detail::attributes_of(detail::Slice{first, count}), x))));
     };
     if (begin == 0 && end == width) return Term(Expr{dy.node});
     if (begin == 0) return Term(apply<"concatenate">({}, dy, zeros_like(end, width - end)));
@@ -77,13 +88,15 @@ struct op<"slice_columns"> : kernel_op {
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index begin = F::attributes.integers[0], count = F::out_shape.cols, width = F::template shape<0>.cols;
+    constexpr Index begin = detail::slice_in(F::attributes).begin, count = F::out_shape.cols;
+    constexpr Index width = F::template shape<0>.cols;
     detail::move_columns<Write::store, S>(frame.rows(), count, {frame.template in<0>(), width, begin},
                                           {frame.out(), count});
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index begin = F::attributes.integers[0], count = F::out_shape.cols, width = F::template shape<0>.cols;
+    constexpr Index begin = detail::slice_in(F::attributes).begin, count = F::out_shape.cols;
+    constexpr Index width = F::template shape<0>.cols;
     S* dx = frame.template grad<0>();
     if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.rows() * width, S(0));
     detail::move_columns<Write::accumulate, S>(frame.rows(), count, {frame.out_grad(), count}, {dx, width, begin});
@@ -106,7 +119,7 @@ struct op<"concatenate"> : kernel_op {
     Index begin = 0;
     for (int i = 0; i < argument; ++i) begin += node->arguments[i]->shape.cols;
     const Index count = node->arguments[argument]->shape.cols;
-    return Term(apply<"slice_columns">({.integers = {begin, count}}, detail::whole(g, node)));
+    return Term(apply<"slice_columns">(detail::attributes_of(detail::Slice{begin, count}), detail::whole(g, node)));
   }
   /// Calls f<k>(first column of operand k).
   template <class F, class Visit>
@@ -142,7 +155,7 @@ struct op<"concatenate"> : kernel_op {
 /// Shapes  x (rows, C) -> (rows, count)
 /// Errors  does not compile if the slice leaves x: rules "slice" and "slice begin"
 constexpr Expr slice_columns(At x, Index begin, Index count) {
-  return apply<"slice_columns">({.integers = {begin, count}}, x);
+  return apply<"slice_columns">(detail::attributes_of(detail::Slice{begin, count}), x);
 }
 
 /// The two halves of the columns of x.

@@ -32,7 +32,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     if (!table.is_fixed()) return {"static right operand", static_cast<Index>(table.axis), 0};
     if (x.cols != table.cols) return {"inner widths", x.cols, table.cols};
     if (x.axis != labels.axis) return {"labels", static_cast<Index>(labels.axis), static_cast<Index>(x.axis)};
-    if (attributes.integers[0] < 1) return {"tile", attributes.integers[0], 1};
+    if (tile(attributes) < 1) return {"tile", tile(attributes), 1};
     return rows_of(x.axis, 1);
   }
   static constexpr Checked shape(const Attributes& attributes, Shape table, Shape labels, Shape x, Shape bias) {

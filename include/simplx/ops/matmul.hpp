@@ -21,9 +21,10 @@ struct op<"matmul"> : kernel_op {
   static constexpr bool adds_by_itself = true;
   /// dX reads W, dW reads X.
   static constexpr bool reads(int to, int operand) { return to != operand; }
-  static constexpr bool transposed(const Attributes& attributes) { return attributes.integers[0] != 0; }
+  static constexpr bool transposed(const Attributes& attributes) { return detail::is_transposed(attributes); }
 
   static constexpr Checked shape(const Attributes& attributes, Shape x, Shape w) {
+    if (x.is_fixed() && !w.is_fixed()) return {"matrix on the left", x.rows, x.cols};
     if (!w.is_fixed()) return {"static right operand", static_cast<Index>(w.axis), 0};
     const Index inner = transposed(attributes) ? w.cols : w.rows, outer = transposed(attributes) ? w.rows : w.cols;
     if (x.cols != inner) return {"inner widths", x.cols, inner};
@@ -108,7 +109,8 @@ struct op<"matmul"> : kernel_op {
 ///
 /// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N), (rows, 1) or (1, 1) -> (rows, N)
 ///         transpose(a) * b, a (rows, K), b (rows, N) -> (K, N), over static or run-time rows
-/// Errors  does not compile unless widths agree: rules "inner widths" and "equal widths"
+/// Errors  does not compile unless widths agree: rules "inner widths" and "equal widths"; nor for W * x: rule "matrix on
+///         the left"
 /// Cost    2 rows K N FLOPs forward, twice that backward; keeps X
 constexpr Expr operator*(At a, At b) {
   if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) {
@@ -118,7 +120,7 @@ constexpr Expr operator*(At a, At b) {
   if (b.node->op == Tag("transpose") && !number) {
     return apply<"matmul">({.integers = {1}}, a, At(Expr{b.node->arguments[0]}));
   }
-  const bool matrix = b.shape().is_fixed() && b.shape().rows > 1;
+  const bool matrix = (b.shape().is_fixed() ? b : a).shape().rows > 1;  // W * x is refused in words of its own
   return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);
 }
 constexpr Expr& operator*=(Expr& x, At y) { return x = x * y; }

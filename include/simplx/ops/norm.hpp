@@ -40,17 +40,18 @@ struct op<"rms_norm"> : kernel_op {
     return detail::norm_shape(x, gain, gain, epsilon);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // r
+  static constexpr bool epsilon_inside(const Attributes& attributes) { return attributes.integers[0] != 0; }
   static std::string settings(const Attributes& attributes) {
-    return attributes.integers[0] != 0 ? "epsilon within the root" : "";
+    return epsilon_inside(attributes) ? "epsilon within the root" : "";
   }
   static constexpr Term derive(const Node* node, int argument, const Term& g) {
     const Term x = detail::term(node, 0), gain = detail::term(node, 1), epsilon = detail::term(node, 2);
-    const bool epsilon_inside = node->attributes.integers[0] != 0;
+    const bool inside = epsilon_inside(node->attributes);
     const Term mean_square(mean(At(square(detail::argument(node, 0))), Over::columns));
     const Term is_zero = select(mean_square > Term(0), Term(0), Term(1));  // a row whose root has no derivative
-    const Term r = sqrt(mean_square + (epsilon_inside ? epsilon : is_zero));
-    const Term q = Term(1) / (epsilon_inside ? r : r - is_zero + epsilon), u = gain * g;
-    const Term slope = epsilon_inside ? Term(0.5) * q : Term(1);
+    const Term r = sqrt(mean_square + (inside ? epsilon : is_zero));
+    const Term q = Term(1) / (inside ? r : r - is_zero + epsilon), u = gain * g;
+    const Term slope = inside ? Term(0.5) * q : Term(1);
     if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * slope, node)));
     if (argument == 1) return Term(sum(detail::whole(g * x * q, node), Over::rows));
     const Term along(mean(detail::whole(u * x, node), Over::columns));
@@ -58,7 +59,7 @@ struct op<"rms_norm"> : kernel_op {
   }
   /// With epsilon inside the root r stands for that root, and the pull-back is the one of epsilon = 0.
   template <class F>
-  static constexpr bool inside = F::attributes.integers[0] != 0;
+  static constexpr bool inside = epsilon_inside(F::attributes);
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {

@@ -16,13 +16,13 @@ struct Recomputed {
   Module module;
 
   constexpr Expr operator()(At x) const {
-    return detail::stack_of("", {.integers = {1, 1}}, module, x);
+    return detail::stack_of("", {.recomputed = true}, module, x);
   }
   constexpr Expr operator()(int layer, At x) const
     requires requires(const Module& block, Expr y) { block(layer, y); }
   {
     const auto at_layer = [block = module, layer](Expr y) { return block(layer, y); };
-    return detail::stack_of("", {.integers = {1, 1}}, at_layer, x);
+    return detail::stack_of("", {.recomputed = true}, at_layer, x);
   }
 };
 

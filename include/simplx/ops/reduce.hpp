@@ -21,13 +21,12 @@ namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
 constexpr Shape reduced_shape(const Attributes& attributes, const Shape& x) {
-  switch (static_cast<Over>(attributes.integers[0])) {
+  switch (over_of(attributes)) {
     case Over::rows: return fixed_shape(1, x.cols);
     case Over::columns: return Shape{x.axis, x.rows, 1};
     default: return fixed_shape(1, 1);
   }
 }
-constexpr Attributes over_attributes(Over over) { return {.integers = {static_cast<Index>(over)}}; }
 
 /// The value of an element is what is summed, and its derivative that of the sum.
 struct sum_op : identity_op {
@@ -48,12 +47,12 @@ struct op<"mean"> : detail::sum_op {
   /// g / n, where run-time rows are counted by a sum of ones.
   static constexpr Term derive(const Node* node, int, const Term& g) {
     const Shape& x = node->arguments[0]->shape;
-    const bool by_columns = static_cast<Over>(node->attributes.integers[0]) == Over::columns;
+    const bool by_columns = detail::over_of(node->attributes) == Over::columns;
     if (x.is_fixed() || by_columns) return g * Term(scale(node->attributes, x.rows, x.cols));
     return g / Term(apply<"sum">(node->attributes, At(spread(1.0, detail::argument(node, 0)))));
   }
   static constexpr double scale(const Attributes& attributes, Index rows, Index cols) {
-    const Over over = static_cast<Over>(attributes.integers[0]);
+    const Over over = detail::over_of(attributes);
     return 1 / static_cast<double>((over == Over::columns ? 1 : rows) * (over == Over::rows ? 1 : cols));
   }
 };
@@ -114,7 +113,7 @@ struct op<"maximum"> : kernel_op {
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Over over = static_cast<Over>(F::attributes.integers[0]);
+    constexpr Over over = detail::over_of(F::attributes);
     constexpr Index cols = F::template shape<0>.cols;
     const Index rows = frame.template rows_in<0>();
     const S* x = frame.template in<0>();
@@ -142,7 +141,7 @@ struct op<"maximum"> : kernel_op {
     S* dx = frame.template grad<0>();
     constexpr bool stores = F::template write<0> == Write::store;
     if constexpr (stores) std::fill_n(dx, frame.template rows_in<0>() * F::template shape<0>.cols, S(0));
-    constexpr Over over = static_cast<Over>(F::attributes.integers[0]);
+    constexpr Over over = detail::over_of(F::attributes);
     constexpr Index cols = F::template shape<0>.cols;
     const Index rows = frame.template rows_in<0>();
     const auto first = [&](Index begin, Index step, Index count, Index place) {
@@ -164,18 +163,18 @@ struct op<"maximum"> : kernel_op {
 ///
 /// Shapes  x (rows, C) -> (1, 1), (1, C) over rows, (rows, 1) over columns
 /// Cost    one pass; fused with the elementwise expression x
-constexpr Expr sum(At x, Over over = Over::all) { return apply<"sum">(detail::over_attributes(over), x); }
+constexpr Expr sum(At x, Over over = Over::all) { return apply<"sum">(detail::attributes_of(over), x); }
 
 /// The sum divided by the number of elements that it has; of no rows at all it is not a number, over rows 0.
 ///
 /// Shapes  as sum
-constexpr Expr mean(At x, Over over = Over::all) { return apply<"mean">(detail::over_attributes(over), x); }
+constexpr Expr mean(At x, Over over = Over::all) { return apply<"mean">(detail::attributes_of(over), x); }
 
 /// The largest element; the first of several equal ones gets the gradient.
 ///
 /// Shapes  as sum
 /// Cost    keeps x and the result
-constexpr Expr maximum(At x, Over over = Over::all) { return apply<"maximum">(detail::over_attributes(over), x); }
+constexpr Expr maximum(At x, Over over = Over::all) { return apply<"maximum">(detail::attributes_of(over), x); }
 
 /// (x - y)^2, averaged over everything.
 constexpr Expr mean_squared_error(At x, At y) { return mean(square(apply<"subtract">({}, x, y))); }

@@ -22,17 +22,23 @@ SIMPLX_RULE("sums of repeated", left >= 1 && right % left == 0,
 
 namespace detail {
 
-/// Attributes: times and the width of a block.
+/// Of each block of `width` columns.
+struct Copies {
+  Index times, width;
+};
+constexpr Attributes attributes_of(const Copies& copies) { return {.integers = {copies.times, copies.width}}; }
+constexpr Copies copies_in(const Attributes& attributes) { return {attributes.integers[0], attributes.integers[1]}; }
+
 struct repeating_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
   static std::string settings(const Attributes& attributes) {
-    const std::string each = attributes.integers[1] == 1 ? "each" : std::to_string(attributes.integers[1]) + " columns";
-    return each + " " + std::to_string(attributes.integers[0]) + " times";
+    const auto [times, width] = copies_in(attributes);
+    return (width == 1 ? "each" : std::to_string(width) + " columns") + " " + std::to_string(times) + " times";
   }
   /// to, (blocks, times, width), gets each block of from, (blocks, width), `times` times; rows of `from` have `cols`.
   template <Write mode, class F, class S>
   static void spread_copies(const F& frame, Index cols, const S* from, S* to) {
-    constexpr Index times = F::attributes.integers[0], width = F::attributes.integers[1];
+    constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
     for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += width) {
       for (Index k = 0; k < times; ++k, to += width) {
         for (Index c = 0; c < width; ++c) write<mode>(to[c], from[c]);
@@ -42,7 +48,7 @@ struct repeating_op : kernel_op {
   /// The transpose of that: to, (blocks, width), gets the sum over the copies.
   template <Write mode, class F, class S>
   static void sum_copies(const F& frame, Index cols, const S* from, S* to) {
-    constexpr Index times = F::attributes.integers[0], width = F::attributes.integers[1];
+    constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
     for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += times * width, to += width) {
       for (Index c = 0; c < width; ++c) {
         S total = 0;
@@ -69,7 +75,7 @@ struct op<"sum_of_repeated">;
 template <>
 struct op<"repeat_columns"> : detail::repeating_op {
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const Index times = attributes.integers[0], width = attributes.integers[1];
+    const auto [times, width] = detail::copies_in(attributes);
     if (times < 1) return {"repetitions", times, 1};
     if (width < 1 || x.cols % width != 0) return {"repeated blocks", width, x.cols};
     return Shape{x.axis, x.rows, times * x.cols};
@@ -91,7 +97,7 @@ struct op<"repeat_columns"> : detail::repeating_op {
 template <>
 struct op<"sum_of_repeated"> : detail::repeating_op {
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const Index times = attributes.integers[0], width = attributes.integers[1];
+    const auto [times, width] = detail::copies_in(attributes);
     if (times < 1) return {"repetitions", times, 1};
     if (width < 1 || x.cols % (times * width) != 0) return {"sums of repeated", times * width, x.cols};
     return Shape{x.axis, x.rows, x.cols / times};
@@ -115,7 +121,7 @@ struct op<"sum_of_repeated"> : detail::repeating_op {
 /// Errors  does not compile for less than one time, or blocks that do not divide C: rules "repetitions" and "repeated
 ///         blocks"
 constexpr Expr repeat_columns(At x, Index times, Index width = 1) {
-  return apply<"repeat_columns">({.integers = {times, width}}, x);
+  return apply<"repeat_columns">(detail::attributes_of(detail::Copies{times, width}), x);
 }
 
 /// The sum of `times` columns beside each other, or blocks of `width` columns, where repeat_columns has copies.
@@ -123,7 +129,7 @@ constexpr Expr repeat_columns(At x, Index times, Index width = 1) {
 /// Shapes  x (rows, C * times) -> (rows, C)
 /// Errors  does not compile unless times * width divide the columns: rules "repetitions" and "sums of repeated"
 constexpr Expr sum_of_repeated(At x, Index times, Index width = 1) {
-  return apply<"sum_of_repeated">({.integers = {times, width}}, x);
+  return apply<"sum_of_repeated">(detail::attributes_of(detail::Copies{times, width}), x);
 }
 
 }  // namespace simplx

@@ -43,21 +43,22 @@ struct op<"rotary"> : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b10;
   static constexpr bool reads(int, int operand) { return operand == 1; }
+  static constexpr Index heads_in(const Attributes& attributes) { return attributes.integers[0]; }
   static constexpr Checked shape(const Attributes& attributes, Shape x, Shape base) {
-    const Index heads = attributes.integers[0];
+    const Index heads = heads_in(attributes);
     if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
     if (heads < 1 || x.cols % (2 * heads) != 0) return {"rotary heads", heads, x.cols};
     if (!(base == fixed_shape(1, 1))) return {"one number", base.columns(), 1};
     return x;
   }
   static std::string settings(const Attributes& attributes) {
-    return "heads " + std::to_string(attributes.integers[0]);
+    return "heads " + std::to_string(heads_in(attributes));
   }
   /// to = x turned by `direction` times the angle: one vector of pairs after the other, whose sines and cosines all
   /// heads of a row share.
   template <bool accumulates, class F, class S>
   static void turn(const F& frame, double direction, const S* from, S* to) {
-    constexpr Index cols = F::out_shape.cols, heads = F::attributes.integers[0], width = cols / heads;
+    constexpr Index cols = F::out_shape.cols, heads = heads_in(F::attributes), width = cols / heads;
     constexpr Index pairs = lanes<double>, columns = 2 * pairs;  // of a vector of angles
     const double base = static_cast<double>(*frame.template in<1>());
     for (Index begin = 0; begin < width; begin += columns) {

@@ -40,36 +40,35 @@ struct same_shape_op : kernel_op {
 template <>
 struct op<"slice_rows"> : kernel_op {
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const Index begin = attributes.integers[0], count = attributes.integers[1];
+    const auto [begin, count] = detail::slice_in(attributes);
     if (!x.is_fixed()) return {"static slice", static_cast<Index>(x.axis), 0};
     if (begin < 0 || count < 1) return {"slice begin", begin, count};
     if (begin + count > x.rows) return {"slice", begin + count, x.rows};
     return fixed_shape(count, x.cols);
   }
   static std::string settings(const Attributes& attributes) {
-    return "rows " + std::to_string(attributes.integers[0]) + " to " +
-           std::to_string(attributes.integers[0] + attributes.integers[1] - 1);
+    return "rows " + detail::range_text(detail::slice_in(attributes));
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
-    std::copy_n(frame.template in<0>() + F::attributes.integers[0] * cols, F::out_shape.rows * cols, frame.out());
+    const S* const rows = frame.template in<0>() + detail::slice_in(F::attributes).begin * cols;
+    std::copy_n(rows, F::out_shape.rows * cols, frame.out());
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
-    S* const rows = frame.template grad<0>() + F::attributes.integers[0] * cols;
+    S* const rows = frame.template grad<0>() + detail::slice_in(F::attributes).begin * cols;
     detail::move_columns<Write::accumulate, S>(F::out_shape.rows, cols, {frame.out_grad(), cols}, {rows, cols});
   }
 };
 
 template <>
 struct op<"shift"> : detail::same_shape_op {
-  static std::string settings(const Attributes& attributes) {
-    return "by " + std::to_string(attributes.integers[0]);
-  }
+  static constexpr Index by(const Attributes& attributes) { return attributes.integers[0]; }
+  static std::string settings(const Attributes& attributes) { return "by " + std::to_string(by(attributes)); }
   static constexpr Term derive(const Node* node, int, const Term& g) {
-    return Term(apply<"shift">({.integers = {-node->attributes.integers[0]}}, detail::whole(g, node)));
+    return Term(apply<"shift">({.integers = {-by(node->attributes)}}, detail::whole(g, node)));
   }
   /// Of each sequence calls zero(at, count) for what nothing moves into, and move(to, from, count) for the rows that
   /// have one `by` before them, all in elements.
@@ -86,7 +85,7 @@ struct op<"shift"> : detail::same_shape_op {
   static void forward(Cpu<S, path>, const F& frame) {
     const S* x = frame.template in<0>();
     S* y = frame.out();
-    each(frame, F::attributes.integers[0], [&](Index at, Index count) { std::fill_n(y + at, count, S(0)); },
+    each(frame, by(F::attributes), [&](Index at, Index count) { std::fill_n(y + at, count, S(0)); },
          [&](Index to, Index from, Index count) { std::copy_n(x + from, count, y + to); });
   }
   template <class S, Path path, class F>
@@ -94,7 +93,7 @@ struct op<"shift"> : detail::same_shape_op {
     constexpr bool stores = F::template write<0> == Write::store;
     const S* g = frame.out_grad();
     S* dx = frame.template grad<0>();
-    each(frame, -F::attributes.integers[0],
+    each(frame, -by(F::attributes),
          [&](Index at, Index count) {
            if constexpr (stores) std::fill_n(dx + at, count, S(0));
          },
@@ -104,24 +103,25 @@ struct op<"shift"> : detail::same_shape_op {
   }
 };
 
-/// Sums from the first row on, or (attribute 1) from the last row back: each is the pull-back of the other.
+/// Sums from the first row on, or from the last row back: each is the pull-back of the other.
 template <>
 struct op<"cumulative_sum"> : detail::same_shape_op {
+  static constexpr bool from_last(const Attributes& attributes) { return attributes.integers[0] != 0; }
   static std::string settings(const Attributes& attributes) {
-    return attributes.integers[0] != 0 ? "from the last row" : "";
+    return from_last(attributes) ? "from the last row" : "";
   }
   static constexpr Term derive(const Node* node, int, const Term& g) {
-    return Term(apply<"cumulative_sum">({.integers = {1 - node->attributes.integers[0]}}, detail::whole(g, node)));
+    return Term(apply<"cumulative_sum">({.integers = {!from_last(node->attributes)}}, detail::whole(g, node)));
   }
   /// to = running sums of from, or added to it.
-  template <bool from_last, bool accumulates, class F, class S>
+  template <bool backwards, bool accumulates, class F, class S>
   static void run(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
     detail::each_sequence(frame, [&](Index first, Index rows) {
       detail::each_column<S, cols>([&]<class V>(Index c) {
         Register<V> total{};
         for (Index k = 0; k < rows; ++k) {
-          const Index at = (first + (from_last ? rows - 1 - k : k)) * cols + c;
+          const Index at = (first + (backwards ? rows - 1 - k : k)) * cols + c;
           total += load<V>(from + at);
           detail::put<accumulates ? Write::accumulate : Write::store, V>(to + at, total);
         }
@@ -130,11 +130,11 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    run<F::attributes.integers[0] != 0, false>(frame, frame.template in<0>(), frame.out());
+    run<from_last(F::attributes), false>(frame, frame.template in<0>(), frame.out());
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
-    run<F::attributes.integers[0] == 0, F::template write<0> == Write::accumulate>(frame, frame.out_grad(),
+    run<!from_last(F::attributes), F::template write<0> == Write::accumulate>(frame, frame.out_grad(),
                                                                                   frame.template grad<0>());
   }
 };
@@ -180,7 +180,7 @@ constexpr Expr gather(At x, At index) { return embedding(x, index); }
 /// Errors  does not compile for run-time rows, or rows that x does not have: rules "static slice", "slice begin" and
 ///         "slice"
 constexpr Expr slice_rows(At x, Index begin, Index count) {
-  return apply<"slice_rows">({.integers = {begin, count}}, x);
+  return apply<"slice_rows">(detail::attributes_of(detail::Slice{begin, count}), x);
 }
 
 /// Each row moved `by` rows down (up if negative), within its sequence; zeros move in.

@@ -29,15 +29,16 @@ SIMPLX_HD constexpr Index rows_of_part(Index rows) {
   return part;
 }
 
-/// Attribute 0: whether each token counts as one over the tokens of its sequence.
 struct sequence_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
-  static std::string settings(const Attributes& attributes) { return attributes.integers[0] != 0 ? "mean" : ""; }
+  /// Whether each token counts as one over the tokens of its sequence.
+  static constexpr bool is_mean(const Attributes& attributes) { return attributes.integers[0] != 0; }
+  static std::string settings(const Attributes& attributes) { return is_mean(attributes) ? "mean" : ""; }
 
   template <class F>
   static auto weight(Index tokens) {
     using S = typename F::Scalar;
-    return F::attributes.integers[0] != 0 && tokens > 0 ? S(1) / static_cast<S>(static_cast<double>(tokens)) : S(1);
+    return is_mean(F::attributes) && tokens > 0 ? S(1) / static_cast<S>(static_cast<double>(tokens)) : S(1);
   }
   /// to_s = the sum of from_t, part by part.
   template <Write mode, class F, class S>

@@ -20,7 +20,6 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Attributes: layers; whether they are evaluated again in backward; whether they share their parameters.
 template <>
 struct op<"stack"> : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
@@ -28,7 +27,8 @@ struct op<"stack"> : kernel_op {
   static constexpr bool adds_by_itself = true;
 
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    if (attributes.integers[0] < 1) return {"layers", attributes.integers[0], 1};
+    const int layers = detail::stack_settings(attributes).layers;
+    if (layers < 1) return {"layers", layers, 1};
     return x;
   }
 
@@ -223,8 +223,8 @@ struct BlockOf : BlockMaker {
 };
 
 template <class Block>
-constexpr Expr stack_of(const char* name, const Attributes& attributes, const Block& block, At x) {
-  Expr result = apply<"stack">(attributes, x);
+constexpr Expr stack_of(const char* name, const StackSettings& settings, const Block& block, At x) {
+  Expr result = apply<"stack">(attributes_of(settings), x);
   if (result.node->kind == Kind::error) return result;
   result.node->name = name;
   result.node->block = new BlockOf<Block>(block);
@@ -241,7 +241,7 @@ constexpr Expr stack_of(const char* name, const Attributes& attributes, const Bl
 /// Cost    `layers` times the block's kept columns, once its temporaries; compile time of the distinct layers
 template <class Block>
 constexpr Expr stack(const char* name, int layers, const Block& block, At x) {
-  return detail::stack_of(name, {.integers = {layers, 0, detail::shares_parameters<Block>}}, block, x);
+  return detail::stack_of(name, {.layers = layers, .shared = detail::shares_parameters<Block>}, block, x);
 }
 
 /// Calls f(name, shape, value, gradient) for every probe of a graph, in stacks for each layer.

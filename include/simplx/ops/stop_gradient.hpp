@@ -48,12 +48,12 @@ struct Frozen {
   Module module;
 
   template <class... Arguments>
-    requires requires(const Module& made, const Arguments&... arguments) { Expr(made(arguments...)); }
-  constexpr Expr operator()(const Arguments&... arguments) const {
-    Expr result = module(arguments...);
+  constexpr auto operator()(const Arguments&... arguments) const
+      -> decltype(detail::as_results(module(arguments...))) {
+    const auto results = detail::as_results(module(arguments...));
     const auto freeze = [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; };
-    detail::each_made(result, freeze, arguments...);
-    return result;
+    detail::each_made(results, freeze, arguments...);
+    return results;
   }
 };
 template <class Module>

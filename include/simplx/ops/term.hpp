@@ -23,6 +23,7 @@ struct Term {
   constexpr bool is(double value) const { return !node && number == value; }
   constexpr At operand() const { return node ? At(Expr{node}) : At(number); }
 
+  // Here, as compilers instantiate the rule of an op, which calls these, as soon as a model uses it.
   friend constexpr Term operator+(const Term& a, const Term& b);
   friend constexpr Term operator-(const Term& a, const Term& b);
   friend constexpr Term operator*(const Term& a, const Term& b);

@@ -43,6 +43,7 @@ template <>
 struct op<"contract"> : kernel_op {
   static constexpr bool reads(int to, int operand) { return to != operand; }
   static constexpr Checked shape(const Attributes&, Shape a, Shape b) {
+    if (a.is_fixed() && !b.is_fixed()) return {"matrix on the left", a.cols, a.rows};
     if (a.axis != b.axis || a.rows != b.rows) return unequal_rows(a, b);
     return fixed_shape(a.cols, b.cols);
   }

@@ -11,6 +11,8 @@
 ///
 /// Only parameters bear the name of the scope that made them; an item has what is common to the scopes of its leaves.
 
+#include <simplx/ops/attention.hpp>
+#include <simplx/ops/columns.hpp>
 #include <simplx/report/label.hpp>
 #include <simplx/report/op_table.hpp>
 
@@ -222,7 +224,7 @@ class ItemMaker {
     const std::string last = last_name(matrix.name), scope = last_name(scope_of(matrix.name));
     item.role = Role::mlp;  // until its frame says otherwise
     item.title = {{title_case(last == "weight" && !scope.empty() ? scope : last == "weight" ? "linear" : last)}};
-    const bool transposed = op.op == "matmul" && op.attributes.integers[0] == 1;
+    const bool transposed = op.op == "matmul" && detail::is_transposed(op.attributes);
     if (transposed) item.title.push_back({"ᵀ"});
     const Index inner = row(op.arguments[0]).shape.cols;
     item.details = {{{std::to_string(inner) + " → " + std::to_string(op.shape.cols)}}};
@@ -261,20 +263,19 @@ class ItemMaker {
     }
     if (port < 2) item.ports.clear();
     if (item.role == Role::attention) {
-      const Attributes& a = op.attributes;
-      item.details.push_back({{fmt::format("{} {}{}", a.integers[0], a.integers[0] == 1 ? "head" : "heads",
-                                           a.integers[1] == 0 ? ", causal" : "")}});
-      if (a.integers[2]) item.details.push_back({{"ALiBi"}});
+      const Heads heads = detail::heads_in(op.attributes);
+      item.details.push_back({{fmt::format("{} {}{}", heads.count, heads.count == 1 ? "head" : "heads",
+                                           heads.mask == Mask::causal ? ", causal" : "")}});
+      if (heads.alibi) item.details.push_back({{"ALiBi"}});
     } else if (item.role != Role::norm) {
       for (const int leaf : leaves) item.details.push_back(leaf_label(leaf));
     }
     if (op.op == "slice_columns") {
-      const Index begin = op.attributes.integers[0], count = op.attributes.integers[1];
-      item.details.push_back({{fmt::format("{} to {}", begin, begin + count - 1)}});
+      item.details.push_back({{detail::range_text(detail::slice_in(op.attributes))}});
     }
     if (op.op == "stack") {
-      const char* const sharing = op.attributes.integers[2] ? ", shared" : "";
-      item.details.push_back({{fmt::format("{} layers{}", op.attributes.integers[0], sharing)}});
+      const detail::StackSettings stack = detail::stack_settings(op.attributes);
+      item.details.push_back({{fmt::format("{} layers{}", stack.layers, stack.shared ? ", shared" : "")}});
     }
     if (op.op == "stack" || op.op == "probe") item.title.push_back({" " + last_name(op.name)});
   }

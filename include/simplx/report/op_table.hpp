@@ -100,7 +100,7 @@ OpTable ops_of_layer(const Model& model, int layer = -1) {
   if (evaluated.root->kind == Kind::error) detail::list_ops(evaluated.root, "", {}, table);  // says which
   const std::vector<Node*> stacks = detail::stacks_of(evaluated.root);
   if (stacks.empty()) throw Error("a model without layers: it has no stack", "draw the whole model by picture(model)");
-  const int layers = static_cast<int>(stacks[0]->attributes.integers[0]);
+  const int layers = detail::stack_settings(stacks[0]->attributes).layers;
   if (layer < -1 || layer >= layers) {
     throw Error("no layer " + std::to_string(layer) + " in a stack of " + std::to_string(layers),
                 "layers count from 0");
@@ -117,7 +117,7 @@ std::vector<std::vector<int>> equal_layers(const Model& model) {
   std::vector<std::vector<int>> groups;
   const std::vector<Node*> stacks = detail::stacks_of(evaluated.root);
   if (stacks.empty()) return groups;
-  for (int layer = 0; layer < static_cast<int>(stacks[0]->attributes.integers[0]); ++layer) {
+  for (int layer = 0; layer < detail::stack_settings(stacks[0]->attributes).layers; ++layer) {
     const detail::Layer built = detail::layer_of(stacks[0], layer);
     const auto same = [&](const std::vector<int>& group) {
       const detail::Layer first = detail::layer_of(stacks[0], group[0]);

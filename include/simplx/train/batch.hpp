@@ -45,14 +45,16 @@ inline void check_offsets(const TokenBatch& batch) {
   }
 }
 
-/// Errors  throws Error if a batch has fewer labels than tokens, or than sequences where these have them
+/// Errors  throws Error unless a batch has a label for each token, or for each sequence where these have them; none but
+///         tokens after the last sequence may lack it, or have it
 inline void check_labels(const TokenBatch& batch, Axis labelled) {
   const bool by_sequence = labelled == Axis::sequences;
   const Index labels = std::ssize(batch.labels), needed = by_sequence ? batch.sequences() : batch.offsets.back();
-  if (labels >= needed) return;
-  const std::string counted = std::to_string(needed) + (by_sequence ? " sequences" : " tokens");
+  const Index most = by_sequence ? needed : std::ssize(batch.tokens);
+  if (labels >= needed && labels <= most) return;
+  const std::string counted = std::to_string(labels < needed ? needed : most) + (by_sequence ? " sequences" : " tokens");
   throw Error(std::to_string(labels) + " labels for " + counted,
-              by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
+              by_sequence ? "every sequence has one label" : "every token has one label; -100 carries no loss");
 }
 
 /// Errors  throws Error that says which limit a batch does not keep
@@ -98,7 +100,7 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
 
 /// Tokens, or sequences, that carry a loss.
 ///
-/// Errors  throws Error for offsets outside the tokens, or too few labels
+/// Errors  throws Error for offsets outside the tokens, or another number of labels
 inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
   if (batch.offsets.empty()) return 0;
   check_offsets(batch);
@@ -112,10 +114,11 @@ inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
 inline Index labelled_tokens(const TokenBatch& batch) { return labelled_rows(batch, Axis::tokens); }
 inline Index labelled_sequences(const TokenBatch& batch) { return labelled_rows(batch, Axis::sequences); }
 
-/// One sequence without labels; each token has `label` in the place of one.
-inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t label = ignored_label) {
+/// One sequence without labels; each token, or the sequence, has `label` in the place of one.
+inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t label = ignored_label,
+                             Axis labelled = Axis::tokens) {
   return {{tokens.begin(), tokens.end()},
-          std::vector<std::int32_t>(tokens.size(), label),
+          std::vector<std::int32_t>(labelled == Axis::sequences ? 1 : tokens.size(), label),
           {0, static_cast<Index>(tokens.size())}};
 }
 

@@ -70,6 +70,22 @@ struct TrainedModel {
     const Shape losses = G::table.info[loss_node()].shape, result = G::table.info[view_of<G>.result_node(0)].shape;
     return G::layout.outputs == 1 && result.axis == losses.axis && result.rows == losses.rows && result.cols == 1;
   }
+  /// Whether a Trainer can train it; it gives `more` inputs of its own.
+  template <int more>
+  static constexpr bool is_trainable() {
+    static_assert(!G::sound || (G::layout.inputs == 2 + more && G::input_number("tokens") >= 0 &&
+                                G::input_number("labels") >= 0),
+                  "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", "
+                  "...), and no other, since batches have none; for more there is Learner");
+    static_assert(!G::sound || (bounded("tokens") && bounded("labels")),
+                  "simplx: Trainer knows tokens and labels by the rows of the tables that they look up, and here these "
+                  "are run-time rows, of which it evaluates some at a time: give gather a weight, or take Learner");
+    static_assert(!G::sound || gives_losses(),
+                  "simplx: Trainer needs a model whose only result is the loss of each token or sequence, as "
+                  "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all "
+                  "its parts, and without logits beside it, which Trainer::logits gives");
+    return true;
+  }
   /// Whether all sequences of a batch may be evaluated at once, as a GPU does; a CPU takes others one by one.
   static constexpr bool takes_sequences_together() {
     static_assert(!G::sound || keeps_sequences_apart<G>(),
@@ -104,6 +120,9 @@ struct TrainedModel {
   static constexpr Index longest_sequence() { return view_of<G>.longest; }
 
  private:
+  static constexpr bool bounded(std::string_view input) {
+    return view_of<G>.looks_up_static_rows(view_of<G>.input_node(input));
+  }
   static constexpr Index known(std::string_view input) {
     return view_of<G>.index_bound(view_of<G>.input_node(input));
   }

@@ -48,14 +48,7 @@ class Trainer {
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
   static_assert(detail::runs_on_host<Backend>());
-  static_assert(!G::sound || (G::layout.inputs == 2 && G::input_number("tokens") >= 0 &&
-                              G::input_number("labels") >= 0),
-                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
-                "and no other, since batches have none; for more there is Learner");
-  static_assert(!G::sound || Model::gives_losses(),
-                "simplx: Trainer needs a model whose only result is the loss of each token or sequence, as "
-                "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all its "
-                "parts, and without logits beside it, which Trainer::logits gives");
+  static_assert(Model::template is_trainable<0>());
 
   /// Takes all memory and draws the initial values.
   ///
@@ -222,7 +215,7 @@ class Trainer {
   /// Errors  as loss
   /// Cost    a forward pass, and the memory of a batch of one sequence
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
-    const TokenBatch batch = unlabelled(tokens, Model::no_label());
+    const TokenBatch batch = unlabelled(tokens, Model::no_label(), Model::labelled_axis());
     check(batch);
     prepare();
     const Context<S> context = forward(batch, 0, 1, 0);
@@ -286,7 +279,7 @@ class Trainer {
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
     if (first == 0 || !prepared_for_parts_) prepare();  // the parts of a step have the same parameters
     prepared_for_parts_ = true;
-    const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps()));
+    const std::uint64_t key = detail::dropout_key(options_.seed, steps());
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
     micro_batches_.divide(part);
     turns_.start();

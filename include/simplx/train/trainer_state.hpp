@@ -13,7 +13,6 @@
 #include <simplx/core/error.hpp>
 #include <simplx/train/trainer_options.hpp>
 
-#include <charconv>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -52,9 +51,7 @@ struct TrainerState {
 inline std::string rules_of(const TrainerOptions& options) {
   std::string text;
   const auto add = [&](const char* name, const std::optional<double>& value) {
-    if (!value) return;
-    char digits[32];
-    text.append(name).append(digits, std::to_chars(digits, std::end(digits), *value).ptr);
+    if (value) text.append(name).append(shortest(*value));
   };
   add("clip ", options.clip);
   for (const ParameterGroup& group : options.groups) {
