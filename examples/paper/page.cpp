@@ -29,33 +29,80 @@ Chart curves(const Drawing& drawing, const std::vector<ArmSeen>& arms, bool by_t
               .subtitle = "first seed",
               .x = {.label = by_time ? "seconds of training" : "steps"},
               .y = {.label = "held out, nats per byte"}};
-  double highest = -HUGE_VAL, lowest = HUGE_VAL, end = -HUGE_VAL;
   for (std::size_t i = 0; i < arms.size(); ++i) {
     if (arms[i].seeds.empty()) continue;
     chart.series.push_back({arms[i].arm->name, curve_of(*arms[i].seeds[0].run, by_time), distinct_style(i)});
-    for (const ChartPoint& point : chart.series.back().points) {
-      highest = std::max(highest, point.y), lowest = std::min(lowest, point.y);
-    }
-    if (!chart.series.back().points.empty()) end = std::max(end, chart.series.back().points.back().y);
   }
-  // The first loss is that of guessing: what is to be told apart lies at the end.
-  const double top = std::max(end, lowest + 0.4 * (highest - lowest));
-  for (Series& series : chart.series) std::erase_if(series.points, [&](const ChartPoint& p) { return p.y > top; });
   return chart;
 }
 
+/// The points up to `top`: a line enters and leaves where it crosses that, and has a gap where it is above.
+std::vector<ChartPoint> clipped(const std::vector<ChartPoint>& points, double top) {
+  std::vector<ChartPoint> inside;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const ChartPoint &to = points[i], &from = points[i ? i - 1 : 0];
+    const bool above = to.y > top;
+    if (above != (from.y > top)) {
+      inside.push_back({from.x + (to.x - from.x) * (top - from.y) / (to.y - from.y), top});
+    }
+    inside.push_back({to.x, above ? missing : to.y});
+  }
+  return inside;
+}
+
+/// Curves without their begin: the first loss is that of guessing, and what is to be told apart lies at the end.
+std::string curves_figure(const Chart& whole) {
+  double highest = -HUGE_VAL, lowest = HUGE_VAL, end = -HUGE_VAL;
+  for (const Series& series : whole.series) {
+    for (const ChartPoint& point : series.points) {
+      highest = std::max(highest, point.y), lowest = std::min(lowest, point.y);
+    }
+    if (!series.points.empty()) end = std::max(end, series.points.back().y);
+  }
+  const double top = std::max(end + 0.15 * (highest - lowest), lowest + 0.4 * (highest - lowest));
+  if (!(highest > top)) return chart_figure(whole);
+  Chart drawn = whole;
+  drawn.subtitle += fmt::format(", up to {:.2f}", top);
+  for (Series& series : drawn.series) series.points = clipped(series.points, top);
+  // Who does not see the drawing is told of all points.
+  std::string figure = chart_figure(drawn);
+  const std::string seen = xml_escaped(simplx::detail::described(drawn));
+  return figure.replace(figure.find(seen), seen.size(), xml_escaped(simplx::detail::described(whole)));
+}
+
+/// The seeds that all arms have, of which anything was run: seeds differ by more than neighbours of a sweep do.
+std::set<std::uint64_t> shared_seeds(const std::vector<ArmSeen>& arms) {
+  std::set<std::uint64_t> shared;
+  for (const ArmSeen& seen : arms) {
+    for (const Seen& one : seen.seeds) shared.insert(one.seed);
+  }
+  for (const ArmSeen& seen : arms) {
+    if (seen.seeds.empty()) continue;
+    std::erase_if(shared, [&](std::uint64_t seed) { return !std::ranges::count(seen.seeds, seed, &Seen::seed); });
+  }
+  return shared;
+}
+
 Chart sweep(const Drawing& drawing, const Experiment& experiment, const std::vector<ArmSeen>& arms) {
+  const std::set<std::uint64_t> shared = shared_seeds(arms);
+  const auto mean_of = [&](const ArmSeen& seen) {
+    double sum = 0;
+    for (const Seen& one : seen.seeds) sum += shared.contains(one.seed) ? experiment.measured->of(*one.run) : 0;
+    return seen.seeds.empty() ? missing : sum / static_cast<double>(shared.size());
+  };
   Chart chart{.title = drawing.title,
-              .subtitle = "mean over the seeds",
+              .subtitle = fmt::format("{} {}", shared.size() == 1 ? "seed" : "mean over the seeds",
+                                      fmt::join(shared, ", ")),
               .x = {.label = drawing.of},
               .y = {.label = fmt::format("{}, {}", experiment.measured->name, experiment.measured->unit)}};
+  if (shared.empty()) return chart;
   double left = HUGE_VAL, right = -HUGE_VAL;
   for (const ArmSeen& seen : arms) {
     if (std::isnan(seen.arm->x)) continue;
     left = std::min(left, seen.arm->x), right = std::max(right, seen.arm->x);
   }
   for (const ArmSeen& seen : arms) {
-    const double value = detail::mean(seen.values(*experiment.measured));
+    const double value = mean_of(seen);
     if (std::isnan(seen.arm->x)) {  // a level to compare with
       chart.series.push_back(
           {seen.arm->name, {{left, value}, {right, value}}, {.colour = "var(--raw)", .dashes = "7 3", .width = 1.6}});
@@ -151,7 +198,9 @@ std::string section_of(const Experiment& experiment, const std::vector<ArmSeen>&
   if (seen) {
     for (const Drawing& drawing : experiment.drawings) {
       const Chart chart = chart_of(drawing, experiment, arms);
-      if (!chart.series.empty()) drawings += chart_figure(chart);
+      if (chart.series.empty()) continue;
+      const bool curve = drawing.kind == Drawing::Kind::by_step || drawing.kind == Drawing::Kind::by_time;
+      drawings += curve ? curves_figure(chart) : chart_figure(chart);
     }
   }
   const auto words = [](const char* what, const std::string& text) {
