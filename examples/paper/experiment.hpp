@@ -91,6 +91,7 @@ struct Experiment {
   std::string miniature = {};  ///< where this differs from the paper, beside size and text
   std::string reading = {};    ///< what to think of what was seen, above all where it is not the paper's
   std::vector<Arm> arms = {};
+  const char* published_in = "";  ///< what the arms' numbers of the paper are, or their unit
   const Quantity* measured = nullptr;
   std::vector<Ordering> expected = {};
   std::vector<Drawing> drawings = {};

@@ -160,7 +160,7 @@ std::string shown(const std::vector<double>& values, int digits) {
 
 std::vector<std::vector<std::string>> table_of(const Experiment& experiment, const std::vector<ArmSeen>& arms) {
   const std::vector<const Quantity*> quantities = quantities_of(experiment);
-  const bool published = std::ranges::any_of(experiment.arms, [](const Arm& arm) { return !arm.published.empty(); });
+  const bool published = *experiment.published_in;
   const bool tried = std::ranges::any_of(experiment.arms, [](const Arm& arm) { return !arm.rates.empty(); });
   std::vector<std::vector<std::string>> rows{{"", "seeds", "parameters"}};
   if (tried) rows[0].push_back("rate");
@@ -168,7 +168,7 @@ std::vector<std::vector<std::string>> table_of(const Experiment& experiment, con
     rows[0].push_back(heading(*quantity));
     if (quantity->is_time) rows[0].push_back("speed");
   }
-  if (published) rows[0].push_back("the paper");
+  if (published) rows[0].push_back(fmt::format("the paper, {}", experiment.published_in));
   for (const ArmSeen& seen : arms) {
     auto& row = rows.emplace_back();
     row = {seen.arm->name, fmt::format("{}", seen.seeds.size()), "–"};

@@ -64,6 +64,7 @@ Experiment n_t2() {
           "Equal steps, as one curve by steps and one by time; perplexities of the paper are of 125M models. Its "
           "masked models (Table 3, and Figure 2, right) and WikiText-103 (Table 6) are left out.",
       .arms = {published(baseline, "21.09"), published(norm_former, "20.34"), published(full, "20.11")},
+      .published_in = "perplexity",
       .measured = &held_out,
       .expected = {below("NormFormer", "baseline"), below("NormFormer + ResScale", "NormFormer"),
                    below("baseline", "NormFormer", &milliseconds)},
@@ -106,6 +107,7 @@ Experiment n_t4() {
                 .settings = ablation(),
                 .published = "15.88"},
                published(baseline, "16.37")},
+      .published_in = "perplexity",
       .measured = &held_out,
       .expected = {below("NormFormer + ResScale", "- post-attention norm"),
                    below("NormFormer + ResScale", "- FFN norm"), below("NormFormer + ResScale", "- HeadScale"),
@@ -146,6 +148,7 @@ Experiment n_t5() {
           "left out.",
       .reading = "At the highest rate, at which both are best, the baseline is a percent ahead.",
       .arms = std::move(arms),
+      .published_in = "perplexity",
       .measured = &held_out,
       .expected = {below("NormFormer, rate 1e-3", "baseline, rate 1e-3"),
                    below("NormFormer, rate 3e-3", "baseline, rate 3e-3"),
