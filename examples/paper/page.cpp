@@ -237,24 +237,33 @@ std::string untestable() {
 std::string page_of(const Results& results, long steps) {
   std::string sections;
   std::vector<std::vector<std::string>> rows;
-  double seconds = 0;
-  std::set<std::string> machines;
-  for (const auto& [task, run] : results.runs()) {
-    seconds += number_of(run, "seconds") < HUGE_VAL ? number_of(run, "seconds") : 0;
-    machines.insert(run.value("machine", "unknown"));
-  }
+  std::set<const Json*> shown;
   for (const Experiment& experiment : experiments()) {
     const std::vector<ArmSeen> arms = look(experiment, results, steps);
+    for (const ArmSeen& seen : arms) {
+      for (const Seen& one : seen.seeds) {
+        for (const Task& task : tasks_of(*seen.arm, one.seed, steps)) shown.insert(results.find(task));
+      }
+    }
     const std::vector<Verdict> verdicts = judge(experiment, arms);
     rows.push_back({experiment.name, fmt::format("{}, {}", source_of(experiment), experiment.shows), experiment.title,
                     summary_of(verdicts)});
     sections += section_of(experiment, arms, verdicts, steps);
   }
+  double seconds = 0;
+  std::set<std::string> machines;
+  for (const Json* run : shown) {
+    seconds += number_of(*run, "seconds") < HUGE_VAL ? number_of(*run, "seconds") : 0;
+    machines.insert(run->value("machine", "unknown"));
+  }
   std::string lead = fmt::format(
       "The experiments of two papers with models a thousandth of their size, on the text of Python's standard library: "
       "what each paper says, what {} runs of {:.0f} minutes together showed, and where that is something else. An "
       "ordering is judged by the means over the seeds, of times by the least; of one seed it is an indication.",
-      results.size(), seconds / 60);
+      shown.size(), seconds / 60);
+  if (results.size() > shown.size()) {
+    lead += fmt::format(" {} runs of other steps or settings are left out.", results.size() - shown.size());
+  }
   if (results.other_texts()) lead += fmt::format(" {} runs on other texts are left out.", results.other_texts());
   if (results.broken_lines()) lead += fmt::format(" {} lines are no finished runs.", results.broken_lines());
   return html_page(

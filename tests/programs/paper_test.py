@@ -149,8 +149,39 @@ def main():
               "what the papers say, beside what was seen and what was not run")
         check(len(charts) >= 10, f"with its figures ({len(charts)})")
         check("residual_scale" in words and "nothing was logged" not in words, "none of which is empty")
+        check("what 9 runs of" in words and f"{len(before) - 9} runs of other steps or settings are left out" in words,
+              "the page counts the runs that it shows")
+        check("the paper, nats per token" in words and "the paper, perplexity" in words,
+              "the paper's numbers have their unit")
         done = run("report", "--results", os.path.join(folder, "none"), "--out", page)
         check(done.returncode == 0, "a page of nothing", done)
+
+        forged = os.path.join(folder, "forged")
+        os.makedirs(forged)
+        curves = {"identity": [9, 3, 2], "all_layers_tied": [8, 7, 4], "last_layer_tied": [9, 2, 1], "own": [9, 8, 3]}
+        with open(os.path.join(forged, "shaped_reparam_trainable.jsonl"), "w", encoding="utf-8") as file:
+            for one in runs.values():
+                task = one["task"]
+                if task["model"] != "shaped_reparam_trainable" or "factors" not in task["settings"]:
+                    continue
+                base = task["settings"].get("base", "own")
+                one = dict(one, loss=curves[base][-1], log=[[i, i, 1, y] for i, y in enumerate(curves[base])])
+                file.write(json.dumps(one) + "\n")
+                if base == "identity":
+                    file.write(json.dumps(dict(one, loss=5, task=dict(task, seed=2))) + "\n")
+        done = run("report", "--steps", 3, "--results", forged, "--out", page)
+        figures = {figure.find("{*}figcaption/{*}b").text: figure
+                   for figure in xml.etree.ElementTree.parse(page).getroot().findall(".//{*}figure")}
+        sweep = figures["Held-out loss by beta"]
+        dots = [dot.find("{*}title").text for dot in sweep.iter() if dot.tag.endswith("circle")]
+        check(dots == ["identity: 2 at 0.1", "orthogonal: 3 at 0.1"] and "seed 1" in "".join(sweep.itertext()),
+              f"a sweep compares the seeds that all its arms have: {dots}")
+        drawn = figures["Held-out loss by steps"]
+        lines = [line.get("d") for line in drawn.iter() if line.get("class") == "line" and line.get("d") != "M1 4H27"]
+        check(len(lines) == 4 and all("L" in line for line in lines), f"the curve of every arm is a line: {lines}")
+        words = "".join(drawn.itertext())
+        check("first seed, up to 5.20" in words and "all layers tied: from 8 to 4, between 4 and 8." in words,
+              "and is told whole where the drawing is cut")
 
         def refused(what, *arguments, says):
             done = run(*arguments)
