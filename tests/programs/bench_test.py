@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree as ET
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -25,6 +26,20 @@ for line in sys.stdin:
     count = int(line.split()[1])
     time.sleep(0.02 * count)
     print(json.dumps({"ms": [20.0] * count}), flush=True)
+"""
+
+# Either side of bench/compare, with what it tells of itself; `fails` at its first step, and `pids` to name itself in.
+SIDE = """#!%s
+import json, os, sys
+about = json.loads(%r)
+with open(about["pids"], "a") as file:
+    file.write("%%d\\n" %% os.getpid())
+print(json.dumps({"ready": True, **about}), flush=True)
+for line in sys.stdin:
+    if about.get("fails"):
+        sys.exit(3)
+    count = int(line.split()[1])
+    print(json.dumps({"ms": [20.0] * count, "peak_gflops": about["peak_gflops"]}), flush=True)
 """
 
 
@@ -95,6 +110,57 @@ def check_programs(compiler, folder):
     return build("growth_page")
 
 
+def check_compare(folder):
+    """What bench/compare makes of its sides, and that none outlives it."""
+    compare, pids = script("compare"), os.path.join(folder, "pids")
+
+    def side(name, **about):
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(SIDE % (sys.executable, json.dumps({"pids": pids, "peak_gflops": 100, **about})))
+        os.chmod(path, 0o755)
+        return path
+
+    def is_alive(pid):
+        try:
+            os.kill(pid, 0)
+            return True
+        except ProcessLookupError:
+            return False
+
+    def begun():
+        with open(pids, encoding="utf-8") as file:
+            return [int(line) for line in file]
+
+    ours = side("ours", parameters=5, flops_per_step=1e9)
+    for about, share in (({"parameters": 5}, "50.0 %"), ({"parameters": 4}, "-"),
+                         ({"parameters": 4, "flops_per_step": 5e8}, "25.0 %")):
+        said = run(os.path.join(BENCH, "compare"), "--rounds", "1", "--step-binary", ours, "--rival",
+                   side("peer", peer="another", **about))
+        table = {line.split()[0]: line for line in said.splitlines()[:4]}
+        assert " 50.0 % " in table["simplx"] and " %s " % share in table["another"], said
+
+    cores = sorted(os.sched_getaffinity(0))[-1:]
+    name, _ = compare.fastest({"one that fails": [side("failing", fails=True)], "one that runs": [ours]}, cores)
+    assert name == "one that runs" and not any(map(is_alive, begun())), name
+
+    os.remove(pids)
+    command = [os.path.join(BENCH, "compare"), "--rounds", "100000", "--step-binary", ours, "--rival", side("peer")]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+        deadline = time.monotonic() + 60
+        while not (os.path.exists(pids) and len(begun()) == 2) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.2)  # into the turns, where one side is stopped
+        program.terminate()
+        assert program.wait(60) == 143
+    assert len(begun()) == 2 and not any(map(is_alive, begun()))
+
+    with open(os.path.join(folder, "memory"), "w", encoding="utf-8") as status:
+        status.write("VmHWM:    20000 kB\n")
+    compare.open = lambda path: open(status.name, encoding="utf-8")
+    assert compare.peak_megabytes(1) == 20.5  # 20 480 000 bytes
+
+
 def check_records(folder):
     """A row takes the place of the one of its command and machine; files keep what they are given."""
     record = sys.modules["record"]
@@ -142,6 +208,7 @@ def main():
     sys.path.insert(0, BENCH)
     script("run")  # which brings `record`
     with tempfile.TemporaryDirectory() as folder:
+        check_compare(folder)
         page = check_programs(sys.argv[1], folder)
         check_records(folder)
         check_growth(page, folder)
