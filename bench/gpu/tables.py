@@ -56,9 +56,14 @@ def share_of_floor(row, ceilings):
     return None if products is None or update is None else max(products, update)
 
 
-def fastest(rivals, way):
-    """Of those whose way begins so; empty if there is none."""
-    return min((row for row in rivals if row["way"].startswith(way)), key=lambda row: row["ms"], default={})
+def fastest(rivals):
+    """Empty if there is none."""
+    return min(rivals, key=lambda row: row["ms"], default={})
+
+
+def of_way(rivals, way):
+    """Those of one way, in either formulation: "compile graphs" is another way than "compile"."""
+    return [row for row in rivals if row["way"] in (way, way + " authors", way + " fused")]
 
 
 def trainings(results):
@@ -72,11 +77,11 @@ def trainings(results):
     for row in ours:
         same = [other for other in results if "peer" in other and is_number(other.get("ms")) and
                 all(other.get(key) == row[key] for key in WHICH)]
-        rival = fastest(same, "")
+        rival = fastest(same)
         block = row["block"] + (", logits " + row["logits"] if "logits" in row else "")
         lines.append([row["shape"], block, row["precision"], row["ms"], row.get("tokens_per_s"),
                       share_of_floor(row, ceilings), row.get("gb"),
-                      *(ratio(fastest(same, way).get("ms"), row["ms"]) for way in RIVALS),
+                      *(ratio(fastest(of_way(same, way)).get("ms"), row["ms"]) for way in RIVALS),
                       rival.get("way"), rival.get("ms"), ratio(row.get("gb"), rival.get("gb")),
                       ratio(pre_ln.get(case(row)), row["ms"])])
     return table("Trainings", TRAININGS, lines)
