@@ -15,7 +15,7 @@ BASELINE = os.path.join(ROOT, "bench", "results", "compile.json")
 
 
 def compile_unit(compiler, source, flags, output):
-    """Compiles; returns seconds and the peak memory in MB of the largest process."""
+    """Compiles; returns seconds and the peak memory in MB (1e6 bytes) of the largest process."""
     command = [compiler, *FLAGS, *flags, "-c", os.path.join(HERE, source), "-o", output]
     start = time.time()
     child = subprocess.Popen([sys.executable, "-c", """
@@ -26,7 +26,7 @@ sys.exit(status)""", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, 
     out, err = child.communicate()
     if child.returncode:
         sys.exit(f"{' '.join(command)}\n{err}")
-    return time.time() - start, int(out.split()[-1]) / 1024
+    return time.time() - start, int(out.split()[-1]) * 1024e-6  # of KiB
 
 
 def trainer_flags(block, layers):
