@@ -22,7 +22,7 @@ std::string power(const std::string& axis, double exponent) { return fmt::format
 /// The points of a quantity.
 std::vector<ChartPoint> points_of(const json& row, const char* name) {
   std::vector<ChartPoint> points;
-  for (const json& point : row["results"]) points.push_back({point["at"], point[name]});
+  for (const json& point : row.at("results")) points.push_back({point.at("at"), point.at(name)});
   return points;
 }
 
@@ -39,7 +39,7 @@ const LineStyle measured{.colour = "var(--series-1)", .dots = true}, other{.colo
 const LineStyle expected{.colour = "var(--raw)", .dashes = "7 3", .width = 1.6};
 
 std::string time_chart(const std::string& axis, const json& row) {
-  const double grows = row["fit"]["time"], arithmetic = row["fit"]["arithmetic"];
+  const double grows = row.at("fit").at("time"), arithmetic = row.at("fit").at("arithmetic");
   const auto points = points_of(row, "ms"), limits = points_of(row, "limit_ms");
   return chart_figure({.title = "Time grows as " + power(axis, grows),
                        .subtitle = "its arithmetic as " + power(axis, arithmetic),
@@ -51,7 +51,8 @@ std::string time_chart(const std::string& axis, const json& row) {
 }
 
 std::string memory_chart(const std::string& axis, const json& row) {
-  const double grows = row["fit"]["memory"], arena = row["fit"]["arena"], stored = row["fit"]["stored"];
+  const json& fit = row.at("fit");
+  const double grows = fit.at("memory"), arena = fit.at("arena"), stored = fit.at("stored");
   const auto points = points_of(row, "trainer_mb");
   return chart_figure({.title = "Memory grows as " + power(axis, grows),
                        .subtitle = fmt::format("a sequence's arena as {}, what is stored as {}^{:.0f} at the most",
@@ -81,26 +82,26 @@ std::string table(const std::vector<std::string>& head, const std::vector<std::v
 std::string page_of(const json& document) {
   std::vector<std::vector<std::string>> fits;
   std::string sections;
-  for (const json& row : document["rows"]) {
-    const std::string axis = row["results"][0]["axis"];
-    const json& fit = row["fit"];
-    const auto shown = [&](const char* name) { return fmt::format("{:.2f}", fit[name].get<double>()); };
-    fits.push_back({axis, shown("time"), shown("arithmetic"), shown("memory"), shown("arena"), shown("stored"),
-                    fit["holds"].get<bool>() ? "yes" : "no"});
+  for (const json& row : document.at("rows")) {
+    const std::string axis = row.at("results").at(0).at("axis"), machine = row.at("machine");
+    const json& fit = row.at("fit");
+    const auto shown = [&](const char* name) { return fmt::format("{:.2f}", fit.at(name).get<double>()); };
+    fits.push_back({axis, machine, shown("time"), shown("arithmetic"), shown("memory"), shown("arena"), shown("stored"),
+                    fit.at("holds").get<bool>() ? "yes" : "no"});
     std::vector<std::vector<std::string>> numbers;
-    for (const json& point : row["results"]) {
-      numbers.push_back({short_number(point["at"])});
+    for (const json& point : row.at("results")) {
+      numbers.push_back({short_number(point.at("at"))});
       for (const char* name : {"ms", "limit_ms", "gflop", "parameters", "arena_mb", "trainer_mb", "resident_mb"}) {
-        numbers.back().push_back(short_number(point[name]));
+        numbers.back().push_back(short_number(point.at(name)));
       }
     }
-    const auto word = [&](const char* name) { return row[name].get<std::string>(); };
+    const auto word = [&](const char* name) { return row.at(name).get<std::string>(); };
     sections += element(
         "section", {},
-        element("h2", {}, xml_escaped("By " + axis)) +
+        element("h2", {}, xml_escaped(fmt::format("By {}, on {}", axis, machine))) +
             element("p", {},
-                    xml_escaped(fmt::format("{}, {}, {}, {}, commit {}", word("command"), word("machine"),
-                                            word("compiler"), word("date"), word("version")))) +
+                    xml_escaped(fmt::format("{}, {}, {}, commit {}", word("command"), word("compiler"), word("date"),
+                                            word("version")))) +
             element("div", {{"class", "charts"}}, time_chart(axis, row) + memory_chart(axis, row)) +
             element("details", {},
                     element("summary", {}, "The numbers") +
@@ -119,7 +120,7 @@ std::string page_of(const json& document) {
   const std::string body =
       element("main", {},
               element("header", {}, element("h1", {}, "How cost grows") + element("p", {}, xml_escaped(lead))) +
-                  table({"by", "time", "arithmetic", "memory", "arena", "stored, at most", "holds"}, fits) + sections);
+                  table({"by", "on", "time", "arithmetic", "memory", "arena", "stored, at most", "holds"}, fits) + sections);
   return "<!DOCTYPE html>\n" +
          element("html", {{"lang", "en"}, {"xmlns", "http://www.w3.org/1999/xhtml"}},
                  element("head", {}, head) + "\n" + element("body", {}, body)) + "\n";
@@ -132,6 +133,9 @@ int main(int count, char** arguments) try {
   std::ifstream file(arguments[1]);
   if (!file) throw Error(std::string("cannot read ") + arguments[1]);
   write_file(arguments[2], page_of(json::parse(file)));
+} catch (const json::exception& error) {
+  std::fprintf(stderr, "error: %s is not what bench/growth saves: %s\n", arguments[1], error.what());
+  return 1;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "error: %s\n", error.what());
   return 1;
