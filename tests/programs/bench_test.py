@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: MIT
 """bench_test.py COMPILER: the programs and scripts of bench/ work, on the smallest of their sizes. What they say is in
 order; how fast anything is, no test can know."""
+import contextlib
 import importlib.machinery
 import importlib.util
+import io
 import json
 import os
 import subprocess
@@ -11,6 +13,7 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ET
+from unittest import mock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BENCH = os.path.join(ROOT, "bench")
@@ -40,6 +43,13 @@ for line in sys.stdin:
         sys.exit(3)
     count = int(line.split()[1])
     print(json.dumps({"ms": [20.0] * count, "peak_gflops": about["peak_gflops"]}), flush=True)
+"""
+
+GROWING = """#!%s
+import json, sys
+at, power = int(sys.argv[-1]), %g
+print(json.dumps({"axis": "context", "at": at, "ms": 3 * at**power, "limit_ms": 2 * at, "gflop": at, "parameters": at,
+                  "arena_mb": at, "trainer_mb": 5 * at, "resident_mb": 9}))
 """
 
 
@@ -195,12 +205,52 @@ def check_growth(page, folder):
     record.save("growth", "bench/growth <depth>", points(1.2, 1), fit=growth.fit("depth", points(1.2, 1)))
     html = os.path.join(folder, "growth.html")
     run(page, record.path_of("growth"), html)
+    damaged = os.path.join(folder, "damaged.json")
+    with open(damaged, "w", encoding="utf-8") as file:
+        file.write('{"rows": [{}]}')
+    refused = subprocess.run([page, damaged, html + ".no"], capture_output=True, text=True)
+    assert refused.returncode == 1 and "damaged.json is not what bench/growth saves" in refused.stderr, refused
+
+    # The status is that of the axes of this call: another machine's, and what was saved before, are not.
+    program = os.path.join(folder, "program")
+    for power, status in ((1, 0), (1.5, record.GROWS_FASTER), (1, 0)):
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(GROWING % (sys.executable, power))
+        os.chmod(program, 0o755)
+        with mock.patch.object(record, "build", lambda names: [page if names == ["growth_page"] else program]), \
+                mock.patch.object(sys, "argv", ["growth", "context"]), contextlib.redirect_stdout(io.StringIO()), \
+                contextlib.redirect_stderr(io.StringIO()):
+            assert growth.main() == status, power
+    for said, builds in (("", program), (GROWING % (sys.executable, 1), "/bin/false")):  # nothing; no page
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(said or "#!/bin/sh\n")
+        with mock.patch.object(record, "build", lambda names: [builds if names == ["growth_page"] else program]), \
+                mock.patch.object(sys, "argv", ["growth", "context"]), contextlib.redirect_stderr(io.StringIO()):
+            assert growth.main() == 1
+
+    runner, told = script("run"), io.StringIO()
+    ended = {"bench/growth": subprocess.CompletedProcess([], record.GROWS_FASTER),
+             "bench/report": subprocess.CompletedProcess([], 0)}
+    with mock.patch.object(runner.subprocess, "run", lambda command, **more: ended[command[0]]), \
+            mock.patch.object(record, "version", lambda: "1"), mock.patch.object(record, "machine", lambda: "one"), \
+            mock.patch.object(sys, "argv", ["run", "growth-depth"]), contextlib.redirect_stderr(told):
+        assert runner.main() == 1 and "saved, but grow faster" in told.getvalue() and "failed" not in told.getvalue()
+    # What is saved from changed sources may be from others than these.
+    for version, taken in (("1", 0), ("1+", 1), ("unknown", 1)):
+        with mock.patch.object(record, "version", lambda: version), contextlib.redirect_stderr(io.StringIO()), \
+                mock.patch.object(runner.subprocess, "run", lambda command, **more: ended["bench/report"]), \
+                mock.patch.object(runner, "take", mock.Mock(return_value=True)) as take, \
+                mock.patch.object(record, "compiler", lambda: "g++"), \
+                mock.patch.object(sys, "argv", ["run", "--resume", "growth-depth"]):
+            record.save("growth", "bench/growth depth", points(1, 1), fit={"holds": True})
+            assert runner.main() == 0 and take.call_count == taken, version
     record.RESULTS = kept
     with open(html, encoding="utf-8") as file:
         text = file.read()
     tree = ET.fromstring(text.split("\n", 1)[1])
     assert "<script" not in text and len(list(tree.iter("{http://www.w3.org/2000/svg}circle"))) >= 12
-    for words in ("Time grows as depth^1.20", "its arithmetic as depth^1.00", "bench/growth &lt;depth&gt;"):
+    for words in ("Time grows as depth^1.20", "its arithmetic as depth^1.00", "bench/growth &lt;depth&gt;",
+                  "<h2>By depth, on %s</h2>" % record.machine(), "<td>%s</td>" % record.machine()):
         assert words in text, words
 
 
