@@ -23,7 +23,7 @@ struct Devices {
 /// `tensor` devices share every matrix, `pipeline` of such groups share the layers, `data` of those the sequences.
 struct Placement {
   int data, tensor, pipeline;
-  Index micro_batch;     ///< sequences at a time: the most that fit
+  Index micro_batch;     ///< sequences at a time: of those that fit the most that take the least time
   Index tokens;          ///< of a step
   double seconds;        ///< the floor of a step; what goes between devices is not counted
   bool bound_by_memory;  ///< that floor is the memory's, not the arithmetic's
@@ -46,24 +46,41 @@ inline Placement timed(const Preset& preset, const Devices& devices, Index seque
                        Index fits) {
   const int data = static_cast<int>(std::min<Index>(devices.count / (tensor * pipeline), sequences));
   const Index replica = (sequences + data - 1) / data;  // sequences of the busiest one
-  const Index at_a_time = std::clamp<Index>(replica / pipeline, 1, fits);
-  const auto parts = static_cast<double>((replica + at_a_time - 1) / at_a_time);
+  const Index most = std::min(fits, replica);
   const double tokens = static_cast<double>(replica * preset.context), share = 1.0 / (tensor * pipeline);
   const auto parameters = static_cast<double>(preset.parameters);
+  const auto parts = [&](Index at_a_time) { return static_cast<double>((replica + at_a_time - 1) / at_a_time); };
 
-  const double bubble = (parts + pipeline - 1) / parts;  // the pipeline fills and empties
-  const double arithmetic = 3 * preset.flops_per_token_causal * tokens * share / devices.flops * bubble;
-  const double kept = preset.kept_bytes_per_token / 4 * devices.bytes_per_number * tokens * share;
-  const double weights = parts * parameters * share * devices.bytes_per_number;
-  const double traffic = update_bytes * parameters * share + 2 * kept + 2 * weights;  // forward and backward
-  const double memory = traffic / devices.bandwidth;
+  const auto arithmetic = [&](Index at_a_time) {
+    const double bubble = (parts(at_a_time) + pipeline - 1) / parts(at_a_time);  // the pipeline fills and empties
+    return 3 * preset.flops_per_token_causal * tokens * share / devices.flops * bubble;
+  };
+  const auto memory = [&](Index at_a_time) {
+    const double kept = preset.kept_bytes_per_token / 4 * devices.bytes_per_number * tokens * share;
+    const double weights = parts(at_a_time) * parameters * share * devices.bytes_per_number;
+    const double traffic = update_bytes * parameters * share + 2 * kept + 2 * weights;  // forward and backward
+    return traffic / devices.bandwidth;
+  };
+  const auto seconds = [&](Index at_a_time) { return std::max(arithmetic(at_a_time), memory(at_a_time)); };
+  // More at a time read the weights less often and lengthen the bubble: the least is where these meet, or beside it.
+  const auto last_with = [most](Index from, auto holds) {
+    Index low = from, high = most;
+    while (low < high) {
+      const Index middle = high - (high - low) / 2;
+      holds(middle) ? low = middle : high = middle - 1;
+    }
+    return low;
+  };
+  Index micro_batch = last_with(1, [&](Index n) { return memory(n) >= arithmetic(n); });
+  if (micro_batch < most && seconds(micro_batch + 1) < seconds(micro_batch)) ++micro_batch;
+  micro_batch = last_with(micro_batch, [&, least = seconds(micro_batch)](Index n) { return seconds(n) <= least; });
   return {.data = data,
           .tensor = tensor,
           .pipeline = pipeline,
-          .micro_batch = fits,
+          .micro_batch = micro_batch,
           .tokens = sequences * preset.context,
-          .seconds = std::max(arithmetic, memory),
-          .bound_by_memory = memory > arithmetic};
+          .seconds = seconds(micro_batch),
+          .bound_by_memory = memory(micro_batch) > arithmetic(micro_batch)};
 }
 
 }  // namespace detail

@@ -80,10 +80,11 @@ def main():
         if placement is None:
             check(state > memory or state + 2048 * preset["kept_bytes_per_token"] > memory, f"{name} would fit")
             continue
-        sequence = preset["kept_bytes_per_token"] * {"c": 128, "b": 128, "l": 512, "n": 2048}[name[0]]
-        sequence /= 4 if "mlm" in name else 1
+        context = 512 if "mlm" in name else {"c": 128, "b": 128, "l": 512, "n": 2048}[name[0]]
+        sequence, whole = preset["kept_bytes_per_token"] * context, placement["tokens_per_step"] // context
         check(state + placement["micro_batch"] * sequence <= memory, f"{name}: the micro-batch fits")
-        check(state + (placement["micro_batch"] + 1) * sequence > memory, f"{name}: and is the largest")
+        check(placement["micro_batch"] == whole or state + (placement["micro_batch"] + 1) * sequence > memory,
+              f"{name}: and is the largest of what there is")
         check((placement["data"], placement["tensor"], placement["pipeline"]) == (1, 1, 1), f"{name}: one device")
 
     # A model of hundreds of billions: no share of a device exceeds it, and the shares use the devices.
@@ -107,8 +108,33 @@ def main():
           "two devices halve it")
     slow = lines("--preset", "codeparrot_sas", "--bandwidth", 1e9)["codeparrot_sas"]["placement"]
     check(slow["bound"] == "memory" and slow["seconds_per_step"] > 32 * one["parameters"] / 1e9, "a slow memory binds")
-    half = lines("--preset", "codeparrot_sas", "--number-bytes", 2)["codeparrot_sas"]["placement"]
-    check(half["micro_batch"] >= 2 * one["placement"]["micro_batch"], "half as many bytes, twice as many sequences")
+    whole, half = (lines("--preset", "codeparrot_sas", "--memory", 3e9, "--number-bytes", n)["codeparrot_sas"]
+                   for n in (4, 2))
+    check(half["placement"]["micro_batch"] >= 2 * whole["placement"]["micro_batch"] > 0,
+          "half as many bytes, twice as many sequences")
+    for arguments in ((), ("--memory", 1e30)):
+        placement = lines("--preset", "codeparrot_sas", "--tokens", 1024, *arguments)["codeparrot_sas"]["placement"]
+        check(placement["micro_batch"] == 8, "no more sequences at a time than there are")
+
+    # In a pipeline: of all micro-batches that fit the one of the shortest step.
+    for devices, bandwidth in ((64, 2e12), (64, 3e11), (64, 1e11), (8, 3e11), (8, 2e11), (8, 1e11), (3, 1e11)):
+        preset = lines("--preset", "codeparrot_pre_ln", "--devices", devices, "--memory", 2e9, "--node", 1,
+                       "--bandwidth", bandwidth)["codeparrot_pre_ln"]
+        placement, state = preset["placement"], preset["parameters"]
+        stages, replica = placement["pipeline"], -(-(placement["tokens_per_step"] // 128) // placement["data"])
+        kept = preset["kept_bytes_per_token"] * 128
+
+        def seconds(at_a_time):
+            parts = -(-replica // at_a_time)
+            arithmetic = (3 * preset["flops_per_token_causal"] * 128 * replica / stages / 1e14 *
+                          (parts + stages - 1) / parts)
+            traffic = 32 * state + 2 * kept * replica + 8 * parts * state
+            return max(arithmetic, traffic / stages / bandwidth)
+        fits = [n for n in range(1, replica + 1) if n * kept + 16 * state / stages <= 2e9]
+        least = min(map(seconds, fits))
+        largest = max(n for n in fits if seconds(n) <= least * (1 + 1e-12))
+        check(abs(placement["seconds_per_step"] / least - 1) < 1e-12 and placement["micro_batch"] == largest,
+              f"{devices} devices, {bandwidth:g} bytes/s: {placement}, not {largest} at a time in {least} s of {fits}")
 
     table = run()
     check(table.returncode == 0 and all(name in table.stdout for name in NAMES), "a table of all")
