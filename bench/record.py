@@ -9,6 +9,7 @@ import subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RESULTS = os.path.join(ROOT, "bench", "results")
+BUILD = os.path.join(ROOT, "build", "bench")
 GROWS_FASTER = 3  # status of bench/growth: what it measured is saved, but does not hold
 
 
@@ -17,12 +18,18 @@ def path_of(question):
 
 
 def rows_of(question):
-    """The saved rows; none if there is no such file."""
+    """The saved rows; none if there is no such file.
+
+    Errors: Failure if it is damaged
+    """
     try:
         with open(path_of(question), encoding="utf-8") as file:
             return json.load(file)["rows"]
     except FileNotFoundError:
         return []
+    except (ValueError, KeyError, TypeError) as error:
+        raise Failure("%s has no rows that can be read (%s: %s)\n  hint: git has the last version" %
+                      (path_of(question), type(error).__name__, error)) from None
 
 
 def results_of(question):
@@ -45,8 +52,20 @@ def machine():
     return ", ".join([facts.get("model name", os.uname().machine), *family, *widest, "%d cores" % os.cpu_count()])
 
 
-def compiler(name="g++"):
-    text = subprocess.run([name, "--version"], capture_output=True, text=True, check=True).stdout
+def compiler_of_programs():
+    """The one that CMake was given for BUILD, which it keeps; g++ if nothing was built."""
+    try:
+        with open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8") as file:
+            return re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", file.read(), re.M)[1]
+    except (OSError, TypeError):
+        return "g++"
+
+
+def compiler(command=None):
+    """Such as "g++ 12.2.0 -O3 -march=native": that of the programs unless another is named."""
+    command = command or compiler_of_programs()
+    text = subprocess.run([command, "--version"], capture_output=True, text=True, check=True).stdout
+    name = "clang++" if "clang" in text else "g++" if "Free Software" in text else os.path.basename(command)
     return name + " " + re.search(r"\d+\.\d+\.\d+", text)[0] + " -O3 -march=native"
 
 
@@ -106,10 +125,9 @@ class Failure(Exception):
 
 def build(names):
     """Paths of up-to-date programs in build/bench."""
-    folder = os.path.join(ROOT, "build", "bench")
     options = ["-DCMAKE_BUILD_TYPE=Release", "-DSIMPLX_BUILD_BENCH=ON", "-DSIMPLX_TESTS=OFF", "-DSIMPLX_EXAMPLES=OFF"]
-    commands = [["cmake", "-S", ROOT, "-B", folder, *options],
-                ["cmake", "--build", folder, "--parallel", str(os.cpu_count() or 1), "--target", *names]]
+    commands = [["cmake", "-S", ROOT, "-B", BUILD, *options],
+                ["cmake", "--build", BUILD, "--parallel", str(os.cpu_count() or 1), "--target", *names]]
     for command in commands:
         try:
             result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -117,4 +135,4 @@ def build(names):
             raise Failure("cmake is not installed\n  hint: apt-get install cmake g++ libeigen3-dev") from None
         if result.returncode:
             raise Failure("%s\nfailed: %s" % (result.stdout[-4000:], " ".join(command)))
-    return [os.path.join(folder, "bench", name) for name in names]
+    return [os.path.join(BUILD, "bench", name) for name in names]
