@@ -190,6 +190,44 @@ def check_records(folder):
     record.RESULTS = kept
 
 
+def check_compiler(folder):
+    """A row names the compiler that CMake was given."""
+    record, other = sys.modules["record"], os.path.join(folder, "c++")
+    with mock.patch.object(record, "BUILD", folder):
+        assert record.compiler().startswith("g++ ")
+        with open(os.path.join(folder, "CMakeCache.txt"), "w", encoding="utf-8") as file:
+            file.write("CMAKE_CXX_COMPILER:FILEPATH=%s\n" % other)
+        for said, name in (("Debian clang version 14.0.6", "clang++ 14.0.6 "),
+                           ("c++ (Debian) 12.2.0 Copyright (C) 2022 Free Software Foundation", "g++ 12.2.0 ")):
+            with open(other, "w", encoding="utf-8") as file:
+                file.write("#!/bin/sh\necho '%s'\n" % said)
+            os.chmod(other, 0o755)
+            assert record.compiler().startswith(name), record.compiler()
+
+
+def check_report(folder):
+    """Files that are damaged are named; rows of which nothing is shown, or a part, are no fault."""
+    record, report = sys.modules["record"], script("report")
+    kept, record.RESULTS = record.RESULTS, folder
+    machine, record.machine = record.machine, lambda: "a machine of which nothing is shown"
+    record.save("math", "math", [{"scalar": "double", "eigen_is": "vectorised", "ratio": 2}])
+    record.machine = machine
+    record.save("compile", "bench/compile", [{"block": "sas_p", "layers": 12, "g++_seconds": 60, "g++_mb": 2000}])
+    for text in (report.figures(), report.details()):
+        assert "that trainer" in text and "instantiations" not in text and "nothing is shown" not in text, text
+    for damaged in ("{", "[]", '{"row": []}'):
+        with open(record.path_of("math"), "w", encoding="utf-8") as file:
+            file.write(damaged)
+        try:
+            report.figures()
+            raise AssertionError("no word about " + damaged)
+        except record.Failure as failure:
+            assert record.path_of("math") in str(failure) and "hint: " in str(failure), failure
+    record.RESULTS = kept
+    refused = subprocess.run([os.path.join(BENCH, "compile"), "--only", "typo"], capture_output=True, text=True)
+    assert refused.returncode == 2 and "no row has typo in its name: sas_p-2, " in refused.stderr, refused
+
+
 def check_growth(page, folder):
     growth = script("growth")
 
@@ -262,6 +300,9 @@ def main():
         page = check_programs(sys.argv[1], folder)
         check_records(folder)
         check_growth(page, folder)
+    for check in (check_compiler, check_report):
+        with tempfile.TemporaryDirectory() as folder:
+            check(folder)
     names = [name for name, _, _ in script("run").all_rows()]
     assert len(names) == len(set(names))
     print("the benchmarks work")
