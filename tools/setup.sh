@@ -33,6 +33,7 @@ build_program() {
   local name=$1
   shift
   need_packages g++ cmake ninja-build libeigen3-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+  echo "building $name" >&2
   mkdir -p build/demo
   if ! { cmake -S . -B build/demo -G Ninja -DCMAKE_BUILD_TYPE=Release -DSIMPLX_TESTS=OFF "$@" &&
          cmake --build build/demo --target "$name"; } >build/demo/build.log 2>&1; then
