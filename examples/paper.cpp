@@ -249,7 +249,12 @@ int run(const Options& options) {
 
 int report(const Options& options) {
   const Results results = finished_runs(options);
-  if (options.out.has_parent_path()) fs::create_directories(options.out.parent_path());
+  std::error_code error;
+  if (options.out.has_parent_path()) fs::create_directories(options.out.parent_path(), error);
+  if (error) {
+    throw Error(fmt::format("cannot make {}: {}", options.out.parent_path().string(), error.message()),
+                "give another file with --out FILE");
+  }
   simplx::write_file(options.out, page_of(results, options.steps));
   fmt::print("{}\n", options.out.string());
   return 0;

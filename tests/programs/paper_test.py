@@ -204,6 +204,8 @@ def main():
             file.write("no directory\n")
         refused("a directory that cannot be written is named", "run", "n-f4", "--steps", 1, "--text", TEXT, "--results",
                 os.path.join(blocked, "results"), says="--results DIR")
+        refused("a page that cannot be written has a hint", "report", "--out", os.path.join(blocked, "x", "y.html"),
+                "--results", results, says="--out FILE")
         if absent:
             refused("what needs a model that was not built says so", "run", "s-t1", *small, says="SIMPLX_PAPER=ON")
         else:  # all models are there: every experiment
