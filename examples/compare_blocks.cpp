@@ -7,7 +7,8 @@
 //     compare_blocks --blocks pre_ln sas_p --steps 2000 --out runs/compare             the same tokens for each
 //
 // Every block is a run of train_lm in a directory of its own, so that a comparison that was stopped goes on with the
-// same command, and `tools/report` shows any of the runs. The table and compare.html are written at the end.
+// same command, and `tools/report` shows any of the runs. The table and compare.html are written at the end, of the
+// blocks that did not diverge.
 
 #include "flags.hpp"
 #include "train_lm/blocks.hpp"
@@ -19,6 +20,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdio>
 #include <thread>
 
 namespace {
@@ -85,16 +87,28 @@ int main(int argc, char** argv) {
     }
     const fs::path folder = options.results = options.out;
     std::vector<fs::path> directories;
+    std::vector<std::string> diverged;
     for (const std::string& name : names) {
       options.block = block_named(name);
       options.out = folder / name;
-      directories.push_back(options.out);
-      if (const int status = train(options); status != 0) return status;
+      try {
+        if (const int status = train(options); status != 0) return status;
+        directories.push_back(options.out);
+      } catch (const Diverged& error) {
+        const std::string what = error.what();  // its hint is for a run alone: --fresh would begin all of them anew
+        std::fflush(stdout);
+        fmt::print(stderr, "\n{} diverged: {}\n", name, what.substr(0, what.find("\n  hint:")));
+        diverged.push_back(name);
+      }
     }
-    const std::vector<simplx::Run> runs = simplx::read_runs(directories);
-    simplx::write_report(folder / "compare.html", runs);
-    print_table(runs);
-    fmt::print("{}\n", (folder / "compare.html").string());
-    return 0;
+    if (!directories.empty()) {
+      const std::vector<simplx::Run> runs = simplx::read_runs(directories);
+      simplx::write_report(folder / "compare.html", runs);
+      print_table(runs);
+      fmt::print("{}\n", (folder / "compare.html").string());
+    }
+    if (diverged.empty()) return 0;
+    throw Error(fmt::format("not compared, because they diverged: {}", fmt::join(diverged, ", ")),
+                "lower --learning-rate, with another --out");
   });
 }

@@ -5,6 +5,8 @@
 
 #include "any_trainer.hpp"
 
+#include <simplx/core/error.hpp>
+
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -40,7 +42,12 @@ struct Options {
   int keep = 3;  ///< checkpoints beside the best
 };
 
-/// Trains as the options say, or goes on with what an earlier call began; returns the exit status.
+/// A loss or a network that is no longer finite.
+struct Diverged : simplx::Error {
+  using simplx::Error::Error;
+};
+
+/// Trains as the options say, or goes on with what an earlier call began; returns the exit status. Throws Diverged.
 int train(const Options& options);
 
 }  // namespace train_lm

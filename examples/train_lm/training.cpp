@@ -389,9 +389,9 @@ class TrainingRun {
     return latest ? "the last good checkpoint is " + checkpoints_.path(*latest).string() : "there is no checkpoint yet";
   }
 
-  Error not_finite(const char* what, const std::string& where) const {
-    return Error(fmt::format("the {} is no longer finite at step {}; the {}; {}", what, step_, where, last_good()),
-                 "lower --learning-rate, with another --out or with --fresh");
+  Diverged not_finite(const char* what, const std::string& where) const {
+    return Diverged(fmt::format("the {} is no longer finite at step {}; the {}; {}", what, step_, where, last_good()),
+                    "lower --learning-rate, with another --out or with --fresh");
   }
 
   // --------------------------------------------------------------------------------------------------- the end

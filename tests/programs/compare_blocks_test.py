@@ -62,6 +62,16 @@ def main():
         check(done.returncode == 0 and done.stdout.count("is finished") == 2 and before == logs,
               "called again it only shows the result")
 
+        some = os.path.join(folder, "some")
+        done = run("--blocks", "sas_p_norm_free", "pre_ln", "--steps", 3, "--learning-rate", 1e4, "--text", text,
+                   "--out", some)
+        check(done.returncode == 1 and "sas_p_norm_free diverged: " in done.stderr and
+              "not compared, because they diverged: sas_p_norm_free" in done.stderr and "--fresh" not in done.stderr,
+              "a block that diverges is told\n" + done.stderr)
+        table = done.stdout[done.stdout.rindex("block  "):].splitlines()
+        check(table[1].split()[0] == "pre_ln" and os.path.exists(os.path.join(some, "compare.html")),
+              "and the others are trained and laid side by side")
+
         done = run("--blocks", "sas_p", "sas_p", "--steps", 1, "--text", text, "--out", os.path.join(folder, "twice"))
         check(done.returncode == 1 and "twice" in done.stderr and not os.path.exists(os.path.join(folder, "twice")),
               "a block that is named twice is refused")
