@@ -208,9 +208,9 @@ const char* multiplied() {
 /// Their limit, in GFLOP/s: of floats in pieces, what the matrix unit has for pairs over the products that one takes.
 template <class Backend>
 double peak_of(int threads = 1, double seconds = 0.03) {
-  if (Backend::rounds) return simplx::measured_peak_gflops<simplx::Pair>(threads, seconds);
+  if (Backend::rounds) return simplx::measured_peak_gflops<simplx::Twin>(threads, seconds);
   if (Backend::splits && simplx::Amx::available()) {
-    return simplx::measured_peak_gflops<simplx::Pair>(threads, seconds) / simplx::piece_products;
+    return simplx::measured_peak_gflops<simplx::Twin>(threads, seconds) / simplx::piece_products;
   }
   return simplx::measured_peak_gflops(threads, seconds);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 8ffa0254ecf984f7
+// sha256 of the headers: f4b9cbfdbeec9561
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -386,7 +386,15 @@ struct Attributes {
   constexpr bool operator==(const Attributes&) const = default;
 };
 
-inline constexpr int max_arguments = 8;
+namespace detail {
+/// Those of a reduction, and of a product x W or x W^T. What is meant by others each op says beside its shape rule.
+constexpr Attributes attributes_of(Over over) { return {.integers = {static_cast<Index>(over)}}; }
+SIMPLX_HD constexpr Over over_of(const Attributes& reduction) { return static_cast<Over>(reduction.integers[0]); }
+constexpr bool is_transposed(const Attributes& product) { return product.integers[0] != 0; }
+}  // namespace detail
+
+/// Of a node; and of a whole model.
+inline constexpr int max_arguments = 8, max_inputs = 8, max_outputs = 8;
 
 struct Node;
 struct Term;
@@ -421,6 +429,7 @@ struct Node {
   bool costly = false;                   ///< of a map: rather stored than evaluated again
   unsigned char constant_operands = 0;   ///< bit i: argument i has no gradient, so it must not be trained
   unsigned char overwrites = 0;          ///< bit i: the gradient of argument i may be written over its value
+  bool rows_apart = true;                ///< a row reads that row of the arguments alone (ops/kernel.hpp)
   Index saved = 0;                       ///< columns that forward saves for backward
   Index packed = 0;                      ///< elements prepared from the parameters once per step
 
@@ -697,6 +706,7 @@ template <Tag name, class... Operands>
     } else {
       if constexpr (requires { Op::constant_operands; }) node->constant_operands = Op::constant_operands;
       if constexpr (requires { Op::overwrites; }) node->overwrites = Op::overwrites;
+      node->rows_apart = Op::rows_apart(node->shape.axis);
       node->saved = Op::saved(attributes, operands.shape()...);
       bool is_prepared = true;
       if constexpr (requires { Op::packs; }) is_prepared = node->arguments[Op::packs]->kind == Kind::parameter;
@@ -713,6 +723,63 @@ constexpr Expr refuse(Tag rule, At x, Index left = 0, Index right = 0) {
 }
 
 }  // namespace simplx
+
+// ---- simplx/core/results.hpp
+
+/// \file simplx/core/results.hpp
+/// What a model or a module returns: an expression, or an aggregate of up to four.
+
+namespace simplx::inline SIMPLX_TARGET::detail {
+
+struct AnyResult {
+  constexpr operator Expr() const;
+};
+
+/// How many expressions an aggregate has, at most four; 0 where it has other members.
+template <class Result>
+constexpr int result_count() {
+  using A = AnyResult;
+  int count = 0;
+  if constexpr (std::is_aggregate_v<Result> && !requires { Result{A{}, A{}, A{}, A{}, A{}}; }) {
+    count = requires { Result{A{}, A{}, A{}, A{}}; } ? 4 : requires { Result{A{}, A{}, A{}}; } ? 3
+          : requires { Result{A{}, A{}}; } ? 2 : requires { Result{A{}}; } ? 1 : 0;
+  }
+  return sizeof(Result) == static_cast<std::size_t>(count) * sizeof(Expr) ? count : 0;
+}
+
+template <class Result>
+concept Results = std::is_same_v<Result, Expr> || result_count<Result>() > 0;
+
+/// What a module made, as it is, or as the expression that it converts to.
+constexpr Expr as_results(Expr result) { return result; }
+template <Results Result>
+constexpr Result as_results(const Result& results) {
+  return results;
+}
+
+/// Calls take(field, name) for the expression, or for each of an aggregate of two to four expressions.
+template <class Result, class Take>
+constexpr void each_result(const Result& result, Take take) {
+  static_assert(Results<Result>, "simplx: a model returns an Expr, or an aggregate of two to four of them");
+  constexpr int count = result_count<Result>();
+  if constexpr (std::is_same_v<Result, Expr>) {
+    take(result, "output");
+  } else if constexpr (count == 4) {
+    const auto& [a, b, c, d] = result;
+    take(a, "output0"), take(b, "output1"), take(c, "output2"), take(d, "output3");
+  } else if constexpr (count == 3) {
+    const auto& [a, b, c] = result;
+    take(a, "output0"), take(b, "output1"), take(c, "output2");
+  } else if constexpr (count == 2) {
+    const auto& [a, b] = result;
+    take(a, "output0"), take(b, "output1");
+  } else if constexpr (count == 1) {
+    const auto& [a] = result;
+    take(a, "output0");
+  }
+}
+
+}  // namespace simplx::detail
 
 // ---- simplx/core/walk.hpp
 
@@ -819,36 +886,45 @@ constexpr Node* node_at(Node* root, int wanted) {
   return found;
 }
 
-/// Whether a node is a module that is evaluated again in backward: its name is the scope of what it made.
-constexpr bool is_recomputed(const Node& node) { return node.block && node.attributes.integers[1] != 0; }
+/// What a stack is made with.
+struct StackSettings {
+  int layers = 1;
+  bool recomputed = false;  ///< a module that is evaluated again in backward: its name is the scope of what it made
+  bool shared = false;      ///< its layers share one set of parameters and constants, whose names bear no number
 
-/// Whether the layers of a stack share one set of parameters and constants, whose names bear no number.
-constexpr bool is_shared(const Node& node) { return node.block && node.attributes.integers[2] != 0; }
-/// How many sets of parameters a stack has.
-constexpr int sets_of(const Node& node) { return is_shared(node) ? 1 : static_cast<int>(node.attributes.integers[0]); }
+  constexpr int sets() const { return shared ? 1 : layers; }
+};
+constexpr Attributes attributes_of(const StackSettings& stack) {
+  return {.integers = {stack.layers, stack.recomputed, stack.shared}};
+}
+constexpr StackSettings stack_settings(const Attributes& stack) {
+  return {static_cast<int>(stack.integers[0]), stack.integers[1] != 0, stack.integers[2] != 0};
+}
+constexpr bool is_recomputed(const Node& node) { return node.block && stack_settings(node.attributes).recomputed; }
+constexpr bool is_shared(const Node& node) { return node.block && stack_settings(node.attributes).shared; }
 
 constexpr bool takes_scope(const Node& node) {
   return (!node.name.empty() || node.block) && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
 }
 
-/// Calls visit(node) for what a module made: the nodes of its result up to, and without, what it was given.
-template <class Visit, class... Arguments>
-constexpr void each_made(Expr result, Visit visit, const Arguments&... given) {
+/// Calls visit(node) for what a module made: the nodes of its results up to, and without, what it was given.
+template <class Made, class Visit, class... Arguments>
+constexpr void each_made(const Made& results, Visit visit, const Arguments&... given) {
   [[maybe_unused]] const auto mark = [](const auto& argument, int index) {
     if constexpr (requires { argument.node; }) argument.node->index = index;
   };
   (mark(given, 0), ...);  // the walk stops there
   int count = 0;
-  const bool fresh = result.node->index == unvisited;
-  postorder(result.node, [&](Node* node) {
-    node->index = ++count;
-    visit(node);
+  each_result(results, [&](Expr result, const char*) {
+    postorder(result.node, [&](Node* node) {
+      node->index = ++count;
+      visit(node);
+    });
   });
   (mark(given, unvisited), ...);
-  if (fresh) {
-    result.node->index = 0;
-    clear_marks(result.node);
-  }
+  each_result(results, [](Expr result, const char*) {
+    if (result.node->index != unvisited) clear_marks(result.node);
+  });
 }
 
 }  // namespace simplx::detail
@@ -856,21 +932,21 @@ constexpr void each_made(Expr result, Visit visit, const Arguments&... given) {
 namespace simplx::inline SIMPLX_TARGET {
 
 /// A module with a name: the parameters it *makes* get "name." in front, never what it is *given*. What a module
-/// captures or holds it makes, as far as can be seen from its result: give it as an operand.
+/// captures or holds it makes, as far as can be seen from its results: give it as an operand.
 template <class Module>
 struct Named {
   Name scope;
   Module module;
 
   template <class... Arguments>
-    requires requires(const Module& made, const Arguments&... arguments) { Expr(made(arguments...)); }
-  constexpr Expr operator()(const Arguments&... arguments) const {
-    Expr result = module(arguments...);
+  constexpr auto operator()(const Arguments&... arguments) const
+      -> decltype(detail::as_results(module(arguments...))) {
+    const auto results = detail::as_results(module(arguments...));
     const auto enter = [&](Node* node) {
       if (detail::takes_scope(*node)) node->name.put_in_scope(scope);
     };
-    detail::each_made(result, enter, arguments...);
-    return result;
+    detail::each_made(results, enter, arguments...);
+    return results;
   }
 };
 
@@ -948,6 +1024,9 @@ SIMPLX_RULE("equal rows", left == right,
 SIMPLX_RULE("equal axes", left == right,
             "these operands must run along one axis (left and right number: 0 a static number of rows, 1 tokens, "
             "2 sequences, 3 labelled, 4 batch); gather or reduce one of them first")
+SIMPLX_RULE("matrix on the left", (possible<left, right>),
+            "a matrix of static rows (left number: rows, right number: columns) stands left of run-time rows: rows are "
+            "samples or tokens, so that a linear map of them is written x * W, or x * transpose(W)")
 SIMPLX_RULE("static right operand", left == right,
             "in x * W the right operand must have a static number of rows (a weight, or computed from weights): a "
             "product of two run-time row counts would be a matrix of rows by rows")
@@ -1150,6 +1229,7 @@ struct Info {
   unsigned char reads_output = 0;
   unsigned char passes = 0;  ///< bit i: the pull-back to argument i is the incoming gradient itself
   unsigned char overwrites = 0;  ///< bit i: the gradient of argument i may be written over its value
+  bool rows_apart = true;    ///< a row reads that row of the arguments alone
   bool costly = false;       ///< of a map: rather stored than evaluated again
   bool carry = false;        ///< the input of a stack's block
   bool wanted_input = false;
@@ -1282,6 +1362,7 @@ constexpr Flat<count> flatten(Node* root) {
     info.reads_output = node->reads_output;
     info.passes = node->passes;
     info.overwrites = node->overwrites;
+    info.rows_apart = node->rows_apart;
     info.costly = node->costly;
     info.carry = node->carry;
     info.wanted_input = node->wanted;
@@ -1314,8 +1395,6 @@ constexpr Flat<count> flatten(Node* root) {
 /// What a kernel is handed at run time: a handful of pointers and counts, trivially copyable, by value.
 
 namespace simplx::inline SIMPLX_TARGET {
-
-inline constexpr int max_inputs = 8, max_outputs = 8;
 
 /// The label that carries no loss.
 inline constexpr std::int32_t ignored_label = -100;
@@ -1431,62 +1510,35 @@ constexpr void add_output(Node* root, Node* value, const char* name) {
   use(root, output);
 }
 
-struct AnyResult {
-  constexpr operator Expr() const;
-};
-
-/// How many expressions an aggregate has, at most four; 0 where it has other members.
-template <class Result>
-constexpr int result_count() {
-  using A = AnyResult;
-  int count = 0;
-  if constexpr (std::is_aggregate_v<Result> && !requires { Result{A{}, A{}, A{}, A{}, A{}}; }) {
-    count = requires { Result{A{}, A{}, A{}, A{}}; } ? 4 : requires { Result{A{}, A{}, A{}}; } ? 3
-          : requires { Result{A{}, A{}}; } ? 2 : requires { Result{A{}}; } ? 1 : 0;
-  }
-  return sizeof(Result) == static_cast<std::size_t>(count) * sizeof(Expr) ? count : 0;
-}
-
-/// Calls take(field, name) for the expression, or for each of an aggregate of two to four expressions.
-template <class Result, class Take>
-constexpr void each_result(const Result& result, Take take) {
-  constexpr bool is_one = std::is_same_v<Result, Expr>;
-  constexpr int count = is_one ? 0 : result_count<Result>();
-  static_assert(is_one || count > 0, "simplx: a model returns an Expr, or an aggregate of two to four of them");
-  if constexpr (is_one) {
-    take(result, "output");
-  } else if constexpr (count == 4) {
-    const auto& [a, b, c, d] = result;
-    take(a, "output0"), take(b, "output1"), take(c, "output2"), take(d, "output3");
-  } else if constexpr (count == 3) {
-    const auto& [a, b, c] = result;
-    take(a, "output0"), take(b, "output1"), take(c, "output2");
-  } else if constexpr (count == 2) {
-    const auto& [a, b] = result;
-    take(a, "output0"), take(b, "output1");
-  } else if constexpr (count == 1) {
-    const auto& [a] = result;
-    take(a, "output0");
-  }
-}
-
 /// A model's expressions, alive until the end of this object.
 struct Evaluated {
   Node* root;  ///< Kind::outputs, or Kind::error
   constexpr ~Evaluated() { release(root); }
 };
 
+/// The rule of a model about which something was said already: nothing more is.
+inline constexpr Tag said_already{"said already"};
+
 template <class Model>
 constexpr Evaluated evaluate(const Model& model) {
   Node* root = new_node();
   root->kind = Kind::outputs;
-  constexpr bool returns = !std::is_void_v<decltype(model())>;
-  static_assert(returns, "simplx: a model returns an Expr, or an aggregate of two to four of them; this one returns "
-                         "nothing: write `return` before its result");
-  if constexpr (returns) {
-    each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
+  constexpr bool called = requires { model(); };
+  static_assert(called, "simplx: a model is called without arguments: what it depends on are members of it, or "
+                        "captured (behind an error within the model this one says nothing new)");
+  if constexpr (called) {
+    using Result = decltype(model());
+    static_assert(!std::is_void_v<Result>, "simplx: a model returns an Expr, or an aggregate of two to four of them; "
+                                           "this one returns nothing: write `return` before its result");
+    if constexpr (!std::is_void_v<Result>) {
+      constexpr bool known = Results<Result>;
+      static_assert(known, "simplx: a model returns an Expr, or an aggregate of two to four of them");
+      if constexpr (known) {
+        each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
+      }
+    }
   }
-  return {root};
+  return {root->argument_count > 0 ? root : broken(root, said_already, 0, 0)};
 }
 
 /// The carry of a stack's block: the value that goes from layer to layer.
@@ -1555,11 +1607,12 @@ constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
   });
   // A node of the second evaluation that is already marked was not made by it.
   if (second->index != unvisited) complain("captured", *second);
+  constexpr int of_second = 1'000'000;  // numbers that no node of the first has
   int fresh = 0;
   postorder(second, [&](Node* node) {
-    node->index = 1000000 + ++fresh;
+    node->index = of_second + ++fresh;
     for (int i = 0; i < node->argument_count; ++i) {
-      if (node->arguments[i]->index < 1000000) complain("captured", *node->arguments[i]);
+      if (node->arguments[i]->index < of_second) complain("captured", *node->arguments[i]);
     }
   });
   for (Node* made : {second, first}) {
@@ -1626,6 +1679,9 @@ struct RulePart {
   constexpr ~RulePart() { release(hub); }
 };
 
+/// What the operands of a function with its own pull-back are called in its graphs.
+inline constexpr const char* operand_names[max_arguments] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"};
+
 constexpr RulePart rule_part(const Node* node, int part) {
   Node* inputs[max_arguments + 2]{};
   Node* results[max_arguments]{};
@@ -1635,9 +1691,8 @@ constexpr RulePart rule_part(const Node* node, int part) {
     inputs[i]->name = name;
     inputs[i]->wanted = false;
   };
-  constexpr const char* names[] = {"x0", "x1", "x2", "x3", "x4", "x5"};
   if (part == 1) give(0, node->shape, "gradient"), give(1, node->shape, "result");
-  for (int i = 0; i < operands; ++i) give(first + i, node->arguments[i]->shape, names[i]);
+  for (int i = 0; i < operands; ++i) give(first + i, node->arguments[i]->shape, operand_names[i]);
   node->rules->make(node->rules, part, inputs, results);
   int given = 0;
   while (given < max_arguments && results[given]) ++given;
@@ -1658,7 +1713,7 @@ constexpr RulePart rule_part(const Node* node, int part) {
       use(wrong, results[i]);
       results[i] = broken(wrong, "pull-back shape", results[i]->shape.columns(), expected.columns());
     }
-    add_output(root, results[i], part == 0 ? "result" : names[i]);
+    add_output(root, results[i], part == 0 ? "result" : operand_names[i]);
   }
   Node* hub = new_node();
   use(hub, root);
@@ -1736,7 +1791,7 @@ constexpr bool same_node(const Node& a, const Node& b) {
     if (!same_graph(x.root, y.root)) return false;
   }
   if (!a.block) return true;
-  const int layers = a.block->layered || b.block->layered ? static_cast<int>(a.attributes.integers[0]) : 1;
+  const int layers = a.block->layered || b.block->layered ? stack_settings(a.attributes).layers : 1;
   for (int layer = 0; layer < layers; ++layer) {
     const Layer x = layer_of(&a, layer), y = layer_of(&b, layer);
     if (!same_graph(x.root, y.root)) return false;
@@ -2631,13 +2686,29 @@ constexpr Summary inspect(Node* root) {
   return summary;
 }
 
+template <class Source>
+concept Evaluable = requires { typename std::bool_constant<(Source::with(inspect), true)>; };
+
 /// Reports a broken rule: the sentence, both numbers and the user's line, before anything else goes wrong.
 template <class Source>
 struct Gate {
-  static constexpr Summary summary = Source::with(inspect);
+  static constexpr Summary summary = [] {
+    if constexpr (Evaluable<Source>) {
+      return Source::with(inspect);
+    } else {
+      static_assert(Evaluable<Source>,
+                    "simplx: the compiler cannot evaluate this model, for the reason that it gives below: operator() "
+                    "of the model or of a module is not constexpr, the model itself is not, or an expression is made "
+                    "and never used");
+      static_assert((Source::with(inspect), true));  // which says the reason
+      return Summary{.rule = said_already};
+    }
+  }();
   static constexpr bool check() {
     if constexpr (summary.rule.empty()) {
       return true;
+    } else if constexpr (summary.rule == said_already) {
+      return false;
     } else {
       constexpr ShortPath path = short_path(summary.where.file);
       return [&]<std::size_t... i>(std::index_sequence<i...>) {
@@ -2754,12 +2825,13 @@ struct PlannedGraph {
   static constexpr Flat<count> flat = sound ? Source::with(detail::flatten<count>) : Flat<count>{};
 
   template <int node>
-  using layers_of = LayersOf<Source, node, static_cast<int>(flat.label[node].attributes.integers[0]),
-                             flat.label[node].attributes.integers[2] != 0>;
+  static constexpr detail::StackSettings stack = detail::stack_settings(flat.label[node].attributes);
+  template <int node>
+  using layers_of = LayersOf<Source, node, stack<node>.layers, stack<node>.shared>;
 
   /// The layers of this stack are evaluated again in backward.
   template <int node>
-  static constexpr bool recomputes = flat.label[node].attributes.integers[1] != 0;
+  static constexpr bool recomputes = stack<node>.recomputed;
   template <int node, int part>
   using rule_of = Graph<RuleSource<Source, node, part>>;
 
@@ -2857,7 +2929,7 @@ struct Graph : PlannedGraph<Source> {
 
   static constexpr Layout<count> layout =
       lay_out<count>(table.info, count, fusion, plan, Source::Lowering::template rooms<Planned>());
-  static_assert(layout.inputs <= 8 && layout.outputs <= 8,
+  static_assert(layout.inputs <= max_inputs && layout.outputs <= max_outputs,
                 "simplx: a model has at most eight inputs and eight outputs; put some beside each other in one");
 
   /// The number of the input of that name, or -1.
@@ -3153,9 +3225,10 @@ struct Frame {
 /// \file simplx/core/execute.hpp
 /// Running a planned graph: straight-line code, one call for each step, for any backend.
 ///
-/// A backend supplies `map_forward`, `map_backward`, `clear`, `copy` and `add`; ops supply `forward(backend, frame)`
-/// and `backward(backend, frame)`, products an epilogue in addition. A backend with kernels of its own specialises
-/// `kernels`.
+/// A backend supplies its `Scalar`, `map_forward`, `map_backward`, the elements of `map_scratch` that these need,
+/// `clear`, `copy` and `add`; ops supply `forward(backend, frame)` and `backward(backend, frame)`, products an epilogue
+/// in addition. A backend with kernels of its own specialises `kernels`; one whose memory is not the host's says
+/// `on_device`.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -3788,7 +3861,7 @@ struct Group {
     if constexpr (!reduces) {
       return Spread::full;
     } else {
-      switch (static_cast<Over>(G::flat.label[root].attributes.integers[0])) {
+      switch (detail::over_of(G::flat.label[root].attributes)) {
         case Over::rows: return Spread::row;
         case Over::columns: return Spread::column;
         default: return Spread::one;
@@ -4301,8 +4374,8 @@ struct MapBackward {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Two numbers of a product's inner dimension.
-using Pair = std::int32_t;
+/// A word with two bfloat16: neighbours in the inner dimension of a product.
+using Twin = std::int32_t;
 
 namespace detail {
 
@@ -4318,22 +4391,22 @@ inline Vec<std::uint32_t> rounded(Vec<float> x) {
 }  // namespace detail
 
 /// (first[i], second[i]) for each lane.
-__attribute__((always_inline)) inline Vec<Pair> pairs_of(Vec<float> first, Vec<float> second) {
+__attribute__((always_inline)) inline Vec<Twin> pairs_of(Vec<float> first, Vec<float> second) {
 #if defined(__AVX512BF16__)
   typedef std::uint16_t Halves __attribute__((vector_size(32)));
   const auto words = [](Vec<float> x) {
     return __builtin_convertvector((Halves)_mm512_cvtneps_pbh((__m512)x), Vec<std::uint32_t>);
   };
-  return (Vec<Pair>)(words(first) | words(second) << 16);
+  return (Vec<Twin>)(words(first) | words(second) << 16);
 #else
-  return (Vec<Pair>)(detail::rounded(first) >> 16 | detail::rounded(second));
+  return (Vec<Twin>)(detail::rounded(first) >> 16 | detail::rounded(second));
 #endif
 }
 
 /// (x[0], x[1]), (x[2], x[3]), ... of two vectors, one after the other.
-__attribute__((always_inline)) inline Vec<Pair> pairs_along(Vec<float> front, Vec<float> back) {
+__attribute__((always_inline)) inline Vec<Twin> pairs_along(Vec<float> front, Vec<float> back) {
 #if defined(__AVX512BF16__)
-  return (Vec<Pair>)_mm512_cvtne2ps_pbh((__m512)back, (__m512)front);
+  return (Vec<Twin>)_mm512_cvtne2ps_pbh((__m512)back, (__m512)front);
 #else
   constexpr int L = lanes<float>;
   float numbers[2 * L], even[L], odd[L];
@@ -4358,20 +4431,20 @@ __attribute__((always_inline)) inline V multiply_add(V sum, V left, V right) {
 #endif
   return sum + left * right;
 }
-__attribute__((always_inline)) inline Vec<float> multiply_add(Vec<float> sum, Vec<Pair> left, Vec<Pair> right) {
+__attribute__((always_inline)) inline Vec<float> multiply_add(Vec<float> sum, Vec<Twin> left, Vec<Twin> right) {
 #if defined(__AVX512BF16__)
   return (Vec<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)left, (__m512bh)right);
 #else
   using Bits = Vec<std::uint32_t>;
-  const auto first = [](Vec<Pair> pairs) { return (Vec<float>)((Bits)pairs << 16); };
-  const auto second = [](Vec<Pair> pairs) { return (Vec<float>)((Bits)pairs & 0xffff0000u); };
+  const auto first = [](Vec<Twin> pairs) { return (Vec<float>)((Bits)pairs << 16); };
+  const auto second = [](Vec<Twin> pairs) { return (Vec<float>)((Bits)pairs & 0xffff0000u); };
   sum += first(left) * first(right);
   return sum + second(left) * second(right);
 #endif
 }
 
 /// Pairs neighbours of a row: `count` even numbers become count / 2 pairs.
-inline void pair_columns(Index count, const float* row, Pair* pairs) {
+inline void pair_columns(Index count, const float* row, Twin* pairs) {
   constexpr Index step = 2 * lanes<float>;
   Index i = 0;
   for (; i + step <= count; i += step) {
@@ -4379,14 +4452,14 @@ inline void pair_columns(Index count, const float* row, Pair* pairs) {
   }
   if (i == count) return;
   float rest[step]{};
-  Pair words[step / 2];
+  Twin words[step / 2];
   std::memcpy(rest, row + i, static_cast<std::size_t>(count - i) * sizeof(float));
   store(words, pairs_along(load<Vec<float>>(rest), load<Vec<float>>(rest + lanes<float>)));
-  std::memcpy(pairs + i / 2, words, static_cast<std::size_t>(count - i) / 2 * sizeof(Pair));
+  std::memcpy(pairs + i / 2, words, static_cast<std::size_t>(count - i) / 2 * sizeof(Twin));
 }
 
 /// Pairs each number of a row with the one below it; `second` is nullptr after the last row, which pairs with zeros.
-inline void pair_rows(Index count, const float* first, const float* second, Pair* pairs) {
+inline void pair_rows(Index count, const float* first, const float* second, Twin* pairs) {
   for (Index i = 0; i < count; i += lanes<float>) {
     const Vec<float> below = second ? load<Vec<float>>(second + i) : Vec<float>{};
     store(pairs + i, pairs_of(load<Vec<float>>(first + i), below));
@@ -4439,9 +4512,9 @@ struct Pieces {
 };
 
 /// (first[i], second[i]) for each lane, of numbers that are bfloat16.
-__attribute__((always_inline)) inline Vec<Pair> join_pairs(Vec<float> first, Vec<float> second) {
+__attribute__((always_inline)) inline Vec<Twin> join_pairs(Vec<float> first, Vec<float> second) {
   using Bits = Vec<std::uint32_t>;
-  return (Vec<Pair>)((Bits)first >> 16 | (Bits)second);
+  return (Vec<Twin>)((Bits)first >> 16 | (Bits)second);
 }
 
 /// How small and how large numbers are.
@@ -6024,12 +6097,12 @@ class Amx {
   ///
   /// Cost    16 cycles for each product of tiles, if tiles come from the first level of the cache
   template <int pieces, int rows, int cols, Write mode>
-  SIMPLX_AMX __attribute__((noinline)) void multiply(Index steps, const Pair* left, const Pair* right, Index right_row,
+  SIMPLX_AMX __attribute__((noinline)) void multiply(Index steps, const Twin* left, const Twin* right, Index right_row,
                                                      float* c, Index c_row, FetchRows fetch = {}) const {
     asm volatile("" ::: "memory");  // g++ does not know that tiles are loaded from memory
     constexpr bool below = rows == 2, beside = cols == 2, adds = mode == Write::accumulate;
     const Index c_bytes = c_row * Index(sizeof(float));
-    const Pair* const left_below = left + steps * pieces * tile_words;
+    const Twin* const left_below = left + steps * pieces * tile_words;
     float* const c_below = c + tile_side * c_row;
     if constexpr (adds) {
       _tile_loadd(0, c, c_bytes);
@@ -6044,7 +6117,7 @@ class Amx {
     }
     for (Index step = 0; step < steps; ++step) {
       const Index at = step * pieces * tile_words;
-      const Pair* const words = right + step * pieces * tile_side * right_row;
+      const Twin* const words = right + step * pieces * tile_side * right_row;
       if constexpr (pieces == 1) {
         load_right<cols>(words, right_row);
         load_left<rows>(left + at, left_below + at);
@@ -6081,14 +6154,14 @@ class Amx {
 
  private:
   template <int rows>
-  SIMPLX_AMX __attribute__((always_inline)) static void load_left(const Pair* tile, const Pair* below) {
-    _tile_loadd(4, tile, tile_side * Index(sizeof(Pair)));
-    if constexpr (rows == 2) _tile_loadd(5, below, tile_side * Index(sizeof(Pair)));
+  SIMPLX_AMX __attribute__((always_inline)) static void load_left(const Twin* tile, const Twin* below) {
+    _tile_loadd(4, tile, tile_side * Index(sizeof(Twin)));
+    if constexpr (rows == 2) _tile_loadd(5, below, tile_side * Index(sizeof(Twin)));
   }
   template <int cols>
-  SIMPLX_AMX __attribute__((always_inline)) static void load_right(const Pair* tile, Index row) {
-    _tile_loadd(6, tile, row * Index(sizeof(Pair)));
-    if constexpr (cols == 2) _tile_loadd(7, tile + tile_side, row * Index(sizeof(Pair)));
+  SIMPLX_AMX __attribute__((always_inline)) static void load_right(const Twin* tile, Index row) {
+    _tile_loadd(6, tile, row * Index(sizeof(Twin)));
+    if constexpr (cols == 2) _tile_loadd(7, tile + tile_side, row * Index(sizeof(Twin)));
   }
   template <int rows, int cols>
   SIMPLX_AMX __attribute__((always_inline)) static void add_products() {
@@ -6278,15 +6351,15 @@ constexpr Index left_tiles(Index rows, Index K) { return round_up(rows, tile_sid
 ///
 /// Cost    one pass
 template <Index K>
-void pack_left_tiles(Index rows, const float* a, Pair* tiles) {
+void pack_left_tiles(Index rows, const float* a, Twin* tiles) {
   static_assert(fits_tiles(K));
   constexpr Index L = lanes<float>, steps = K / (2 * tile_side);
   for (Index row = 0; row < round_up(rows, tile_side); ++row) {
-    Pair* to = tiles + row / tile_side * steps * tile_words + row % tile_side * tile_side;
+    Twin* to = tiles + row / tile_side * steps * tile_words + row % tile_side * tile_side;
     for (Index step = 0; step < steps; ++step, to += tile_words) {
       for (Index i = 0; i < tile_side; i += L) {
         const float* from = a + row * K + 2 * (step * tile_side + i);
-        store(to + i, row < rows ? pairs_along(load<Vec<float>>(from), load<Vec<float>>(from + L)) : Vec<Pair>{});
+        store(to + i, row < rows ? pairs_along(load<Vec<float>>(from), load<Vec<float>>(from + L)) : Vec<Twin>{});
       }
     }
   }
@@ -6297,7 +6370,7 @@ void pack_left_tiles(Index rows, const float* a, Pair* tiles) {
 ///
 /// Cost    one pass
 template <Index K>
-void pack_transposed_left_tiles(Index rows, const float* x, Pair* tiles) {
+void pack_transposed_left_tiles(Index rows, const float* x, Twin* tiles) {
   static_assert(K % tile_side == 0);
   const Index steps = (rows + 2 * tile_side - 1) / (2 * tile_side);
   const auto numbers = [&](Index row, Index col) __attribute__((always_inline)) {
@@ -6309,7 +6382,7 @@ void pack_transposed_left_tiles(Index rows, const float* x, Pair* tiles) {
         const Index row = 2 * (step * tile_side + pair);
         return pairs_of(numbers(row, first + col), numbers(row + 1, first + col));
       };
-      Pair* const to = tiles + (first / tile_side * steps + step) * tile_words;
+      Twin* const to = tiles + (first / tile_side * steps + step) * tile_words;
       detail::transpose_squares<tile_side>(tile_side, pairs, to, detail::Storing{});
     }
   }
@@ -6319,15 +6392,15 @@ void pack_transposed_left_tiles(Index rows, const float* x, Pair* tiles) {
 ///
 /// Cost    one pass
 template <Index N>
-void pack_right_tiles(Index rows, const float* dy, Pair* packed) {
+void pack_right_tiles(Index rows, const float* dy, Twin* packed) {
   const Index pairs = round_up(rows, 2 * tile_side) / 2;
   for (Index pair = 0; pair < pairs; ++pair, dy += 2 * N) {
     each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
-      Pair* const to = packed + col * pairs + pair * width;
+      Twin* const to = packed + col * pairs + pair * width;
       if (2 * pair < rows) {
         pair_rows(width, dy + col, 2 * pair + 1 < rows ? dy + N + col : nullptr, to);
       } else {
-        std::fill_n(to, width, Pair(0));
+        std::fill_n(to, width, Twin(0));
       }
     });
   }
@@ -6337,8 +6410,8 @@ namespace detail {
 
 /// Unit::multiply of one or two tiles.
 template <int pieces, Write mode, class Unit>
-__attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool beside, Index steps, const Pair* left,
-                                              const Pair* right, Index right_row, float* c, Index c_row,
+__attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool beside, Index steps, const Twin* left,
+                                              const Twin* right, Index right_row, float* c, Index c_row,
                                               FetchRows fetch) {
   const auto multiply = [&]<int rows, int cols>(std::integer_sequence<int, rows, cols>) {
     unit.template multiply<pieces, rows, cols, mode>(steps, left, right, right_row, c, c_row, fetch);
@@ -6351,8 +6424,8 @@ __attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool
 
 /// One block of c, `count` rows of it: its sums after the epilogue.
 template <int pieces, Index N, Write mode, class Unit, class Epilogue>
-__attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index width, Index steps, const Pair* left,
-                                          const Pair* right, Index right_row, float* c, const Epilogue& epilogue,
+__attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index width, Index steps, const Twin* left,
+                                          const Twin* right, Index right_row, float* c, const Epilogue& epilogue,
                                           Index row, Index col, FetchRows fetch = {}) {
   using V = Vec<float>;
   const bool below = count > tile_side, beside = width > tile_side;
@@ -6379,13 +6452,13 @@ __attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index w
 ///
 /// Cost    2 rows K N FLOPs; b is read once, left once for every panel of b
 template <Index K, Index N, Write mode, class Unit, class Epilogue>
-void gemm_tiles(const Unit& unit, Index rows, const Pair* left, const Pair* packed, float* c,
+void gemm_tiles(const Unit& unit, Index rows, const Twin* left, const Twin* packed, float* c,
                 const Epilogue& epilogue) {
   static_assert(fits_tiles(K) && N % tile_side == 0);
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
   constexpr Index steps = K / (2 * tile_side);
   each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
-    const Pair* right = packed + col * (K / 2);
+    const Twin* right = packed + col * (K / 2);
     for (Index row = 0; row < rows; row += block_side) {
       const Index count = std::min(rows - row, block_side);
       for (Index i = 0; i < width; i += block_side) {
@@ -6401,7 +6474,7 @@ void gemm_tiles(const Unit& unit, Index rows, const Pair* left, const Pair* pack
 ///
 /// Cost    2 rows K N FLOPs; dw is read and written once
 template <Index K, Index N, class Unit>
-void gemm_gradient_tiles(const Unit& unit, Index rows, const Pair* left, const Pair* right, float* dw, Index from,
+void gemm_gradient_tiles(const Unit& unit, Index rows, const Twin* left, const Twin* right, float* dw, Index from,
                          Index span) {
   static_assert(K % tile_side == 0 && N % tile_side == 0);
   const Index steps = (rows + 2 * tile_side - 1) / (2 * tile_side), pairs = steps * tile_side;
@@ -6432,7 +6505,7 @@ namespace simplx::inline SIMPLX_TARGET {
 ///
 /// Cost    one pass
 template <Index K, Index N>
-void pack_pairs(const float* matrix, Pair* packed) {
+void pack_pairs(const float* matrix, Twin* packed) {
   static_assert(K % 2 == 0 && N % lanes<float> == 0);
   each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
     for (Index p = 0; p < K; p += 2, packed += width) {
@@ -6444,7 +6517,7 @@ void pack_pairs(const float* matrix, Pair* packed) {
 namespace detail {
 
 template <Index width>
-__attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float* matrix, Pair* packed) {
+__attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float* matrix, Twin* packed) {
   constexpr Index L = lanes<float>;
   const auto words = [&](Index row, Index p) __attribute__((always_inline)) {
     const float* place = matrix + row * K + 2 * p;
@@ -6454,7 +6527,7 @@ __attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float*
   };
   const Index whole = transpose_squares<width>(K / 2, words, packed, Storing{});
   for (Index q = 0; q < width; ++q) {
-    Pair pairs[L];
+    Twin pairs[L];
     pair_columns(K - 2 * whole, matrix + q * K + 2 * whole, pairs);
     for (Index p = whole; p < K / 2; ++p) packed[p * width + q] = pairs[p - whole];
   }
@@ -6466,7 +6539,7 @@ __attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float*
 ///
 /// Cost    one pass
 template <Index K, Index N>
-void pack_transposed_pairs(const float* matrix, Pair* packed) {
+void pack_transposed_pairs(const float* matrix, Twin* packed) {
   static_assert(K % 2 == 0 && N % lanes<float> == 0);
   each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
     detail::pack_transposed_pairs_panel<width>(K, matrix + col * K, packed + col * (K / 2));
@@ -6478,7 +6551,7 @@ void pack_transposed_pairs(const float* matrix, Pair* packed) {
 ///
 /// Cost    2 rows K N FLOPs, and one pass over a
 template <Index K, Index N, Write mode, class Epilogue>
-void gemm_bfloat16(Index rows, const float* a, const Pair* packed, float* c, const Epilogue& epilogue, Pair* scratch) {
+void gemm_bfloat16(Index rows, const float* a, const Twin* packed, float* c, const Epilogue& epilogue, Twin* scratch) {
   if constexpr (Amx::compiled && fits_tiles(K)) {
     if (rows > tile_rows && Amx::available()) {  // a few rows would leave most of a tile empty
       pack_left_tiles<K>(rows, a, scratch);
@@ -6500,13 +6573,13 @@ constexpr Index gradient_pairs(Index rows, Index K, Index N) {
 ///
 /// Cost    2 rows K N FLOPs, and one pass over x and dy
 template <Index K, Index N>
-void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Pair* scratch,
+void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Twin* scratch,
                             Turn* turn = nullptr) {
   static_assert(K % lanes<float> == 0 && N % lanes<float> == 0);
   const Index pairs = (rows + 1) / 2;
   if constexpr (Amx::compiled) {
     if (Amx::available()) {
-      Pair* const right = scratch + round_up(pairs, tile_side) * K;
+      Twin* const right = scratch + round_up(pairs, tile_side) * K;
       pack_transposed_left_tiles<K>(rows, x, scratch);
       pack_right_tiles<N>(rows, dy, right);
       const Amx unit;
@@ -6517,12 +6590,12 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
       return;
     }
   }
-  const auto pair_up = [&]<Index width>(Static<width>, const float* matrix, Pair* to) {
+  const auto pair_up = [&]<Index width>(Static<width>, const float* matrix, Twin* to) {
     for (Index row = 0; row < rows; row += 2, matrix += 2 * width, to += width) {
       pair_rows(width, matrix, row + 1 < rows ? matrix + width : nullptr, to);
     }
   };
-  Pair *left = scratch, *right = left + pairs * K;
+  Twin *left = scratch, *right = left + pairs * K;
   pair_up(Static<K>{}, x, left);
   pair_up(Static<N>{}, dy, right);
   gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N, turn);
@@ -6686,7 +6759,7 @@ template <class Numbers, class Pairing, class Writing>
 __attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbers, const Pairing& paired,
                                                             const Writing& write) {
   constexpr int L = lanes<float>;
-  Vec<Pair> squares[float_pieces][L];
+  Vec<Twin> squares[float_pieces][L];
   SIMPLX_UNROLL
   for (int i = 0; i < L; ++i) {
     Vec<float> front, back;
@@ -6697,7 +6770,7 @@ __attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbe
   }
   SIMPLX_UNROLL
   for (int piece = 0; piece < float_pieces; ++piece) {
-    transpose_vectors<Pair>(squares[piece]);
+    transpose_vectors<Twin>(squares[piece]);
     SIMPLX_UNROLL
     for (int i = 0; i < L; ++i) write(piece, i, squares[piece][i]);
   }
@@ -6711,15 +6784,15 @@ __attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbe
 /// Cost    one pass
 template <class Taken>
 __attribute__((noinline)) void pack_left_pieces(Index rows, Index depth, const float* a, Index stride,
-                                                const Taken& taken, Pair* tiles) {
+                                                const Taken& taken, Twin* tiles) {
   constexpr Index L = lanes<float>;
   const Index steps = depth / step_depth;
   for (Index row = 0; row < round_up(rows, tile_side); ++row) {
-    Pair* const to = tiles + row / tile_side * steps * float_pieces * tile_words + row % tile_side * tile_side;
+    Twin* const to = tiles + row / tile_side * steps * float_pieces * tile_words + row % tile_side * tile_side;
     Measure measure;
     if (row < rows) {
       const float* from = a + row * stride;
-      Pair* place = to;
+      Twin* place = to;
       for (Index step = 0; step < steps; ++step, from += step_depth, place += float_pieces * tile_words) {
         SIMPLX_UNROLL
         for (Index i = 0; i < tile_side; i += L) {
@@ -6734,7 +6807,7 @@ __attribute__((noinline)) void pack_left_pieces(Index rows, Index depth, const f
       }
     }
     if (row < rows && taken(row, measure.extent())) continue;
-    for (Index tile = 0; tile < steps * float_pieces; ++tile) std::fill_n(to + tile * tile_words, tile_side, Pair(0));
+    for (Index tile = 0; tile < steps * float_pieces; ++tile) std::fill_n(to + tile * tile_words, tile_side, Twin(0));
   }
 }
 
@@ -6742,14 +6815,14 @@ __attribute__((noinline)) void pack_left_pieces(Index rows, Index depth, const f
 ///
 /// Cost    one pass
 inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, Index columns, const float* x,
-                                                                    Index stride, Pair* tiles) {
+                                                                    Index stride, Twin* tiles) {
   constexpr Index L = lanes<float>;
   const Index steps = (rows + step_depth - 1) / step_depth;
   Measure measure;
   for (Index step = 0; step < steps; ++step) {
     for (Index col = 0; col < columns; col += L) {
       const Index tile = (col / tile_side * steps + step) * float_pieces;
-      Pair* const to = tiles + tile * tile_words + col % tile_side * tile_side;
+      Twin* const to = tiles + tile * tile_words + col % tile_side * tile_side;
       for (Index word = 0; word < tile_side; word += L) {
         const Index above = step * step_depth + 2 * word;
         const auto number = [&](Index row) __attribute__((always_inline)) {
@@ -6759,7 +6832,7 @@ inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, 
           front = number(above + 2 * i), back = number(above + 2 * i + 1);
           measure(front), measure(back);
         };
-        detail::transpose_pieces(numbers, join_pairs, [&](int piece, int i, Vec<Pair> words) {
+        detail::transpose_pieces(numbers, join_pairs, [&](int piece, int i, Vec<Twin> words) {
           store(to + piece * tile_words + i * tile_side + word, words);
         });
       }
@@ -6773,13 +6846,13 @@ inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, 
 /// Cost    one pass
 template <class Writing = detail::Storing>
 __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, const float* matrix, Index stride,
-                                                   Pair* strips, Writing write = {}) {
+                                                   Twin* strips, Writing write = {}) {
   constexpr Index L = lanes<float>;
   const Index depth = round_up(rows, step_depth);
   Measure measure;
   for (Index row = 0; row < depth; row += 2, matrix += 2 * stride) {
     for (Index col = 0; col < columns; col += strip_columns) {
-      Pair* const to =
+      Twin* const to =
           strips + detail::strip_place(col, depth, row / step_depth) + row % step_depth / 2 * strip_columns;
       SIMPLX_UNROLL
       for (Index i = 0; i < strip_columns; i += L) {
@@ -6802,12 +6875,12 @@ __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, co
 /// Cost    one pass
 template <class Writing = detail::Storing>
 __attribute__((noinline)) Extent pack_transposed_right_pieces(Index depth, Index columns, const float* matrix,
-                                                              Pair* strips, Writing write = {}) {
+                                                              Twin* strips, Writing write = {}) {
   constexpr Index L = lanes<float>;
   Measure measure;
   for (Index col = 0; col < columns; col += strip_columns) {
     for (Index step = 0; step < depth / step_depth; ++step) {
-      Pair* const to = strips + detail::strip_place(col, depth, step);
+      Twin* const to = strips + detail::strip_place(col, depth, step);
       for (Index word = 0; word < tile_side; word += L) {
         for (Index i = 0; i < strip_columns; i += L) {
           const float* const from = matrix + (col + i) * depth + step * step_depth + 2 * word;
@@ -6818,7 +6891,7 @@ __attribute__((noinline)) Extent pack_transposed_right_pieces(Index depth, Index
             front = load<Vec<float>>(row), back = load<Vec<float>>(row + L);
             measure(front), measure(back);
           };
-          detail::transpose_pieces(numbers, pairs_along, [&](int piece, int q, Vec<Pair> words) {
+          detail::transpose_pieces(numbers, pairs_along, [&](int piece, int q, Vec<Twin> words) {
             write(to + piece * detail::strip_words + (word + q) * strip_columns + i, words);
           });
         }
@@ -6856,13 +6929,13 @@ inline constexpr Index few_rows = 4;
 template <Index K, Index N>
 struct PackedPieces {
   static constexpr Index extent_at = words_in_pieces(K * N);
-  static constexpr Index words = extent_at + Index((sizeof(Extent) + sizeof(Pair) - 1) / sizeof(Pair));
+  static constexpr Index words = extent_at + Index((sizeof(Extent) + sizeof(Twin) - 1) / sizeof(Twin));
 
   /// Of a (K, N) matrix, or of an (N, K) one if `transposed`.
   ///
   /// Cost    one pass
   template <bool transposed>
-  static void pack(const float* matrix, Pair* packed) {
+  static void pack(const float* matrix, Twin* packed) {
     detail::written<words_in_pieces(K * N)>(packed, [&](auto write) {
       Extent extent;
       if constexpr (transposed) {
@@ -6873,7 +6946,7 @@ struct PackedPieces {
       std::memcpy(packed + extent_at, &extent, sizeof extent);
     });
   }
-  static Extent extent(const Pair* packed) {
+  static Extent extent(const Twin* packed) {
     Extent extent;
     std::memcpy(&extent, packed + extent_at, sizeof extent);
     return extent;
@@ -6937,16 +7010,16 @@ __attribute__((noinline)) void rows_by_vectors(Index begin, Index end, const flo
 /// products.
 template <Index K, Index N, Write mode, class Unit, class Epilogue>
 __attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Index count, Index from, Index depth,
-                                               const Pair* left, const Pair* packed, float* c,
+                                               const Twin* left, const Twin* packed, float* c,
                                                const Epilogue& epilogue) {
-  constexpr Index row_bytes = strip_columns * Index(sizeof(Pair)), rows_of_step = float_pieces * tile_side;
+  constexpr Index row_bytes = strip_columns * Index(sizeof(Twin)), rows_of_step = float_pieces * tile_side;
   const Index steps = depth / step_depth, blocks = (count + block_side - 1) / block_side;
   for (Index col = 0; col < N; col += strip_columns) {
-    const Pair* const right = packed + strip_place(col, K, from / step_depth);
+    const Twin* const right = packed + strip_place(col, K, from / step_depth);
     for (Index i = 0; i < count; i += block_side) {
       // Each block of rows fetches its share of the next strip.
       const Index share = (steps * rows_of_step + blocks - 1) / blocks;
-      const Pair* const next = right + strip_place(strip_columns, K, 0) + i / block_side * share * strip_columns;
+      const Twin* const next = right + strip_place(strip_columns, K, 0) + i / block_side * share * strip_columns;
       tile_block<float_pieces, N, mode>(unit, std::min(count - i, block_side), block_side, steps,
                                   left + words_in_pieces(i * depth), right, strip_columns, c, epilogue, row + i, col,
                                   FetchRows{next, row_bytes, share, (share + 6 * steps - 1) / (6 * steps)});
@@ -6967,8 +7040,8 @@ constexpr Index product_pieces(Index rows, Index K) {
 /// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, and one pass over a, two where K > piece_depth; where
 ///         rows <= few_rows, 2 rows K N FLOPs of vectors
 template <Index K, Index N, bool transposed, Write mode, class Unit, class Epilogue>
-void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weight, const Pair* packed, float* c,
-                 const Epilogue& epilogue, Pair* scratch) {
+void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weight, const Twin* packed, float* c,
+                 const Epilogue& epilogue, Twin* scratch) {
   static_assert(fits_pieces(K, N));
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
   if (rows <= few_rows) {
@@ -7026,12 +7099,12 @@ constexpr Index gradient_pieces(Index rows, Index K, Index N) {
 /// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, one pass over x, one over dy for every piece_depth
 ///         columns of x; dw is read and written once for every piece_rows
 template <Index K, Index N, class Unit>
-void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const float* dy, float* dw, Pair* scratch,
+void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const float* dy, float* dw, Twin* scratch,
                           Turn* turn = nullptr) {
   static_assert(fits_pieces(K, N));
   const auto add_block = [&](Index row, Index count, Index from, Index span) {
     const Index steps = (count + step_depth - 1) / step_depth, depth = steps * step_depth;
-    Pair* const right = scratch + words_in_pieces(depth * std::min(K, piece_depth));
+    Twin* const right = scratch + words_in_pieces(depth * std::min(K, piece_depth));
     const float* const left_numbers = x + row * K + from;
     const Extent of_left = pack_transposed_left_pieces(count, span, left_numbers, K, scratch);
     for (Index first = 0; first < N; first += piece_columns) {
@@ -7146,22 +7219,9 @@ struct LinearProduct {
       pack<K, N, !prepared>(weight, packed);
     }
   }
-  /// W^T for dX = dY W^T.
+  /// W^T for dX = dY W^T: it is the W of the product the other way.
   static void pack_backward(const S* weight, S* packed) {
-    if constexpr (splits) {
-      if (Amx::available()) return PackedPieces<N, K>::template pack<!transposed>(weight, pairs(packed));
-    }
-    if constexpr (rounds) {
-      if constexpr (transposed) {
-        pack_pairs<N, K>(weight, pairs(packed));
-      } else {
-        pack_transposed_pairs<N, K>(weight, pairs(packed));
-      }
-    } else if constexpr (transposed) {
-      pack<N, K, !prepared>(weight, packed);
-    } else {
-      pack_transposed<N, K, !prepared>(weight, packed);
-    }
+    LinearProduct<Backend, N, K, !transposed, prepared>::pack_forward(weight, packed);
   }
   /// One after the other; W^T only if dX is wanted.
   template <bool wants_input_gradient>
@@ -7233,41 +7293,25 @@ struct LinearProduct {
     }
   }
 
-  /// dW += X^T dY, in the order of W in memory; takes turns as gemm_gradient does, or one.
+  /// dW += X^T dY, in the order of W in memory, (N, K) += dY^T X if transposed; takes turns as gemm_gradient does, or
+  /// one.
   static void add_weight_gradient(Index rows, const S* x, const S* dy, S* dw, S* scratch, Turn* turn) {
+    constexpr Index A = transposed ? N : K, B = transposed ? K : N;  // dW is (A, B) in memory
+    const S *const a = transposed ? dy : x, *const b = transposed ? x : dy;
     if constexpr (splits) {
-      if (Amx::available()) {
-        if constexpr (transposed) {
-          return gemm_gradient_pieces<N, K>(Amx{}, rows, dy, x, dw, pairs(scratch), turn);
-        } else {
-          return gemm_gradient_pieces<K, N>(Amx{}, rows, x, dy, dw, pairs(scratch), turn);
-        }
-      }
+      if (Amx::available()) return gemm_gradient_pieces<A, B>(Amx{}, rows, a, b, dw, pairs(scratch), turn);
     }
     if constexpr (rounds) {
-      if constexpr (transposed) {
-        gemm_gradient_bfloat16<N, K>(rows, dy, x, dw, pairs(scratch), turn);
-      } else {
-        gemm_gradient_bfloat16<K, N>(rows, x, dy, dw, pairs(scratch), turn);
-      }
+      gemm_gradient_bfloat16<A, B>(rows, a, b, dw, pairs(scratch), turn);
     } else if constexpr (by_panels(N) && by_panels(K)) {
-      if constexpr (transposed) {  // W is (N, K): dW += dY^T X
-        gemm_gradient<N, K>(rows, dy, x, dw, scratch, turn);
-      } else {
-        gemm_gradient<K, N>(rows, x, dy, dw, scratch, turn);
-      }
+      gemm_gradient<A, B>(rows, a, b, dw, scratch, turn);
     } else if constexpr (of_vector) {
       const Addition addition(turn);
       add_transposed_matrix_vector<K>(rows, x, dy, dw);
     } else {
-      const ConstMatrixMap<S> xs(x, rows, K), dys(dy, rows, N);
-      MatrixMap<S> dws(dw, transposed ? N : K, transposed ? K : N);
       const Addition addition(turn);
-      if constexpr (transposed) {
-        add_product<wide>(dws, dys.transpose(), xs);
-      } else {
-        add_product<wide>(dws, xs.transpose(), dys);
-      }
+      MatrixMap<S> dws(dw, A, B);
+      add_product<wide>(dws, ConstMatrixMap<S>(a, rows, A).transpose(), ConstMatrixMap<S>(b, rows, B));
     }
   }
 
@@ -7300,8 +7344,8 @@ struct LinearProduct {
     }
   }
   /// Memory of floats that holds pairs of bfloat16.
-  static Pair* pairs(float* memory) { return reinterpret_cast<Pair*>(memory); }
-  static const Pair* pairs(const float* memory) { return reinterpret_cast<const Pair*>(memory); }
+  static Twin* pairs(float* memory) { return reinterpret_cast<Twin*>(memory); }
+  static const Twin* pairs(const float* memory) { return reinterpret_cast<const Twin*>(memory); }
 };
 
 }  // namespace simplx
@@ -7328,6 +7372,7 @@ struct Term {
   constexpr bool is(double value) const { return !node && number == value; }
   constexpr At operand() const { return node ? At(Expr{node}) : At(number); }
 
+  // Here, as compilers instantiate the rule of an op, which calls these, as soon as a model uses it.
   friend constexpr Term operator+(const Term& a, const Term& b);
   friend constexpr Term operator-(const Term& a, const Term& b);
   friend constexpr Term operator*(const Term& a, const Term& b);
@@ -7612,7 +7657,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// It may also have
 ///
 ///     static constexpr bool rows_apart(Axis);            // whether a row of the result, on that axis, reads that row
-///                                                        // of the operands, and rows of its own sequence, alone
+///                                                        // of the operands, and rows of its own sequence, alone; by
+///                                                        // default on Axis::tokens
 ///     static constexpr unsigned char constant_operands;  // bit i: operand i has no gradient
 ///     static constexpr unsigned char overwrites;         // bit i: grad<i>() may be in<i>() itself: backward writes an
 ///                                                        // element when it and others have read it for the last time
@@ -7628,7 +7674,7 @@ struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;
   static constexpr bool needs_output = false;
-  static constexpr bool rows_apart(Axis) { return false; }
+  static constexpr bool rows_apart(Axis axis) { return axis == Axis::tokens; }
   /// Its indices may be -100.
   static constexpr bool takes_ignored = false;
   /// Its backward takes the frame's turns itself, to hold them no longer than it adds.
@@ -7692,6 +7738,7 @@ template <>
 struct op<"contract"> : kernel_op {
   static constexpr bool reads(int to, int operand) { return to != operand; }
   static constexpr Checked shape(const Attributes&, Shape a, Shape b) {
+    if (a.is_fixed() && !b.is_fixed()) return {"matrix on the left", a.cols, a.rows};
     if (a.axis != b.axis || a.rows != b.rows) return unequal_rows(a, b);
     return fixed_shape(a.cols, b.cols);
   }
@@ -7763,9 +7810,10 @@ struct op<"matmul"> : kernel_op {
   static constexpr bool adds_by_itself = true;
   /// dX reads W, dW reads X.
   static constexpr bool reads(int to, int operand) { return to != operand; }
-  static constexpr bool transposed(const Attributes& attributes) { return attributes.integers[0] != 0; }
+  static constexpr bool transposed(const Attributes& attributes) { return detail::is_transposed(attributes); }
 
   static constexpr Checked shape(const Attributes& attributes, Shape x, Shape w) {
+    if (x.is_fixed() && !w.is_fixed()) return {"matrix on the left", x.rows, x.cols};
     if (!w.is_fixed()) return {"static right operand", static_cast<Index>(w.axis), 0};
     const Index inner = transposed(attributes) ? w.cols : w.rows, outer = transposed(attributes) ? w.rows : w.cols;
     if (x.cols != inner) return {"inner widths", x.cols, inner};
@@ -7850,7 +7898,8 @@ struct op<"matmul"> : kernel_op {
 ///
 /// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N), (rows, 1) or (1, 1) -> (rows, N)
 ///         transpose(a) * b, a (rows, K), b (rows, N) -> (K, N), over static or run-time rows
-/// Errors  does not compile unless widths agree: rules "inner widths" and "equal widths"
+/// Errors  does not compile unless widths agree: rules "inner widths" and "equal widths"; nor for W * x: rule "matrix
+///         on the left"
 /// Cost    2 rows K N FLOPs forward, twice that backward; keeps X
 constexpr Expr operator*(At a, At b) {
   if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) {
@@ -7860,7 +7909,7 @@ constexpr Expr operator*(At a, At b) {
   if (b.node->op == Tag("transpose") && !number) {
     return apply<"matmul">({.integers = {1}}, a, At(Expr{b.node->arguments[0]}));
   }
-  const bool matrix = b.shape().is_fixed() && b.shape().rows > 1;
+  const bool matrix = (b.shape().is_fixed() ? b : a).shape().rows > 1;  // W * x is refused in words of its own
   return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);
 }
 constexpr Expr& operator*=(Expr& x, At y) { return x = x * y; }
@@ -8453,8 +8502,8 @@ constexpr Index attention_scratch(Index longest) {
 }
 
 /// Forward pass of multi-head attention; fills `out` and `log_sum_exp`.
-/// Shapes: out as value; log_sum_exp (rows, heads), kept for the backward.
-/// Cost: T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T,
+/// Shapes  out as value; log_sum_exp (rows, heads), kept for the backward.
+/// Cost    T^2 (key_width + value_width) multiply-adds and T^2 exponentials per head, causal (T + 15) / 2 for each T,
 ///   widths being those of whole vectors; no heap; `scratch` holds attention_scratch<size, S>(longest) elements.
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <AttentionSize size, class S>
@@ -8474,8 +8523,8 @@ void attention_forward(Segments sequences, const AttentionOperands<S>& in, S* ou
 ///   dbeta = sum(correction);  dalpha = sum(dO * V);  dgamma = -sum(V * C^T dO)
 ///   dS = beta A * (dA - correction) / sqrt(key_width);  dQ = dS K;  dK = dS^T Q
 ///   dV = alpha dO + beta A^T dO - gamma C^T dO
-/// Shapes: log_sum_exp and dout as the forward's log_sum_exp and out.
-/// Cost: 2.5 times the products of the forward; no heap; the same scratch.
+/// Shapes  log_sum_exp and dout as the forward's log_sum_exp and out.
+/// Cost    2.5 times the products of the forward; no heap; the same scratch.
 template <AttentionSize size, Write dq_mode, Write dk_mode, Write dv_mode, class S>
 void attention_backward(Segments sequences, const AttentionOperands<S>& in, const S* log_sum_exp, const S* dout,
                         const AttentionGradients<S>& to, S* scratch) {
@@ -8604,8 +8653,8 @@ void write_reference(Write mode, Target target, const Value& value) {
 }  // namespace detail
 
 /// The forward pass; fills `out` and `log_sum_exp`.
-/// Shapes: out as value; log_sum_exp (rows, heads).
-/// Cost: T^2 (key_width + value_width) multiply-adds per head; no heap;
+/// Shapes  out as value; log_sum_exp (rows, heads).
+/// Cost    T^2 (key_width + value_width) multiply-adds per head; no heap;
 ///   `scratch` holds attention_reference_scratch(longest sequence) elements.
 /// Source: He & Hofmann 2024, Eqs. (2), (4), (5) and (13).
 template <class S>
@@ -8624,8 +8673,8 @@ void attention_reference_forward(const AttentionSize& size, Segments sequences, 
 /// The backward pass: with dM = dO V^T,
 ///   dV = M^T dO;  dalpha = sum(I * dM), dbeta = sum(A * dM), dgamma = -sum(C * dM)
 ///   dS = A * (beta dM - rowsum(beta dM * A));  dQ = dS K / sqrt(key_width), dK = dS^T Q / sqrt(key_width)
-/// Shapes: dout as value.
-/// Cost: about 2.5 times the forward; no heap; the same scratch. A is computed anew.
+/// Shapes  dout as value.
+/// Cost    about 2.5 times the forward; no heap; the same scratch. A is computed anew.
 template <class S>
 void attention_reference_backward(const AttentionSize& size, Write dq_mode, Write dk_mode, Write dv_mode,
                                   Segments sequences, const AttentionOperands<S>& in, const S* dout,
@@ -8694,8 +8743,15 @@ struct Heads {
 
 namespace detail {
 
+constexpr Attributes attributes_of(const Heads& heads) {
+  return {.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi}};
+}
+constexpr Heads heads_in(const Attributes& attributes) {
+  return {static_cast<int>(attributes.integers[0]), static_cast<Mask>(attributes.integers[1]),
+          attributes.integers[2] != 0};
+}
+
 /// Operands: query, key, value; the gains of the mixing; slopes if there is a bias.
-/// Attributes: the number of heads, the mask, whether there is a bias.
 template <Mixing mixing>
 struct attention_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
@@ -8705,7 +8761,7 @@ struct attention_op : kernel_op {
   template <class... PerHead>
   static constexpr Checked shape(const Attributes& attributes, Shape query, Shape key, Shape value,
                                  PerHead... per_head) {
-    const Index heads = attributes.integers[0];
+    const Index heads = heads_in(attributes).count;
     for (const Shape& operand : {query, key, value}) {
       if (operand.axis != Axis::tokens) return {"token rows", static_cast<Index>(operand.axis), 1};
     }
@@ -8717,20 +8773,20 @@ struct attention_op : kernel_op {
     }
     return value;
   }
-  static constexpr Index saved(const Attributes& attributes, auto...) { return attributes.integers[0]; }
+  static constexpr Index saved(const Attributes& attributes, auto...) { return heads_in(attributes).count; }
   static std::string settings(const Attributes& attributes) {
-    return "heads " + std::to_string(attributes.integers[0]) +
-           (static_cast<Mask>(attributes.integers[1]) == Mask::causal ? ", causal" : ", full");
+    const Heads heads = heads_in(attributes);
+    return "heads " + std::to_string(heads.count) + (heads.mask == Mask::causal ? ", causal" : ", full");
   }
 
   template <class F>
   static constexpr AttentionSize size{
-      .heads = static_cast<int>(F::attributes.integers[0]),
-      .key_width = static_cast<int>(F::template shape<0>.cols / F::attributes.integers[0]),
-      .value_width = static_cast<int>(F::template shape<2>.cols / F::attributes.integers[0]),
+      .heads = heads_in(F::attributes).count,
+      .key_width = static_cast<int>(F::template shape<0>.cols) / heads_in(F::attributes).count,
+      .value_width = static_cast<int>(F::template shape<2>.cols) / heads_in(F::attributes).count,
       .mixing = mixing,
-      .mask = static_cast<Mask>(F::attributes.integers[1]),
-      .alibi = F::attributes.integers[2] != 0};
+      .mask = heads_in(F::attributes).mask,
+      .alibi = heads_in(F::attributes).alibi};
 
   template <class Backend, class F>
   static constexpr Index scratch(const Rows& rows) {
@@ -8790,7 +8846,7 @@ struct attention_op : kernel_op {
 template <Tag name, class... Operands>
 constexpr Expr attend(const Heads& heads, const At& query, const Operands&... others) {
   if (heads.count < 1) return refuse("heads", query, heads.count, query.shape().cols);  // before slopes of no heads
-  const Attributes attributes{.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi}};
+  const Attributes attributes = detail::attributes_of(heads);
   if (!heads.alibi) return apply<name>(attributes, query, others...);
   const Where where = query.where;
   return apply<name>(attributes, query, others...,
@@ -8854,6 +8910,18 @@ SIMPLX_RULE("halves", left % 2 == 0, "split_columns(x) makes two equal halves: x
 
 namespace detail {
 
+/// Columns or rows that are taken.
+struct Slice {
+  Index begin, count;
+  constexpr Index end() const { return begin + count; }
+};
+constexpr Attributes attributes_of(const Slice& slice) { return {.integers = {slice.begin, slice.count}}; }
+constexpr Slice slice_in(const Attributes& attributes) { return {attributes.integers[0], attributes.integers[1]}; }
+/// "2 to 5": the first and the last.
+inline std::string range_text(const Slice& slice) {
+  return std::to_string(slice.begin) + " to " + std::to_string(slice.end() - 1);
+}
+
 /// The columns of a matrix from `begin` on; a matrix without rows may be nowhere.
 template <class S>
 struct ColumnsFrom {
@@ -8887,22 +8955,21 @@ template <>
 struct op<"slice_columns"> : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const Index begin = attributes.integers[0], count = attributes.integers[1];
+    const auto [begin, count] = detail::slice_in(attributes);
     if (begin < 0 || count < 1) return {"slice begin", begin, count};
     if (begin + count > x.cols) return {"slice", begin + count, x.cols};
     return Shape{x.axis, x.rows, count};
   }
   static std::string settings(const Attributes& attributes) {
-    return "columns " + std::to_string(attributes.integers[0]) + " to " +
-           std::to_string(attributes.integers[0] + attributes.integers[1] - 1);
+    return "columns " + detail::range_text(detail::slice_in(attributes));
   }
   /// The gradient between columns of zeros.
   static constexpr Term derive(const auto* node, int, const Term& g) {  // a template: concatenate comes later
     const auto x = detail::argument(node, 0), dy = detail::whole(g, node);
-    const Index begin = node->attributes.integers[0], end = begin + node->attributes.integers[1];
+    const Index begin = detail::slice_in(node->attributes).begin, end = detail::slice_in(node->attributes).end();
     const Index width = x.shape().cols;
     const auto zeros_like = [&](Index first, Index count) {
-      return At(spread(0.0, At(apply<"slice_columns">({.integers = {first, count}}, x))));
+      return At(spread(0.0, At(apply<"slice_columns">(detail::attributes_of(detail::Slice{first, count}), x))));
     };
     if (begin == 0 && end == width) return Term(Expr{dy.node});
     if (begin == 0) return Term(apply<"concatenate">({}, dy, zeros_like(end, width - end)));
@@ -8911,13 +8978,15 @@ struct op<"slice_columns"> : kernel_op {
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Index begin = F::attributes.integers[0], count = F::out_shape.cols, width = F::template shape<0>.cols;
+    constexpr Index begin = detail::slice_in(F::attributes).begin, count = F::out_shape.cols;
+    constexpr Index width = F::template shape<0>.cols;
     detail::move_columns<Write::store, S>(frame.rows(), count, {frame.template in<0>(), width, begin},
                                           {frame.out(), count});
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
-    constexpr Index begin = F::attributes.integers[0], count = F::out_shape.cols, width = F::template shape<0>.cols;
+    constexpr Index begin = detail::slice_in(F::attributes).begin, count = F::out_shape.cols;
+    constexpr Index width = F::template shape<0>.cols;
     S* dx = frame.template grad<0>();
     if constexpr (F::template write<0> == Write::store) std::fill_n(dx, frame.rows() * width, S(0));
     detail::move_columns<Write::accumulate, S>(frame.rows(), count, {frame.out_grad(), count}, {dx, width, begin});
@@ -8940,7 +9009,7 @@ struct op<"concatenate"> : kernel_op {
     Index begin = 0;
     for (int i = 0; i < argument; ++i) begin += node->arguments[i]->shape.cols;
     const Index count = node->arguments[argument]->shape.cols;
-    return Term(apply<"slice_columns">({.integers = {begin, count}}, detail::whole(g, node)));
+    return Term(apply<"slice_columns">(detail::attributes_of(detail::Slice{begin, count}), detail::whole(g, node)));
   }
   /// Calls f<k>(first column of operand k).
   template <class F, class Visit>
@@ -8976,7 +9045,7 @@ struct op<"concatenate"> : kernel_op {
 /// Shapes  x (rows, C) -> (rows, count)
 /// Errors  does not compile if the slice leaves x: rules "slice" and "slice begin"
 constexpr Expr slice_columns(At x, Index begin, Index count) {
-  return apply<"slice_columns">({.integers = {begin, count}}, x);
+  return apply<"slice_columns">(detail::attributes_of(detail::Slice{begin, count}), x);
 }
 
 /// The two halves of the columns of x.
@@ -9018,17 +9087,23 @@ SIMPLX_RULE("sums of repeated", left >= 1 && right % left == 0,
 
 namespace detail {
 
-/// Attributes: times and the width of a block.
+/// Of each block of `width` columns.
+struct Copies {
+  Index times, width;
+};
+constexpr Attributes attributes_of(const Copies& copies) { return {.integers = {copies.times, copies.width}}; }
+constexpr Copies copies_in(const Attributes& attributes) { return {attributes.integers[0], attributes.integers[1]}; }
+
 struct repeating_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
   static std::string settings(const Attributes& attributes) {
-    const std::string each = attributes.integers[1] == 1 ? "each" : std::to_string(attributes.integers[1]) + " columns";
-    return each + " " + std::to_string(attributes.integers[0]) + " times";
+    const auto [times, width] = copies_in(attributes);
+    return (width == 1 ? "each" : std::to_string(width) + " columns") + " " + std::to_string(times) + " times";
   }
   /// to, (blocks, times, width), gets each block of from, (blocks, width), `times` times; rows of `from` have `cols`.
   template <Write mode, class F, class S>
   static void spread_copies(const F& frame, Index cols, const S* from, S* to) {
-    constexpr Index times = F::attributes.integers[0], width = F::attributes.integers[1];
+    constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
     for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += width) {
       for (Index k = 0; k < times; ++k, to += width) {
         for (Index c = 0; c < width; ++c) write<mode>(to[c], from[c]);
@@ -9038,7 +9113,7 @@ struct repeating_op : kernel_op {
   /// The transpose of that: to, (blocks, width), gets the sum over the copies.
   template <Write mode, class F, class S>
   static void sum_copies(const F& frame, Index cols, const S* from, S* to) {
-    constexpr Index times = F::attributes.integers[0], width = F::attributes.integers[1];
+    constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
     for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += times * width, to += width) {
       for (Index c = 0; c < width; ++c) {
         S total = 0;
@@ -9065,7 +9140,7 @@ struct op<"sum_of_repeated">;
 template <>
 struct op<"repeat_columns"> : detail::repeating_op {
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const Index times = attributes.integers[0], width = attributes.integers[1];
+    const auto [times, width] = detail::copies_in(attributes);
     if (times < 1) return {"repetitions", times, 1};
     if (width < 1 || x.cols % width != 0) return {"repeated blocks", width, x.cols};
     return Shape{x.axis, x.rows, times * x.cols};
@@ -9087,7 +9162,7 @@ struct op<"repeat_columns"> : detail::repeating_op {
 template <>
 struct op<"sum_of_repeated"> : detail::repeating_op {
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const Index times = attributes.integers[0], width = attributes.integers[1];
+    const auto [times, width] = detail::copies_in(attributes);
     if (times < 1) return {"repetitions", times, 1};
     if (width < 1 || x.cols % (times * width) != 0) return {"sums of repeated", times * width, x.cols};
     return Shape{x.axis, x.rows, x.cols / times};
@@ -9111,7 +9186,7 @@ struct op<"sum_of_repeated"> : detail::repeating_op {
 /// Errors  does not compile for less than one time, or blocks that do not divide C: rules "repetitions" and "repeated
 ///         blocks"
 constexpr Expr repeat_columns(At x, Index times, Index width = 1) {
-  return apply<"repeat_columns">({.integers = {times, width}}, x);
+  return apply<"repeat_columns">(detail::attributes_of(detail::Copies{times, width}), x);
 }
 
 /// The sum of `times` columns beside each other, or blocks of `width` columns, where repeat_columns has copies.
@@ -9119,7 +9194,7 @@ constexpr Expr repeat_columns(At x, Index times, Index width = 1) {
 /// Shapes  x (rows, C * times) -> (rows, C)
 /// Errors  does not compile unless times * width divide the columns: rules "repetitions" and "sums of repeated"
 constexpr Expr sum_of_repeated(At x, Index times, Index width = 1) {
-  return apply<"sum_of_repeated">({.integers = {times, width}}, x);
+  return apply<"sum_of_repeated">(detail::attributes_of(detail::Copies{times, width}), x);
 }
 
 }  // namespace simplx
@@ -9243,7 +9318,6 @@ void each_sequence(const F& frame, Visit visit) {
 }
 
 struct same_shape_op : kernel_op {
-  static constexpr bool rows_apart(Axis axis) { return axis == Axis::tokens; }
   static constexpr Checked shape(const Attributes&, Shape x) { return x; }
 };
 
@@ -9252,36 +9326,35 @@ struct same_shape_op : kernel_op {
 template <>
 struct op<"slice_rows"> : kernel_op {
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    const Index begin = attributes.integers[0], count = attributes.integers[1];
+    const auto [begin, count] = detail::slice_in(attributes);
     if (!x.is_fixed()) return {"static slice", static_cast<Index>(x.axis), 0};
     if (begin < 0 || count < 1) return {"slice begin", begin, count};
     if (begin + count > x.rows) return {"slice", begin + count, x.rows};
     return fixed_shape(count, x.cols);
   }
   static std::string settings(const Attributes& attributes) {
-    return "rows " + std::to_string(attributes.integers[0]) + " to " +
-           std::to_string(attributes.integers[0] + attributes.integers[1] - 1);
+    return "rows " + detail::range_text(detail::slice_in(attributes));
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
-    std::copy_n(frame.template in<0>() + F::attributes.integers[0] * cols, F::out_shape.rows * cols, frame.out());
+    const S* const rows = frame.template in<0>() + detail::slice_in(F::attributes).begin * cols;
+    std::copy_n(rows, F::out_shape.rows * cols, frame.out());
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
     constexpr Index cols = F::out_shape.cols;
-    S* const rows = frame.template grad<0>() + F::attributes.integers[0] * cols;
+    S* const rows = frame.template grad<0>() + detail::slice_in(F::attributes).begin * cols;
     detail::move_columns<Write::accumulate, S>(F::out_shape.rows, cols, {frame.out_grad(), cols}, {rows, cols});
   }
 };
 
 template <>
 struct op<"shift"> : detail::same_shape_op {
-  static std::string settings(const Attributes& attributes) {
-    return "by " + std::to_string(attributes.integers[0]);
-  }
+  static constexpr Index by(const Attributes& attributes) { return attributes.integers[0]; }
+  static std::string settings(const Attributes& attributes) { return "by " + std::to_string(by(attributes)); }
   static constexpr Term derive(const Node* node, int, const Term& g) {
-    return Term(apply<"shift">({.integers = {-node->attributes.integers[0]}}, detail::whole(g, node)));
+    return Term(apply<"shift">({.integers = {-by(node->attributes)}}, detail::whole(g, node)));
   }
   /// Of each sequence calls zero(at, count) for what nothing moves into, and move(to, from, count) for the rows that
   /// have one `by` before them, all in elements.
@@ -9298,7 +9371,7 @@ struct op<"shift"> : detail::same_shape_op {
   static void forward(Cpu<S, path>, const F& frame) {
     const S* x = frame.template in<0>();
     S* y = frame.out();
-    each(frame, F::attributes.integers[0], [&](Index at, Index count) { std::fill_n(y + at, count, S(0)); },
+    each(frame, by(F::attributes), [&](Index at, Index count) { std::fill_n(y + at, count, S(0)); },
          [&](Index to, Index from, Index count) { std::copy_n(x + from, count, y + to); });
   }
   template <class S, Path path, class F>
@@ -9306,7 +9379,7 @@ struct op<"shift"> : detail::same_shape_op {
     constexpr bool stores = F::template write<0> == Write::store;
     const S* g = frame.out_grad();
     S* dx = frame.template grad<0>();
-    each(frame, -F::attributes.integers[0],
+    each(frame, -by(F::attributes),
          [&](Index at, Index count) {
            if constexpr (stores) std::fill_n(dx + at, count, S(0));
          },
@@ -9316,24 +9389,25 @@ struct op<"shift"> : detail::same_shape_op {
   }
 };
 
-/// Sums from the first row on, or (attribute 1) from the last row back: each is the pull-back of the other.
+/// Sums from the first row on, or from the last row back: each is the pull-back of the other.
 template <>
 struct op<"cumulative_sum"> : detail::same_shape_op {
+  static constexpr bool from_last(const Attributes& attributes) { return attributes.integers[0] != 0; }
   static std::string settings(const Attributes& attributes) {
-    return attributes.integers[0] != 0 ? "from the last row" : "";
+    return from_last(attributes) ? "from the last row" : "";
   }
   static constexpr Term derive(const Node* node, int, const Term& g) {
-    return Term(apply<"cumulative_sum">({.integers = {1 - node->attributes.integers[0]}}, detail::whole(g, node)));
+    return Term(apply<"cumulative_sum">({.integers = {!from_last(node->attributes)}}, detail::whole(g, node)));
   }
   /// to = running sums of from, or added to it.
-  template <bool from_last, bool accumulates, class F, class S>
+  template <bool backwards, bool accumulates, class F, class S>
   static void run(const F& frame, const S* from, S* to) {
     constexpr Index cols = F::out_shape.cols;
     detail::each_sequence(frame, [&](Index first, Index rows) {
       detail::each_column<S, cols>([&]<class V>(Index c) {
         Register<V> total{};
         for (Index k = 0; k < rows; ++k) {
-          const Index at = (first + (from_last ? rows - 1 - k : k)) * cols + c;
+          const Index at = (first + (backwards ? rows - 1 - k : k)) * cols + c;
           total += load<V>(from + at);
           detail::put<accumulates ? Write::accumulate : Write::store, V>(to + at, total);
         }
@@ -9342,11 +9416,11 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    run<F::attributes.integers[0] != 0, false>(frame, frame.template in<0>(), frame.out());
+    run<from_last(F::attributes), false>(frame, frame.template in<0>(), frame.out());
   }
   template <class S, Path path, class F>
   static void backward(Cpu<S, path>, const F& frame) {
-    run<F::attributes.integers[0] == 0, F::template write<0> == Write::accumulate>(frame, frame.out_grad(),
+    run<!from_last(F::attributes), F::template write<0> == Write::accumulate>(frame, frame.out_grad(),
                                                                                   frame.template grad<0>());
   }
 };
@@ -9392,7 +9466,7 @@ constexpr Expr gather(At x, At index) { return embedding(x, index); }
 /// Errors  does not compile for run-time rows, or rows that x does not have: rules "static slice", "slice begin" and
 ///         "slice"
 constexpr Expr slice_rows(At x, Index begin, Index count) {
-  return apply<"slice_rows">({.integers = {begin, count}}, x);
+  return apply<"slice_rows">(detail::attributes_of(detail::Slice{begin, count}), x);
 }
 
 /// Each row moved `by` rows down (up if negative), within its sequence; zeros move in.
@@ -9450,21 +9524,22 @@ struct op<"rotary"> : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b10;
   static constexpr bool reads(int, int operand) { return operand == 1; }
+  static constexpr Index heads_in(const Attributes& attributes) { return attributes.integers[0]; }
   static constexpr Checked shape(const Attributes& attributes, Shape x, Shape base) {
-    const Index heads = attributes.integers[0];
+    const Index heads = heads_in(attributes);
     if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
     if (heads < 1 || x.cols % (2 * heads) != 0) return {"rotary heads", heads, x.cols};
     if (!(base == fixed_shape(1, 1))) return {"one number", base.columns(), 1};
     return x;
   }
   static std::string settings(const Attributes& attributes) {
-    return "heads " + std::to_string(attributes.integers[0]);
+    return "heads " + std::to_string(heads_in(attributes));
   }
   /// to = x turned by `direction` times the angle: one vector of pairs after the other, whose sines and cosines all
   /// heads of a row share.
   template <bool accumulates, class F, class S>
   static void turn(const F& frame, double direction, const S* from, S* to) {
-    constexpr Index cols = F::out_shape.cols, heads = F::attributes.integers[0], width = cols / heads;
+    constexpr Index cols = F::out_shape.cols, heads = heads_in(F::attributes), width = cols / heads;
     constexpr Index pairs = lanes<double>, columns = 2 * pairs;  // of a vector of angles
     const double base = static_cast<double>(*frame.template in<1>());
     for (Index begin = 0; begin < width; begin += columns) {
@@ -10139,6 +10214,13 @@ SIMPLX_HD constexpr std::uint64_t bits(std::uint64_t key, std::uint64_t counter)
   return detail::scramble(key + (counter + 1) * 0x9e3779b97f4a7c15ull);
 }
 
+namespace detail {
+/// What dropout draws from in the step of a training that comes after `steps` others.
+constexpr std::uint64_t dropout_key(std::uint64_t seed, long steps) {
+  return bits(key_of(seed, "dropout"), static_cast<std::uint64_t>(steps));
+}
+}  // namespace detail
+
 /// Uniform in (0, 1), never 0 or 1.
 SIMPLX_HD constexpr double uniform(std::uint64_t key, std::uint64_t counter) {
   return (static_cast<double>(bits(key, counter) >> 12) + 0.5) * 0x1p-52;
@@ -10762,13 +10844,12 @@ namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
 constexpr Shape reduced_shape(const Attributes& attributes, const Shape& x) {
-  switch (static_cast<Over>(attributes.integers[0])) {
+  switch (over_of(attributes)) {
     case Over::rows: return fixed_shape(1, x.cols);
     case Over::columns: return Shape{x.axis, x.rows, 1};
     default: return fixed_shape(1, 1);
   }
 }
-constexpr Attributes over_attributes(Over over) { return {.integers = {static_cast<Index>(over)}}; }
 
 /// The value of an element is what is summed, and its derivative that of the sum.
 struct sum_op : identity_op {
@@ -10789,12 +10870,12 @@ struct op<"mean"> : detail::sum_op {
   /// g / n, where run-time rows are counted by a sum of ones.
   static constexpr Term derive(const Node* node, int, const Term& g) {
     const Shape& x = node->arguments[0]->shape;
-    const bool by_columns = static_cast<Over>(node->attributes.integers[0]) == Over::columns;
+    const bool by_columns = detail::over_of(node->attributes) == Over::columns;
     if (x.is_fixed() || by_columns) return g * Term(scale(node->attributes, x.rows, x.cols));
     return g / Term(apply<"sum">(node->attributes, At(spread(1.0, detail::argument(node, 0)))));
   }
   static constexpr double scale(const Attributes& attributes, Index rows, Index cols) {
-    const Over over = static_cast<Over>(attributes.integers[0]);
+    const Over over = detail::over_of(attributes);
     return 1 / static_cast<double>((over == Over::columns ? 1 : rows) * (over == Over::rows ? 1 : cols));
   }
 };
@@ -10855,7 +10936,7 @@ struct op<"maximum"> : kernel_op {
   }
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
-    constexpr Over over = static_cast<Over>(F::attributes.integers[0]);
+    constexpr Over over = detail::over_of(F::attributes);
     constexpr Index cols = F::template shape<0>.cols;
     const Index rows = frame.template rows_in<0>();
     const S* x = frame.template in<0>();
@@ -10883,7 +10964,7 @@ struct op<"maximum"> : kernel_op {
     S* dx = frame.template grad<0>();
     constexpr bool stores = F::template write<0> == Write::store;
     if constexpr (stores) std::fill_n(dx, frame.template rows_in<0>() * F::template shape<0>.cols, S(0));
-    constexpr Over over = static_cast<Over>(F::attributes.integers[0]);
+    constexpr Over over = detail::over_of(F::attributes);
     constexpr Index cols = F::template shape<0>.cols;
     const Index rows = frame.template rows_in<0>();
     const auto first = [&](Index begin, Index step, Index count, Index place) {
@@ -10905,18 +10986,18 @@ struct op<"maximum"> : kernel_op {
 ///
 /// Shapes  x (rows, C) -> (1, 1), (1, C) over rows, (rows, 1) over columns
 /// Cost    one pass; fused with the elementwise expression x
-constexpr Expr sum(At x, Over over = Over::all) { return apply<"sum">(detail::over_attributes(over), x); }
+constexpr Expr sum(At x, Over over = Over::all) { return apply<"sum">(detail::attributes_of(over), x); }
 
 /// The sum divided by the number of elements that it has; of no rows at all it is not a number, over rows 0.
 ///
 /// Shapes  as sum
-constexpr Expr mean(At x, Over over = Over::all) { return apply<"mean">(detail::over_attributes(over), x); }
+constexpr Expr mean(At x, Over over = Over::all) { return apply<"mean">(detail::attributes_of(over), x); }
 
 /// The largest element; the first of several equal ones gets the gradient.
 ///
 /// Shapes  as sum
 /// Cost    keeps x and the result
-constexpr Expr maximum(At x, Over over = Over::all) { return apply<"maximum">(detail::over_attributes(over), x); }
+constexpr Expr maximum(At x, Over over = Over::all) { return apply<"maximum">(detail::attributes_of(over), x); }
 
 /// (x - y)^2, averaged over everything.
 constexpr Expr mean_squared_error(At x, At y) { return mean(square(apply<"subtract">({}, x, y))); }
@@ -10962,17 +11043,18 @@ struct op<"rms_norm"> : kernel_op {
     return detail::norm_shape(x, gain, gain, epsilon);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // r
+  static constexpr bool epsilon_inside(const Attributes& attributes) { return attributes.integers[0] != 0; }
   static std::string settings(const Attributes& attributes) {
-    return attributes.integers[0] != 0 ? "epsilon within the root" : "";
+    return epsilon_inside(attributes) ? "epsilon within the root" : "";
   }
   static constexpr Term derive(const Node* node, int argument, const Term& g) {
     const Term x = detail::term(node, 0), gain = detail::term(node, 1), epsilon = detail::term(node, 2);
-    const bool epsilon_inside = node->attributes.integers[0] != 0;
+    const bool inside = epsilon_inside(node->attributes);
     const Term mean_square(mean(At(square(detail::argument(node, 0))), Over::columns));
     const Term is_zero = select(mean_square > Term(0), Term(0), Term(1));  // a row whose root has no derivative
-    const Term r = sqrt(mean_square + (epsilon_inside ? epsilon : is_zero));
-    const Term q = Term(1) / (epsilon_inside ? r : r - is_zero + epsilon), u = gain * g;
-    const Term slope = epsilon_inside ? Term(0.5) * q : Term(1);
+    const Term r = sqrt(mean_square + (inside ? epsilon : is_zero));
+    const Term q = Term(1) / (inside ? r : r - is_zero + epsilon), u = gain * g;
+    const Term slope = inside ? Term(0.5) * q : Term(1);
     if (argument == 2) return Term(sum(detail::whole(-(u * x * q * q) * slope, node)));
     if (argument == 1) return Term(sum(detail::whole(g * x * q, node), Over::rows));
     const Term along(mean(detail::whole(u * x, node), Over::columns));
@@ -10980,7 +11062,7 @@ struct op<"rms_norm"> : kernel_op {
   }
   /// With epsilon inside the root r stands for that root, and the pull-back is the one of epsilon = 0.
   template <class F>
-  static constexpr bool inside = F::attributes.integers[0] != 0;
+  static constexpr bool inside = epsilon_inside(F::attributes);
 
   template <class S, Path path, class F>
   static void forward(Cpu<S, path>, const F& frame) {
@@ -11777,7 +11859,8 @@ template <auto const& model>
 inline constexpr Index parameters = GraphOf<model>::layout.trained;
 
 /// FLOPs of the matrix products of one forward pass over these rows; a multiply-add counts 2, scores are dense.
-/// Backward takes twice as many.
+/// Backward takes twice as many, but of attention, whose scores it computes again, 2.5 times, and of losses in tiles,
+/// whose logits it computes again, three times.
 template <auto const& model>
 constexpr double flops(const Rows& rows) {
   return detail::graph_flops<GraphOf<model>>(rows, false);
@@ -12024,7 +12107,7 @@ class Description {
     const std::string rows = shape.is_fixed() ? std::to_string(shape.rows) : simplx::name_of(shape.axis);
     return "(" + rows + ", " + std::to_string(shape.cols) + ")";
   }
-  bool transposed(int product) const { return graph_.label[product].attributes.integers[0] != 0; }
+  bool transposed(int product) const { return is_transposed(graph_.label[product].attributes); }
   std::string product_text(int node) const {
     const Info& info = graph_.info[node];
     return name_of(info.arguments[0]) + " * " + name_of(info.arguments[1]) + (transposed(node) ? "^T" : "");
@@ -12069,7 +12152,7 @@ class Description {
   /// "sum of rows", "mean", ...
   std::string reduction(int node) const {
     static constexpr const char* over[] = {" of rows", " of columns", ""};
-    return std::string(graph_.label[node].op.view()) + over[graph_.label[node].attributes.integers[0]];
+    return std::string(graph_.label[node].op.view()) + over[static_cast<int>(over_of(graph_.label[node].attributes))];
   }
 
   void forward(int node) {
@@ -12240,7 +12323,7 @@ constexpr int gather_inits(Node* root, Init* into) {
   postorder(root, [&](Node* node) {
     node->index = visited++;
     if (is_tensor(node->kind)) into[found++] = node->init;
-    for (int layer = 0; node->block && layer < sets_of(*node); ++layer) {
+    for (int layer = 0; node->block && layer < stack_settings(node->attributes).sets(); ++layer) {
       const Layer built = layer_of(node, layer);
       found += gather_inits(built.root, into + found);
     }
@@ -12306,11 +12389,11 @@ const Init* inits_of_layer(int layer) {
 
 /// What the names in a layer of a stack, or in a module that is evaluated again in backward, begin with.
 inline std::string scope_of(const std::string& prefix, const Label& stack, int layer) {
-  const bool recomputed = stack.attributes.integers[1] != 0, shared = stack.attributes.integers[2] != 0;
+  const StackSettings settings = stack_settings(stack.attributes);
   std::string scope = prefix;
   scope += stack.name.view();
-  if (recomputed) return scope;
-  if (!shared) scope.append(".").append(std::to_string(layer));
+  if (settings.recomputed) return scope;
+  if (!settings.shared) scope.append(".").append(std::to_string(layer));
   return scope.append(".");
 }
 
@@ -12394,8 +12477,11 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
   if (is_shared(*stack)) return find_parameter(layer_of(stack, 0).root, rest);
   int layer = 0;
   std::size_t i = 0;
-  for (; i < rest.size() && rest[i] >= '0' && rest[i] <= '9'; ++i) layer = 10 * layer + (rest[i] - '0');
-  if (i == 0 || i >= rest.size() || rest[i] != '.' || layer >= stack->attributes.integers[0]) return result;
+  const int layers = stack_settings(stack->attributes).layers;
+  for (; i < rest.size() && rest[i] >= '0' && rest[i] <= '9' && layer < layers; ++i) {
+    layer = 10 * layer + (rest[i] - '0');
+  }
+  if (i == 0 || i >= rest.size() || rest[i] != '.' || layer >= layers) return result;
   const Layer built = layer_of(stack, layer);
   return find_parameter(built.root, rest.substr(i + 1));
 }
@@ -12438,6 +12524,47 @@ constexpr Shape parameter_shape(std::string_view name) {
   return found.shape;
 }
 
+}  // namespace simplx
+
+// ---- simplx/core/rows_apart.hpp
+
+/// \file simplx/core/rows_apart.hpp
+/// Which rows of a graph can be evaluated without the others.
+
+namespace simplx::inline SIMPLX_TARGET {
+namespace detail {
+
+/// Whether a node takes rows, by indices, of what has its own axis: any of them.
+template <class G>
+constexpr bool picks_rows(int node) {
+  const Info& info = G::table.info[node];
+  return G::flat.label[node].op == Tag("embedding") && G::table.info[info.arguments[0]].shape.axis == info.shape.axis;
+}
+
+/// Whether rows along these axes can be evaluated apart, tokens by whole sequences, whatever the others are: none reads
+/// what was made of several rows, as sums over rows are, and no op moves rows. Stacks, functions and pull-backs in the
+/// graph count.
+template <class G, Axis... axes>
+constexpr bool keeps_rows_apart() {
+  const auto has_rows = [](int node) { return ((G::table.info[node].shape.axis == axes) || ...); };
+  bool of_rows[G::count]{};  // values without such rows that were made of some
+  for (int i = 0; i < G::count; ++i) {
+    const Info& info = G::table.info[i];
+    if (info.kind == Kind::outputs) continue;
+    const bool apart = has_rows(i);
+    if (apart && (!info.rows_apart || picks_rows<G>(i))) return false;
+    for (int a = 0; a < info.argument_count; ++a) {
+      const int argument = info.arguments[a];
+      if (apart && of_rows[argument]) return false;
+      of_rows[i] |= !apart && (of_rows[argument] || has_rows(argument));
+    }
+  }
+  bool apart = true;
+  each_inner_graph<G>([&]<class Inner>() { apart = apart && keeps_rows_apart<Inner, axes...>(); });
+  return apart;
+}
+
+}  // namespace detail
 }  // namespace simplx
 
 // ---- simplx/cpu/threads.hpp
@@ -12665,6 +12792,12 @@ struct GraphView {
       if (lookup.indices == node) bound = std::min(bound, rows.count(lookup.table));
     }
     return bound;
+  }
+  /// Whether these tables have a static number of rows, all of them.
+  constexpr bool looks_up_static_rows(int node) const {
+    bool all = true;
+    for (const Lookup& lookup : lookups) all &= lookup.indices != node || lookup.table.is_fixed();
+    return all;
   }
   /// The node that is result k, or -1.
   constexpr int result_node(int k) const {
@@ -13663,6 +13796,9 @@ std::span<S> slice_of(const std::vector<TensorInfo>& tensors, std::span<S> buffe
 
 namespace simplx::inline SIMPLX_TARGET {
 
+template <auto const& f, class T>
+class Directional;
+
 /// A function of named inputs with its gradient; owns its memory, and reads in place what is bound to it. One that was
 /// moved from can be assigned to; else it throws.
 template <auto const& f, class Backend_ = Cpu<double>>
@@ -13846,10 +13982,11 @@ class Function : public detail::FunctionOn<f, Backend_> {
   }
 
   /// One gradient for each row of the first result, (rows, 1): row r of the answer is the gradient of result r with
-  /// respect to a static value, flattened. Rows must not depend on each other.
+  /// respect to a static value, flattened.
   ///
   /// Afterwards results are those of all rows, as after forward().
   ///
+  /// Errors  does not compile if rows of the function read others
   /// Cost    one evaluation of a single row for each row, and two of all
   template <Name name>
   Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
@@ -13859,6 +13996,10 @@ class Function : public detail::FunctionOn<f, Backend_> {
                                    rows_are_apart(result.axis)),
                   "simplx: row_gradients is for a first result of shape (rows, 1), rows that are neither tokens nor "
                   "sequences of them, and a static value; of one number gradient<name>() is the gradient");
+    static_assert(!has<name>() || !rows_are_apart(result.axis) || detail::keeps_rows_apart<G, result.axis>(),
+                  "simplx: row_gradients evaluates one row after the other, and rows of this function read others: it "
+                  "reduces over rows (Over::rows, Over::all, transpose(a) * b), or moves them. For each row set all of "
+                  "output_gradient() to 0 but that row to 1, and call backward()");
     forward();  // checks what was set
     const Context<S> whole = context_;
     const Index rows = whole.rows_of(result), size = shape<node>.columns();
@@ -13911,6 +14052,9 @@ class Function : public detail::FunctionOn<f, Backend_> {
   bool differentiated_ = false;  ///< there are gradients of these rows
 
  private:
+  template <auto const&, class>
+  friend class Directional;
+
   /// The node of that name, or -1.
   template <Name name>
   static constexpr int node_of() {
@@ -14077,10 +14221,11 @@ class Directional {
  private:
   /// What is read too early is told in the names of this class, not in those of Function.
   template <class Read>
-  static Dense read_after(const std::string& asked, const std::string& first, Read read) {
+  Dense read_after(const std::string& asked, const std::string& first, Read read) const {
     try {
       return read();
     } catch (const Error&) {
+      function_.check_present();
       throw Error(asked + "() without " + (first == "hvp()" ? "an " : "a ") + first, "call " + first + " before");
     }
   }
@@ -14154,7 +14299,6 @@ Shared(Block) -> Shared<Block>;  // clang++ 14 deduces no aggregates
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Attributes: layers; whether they are evaluated again in backward; whether they share their parameters.
 template <>
 struct op<"stack"> : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
@@ -14162,7 +14306,8 @@ struct op<"stack"> : kernel_op {
   static constexpr bool adds_by_itself = true;
 
   static constexpr Checked shape(const Attributes& attributes, Shape x) {
-    if (attributes.integers[0] < 1) return {"layers", attributes.integers[0], 1};
+    const int layers = detail::stack_settings(attributes).layers;
+    if (layers < 1) return {"layers", layers, 1};
     return x;
   }
 
@@ -14357,8 +14502,8 @@ struct BlockOf : BlockMaker {
 };
 
 template <class Block>
-constexpr Expr stack_of(const char* name, const Attributes& attributes, const Block& block, At x) {
-  Expr result = apply<"stack">(attributes, x);
+constexpr Expr stack_of(const char* name, const StackSettings& settings, const Block& block, At x) {
+  Expr result = apply<"stack">(attributes_of(settings), x);
   if (result.node->kind == Kind::error) return result;
   result.node->name = name;
   result.node->block = new BlockOf<Block>(block);
@@ -14375,7 +14520,7 @@ constexpr Expr stack_of(const char* name, const Attributes& attributes, const Bl
 /// Cost    `layers` times the block's kept columns, once its temporaries; compile time of the distinct layers
 template <class Block>
 constexpr Expr stack(const char* name, int layers, const Block& block, At x) {
-  return detail::stack_of(name, {.integers = {layers, 0, detail::shares_parameters<Block>}}, block, x);
+  return detail::stack_of(name, {.layers = layers, .shared = detail::shares_parameters<Block>}, block, x);
 }
 
 /// Calls f(name, shape, value, gradient) for every probe of a graph, in stacks for each layer.
@@ -15134,14 +15279,9 @@ struct DivisionOf {
   bool batch = false, sequences = false;
 
   constexpr DivisionOf() {
-    unroll<0, G::count>([&]<int i>(std::integral_constant<int, i>) {
-      constexpr Info info = G::table.info[i];
-      if constexpr (info.kind == Kind::product || info.kind == Kind::kernel) {
-        take<i>(op_of<G, i>::rows_apart(info.shape.axis));
-      } else if constexpr (info.kind != Kind::outputs) {
-        take<i>(true);
-      }
-    });
+    for (int i = 0; i < G::count; ++i) {
+      if (G::table.info[i].kind != Kind::outputs) take(i);
+    }
     each_inner_graph<G>([&]<class Inner>() {
       const DivisionOf<Inner> inner;
       apart &= inner.apart && std::ranges::all_of(inner.says, [](Says s) { return s == Says::nothing; });
@@ -15150,13 +15290,12 @@ struct DivisionOf {
   }
 
  private:
-  template <int i>
-  constexpr void take(bool rows_apart) {
-    constexpr Info info = G::table.info[i];
+  constexpr void take(int i) {
+    const Info& info = G::table.info[i];
     if (info.shape.is_fixed()) return take_fixed(i);
     batch |= info.shape.axis == Axis::batch;
     sequences |= info.shape.axis == Axis::tokens || info.shape.axis == Axis::sequences;
-    apart &= rows_apart && info.shape.axis != Axis::labelled;
+    apart &= info.rows_apart && info.shape.axis != Axis::labelled;
     for (int a = 0; a < info.argument_count; ++a) apart &= says[info.arguments[a]] == Says::nothing;
     if (G::flat.label[i].op == Tag("embedding")) apart &= G::table.info[info.arguments[0]].shape.is_fixed();
   }
@@ -15922,9 +16061,7 @@ struct TrainerState {
 inline std::string rules_of(const TrainerOptions& options) {
   std::string text;
   const auto add = [&](const char* name, const std::optional<double>& value) {
-    if (!value) return;
-    char digits[32];
-    text.append(name).append(digits, std::to_chars(digits, std::end(digits), *value).ptr);
+    if (value) text.append(name).append(shortest(*value));
   };
   add("clip ", options.clip);
   for (const ParameterGroup& group : options.groups) {
@@ -16201,7 +16338,7 @@ class Learner : public Function<f, Backend_> {
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const Optimiser& optimiser) {
     updates_.check(optimiser);
-    const TrainingMode training(this->random(), {.training = true, .key = key(), .first_sequence = 0});
+    const TrainingMode training(this->random(), {.training = true, .key = detail::dropout_key(options_.seed, steps())});
     if constexpr (divides) {
       return update(optimiser, divided_.value_and_grad(updates_.team(), Base::given(updates_.team())));
     } else {
@@ -16288,9 +16425,6 @@ class Learner : public Function<f, Backend_> {
     this->differentiated_ = this->evaluated_ = false;
     return result;
   }
-  /// As of a trainer.
-  std::uint64_t key() const { return bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps())); }
-
   TrainerOptions options_;
   detail::LearnerUpdates<Backend> updates_;
   std::conditional_t<divides, DividedLoss<typename Base::G, Backend>, detail::Undivided> divided_;
@@ -16368,16 +16502,14 @@ struct WithRespectTo {
     auto results = f();
     constexpr int count = sizeof...(names);
     bool found[count + 1]{};
-    each_result(results, [&](Expr result, const char*) {
-      each_made(result, [&](Node* node) {
-        const Name wanted[] = {names...};
-        int which = 0;
-        while (which < count && !(wanted[which] == node->name)) ++which;
-        if (node->kind == Kind::input) node->wanted = which < count;
-        if (node->kind == Kind::parameter) node->frozen |= which == count;
-        if (node->block) node->frozen = true;  // what a stack makes bears other names
-        if (node->kind == Kind::input || node->kind == Kind::parameter) found[which] = true;
-      });
+    each_made(results, [&](Node* node) {
+      const Name wanted[] = {names...};
+      int which = 0;
+      while (which < count && !(wanted[which] == node->name)) ++which;
+      if (node->kind == Kind::input) node->wanted = which < count;
+      if (node->kind == Kind::parameter) node->frozen |= which == count;
+      if (node->block) node->frozen = true;  // what a stack makes bears other names
+      if (node->kind == Kind::input || node->kind == Kind::parameter) found[which] = true;
     });
     for (int i = 0; i < count; ++i) {
       if (!found[i]) mark_broken(results, i);
@@ -16444,14 +16576,16 @@ inline void check_offsets(const TokenBatch& batch) {
   }
 }
 
-/// Errors  throws Error if a batch has fewer labels than tokens, or than sequences where these have them
+/// Errors  throws Error unless a batch has a label for each token, or for each sequence where these have them; none but
+///         tokens after the last sequence may lack it, or have it
 inline void check_labels(const TokenBatch& batch, Axis labelled) {
   const bool by_sequence = labelled == Axis::sequences;
   const Index labels = std::ssize(batch.labels), needed = by_sequence ? batch.sequences() : batch.offsets.back();
-  if (labels >= needed) return;
-  const std::string counted = std::to_string(needed) + (by_sequence ? " sequences" : " tokens");
-  throw Error(std::to_string(labels) + " labels for " + counted,
-              by_sequence ? "every sequence has a label" : "every token has a label; -100 carries no loss");
+  const Index most = by_sequence ? needed : std::ssize(batch.tokens);
+  if (labels >= needed && labels <= most) return;
+  const std::string counted = std::to_string(std::clamp(labels, needed, most));
+  throw Error(std::to_string(labels) + " labels for " + counted + (by_sequence ? " sequences" : " tokens"),
+              by_sequence ? "every sequence has one label" : "every token has one label; -100 carries no loss");
 }
 
 /// Errors  throws Error that says which limit a batch does not keep
@@ -16497,7 +16631,7 @@ inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
 
 /// Tokens, or sequences, that carry a loss.
 ///
-/// Errors  throws Error for offsets outside the tokens, or too few labels
+/// Errors  throws Error for offsets outside the tokens, or another number of labels
 inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
   if (batch.offsets.empty()) return 0;
   check_offsets(batch);
@@ -16511,10 +16645,11 @@ inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
 inline Index labelled_tokens(const TokenBatch& batch) { return labelled_rows(batch, Axis::tokens); }
 inline Index labelled_sequences(const TokenBatch& batch) { return labelled_rows(batch, Axis::sequences); }
 
-/// One sequence without labels; each token has `label` in the place of one.
-inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t label = ignored_label) {
+/// One sequence without labels; each token, or the sequence, has `label` in the place of one.
+inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t label = ignored_label,
+                             Axis labelled = Axis::tokens) {
   return {{tokens.begin(), tokens.end()},
-          std::vector<std::int32_t>(tokens.size(), label),
+          std::vector<std::int32_t>(labelled == Axis::sequences ? 1 : tokens.size(), label),
           {0, static_cast<Index>(tokens.size())}};
 }
 
@@ -16529,29 +16664,10 @@ inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t 
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
-/// Whether each sequence of a batch has a loss and gradients of its own, whatever the others are: no row reads what was
-/// made of the rows of several sequences, as sums over rows are, and none moves along the axis of sequences. Stacks,
-/// functions and pull-backs in the graph count.
+/// Whether each sequence of a batch has a loss and gradients of its own, whatever the others are.
 template <class G>
 constexpr bool keeps_sequences_apart() {
-  bool of_rows[G::count]{};  // fixed values that were made of rows
-  for (int i = 0; i < G::count; ++i) {
-    const Info& info = G::table.info[i];
-    const Tag name = G::flat.label[i].op;
-    if (info.kind == Kind::outputs) continue;
-    if (info.shape.axis == Axis::sequences && (name == Tag("shift") || name == Tag("cumulative_sum"))) return false;
-    for (int a = 0; a < info.argument_count; ++a) {
-      const int argument = info.arguments[a];
-      if (!info.shape.is_fixed()) {
-        if (of_rows[argument]) return false;
-      } else if (of_rows[argument] || !G::table.info[argument].shape.is_fixed()) {
-        of_rows[i] = true;
-      }
-    }
-  }
-  bool apart = true;
-  each_inner_graph<G>([&]<class Inner>() { apart = apart && keeps_sequences_apart<Inner>(); });
-  return apart;
+  return keeps_rows_apart<G, Axis::tokens, Axis::sequences, Axis::labelled>();
 }
 
 template <class G>
@@ -16606,12 +16722,29 @@ struct TrainedModel {
     const Shape losses = G::table.info[loss_node()].shape, result = G::table.info[view_of<G>.result_node(0)].shape;
     return G::layout.outputs == 1 && result.axis == losses.axis && result.rows == losses.rows && result.cols == 1;
   }
+  /// Whether a Trainer can train it; it gives `more` inputs of its own.
+  template <int more>
+  static constexpr bool is_trainable() {
+    static_assert(!G::sound || (G::layout.inputs == 2 + more && G::input_number("tokens") >= 0 &&
+                                G::input_number("labels") >= 0),
+                  "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", "
+                  "...), and no other, since batches have none; for more there is Learner");
+    static_assert(!G::sound || (bounded("tokens") && bounded("labels")),
+                  "simplx: Trainer knows tokens and labels by the rows of the tables that they look up, and here these "
+                  "are run-time rows, of which it evaluates some at a time: give gather a weight, or take Learner");
+    static_assert(!G::sound || gives_losses(),
+                  "simplx: Trainer needs a model whose only result is the loss of each token or sequence, as "
+                  "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all "
+                  "its parts, and without logits beside it, which Trainer::logits gives");
+    return true;
+  }
   /// Whether all sequences of a batch may be evaluated at once, as a GPU does; a CPU takes others one by one.
   static constexpr bool takes_sequences_together() {
     static_assert(!G::sound || keeps_sequences_apart<G>(),
                   "simplx: on a GPU the sequences of a batch are evaluated together, and this model would mix them: it "
-                  "sums over rows (Over::rows, Over::all, transpose(a) * b), or moves along the axis of sequences. "
-                  "Train it on the CPU, or reduce by sequence: first_of_sequence, mean_of_sequence, attention");
+                  "sums over rows (Over::rows, Over::all, transpose(a) * b), moves along the axis of sequences, or has "
+                  "a kernel there that does not say rows_apart. Train it on the CPU, or reduce by sequence: "
+                  "first_of_sequence, mean_of_sequence, attention");
     return true;
   }
   /// Columns of the logits.
@@ -16639,6 +16772,9 @@ struct TrainedModel {
   static constexpr Index longest_sequence() { return view_of<G>.longest; }
 
  private:
+  static constexpr bool bounded(std::string_view input) {
+    return view_of<G>.looks_up_static_rows(view_of<G>.input_node(input));
+  }
   static constexpr Index known(std::string_view input) {
     return view_of<G>.index_bound(view_of<G>.input_node(input));
   }
@@ -16680,9 +16816,12 @@ template <auto const& model>
 class LogitsModel {
  public:
   using G = Graph<Untrained<model>>;
-  static_assert(G::layout.inputs == 1 && G::input_number("tokens") == 0 && G::layout.outputs == 1,
+  static_assert(!G::sound || (G::layout.inputs == 1 && G::input_number("tokens") == 0 && G::layout.outputs == 1),
                 "simplx: Inference needs a model of indices(\"tokens\", ...) alone that gives logits alone: of a "
                 "decoder it is logits_of<model>");
+  static_assert(!G::sound || view_of<G>.looks_up_static_rows(view_of<G>.input_node("tokens")),
+                "simplx: Inference knows tokens by the rows of the tables that they look up, and here these are run-"
+                "time rows, of which it evaluates some at a time: give gather a weight, or take Function");
 
   /// Columns of the logits: tokens, or classes.
   static constexpr Index vocab() { return result().cols; }
@@ -17706,7 +17845,7 @@ struct op<"custom"> : kernel_op {
     using S = typename Backend::Scalar;
     Context<S> mine = part_context<G>(frame.context, F::Graph::layout.forward_workspace[F::index]);
     detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {
-      constexpr int number = G::input_number(names[k]);
+      constexpr int number = G::input_number(detail::operand_names[k]);
       if constexpr (number >= 0) mine.inputs[number] = frame.template in<k>();
     });
     mine.outputs[0] = frame.out();
@@ -17725,7 +17864,7 @@ struct op<"custom"> : kernel_op {
     if constexpr (gradient >= 0) mine.inputs[gradient] = frame.out_grad();
     if constexpr (result >= 0) mine.inputs[result] = frame.out();
     detail::unroll<0, F::info.argument_count>([&]<int k>(std::integral_constant<int, k>) {
-      constexpr int number = G::input_number(names[k]);
+      constexpr int number = G::input_number(detail::operand_names[k]);
       if constexpr (number >= 0) mine.inputs[number] = frame.template in<k>();
       constexpr Shape shape = F::template shape<k>;
       constexpr int axis = static_cast<int>(shape.axis);
@@ -17743,7 +17882,6 @@ struct op<"custom"> : kernel_op {
     });
   }
 
-  static constexpr const char* names[] = {"x0", "x1", "x2", "x3"};
   static constexpr int most_operands = 4;
 
   /// The user's pull-back itself.
@@ -17902,12 +18040,12 @@ struct Frozen {
   Module module;
 
   template <class... Arguments>
-    requires requires(const Module& made, const Arguments&... arguments) { Expr(made(arguments...)); }
-  constexpr Expr operator()(const Arguments&... arguments) const {
-    Expr result = module(arguments...);
+  constexpr auto operator()(const Arguments&... arguments) const
+      -> decltype(detail::as_results(module(arguments...))) {
+    const auto results = detail::as_results(module(arguments...));
     const auto freeze = [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; };
-    detail::each_made(result, freeze, arguments...);
-    return result;
+    detail::each_made(results, freeze, arguments...);
+    return results;
   }
 };
 template <class Module>
@@ -18275,20 +18413,20 @@ struct streamed<"embedding"> : by_row {
 template <>
 struct streamed<"maximum"> : by_row {
   template <class F>
-  static constexpr bool possible = static_cast<Over>(F::attributes.integers[0]) == Over::columns;
+  static constexpr bool possible = detail::over_of(F::attributes) == Over::columns;
 };
 
 /// The last rows in a ring: row t lies where row t - n lay before.
 template <>
 struct streamed<"shift"> : by_row {
   template <class F>
-  static constexpr bool possible = F::attributes.integers[0] >= 0;
+  static constexpr bool possible = op<"shift">::by(F::attributes) >= 0;
   template <class F>
-  static constexpr Remembered remembers{.once = F::attributes.integers[0] * F::out_shape.cols};
+  static constexpr Remembered remembers{.once = op<"shift">::by(F::attributes) * F::out_shape.cols};
 
   template <class Backend, class F>
   static void forward(Backend backend, const F& frame, const StreamMemory<typename F::Scalar>& memory) {
-    constexpr Index cols = F::out_shape.cols, by = F::attributes.integers[0];
+    constexpr Index cols = F::out_shape.cols, by = op<"shift">::by(F::attributes);
     if constexpr (by == 0) {
       op<"shift">::forward(backend, frame);
     } else {
@@ -18304,7 +18442,7 @@ struct streamed<"shift"> : by_row {
 template <>
 struct streamed<"cumulative_sum"> : by_row {
   template <class F>
-  static constexpr bool possible = F::attributes.integers[0] == 0;  // from the first row on
+  static constexpr bool possible = !op<"cumulative_sum">::from_last(F::attributes);
   template <class F>
   static constexpr Remembered remembers{.once = F::out_shape.cols};
 
@@ -18342,7 +18480,7 @@ namespace detail {
 template <class G>
 constexpr bool projects(int key, int value) {
   const Info& info = G::table.info[key];
-  return G::flat.label[key].op == Tag("matmul") && G::flat.label[key].attributes.integers[0] == 0 &&
+  return G::flat.label[key].op == Tag("matmul") && !is_transposed(G::flat.label[key].attributes) &&
          info.arguments[0] == value && G::table.info[info.arguments[1]].kind == Kind::parameter;
 }
 
@@ -18350,8 +18488,8 @@ constexpr bool projects(int key, int value) {
 template <class G>
 constexpr int heads_of_its_own(int node, int heads, int width) {
   const Label& label = G::flat.label[node];
-  if (label.op != Tag("repeat_columns") || label.attributes.integers[1] != width) return heads;
-  return heads / static_cast<int>(label.attributes.integers[0]);
+  const Copies copies = copies_in(label.attributes);
+  return label.op == Tag("repeat_columns") && copies.width == width ? heads / static_cast<int>(copies.times) : heads;
 }
 
 template <Mixing mixing>
@@ -18449,7 +18587,7 @@ struct StreamedGraph {
     } else if constexpr (info.shape.axis != Axis::tokens) {
       return false;
     } else if constexpr (info.kind == Kind::reduction) {
-      return static_cast<Over>(G::flat.label[node].attributes.integers[0]) == Over::columns;
+      return detail::over_of(G::flat.label[node].attributes) == Over::columns;
     } else {
       return info.kind == Kind::map || streamed_of<node>::template possible<FrameOf<node>>;
     }
@@ -18916,7 +19054,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     if (!table.is_fixed()) return {"static right operand", static_cast<Index>(table.axis), 0};
     if (x.cols != table.cols) return {"inner widths", x.cols, table.cols};
     if (x.axis != labels.axis) return {"labels", static_cast<Index>(labels.axis), static_cast<Index>(x.axis)};
-    if (attributes.integers[0] < 1) return {"tile", attributes.integers[0], 1};
+    if (tile(attributes) < 1) return {"tile", tile(attributes), 1};
     return rows_of(x.axis, 1);
   }
   static constexpr Checked shape(const Attributes& attributes, Shape table, Shape labels, Shape x, Shape bias) {
@@ -19251,13 +19389,13 @@ struct Recomputed {
   Module module;
 
   constexpr Expr operator()(At x) const {
-    return detail::stack_of("", {.integers = {1, 1}}, module, x);
+    return detail::stack_of("", {.recomputed = true}, module, x);
   }
   constexpr Expr operator()(int layer, At x) const
     requires requires(const Module& block, Expr y) { block(layer, y); }
   {
     const auto at_layer = [block = module, layer](Expr y) { return block(layer, y); };
-    return detail::stack_of("", {.integers = {1, 1}}, at_layer, x);
+    return detail::stack_of("", {.recomputed = true}, at_layer, x);
   }
 };
 
@@ -19385,7 +19523,7 @@ constexpr Expr with_positions(const ModelSizes& sizes, Expr x) {
 ///
 /// Shapes  inputs "tokens" -> (tokens, vocab), or what the head makes of them
 template <class Block, class EmbeddingNorm, class FinalNorm, class Head = TiedHead>
-constexpr Expr tied_logits(const ModelSizes& sizes, const EmbeddingNorm& embedding_norm, const Block& block,
+constexpr Expr tied_model(const ModelSizes& sizes, const EmbeddingNorm& embedding_norm, const Block& block,
                            const FinalNorm& final_norm, const Head& head = {}) {
   auto table = weight("embedding.weight", sizes.vocab, sizes.width);
   auto x = embedding(table, indices("tokens", Axis::tokens));
@@ -19437,27 +19575,42 @@ inline constexpr LogitsOf<model> logits_of{};
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace detail {
+/// A norm of that epsilon, if it has one.
+template <class NormType>
+constexpr NormType norm_with_epsilon(double epsilon) {
+  if constexpr (requires { NormType{epsilon}; }) {
+    return NormType{epsilon};
+  } else {
+    return {};
+  }
+}
+}  // namespace detail
+
 /// Loss of each labelled token of an encoder with any block, whose attention must have Mask::full; inputs "tokens" and
 /// "labels".
-template <class BlockType>
+template <class BlockType, class EmbeddingNorm = LayerNorm, class FinalNorm = LayerNorm>
 struct EncoderOf {
   BlockType block;
   Index vocab = 256, width = 128;
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::scaled_sinusoidal;
-  bool observed = false;  ///< as in ModelSizes
-  double norm_epsilon = 1e-12;
-  int recomputed = 0;  ///< as in ModelSizes
+  bool observed = false;    ///< as in ModelSizes
+  Index position_rows = 0;  ///< as in ModelSizes
+  EmbeddingNorm embedding_norm = detail::norm_with_epsilon<EmbeddingNorm>(1e-12);  ///< of E[token] + s P[position]
+  FinalNorm final_norm = detail::norm_with_epsilon<FinalNorm>(1e-12);
+  double dropout = 0;       ///< in training: of the embedding; blocks have their own
+  int recomputed = 0;       ///< as in ModelSizes
   bool tiled_loss = false;  ///< as in DecoderOf; a CPU then computes no logits of rows without a label
 
   /// The model with a head of your own: head(x, E) of what leaves the last norm.
   template <class Head>
   constexpr Expr ending_with(const Head& head) const {
-    const LayerNorm norm{norm_epsilon};
-    return tied_logits({.vocab = vocab, .width = width, .layers = layers, .context = context, .positions = positions,
-                        .observed = observed, .recomputed = recomputed},
-                       norm, block, norm, head);
+    const ModelSizes sizes{.vocab = vocab, .width = width, .layers = layers, .context = context,
+                           .positions = positions, .observed = observed, .position_rows = position_rows,
+                           .dropout = dropout, .recomputed = recomputed};
+    return tied_model(sizes, embedding_norm, block, final_norm, head);
   }
   constexpr Expr logits() const { return ending_with(TiedHead{}); }
   constexpr Expr operator()() const {
@@ -19482,22 +19635,26 @@ struct Encoder {
   int recomputed = 0;          ///< as in ModelSizes
   bool tiled_loss = false;     ///< as in EncoderOf
 
+  constexpr EncoderOf<ConfiguredBlock, detail::ConfiguredNorm, detail::ConfiguredNorm> equation() const {
+    const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
+    return {.block = {block, heads, hidden, Mask::full, dropout}, .vocab = vocab, .width = width, .layers = layers,
+            .context = context, .positions = block.alibi ? Positions::none : positions, .observed = observed,
+            .position_rows = position_rows, .embedding_norm = norm.where(embedding_norm),
+            .final_norm = norm.where(block.norm_position == NormPosition::before), .dropout = dropout,
+            .recomputed = recomputed, .tiled_loss = tiled_loss};
+  }
   /// As in EncoderOf.
   template <class Head>
   constexpr Expr ending_with(const Head& head) const {
-    const Positions place = block.alibi ? Positions::none : positions;
-    const detail::ConfiguredNorm norm{Norm::layer_norm, block.norm_epsilon};
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows, false, dropout,
-                        recomputed},
-                       norm.where(embedding_norm), ConfiguredBlock{block, heads, hidden, Mask::full, dropout},
-                       norm.where(block.norm_position == NormPosition::before), head);
+    return equation().ending_with(head);
   }
   constexpr Expr logits() const {
     return masked_head ? ending_with(MaskedTokenHead{block.norm_epsilon}) : ending_with(TiedHead{});
   }
   constexpr Expr operator()() const {
-    if (!tiled_loss) return cross_entropy(logits(), indices("labels", Axis::tokens));
-    return masked_head ? ending_with(TiledMaskedTokenLoss{{block.norm_epsilon}}) : ending_with(TiledLoss{});
+    if (!masked_head) return equation()();
+    if (tiled_loss) return ending_with(TiledMaskedTokenLoss{{block.norm_epsilon}});
+    return cross_entropy(logits(), indices("labels", Axis::tokens));
   }
 };
 
@@ -19558,18 +19715,22 @@ struct DecoderOf {
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::sinusoidal;
-  bool observed = false;  ///< as in ModelSizes
+  bool observed = false;          ///< as in ModelSizes
+  Index position_rows = 0;        ///< as in ModelSizes
+  bool scaled_embedding = false;  ///< as in ModelSizes
   FinalNorm final_norm{};
-  int recomputed = 0;  ///< as in ModelSizes
+  double dropout = 0;       ///< in training: of the embedding; blocks have their own
+  int recomputed = 0;       ///< as in ModelSizes
   bool tiled_loss = false;  ///< training never holds the logits of all (ops/linear_cross_entropy.hpp)
 
   /// The model with a head of your own: head(x, E) of what leaves the last norm. In front of its callers: clang 14
   /// evaluates them as soon as it has read them.
   template <class Head>
   constexpr Expr ending_with(const Head& head) const {
-    return tied_logits({.vocab = vocab, .width = width, .layers = layers, .context = context, .positions = positions,
-                        .observed = observed, .recomputed = recomputed},
-                       Identity{}, block, final_norm, head);
+    const ModelSizes sizes{.vocab = vocab, .width = width, .layers = layers, .context = context,
+                           .positions = positions, .observed = observed, .position_rows = position_rows,
+                           .scaled_embedding = scaled_embedding, .dropout = dropout, .recomputed = recomputed};
+    return tied_model(sizes, Identity{}, block, final_norm, head);
   }
   constexpr Expr logits() const { return ending_with(TiedHead{}); }
   constexpr Expr operator()() const {
@@ -19601,19 +19762,19 @@ struct Decoder {
     if (block.norm == Norm::none) return {Norm::rms_norm, RmsNorm{}.epsilon};
     return {block.norm, block.norm_epsilon};
   }
+  constexpr DecoderOf<ConfiguredBlock, detail::ConfiguredNorm> equation() const {
+    return {.block = {block, heads, hidden, Mask::causal, dropout}, .vocab = vocab, .width = width, .layers = layers,
+            .context = context, .positions = block.alibi ? Positions::none : positions, .observed = observed,
+            .position_rows = position_rows, .scaled_embedding = scaled_embedding, .final_norm = norm_after_blocks(),
+            .dropout = dropout, .recomputed = recomputed, .tiled_loss = tiled_loss};
+  }
   /// As in DecoderOf.
   template <class Head>
   constexpr Expr ending_with(const Head& head) const {
-    const Positions place = block.alibi ? Positions::none : positions;
-    return tied_logits({vocab, width, layers, context, place, observed, position_rows, scaled_embedding, dropout,
-                        recomputed},
-                       Identity{}, ConfiguredBlock{block, heads, hidden, Mask::causal, dropout}, norm_after_blocks(),
-                       head);
+    return equation().ending_with(head);
   }
-  constexpr Expr logits() const { return ending_with(TiedHead{}); }
-  constexpr Expr operator()() const {
-    return tiled_loss ? ending_with(TiledLoss{}) : cross_entropy(logits(), indices("labels", Axis::tokens));
-  }
+  constexpr Expr logits() const { return equation().logits(); }
+  constexpr Expr operator()() const { return equation()(); }
 };
 
 }  // namespace simplx
@@ -20086,15 +20247,16 @@ SIMPLX_HD constexpr Index rows_of_part(Index rows) {
   return part;
 }
 
-/// Attribute 0: whether each token counts as one over the tokens of its sequence.
 struct sequence_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
-  static std::string settings(const Attributes& attributes) { return attributes.integers[0] != 0 ? "mean" : ""; }
+  /// Whether each token counts as one over the tokens of its sequence.
+  static constexpr bool is_mean(const Attributes& attributes) { return attributes.integers[0] != 0; }
+  static std::string settings(const Attributes& attributes) { return is_mean(attributes) ? "mean" : ""; }
 
   template <class F>
   static auto weight(Index tokens) {
     using S = typename F::Scalar;
-    return F::attributes.integers[0] != 0 && tokens > 0 ? S(1) / static_cast<S>(static_cast<double>(tokens)) : S(1);
+    return is_mean(F::attributes) && tokens > 0 ? S(1) / static_cast<S>(static_cast<double>(tokens)) : S(1);
   }
   /// to_s = the sum of from_t, part by part.
   template <Write mode, class F, class S>
@@ -21305,14 +21467,7 @@ class Trainer {
   using Run = Execute<G, Backend>;
   using Model = detail::TrainedModel<G>;
   static_assert(detail::runs_on_host<Backend>());
-  static_assert(!G::sound || (G::layout.inputs == 2 && G::input_number("tokens") >= 0 &&
-                              G::input_number("labels") >= 0),
-                "simplx: Trainer needs a model with the inputs indices(\"tokens\", ...) and indices(\"labels\", ...), "
-                "and no other, since batches have none; for more there is Learner");
-  static_assert(!G::sound || Model::gives_losses(),
-                "simplx: Trainer needs a model whose only result is the loss of each token or sequence, as "
-                "cross_entropy(...) gives it: without mean() or sum(), since a step divides by the labels of all its "
-                "parts, and without logits beside it, which Trainer::logits gives");
+  static_assert(Model::template is_trainable<0>());
 
   /// Takes all memory and draws the initial values.
   ///
@@ -21479,7 +21634,7 @@ class Trainer {
   /// Errors  as loss
   /// Cost    a forward pass, and the memory of a batch of one sequence
   std::span<const S> logits(std::span<const std::int32_t> tokens) {
-    const TokenBatch batch = unlabelled(tokens, Model::no_label());
+    const TokenBatch batch = unlabelled(tokens, Model::no_label(), Model::labelled_axis());
     check(batch);
     prepare();
     const Context<S> context = forward(batch, 0, 1, 0);
@@ -21543,7 +21698,7 @@ class Trainer {
     parts_.add(part.sequences(), this->labelled(part), labelled, options_.sequences_per_step);
     if (first == 0 || !prepared_for_parts_) prepare();  // the parts of a step have the same parameters
     prepared_for_parts_ = true;
-    const std::uint64_t key = bits(key_of(options_.seed, "dropout"), static_cast<std::uint64_t>(steps()));
+    const std::uint64_t key = detail::dropout_key(options_.seed, steps());
     const S scale = S(1) / static_cast<S>(std::max<Index>(labelled, 1));
     micro_batches_.divide(part);
     turns_.start();

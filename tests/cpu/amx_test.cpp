@@ -19,7 +19,7 @@ void check(const Unit& unit, Index steps, Index right_row, Index c_row) {
   CAPTURE(steps);
   const auto pairs = [](Index count, int seed) {
     const auto values = test::numbers<float>(2 * count, seed);
-    std::vector<Pair> words(static_cast<std::size_t>(count));
+    std::vector<Twin> words(static_cast<std::size_t>(count));
     pair_columns(2 * count, values.data(), words.data());
     return words;
   };

@@ -21,8 +21,8 @@ float nearest(float x) {
   return static_cast<float>(std::nearbyint(static_cast<double>(x) / unit) * unit);
 }
 
-float low(Pair pair) { return std::bit_cast<float>(static_cast<std::uint32_t>(pair) << 16); }
-float high(Pair pair) { return std::bit_cast<float>(static_cast<std::uint32_t>(pair) & 0xffff0000u); }
+float low(Twin pair) { return std::bit_cast<float>(static_cast<std::uint32_t>(pair) << 16); }
+float high(Twin pair) { return std::bit_cast<float>(static_cast<std::uint32_t>(pair) & 0xffff0000u); }
 
 std::vector<float> numbers(Index count) {
   std::vector<float> x(static_cast<std::size_t>(count));
@@ -40,7 +40,7 @@ TEST_SUITE("cpu/bfloat16") {
     for (const Index count : {0, 2, 6, 30, 32, 34, 128, 190}) {
       CAPTURE(count);
       const auto x = numbers(count);
-      std::vector<Pair> pairs(static_cast<std::size_t>(count / 2 + 1), 77);
+      std::vector<Twin> pairs(static_cast<std::size_t>(count / 2 + 1), 77);
       pair_columns(count, x.data(), pairs.data());
       for (std::size_t i = 0; i + 1 < x.size(); i += 2) {
         CHECK(low(pairs[i / 2]) == nearest(x[i]));
@@ -52,7 +52,7 @@ TEST_SUITE("cpu/bfloat16") {
   TEST_CASE("a number and the one below it become a pair; below the last row are zeros") {
     constexpr Index width = 4 * lanes<float>;
     const auto x = numbers(2 * width);
-    std::vector<Pair> pairs(width);
+    std::vector<Twin> pairs(width);
     pair_rows(width, x.data(), x.data() + width, pairs.data());
     for (std::size_t i = 0; i < width; ++i) {
       CHECK(low(pairs[i]) == nearest(x[i]));
@@ -65,7 +65,7 @@ TEST_SUITE("cpu/bfloat16") {
     const float nan = std::numeric_limits<float>::quiet_NaN(), infinite = std::numeric_limits<float>::infinity();
     float x[2 * lanes<float>] = {1 + 1.0f / 256, 1 + 3.0f / 256};
     x[2] = nan, x[3] = -infinite;
-    Pair pairs[lanes<float>];
+    Twin pairs[lanes<float>];
     pair_columns(2 * lanes<float>, x, pairs);
     CHECK(low(pairs[0]) == 1);
     CHECK(high(pairs[0]) == 1 + 4.0f / 256);
@@ -78,11 +78,11 @@ TEST_SUITE("cpu/bfloat16") {
   TEST_CASE("both products are added, in float") {
     const auto x = numbers(2 * lanes<float>);
     const std::vector<float> turned(x.rbegin(), x.rend());
-    std::vector<Pair> left(lanes<float>), right(lanes<float>);
+    std::vector<Twin> left(lanes<float>), right(lanes<float>);
     pair_columns(2 * lanes<float>, x.data(), left.data());
     pair_columns(2 * lanes<float>, turned.data(), right.data());
-    const Vec<float> sums = multiply_add(splat<Vec<float>>(0.5f), load<Vec<Pair>>(left.data()),
-                                         load<Vec<Pair>>(right.data()));
+    const Vec<float> sums = multiply_add(splat<Vec<float>>(0.5f), load<Vec<Twin>>(left.data()),
+                                         load<Vec<Twin>>(right.data()));
     for (std::size_t i = 0; i < left.size(); ++i) {
       const double first = static_cast<double>(low(left[i])) * static_cast<double>(low(right[i]));
       const double second = static_cast<double>(high(left[i])) * static_cast<double>(high(right[i]));

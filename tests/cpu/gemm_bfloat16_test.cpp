@@ -27,8 +27,8 @@ void check(Index rows) {
   const auto at = [](const auto& matrix, Index row, Index cols, Index col) -> auto& {
     return matrix[static_cast<std::size_t>(row * cols + col)];
   };
-  std::vector<Pair> forward(K / 2 * N), backward(N / 2 * K);
-  std::vector<Pair> scratch(static_cast<std::size_t>(gradient_pairs(rows, K, N)));
+  std::vector<Twin> forward(K / 2 * N), backward(N / 2 * K);
+  std::vector<Twin> scratch(static_cast<std::size_t>(gradient_pairs(rows, K, N)));
   std::vector<float> y(x.size() / K * N), dx = numbers(rows * K, 5), gradient = dw;
 
   pack_pairs<K, N>(w.data(), forward.data());

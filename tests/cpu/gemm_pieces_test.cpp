@@ -40,7 +40,7 @@ struct Placed {
 template <Index K, Index N, bool transposed>
 struct Weights {
   std::vector<float> dense, stored;
-  std::vector<Pair> packed = std::vector<Pair>(PackedPieces<K, N>::words + 1, 77);
+  std::vector<Twin> packed = std::vector<Twin>(PackedPieces<K, N>::words + 1, 77);
 
   explicit Weights(std::vector<float> numbers) : dense(std::move(numbers)), stored(dense) {
     for (Index k = 0; transposed && k < K; ++k) {
@@ -53,7 +53,7 @@ struct Weights {
 
   template <Write mode, class Epilogue>
   void multiply(Index rows, const float* a, float* c, const Epilogue& epilogue) const {
-    std::vector<Pair> scratch(static_cast<std::size_t>(product_pieces(rows, K)) + 1, 77);
+    std::vector<Twin> scratch(static_cast<std::size_t>(product_pieces(rows, K)) + 1, 77);
     gemm_pieces<K, N, transposed, mode>(unit, rows, a, stored.data(), packed.data(), c, epilogue, scratch.data());
     CHECK(scratch.back() == 77);
   }
@@ -111,7 +111,7 @@ void check_products(Index rows) {
 /// dw += x^T dy with one number of x replaced.
 template <Index K, Index N>
 std::vector<float> gradient(Index rows, std::vector<float> x, const std::vector<float>& dy, std::vector<float> dw) {
-  std::vector<Pair> scratch(static_cast<std::size_t>(gradient_pieces(rows, K, N)) + 1, 77);
+  std::vector<Twin> scratch(static_cast<std::size_t>(gradient_pieces(rows, K, N)) + 1, 77);
   gemm_gradient_pieces<K, N>(unit, rows, x.data() + 1, dy.data() + 1, dw.data() + 1, scratch.data());
   CHECK(scratch.back() == 77);
   return dw;

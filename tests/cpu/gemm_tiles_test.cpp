@@ -33,7 +33,7 @@ void check_products(Index rows) {
   const auto a = numbers<float>(rows * K + 1, 1), b = numbers<float>(K * N + 1, 2);
   const auto before = numbers<float>(rows * N + 1, 3);
   auto c = before, placed = before, added = before;
-  std::vector<Pair> tiles(static_cast<std::size_t>(left_tiles(rows, K)) + 1, 77), packed(K / 2 * N);
+  std::vector<Twin> tiles(static_cast<std::size_t>(left_tiles(rows, K)) + 1, 77), packed(K / 2 * N);
   pack_left_tiles<K>(rows, a.data() + 1, tiles.data());
   pack_pairs<K, N>(b.data() + 1, packed.data());
   const test::EmulatedUnit unit;
@@ -67,8 +67,8 @@ void check_gradient(Index rows, Index part) {
   const auto before = numbers<float>(K * N + 1, 6);
   auto dw = before;
   const Index pairs = round_up(rows, 32) / 2;
-  std::vector<Pair> left(static_cast<std::size_t>(pairs * K) + 1, 77);
-  std::vector<Pair> right(static_cast<std::size_t>(pairs * N) + 1, 77);
+  std::vector<Twin> left(static_cast<std::size_t>(pairs * K) + 1, 77);
+  std::vector<Twin> right(static_cast<std::size_t>(pairs * N) + 1, 77);
   pack_transposed_left_tiles<K>(rows, x.data() + 1, left.data());
   pack_right_tiles<N>(rows, dy.data() + 1, right.data());
   for (Index from = 0; from < K; from += part) {

@@ -11,7 +11,7 @@ TEST_CASE("cpu/peak: the chains compute, and their speed is that of some compute
 #if defined(SIMPLX_AMX)
   if (simplx::Amx::available()) CHECK(simplx::detail::tile_sums(3, 0.5f) == 3 * 32 * 0.25f);
 #endif
-  for (const double peak : {simplx::measured_peak_gflops(1), simplx::measured_peak_gflops<simplx::Pair>(1)}) {
+  for (const double peak : {simplx::measured_peak_gflops(1), simplx::measured_peak_gflops<simplx::Twin>(1)}) {
     CHECK(peak > 0.1);
     CHECK(peak < 10000);
   }

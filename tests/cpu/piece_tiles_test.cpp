@@ -21,24 +21,24 @@ std::vector<float> matrix(Index rows, Index columns) {
 }
 
 /// Number `inner` of a row of words: the sum of its pieces, `apart` words from one to the next.
-double number(const Pair* words, Index inner, Index word_stride, Index apart) {
+double number(const Twin* words, Index inner, Index word_stride, Index apart) {
   double total = 0;
   for (int piece = 0; piece < float_pieces; ++piece) {
-    const Pair pair = words[piece * apart + inner / 2 * word_stride];
+    const Twin pair = words[piece * apart + inner / 2 * word_stride];
     total += static_cast<double>(inner % 2 ? test::second_of(pair) : test::first_of(pair));
   }
   return total;
 }
-double left_number(const std::vector<Pair>& tiles, Index depth, Index row, Index k) {
+double left_number(const std::vector<Twin>& tiles, Index depth, Index row, Index k) {
   const Index steps = depth / step_depth, tile = (row / tile_side * steps + k / step_depth) * float_pieces;
   return number(tiles.data() + tile * tile_words + row % tile_side * tile_side, k % step_depth, 1, tile_words);
 }
-double right_number(const std::vector<Pair>& strips, Index depth, Index k, Index col) {
+double right_number(const std::vector<Twin>& strips, Index depth, Index k, Index col) {
   const Index step = words_in_pieces(col / strip_columns * strip_columns * depth) + k / step_depth * 3 * 16 * 32;
   return number(strips.data() + step + col % strip_columns, k % step_depth, strip_columns, 16 * 32);
 }
 
-std::vector<Pair> words(Index numbers) { return std::vector<Pair>(static_cast<std::size_t>(words_in_pieces(numbers)) + 1, 77); }
+std::vector<Twin> words(Index numbers) { return std::vector<Twin>(static_cast<std::size_t>(words_in_pieces(numbers)) + 1, 77); }
 
 }  // namespace
 

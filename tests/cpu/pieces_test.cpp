@@ -75,7 +75,7 @@ TEST_SUITE("cpu/pieces") {
   }
   TEST_CASE("numbers are joined in pairs, the first one below") {
     const Vec<float> first = splat<Vec<float>>(1.0f), second = splat<Vec<float>>(-2.0f);
-    CHECK(join_pairs(first, second)[0] == static_cast<Pair>(0xc0003f80u));
+    CHECK(join_pairs(first, second)[0] == static_cast<Twin>(0xc0003f80u));
     CHECK(join_pairs(first, second)[lanes<float> - 1] == pairs_of(first, second)[0]);
   }
   TEST_CASE("an extent is the exponent of the smallest number, and whether all split") {

@@ -188,8 +188,10 @@ struct Sequences {
                                       {"repeat_over_sequence", "`repeat_over_sequence(a)`"},
                                       {"rotary", "`rotary(a, heads, base)`"},
                                       {"softmax_attention", "`softmax_attention(q, k, v, {.count = heads})`"},
-                                      {"skip_init_attention", "`skip_init_attention(q, k, v, alpha, beta, {.count = heads})`"},
-                                      {"shaped_attention", "`shaped_attention(q, k, v, alpha, beta, gamma, {.count = heads})`"},
+                                      {"skip_init_attention",
+                                       "`skip_init_attention(q, k, v, alpha, beta, {.count = heads})`"},
+                                      {"shaped_attention",
+                                       "`shaped_attention(q, k, v, alpha, beta, gamma, {.count = heads})`"},
                                       {"cross_entropy", "`cross_entropy(logits, labels)`"},
                                       {"linear_cross_entropy", "`linear_cross_entropy(x, table, labels)`, a = table, b = labels, c = x"}};
   struct Results {

@@ -94,9 +94,9 @@ struct Gate {
       return Source::with(inspect);
     } else {
       static_assert(Evaluable<Source>,
-                    "simplx: the compiler cannot evaluate this model, for the reason that it gives below: operator() of "
-                    "the model or of a module is not constexpr, the model itself is not, or an expression is made and "
-                    "never used");
+                    "simplx: the compiler cannot evaluate this model, for the reason that it gives below: operator() "
+                    "of the model or of a module is not constexpr, the model itself is not, or an expression is made "
+                    "and never used");
       static_assert((Source::with(inspect), true));  // which says the reason
       return Summary{.rule = said_already};
     }

@@ -49,8 +49,8 @@ constexpr Evaluated evaluate(const Model& model) {
   Node* root = new_node();
   root->kind = Kind::outputs;
   constexpr bool called = requires { model(); };
-  static_assert(called, "simplx: a model is called without arguments: what it depends on are members of it, or captured "
-                        "(behind an error within the model this one says nothing new)");
+  static_assert(called, "simplx: a model is called without arguments: what it depends on are members of it, or "
+                        "captured (behind an error within the model this one says nothing new)");
   if constexpr (called) {
     using Result = decltype(model());
     static_assert(!std::is_void_v<Result>, "simplx: a model returns an Expr, or an aggregate of two to four of them; "

@@ -77,12 +77,12 @@ class Amx {
   ///
   /// Cost    16 cycles for each product of tiles, if tiles come from the first level of the cache
   template <int pieces, int rows, int cols, Write mode>
-  SIMPLX_AMX __attribute__((noinline)) void multiply(Index steps, const Pair* left, const Pair* right, Index right_row,
+  SIMPLX_AMX __attribute__((noinline)) void multiply(Index steps, const Twin* left, const Twin* right, Index right_row,
                                                      float* c, Index c_row, FetchRows fetch = {}) const {
     asm volatile("" ::: "memory");  // g++ does not know that tiles are loaded from memory
     constexpr bool below = rows == 2, beside = cols == 2, adds = mode == Write::accumulate;
     const Index c_bytes = c_row * Index(sizeof(float));
-    const Pair* const left_below = left + steps * pieces * tile_words;
+    const Twin* const left_below = left + steps * pieces * tile_words;
     float* const c_below = c + tile_side * c_row;
     if constexpr (adds) {
       _tile_loadd(0, c, c_bytes);
@@ -97,7 +97,7 @@ class Amx {
     }
     for (Index step = 0; step < steps; ++step) {
       const Index at = step * pieces * tile_words;
-      const Pair* const words = right + step * pieces * tile_side * right_row;
+      const Twin* const words = right + step * pieces * tile_side * right_row;
       if constexpr (pieces == 1) {
         load_right<cols>(words, right_row);
         load_left<rows>(left + at, left_below + at);
@@ -134,14 +134,14 @@ class Amx {
 
  private:
   template <int rows>
-  SIMPLX_AMX __attribute__((always_inline)) static void load_left(const Pair* tile, const Pair* below) {
-    _tile_loadd(4, tile, tile_side * Index(sizeof(Pair)));
-    if constexpr (rows == 2) _tile_loadd(5, below, tile_side * Index(sizeof(Pair)));
+  SIMPLX_AMX __attribute__((always_inline)) static void load_left(const Twin* tile, const Twin* below) {
+    _tile_loadd(4, tile, tile_side * Index(sizeof(Twin)));
+    if constexpr (rows == 2) _tile_loadd(5, below, tile_side * Index(sizeof(Twin)));
   }
   template <int cols>
-  SIMPLX_AMX __attribute__((always_inline)) static void load_right(const Pair* tile, Index row) {
-    _tile_loadd(6, tile, row * Index(sizeof(Pair)));
-    if constexpr (cols == 2) _tile_loadd(7, tile + tile_side, row * Index(sizeof(Pair)));
+  SIMPLX_AMX __attribute__((always_inline)) static void load_right(const Twin* tile, Index row) {
+    _tile_loadd(6, tile, row * Index(sizeof(Twin)));
+    if constexpr (cols == 2) _tile_loadd(7, tile + tile_side, row * Index(sizeof(Twin)));
   }
   template <int rows, int cols>
   SIMPLX_AMX __attribute__((always_inline)) static void add_products() {

@@ -18,8 +18,8 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Two numbers of a product's inner dimension.
-using Pair = std::int32_t;
+/// A word with two bfloat16: neighbours in the inner dimension of a product.
+using Twin = std::int32_t;
 
 namespace detail {
 
@@ -35,22 +35,22 @@ inline Vec<std::uint32_t> rounded(Vec<float> x) {
 }  // namespace detail
 
 /// (first[i], second[i]) for each lane.
-__attribute__((always_inline)) inline Vec<Pair> pairs_of(Vec<float> first, Vec<float> second) {
+__attribute__((always_inline)) inline Vec<Twin> pairs_of(Vec<float> first, Vec<float> second) {
 #if defined(__AVX512BF16__)
   typedef std::uint16_t Halves __attribute__((vector_size(32)));
   const auto words = [](Vec<float> x) {
     return __builtin_convertvector((Halves)_mm512_cvtneps_pbh((__m512)x), Vec<std::uint32_t>);
   };
-  return (Vec<Pair>)(words(first) | words(second) << 16);
+  return (Vec<Twin>)(words(first) | words(second) << 16);
 #else
-  return (Vec<Pair>)(detail::rounded(first) >> 16 | detail::rounded(second));
+  return (Vec<Twin>)(detail::rounded(first) >> 16 | detail::rounded(second));
 #endif
 }
 
 /// (x[0], x[1]), (x[2], x[3]), ... of two vectors, one after the other.
-__attribute__((always_inline)) inline Vec<Pair> pairs_along(Vec<float> front, Vec<float> back) {
+__attribute__((always_inline)) inline Vec<Twin> pairs_along(Vec<float> front, Vec<float> back) {
 #if defined(__AVX512BF16__)
-  return (Vec<Pair>)_mm512_cvtne2ps_pbh((__m512)back, (__m512)front);
+  return (Vec<Twin>)_mm512_cvtne2ps_pbh((__m512)back, (__m512)front);
 #else
   constexpr int L = lanes<float>;
   float numbers[2 * L], even[L], odd[L];
@@ -75,20 +75,20 @@ __attribute__((always_inline)) inline V multiply_add(V sum, V left, V right) {
 #endif
   return sum + left * right;
 }
-__attribute__((always_inline)) inline Vec<float> multiply_add(Vec<float> sum, Vec<Pair> left, Vec<Pair> right) {
+__attribute__((always_inline)) inline Vec<float> multiply_add(Vec<float> sum, Vec<Twin> left, Vec<Twin> right) {
 #if defined(__AVX512BF16__)
   return (Vec<float>)_mm512_dpbf16_ps((__m512)sum, (__m512bh)left, (__m512bh)right);
 #else
   using Bits = Vec<std::uint32_t>;
-  const auto first = [](Vec<Pair> pairs) { return (Vec<float>)((Bits)pairs << 16); };
-  const auto second = [](Vec<Pair> pairs) { return (Vec<float>)((Bits)pairs & 0xffff0000u); };
+  const auto first = [](Vec<Twin> pairs) { return (Vec<float>)((Bits)pairs << 16); };
+  const auto second = [](Vec<Twin> pairs) { return (Vec<float>)((Bits)pairs & 0xffff0000u); };
   sum += first(left) * first(right);
   return sum + second(left) * second(right);
 #endif
 }
 
 /// Pairs neighbours of a row: `count` even numbers become count / 2 pairs.
-inline void pair_columns(Index count, const float* row, Pair* pairs) {
+inline void pair_columns(Index count, const float* row, Twin* pairs) {
   constexpr Index step = 2 * lanes<float>;
   Index i = 0;
   for (; i + step <= count; i += step) {
@@ -96,14 +96,14 @@ inline void pair_columns(Index count, const float* row, Pair* pairs) {
   }
   if (i == count) return;
   float rest[step]{};
-  Pair words[step / 2];
+  Twin words[step / 2];
   std::memcpy(rest, row + i, static_cast<std::size_t>(count - i) * sizeof(float));
   store(words, pairs_along(load<Vec<float>>(rest), load<Vec<float>>(rest + lanes<float>)));
-  std::memcpy(pairs + i / 2, words, static_cast<std::size_t>(count - i) / 2 * sizeof(Pair));
+  std::memcpy(pairs + i / 2, words, static_cast<std::size_t>(count - i) / 2 * sizeof(Twin));
 }
 
 /// Pairs each number of a row with the one below it; `second` is nullptr after the last row, which pairs with zeros.
-inline void pair_rows(Index count, const float* first, const float* second, Pair* pairs) {
+inline void pair_rows(Index count, const float* first, const float* second, Twin* pairs) {
   for (Index i = 0; i < count; i += lanes<float>) {
     const Vec<float> below = second ? load<Vec<float>>(second + i) : Vec<float>{};
     store(pairs + i, pairs_of(load<Vec<float>>(first + i), below));

@@ -16,7 +16,7 @@ namespace simplx::inline SIMPLX_TARGET {
 ///
 /// Cost    one pass
 template <Index K, Index N>
-void pack_pairs(const float* matrix, Pair* packed) {
+void pack_pairs(const float* matrix, Twin* packed) {
   static_assert(K % 2 == 0 && N % lanes<float> == 0);
   each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
     for (Index p = 0; p < K; p += 2, packed += width) {
@@ -28,7 +28,7 @@ void pack_pairs(const float* matrix, Pair* packed) {
 namespace detail {
 
 template <Index width>
-__attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float* matrix, Pair* packed) {
+__attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float* matrix, Twin* packed) {
   constexpr Index L = lanes<float>;
   const auto words = [&](Index row, Index p) __attribute__((always_inline)) {
     const float* place = matrix + row * K + 2 * p;
@@ -38,7 +38,7 @@ __attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float*
   };
   const Index whole = transpose_squares<width>(K / 2, words, packed, Storing{});
   for (Index q = 0; q < width; ++q) {
-    Pair pairs[L];
+    Twin pairs[L];
     pair_columns(K - 2 * whole, matrix + q * K + 2 * whole, pairs);
     for (Index p = whole; p < K / 2; ++p) packed[p * width + q] = pairs[p - whole];
   }
@@ -50,7 +50,7 @@ __attribute__((noinline)) void pack_transposed_pairs_panel(Index K, const float*
 ///
 /// Cost    one pass
 template <Index K, Index N>
-void pack_transposed_pairs(const float* matrix, Pair* packed) {
+void pack_transposed_pairs(const float* matrix, Twin* packed) {
   static_assert(K % 2 == 0 && N % lanes<float> == 0);
   each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
     detail::pack_transposed_pairs_panel<width>(K, matrix + col * K, packed + col * (K / 2));
@@ -62,7 +62,7 @@ void pack_transposed_pairs(const float* matrix, Pair* packed) {
 ///
 /// Cost    2 rows K N FLOPs, and one pass over a
 template <Index K, Index N, Write mode, class Epilogue>
-void gemm_bfloat16(Index rows, const float* a, const Pair* packed, float* c, const Epilogue& epilogue, Pair* scratch) {
+void gemm_bfloat16(Index rows, const float* a, const Twin* packed, float* c, const Epilogue& epilogue, Twin* scratch) {
   if constexpr (Amx::compiled && fits_tiles(K)) {
     if (rows > tile_rows && Amx::available()) {  // a few rows would leave most of a tile empty
       pack_left_tiles<K>(rows, a, scratch);
@@ -84,13 +84,13 @@ constexpr Index gradient_pairs(Index rows, Index K, Index N) {
 ///
 /// Cost    2 rows K N FLOPs, and one pass over x and dy
 template <Index K, Index N>
-void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Pair* scratch,
+void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* dw, Twin* scratch,
                             Turn* turn = nullptr) {
   static_assert(K % lanes<float> == 0 && N % lanes<float> == 0);
   const Index pairs = (rows + 1) / 2;
   if constexpr (Amx::compiled) {
     if (Amx::available()) {
-      Pair* const right = scratch + round_up(pairs, tile_side) * K;
+      Twin* const right = scratch + round_up(pairs, tile_side) * K;
       pack_transposed_left_tiles<K>(rows, x, scratch);
       pack_right_tiles<N>(rows, dy, right);
       const Amx unit;
@@ -101,12 +101,12 @@ void gemm_gradient_bfloat16(Index rows, const float* x, const float* dy, float* 
       return;
     }
   }
-  const auto pair_up = [&]<Index width>(Static<width>, const float* matrix, Pair* to) {
+  const auto pair_up = [&]<Index width>(Static<width>, const float* matrix, Twin* to) {
     for (Index row = 0; row < rows; row += 2, matrix += 2 * width, to += width) {
       pair_rows(width, matrix, row + 1 < rows ? matrix + width : nullptr, to);
     }
   };
-  Pair *left = scratch, *right = left + pairs * K;
+  Twin *left = scratch, *right = left + pairs * K;
   pair_up(Static<K>{}, x, left);
   pair_up(Static<N>{}, dy, right);
   gemm_gradient<K, N>(pairs, left, right, dw, right + pairs * N, turn);

@@ -35,13 +35,13 @@ inline constexpr Index few_rows = 4;
 template <Index K, Index N>
 struct PackedPieces {
   static constexpr Index extent_at = words_in_pieces(K * N);
-  static constexpr Index words = extent_at + Index((sizeof(Extent) + sizeof(Pair) - 1) / sizeof(Pair));
+  static constexpr Index words = extent_at + Index((sizeof(Extent) + sizeof(Twin) - 1) / sizeof(Twin));
 
   /// Of a (K, N) matrix, or of an (N, K) one if `transposed`.
   ///
   /// Cost    one pass
   template <bool transposed>
-  static void pack(const float* matrix, Pair* packed) {
+  static void pack(const float* matrix, Twin* packed) {
     detail::written<words_in_pieces(K * N)>(packed, [&](auto write) {
       Extent extent;
       if constexpr (transposed) {
@@ -52,7 +52,7 @@ struct PackedPieces {
       std::memcpy(packed + extent_at, &extent, sizeof extent);
     });
   }
-  static Extent extent(const Pair* packed) {
+  static Extent extent(const Twin* packed) {
     Extent extent;
     std::memcpy(&extent, packed + extent_at, sizeof extent);
     return extent;
@@ -116,16 +116,16 @@ __attribute__((noinline)) void rows_by_vectors(Index begin, Index end, const flo
 /// products.
 template <Index K, Index N, Write mode, class Unit, class Epilogue>
 __attribute__((noinline)) void multiply_strips(const Unit& unit, Index row, Index count, Index from, Index depth,
-                                               const Pair* left, const Pair* packed, float* c,
+                                               const Twin* left, const Twin* packed, float* c,
                                                const Epilogue& epilogue) {
-  constexpr Index row_bytes = strip_columns * Index(sizeof(Pair)), rows_of_step = float_pieces * tile_side;
+  constexpr Index row_bytes = strip_columns * Index(sizeof(Twin)), rows_of_step = float_pieces * tile_side;
   const Index steps = depth / step_depth, blocks = (count + block_side - 1) / block_side;
   for (Index col = 0; col < N; col += strip_columns) {
-    const Pair* const right = packed + strip_place(col, K, from / step_depth);
+    const Twin* const right = packed + strip_place(col, K, from / step_depth);
     for (Index i = 0; i < count; i += block_side) {
       // Each block of rows fetches its share of the next strip.
       const Index share = (steps * rows_of_step + blocks - 1) / blocks;
-      const Pair* const next = right + strip_place(strip_columns, K, 0) + i / block_side * share * strip_columns;
+      const Twin* const next = right + strip_place(strip_columns, K, 0) + i / block_side * share * strip_columns;
       tile_block<float_pieces, N, mode>(unit, std::min(count - i, block_side), block_side, steps,
                                   left + words_in_pieces(i * depth), right, strip_columns, c, epilogue, row + i, col,
                                   FetchRows{next, row_bytes, share, (share + 6 * steps - 1) / (6 * steps)});
@@ -146,8 +146,8 @@ constexpr Index product_pieces(Index rows, Index K) {
 /// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, and one pass over a, two where K > piece_depth; where
 ///         rows <= few_rows, 2 rows K N FLOPs of vectors
 template <Index K, Index N, bool transposed, Write mode, class Unit, class Epilogue>
-void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weight, const Pair* packed, float* c,
-                 const Epilogue& epilogue, Pair* scratch) {
+void gemm_pieces(const Unit& unit, Index rows, const float* a, const float* weight, const Twin* packed, float* c,
+                 const Epilogue& epilogue, Twin* scratch) {
   static_assert(fits_pieces(K, N));
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
   if (rows <= few_rows) {
@@ -205,12 +205,12 @@ constexpr Index gradient_pieces(Index rows, Index K, Index N) {
 /// Cost    6 products of pieces: 12 rows K N FLOPs of the unit, one pass over x, one over dy for every piece_depth
 ///         columns of x; dw is read and written once for every piece_rows
 template <Index K, Index N, class Unit>
-void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const float* dy, float* dw, Pair* scratch,
+void gemm_gradient_pieces(const Unit& unit, Index rows, const float* x, const float* dy, float* dw, Twin* scratch,
                           Turn* turn = nullptr) {
   static_assert(fits_pieces(K, N));
   const auto add_block = [&](Index row, Index count, Index from, Index span) {
     const Index steps = (count + step_depth - 1) / step_depth, depth = steps * step_depth;
-    Pair* const right = scratch + words_in_pieces(depth * std::min(K, piece_depth));
+    Twin* const right = scratch + words_in_pieces(depth * std::min(K, piece_depth));
     const float* const left_numbers = x + row * K + from;
     const Extent of_left = pack_transposed_left_pieces(count, span, left_numbers, K, scratch);
     for (Index first = 0; first < N; first += piece_columns) {

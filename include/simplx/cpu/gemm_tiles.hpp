@@ -26,15 +26,15 @@ constexpr Index left_tiles(Index rows, Index K) { return round_up(rows, tile_sid
 ///
 /// Cost    one pass
 template <Index K>
-void pack_left_tiles(Index rows, const float* a, Pair* tiles) {
+void pack_left_tiles(Index rows, const float* a, Twin* tiles) {
   static_assert(fits_tiles(K));
   constexpr Index L = lanes<float>, steps = K / (2 * tile_side);
   for (Index row = 0; row < round_up(rows, tile_side); ++row) {
-    Pair* to = tiles + row / tile_side * steps * tile_words + row % tile_side * tile_side;
+    Twin* to = tiles + row / tile_side * steps * tile_words + row % tile_side * tile_side;
     for (Index step = 0; step < steps; ++step, to += tile_words) {
       for (Index i = 0; i < tile_side; i += L) {
         const float* from = a + row * K + 2 * (step * tile_side + i);
-        store(to + i, row < rows ? pairs_along(load<Vec<float>>(from), load<Vec<float>>(from + L)) : Vec<Pair>{});
+        store(to + i, row < rows ? pairs_along(load<Vec<float>>(from), load<Vec<float>>(from + L)) : Vec<Twin>{});
       }
     }
   }
@@ -45,7 +45,7 @@ void pack_left_tiles(Index rows, const float* a, Pair* tiles) {
 ///
 /// Cost    one pass
 template <Index K>
-void pack_transposed_left_tiles(Index rows, const float* x, Pair* tiles) {
+void pack_transposed_left_tiles(Index rows, const float* x, Twin* tiles) {
   static_assert(K % tile_side == 0);
   const Index steps = (rows + 2 * tile_side - 1) / (2 * tile_side);
   const auto numbers = [&](Index row, Index col) __attribute__((always_inline)) {
@@ -57,7 +57,7 @@ void pack_transposed_left_tiles(Index rows, const float* x, Pair* tiles) {
         const Index row = 2 * (step * tile_side + pair);
         return pairs_of(numbers(row, first + col), numbers(row + 1, first + col));
       };
-      Pair* const to = tiles + (first / tile_side * steps + step) * tile_words;
+      Twin* const to = tiles + (first / tile_side * steps + step) * tile_words;
       detail::transpose_squares<tile_side>(tile_side, pairs, to, detail::Storing{});
     }
   }
@@ -67,15 +67,15 @@ void pack_transposed_left_tiles(Index rows, const float* x, Pair* tiles) {
 ///
 /// Cost    one pass
 template <Index N>
-void pack_right_tiles(Index rows, const float* dy, Pair* packed) {
+void pack_right_tiles(Index rows, const float* dy, Twin* packed) {
   const Index pairs = round_up(rows, 2 * tile_side) / 2;
   for (Index pair = 0; pair < pairs; ++pair, dy += 2 * N) {
     each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
-      Pair* const to = packed + col * pairs + pair * width;
+      Twin* const to = packed + col * pairs + pair * width;
       if (2 * pair < rows) {
         pair_rows(width, dy + col, 2 * pair + 1 < rows ? dy + N + col : nullptr, to);
       } else {
-        std::fill_n(to, width, Pair(0));
+        std::fill_n(to, width, Twin(0));
       }
     });
   }
@@ -85,8 +85,8 @@ namespace detail {
 
 /// Unit::multiply of one or two tiles.
 template <int pieces, Write mode, class Unit>
-__attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool beside, Index steps, const Pair* left,
-                                              const Pair* right, Index right_row, float* c, Index c_row,
+__attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool beside, Index steps, const Twin* left,
+                                              const Twin* right, Index right_row, float* c, Index c_row,
                                               FetchRows fetch) {
   const auto multiply = [&]<int rows, int cols>(std::integer_sequence<int, rows, cols>) {
     unit.template multiply<pieces, rows, cols, mode>(steps, left, right, right_row, c, c_row, fetch);
@@ -99,8 +99,8 @@ __attribute__((noinline)) void multiply_tiles(const Unit& unit, bool below, bool
 
 /// One block of c, `count` rows of it: its sums after the epilogue.
 template <int pieces, Index N, Write mode, class Unit, class Epilogue>
-__attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index width, Index steps, const Pair* left,
-                                          const Pair* right, Index right_row, float* c, const Epilogue& epilogue,
+__attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index width, Index steps, const Twin* left,
+                                          const Twin* right, Index right_row, float* c, const Epilogue& epilogue,
                                           Index row, Index col, FetchRows fetch = {}) {
   using V = Vec<float>;
   const bool below = count > tile_side, beside = width > tile_side;
@@ -127,13 +127,13 @@ __attribute__((noinline)) void tile_block(const Unit& unit, Index count, Index w
 ///
 /// Cost    2 rows K N FLOPs; b is read once, left once for every panel of b
 template <Index K, Index N, Write mode, class Unit, class Epilogue>
-void gemm_tiles(const Unit& unit, Index rows, const Pair* left, const Pair* packed, float* c,
+void gemm_tiles(const Unit& unit, Index rows, const Twin* left, const Twin* packed, float* c,
                 const Epilogue& epilogue) {
   static_assert(fits_tiles(K) && N % tile_side == 0);
   static_assert(mode == Write::store || std::is_same_v<Epilogue, NoEpilogue>);
   constexpr Index steps = K / (2 * tile_side);
   each_panel<N, float>([&]<Index width>(Static<width>, Index col) {
-    const Pair* right = packed + col * (K / 2);
+    const Twin* right = packed + col * (K / 2);
     for (Index row = 0; row < rows; row += block_side) {
       const Index count = std::min(rows - row, block_side);
       for (Index i = 0; i < width; i += block_side) {
@@ -149,7 +149,7 @@ void gemm_tiles(const Unit& unit, Index rows, const Pair* left, const Pair* pack
 ///
 /// Cost    2 rows K N FLOPs; dw is read and written once
 template <Index K, Index N, class Unit>
-void gemm_gradient_tiles(const Unit& unit, Index rows, const Pair* left, const Pair* right, float* dw, Index from,
+void gemm_gradient_tiles(const Unit& unit, Index rows, const Twin* left, const Twin* right, float* dw, Index from,
                          Index span) {
   static_assert(K % tile_side == 0 && N % tile_side == 0);
   const Index steps = (rows + 2 * tile_side - 1) / (2 * tile_side), pairs = steps * tile_side;

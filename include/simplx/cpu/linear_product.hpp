@@ -208,8 +208,8 @@ struct LinearProduct {
     }
   }
   /// Memory of floats that holds pairs of bfloat16.
-  static Pair* pairs(float* memory) { return reinterpret_cast<Pair*>(memory); }
-  static const Pair* pairs(const float* memory) { return reinterpret_cast<const Pair*>(memory); }
+  static Twin* pairs(float* memory) { return reinterpret_cast<Twin*>(memory); }
+  static const Twin* pairs(const float* memory) { return reinterpret_cast<const Twin*>(memory); }
 };
 
 }  // namespace simplx

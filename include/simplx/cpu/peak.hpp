@@ -35,7 +35,7 @@ __attribute__((noinline)) inline float fma_chains(long rounds, float factor) {
 /// Independent sums of products of pairs of bfloat16, in registers as well.
 __attribute__((noinline)) inline float pair_sums(long rounds, float number) {
   using V = Vec<float>;
-  const Vec<Pair> pairs = pairs_of(splat<V>(number), splat<V>(number));
+  const Vec<Twin> pairs = pairs_of(splat<V>(number), splat<V>(number));
   V sums[12]{};
   for (long r = 0; r < rounds; ++r) {
     SIMPLX_UNROLL
@@ -50,8 +50,8 @@ __attribute__((noinline)) inline float pair_sums(long rounds, float number) {
 /// The same in tiles: four sums, of the products of two tiles and two.
 SIMPLX_AMX __attribute__((noinline)) inline float tile_sums(long rounds, float number) {
   const Amx unit;
-  Vec<Pair> tile[tile_side];
-  for (Vec<Pair>& row : tile) row = pairs_of(splat<Vec<float>>(number), splat<Vec<float>>(number));
+  Vec<Twin> tile[tile_side];
+  for (Vec<Twin>& row : tile) row = pairs_of(splat<Vec<float>>(number), splat<Vec<float>>(number));
   asm volatile("" ::"r"(tile) : "memory");
   _tile_zero(0);
   _tile_zero(1);
@@ -109,7 +109,7 @@ double peak_rate(double seconds) {
 }  // namespace detail
 
 /// GFLOP/s that this CPU reaches on that many threads at once, the best of so many seconds: of floats with this build's
-/// vectors, or with Pair of products in bfloat16, by its matrix unit if there is one (amx.hpp). Clocks change with what
+/// vectors, or with Twin of products in bfloat16, by its matrix unit if there is one (amx.hpp). Clocks change with what
 /// a machine and its neighbours do: what a limit is held against is measured beside it.
 template <class Word = float>
 double measured_peak_gflops(int threads = 1, double seconds = 0.03) {

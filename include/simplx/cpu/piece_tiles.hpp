@@ -38,7 +38,7 @@ template <class Numbers, class Pairing, class Writing>
 __attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbers, const Pairing& paired,
                                                             const Writing& write) {
   constexpr int L = lanes<float>;
-  Vec<Pair> squares[float_pieces][L];
+  Vec<Twin> squares[float_pieces][L];
   SIMPLX_UNROLL
   for (int i = 0; i < L; ++i) {
     Vec<float> front, back;
@@ -49,7 +49,7 @@ __attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbe
   }
   SIMPLX_UNROLL
   for (int piece = 0; piece < float_pieces; ++piece) {
-    transpose_vectors<Pair>(squares[piece]);
+    transpose_vectors<Twin>(squares[piece]);
     SIMPLX_UNROLL
     for (int i = 0; i < L; ++i) write(piece, i, squares[piece][i]);
   }
@@ -63,15 +63,15 @@ __attribute__((always_inline)) inline void transpose_pieces(const Numbers& numbe
 /// Cost    one pass
 template <class Taken>
 __attribute__((noinline)) void pack_left_pieces(Index rows, Index depth, const float* a, Index stride,
-                                                const Taken& taken, Pair* tiles) {
+                                                const Taken& taken, Twin* tiles) {
   constexpr Index L = lanes<float>;
   const Index steps = depth / step_depth;
   for (Index row = 0; row < round_up(rows, tile_side); ++row) {
-    Pair* const to = tiles + row / tile_side * steps * float_pieces * tile_words + row % tile_side * tile_side;
+    Twin* const to = tiles + row / tile_side * steps * float_pieces * tile_words + row % tile_side * tile_side;
     Measure measure;
     if (row < rows) {
       const float* from = a + row * stride;
-      Pair* place = to;
+      Twin* place = to;
       for (Index step = 0; step < steps; ++step, from += step_depth, place += float_pieces * tile_words) {
         SIMPLX_UNROLL
         for (Index i = 0; i < tile_side; i += L) {
@@ -86,7 +86,7 @@ __attribute__((noinline)) void pack_left_pieces(Index rows, Index depth, const f
       }
     }
     if (row < rows && taken(row, measure.extent())) continue;
-    for (Index tile = 0; tile < steps * float_pieces; ++tile) std::fill_n(to + tile * tile_words, tile_side, Pair(0));
+    for (Index tile = 0; tile < steps * float_pieces; ++tile) std::fill_n(to + tile * tile_words, tile_side, Twin(0));
   }
 }
 
@@ -94,14 +94,14 @@ __attribute__((noinline)) void pack_left_pieces(Index rows, Index depth, const f
 ///
 /// Cost    one pass
 inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, Index columns, const float* x,
-                                                                    Index stride, Pair* tiles) {
+                                                                    Index stride, Twin* tiles) {
   constexpr Index L = lanes<float>;
   const Index steps = (rows + step_depth - 1) / step_depth;
   Measure measure;
   for (Index step = 0; step < steps; ++step) {
     for (Index col = 0; col < columns; col += L) {
       const Index tile = (col / tile_side * steps + step) * float_pieces;
-      Pair* const to = tiles + tile * tile_words + col % tile_side * tile_side;
+      Twin* const to = tiles + tile * tile_words + col % tile_side * tile_side;
       for (Index word = 0; word < tile_side; word += L) {
         const Index above = step * step_depth + 2 * word;
         const auto number = [&](Index row) __attribute__((always_inline)) {
@@ -111,7 +111,7 @@ inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, 
           front = number(above + 2 * i), back = number(above + 2 * i + 1);
           measure(front), measure(back);
         };
-        detail::transpose_pieces(numbers, join_pairs, [&](int piece, int i, Vec<Pair> words) {
+        detail::transpose_pieces(numbers, join_pairs, [&](int piece, int i, Vec<Twin> words) {
           store(to + piece * tile_words + i * tile_side + word, words);
         });
       }
@@ -125,13 +125,13 @@ inline __attribute__((noinline)) Extent pack_transposed_left_pieces(Index rows, 
 /// Cost    one pass
 template <class Writing = detail::Storing>
 __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, const float* matrix, Index stride,
-                                                   Pair* strips, Writing write = {}) {
+                                                   Twin* strips, Writing write = {}) {
   constexpr Index L = lanes<float>;
   const Index depth = round_up(rows, step_depth);
   Measure measure;
   for (Index row = 0; row < depth; row += 2, matrix += 2 * stride) {
     for (Index col = 0; col < columns; col += strip_columns) {
-      Pair* const to =
+      Twin* const to =
           strips + detail::strip_place(col, depth, row / step_depth) + row % step_depth / 2 * strip_columns;
       SIMPLX_UNROLL
       for (Index i = 0; i < strip_columns; i += L) {
@@ -154,12 +154,12 @@ __attribute__((noinline)) Extent pack_right_pieces(Index rows, Index columns, co
 /// Cost    one pass
 template <class Writing = detail::Storing>
 __attribute__((noinline)) Extent pack_transposed_right_pieces(Index depth, Index columns, const float* matrix,
-                                                              Pair* strips, Writing write = {}) {
+                                                              Twin* strips, Writing write = {}) {
   constexpr Index L = lanes<float>;
   Measure measure;
   for (Index col = 0; col < columns; col += strip_columns) {
     for (Index step = 0; step < depth / step_depth; ++step) {
-      Pair* const to = strips + detail::strip_place(col, depth, step);
+      Twin* const to = strips + detail::strip_place(col, depth, step);
       for (Index word = 0; word < tile_side; word += L) {
         for (Index i = 0; i < strip_columns; i += L) {
           const float* const from = matrix + (col + i) * depth + step * step_depth + 2 * word;
@@ -170,7 +170,7 @@ __attribute__((noinline)) Extent pack_transposed_right_pieces(Index depth, Index
             front = load<Vec<float>>(row), back = load<Vec<float>>(row + L);
             measure(front), measure(back);
           };
-          detail::transpose_pieces(numbers, pairs_along, [&](int piece, int q, Vec<Pair> words) {
+          detail::transpose_pieces(numbers, pairs_along, [&](int piece, int q, Vec<Twin> words) {
             write(to + piece * detail::strip_words + (word + q) * strip_columns + i, words);
           });
         }

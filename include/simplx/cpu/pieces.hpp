@@ -48,9 +48,9 @@ struct Pieces {
 };
 
 /// (first[i], second[i]) for each lane, of numbers that are bfloat16.
-__attribute__((always_inline)) inline Vec<Pair> join_pairs(Vec<float> first, Vec<float> second) {
+__attribute__((always_inline)) inline Vec<Twin> join_pairs(Vec<float> first, Vec<float> second) {
   using Bits = Vec<std::uint32_t>;
-  return (Vec<Pair>)((Bits)first >> 16 | (Bits)second);
+  return (Vec<Twin>)((Bits)first >> 16 | (Bits)second);
 }
 
 /// How small and how large numbers are.

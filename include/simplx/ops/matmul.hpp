@@ -109,8 +109,8 @@ struct op<"matmul"> : kernel_op {
 ///
 /// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N), (rows, 1) or (1, 1) -> (rows, N)
 ///         transpose(a) * b, a (rows, K), b (rows, N) -> (K, N), over static or run-time rows
-/// Errors  does not compile unless widths agree: rules "inner widths" and "equal widths"; nor for W * x: rule "matrix on
-///         the left"
+/// Errors  does not compile unless widths agree: rules "inner widths" and "equal widths"; nor for W * x: rule "matrix
+///         on the left"
 /// Cost    2 rows K N FLOPs forward, twice that backward; keeps X
 constexpr Expr operator*(At a, At b) {
   if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) {

@@ -52,8 +52,8 @@ inline void check_labels(const TokenBatch& batch, Axis labelled) {
   const Index labels = std::ssize(batch.labels), needed = by_sequence ? batch.sequences() : batch.offsets.back();
   const Index most = by_sequence ? needed : std::ssize(batch.tokens);
   if (labels >= needed && labels <= most) return;
-  const std::string counted = std::to_string(labels < needed ? needed : most) + (by_sequence ? " sequences" : " tokens");
-  throw Error(std::to_string(labels) + " labels for " + counted,
+  const std::string counted = std::to_string(std::clamp(labels, needed, most));
+  throw Error(std::to_string(labels) + " labels for " + counted + (by_sequence ? " sequences" : " tokens"),
               by_sequence ? "every sequence has one label" : "every token has one label; -100 carries no loss");
 }
 
