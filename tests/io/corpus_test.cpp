@@ -46,6 +46,16 @@ std::vector<std::int32_t> first_batches(const TokenDocuments& part) {
 
 TEST_SUITE_BEGIN("io/corpus");
 
+TEST_CASE("what was prepared among the text is none of it") {
+  Scratch scratch;
+  const fs::path text = some_text(scratch);
+  const TokenCorpus direct = open(text);
+  for (const fs::path& out : {text / "tokens", text}) {
+    write_corpus(out, direct.text, TokenFormat::bytes, std::span(&text, 1));
+    CHECK(read_text(std::span(&text, 1)).bytes == direct.text.bytes);
+  }
+}
+
 TEST_CASE("a prepared directory gives the batches of its text, in every format") {
   Scratch scratch;
   const fs::path text = some_text(scratch);

@@ -75,6 +75,20 @@ def main():
             check(len(parts[form, "val.bin"]) > 0, f"{form}: something is held out")
         check(all(tokens == parts["bytes", name] for (_, name), tokens in parts.items()), "all formats hold the same tokens")
 
+        # What it wrote is no text: into the directory that it reads, and beside what it wrote there.
+        for places in [("text", "text"), ("text/one", "text/two")]:
+            text = os.path.join(folder, places[0].replace("/", "_"), "text")
+            os.makedirs(text)
+            with open(os.path.join(text, "some.txt"), "wb") as file:
+                file.write(b"some text " * 100)
+            written = []
+            for place in places:
+                out = os.path.join(os.path.dirname(text), place)
+                done = run("--out", out, "--format", "bytes", text)
+                written.append([content(os.path.join(out, name)) for name in ("train.bin", "val.bin", "meta.json")]
+                               if done.returncode == 0 else done.stderr)
+            check(written[0] == written[1] and len(written[0][0]) == 900, f"its own files are no text: {places}")
+
         out = os.path.join(folder, "deep", "llmc")
         before = {name: content(os.path.join(out, name)) for name in os.listdir(out)}
 

@@ -120,6 +120,24 @@ TEST_CASE("directories of runs are no text") {
   CHECK(read(scratch.path / "runs/a", {.held_out_one_in = 1000}).bytes.size() == 5);  // it is named itself
 }
 
+TEST_CASE("prepared token files are no text, wherever they are; files of their names alone are") {
+  Scratch scratch;
+  const std::string meta = "{\n \"format\": \"bytes\"\n}\n";
+  for (const std::string folder : {"", "one/"}) {
+    scratch.write(folder + "train.bin", "123"), scratch.write(folder + "val.bin", "123");
+    scratch.write(folder + "meta.json", meta), scratch.write(folder + "text.txt", "12345");
+  }
+  scratch.write("two/train.bin", "1234567"), scratch.write("two/val.bin", "1"), scratch.write("two/meta.json", "{}");
+  scratch.write("three/train.bin", "1"), scratch.write("three/meta.json", meta);
+  const Index there = 5 + 5 + 10 + 1 + std::ssize(meta);
+  CHECK(std::ssize(read(scratch.path, {.held_out_one_in = 1000}).bytes) == there);
+  CHECK(read(scratch.path / "one", {.held_out_one_in = 1000}).bytes.size() == 5);
+  CHECK(read(scratch.path / "one/train.bin", {.held_out_one_in = 1000}).bytes.size() == 3);  // it is named itself
+  // What a writer that was killed left in its directory is no text either.
+  scratch.write("two/more.txt", "1234");
+  CHECK(read(scratch.path / "two", {.held_out_one_in = 1000, .except = scratch.path / "two"}).bytes.size() == 4);
+}
+
 TEST_CASE("an extension is given with its dot or without") {
   Scratch scratch;
   scratch.write("one.py", "12345"), scratch.write("py", "123");

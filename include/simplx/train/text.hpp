@@ -118,6 +118,19 @@ inline bool holds_a_run(const std::filesystem::path& directory) {
   return has("run.json") && (has("log.jsonl") || has("checkpoints"));
 }
 
+/// Whether a file of a directory is what tools/prepare wrote (io/corpus.hpp), or will replace in `except`.
+inline bool is_prepared(const std::filesystem::path& file, const std::filesystem::path& except) {
+  const std::filesystem::path name = file.filename(), directory = file.parent_path();
+  if (name != "train.bin" && name != "val.bin" && name != "meta.json") return false;
+  std::error_code ignored;
+  if (!except.empty() && std::filesystem::equivalent(directory, except, ignored)) return true;
+  constexpr std::string_view begins = "{\n \"format\": ";
+  std::string start(begins.size(), ' ');
+  std::ifstream(directory / "meta.json", std::ios::binary).read(start.data(), std::ssize(start));
+  const auto has = [&](const char* other) { return std::filesystem::exists(directory / other, ignored); };
+  return start == begins && has("train.bin") && has("val.bin");
+}
+
 /// The files of the paths, each of them once; `unreadable` counts directories inside that may not be read.
 inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> paths, const TextOptions& options,
                                          Index& unreadable) {
@@ -160,7 +173,10 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
         if (left_out || refused) entry.disable_recursion_pending();
         unreadable += static_cast<bool>(refused);
       }
-      if (!entry->is_regular_file(ignored) || !takes(options.extensions, entry->path().extension().string())) continue;
+      if (!entry->is_regular_file(ignored) || !takes(options.extensions, entry->path().extension().string()) ||
+          is_prepared(entry->path(), options.except)) {
+        continue;
+      }
       inside.push_back({entry->path(), entry->path().lexically_relative(path).generic_string(), false});
     }
     if (error) throw Error("cannot read all of the directory " + path.string() + ": " + error.message(), "try again");
@@ -187,7 +203,7 @@ inline void hold_out_tails(const std::vector<Document>& documents, int one_in, s
 
 /// Reads files and directories, a file that is found twice once. Files of a directory that are not text, and what may
 /// not be read there, are skipped and counted. Directories of runs within a directory are passed over: those that hold
-/// run.json beside log.jsonl or checkpoints.
+/// run.json beside log.jsonl or checkpoints. So are the three files of a prepared directory (io/corpus.hpp).
 ///
 /// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named, or what is neither
 ///         file nor directory; no text at all; held_out_one_in below 1
