@@ -145,7 +145,10 @@ def main():
         pages["all"] = content(os.path.join(folder, "compare.html"))
         for name, page in pages.items():
             check_page(name, page)
-            check((b"unfinished" in page) == (name == "broken_off"), f"{name}: says whether the log is unfinished")
+            check((b"log.jsonl is unfinished" in page) == (name == "broken_off"),
+                  f"{name}: says whether the log is unfinished")
+            check((b"0 of 100 steps, unfinished" in page) == (name in ("fresh", "all")),
+                  f"{name}: says whether the run is unfinished")
         check(len(pages["long"]) < 1 << 20, "the page of 60 000 lines is less than a megabyte")
         check(run(runs["plain"]).returncode == 0 and
               content(os.path.join(runs["plain"], "report.html")) == pages["plain"], "a page made again is the same")

@@ -168,6 +168,29 @@ TEST_CASE("several runs: the best first in words, and one cell is marked") {
   CHECK(between(page_of({run_of("a"), run_of("a")}), "Options that differ", "</table>").empty());
 }
 
+TEST_CASE("a run that has not taken its steps is called unfinished, unless its final weights are there") {
+  Run run = run_of("a");
+  run.options["steps"] = 20;
+  CHECK_FALSE(holds(page_of({run}), "unfinished"));
+  CHECK(holds(page_of({run}), "A sample of the final model."));
+  run.options["steps"] = 4000;
+  const std::string page = page_of({run});
+  CHECK(holds(page, "2 k<small>bytes in 20 of 4 000 steps, unfinished"));
+  CHECK(holds(page, "A sample at step 20."));
+  CHECK_FALSE(holds(page, "final"));
+  const std::string both = page_of({run, run_of("b")});
+  CHECK(holds(both, ">a (20 of 4 000 steps, unfinished)</th>"));
+  CHECK(holds(both, "<b>a, 20 of 4 000 steps, unfinished</b>"));
+  CHECK(holds(both, "<th scope=\"row\">b</th>"));
+  CHECK(count(both, "unfinished") == 2);
+  CHECK_FALSE(holds(both, "final"));
+  run.finished = true;  // its log is coarser than its steps
+  CHECK_FALSE(holds(page_of({run}), "unfinished"));
+  run.finished = false;
+  run.log.clear();
+  CHECK(holds(page_of({run}), "bytes in 0 of 4 000 steps, unfinished"));
+}
+
 TEST_CASE("options are opened and cut") {
   const nlohmann::ordered_json options = {{"weight_decay", 0.1},      {"minutes", nullptr},
                                           {"shuffle", true},          {"bytes", 1234567},

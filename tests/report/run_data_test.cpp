@@ -116,6 +116,14 @@ TEST_CASE("sample and picture are read where they are, whatever their bytes") {
   CHECK(read_run(directory).picture == "<svg/>");
 }
 
+TEST_CASE("a run is finished when its final weights are there") {
+  RunFiles files;
+  const auto directory = files.run("r");
+  CHECK_FALSE(read_run(directory).finished);
+  files.write("r/model.safetensors", "");
+  CHECK(read_run(directory).finished);
+}
+
 TEST_CASE("a run that is not whole is refused by the path that is at fault") {
   RunFiles files;
   const auto says = [&](const std::filesystem::path& directory, const std::string& what) {

@@ -33,6 +33,14 @@ inline std::string memory_of(const Run& run) {
 inline std::string number_of(long long count, const char* what) {
   return fmt::format("{} {}{}", grouped(count), what, count == 1 ? "" : "s");
 }
+/// "220 of 4 000 steps, unfinished" where run.json tells of more steps than the log and there are no final weights;
+/// otherwise nothing.
+inline std::string unfinished(const Run& run) {
+  const double steps = run.number("steps");
+  const long long taken = run.log.empty() ? 0 : run.log.back().step;
+  if (run.finished || !(steps > static_cast<double>(taken)) || steps >= 1e15) return {};
+  return grouped(taken) + " of " + number_of(static_cast<long long>(steps), "step") + ", unfinished";
+}
 /// "5 heads", or nothing where the option is missing.
 inline std::string counted(const Run& run, const char* key, const char* before, const char* after) {
   const std::string value = run.option(key);
@@ -163,7 +171,9 @@ inline std::string facts_of(const Run& run) {
   const std::string bits = std::isfinite(sum.best)
                                ? fmt::format("nats per {} = {:.3f} bits", token, sum.best / std::log(2.0))
                                : "not validated yet";
-  const std::string steps = run.log.empty() ? "" : " in " + number_of(run.log.back().step, "step");
+  std::string steps = unfinished(run);
+  if (steps.empty() && !run.log.empty()) steps = number_of(run.log.back().step, "step");
+  if (!steps.empty()) steps = " in " + steps;
   return element("dl", {{"class", "facts"}},
                  fact("Best held out", fixed_number(sum.best, 3), bits) +
                      fact("Parameters", grouped_number(run.number("parameters")), "trained") +
@@ -210,7 +220,9 @@ inline std::string one_run(const Run& run) {
   }
   page += section("The block", "Drawn from its expression.", picture_of(run));
   page += section("The run", "All options, as run.json has them.", all_options(run));
-  page += section("What it writes", "A sample of the final model.", sample_of(run));
+  const std::string of_model =
+      unfinished(run).empty() || run.log.empty() ? "of the final model" : "at step " + grouped(run.log.back().step);
+  page += section("What it writes", "A sample " + of_model + ".", sample_of(run));
   return page;
 }
 
@@ -265,7 +277,8 @@ inline std::string comparison_table(std::span<const Run> runs, const std::vector
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunSummary& sum = sums[i];
-    rows.push_back({runs[i].name, runs[i].option("block", "–"), grouped_number(runs[i].number("parameters")),
+    const std::string open = unfinished(runs[i]);
+    rows.push_back({runs[i].name + (open.empty() ? "" : " (" + open + ")"), runs[i].option("block", "–"), grouped_number(runs[i].number("parameters")),
                     memory_of(runs[i]), grouped_number(sum.tokens), fixed_number(sum.milliseconds, 1),
                     grouped_number(sum.speed), duration(sum.seconds), fixed_number(sum.training, 3),
                     fixed_number(sum.best, 3)});
@@ -305,7 +318,8 @@ inline std::string pictures_of(std::span<const Run> runs) {
 inline std::string samples_of(std::span<const Run> runs) {
   std::string figures;
   for (const Run& run : runs) {
-    if (!run.sample.empty()) figures += figure_named(run.name, sample_of(run));
+    const std::string open = unfinished(run);
+    if (!run.sample.empty()) figures += figure_named(run.name + (open.empty() ? "" : ", " + open), sample_of(run));
   }
   return figures;
 }
@@ -335,7 +349,7 @@ inline std::string several_runs(std::span<const Run> runs) {
   for (const Run& run : runs)
     page += section("Gains of " + run.name, "A line for each layer, over the steps.", gains_of(run));
   page += gallery("The blocks", "Drawn from their expressions.", pictures_of(runs));
-  page += gallery("What they write", "A sample of each final model.", samples_of(runs));
+  page += gallery("What they write", "A sample of each model.", samples_of(runs));
   return page;
 }
 

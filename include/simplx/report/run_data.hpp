@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/report/run_data.hpp
-/// What a run left behind: the options of run.json, the lines of log.jsonl, the sample and the block's picture.
+/// What a run left behind: the options of run.json, the lines of log.jsonl, the sample and the block's picture, and
+/// whether its final weights are there.
 
 #include <simplx/core/error.hpp>
 #include <simplx/io/json.hpp>
@@ -42,6 +43,7 @@ struct Run {
   nlohmann::ordered_json options = {};  ///< run.json
   std::vector<LoggedStep> log = {};
   bool cut = false;          ///< the last line of the log was damaged and left out
+  bool finished = false;     ///< its final weights are there (io/run.hpp)
   std::string sample = {};   ///< sample.txt, empty if there is none
   std::string picture = {};  ///< block.svg, empty if there is none
 
@@ -170,6 +172,7 @@ inline Run read_run(const std::filesystem::path& directory) {
                 "the file is damaged; train anew or take it from a copy");
   }
   run.log = read_log(directory / "log.jsonl", run.cut);
+  run.finished = fs::exists(directory / "model.safetensors", error);
   run.sample = detail::file_if_there(directory / "sample.txt");
   run.picture = detail::file_if_there(directory / "block.svg");
   return run;
