@@ -101,6 +101,16 @@ TEST_CASE("a line breaks at gaps; a point alone is a dot; nothing is said to be 
   CHECK(holds(chart_svg(zeros), "nothing above zero was logged"));
 }
 
+TEST_CASE("an axis goes as far as was logged, also where the line ends before") {
+  const std::string path = lines(chart_svg(chart_of({{0, 1}, {1, 2}, {2, gap}, {4, gap}}))).at(0);
+  double x[2], y[2];
+  REQUIRE(std::sscanf(path.c_str(), "M%lf %lfL%lf %lf", x, y, x + 1, y + 1) == 4);
+  const std::string whole = lines(chart_svg(chart_of({{0, 1}, {4, 2}}))).at(0);
+  double from, to;
+  REQUIRE(std::sscanf(whole.c_str(), "M%lf %lfL%lf %lf", &from, y, &to, y + 1) == 4);
+  CHECK(x[1] - x[0] == doctest::Approx((to - from) / 4).epsilon(1e-3));
+}
+
 TEST_CASE("an axis of what is counted has whole numbers alone") {
   Chart chart = chart_of({{0, 7}, {1, 8}});
   CHECK(holds(chart_svg(chart), ">0.2</text>"));

@@ -191,6 +191,22 @@ TEST_CASE("a run that has not taken its steps is called unfinished, unless its f
   CHECK(holds(page_of({run}), "bytes in 0 of 4 000 steps, unfinished"));
 }
 
+TEST_CASE("a run that diverged says so, and since when") {
+  Run run = run_of("a");
+  for (std::size_t i = 15; i < 20; ++i) run.log[i].loss = LoggedStep::missing;
+  run.log[19].val_loss = HUGE_VAL;
+  const std::string page = page_of({run});
+  CHECK(holds(page, "<p>The loss is not finite from step 16 on.</p>"));
+  CHECK(holds(page, "The numbers at 2 validations"));
+  const std::string both = page_of({run, run_of("b")});
+  CHECK(holds(both, "<p>The loss of a is not finite from step 16 on.</p>"));
+  CHECK(holds(both, "<td class=\"\">not finite</td><td class=\"\">11.500</td>"));
+  CHECK(count(both, "not finite") == 2);
+  CHECK_FALSE(holds(page_of({run_of("a"), run_of("b")}), "not finite"));
+  for (LoggedStep& step : run.log) step.loss = step.val_loss = LoggedStep::missing;
+  CHECK(holds(page_of({run}), "No finite loss was logged"));
+}
+
 TEST_CASE("options are opened and cut") {
   const nlohmann::ordered_json options = {{"weight_decay", 0.1},      {"minutes", nullptr},
                                           {"shuffle", true},          {"bytes", 1234567},

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <simplx/report/run_data.hpp>
 #include <simplx/report/run_log.hpp>
 
 #include <doctest/doctest.h>
@@ -56,6 +57,22 @@ TEST_CASE(
       R"({"step":3,"tokens":768,"seconds":0.5,"train_loss":2.25,"val_loss":2.0,"learning_rate":0.001,"grad_norm":1.5,"tokens_per_second":1536.0,)"
       R"("gains":{"mlp_gain":[0.25,0.5],"attention.value.alpha":[1.0,null]},"gradient_norms":[3.0,4.0]})"
       "\n");
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("a held-out loss that is no number is told from none") {
+  for (const double loss : {std::numeric_limits<double>::quiet_NaN(), HUGE_VAL}) {
+    RunLog log(path);
+    log.write(line(1));
+    LogLine validated = line(2);
+    validated.val_loss = loss;
+    log.write(validated);
+    bool cut = true;
+    const std::vector<LoggedStep> read = read_log(path, cut);
+    REQUIRE(read.size() == 2);
+    CHECK(std::isnan(read[0].val_loss));
+    CHECK(std::isinf(read[1].val_loss));
+  }
   std::filesystem::remove(path);
 }
 

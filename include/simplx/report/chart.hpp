@@ -154,10 +154,12 @@ inline std::string chart_svg(const Chart& chart) {
   for (const Series& series : chart.series) {
     for (const ChartPoint& point : series.points) {
       logged = logged || (std::isfinite(point.x) && std::isfinite(point.y));
-      if (!place(chart.x.scale, point.x) || !place(chart.y.scale, point.y)) continue;
-      xs.push_back(point.x), ys.push_back(point.y), empty = false;
+      if (!place(chart.x.scale, point.x)) continue;
+      xs.push_back(point.x);  // of gaps, too: what took place is not cut off where the line ends
+      if (place(chart.y.scale, point.y)) ys.push_back(point.y), empty = false;
     }
   }
+  if (empty) xs.clear();
   if (chart.x.including && !empty) xs.push_back(*chart.x.including);
   if (chart.y.including && !empty) ys.push_back(*chart.y.including);
   const AxisRange x = range_of(xs, chart.x.scale), y = range_of(ys, chart.y.scale);

@@ -18,7 +18,7 @@ inline std::vector<ChartPoint> logged(const Run& run, LoggedField x, LoggedField
   std::vector<ChartPoint> points;
   const auto seldom = y == &LoggedStep::val_loss;  // on some lines only: one without it is no gap
   for (const LoggedStep& step : run.log) {
-    if (!seldom || std::isfinite(step.*y)) points.push_back({step.*x * x_scale, step.*y});
+    if (!seldom || !std::isnan(step.*y)) points.push_back({step.*x * x_scale, step.*y});
   }
   return points;
 }
@@ -42,29 +42,40 @@ inline double median(std::vector<double> values) {
 /// What the numbers of a run come to.
 struct RunSummary {
   double best, last;       ///< held-out loss, nats per token
-  double training;         ///< mean training loss over the last tenth of the log
+  double training;         ///< mean training loss over the last tenth of the log; NaN if one there is not finite
   double tokens, seconds;  ///< in all
   double speed;            ///< tokens per second, median
   double milliseconds;     ///< per step at that speed
 };
 inline RunSummary summary_of(const Run& run) {
   constexpr double missing = LoggedStep::missing;
-  const std::vector<double> held_out = logged(run, &LoggedStep::val_loss), losses = logged(run, &LoggedStep::loss);
+  const std::vector<double> held_out = logged(run, &LoggedStep::val_loss);
   const double speed = median(logged(run, &LoggedStep::tokens_per_second));
   RunSummary sum{missing, missing, missing, missing, missing, speed, missing};
   if (!held_out.empty()) sum.best = *std::min_element(held_out.begin(), held_out.end()), sum.last = held_out.back();
-  if (!losses.empty()) {
-    const std::size_t tenth = (losses.size() + 9) / 10;
-    sum.training = 0;
-    for (std::size_t i = losses.size() - tenth; i < losses.size(); ++i)
-      sum.training += losses[i] / static_cast<double>(tenth);
-  }
   if (!run.log.empty()) {
+    const std::size_t tenth = (run.log.size() + 9) / 10;
+    sum.training = 0;
+    for (std::size_t i = run.log.size() - tenth; i < run.log.size(); ++i)
+      sum.training += run.log[i].loss / static_cast<double>(tenth);
     const LoggedStep& end = run.log.back();
     sum.tokens = end.tokens, sum.seconds = end.seconds;
     if (end.step > 0) sum.milliseconds = 1000 * end.tokens / static_cast<double>(end.step) / sum.speed;
   }
   return sum;
+}
+
+/// The first line from which on no loss of a log is finite, training or held out; none where some were never logged.
+inline const LoggedStep* diverged_at(const Run& run) {
+  const LoggedStep* from = nullptr;
+  bool any = false;
+  for (const LoggedStep& step : run.log) {
+    const bool finite = std::isfinite(step.loss) && !std::isinf(step.val_loss);
+    any = any || finite;
+    if (finite) from = nullptr;
+    else if (!from) from = &step;
+  }
+  return any ? from : nullptr;
 }
 
 /// What the runs' tokens are: bytes where the vocabulary has 256.

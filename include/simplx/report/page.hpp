@@ -109,7 +109,7 @@ inline std::string number_table(const Run& run) {
   const std::string token = token_name({&run, 1});
   std::vector<std::vector<std::string>> rows;
   for (const LoggedStep& step : run.log) {
-    if (!std::isfinite(step.val_loss)) continue;
+    if (std::isnan(step.val_loss)) continue;
     rows.push_back({grouped(step.step), grouped_number(step.tokens), duration(step.seconds), fixed_number(step.loss, 3),
                     fixed_number(step.val_loss, 3), short_number(step.learning_rate, 3),
                     short_number(step.gradient_norm, 3), grouped_number(step.tokens_per_second)});
@@ -149,11 +149,17 @@ inline std::string fact(std::string_view name, std::string_view value, std::stri
                      element("dd", {}, xml_escaped(value) + element("small", {}, xml_escaped(note))));
 }
 
+/// "The loss is not finite from step 1 250 on.", or nothing.
+inline std::string divergence(const Run& run, const std::string& whose = "The loss") {
+  const LoggedStep* from = diverged_at(run);
+  return from ? whose + " is not finite from step " + grouped(from->step) + " on." : std::string();
+}
+
 /// A sentence about the loss: the title of what the first charts show.
 inline std::string loss_sentence(const Run& run) {
   const std::vector<double> held_out = logged(run, &LoggedStep::val_loss), losses = logged(run, &LoggedStep::loss);
   const std::vector<double>& losses_shown = held_out.empty() ? losses : held_out;
-  if (losses_shown.empty()) return "No loss was logged";
+  if (losses_shown.empty()) return run.log.empty() ? "No loss was logged" : "No finite loss was logged";
   const char* whose = held_out.empty() ? "Training" : "Held-out";
   const std::string unit = "nats per " + token_name({&run, 1});
   if (losses_shown.size() == 1) return fmt::format("{} loss: {:.3f} {}", whose, losses_shown[0], unit);
@@ -200,7 +206,7 @@ inline std::string one_run(const Run& run) {
   std::string page = page_header(run.name, architecture(run)) + "\n" + facts_of(run) + "\n";
   if (run.cut) page += element("p", {}, "The last line of log.jsonl is unfinished and was left out.");
   page += section(
-      loss_sentence(run), "",
+      loss_sentence(run), divergence(run),
       charts({losses_chart(run, "By what was read", false), losses_chart(run, "By time", true)}) + number_table(run));
   if (!run.log.empty()) {
     std::vector<Chart> training = training_charts(one);
@@ -280,7 +286,8 @@ inline std::string comparison_table(std::span<const Run> runs, const std::vector
     const std::string open = unfinished(runs[i]);
     rows.push_back({runs[i].name + (open.empty() ? "" : " (" + open + ")"), runs[i].option("block", "–"), grouped_number(runs[i].number("parameters")),
                     memory_of(runs[i]), grouped_number(sum.tokens), fixed_number(sum.milliseconds, 1),
-                    grouped_number(sum.speed), duration(sum.seconds), fixed_number(sum.training, 3),
+                    grouped_number(sum.speed), duration(sum.seconds),
+                    diverged_at(runs[i]) ? "not finite" : fixed_number(sum.training, 3),
                     fixed_number(sum.best, 3)});
   }
   constexpr std::size_t best_column = 9;
@@ -335,6 +342,9 @@ inline std::string several_runs(std::span<const Run> runs) {
   const std::vector<std::size_t> order = ranked(sums);
   std::string page = page_header(fmt::format("{} runs side by side", runs.size()), lead_of(runs, sums, order));
   page += comparison_table(runs, sums, order) + "\n";
+  for (const Run& run : runs) {
+    if (diverged_at(run)) page += element("p", {}, xml_escaped(divergence(run, "The loss of " + run.name)));
+  }
   page += section("Held-out loss", "",
                   charts({field_chart(runs, &LoggedStep::val_loss, "By what was read", loss_axis(runs), false),
                           field_chart(runs, &LoggedStep::val_loss, "By time", loss_axis(runs), true)}));

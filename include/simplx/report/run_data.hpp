@@ -28,7 +28,7 @@ struct LoggedStep {
   double tokens = missing;
   double seconds = missing;   ///< since training began, validation included
   double loss = missing;      ///< training loss, nats per token
-  double val_loss = missing;  ///< held-out loss, nats per token
+  double val_loss = missing;  ///< held-out loss, nats per token; infinite where it was measured and no number
   double learning_rate = missing;
   double gradient_norm = missing;
   double tokens_per_second = missing;
@@ -106,6 +106,7 @@ inline LoggedStep logged_step(const nlohmann::json& line) {
                    .learning_rate = field("learning_rate"),
                    .gradient_norm = field("grad_norm"),
                    .tokens_per_second = field("tokens_per_second")};
+  if (line.value("validated", Json(false)) == true && std::isnan(entry.val_loss)) entry.val_loss = HUGE_VAL;
   if (const auto gains = line.find("gains"); gains != line.end() && !gains->is_null()) {
     if (!gains->is_object()) throw std::runtime_error("'gains' is no object");
     for (const auto& [name, values] : gains->items()) entry.gains[name] = numbers(values, name);

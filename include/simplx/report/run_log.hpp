@@ -11,6 +11,7 @@
 #include <simplx/io/mapped_file.hpp>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -66,6 +67,7 @@ class RunLog {
     entry["seconds"] = line.seconds;
     entry["train_loss"] = line.loss;
     entry["val_loss"] = line.val_loss ? nlohmann::ordered_json(*line.val_loss) : nlohmann::ordered_json(nullptr);
+    if (line.val_loss && !std::isfinite(*line.val_loss)) entry["validated"] = true;  // JSON has null for it, too
     entry["learning_rate"] = line.learning_rate;
     entry["grad_norm"] = line.gradient_norm;
     entry["tokens_per_second"] = line.tokens_per_second;
