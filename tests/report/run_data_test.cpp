@@ -32,9 +32,12 @@ TEST_CASE("a line of the log is read, what it does not tell is not a number") {
       R"("tokens_per_second":1536.0,"gains":{"mlp_gain":[0.25,null]},"gradient_norms":[3,4],"later_key":[{}]})"
       "\r\n\n"
       R"({"step":4,"train_loss":null,"gains":null,"gradient_norms":null})"
+      "\n"
+      R"({"step":5,"gains":{"early":null}})"
       "\n");
   CHECK_FALSE(files.cut);
-  REQUIRE(log.size() == 2);
+  REQUIRE(log.size() == 3);
+  CHECK(log[2].gains.at("early").empty());
   CHECK(log[0].step == 3);
   CHECK(log[0].tokens == 768);
   CHECK(log[0].seconds == 0.5);

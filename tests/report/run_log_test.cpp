@@ -76,6 +76,15 @@ TEST_CASE("a held-out loss that is no number is told from none") {
   std::filesystem::remove(path);
 }
 
+TEST_CASE("a gain of no layers is an empty list") {
+  RunLog log(path);
+  log.write({.step = 1, .loss = 2, .gains = {{"gain", {}}}});
+  CHECK(content().find(R"("gains":{"gain":[]})") != std::string::npos);
+  bool cut = true;
+  CHECK(read_log(path, cut).at(0).gains.at("gain").empty());
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("a log goes on after the lines of its checkpoint, whatever was written after them, whole or not") {
   const auto write = [](std::initializer_list<long> steps, long last) {
     RunLog log(path, last);

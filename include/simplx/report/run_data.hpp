@@ -85,8 +85,9 @@ inline LoggedStep logged_step(const nlohmann::json& line) {
     return value.get<double>();
   };
   const auto numbers = [&](const Json& values, const std::string& name) {
-    if (!values.is_array()) throw std::runtime_error("'" + name + "' is no array");
     std::vector<double> list;
+    if (values.is_null()) return list;  // as early logs have an empty one
+    if (!values.is_array()) throw std::runtime_error("'" + name + "' is no array");
     for (const Json& value : values) list.push_back(number(value, name));
     return list;
   };
@@ -111,7 +112,7 @@ inline LoggedStep logged_step(const nlohmann::json& line) {
     if (!gains->is_object()) throw std::runtime_error("'gains' is no object");
     for (const auto& [name, values] : gains->items()) entry.gains[name] = numbers(values, name);
   }
-  if (const auto norms = line.find("gradient_norms"); norms != line.end() && !norms->is_null()) {
+  if (const auto norms = line.find("gradient_norms"); norms != line.end()) {
     entry.gradient_norms = numbers(*norms, "gradient_norms");
   }
   return entry;

@@ -72,7 +72,7 @@ class RunLog {
     entry["grad_norm"] = line.gradient_norm;
     entry["tokens_per_second"] = line.tokens_per_second;
     for (const LayerValues& gain : line.gains) {
-      auto& values = entry["gains"][gain.name];
+      auto& values = entry["gains"][gain.name] = nlohmann::ordered_json::array();
       for (const std::optional<double>& value : gain.values) {
         values.push_back(value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr));
       }
