@@ -44,6 +44,13 @@ TEST_CASE("what a run comes to") {
   CHECK(sum.milliseconds == 2000);
 }
 
+TEST_CASE("the median of an even count lies between the two middle ones") {
+  CHECK(median({3, 1, 2}) == 2);
+  CHECK(median({4, 1, 10, 2}) == 3);
+  CHECK(median({100, 200}) == 150);
+  CHECK(median({1.7e308, 1.7e308}) == 1.7e308);
+}
+
 TEST_CASE("of a run that diverged the training loss is no number, and the step is known") {
   Run run = run_of("r");
   CHECK(diverged_at(run) == nullptr);

@@ -7,6 +7,7 @@
 #include <simplx/report/chart.hpp>
 #include <simplx/report/run_data.hpp>
 
+#include <numeric>
 #include <set>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -32,11 +33,12 @@ inline std::vector<double> logged(const Run& run, LoggedField field) {
   return values;
 }
 
+/// The middle one, the mean of the two middle ones of an even count.
 inline double median(std::vector<double> values) {
   if (values.empty()) return LoggedStep::missing;
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return values.size() % 2 == 1 ? *middle : std::midpoint(*std::max_element(values.begin(), middle), *middle);
 }
 
 /// What the numbers of a run come to.
