@@ -43,7 +43,7 @@ std::string time_chart(const std::string& axis, const json& row) {
   const auto points = points_of(row, "ms"), limits = points_of(row, "limit_ms");
   return chart_figure({.title = "Time grows as " + power(axis, grows),
                        .subtitle = "its arithmetic as " + power(axis, arithmetic),
-                       .x = {axis, Scale::logarithmic},
+                       .x = {.label = axis, .scale = Scale::logarithmic, .whole = true},
                        .y = {"ms per step", Scale::logarithmic},
                        .series = {{"measured", points, measured},
                                   {"arithmetic from the first point", power_line(points, arithmetic), expected},
@@ -57,7 +57,7 @@ std::string memory_chart(const std::string& axis, const json& row) {
   return chart_figure({.title = "Memory grows as " + power(axis, grows),
                        .subtitle = fmt::format("a sequence's arena as {}, what is stored as {}^{:.0f} at the most",
                                                power(axis, arena), axis, stored),
-                       .x = {axis, Scale::logarithmic},
+                       .x = {.label = axis, .scale = Scale::logarithmic, .whole = true},
                        .y = {"MB", Scale::logarithmic},
                        .series = {{"all buffers", points, measured},
                                   {"the most from the first point", power_line(points, stored), expected},

@@ -27,7 +27,7 @@ std::vector<ChartPoint> curve_of(const Json& run, bool by_time) {
 Chart curves(const Drawing& drawing, const std::vector<ArmSeen>& arms, bool by_time) {
   Chart chart{.title = drawing.title,
               .subtitle = "first seed",
-              .x = {.label = by_time ? "seconds of training" : "steps"},
+              .x = {.label = by_time ? "seconds of training" : "steps", .whole = !by_time},
               .y = {.label = "held out, nats per byte"}};
   for (std::size_t i = 0; i < arms.size(); ++i) {
     if (arms[i].seeds.empty()) continue;
@@ -123,7 +123,7 @@ Chart sweep(const Drawing& drawing, const Experiment& experiment, const std::vec
 Chart trajectories(const Drawing& drawing, const ArmSeen& seen) {
   Chart chart{.title = drawing.title,
               .subtitle = "a line for each layer, first seed",
-              .x = {.label = "steps"},
+              .x = {.label = "steps", .whole = true},
               .y = {.label = drawing.of, .including = 0.0}};
   if (seen.seeds.empty()) return chart;
   const Json& run = *seen.seeds[0].run;
@@ -144,7 +144,7 @@ Chart profile(const Drawing& drawing, const std::vector<ArmSeen>& arms) {
   const bool gradient = drawing.of.starts_with("gradient.");
   Chart chart{.title = drawing.title,
               .subtitle = "first seed",
-              .x = {.label = "layer"},
+              .x = {.label = "layer", .whole = true},
               .y = {.label = gradient ? "mean absolute gradient, log scale" : drawing.of,
                     .scale = gradient ? Scale::logarithmic : Scale::linear}};
   for (std::size_t i = 0; i < arms.size(); ++i) {

@@ -101,12 +101,18 @@ TEST_CASE("ticks of what is counted are whole numbers") {
   CHECK(ticks_of({0, 10}, 5, true) == std::vector<double>{0, 5, 10});
   CHECK(ticks_of({1, 3}, 6, true) == std::vector<double>{1, 2, 3});
   CHECK(ticks_of({0, 100}, 5, true) == std::vector<double>{0, 25, 50, 75, 100});
-  for (const double only : {0.0, 1.0, 7.0, 12345.0}) {
-    CHECK(ticks_of(range_of({only}, Scale::linear), 3, true).size() >= 1);
+  for (const double only : {0.0, 1.0, 7.0, 12345.0}) {  // of one layer there is no layer beside it
+    CHECK(ticks_of(range_of({only}, Scale::linear, true), 3, true) == std::vector<double>{only});
   }
+  CHECK(ticks_of({1, 8, Scale::logarithmic}, 6) == std::vector<double>{1, 1.5, 2, 3, 5, 7});
+  CHECK(ticks_of({1, 8, Scale::logarithmic}, 6, true) == std::vector<double>{1, 2, 3, 5, 7});
+  CHECK(ticks_of({1, 3, Scale::logarithmic}, 6, true) == std::vector<double>{1, 2, 3});
   for (int last = 1; last < 300; ++last) {
     for (int most = 1; most < 9; ++most) {
       for (const double tick : ticks_of({0, static_cast<double>(last)}, most, true)) {
+        REQUIRE(tick == std::floor(tick));
+      }
+      for (const double tick : ticks_of({1, 1.0 + last, Scale::logarithmic}, most, true)) {
         REQUIRE(tick == std::floor(tick));
       }
     }

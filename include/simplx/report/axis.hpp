@@ -38,7 +38,8 @@ struct AxisRange {
 };
 
 /// The least range around all values that have a place on the scale; wider than a point, [0, 1] or [1, 10] without any.
-inline AxisRange range_of(const std::vector<double>& values, Scale scale) {
+/// Around a single one of a `whole` quantity it holds no other whole number.
+inline AxisRange range_of(const std::vector<double>& values, Scale scale, bool whole = false) {
   AxisRange range{.low = HUGE_VAL, .high = -HUGE_VAL, .scale = scale};
   for (const double value : values) {
     if (!range.holds(value)) continue;
@@ -51,7 +52,7 @@ inline AxisRange range_of(const std::vector<double>& values, Scale scale) {
     if (range.high / range.low < 1 + 1e-6) range.low /= 1.25, range.high *= 1.25;
   } else if (const double size = std::max(std::abs(range.low), std::abs(range.high));
              range.high - range.low <= 1e-6 * size || size == 0) {
-    const double margin = size > 0 ? 0.1 * size : 1;
+    const double margin = whole ? 0.5 : size > 0 ? 0.1 * size : 1;
     range.low -= margin, range.high += margin;
   }
   return range;
@@ -82,8 +83,8 @@ inline std::vector<double> linear_ticks(double low, double high, int most, bool 
 
 }  // namespace detail
 
-/// Round values within the range, at most `most`; as many as there is room for. Of `whole` quantities, such as steps, a
-/// linear axis names whole numbers alone.
+/// Round values within the range, at most `most`; as many as there is room for. Of `whole` quantities, such as steps,
+/// whole numbers alone.
 inline std::vector<double> ticks_of(const AxisRange& range, int most, bool whole = false) {
   if (range.scale == Scale::linear) return detail::linear_ticks(range.low, range.high, most, whole);
   const int first = static_cast<int>(std::floor(std::log10(range.low))),
@@ -94,6 +95,7 @@ inline std::vector<double> ticks_of(const AxisRange& range, int most, bool whole
     for (int decade = first - (first % stride + stride) % stride; decade <= last; decade += stride) {
       for (const double factor : factors) {
         const double value = decade < 0 ? factor / std::pow(10, -decade) : factor * std::pow(10, decade);
+        if (whole && value != std::floor(value)) continue;
         if (value >= range.low * (1 - 1e-9) && value <= range.high * (1 + 1e-9)) ticks.push_back(value);
       }
     }
@@ -103,7 +105,7 @@ inline std::vector<double> ticks_of(const AxisRange& range, int most, bool whole
   for (const auto& factors : {std::vector<double>{1, 3}, {1, 2, 5}, {1, 1.5, 2, 3, 5, 7}}) offer(factors, 1);
   // Less than a decade can hold too few of these: then evenly spaced round numbers, on their uneven places.
   if (best.size() < 3 && range.high / range.low < 10) {
-    const auto even = detail::linear_ticks(range.low, range.high, most);
+    const auto even = detail::linear_ticks(range.low, range.high, most, whole);
     if (even.size() > best.size()) return even;
   }
   return best;

@@ -29,7 +29,7 @@ struct LineStyle {
   std::string colour = "var(--series-1)";
   std::string dashes = {};  ///< as stroke-dasharray; solid without
   double width = 2;
-  bool dots = false;  ///< every point is marked and tells its value
+  bool dots = false;  ///< every point is marked and tells its value; without, those that stand alone
 };
 
 /// A line of a chart; its name is in the legend.
@@ -44,7 +44,7 @@ struct ChartAxis {
   std::string label = {};  ///< the quantity with its unit
   Scale scale = Scale::linear;
   std::optional<double> including = {};  ///< a value that must be on the axis, such as 0
-  bool whole = false;                    ///< it counts something: a linear scale has no ticks between whole numbers
+  bool whole = false;                    ///< it counts something: no ticks between whole numbers
 };
 
 /// Of a chart in pixels, and of its letters.
@@ -107,7 +107,7 @@ inline double text_width(std::string_view text, double font) {
   return 0.66 * font * static_cast<double>(std::count_if(text.begin(), text.end(), starts));
 }
 
-/// The path through points in pixels: a new part after each gap, a dot where a point stands alone.
+/// The path through points in pixels: a new part after each gap; a point that stands alone is no part of it.
 inline std::string path_through(std::span<const ChartPoint> points) {
   std::string path;
   for (std::size_t i = 0; i < points.size(); ++i) {
@@ -116,8 +116,8 @@ inline std::string path_through(std::span<const ChartPoint> points) {
     };
     if (!drawn(i)) continue;
     const bool starts = i == 0 || !drawn(i - 1);
+    if (starts && !drawn(i + 1)) continue;
     path += fmt::format("{}{} {}", starts ? "M" : "L", svg_number(points[i].x), svg_number(points[i].y));
-    if (starts && !drawn(i + 1)) path += "h0";
   }
   return path;
 }
@@ -162,7 +162,7 @@ inline std::string chart_svg(const Chart& chart) {
   if (empty) xs.clear();
   if (chart.x.including && !empty) xs.push_back(*chart.x.including);
   if (chart.y.including && !empty) ys.push_back(*chart.y.including);
-  const AxisRange x = range_of(xs, chart.x.scale), y = range_of(ys, chart.y.scale);
+  const AxisRange x = range_of(xs, chart.x.scale, chart.x.whole), y = range_of(ys, chart.y.scale, chart.y.whole);
 
   // The label of y stands above the axis and that of x below it, so no text has to be turned.
   const double top = 2.1 * font, bottom = height - 2.9 * font, right = width - 0.8 * font;
@@ -226,11 +226,15 @@ inline std::string chart_svg(const Chart& chart) {
     std::vector<ChartPoint> pixels;
     std::string dots;
     pixels.reserve(series.points.size());
-    for (const ChartPoint& point : series.points) {
-      const bool drawn = x.holds(point.x) && y.holds(point.y);
+    const auto drawn = [&](std::size_t k) {
+      return k < series.points.size() && x.holds(series.points[k].x) && y.holds(series.points[k].y);
+    };
+    for (std::size_t i = 0; i < series.points.size(); ++i) {
+      const ChartPoint& point = series.points[i];
       constexpr double gap = std::numeric_limits<double>::quiet_NaN();
-      pixels.push_back(drawn ? ChartPoint{at_x(point.x), at_y(point.y)} : ChartPoint{gap, gap});
-      if (!drawn || !series.style.dots) continue;
+      pixels.push_back(drawn(i) ? ChartPoint{at_x(point.x), at_y(point.y)} : ChartPoint{gap, gap});
+      const bool alone = !drawn(i - 1) && !drawn(i + 1);  // before the first is beyond the last
+      if (!drawn(i) || (!series.style.dots && !alone)) continue;
       dots += element("circle",
                       {{"cx", svg_number(pixels.back().x)},
                        {"cy", svg_number(pixels.back().y)},
@@ -242,11 +246,11 @@ inline std::string chart_svg(const Chart& chart) {
               "\n";
     }
     const std::string path = detail::path_through(thinned(pixels));
-    if (path.empty()) continue;
     const std::string style =
         fmt::format("stroke:{};stroke-width:{}{}", series.style.colour, svg_number(series.style.width),
                     series.style.dashes.empty() ? "" : ";stroke-dasharray:" + series.style.dashes);
-    body += element("path", {{"class", "line"}, {"style", style}, {"d", path}}) + "\n" + dots;
+    if (!path.empty()) body += element("path", {{"class", "line"}, {"style", style}, {"d", path}}) + "\n";
+    body += dots;
   }
   return element("svg",
                  {{"xmlns", "http://www.w3.org/2000/svg"},
