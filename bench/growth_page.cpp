@@ -20,10 +20,24 @@ namespace {
 std::string power(const std::string& axis, double exponent) { return fmt::format("{}^{:.2f}", axis, exponent); }
 
 /// The points of a quantity.
-std::vector<ChartPoint> points_of(const json& row, const char* name) {
+std::vector<ChartPoint> points_of(const json& row, const char* name, double unit = 1) {
   std::vector<ChartPoint> points;
-  for (const json& point : row.at("results")) points.push_back({point.at("at"), point.at(name)});
+  for (const json& point : row.at("results")) {
+    points.push_back({point.at("at"), point.at(name).get<double>() / unit});
+  }
   return points;
+}
+
+/// What times are told in: milliseconds, unless one of them is a second or more.
+struct Unit {
+  double milliseconds;
+  const char *name, *short_name;
+};
+Unit time_unit(const json& row) {
+  for (const json& point : row.at("results")) {
+    if (point.at("ms").get<double>() >= 1000 || point.at("limit_ms").get<double>() >= 1000) return {1000, "seconds", "s"};
+  }
+  return {1, "ms", "ms"};
 }
 
 /// A line of that exponent through the first point.
@@ -40,11 +54,12 @@ const LineStyle expected{.colour = "var(--raw)", .dashes = "7 3", .width = 1.6};
 
 std::string time_chart(const std::string& axis, const json& row) {
   const double grows = row.at("fit").at("time"), arithmetic = row.at("fit").at("arithmetic");
-  const auto points = points_of(row, "ms"), limits = points_of(row, "limit_ms");
+  const Unit unit = time_unit(row);
+  const auto points = points_of(row, "ms", unit.milliseconds), limits = points_of(row, "limit_ms", unit.milliseconds);
   return chart_figure({.title = "Time grows as " + power(axis, grows),
                        .subtitle = "its arithmetic as " + power(axis, arithmetic),
                        .x = {.label = axis, .scale = Scale::logarithmic, .whole = true},
-                       .y = {"ms per step", Scale::logarithmic},
+                       .y = {std::string(unit.name) + " per step", Scale::logarithmic},
                        .series = {{"measured", points, measured},
                                   {"arithmetic from the first point", power_line(points, arithmetic), expected},
                                   {"limit of the machine", limits, other}}});
@@ -88,10 +103,14 @@ std::string page_of(const json& document) {
     const auto shown = [&](const char* name) { return fmt::format("{:.2f}", fit.at(name).get<double>()); };
     fits.push_back({axis, machine, shown("time"), shown("arithmetic"), shown("memory"), shown("arena"), shown("stored"),
                     fit.at("holds").get<bool>() ? "yes" : "no"});
+    const Unit unit = time_unit(row);
     std::vector<std::vector<std::string>> numbers;
     for (const json& point : row.at("results")) {
       numbers.push_back({short_number(point.at("at"))});
-      for (const char* name : {"ms", "limit_ms", "gflop", "parameters", "arena_mb", "trainer_mb", "resident_mb"}) {
+      for (const char* name : {"ms", "limit_ms"}) {
+        numbers.back().push_back(short_number(point.at(name).get<double>() / unit.milliseconds));
+      }
+      for (const char* name : {"gflop", "parameters", "arena_mb", "trainer_mb", "resident_mb"}) {
         numbers.back().push_back(short_number(point.at(name)));
       }
     }
@@ -105,8 +124,8 @@ std::string page_of(const json& document) {
             element("div", {{"class", "charts"}}, time_chart(axis, row) + memory_chart(axis, row)) +
             element("details", {},
                     element("summary", {}, "The numbers") +
-                        table({axis, "ms", "limit, ms", "GFLOP", "parameters", "arena, MB", "buffers, MB",
-                               "resident, MB"}, numbers)));
+                        table({axis, unit.short_name, std::string("limit, ") + unit.short_name, "GFLOP", "parameters",
+                               "arena, MB", "buffers, MB", "resident, MB"}, numbers)));
   }
   const std::string lead =
       "A training step of SAS-P, in float, on logarithmic scales. The arithmetic of a step is its products at the peak "

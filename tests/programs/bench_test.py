@@ -231,8 +231,8 @@ def check_report(folder):
 def check_growth(page, folder):
     growth = script("growth")
 
-    def points(time, memory):
-        return [{"axis": "depth", "at": at, "ms": 3 * at**time, "limit_ms": 2 * at, "gflop": at, "parameters": at,
+    def points(time, memory, ms=3):
+        return [{"axis": "depth", "at": at, "ms": ms * at**time, "limit_ms": 2 * at, "gflop": at, "parameters": at,
                  "arena_mb": at**memory, "trainer_mb": 5 * at**memory, "resident_mb": 9} for at in (1, 2, 4)]
     fitted = growth.fit("depth", points(1.05, 1))
     assert fitted == {"time": 1.05, "arithmetic": 1.0, "memory": 1.0, "arena": 1.0, "stored": 1, "holds": True}
@@ -243,6 +243,22 @@ def check_growth(page, folder):
     record.save("growth", "bench/growth <depth>", points(1.2, 1), fit=growth.fit("depth", points(1.2, 1)))
     html = os.path.join(folder, "growth.html")
     run(page, record.path_of("growth"), html)
+    with open(html, encoding="utf-8") as file:
+        text = file.read()
+    tree = ET.fromstring(text.split("\n", 1)[1])
+    assert "<script" not in text and len(list(tree.iter("{http://www.w3.org/2000/svg}circle"))) >= 12
+    labels = {text.text for text in tree.iter("{http://www.w3.org/2000/svg}text")}
+    assert "1.5" not in labels, labels  # there is no half of what is counted
+    for words in ("Time grows as depth^1.20", "its arithmetic as depth^1.00", "bench/growth &lt;depth&gt;",
+                  "<h2>By depth, on %s</h2>" % record.machine(), "<td>%s</td>" % record.machine()):
+        assert words in text, words
+    assert "ms per step" in labels
+    record.save("growth", "bench/growth <depth>", points(1.2, 1, 300), fit=growth.fit("depth", points(1.2, 1, 300)))
+    run(page, record.path_of("growth"), html)
+    with open(html, encoding="utf-8") as file:
+        text = file.read()
+    assert "seconds per step" in text and "ms per step" not in text and ">limit, s<" in text
+
     damaged = os.path.join(folder, "damaged.json")
     with open(damaged, "w", encoding="utf-8") as file:
         file.write('{"rows": [{}]}')
@@ -283,15 +299,6 @@ def check_growth(page, folder):
             record.save("growth", "bench/growth depth", points(1, 1), fit={"holds": True})
             assert runner.main() == 0 and take.call_count == taken, version
     record.RESULTS = kept
-    with open(html, encoding="utf-8") as file:
-        text = file.read()
-    tree = ET.fromstring(text.split("\n", 1)[1])
-    assert "<script" not in text and len(list(tree.iter("{http://www.w3.org/2000/svg}circle"))) >= 12
-    labels = {text.text for text in tree.iter("{http://www.w3.org/2000/svg}text")}
-    assert "1.5" not in labels, labels  # there is no half of what is counted
-    for words in ("Time grows as depth^1.20", "its arithmetic as depth^1.00", "bench/growth &lt;depth&gt;",
-                  "<h2>By depth, on %s</h2>" % record.machine(), "<td>%s</td>" % record.machine()):
-        assert words in text, words
 
 
 def main():

@@ -107,7 +107,7 @@ TEST_CASE("the page of one run tells what it came to") {
   CHECK(holds(page, "1.500<small>nats per byte = 2.164 bits"));
   CHECK(holds(page, "1 234 567"));
   CHECK(holds(page, "2 k<small>bytes in 20 steps"));
-  CHECK(holds(page, "50<small>bytes per second, 2 k ms a step"));
+  CHECK(holds(page, "50<small>bytes per second, 2 s a step"));
   CHECK(holds(page, "Held-out loss goes from 11.50 to 1.500 nats per byte"));
   CHECK(holds(page, "The numbers at 2 validations"));
   CHECK(holds(page, "mlp_gain"));
@@ -205,6 +205,14 @@ TEST_CASE("a run that diverged says so, and since when") {
   CHECK_FALSE(holds(page_of({run_of("a"), run_of("b")}), "not finite"));
   for (LoggedStep& step : run.log) step.loss = step.val_loss = LoggedStep::missing;
   CHECK(holds(page_of({run}), "No finite loss was logged"));
+}
+
+TEST_CASE("a second and more are no thousands of milliseconds") {
+  CHECK(detail::short_time(105.3) == "105 ms");
+  CHECK(detail::short_time(999.4) == "999 ms");
+  CHECK(detail::short_time(999.6) == "1 s");
+  CHECK(detail::short_time(3414) == "3.41 s");
+  CHECK(detail::short_time(LoggedStep::missing) == "– ms");
 }
 
 TEST_CASE("options are opened and cut") {

@@ -41,6 +41,10 @@ inline std::string unfinished(const Run& run) {
   if (run.finished || !(steps > static_cast<double>(taken)) || steps >= 1e15) return {};
   return grouped(taken) + " of " + number_of(static_cast<long long>(steps), "step") + ", unfinished";
 }
+/// "105 ms", "3.41 s".
+inline std::string short_time(double milliseconds) {
+  return milliseconds >= 999.5 ? short_number(milliseconds / 1000, 3) + " s" : short_number(milliseconds, 3) + " ms";
+}
 /// "5 heads", or nothing where the option is missing.
 inline std::string counted(const Run& run, const char* key, const char* before, const char* after) {
   const std::string value = run.option(key);
@@ -104,7 +108,7 @@ inline std::vector<Chart> training_charts(std::span<const Run> runs) {
                       {.label = "norm, log scale", .scale = Scale::logarithmic}, true)};
 }
 
-/// All numbers at the validations, for those who want them; of a run without any, its lines spread evenly.
+/// All numbers at the validations, for those who want them; nothing of a run without any.
 inline std::string number_table(const Run& run) {
   const std::string token = token_name({&run, 1});
   std::vector<std::vector<std::string>> rows;
@@ -185,7 +189,7 @@ inline std::string facts_of(const Run& run) {
                      fact("Parameters", grouped_number(run.number("parameters")), "trained") +
                      fact("Read", short_number(sum.tokens, 3), token + "s" + steps) +
                      fact("Speed", short_number(sum.speed, 3),
-                          fmt::format("{}s per second, {} ms a step", token, short_number(sum.milliseconds, 3))) +
+                          fmt::format("{}s per second, {} a step", token, short_time(sum.milliseconds))) +
                      fact("Time", duration(sum.seconds), "of training"));
 }
 
@@ -284,11 +288,10 @@ inline std::string comparison_table(std::span<const Run> runs, const std::vector
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunSummary& sum = sums[i];
     const std::string open = unfinished(runs[i]);
-    rows.push_back({runs[i].name + (open.empty() ? "" : " (" + open + ")"), runs[i].option("block", "–"), grouped_number(runs[i].number("parameters")),
-                    memory_of(runs[i]), grouped_number(sum.tokens), fixed_number(sum.milliseconds, 1),
-                    grouped_number(sum.speed), duration(sum.seconds),
-                    diverged_at(runs[i]) ? "not finite" : fixed_number(sum.training, 3),
-                    fixed_number(sum.best, 3)});
+    rows.push_back({runs[i].name + (open.empty() ? "" : " (" + open + ")"), runs[i].option("block", "–"),
+                    grouped_number(runs[i].number("parameters")), memory_of(runs[i]), grouped_number(sum.tokens),
+                    fixed_number(sum.milliseconds, 1), grouped_number(sum.speed), duration(sum.seconds),
+                    diverged_at(runs[i]) ? "not finite" : fixed_number(sum.training, 3), fixed_number(sum.best, 3)});
   }
   constexpr std::size_t best_column = 9;
   const auto best = [&](std::size_t r, std::size_t c) { return c == best_column && !order.empty() && r == order[0]; };
