@@ -3,7 +3,8 @@
 """make_runs.py DIR: directories of runs as train_lm leaves them, with invented numbers that look like real ones.
 
 Each kind shows what a report must cope with: plain, plain2, deep (72 layers), long (a log of 60 000 lines), short (one
-line), fresh (an empty log), broken_off (an unfinished last line), hostile (markup and bad bytes in names and values).
+line), fresh (an empty log), broken_off (an unfinished last line), norm_former_resscale (a long name), hostile (markup
+and bad bytes in names and values).
 """
 import json
 import math
@@ -96,6 +97,8 @@ def make(folder):
     write("fresh", options("pre_ln", 6, 100, 6), [], sample=None, picture=None)
     write("broken_off", options("pre_ln", 6, 100, 7), log_lines("pre_ln", 6, 100, 10, random.Random(7)),
           tail='{"step": 110, "tok')
+    write("norm_former_resscale", options("norm_former_resscale", 2, 200, 9),
+          log_lines("norm_former_resscale", 2, 200, 5, random.Random(9)))
     lines = log_lines("sas_p", 2, 200, 5, random.Random(8))
     for line in lines[10:14]:
         line["train_loss"] = None  # as JSON writes what is not finite

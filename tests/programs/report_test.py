@@ -42,12 +42,20 @@ addEventListener("load", () => {
     }
     const beyond = [...page.querySelectorAll("body *")].filter(
         part => part.getBoundingClientRect().right > root.clientWidth + 0.5 && !part.closest(".scroll, pre"));
+    const broken_words = [];
+    for (const name of page.querySelectorAll("tbody th, thead th")) {
+      for (const word of name.textContent.matchAll(/(?<!\\S)\\S{1,24}(?!\\S)/g)) {
+        const range = page.createRange();
+        range.setStart(name.firstChild, word.index), range.setEnd(name.firstChild, word.index + word[0].length);
+        if (range.getClientRects().length > 1) broken_words.push(word[0]);
+      }
+    }
     const sizes = [...page.querySelectorAll("svg.chart text")].map(
         text => text.getScreenCTM().a * parseFloat(getComputedStyle(text).fontSize));
     results.push({page: frame.title, asked: frame.width, width: root.clientWidth, scroll: root.scrollWidth,
                   elements: page.querySelectorAll("*").length, scripts: page.scripts.length, outside, overlapping,
                   beyond: beyond.map(part => part.tagName + "." + part.getAttribute("class")),
-                  smallest: Math.min(...sizes), colour: getComputedStyle(page.body).backgroundColor,
+                  broken_words, smallest: Math.min(...sizes), colour: getComputedStyle(page.body).backgroundColor,
                   ink: getComputedStyle(page.body).color,
                   broken: [...page.images].filter(image => !image.naturalWidth).length});
   }
@@ -195,6 +203,8 @@ def main():
                       f"{entry['scroll']} of {entry['width']}: {entry['beyond'][:8]}")
                 check(not entry["outside"], f"{name}: every text lies within its chart", entry["outside"][:8])
                 check(not entry["overlapping"], f"{name}: no texts overlap", entry["overlapping"][:8])
+                check(not entry["broken_words"], f"{name}: no name of a row is broken within a word",
+                      entry["broken_words"][:8])
                 check(entry["smallest"] >= 10, f"{name}: texts of charts can be read", entry["smallest"])
                 count = sum(1 for _ in ET.fromstring(pages[entry["page"]]).iter())
                 check(entry["elements"] == count and entry["scripts"] == 0, f"{name}: is the same as HTML and as XML",

@@ -89,9 +89,9 @@ th, td {
   vertical-align: bottom;
 }
 th { font-weight: 600; }
-thead th { color: var(--quiet); font-weight: 400; border-bottom-color: var(--edge); }
+thead th { color: var(--quiet); font-weight: 400; white-space: normal; border-bottom-color: var(--edge); }
 th:first-child, .words th, .words td { text-align: left; }
-tbody th, .words td { white-space: normal; overflow-wrap: anywhere; min-width: 7rem; max-width: 20rem; }
+tbody th, .words td { white-space: normal; overflow-wrap: break-word; min-width: 10rem; max-width: 20rem; }
 .best { font-weight: 700; }
 summary { cursor: pointer; color: var(--quiet); margin-top: 1rem; }
 .options {
