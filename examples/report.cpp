@@ -14,6 +14,20 @@
 using namespace simplx;
 namespace fs = std::filesystem;
 
+namespace {
+
+/// Errors  throws Error if a file is there that is no page: its content would be lost
+void check_is_page(const fs::path& path) {
+  if (!fs::is_regular_file(path)) return;  // writing tells what is wrong
+  constexpr std::string_view begins = "<!DOCTYPE html>";
+  std::string start(begins.size(), ' ');
+  std::ifstream(path, std::ios::binary).read(start.data(), std::ssize(start));
+  if (start == begins) return;
+  throw Error("cannot write " + path.string() + ": a file is there that is no page", "give another file with --out");
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   std::vector<fs::path> directories;
   fs::path out;
@@ -27,6 +41,7 @@ int main(int argc, char** argv) {
       throw Error(out.string() + " is a file that a run wrote, not its page", "give another file with --out");
     }
     if (out.empty()) out = runs.size() == 1 ? directories[0] / "report.html" : fs::path("compare.html");
+    check_is_page(out);
     write_report(out, runs);
     fmt::print("{}\n", out.string());
     return 0;

@@ -175,6 +175,14 @@ def main():
         done = run(runs["plain"], "--out", record)
         check(done.returncode == 1 and os.fsencode(record) in done.stderr and content(record) == before,
               "--out names no file of a run", done.stderr)
+        weights = os.path.join(runs["plain"], "checkpoints", "step-8", "model.safetensors")
+        os.makedirs(os.path.dirname(weights))
+        for words in (b"weights", b""):
+            with open(weights, "wb") as file:
+                file.write(words)
+            done = run(runs["plain"], "--out", weights)
+            check(done.returncode == 1 and f"error: cannot write {weights}: a file is there".encode() in done.stderr and
+                  b"hint" in done.stderr and content(weights) == words, "no file is replaced but a page", done.stderr)
         log = os.path.join(runs["plain2"], "log.jsonl")
         lines = content(log).splitlines(keepends=True)
         with open(log, "wb") as file:
