@@ -209,11 +209,12 @@ TEST_CASE("the legend names every line and its end, the highest first") {
   CHECK_FALSE(holds(chart_figure(chart), "legend"));
 }
 
-TEST_CASE("thirty-six lines differ in colour or dashes; layers go from the first colour to the last") {
-  for (std::size_t i = 0; i < 36; ++i) {
+TEST_CASE("lines differ in colour or dashes, twelve in dashes alone; layers go from the first colour to the last") {
+  for (std::size_t i = 0; i < 72; ++i) {
     for (std::size_t k = 0; k < i; ++k) {
       const LineStyle a = distinct_style(i), b = distinct_style(k);
       CHECK_FALSE((a.colour == b.colour && a.dashes == b.dashes));
+      if (i < 12) CHECK(a.dashes != b.dashes);
     }
   }
   CHECK(holds(layer_style(0, 6).colour, " 0%"));

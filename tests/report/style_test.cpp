@@ -52,6 +52,22 @@ Colour from_oklab(const Colour& lab) {
           -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
           -0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s};
 }
+/// What eyes without cones for red, green or blue see [Machado, Oliveira and Fernandes 2009, severity 1].
+constexpr double without_cones[3][3][3] = {
+    {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}},
+    {{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}},
+    {{1.255528, -0.076749, -0.178779}, {-0.078411, 0.930809, 0.147602}, {0.004733, 0.691367, 0.303900}}};
+Colour seen(const Colour& c, const double (&eye)[3][3]) {
+  Colour out;
+  for (std::size_t i = 0; i < 3; ++i) {
+    out[i] = std::clamp(eye[i][0] * c[0] + eye[i][1] * c[1] + eye[i][2] * c[2], 0.0, 1.0);
+  }
+  return out;
+}
+double distance(const Colour& a, const Colour& b) {
+  const Colour one = oklab(a), other = oklab(b);
+  return std::hypot(one[0] - other[0], one[1] - other[1], one[2] - other[2]);
+}
 constexpr double least = 4.5;  // WCAG 2 level AA, text of ordinary size
 }  // namespace
 
@@ -96,12 +112,18 @@ TEST_CASE("the colours of any two lines are apart as the header says") {
     Palette colours = palette(scheme);
     for (int a = 1; a <= 6; ++a) {
       for (int b = 1; b < a; ++b) {
-        const Colour one = oklab(colours["series-" + std::to_string(a)]);
-        const Colour other = oklab(colours["series-" + std::to_string(b)]);
+        const Colour one = colours["series-" + std::to_string(a)], other = colours["series-" + std::to_string(b)];
         CAPTURE(a);
         CAPTURE(b);
-        CHECK(std::hypot(one[0] - other[0], one[1] - other[1], one[2] - other[2]) >= (scheme ? 0.14 : 0.12));
+        CHECK(distance(one, other) >= (scheme ? 0.14 : 0.18));
+        for (const auto& eye : without_cones) {
+          CHECK(distance(seen(one, eye), seen(other, eye)) >= (scheme ? 0.09 : 0.11));
+        }
       }
+      const Colour lab = oklab(colours["series-" + std::to_string(a)]);
+      CAPTURE(a);
+      CHECK(lab[0] >= 0.4);  // no black
+      CHECK(std::hypot(lab[1], lab[2]) >= 0.05);
     }
   }
 }

@@ -63,10 +63,12 @@ struct Chart {
   bool with_legend = true;
 };
 
-/// The style of the i-th of several lines: six colours, and dashes that make a pair of the same colour differ.
+/// The style of the i-th of several lines: six colours, and twelve kinds of dashes, so that up to twelve lines differ
+/// without their colours and seventy-two with them.
 inline LineStyle distinct_style(std::size_t i) {
-  constexpr const char* dashes[] = {"", "7 3", "2 3", "10 3 2 3", "5 2 1 2 1 2", "14 4"};
-  return {.colour = fmt::format("var(--series-{})", i % 6 + 1), .dashes = dashes[(i + i / 6) % 6]};
+  constexpr const char* dashes[] = {"",    "7 3", "2 3",      "10 3 2 3", "5 2 1 2 1 2", "14 4",
+                                    "4 5", "1 5", "12 3 4 3", "8 8",      "3 2 3 6",     "1 2 1 6"};
+  return {.colour = fmt::format("var(--series-{})", i % 6 + 1), .dashes = dashes[(i + i / 12) % 12]};
 }
 /// The style of layer i of n: from the colour of the first layer to that of the last.
 inline LineStyle layer_style(std::size_t i, std::size_t n) {
