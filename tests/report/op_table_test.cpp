@@ -71,6 +71,14 @@ TEST_CASE("a broken rule, a layer that is not there, and a model without layers 
   CHECK(says([&] { ops_of_layer(one_op); }, "no stack"));
   CHECK(says([&] { ops_of_layer(mine, 6); }, "no layer 6 in a stack of 6"));
   CHECK(says([&] { ops_of_layer(mine, -2); }, "no layer -2"));
+  const std::string longest(95, 'a'), longer(96, 'a');
+  const auto x = [] { return variable("x", rows_of(Axis::tokens, 8)); };
+  CHECK(ops_of([&] { return x() * weight(longest.c_str(), 8, 8); }).size() > 2);
+  CHECK(says([&] { ops_of([&] { return x() * weight(longer.c_str(), 8, 8); }); }, "~' is too long, by itself or"));
+  const auto scoped = [&] { return named(longest.c_str(), Linear{8})(x()); };
+  CHECK(says([&] { ops_of(scoped); }, "the name that begins with 'weight"));
+  const auto layers = [&] { return stack("blocks", 2, [&](Expr y) { return y * vector(longer.c_str(), 8); }, x()); };
+  CHECK(says([&] { ops_of_layer(layers); }, "is too long"));
 }
 
 TEST_SUITE_END();

@@ -7,12 +7,13 @@
 #include <simplx/core/target.hpp>
 
 #include <string_view>
+#include <type_traits>
 
 namespace simplx::inline SIMPLX_TARGET {
 
 /// A text of fewer than `capacity` characters, stored in place.
 ///
-/// Errors  a longer text is not a constant expression: "a name is too long"
+/// Errors  a longer text is not a constant expression: "a name is too long"; when the program runs it is_cut()
 template <int capacity>
 struct Text {
   char chars[capacity]{};
@@ -28,12 +29,18 @@ struct Text {
   constexpr Text(const char* text) {
     int length = 0;
     while (text[length]) {
-      if (length + 1 >= capacity) throw "simplx: a name is too long; shorten it";
+      if (length + 1 >= capacity) {
+        if (!std::is_constant_evaluated()) break;
+        throw "simplx: a name is too long; shorten it";
+      }
       chars[length] = text[length];
       ++length;
     }
+    if (text[length]) cut();
   }
 
+  /// Whether it was too long when the program ran, and is not whole.
+  constexpr bool is_cut() const { return chars[capacity - 1] != 0; }
   constexpr bool empty() const { return chars[0] == 0; }
   constexpr int size() const {
     int length = 0;
@@ -62,7 +69,10 @@ struct Text {
   /// Puts "prefix." in front: how a scope names what is made inside it.
   constexpr void put_in_scope(const Text& prefix) {
     const int added = prefix.size() + 1, length = size();
-    if (length + added >= capacity) throw "simplx: a name with its scopes is too long; shorten it";
+    if (length + added >= capacity || is_cut()) {
+      if (!std::is_constant_evaluated()) return cut();
+      throw "simplx: a name with its scopes is too long; shorten it";
+    }
     for (int i = length; i >= 0; --i) chars[i + added] = chars[i];
     for (int i = 0; i < added - 1; ++i) chars[i] = prefix.chars[i];
     chars[added - 1] = '.';
@@ -73,6 +83,9 @@ struct Text {
     for (int i = 0; i < capacity && chars[i]; ++i) value = (value ^ static_cast<unsigned char>(chars[i])) * 16777619u;
     return value;
   }
+
+ private:
+  constexpr void cut() { chars[capacity - 1] = '~'; }
 };
 
 /// Identifies an op: `op<"matmul">`.

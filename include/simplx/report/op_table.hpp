@@ -48,6 +48,11 @@ inline int list_ops(Node* root, const std::string& prefix, std::map<const Node*,
   clear_marks(root);
   for (const Node* node : nodes) {
     if (given.contains(node)) continue;
+    if (node->name.is_cut()) {
+      throw Error("a model without a picture: the name that begins with '" + std::string(node->name.view()) +
+                      "' is too long, by itself or with its scopes",
+                  "shorten it");
+    }
     if (node->block && is_recomputed(*node)) {
       const Layer inside = layer_of(node, 0);
       const int carried = given.at(node->arguments[0]);
@@ -81,7 +86,7 @@ inline std::vector<Node*> stacks_of(Node* root) {
 
 /// The ops of a model: a function of no arguments that returns an Expr, or an aggregate of them.
 ///
-/// Errors  throws Error with the line if the model breaks a rule
+/// Errors  throws Error with the line if the model breaks a rule, with the name if one is too long
 template <class Model>
 OpTable ops_of(const Model& model) {
   const detail::Evaluated evaluated = detail::evaluate(model);
@@ -92,7 +97,7 @@ OpTable ops_of(const Model& model) {
 
 /// The ops of one layer of a model's first stack; -1 is the last layer.
 ///
-/// Errors  throws Error if the model has no stack or no such layer, or breaks a rule
+/// Errors  throws Error if the model has no stack or no such layer, breaks a rule, or has a name that is too long
 template <class Model>
 OpTable ops_of_layer(const Model& model, int layer = -1) {
   const detail::Evaluated evaluated = detail::evaluate(model);

@@ -26,7 +26,7 @@ inline std::string picture_of_ops(const OpTable& ops, const std::string& title) 
 
 /// The picture of a model: a function of no arguments that returns an Expr, or an aggregate of them.
 ///
-/// Errors  throws Error if the model breaks a rule
+/// Errors  throws Error if the model breaks a rule, or has a name that is too long
 template <class Model>
 std::string picture(const Model& model, const std::string& title = "A function") {
   return picture_of_ops(ops_of(model), title);
@@ -34,7 +34,7 @@ std::string picture(const Model& model, const std::string& title = "A function")
 
 /// The picture of one layer of a model's first stack; -1 is the last layer.
 ///
-/// Errors  throws Error if the model has no stack or no such layer, or breaks a rule
+/// Errors  throws Error if the model has no stack or no such layer, breaks a rule, or has a name that is too long
 template <class Model>
 std::string picture_of_layer(const Model& model, int layer = -1, const std::string& title = "A block") {
   return picture_of_ops(ops_of_layer(model, layer), title);
