@@ -81,11 +81,11 @@ TEST_CASE("a long log is thinned to the width, its spike stays") {
 
 TEST_CASE("a line breaks at gaps; a point alone is a dot; nothing is said to be nothing") {
   const std::vector<ChartPoint> points = {{0, 1}, {1, 2}, {2, gap}, {3, 1}, {4, 3}, {HUGE_VAL, 2}, {5, 2}};
-  const std::string svg = chart_svg(chart_of(points)), broken = lines(svg).at(0);
+  const std::string parts = chart_svg(chart_of(points)), broken = lines(parts).at(0);
   CHECK(count(broken, 'M') == 2);
   CHECK(count(broken, 'L') == 2);
-  CHECK(all(svg, "<circle", ">").size() == 1);
-  CHECK(holds(svg, "<title>run: 2 at 5</title>"));  // the last
+  CHECK(all(parts, "<circle", ">").size() == 1);
+  CHECK(holds(parts, "<title>run: 2 at 5</title>"));  // the last
   const std::string alone = chart_svg(chart_of({{3, 7}}));
   CHECK(lines(alone).empty());
   CHECK(holds(alone, " r=\"3\""));

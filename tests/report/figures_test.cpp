@@ -53,20 +53,20 @@ TEST_CASE("the median of an even count lies between the two middle ones") {
 
 TEST_CASE("of a run that diverged the training loss is no number, and the step is known") {
   Run run = run_of("r");
-  CHECK(diverged_at(run) == nullptr);
+  CHECK(detail::diverged_at(run) == nullptr);
   run.log[9].loss = missing;
-  CHECK(diverged_at(run) == nullptr);  // it came back
+  CHECK(detail::diverged_at(run) == nullptr);  // it came back
   CHECK(summary_of(run).training == 1.5);
   run.log[19].loss = missing;
   CHECK(std::isnan(summary_of(run).training));
-  CHECK(diverged_at(run) == &run.log[19]);
+  CHECK(detail::diverged_at(run) == &run.log[19]);
   for (std::size_t i = 10; i < 20; ++i) run.log[i].loss = missing;
-  CHECK(diverged_at(run) == &run.log[9]);
+  CHECK(detail::diverged_at(run) == &run.log[9]);
   for (LoggedStep& step : run.log) step.loss = missing;
-  CHECK(diverged_at(run) == nullptr);  // perhaps it was not logged
+  CHECK(detail::diverged_at(run) == nullptr);  // perhaps it was not logged
   Run held_out = run_of("r");
   held_out.log[19].val_loss = HUGE_VAL;
-  CHECK(diverged_at(held_out) == &held_out.log[19]);
+  CHECK(detail::diverged_at(held_out) == &held_out.log[19]);
   CHECK(summary_of(held_out).best == 2);
   const Chart chart = field_chart({&held_out, 1}, &LoggedStep::val_loss, "", {}, true);
   REQUIRE(chart.series[0].points.size() == 4);

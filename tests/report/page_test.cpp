@@ -198,6 +198,9 @@ TEST_CASE("a run that diverged says so, and since when") {
   const std::string page = page_of({run});
   CHECK(holds(page, "<p>The loss is not finite from step 16 on.</p>"));
   CHECK(holds(page, "The numbers at 2 validations"));
+  run.log[9].val_loss = 12, run.log[14].val_loss = 11;
+  CHECK(holds(page_of({run}), "Held-out loss goes from 12.00 to 11.000 nats per byte, then is not finite</h2>"));
+  run.log[9].val_loss = 11.5, run.log[14].val_loss = LoggedStep::missing;
   const std::string both = page_of({run, run_of("b")});
   CHECK(holds(both, "<p>The loss of a is not finite from step 16 on.</p>"));
   CHECK(holds(both, "<td class=\"\">not finite</td><td class=\"\">11.500</td>"));

@@ -67,6 +67,8 @@ inline RunSummary summary_of(const Run& run) {
   return sum;
 }
 
+namespace detail {
+
 /// The first line from which on no loss of a log is finite, training or held out; none where some were never logged.
 inline const LoggedStep* diverged_at(const Run& run) {
   const LoggedStep* from = nullptr;
@@ -79,6 +81,8 @@ inline const LoggedStep* diverged_at(const Run& run) {
   }
   return any ? from : nullptr;
 }
+
+}  // namespace detail
 
 /// What the runs' tokens are: bytes where the vocabulary has 256.
 inline std::string token_name(std::span<const Run> runs) {

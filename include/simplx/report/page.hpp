@@ -167,7 +167,8 @@ inline std::string loss_sentence(const Run& run) {
   const char* whose = held_out.empty() ? "Training" : "Held-out";
   const std::string unit = "nats per " + token_name({&run, 1});
   if (losses_shown.size() == 1) return fmt::format("{} loss: {:.3f} {}", whose, losses_shown[0], unit);
-  return fmt::format("{} loss goes from {:.2f} to {:.3f} {}", whose, losses_shown.front(), losses_shown.back(), unit);
+  return fmt::format("{} loss goes from {:.2f} to {:.3f} {}{}", whose, losses_shown.front(), losses_shown.back(), unit,
+                     diverged_at(run) ? ", then is not finite" : "");
 }
 
 inline std::string page_header(std::string_view title, std::string_view lead) {
