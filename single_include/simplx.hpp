@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: f4b9cbfdbeec9561
+// sha256 of the headers: ff68898e19778909
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -249,7 +249,7 @@ namespace simplx::inline SIMPLX_TARGET {
 
 /// A text of fewer than `capacity` characters, stored in place.
 ///
-/// Errors  a longer text is not a constant expression: "a name is too long"
+/// Errors  a longer text is not a constant expression: "a name is too long"; when the program runs it is_cut()
 template <int capacity>
 struct Text {
   char chars[capacity]{};
@@ -265,12 +265,18 @@ struct Text {
   constexpr Text(const char* text) {
     int length = 0;
     while (text[length]) {
-      if (length + 1 >= capacity) throw "simplx: a name is too long; shorten it";
+      if (length + 1 >= capacity) {
+        if (!std::is_constant_evaluated()) break;
+        throw "simplx: a name is too long; shorten it";
+      }
       chars[length] = text[length];
       ++length;
     }
+    if (text[length]) cut();
   }
 
+  /// Whether it was too long when the program ran, and is not whole.
+  constexpr bool is_cut() const { return chars[capacity - 1] != 0; }
   constexpr bool empty() const { return chars[0] == 0; }
   constexpr int size() const {
     int length = 0;
@@ -299,7 +305,10 @@ struct Text {
   /// Puts "prefix." in front: how a scope names what is made inside it.
   constexpr void put_in_scope(const Text& prefix) {
     const int added = prefix.size() + 1, length = size();
-    if (length + added >= capacity) throw "simplx: a name with its scopes is too long; shorten it";
+    if (length + added >= capacity || is_cut()) {
+      if (!std::is_constant_evaluated()) return cut();
+      throw "simplx: a name with its scopes is too long; shorten it";
+    }
     for (int i = length; i >= 0; --i) chars[i + added] = chars[i];
     for (int i = 0; i < added - 1; ++i) chars[i] = prefix.chars[i];
     chars[added - 1] = '.';
@@ -310,6 +319,9 @@ struct Text {
     for (int i = 0; i < capacity && chars[i]; ++i) value = (value ^ static_cast<unsigned char>(chars[i])) * 16777619u;
     return value;
   }
+
+ private:
+  constexpr void cut() { chars[capacity - 1] = '~'; }
 };
 
 /// Identifies an op: `op<"matmul">`.
@@ -20620,6 +20632,19 @@ inline bool holds_a_run(const std::filesystem::path& directory) {
   return has("run.json") && (has("log.jsonl") || has("checkpoints"));
 }
 
+/// Whether a file of a directory is what tools/prepare wrote (io/corpus.hpp), or will replace in `except`.
+inline bool is_prepared(const std::filesystem::path& file, const std::filesystem::path& except) {
+  const std::filesystem::path name = file.filename(), directory = file.parent_path();
+  if (name != "train.bin" && name != "val.bin" && name != "meta.json") return false;
+  std::error_code ignored;
+  if (!except.empty() && std::filesystem::equivalent(directory, except, ignored)) return true;
+  constexpr std::string_view begins = "{\n \"format\": ";
+  std::string start(begins.size(), ' ');
+  std::ifstream(directory / "meta.json", std::ios::binary).read(start.data(), std::ssize(start));
+  const auto has = [&](const char* other) { return std::filesystem::exists(directory / other, ignored); };
+  return start == begins && has("train.bin") && has("val.bin");
+}
+
 /// The files of the paths, each of them once; `unreadable` counts directories inside that may not be read.
 inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> paths, const TextOptions& options,
                                          Index& unreadable) {
@@ -20662,7 +20687,10 @@ inline std::vector<FoundFile> find_files(std::span<const std::filesystem::path> 
         if (left_out || refused) entry.disable_recursion_pending();
         unreadable += static_cast<bool>(refused);
       }
-      if (!entry->is_regular_file(ignored) || !takes(options.extensions, entry->path().extension().string())) continue;
+      if (!entry->is_regular_file(ignored) || !takes(options.extensions, entry->path().extension().string()) ||
+          is_prepared(entry->path(), options.except)) {
+        continue;
+      }
       inside.push_back({entry->path(), entry->path().lexically_relative(path).generic_string(), false});
     }
     if (error) throw Error("cannot read all of the directory " + path.string() + ": " + error.message(), "try again");
@@ -20689,7 +20717,7 @@ inline void hold_out_tails(const std::vector<Document>& documents, int one_in, s
 
 /// Reads files and directories, a file that is found twice once. Files of a directory that are not text, and what may
 /// not be read there, are skipped and counted. Directories of runs within a directory are passed over: those that hold
-/// run.json beside log.jsonl or checkpoints.
+/// run.json beside log.jsonl or checkpoints. So are the three files of a prepared directory (io/corpus.hpp).
 ///
 /// Errors  throws Error with the path: missing, unreadable, binary or empty files that were named, or what is neither
 ///         file nor directory; no text at all; held_out_one_in below 1
