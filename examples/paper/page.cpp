@@ -51,7 +51,7 @@ std::vector<ChartPoint> clipped(const std::vector<ChartPoint>& points, double to
 }
 
 /// Curves without their begin: the first loss is that of guessing, and what is to be told apart lies at the end.
-std::string curves_figure(const Chart& whole) {
+Chart without_begin(const Chart& whole) {
   double highest = -HUGE_VAL, lowest = HUGE_VAL, end = -HUGE_VAL;
   for (const Series& series : whole.series) {
     for (const ChartPoint& point : series.points) {
@@ -60,14 +60,12 @@ std::string curves_figure(const Chart& whole) {
     if (!series.points.empty()) end = std::max(end, series.points.back().y);
   }
   const double top = std::max(end + 0.15 * (highest - lowest), lowest + 0.4 * (highest - lowest));
-  if (!(highest > top)) return chart_figure(whole);
+  if (!(highest > top)) return whole;
   Chart drawn = whole;
   drawn.subtitle += fmt::format(", up to {:.2f}", top);
   for (Series& series : drawn.series) series.points = clipped(series.points, top);
-  // Who does not see the drawing is told of all points.
-  std::string figure = chart_figure(drawn);
-  const std::string seen = xml_escaped(simplx::detail::described(drawn));
-  return figure.replace(figure.find(seen), seen.size(), xml_escaped(simplx::detail::described(whole)));
+  drawn.description = simplx::detail::described(whole);
+  return drawn;
 }
 
 /// The seeds that all arms have, of which anything was run: seeds differ by more than neighbours of a sweep do.
@@ -200,7 +198,7 @@ std::string section_of(const Experiment& experiment, const std::vector<ArmSeen>&
       const Chart chart = chart_of(drawing, experiment, arms);
       if (chart.series.empty()) continue;
       const bool curve = drawing.kind == Drawing::Kind::by_step || drawing.kind == Drawing::Kind::by_time;
-      drawings += curve ? curves_figure(chart) : chart_figure(chart);
+      drawings += chart_figure(curve ? without_begin(chart) : chart);
     }
   }
   const auto words = [](const char* what, const std::string& text) {

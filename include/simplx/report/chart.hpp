@@ -61,6 +61,7 @@ struct Chart {
   std::vector<Series> series = {};
   ChartSize size = {};
   bool with_legend = true;
+  std::string description = {};  ///< for those who do not see it; of what is drawn, unless given
 };
 
 /// The style of the i-th of several lines: six colours, and twelve kinds of dashes, so that up to twelve lines differ
@@ -207,8 +208,9 @@ inline std::string chart_svg(const Chart& chart) {
            "\n";
   };
 
-  std::string body = element("title", {}, xml_escaped(chart.title)) +
-                     element("desc", {}, xml_escaped(detail::described(chart))) + "\n";
+  const std::string words = chart.description.empty() ? detail::described(chart) : chart.description;
+  std::string body =
+      element("title", {}, xml_escaped(chart.title)) + element("desc", {}, xml_escaped(words)) + "\n";
   for (std::size_t i = 0; i < y_ticks.size(); ++i) {
     body += line(left, at_y(y_ticks[i]), right, at_y(y_ticks[i]), "grid");
     body += text(left - 0.5 * font, at_y(y_ticks[i]) + 0.35 * font, "end", "tick", y_labels[i]);
