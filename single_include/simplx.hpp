@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: ff68898e19778909
+// sha256 of the headers: 21d5e363ea6ec51a
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -16297,7 +16297,7 @@ constexpr bool divides_on() {
 
 }  // namespace detail
 
-/// Trains the parameters of a function, whose first result is the loss.
+/// Trains the parameters of a function, whose first result is the loss. Stays where it is made, as a Trainer does.
 template <auto const& f, class Backend_ = Cpu<float>>
 class Learner : public Function<f, Backend_> {
   using Base = Function<f, Backend_>;
@@ -21485,7 +21485,8 @@ class StepParts {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Trains a model: step(batch, optimiser) is one step, of the same bits for any number of threads.
+/// Trains a model: step(batch, optimiser) is one step, of the same bits for any number of threads. Stays where it is
+/// made, as its threads know it: std::make_unique where it is to be handed on.
 template <auto const& model, class Backend_ = Cpu<float>>
 class Trainer {
  public:

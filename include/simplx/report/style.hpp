@@ -93,6 +93,7 @@ th { font-weight: 600; }
 thead th { color: var(--quiet); font-weight: 400; white-space: normal; border-bottom-color: var(--edge); }
 th:first-child, .words th, .words td { text-align: left; }
 tbody th, .words td { white-space: normal; overflow-wrap: break-word; min-width: 10rem; max-width: 20rem; }
+.words td { max-width: 26rem; }
 .best { font-weight: 700; }
 summary { cursor: pointer; color: var(--quiet); margin-top: 1rem; }
 .options {
