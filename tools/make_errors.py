@@ -126,7 +126,12 @@ def sections():
 
 
 def quoted(job):
-    return quote(expect_error.first_diagnostic(expect_error.diagnostics(*job)))
+    said = expect_error.diagnostics(*job)
+    lines = quote(expect_error.first_diagnostic(said))
+    if "cannot evaluate this model" in lines[0]:  # the reason that is told below
+        reasons = [line for line in said if re.search(r'(throw "|// )simplx: ', line)]
+        lines += [re.sub(r"^ *\d+ \| *", "", line).strip() for line in reasons[:1]]
+    return lines
 
 
 def make():

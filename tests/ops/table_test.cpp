@@ -41,8 +41,10 @@ std::string size_name(Index size) {
 std::string shape_name(const Shape& shape) {
   const char* rows[] = {"", "n", "s", "l", "b"};
   const bool fixed = shape.is_fixed();
-  return "(" + (fixed ? size_name(shape.rows) : std::string(rows[static_cast<int>(shape.axis)])) + ", " +
-         size_name(shape.cols) + ")";
+  std::string name = "(";
+  name += fixed ? size_name(shape.rows) : rows[static_cast<int>(shape.axis)];
+  name.append(", ").append(size_name(shape.cols)).append(")");
+  return name;
 }
 
 /// What backward reads: operands by letter, the result, columns that forward saves.
