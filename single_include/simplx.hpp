@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 21d5e363ea6ec51a
+// sha256 of the headers: e3080a911b1061ee
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -2698,37 +2698,49 @@ constexpr Summary inspect(Node* root) {
   return summary;
 }
 
+/// Of a model whose rule is broken, evaluated a second time.
 template <class Source>
-concept Evaluable = requires { typename std::bool_constant<(Source::with(inspect), true)>; };
+inline constexpr Summary summary_of = Source::with(inspect);
+
+/// How many nodes a model has: 0 if a rule is broken, -1 if it cannot be evaluated.
+constexpr int sound_nodes(Node* root) {
+  const Summary summary = inspect(root);
+  return summary.rule.empty() ? summary.count : 0;
+}
+template <class Source, int count = Source::with(sound_nodes)>
+constexpr int nodes_of(int) {
+  return count;
+}
+template <class Source>
+constexpr int nodes_of(...) {
+  return -1;
+}
 
 /// Reports a broken rule: the sentence, both numbers and the user's line, before anything else goes wrong.
 template <class Source>
 struct Gate {
-  static constexpr Summary summary = [] {
-    if constexpr (Evaluable<Source>) {
-      return Source::with(inspect);
-    } else {
-      static_assert(Evaluable<Source>,
+  static constexpr int count = nodes_of<Source>(0);
+  static constexpr bool check() {
+    if constexpr (count > 0) {
+      return true;
+    } else if constexpr (count < 0) {
+      static_assert(count >= 0,
                     "simplx: the compiler cannot evaluate this model, for the reason that it gives below: operator() "
                     "of the model or of a module is not constexpr, the model itself is not, or an expression is made "
                     "and never used");
       static_assert((Source::with(inspect), true));  // which says the reason
-      return Summary{.rule = said_already};
-    }
-  }();
-  static constexpr bool check() {
-    if constexpr (summary.rule.empty()) {
-      return true;
-    } else if constexpr (summary.rule == said_already) {
+      return false;
+    } else if constexpr (summary_of<Source>.rule == said_already) {
       return false;
     } else {
+      constexpr const Summary& summary = summary_of<Source>;
       constexpr ShortPath path = short_path(summary.where.file);
       return [&]<std::size_t... i>(std::index_sequence<i...>) {
         using In = File<path.chars[i]...>;
         if constexpr (summary.rule == Tag("one name")) {
           constexpr Name name = Source::with([](Node* root) {
             fault_of_blocks(root);  // frees what blocks capture, as above
-            return name_given_twice(root, summary);
+            return name_given_twice(root, summary_of<Source>);
           });
           return [&]<std::size_t... n>(std::index_sequence<n...>) {
             using Of = Called<name.chars[n]...>;
@@ -2832,7 +2844,7 @@ struct PlannedGraph {
   using Source = Source_;
   using Planned = PlannedGraph;
   static constexpr bool sound = detail::Gate<Source>::sound;
-  static constexpr int count = sound ? detail::Gate<Source>::summary.count : 1;
+  static constexpr int count = sound ? detail::Gate<Source>::count : 1;
 
   static constexpr Flat<count> flat = sound ? Source::with(detail::flatten<count>) : Flat<count>{};
 
