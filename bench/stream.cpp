@@ -34,7 +34,7 @@ double seconds(int rounds, Before before, F f) {
 
 template <auto const& model>
 void run(bench::Rows& rows, const char* name) {
-  Inference<logits_of<model>> net(1);
+  Inference<logits_of<model>> net({.seed = 1});
   Stream<logits_of<model>> stream(net);
   std::vector<std::int32_t> tokens;
   for (Index i = 0; i < longest; ++i) {

@@ -33,7 +33,7 @@ int main() {
     constexpr Index single = 32, prompt = shape.context - single;  // tokens one by one, after so many
     const GpuStream stream;
     const double copy_rate = measured_copy_rate(stream);
-    Inference<logits_of<model>, Backend> net(1);
+    Inference<logits_of<model>, Backend> net({.seed = 1});
     Stream<logits_of<model>, Backend> writer(net);
     const std::vector<std::int32_t> tokens = random_batch(1, shape.context, shape.vocab).tokens;
     std::vector<double> prompts, each;

@@ -21,7 +21,7 @@ class WriterOf final : public Writer {
  public:
   static constexpr auto const& logits = logits_of<model<block>>;
 
-  explicit WriterOf(std::uint64_t seed) : net_(seed) {}
+  explicit WriterOf(std::uint64_t seed) : net_({.seed = seed}) {}
 
   Sizes sizes() const override {
     constexpr const Decoder& m = model<block>;

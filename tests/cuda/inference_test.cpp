@@ -33,8 +33,8 @@ double distance(std::span<const S> found, std::span<const double> exact) {
 /// Of sequences of some lengths, the later ones beyond the room that the first made.
 template <Precision precision>
 double worst_distance() {
-  OnCpu exact(4);
-  OnDevice<precision> net(4);
+  OnCpu exact({.seed = 4});
+  OnDevice<precision> net({.seed = 4});
   test::stir(exact.tensors(), exact.parameters());
   test::stir(net.tensors(), net.parameters());
   const auto tokens = test::some_tokens(200, 13);
@@ -93,8 +93,8 @@ inline constexpr auto over_rows = [] {
 template <auto const& net_model>
 double worst_of_batch() {
   using S = double;
-  Inference<net_model, Cuda<Precision::float64>> net(4);
-  Inference<net_model, Cpu<double>> exact(4);
+  Inference<net_model, Cuda<Precision::float64>> net({.seed = 4});
+  Inference<net_model, Cpu<double>> exact({.seed = 4});
   test::stir(exact.tensors(), exact.parameters());
   test::stir(net.tensors(), net.parameters());
   TokenBatch batch{.tokens = test::some_tokens(161, 13), .labels = {}, .offsets = {1, 4, 5, 135, 160}};

@@ -26,8 +26,8 @@ using StreamOn = Stream<model, Cuda<precision>>;
 /// whole sequence on the CPU in double, in parts of the largest logit.
 template <auto const& model, Precision precision>
 double error(Index context, const std::vector<Index>& feeds, Index chunk = 64) {
-  Inference<model, Cpu<double>> exact(3);
-  NetOn<model, precision> net(3);
+  Inference<model, Cpu<double>> exact({.seed = 3});
+  NetOn<model, precision> net({.seed = 3});
   test::stir(exact.tensors(), exact.parameters());
   test::stir(net.tensors(), net.parameters());
   const auto tokens = test::some_tokens(context, exact.vocab());
@@ -119,7 +119,7 @@ TEST_CASE("ops that remember, in layers that each remember for themselves") {
 }
 
 TEST_CASE("a stream that was reset begins anew, and changed weights are used by the next feed") {
-  NetOn<moving, Precision::float32> net(1);
+  NetOn<moving, Precision::float32> net({.seed = 1});
   test::stir(net.tensors(), net.parameters());
   StreamOn<moving, Precision::float32> stream(net, 20), other(net, 20);
   const auto tokens = test::some_tokens(20, 11);
@@ -138,7 +138,7 @@ TEST_CASE("a stream that was reset begins anew, and changed weights are used by 
 }
 
 TEST_CASE("streams of one net take turns, and whole sequences between them; its numbers may change") {
-  NetOn<logits_of<wide>, Precision::float32> net(1);
+  NetOn<logits_of<wide>, Precision::float32> net({.seed = 1});
   using OnDevice = StreamOn<logits_of<wide>, Precision::float32>;
   const auto tokens = test::some_tokens(20, 13);
   const auto all = std::span<const std::int32_t>(tokens);
@@ -163,19 +163,19 @@ TEST_CASE("streams of one net take turns, and whole sequences between them; its 
 
 TEST_CASE("a net may be assigned to: its streams read the new weights") {
   using OnDevice = NetOn<logits_of<wide>, Precision::float32>;
-  OnDevice net(1), other(2);
+  OnDevice net({.seed = 1}), other({.seed = 2});
   StreamOn<logits_of<wide>, Precision::float32> stream(net, 20), of_other(other, 20);
   const auto tokens = test::some_tokens(20, 13);
   const auto token = std::span<const std::int32_t>(tokens).first(1);
   const auto found = copy_of(of_other.feed(token));
   for (int i = 0; i < 3; ++i) stream.reset(), stream.feed(token);  // recorded by then
-  net = OnDevice(2);
+  net = OnDevice({.seed = 2});
   stream.reset();
   CHECK(copy_of(stream.feed(token)) == found);
 }
 
 TEST_CASE("a stream may be moved, and goes on") {
-  NetOn<logits_of<wide>, Precision::float32> net(1);
+  NetOn<logits_of<wide>, Precision::float32> net({.seed = 1});
   using OnDevice = StreamOn<logits_of<wide>, Precision::float32>;
   const auto tokens = test::some_tokens(20, 13);
   const auto all = std::span<const std::int32_t>(tokens);
@@ -187,8 +187,8 @@ TEST_CASE("a stream may be moved, and goes on") {
 }
 
 TEST_CASE("generate writes what the CPU writes, beyond the context, too") {
-  Inference<logits_of<alibi>, Cpu<double>> exact(2);
-  NetOn<logits_of<alibi>, Precision::float64> net(2);
+  Inference<logits_of<alibi>, Cpu<double>> exact({.seed = 2});
+  NetOn<logits_of<alibi>, Precision::float64> net({.seed = 2});
   test::stir(exact.tensors(), exact.parameters());
   test::stir(net.tensors(), net.parameters());
   Stream<logits_of<alibi>, Cpu<double>> on_cpu(exact, 10);
@@ -204,7 +204,7 @@ TEST_CASE("generate writes what the CPU writes, beyond the context, too") {
 }
 
 TEST_CASE("what does not fit is refused, and then nothing has changed") {
-  NetOn<logits_of<wide>, Precision::float32> net(1);
+  NetOn<logits_of<wide>, Precision::float32> net({.seed = 1});
   using OnDevice = StreamOn<logits_of<wide>, Precision::float32>;
   CHECK_THROWS_WITH_AS(OnDevice(net, 141), doctest::Contains("positions end at 140"), Error);
   CHECK_THROWS_AS(OnDevice(net, 0), Error);

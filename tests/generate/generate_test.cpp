@@ -26,7 +26,7 @@ std::vector<std::int32_t> written(Source&& source, std::vector<std::int32_t> pro
 }
 
 Net stirred() {
-  Net net(1);
+  Net net({.seed = 1});
   test::stir(net.tensors(), net.parameters());
   return net;
 }

@@ -41,7 +41,7 @@ TEST_SUITE_BEGIN("generate/inference");
 
 TEST_CASE("it gives the logits of the trainer whose parameters it has, and allocates for longer sequences alone") {
   Trainer<model, Cpu<double>> trainer({.batch = 1, .seed = 4});
-  Inference<logits_of<model>, Cpu<double>> net(5);
+  Inference<logits_of<model>, Cpu<double>> net({.seed = 5});
   test::stir(trainer.tensors(), trainer.parameters());
   std::ranges::copy(trainer.parameters(), net.parameters().begin());
   const auto tokens = test::some_tokens(30, 16);
@@ -53,7 +53,7 @@ TEST_CASE("it gives the logits of the trainer whose parameters it has, and alloc
 }
 
 TEST_CASE("who only reads its weights lets others go on with those that are prepared") {
-  Inference<logits_of<model>> net(5);
+  Inference<logits_of<model>> net({.seed = 5});
   const Inference<logits_of<model>>& read = net;
   const auto tokens = test::some_tokens(30, 16);
   const auto logits = [&] { return std::vector<float>(net.logits(tokens).begin(), net.logits(tokens).end()); };
@@ -71,7 +71,7 @@ TEST_CASE("who only reads its weights lets others go on with those that are prep
 
 TEST_CASE("logits of a classifier are one row, of a model without rows as many as it has") {
   Trainer<classifier> trainer({.batch = 1, .seed = 4});
-  Inference<logits_of<classifier>> net(4);
+  Inference<logits_of<classifier>> net({.seed = 4});
   const auto tokens = test::some_tokens(12, 16);
   const auto logits = net.logits(tokens);
   CHECK(logits.size() == 3);
@@ -97,7 +97,7 @@ TokenBatch batch_of(const std::vector<Index>& lengths) {
 /// The largest difference between logits of a batch and those of each sequence alone; infinite if their number differs.
 template <auto const& model>
 double apart(const TokenBatch& batch, int threads, double stirred = 0.3) {
-  Inference<model, Cpu<double>> alone(5), net(5, threads);
+  Inference<model, Cpu<double>> alone({.seed = 5}), net({.seed = 5, .threads = threads});
   if (stirred > 0) test::stir(alone.tensors(), alone.parameters()), test::stir(net.tensors(), net.parameters());
   const auto all = net.logits(batch);
   double worst = 0;
@@ -122,12 +122,12 @@ TEST_CASE("sequences of a batch have the logits of each alone, together or not, 
   const TokenBatch short_ones = batch_of({3, 1, 16, 2, 2, 1, 15, 1});
   CHECK(apart<logits_of<classifier>>(short_ones, 2) < 1e-12);
   CHECK(apart<logits_of<classifier>>(batch_of({1}), 2) < 1e-12);
-  Inference<logits_of<model>> one(5), three(5, 3);
+  Inference<logits_of<model>> one({.seed = 5}), three({.seed = 5, .threads = 3});
   CHECK(std::ranges::equal(one.logits(batch), three.logits(batch)));
 }
 
 TEST_CASE("a batch has its logits where the caller wants them; a sequence after it is as before") {
-  Inference<logits_of<model>> net(5, 2), other(5);
+  Inference<logits_of<model>> net({.seed = 5, .threads = 2}), other({.seed = 5});
   const TokenBatch batch = batch_of({7, 2});
   const auto inside = net.logits(batch);
   std::vector<float> memory(9 * 16);
@@ -141,7 +141,7 @@ TEST_CASE("a batch has its logits where the caller wants them; a sequence after 
 }
 
 TEST_CASE("it may be moved, and assigned to") {
-  Inference<logits_of<model>> net(5, 2), other(6);
+  Inference<logits_of<model>> net({.seed = 5, .threads = 2}), other({.seed = 6});
   const TokenBatch batch = batch_of({7, 2, 30});
   const auto logits = net.logits(batch);
   const std::vector<float> expected(logits.begin(), logits.end());
@@ -158,11 +158,11 @@ TEST_CASE("a batch that is none is refused") {
   CHECK_THROWS_WITH_AS(net.logits(batch_of({3, 31})), doctest::Contains("positions end at 30"), Error);
   CHECK_THROWS_WITH_AS(net.logits(TokenBatch{{1, 2}, {}, {0, 3}}), doctest::Contains("offset 1 of the batch is 3"), Error);
   CHECK_THROWS_WITH_AS(net.logits(TokenBatch{{1, 16}, {}, {0, 2}}), doctest::Contains("token 16"), Error);
-  CHECK_THROWS_WITH_AS((Inference<logits_of<model>>(0, 0)), doctest::Contains("threads is 0"), Error);
+  CHECK_THROWS_WITH_AS((Inference<logits_of<model>>({.threads = 0})), doctest::Contains("threads is 0"), Error);
 }
 
 TEST_CASE("it computes logits where the caller wants them, aligned or not, and writes nothing else") {
-  Inference<logits_of<model>> net(5);
+  Inference<logits_of<model>> net({.seed = 5});
   const auto tokens = test::some_tokens(7, 16);
   const auto inside = net.logits(tokens);
   std::vector<float> memory(7 * 16 + 2, -1.0f);

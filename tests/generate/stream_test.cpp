@@ -39,7 +39,7 @@ TEST_CASE("streams of float and double agree with the reference path on the whol
 }
 
 TEST_CASE("a stream that was reset begins anew, whatever it remembered") {
-  Inference<logits_of<wide>, Cpu<double>> net(1);
+  Inference<logits_of<wide>, Cpu<double>> net({.seed = 1});
   test::stir(net.tensors(), net.parameters());
   Stream<logits_of<wide>, Cpu<double>> stream(net, 40), other(net, 40);
   const auto tokens = test::some_tokens(40, 64);
@@ -52,7 +52,7 @@ TEST_CASE("a stream that was reset begins anew, whatever it remembered") {
 }
 
 TEST_CASE("changed weights are used by the next feed, and two streams share them") {
-  Inference<logits_of<wide>, Cpu<double>> net(1);
+  Inference<logits_of<wide>, Cpu<double>> net({.seed = 1});
   Stream<logits_of<wide>, Cpu<double>> stream(net, 10), other(net, 10);
   const std::int32_t token[] = {3};
   const auto logits = stream.feed(token);
@@ -64,7 +64,7 @@ TEST_CASE("changed weights are used by the next feed, and two streams share them
 }
 
 TEST_CASE("threads may each begin a stream of one net at once") {
-  Inference<logits_of<wide>> net(1);
+  Inference<logits_of<wide>> net({.seed = 1});
   const auto tokens = test::some_tokens(20, 64);
   std::vector<std::vector<float>> found(4);
   std::vector<std::thread> threads;
@@ -82,7 +82,7 @@ TEST_CASE("threads may each begin a stream of one net at once") {
 }
 
 TEST_CASE("a token costs no allocation") {
-  Inference<logits_of<wide>> net(1);
+  Inference<logits_of<wide>> net({.seed = 1});
   Stream<logits_of<wide>> stream(net);
   const auto tokens = test::some_tokens(150, 64);
   stream.feed(std::span(tokens).first(1));
@@ -107,7 +107,7 @@ TEST_CASE("without positions that end, the context is the model's own") {
 
 TEST_CASE("what does not fit is refused, and then nothing has changed") {
   using Net = Inference<logits_of<wide>, Cpu<double>>;
-  Net net(1);
+  Net net({.seed = 1});
   CHECK_THROWS_WITH_AS((Stream<logits_of<wide>, Cpu<double>>(net, 151)), doctest::Contains("positions end at 150"),
                        Error);
   CHECK_THROWS_AS((Stream<logits_of<wide>, Cpu<double>>(net, 0)), Error);

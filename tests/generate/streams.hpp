@@ -35,7 +35,7 @@ void stir(const TensorList& tensors, Parameters parameters) {
 template <auto const& model, class S>
 double stream_error(Index context, std::vector<Index> feeds, Index chunk = 64) {
   using Net = Inference<model, Cpu<S>>;
-  Net net(3);
+  Net net({.seed = 3});
   stir(net.tensors(), net.parameters());
   const auto tokens = some_tokens(context, Net::vocab());
   Evaluation<model, Cpu<double, Path::reference>> whole(simplx::tokens{context}, 3);

@@ -450,11 +450,11 @@ TEST_CASE("a checkpoint has one set of parameters, which an Inference loads") {
   save_checkpoint(folder.path / "model.safetensors", trainer);
   const auto names = tensors_of<kept>().parameters;
   CHECK(std::ranges::count(names, "blocks.mlp.up.weight", &TensorInfo::name) == 1);
-  Inference<logits_of<kept>> net(7);
+  Inference<logits_of<kept>> net({.seed = 7});
   load_checkpoint(folder.path / "model.safetensors", net);
   const auto tokens = test::some_tokens(9, 16);
   CHECK(std::ranges::equal(net.logits(tokens), trainer.logits(tokens)));
-  Inference<logits_of<own>> other(7);
+  Inference<logits_of<own>> other({.seed = 7});
   CHECK_THROWS_AS(load_checkpoint(folder.path / "model.safetensors", other), Error);
 }
 

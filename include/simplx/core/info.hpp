@@ -116,8 +116,8 @@ constexpr Summary summarise(Node* root) {
   if (!summary.rule.empty()) return summary;
   constexpr int buckets = 64;
   Node* bucket[buckets]{};  // names seen, chained by link, which a visited node no longer needs
-  postorder(root, [&](Node* node) {
-    node->index = summary.count++;
+  each_node(root, [&](Node* node) {
+    ++summary.count;
     node->depends = (node->kind == Kind::parameter && !node->frozen) || (node->kind == Kind::input && node->wanted);
     for (int i = 0; i < node->argument_count && !node->stops; ++i) {
       node->depends |= node->arguments[i]->depends;
@@ -134,7 +134,6 @@ constexpr Summary summarise(Node* root) {
     node->link = first;
     first = node;
   });
-  clear_marks(root);
   return summary;
 }
 
@@ -142,25 +141,20 @@ constexpr Summary summarise(Node* root) {
 constexpr Name name_given_twice(Node* root, const Summary& summary) {
   Name name{};
   Node* earlier = nullptr;
-  int count = 0;
-  postorder(root, [&](Node* node) {
-    node->index = count++;
+  each_node(root, [&](Node* node) {
     if (!needs_own_name(*node)) return;
     for (Node* other = earlier; other && node->where.line == summary.right; other = other->link) {
       if (name.empty() && other->name == node->name) name = node->name;
     }
     if (node->where.line == summary.left) node->link = earlier, earlier = node;
   });
-  clear_marks(root);
   return name;
 }
 
 template <int count>
 constexpr Flat<count> flatten(Node* root) {
   Flat<count> flat;
-  int next = 0;
-  postorder(root, [&](Node* node) {
-    node->index = next++;
+  each_node(root, [&](Node* node) {
     Info& info = flat.info[node->index];
     Label& label = flat.label[node->index];
     info.kind = node->kind;
@@ -193,7 +187,6 @@ constexpr Flat<count> flatten(Node* root) {
     if (node->kind == Kind::constant) info.constants = round_up(node->shape.columns(), alignment);
     label = {node->op, node->attributes, node->name, node->init, node->rank, node->decays, node->where};
   });
-  clear_marks(root);
   return flat;
 }
 

@@ -100,8 +100,7 @@ constexpr LayerNodes make_layer(const Node* stack, int layer) {
     value = broken(wrong, "block width", value->shape.cols, stack->shape.cols);
   }
   if (stack->frozen) {
-    each_made(
-        Expr{value}, [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; }, Expr{carry});
+    each_made(Expr{value}, freeze, Expr{carry});
   }
   add_output(root, value, "output");
   return {root, carry};

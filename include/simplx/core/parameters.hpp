@@ -42,16 +42,14 @@ constexpr bool is_tensor(Kind kind) { return kind == Kind::parameter || kind == 
 /// Initial values of all tensors of a graph and of the layers of its stacks, in the order of the buffers; returns how
 /// many there are.
 constexpr int gather_inits(Node* root, Init* into) {
-  int found = 0, visited = 0;
-  postorder(root, [&](Node* node) {
-    node->index = visited++;
+  int found = 0;
+  each_node(root, [&](Node* node) {
     if (is_tensor(node->kind)) into[found++] = node->init;
     for (int layer = 0; node->block && layer < stack_settings(node->attributes).sets(); ++layer) {
       const Layer built = layer_of(node, layer);
       found += gather_inits(built.root, into + found);
     }
   });
-  clear_marks(root);
   return found;
 }
 
@@ -179,11 +177,9 @@ struct FoundShape {
 
 constexpr FoundShape find_parameter(Node* root, std::string_view name) {
   FoundShape result;
-  int count = 0;
   Node* stack = nullptr;
   std::string_view rest;
-  postorder(root, [&](Node* node) {
-    node->index = count++;
+  each_node(root, [&](Node* node) {
     if (node->kind == Kind::parameter && node->name.view() == name) result = {true, node->shape};
     const std::string_view scope = node->name.view();
     if (node->block && is_recomputed(*node) && name.substr(0, scope.size()) == scope && !result.found) {
@@ -195,7 +191,6 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
       rest = name.substr(scope.size() + 1);
     }
   });
-  clear_marks(root);
   if (!stack || result.found) return result;
   if (is_shared(*stack)) return find_parameter(layer_of(stack, 0).root, rest);
   int layer = 0;

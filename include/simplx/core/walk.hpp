@@ -58,6 +58,20 @@ constexpr void clear_marks(Node* root, int outside = unvisited) {
   }
 }
 
+/// The same of every node, numbered from 0 on; afterwards none is marked.
+template <class Visit>
+constexpr void each_node(Node* root, Visit visit) {
+  int count = 0;
+  postorder(root, [&](Node* node) {
+    node->index = count++;
+    visit(node);
+  });
+  clear_marks(root);
+}
+
+/// What frozen(...) does to a node.
+constexpr void freeze(Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; }
+
 /// Frees all that is connected to the node: what it uses, what uses it, and so on.
 constexpr void release(Node* seed) {
   constexpr int listed = -3;
@@ -96,13 +110,10 @@ constexpr void release(Node* seed) {
 
 /// The nth node of the walk from root.
 constexpr Node* node_at(Node* root, int wanted) {
-  int count = 0;
   Node* found = nullptr;
-  postorder(root, [&](Node* node) {
-    if (count == wanted) found = node;
-    node->index = count++;
+  each_node(root, [&](Node* node) {
+    if (node->index == wanted) found = node;
   });
-  clear_marks(root);
   return found;
 }
 

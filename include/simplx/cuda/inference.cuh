@@ -36,12 +36,12 @@ class Inference<model, Cuda<precision>> : public detail::LogitsModel<model> {
   /// Initial values, until others are loaded.
   ///
   /// Errors  throws Error if there is no GPU, or if its memory is short
-  explicit Inference(std::uint64_t seed = 0)
+  explicit Inference(const InferenceOptions& options = {})
       : tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants) {
-    initialise(tensors_.parameters, seed, parameters().data());
-    initialise(tensors_.constants, seed, constants().data());
+    initialise(tensors_.parameters, options.seed, parameters().data());
+    initialise(tensors_.constants, options.seed, constants().data());
   }
 
   const TensorList& tensors() const { return tensors_; }

@@ -32,12 +32,10 @@ namespace detail {
 /// Whether a token sees those after it: then only few have labels, since what is predicted must be masked.
 constexpr bool sees_ahead(Node* root) {
   bool found = false;
-  postorder(root, [&](Node* node) {
-    node->index = 0;
+  each_node(root, [&](Node* node) {
     if (is_attention(node->op)) found |= heads_in(node->attributes).mask == Mask::full;
     if (node->block && !found) found = sees_ahead(layer_of(node, 0).root);
   });
-  clear_marks(root);
   return found;
 }
 

@@ -66,17 +66,17 @@ class Inference : public detail::LogitsModel<model> {
   using Run = Execute<G, Backend>;
   static_assert(detail::runs_on_host<Backend>());
 
-  /// Initial values, until others are loaded. So many threads evaluate a batch.
+  /// Initial values, until others are loaded.
   ///
   /// Errors  throws Error for less than one thread, or if the system does not start them all
-  explicit Inference(std::uint64_t seed = 0, int threads = 1)
-      : team_(threads),
+  explicit Inference(const InferenceOptions& options = {})
+      : team_(options.threads),
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
         packed_(G::layout.packed_elements) {
-    initialise(tensors_.parameters, seed, parameters_.data());
-    initialise(tensors_.constants, seed, constants_.data());
+    initialise(tensors_.parameters, options.seed, parameters_.data());
+    initialise(tensors_.constants, options.seed, constants_.data());
   }
 
   const TensorList& tensors() const { return tensors_; }

@@ -22,15 +22,17 @@ struct Untrained {
   template <class F>
   static constexpr auto with(F f) {
     const detail::Evaluated evaluated = detail::evaluate(model);
-    int count = 0;
-    detail::postorder(evaluated.root, [&](Node* node) {
-      node->index = ++count;
-      node->frozen |= node->kind == Kind::parameter || node->block;
+    detail::each_node(evaluated.root, [](Node* node) {
+      detail::freeze(node);
       node->wanted = false;
     });
-    detail::clear_marks(evaluated.root);
     return f(evaluated.root);
   }
+};
+
+struct InferenceOptions {
+  std::uint64_t seed = 0;  ///< of the initial values
+  int threads = 1;         ///< that evaluate a batch, on a CPU
 };
 
 namespace detail {

@@ -51,8 +51,7 @@ struct Frozen {
   constexpr auto operator()(const Arguments&... arguments) const
       -> decltype(detail::as_results(module(arguments...))) {
     const auto results = detail::as_results(module(arguments...));
-    const auto freeze = [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; };
-    detail::each_made(results, freeze, arguments...);
+    detail::each_made(results, detail::freeze, arguments...);
     return results;
   }
 };

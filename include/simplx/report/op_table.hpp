@@ -40,12 +40,7 @@ inline int list_ops(Node* root, const std::string& prefix, std::map<const Node*,
                 "compile it as a constant: the compiler then prints the rule and both numbers");
   }
   std::vector<Node*> nodes;
-  int count = 0;
-  postorder(root, [&](Node* node) {
-    node->index = count++;
-    nodes.push_back(node);
-  });
-  clear_marks(root);
+  each_node(root, [&](Node* node) { nodes.push_back(node); });
   for (const Node* node : nodes) {
     if (given.contains(node)) continue;
     if (node->name.is_cut()) {
@@ -73,12 +68,9 @@ inline int list_ops(Node* root, const std::string& prefix, std::map<const Node*,
 /// The stacks of a graph, in the order of the walk.
 inline std::vector<Node*> stacks_of(Node* root) {
   std::vector<Node*> stacks;
-  int count = 0;
-  postorder(root, [&](Node* node) {
-    node->index = count++;
+  each_node(root, [&](Node* node) {
     if (node->block && !is_recomputed(*node)) stacks.push_back(node);
   });
-  clear_marks(root);
   return stacks;
 }
 
