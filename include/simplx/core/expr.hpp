@@ -34,6 +34,9 @@ enum class Kind : signed char {
 struct Where {
   const char* file = "";
   int line = 0;
+
+  /// As a default argument the caller's line.
+  static constexpr Where here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
 };
 
 /// How a parameter or constant is filled before training.
@@ -200,10 +203,8 @@ constexpr Node* number(double value, Where where) {
 struct At {
   Node* node;
   Where where;
-  constexpr At(Expr x, const char* file = __builtin_FILE(), int line = __builtin_LINE())
-      : node(x.node), where{file, line} {}
-  constexpr At(double x, const char* file = __builtin_FILE(), int line = __builtin_LINE())
-      : node(detail::number(x, {file, line})), where{file, line} {}
+  constexpr At(Expr x, Where line = Where::here()) : node(x.node), where(line) {}
+  constexpr At(double x, Where line = Where::here()) : node(detail::number(x, line)), where(line) {}
   constexpr Shape shape() const { return node->shape; }
 };
 
@@ -211,25 +212,22 @@ struct At {
 // Does not compile for a size below 1: rule "sizes".
 
 /// Real values given at run time under that name; their gradient is not wanted.
-constexpr Expr input(const char* name, Shape shape, const char* file = __builtin_FILE(),
-                     int line = __builtin_LINE()) {
-  Node* node = detail::leaf(Kind::input, shape, {file, line});
+constexpr Expr input(const char* name, Shape shape, Where where = Where::here()) {
+  Node* node = detail::leaf(Kind::input, shape, where);
   node->name = name;
   return {node};
 }
 
 /// An input whose gradient is wanted.
-constexpr Expr variable(const char* name, Shape shape, const char* file = __builtin_FILE(),
-                        int line = __builtin_LINE()) {
-  Expr x = input(name, shape, file, line);
+constexpr Expr variable(const char* name, Shape shape, Where where = Where::here()) {
+  Expr x = input(name, shape, where);
   x.node->wanted = true;
   return x;
 }
 
 /// Whole numbers given at run time, one for each row of the axis: tokens, labels.
-constexpr Expr indices(const char* name, Axis axis, const char* file = __builtin_FILE(),
-                       int line = __builtin_LINE()) {
-  Node* node = detail::leaf(Kind::indices, rows_of(axis, 1), {file, line});
+constexpr Expr indices(const char* name, Axis axis, Where where = Where::here()) {
+  Node* node = detail::leaf(Kind::indices, rows_of(axis, 1), where);
   node->name = name;
   return {node};
 }
@@ -247,35 +245,31 @@ constexpr Expr parameter(const char* name, Shape shape, int rank, Init init, Whe
 
 /// A trained matrix (rows, cols), multiplied from the right: x * weight("up.weight", width(x), hidden).
 constexpr Expr weight(const char* name, Index rows, Index cols, Init init = normal(0.02),
-                      const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return detail::parameter(name, fixed_shape(rows, cols), 2, init, {file, line});
+                      Where where = Where::here()) {
+  return detail::parameter(name, fixed_shape(rows, cols), 2, init, where);
 }
 
 /// A trained row (size), broadcast over rows: gains, biases, one number for each head.
-constexpr Expr vector(const char* name, Index size, Init init = ones, const char* file = __builtin_FILE(),
-                      int line = __builtin_LINE()) {
-  return detail::parameter(name, fixed_shape(1, size), 1, init, {file, line});
+constexpr Expr vector(const char* name, Index size, Init init = ones, Where where = Where::here()) {
+  return detail::parameter(name, fixed_shape(1, size), 1, init, where);
 }
 
 /// A trained number, broadcast over everything.
-constexpr Expr scalar(const char* name, Init init = ones, const char* file = __builtin_FILE(),
-                      int line = __builtin_LINE()) {
-  return detail::parameter(name, fixed_shape(1, 1), 0, init, {file, line});
+constexpr Expr scalar(const char* name, Init init = ones, Where where = Where::here()) {
+  return detail::parameter(name, fixed_shape(1, 1), 0, init, where);
 }
 
 /// A named tensor that is not trained.
-constexpr Expr fixed(const char* name, Index rows, Index cols, Init init, const char* file = __builtin_FILE(),
-                     int line = __builtin_LINE()) {
-  Node* node = detail::leaf(Kind::constant, fixed_shape(rows, cols), {file, line});
+constexpr Expr fixed(const char* name, Index rows, Index cols, Init init, Where where = Where::here()) {
+  Node* node = detail::leaf(Kind::constant, fixed_shape(rows, cols), where);
   node->name = name;
   node->init = init;
   return {node};
 }
 
 /// A named number that is not trained, can be set at run time by its name and belongs to the record of a run.
-constexpr Expr hyper(const char* name, double value, const char* file = __builtin_FILE(),
-                     int line = __builtin_LINE()) {
-  Expr x = fixed(name, 1, 1, constant(value), file, line);
+constexpr Expr hyper(const char* name, double value, Where where = Where::here()) {
+  Expr x = fixed(name, 1, 1, constant(value), where);
   x.node->rank = 0;
   return x;
 }

@@ -141,8 +141,7 @@ constexpr Expr attend(const Heads& heads, const At& query, const Operands&... ot
   const Attributes attributes = detail::attributes_of(heads);
   if (!heads.alibi) return apply<name>(attributes, query, others...);
   const Where where = query.where;
-  return apply<name>(attributes, query, others...,
-                     At(fixed("slopes", 1, heads.count, alibi_slopes, where.file, where.line), where.file, where.line));
+  return apply<name>(attributes, query, others..., At(fixed("slopes", 1, heads.count, alibi_slopes, where), where));
 }
 
 }  // namespace detail

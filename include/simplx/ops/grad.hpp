@@ -83,7 +83,7 @@ constexpr Expr grad(Expr y, Expr x) {
     Node* hub = detail::new_node();
     detail::use(hub, y.node), detail::use(hub, x.node);
   }
-  if (obstacle) return refuse("grad", At(x, obstacle->where.file, obstacle->where.line), obstacle->where.line);
+  if (obstacle) return refuse("grad", At(x, obstacle->where), obstacle->where.line);
   return result.node && result.node->shape == x.shape() ? Expr{result.node} : spread(result.operand(), x);
 }
 
