@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: e3080a911b1061ee
+// sha256 of the headers: b33d2c080aca01fc
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -361,6 +361,9 @@ enum class Kind : signed char {
 struct Where {
   const char* file = "";
   int line = 0;
+
+  /// As a default argument the caller's line.
+  static constexpr Where here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) { return {file, line}; }
 };
 
 /// How a parameter or constant is filled before training.
@@ -527,10 +530,8 @@ constexpr Node* number(double value, Where where) {
 struct At {
   Node* node;
   Where where;
-  constexpr At(Expr x, const char* file = __builtin_FILE(), int line = __builtin_LINE())
-      : node(x.node), where{file, line} {}
-  constexpr At(double x, const char* file = __builtin_FILE(), int line = __builtin_LINE())
-      : node(detail::number(x, {file, line})), where{file, line} {}
+  constexpr At(Expr x, Where line = Where::here()) : node(x.node), where(line) {}
+  constexpr At(double x, Where line = Where::here()) : node(detail::number(x, line)), where(line) {}
   constexpr Shape shape() const { return node->shape; }
 };
 
@@ -538,25 +539,22 @@ struct At {
 // Does not compile for a size below 1: rule "sizes".
 
 /// Real values given at run time under that name; their gradient is not wanted.
-constexpr Expr input(const char* name, Shape shape, const char* file = __builtin_FILE(),
-                     int line = __builtin_LINE()) {
-  Node* node = detail::leaf(Kind::input, shape, {file, line});
+constexpr Expr input(const char* name, Shape shape, Where where = Where::here()) {
+  Node* node = detail::leaf(Kind::input, shape, where);
   node->name = name;
   return {node};
 }
 
 /// An input whose gradient is wanted.
-constexpr Expr variable(const char* name, Shape shape, const char* file = __builtin_FILE(),
-                        int line = __builtin_LINE()) {
-  Expr x = input(name, shape, file, line);
+constexpr Expr variable(const char* name, Shape shape, Where where = Where::here()) {
+  Expr x = input(name, shape, where);
   x.node->wanted = true;
   return x;
 }
 
 /// Whole numbers given at run time, one for each row of the axis: tokens, labels.
-constexpr Expr indices(const char* name, Axis axis, const char* file = __builtin_FILE(),
-                       int line = __builtin_LINE()) {
-  Node* node = detail::leaf(Kind::indices, rows_of(axis, 1), {file, line});
+constexpr Expr indices(const char* name, Axis axis, Where where = Where::here()) {
+  Node* node = detail::leaf(Kind::indices, rows_of(axis, 1), where);
   node->name = name;
   return {node};
 }
@@ -574,35 +572,31 @@ constexpr Expr parameter(const char* name, Shape shape, int rank, Init init, Whe
 
 /// A trained matrix (rows, cols), multiplied from the right: x * weight("up.weight", width(x), hidden).
 constexpr Expr weight(const char* name, Index rows, Index cols, Init init = normal(0.02),
-                      const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  return detail::parameter(name, fixed_shape(rows, cols), 2, init, {file, line});
+                      Where where = Where::here()) {
+  return detail::parameter(name, fixed_shape(rows, cols), 2, init, where);
 }
 
 /// A trained row (size), broadcast over rows: gains, biases, one number for each head.
-constexpr Expr vector(const char* name, Index size, Init init = ones, const char* file = __builtin_FILE(),
-                      int line = __builtin_LINE()) {
-  return detail::parameter(name, fixed_shape(1, size), 1, init, {file, line});
+constexpr Expr vector(const char* name, Index size, Init init = ones, Where where = Where::here()) {
+  return detail::parameter(name, fixed_shape(1, size), 1, init, where);
 }
 
 /// A trained number, broadcast over everything.
-constexpr Expr scalar(const char* name, Init init = ones, const char* file = __builtin_FILE(),
-                      int line = __builtin_LINE()) {
-  return detail::parameter(name, fixed_shape(1, 1), 0, init, {file, line});
+constexpr Expr scalar(const char* name, Init init = ones, Where where = Where::here()) {
+  return detail::parameter(name, fixed_shape(1, 1), 0, init, where);
 }
 
 /// A named tensor that is not trained.
-constexpr Expr fixed(const char* name, Index rows, Index cols, Init init, const char* file = __builtin_FILE(),
-                     int line = __builtin_LINE()) {
-  Node* node = detail::leaf(Kind::constant, fixed_shape(rows, cols), {file, line});
+constexpr Expr fixed(const char* name, Index rows, Index cols, Init init, Where where = Where::here()) {
+  Node* node = detail::leaf(Kind::constant, fixed_shape(rows, cols), where);
   node->name = name;
   node->init = init;
   return {node};
 }
 
 /// A named number that is not trained, can be set at run time by its name and belongs to the record of a run.
-constexpr Expr hyper(const char* name, double value, const char* file = __builtin_FILE(),
-                     int line = __builtin_LINE()) {
-  Expr x = fixed(name, 1, 1, constant(value), file, line);
+constexpr Expr hyper(const char* name, double value, Where where = Where::here()) {
+  Expr x = fixed(name, 1, 1, constant(value), where);
   x.node->rank = 0;
   return x;
 }
@@ -850,6 +844,20 @@ constexpr void clear_marks(Node* root, int outside = unvisited) {
   }
 }
 
+/// The same of every node, numbered from 0 on; afterwards none is marked.
+template <class Visit>
+constexpr void each_node(Node* root, Visit visit) {
+  int count = 0;
+  postorder(root, [&](Node* node) {
+    node->index = count++;
+    visit(node);
+  });
+  clear_marks(root);
+}
+
+/// What frozen(...) does to a node.
+constexpr void freeze(Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; }
+
 /// Frees all that is connected to the node: what it uses, what uses it, and so on.
 constexpr void release(Node* seed) {
   constexpr int listed = -3;
@@ -888,13 +896,10 @@ constexpr void release(Node* seed) {
 
 /// The nth node of the walk from root.
 constexpr Node* node_at(Node* root, int wanted) {
-  int count = 0;
   Node* found = nullptr;
-  postorder(root, [&](Node* node) {
-    if (count == wanted) found = node;
-    node->index = count++;
+  each_node(root, [&](Node* node) {
+    if (node->index == wanted) found = node;
   });
-  clear_marks(root);
   return found;
 }
 
@@ -1317,8 +1322,8 @@ constexpr Summary summarise(Node* root) {
   if (!summary.rule.empty()) return summary;
   constexpr int buckets = 64;
   Node* bucket[buckets]{};  // names seen, chained by link, which a visited node no longer needs
-  postorder(root, [&](Node* node) {
-    node->index = summary.count++;
+  each_node(root, [&](Node* node) {
+    ++summary.count;
     node->depends = (node->kind == Kind::parameter && !node->frozen) || (node->kind == Kind::input && node->wanted);
     for (int i = 0; i < node->argument_count && !node->stops; ++i) {
       node->depends |= node->arguments[i]->depends;
@@ -1335,7 +1340,6 @@ constexpr Summary summarise(Node* root) {
     node->link = first;
     first = node;
   });
-  clear_marks(root);
   return summary;
 }
 
@@ -1343,25 +1347,20 @@ constexpr Summary summarise(Node* root) {
 constexpr Name name_given_twice(Node* root, const Summary& summary) {
   Name name{};
   Node* earlier = nullptr;
-  int count = 0;
-  postorder(root, [&](Node* node) {
-    node->index = count++;
+  each_node(root, [&](Node* node) {
     if (!needs_own_name(*node)) return;
     for (Node* other = earlier; other && node->where.line == summary.right; other = other->link) {
       if (name.empty() && other->name == node->name) name = node->name;
     }
     if (node->where.line == summary.left) node->link = earlier, earlier = node;
   });
-  clear_marks(root);
   return name;
 }
 
 template <int count>
 constexpr Flat<count> flatten(Node* root) {
   Flat<count> flat;
-  int next = 0;
-  postorder(root, [&](Node* node) {
-    node->index = next++;
+  each_node(root, [&](Node* node) {
     Info& info = flat.info[node->index];
     Label& label = flat.label[node->index];
     info.kind = node->kind;
@@ -1394,7 +1393,6 @@ constexpr Flat<count> flatten(Node* root) {
     if (node->kind == Kind::constant) info.constants = round_up(node->shape.columns(), alignment);
     label = {node->op, node->attributes, node->name, node->init, node->rank, node->decays, node->where};
   });
-  clear_marks(root);
   return flat;
 }
 
@@ -1587,8 +1585,7 @@ constexpr LayerNodes make_layer(const Node* stack, int layer) {
     value = broken(wrong, "block width", value->shape.cols, stack->shape.cols);
   }
   if (stack->frozen) {
-    each_made(
-        Expr{value}, [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; }, Expr{carry});
+    each_made(Expr{value}, freeze, Expr{carry});
   }
   add_output(root, value, "output");
   return {root, carry};
@@ -7243,10 +7240,8 @@ struct LinearProduct {
       pack<K, N, !prepared>(weight, packed);
     }
   }
-  /// W^T for dX = dY W^T: it is the W of the product the other way.
-  static void pack_backward(const S* weight, S* packed) {
-    LinearProduct<Backend, N, K, !transposed, prepared>::pack_forward(weight, packed);
-  }
+  /// W^T for dX = dY W^T: the W of the product the other way.
+  static void pack_backward(const S* weight, S* packed) { Turned::pack_forward(weight, packed); }
   /// One after the other; W^T only if dX is wanted.
   template <bool wants_input_gradient>
   static void prepare(const S* weight, S* packed) {
@@ -7258,63 +7253,16 @@ struct LinearProduct {
   template <class Epilogue>
   static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y,
                       const Epilogue& epilogue) {
-    if constexpr (splits) {
-      if (Amx::available()) {
-        return gemm_pieces<K, N, transposed, Write::store>(Amx{}, rows, x, weight, pairs(packed), y, epilogue,
-                                                           pairs(scratch));
-      }
-    }
-    if constexpr (rounds) {
-      gemm_bfloat16<K, N, Write::store>(rows, x, pairs(packed), y, epilogue, pairs(scratch));
-    } else {
-      if constexpr (!prepared) {
-        if (rows <= few_rows) {
-          for (Index row = 0; row < rows; ++row) multiply(1, x + row * K, weight, y + row * N);
-          return each_element<S, N, false>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
-            S* const place = y + row * N + col;
-            store<V>(place, epilogue.template at<V>(load<V>(place), row, col));
-          });
-        }
-        pack_forward(weight, scratch);
-        packed = scratch;
-      }
-      gemm<K, N, Write::store>(rows, x, packed, y, epilogue);
-    }
+    multiply<Write::store>(rows, x, weight, packed, scratch, y, epilogue);
   }
   /// Y = X W
   static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y) {
-    if constexpr (takes_epilogue) {
-      forward(rows, x, weight, packed, scratch, y, NoEpilogue{});
-    } else if constexpr (of_vector) {
-      matrix_vector<K>(rows, x, weight, y);
-    } else {
-      multiply(rows, x, weight, y);
-    }
+    multiply<Write::store>(rows, x, weight, packed, scratch, y, NoEpilogue{});
   }
-
-  /// dX (=|+=) dY W^T
+  /// dX (=|+=) dY W^T: the product the other way.
   template <Write mode>
   static void input_gradient(Index rows, const S* dy, const S* weight, const S* packed, S* scratch, S* dx) {
-    if constexpr (splits) {
-      if (Amx::available()) {
-        return gemm_pieces<N, K, !transposed, mode>(Amx{}, rows, dy, weight, pairs(packed + size), dx, NoEpilogue{},
-                                                    pairs(scratch));
-      }
-    }
-    if constexpr (rounds) {
-      gemm_bfloat16<N, K, mode>(rows, dy, pairs(packed + size), dx, NoEpilogue{}, pairs(scratch));
-    } else if constexpr (by_panels(K)) {
-      if constexpr (!prepared) {
-        if (rows <= few_rows) {
-          for (Index row = 0; row < rows; ++row) multiply_transposed<mode>(1, dy + row * N, weight, dx + row * K);
-          return;
-        }
-        pack_backward(weight, scratch);
-      }
-      gemm<N, K, mode>(rows, dy, prepared ? packed + size : scratch, dx, NoEpilogue{});
-    } else {
-      multiply_transposed<mode>(rows, dy, weight, dx);
-    }
+    Turned::template multiply<mode>(rows, dy, weight, packed + (prepared ? size : 0), scratch, dx, NoEpilogue{});
   }
 
   /// dW += X^T dY, in the order of W in memory, (N, K) += dY^T X if transposed; takes turns as gemm_gradient does, or
@@ -7340,31 +7288,54 @@ struct LinearProduct {
   }
 
  private:
-  static ConstMatrixMap<S> weights(const S* weight) {
-    return ConstMatrixMap<S>(weight, transposed ? N : K, transposed ? K : N);
+  template <class, Index, Index, bool, bool>
+  friend struct LinearProduct;
+  using Turned = LinearProduct<Backend, N, K, !transposed, prepared>;
+
+  /// Y (=|+=) epilogue(X W); with an epilogue it needs takes_epilogue.
+  template <Write mode, class Epilogue>
+  static void multiply(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y,
+                       const Epilogue& epilogue) {
+    if constexpr (splits) {
+      if (Amx::available()) {
+        return gemm_pieces<K, N, transposed, mode>(Amx{}, rows, x, weight, pairs(packed), y, epilogue, pairs(scratch));
+      }
+    }
+    if constexpr (rounds) {
+      gemm_bfloat16<K, N, mode>(rows, x, pairs(packed), y, epilogue, pairs(scratch));
+    } else if constexpr (by_panels(N)) {
+      if constexpr (!prepared) {
+        if (rows <= few_rows) return multiply_few<mode>(rows, x, weight, y, epilogue);
+        pack_forward(weight, scratch);
+        packed = scratch;
+      }
+      gemm<K, N, mode>(rows, x, packed, y, epilogue);
+    } else if constexpr (of_vector && mode == Write::store) {
+      matrix_vector<K>(rows, x, weight, y);
+    } else {
+      multiply_by_eigen<mode>(rows, x, weight, y);
+    }
   }
-  /// Y = X W and dX (=|+=) dY W^T by Eigen.
-  static void multiply(Index rows, const S* x, const S* weight, S* y) {
-    const ConstMatrixMap<S> xs(x, rows, K);
-    const auto w = weights(weight);
+  /// The same of rows so few that packing W would take longer.
+  template <Write mode, class Epilogue>
+  static void multiply_few(Index rows, const S* x, const S* weight, S* y, const Epilogue& epilogue) {
+    for (Index row = 0; row < rows; ++row) multiply_by_eigen<mode>(1, x + row * K, weight, y + row * N);
+    if constexpr (!std::is_same_v<Epilogue, NoEpilogue>) {
+      each_element<S, N, false>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
+        S* const place = y + row * N + col;
+        store<V>(place, epilogue.template at<V>(load<V>(place), row, col));
+      });
+    }
+  }
+  template <Write mode>
+  static void multiply_by_eigen(Index rows, const S* x, const S* weight, S* y) {
+    const ConstMatrixMap<S> xs(x, rows, K), w(weight, transposed ? N : K, transposed ? K : N);
     MatrixMap<S> ys(y, rows, N);
-    ys.setZero();
+    if constexpr (mode == Write::store) ys.setZero();
     if constexpr (transposed) {
       add_product<wide>(ys, xs, w.transpose());
     } else {
       add_product<wide>(ys, xs, w);
-    }
-  }
-  template <Write mode>
-  static void multiply_transposed(Index rows, const S* dy, const S* weight, S* dx) {
-    const auto w = weights(weight);
-    const ConstMatrixMap<S> dys(dy, rows, N);
-    MatrixMap<S> dxs(dx, rows, K);
-    if constexpr (mode == Write::store) dxs.setZero();
-    if constexpr (transposed) {
-      add_product<wide>(dxs, dys, w);
-    } else {
-      add_product<wide>(dxs, dys, w.transpose());
     }
   }
   /// Memory of floats that holds pairs of bfloat16.
@@ -8873,8 +8844,7 @@ constexpr Expr attend(const Heads& heads, const At& query, const Operands&... ot
   const Attributes attributes = detail::attributes_of(heads);
   if (!heads.alibi) return apply<name>(attributes, query, others...);
   const Where where = query.where;
-  return apply<name>(attributes, query, others...,
-                     At(fixed("slopes", 1, heads.count, alibi_slopes, where.file, where.line), where.file, where.line));
+  return apply<name>(attributes, query, others..., At(fixed("slopes", 1, heads.count, alibi_slopes, where), where));
 }
 
 }  // namespace detail
@@ -12343,16 +12313,14 @@ constexpr bool is_tensor(Kind kind) { return kind == Kind::parameter || kind == 
 /// Initial values of all tensors of a graph and of the layers of its stacks, in the order of the buffers; returns how
 /// many there are.
 constexpr int gather_inits(Node* root, Init* into) {
-  int found = 0, visited = 0;
-  postorder(root, [&](Node* node) {
-    node->index = visited++;
+  int found = 0;
+  each_node(root, [&](Node* node) {
     if (is_tensor(node->kind)) into[found++] = node->init;
     for (int layer = 0; node->block && layer < stack_settings(node->attributes).sets(); ++layer) {
       const Layer built = layer_of(node, layer);
       found += gather_inits(built.root, into + found);
     }
   });
-  clear_marks(root);
   return found;
 }
 
@@ -12480,11 +12448,9 @@ struct FoundShape {
 
 constexpr FoundShape find_parameter(Node* root, std::string_view name) {
   FoundShape result;
-  int count = 0;
   Node* stack = nullptr;
   std::string_view rest;
-  postorder(root, [&](Node* node) {
-    node->index = count++;
+  each_node(root, [&](Node* node) {
     if (node->kind == Kind::parameter && node->name.view() == name) result = {true, node->shape};
     const std::string_view scope = node->name.view();
     if (node->block && is_recomputed(*node) && name.substr(0, scope.size()) == scope && !result.found) {
@@ -12496,7 +12462,6 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
       rest = name.substr(scope.size() + 1);
     }
   });
-  clear_marks(root);
   if (!stack || result.found) return result;
   if (is_shared(*stack)) return find_parameter(layer_of(stack, 0).root, rest);
   int layer = 0;
@@ -16822,15 +16787,17 @@ struct Untrained {
   template <class F>
   static constexpr auto with(F f) {
     const detail::Evaluated evaluated = detail::evaluate(model);
-    int count = 0;
-    detail::postorder(evaluated.root, [&](Node* node) {
-      node->index = ++count;
-      node->frozen |= node->kind == Kind::parameter || node->block;
+    detail::each_node(evaluated.root, [](Node* node) {
+      detail::freeze(node);
       node->wanted = false;
     });
-    detail::clear_marks(evaluated.root);
     return f(evaluated.root);
   }
+};
+
+struct InferenceOptions {
+  std::uint64_t seed = 0;  ///< of the initial values
+  int threads = 1;         ///< that evaluate a batch, on a CPU
 };
 
 namespace detail {
@@ -17090,17 +17057,17 @@ class Inference : public detail::LogitsModel<model> {
   using Run = Execute<G, Backend>;
   static_assert(detail::runs_on_host<Backend>());
 
-  /// Initial values, until others are loaded. So many threads evaluate a batch.
+  /// Initial values, until others are loaded.
   ///
   /// Errors  throws Error for less than one thread, or if the system does not start them all
-  explicit Inference(std::uint64_t seed = 0, int threads = 1)
-      : team_(threads),
+  explicit Inference(const InferenceOptions& options = {})
+      : team_(options.threads),
         tensors_(tensors_of<model>()),
         parameters_(G::layout.parameters),
         constants_(G::layout.constants),
         packed_(G::layout.packed_elements) {
-    initialise(tensors_.parameters, seed, parameters_.data());
-    initialise(tensors_.constants, seed, constants_.data());
+    initialise(tensors_.parameters, options.seed, parameters_.data());
+    initialise(tensors_.constants, options.seed, constants_.data());
   }
 
   const TensorList& tensors() const { return tensors_; }
@@ -18067,8 +18034,7 @@ struct Frozen {
   constexpr auto operator()(const Arguments&... arguments) const
       -> decltype(detail::as_results(module(arguments...))) {
     const auto results = detail::as_results(module(arguments...));
-    const auto freeze = [](Node* node) { node->frozen |= node->kind == Kind::parameter || node->block; };
-    detail::each_made(results, freeze, arguments...);
+    detail::each_made(results, detail::freeze, arguments...);
     return results;
   }
 };
@@ -20238,7 +20204,7 @@ constexpr Expr grad(Expr y, Expr x) {
     Node* hub = detail::new_node();
     detail::use(hub, y.node), detail::use(hub, x.node);
   }
-  if (obstacle) return refuse("grad", At(x, obstacle->where.file, obstacle->where.line), obstacle->where.line);
+  if (obstacle) return refuse("grad", At(x, obstacle->where), obstacle->where.line);
   return result.node && result.node->shape == x.shape() ? Expr{result.node} : spread(result.operand(), x);
 }
 

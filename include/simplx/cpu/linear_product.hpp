@@ -83,10 +83,8 @@ struct LinearProduct {
       pack<K, N, !prepared>(weight, packed);
     }
   }
-  /// W^T for dX = dY W^T: it is the W of the product the other way.
-  static void pack_backward(const S* weight, S* packed) {
-    LinearProduct<Backend, N, K, !transposed, prepared>::pack_forward(weight, packed);
-  }
+  /// W^T for dX = dY W^T: the W of the product the other way.
+  static void pack_backward(const S* weight, S* packed) { Turned::pack_forward(weight, packed); }
   /// One after the other; W^T only if dX is wanted.
   template <bool wants_input_gradient>
   static void prepare(const S* weight, S* packed) {
@@ -98,63 +96,16 @@ struct LinearProduct {
   template <class Epilogue>
   static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y,
                       const Epilogue& epilogue) {
-    if constexpr (splits) {
-      if (Amx::available()) {
-        return gemm_pieces<K, N, transposed, Write::store>(Amx{}, rows, x, weight, pairs(packed), y, epilogue,
-                                                           pairs(scratch));
-      }
-    }
-    if constexpr (rounds) {
-      gemm_bfloat16<K, N, Write::store>(rows, x, pairs(packed), y, epilogue, pairs(scratch));
-    } else {
-      if constexpr (!prepared) {
-        if (rows <= few_rows) {
-          for (Index row = 0; row < rows; ++row) multiply(1, x + row * K, weight, y + row * N);
-          return each_element<S, N, false>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
-            S* const place = y + row * N + col;
-            store<V>(place, epilogue.template at<V>(load<V>(place), row, col));
-          });
-        }
-        pack_forward(weight, scratch);
-        packed = scratch;
-      }
-      gemm<K, N, Write::store>(rows, x, packed, y, epilogue);
-    }
+    multiply<Write::store>(rows, x, weight, packed, scratch, y, epilogue);
   }
   /// Y = X W
   static void forward(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y) {
-    if constexpr (takes_epilogue) {
-      forward(rows, x, weight, packed, scratch, y, NoEpilogue{});
-    } else if constexpr (of_vector) {
-      matrix_vector<K>(rows, x, weight, y);
-    } else {
-      multiply(rows, x, weight, y);
-    }
+    multiply<Write::store>(rows, x, weight, packed, scratch, y, NoEpilogue{});
   }
-
-  /// dX (=|+=) dY W^T
+  /// dX (=|+=) dY W^T: the product the other way.
   template <Write mode>
   static void input_gradient(Index rows, const S* dy, const S* weight, const S* packed, S* scratch, S* dx) {
-    if constexpr (splits) {
-      if (Amx::available()) {
-        return gemm_pieces<N, K, !transposed, mode>(Amx{}, rows, dy, weight, pairs(packed + size), dx, NoEpilogue{},
-                                                    pairs(scratch));
-      }
-    }
-    if constexpr (rounds) {
-      gemm_bfloat16<N, K, mode>(rows, dy, pairs(packed + size), dx, NoEpilogue{}, pairs(scratch));
-    } else if constexpr (by_panels(K)) {
-      if constexpr (!prepared) {
-        if (rows <= few_rows) {
-          for (Index row = 0; row < rows; ++row) multiply_transposed<mode>(1, dy + row * N, weight, dx + row * K);
-          return;
-        }
-        pack_backward(weight, scratch);
-      }
-      gemm<N, K, mode>(rows, dy, prepared ? packed + size : scratch, dx, NoEpilogue{});
-    } else {
-      multiply_transposed<mode>(rows, dy, weight, dx);
-    }
+    Turned::template multiply<mode>(rows, dy, weight, packed + (prepared ? size : 0), scratch, dx, NoEpilogue{});
   }
 
   /// dW += X^T dY, in the order of W in memory, (N, K) += dY^T X if transposed; takes turns as gemm_gradient does, or
@@ -180,31 +131,54 @@ struct LinearProduct {
   }
 
  private:
-  static ConstMatrixMap<S> weights(const S* weight) {
-    return ConstMatrixMap<S>(weight, transposed ? N : K, transposed ? K : N);
+  template <class, Index, Index, bool, bool>
+  friend struct LinearProduct;
+  using Turned = LinearProduct<Backend, N, K, !transposed, prepared>;
+
+  /// Y (=|+=) epilogue(X W); with an epilogue it needs takes_epilogue.
+  template <Write mode, class Epilogue>
+  static void multiply(Index rows, const S* x, const S* weight, const S* packed, S* scratch, S* y,
+                       const Epilogue& epilogue) {
+    if constexpr (splits) {
+      if (Amx::available()) {
+        return gemm_pieces<K, N, transposed, mode>(Amx{}, rows, x, weight, pairs(packed), y, epilogue, pairs(scratch));
+      }
+    }
+    if constexpr (rounds) {
+      gemm_bfloat16<K, N, mode>(rows, x, pairs(packed), y, epilogue, pairs(scratch));
+    } else if constexpr (by_panels(N)) {
+      if constexpr (!prepared) {
+        if (rows <= few_rows) return multiply_few<mode>(rows, x, weight, y, epilogue);
+        pack_forward(weight, scratch);
+        packed = scratch;
+      }
+      gemm<K, N, mode>(rows, x, packed, y, epilogue);
+    } else if constexpr (of_vector && mode == Write::store) {
+      matrix_vector<K>(rows, x, weight, y);
+    } else {
+      multiply_by_eigen<mode>(rows, x, weight, y);
+    }
   }
-  /// Y = X W and dX (=|+=) dY W^T by Eigen.
-  static void multiply(Index rows, const S* x, const S* weight, S* y) {
-    const ConstMatrixMap<S> xs(x, rows, K);
-    const auto w = weights(weight);
+  /// The same of rows so few that packing W would take longer.
+  template <Write mode, class Epilogue>
+  static void multiply_few(Index rows, const S* x, const S* weight, S* y, const Epilogue& epilogue) {
+    for (Index row = 0; row < rows; ++row) multiply_by_eigen<mode>(1, x + row * K, weight, y + row * N);
+    if constexpr (!std::is_same_v<Epilogue, NoEpilogue>) {
+      each_element<S, N, false>(rows, [&]<class V>(Index row, Index col) __attribute__((always_inline)) {
+        S* const place = y + row * N + col;
+        store<V>(place, epilogue.template at<V>(load<V>(place), row, col));
+      });
+    }
+  }
+  template <Write mode>
+  static void multiply_by_eigen(Index rows, const S* x, const S* weight, S* y) {
+    const ConstMatrixMap<S> xs(x, rows, K), w(weight, transposed ? N : K, transposed ? K : N);
     MatrixMap<S> ys(y, rows, N);
-    ys.setZero();
+    if constexpr (mode == Write::store) ys.setZero();
     if constexpr (transposed) {
       add_product<wide>(ys, xs, w.transpose());
     } else {
       add_product<wide>(ys, xs, w);
-    }
-  }
-  template <Write mode>
-  static void multiply_transposed(Index rows, const S* dy, const S* weight, S* dx) {
-    const auto w = weights(weight);
-    const ConstMatrixMap<S> dys(dy, rows, N);
-    MatrixMap<S> dxs(dx, rows, K);
-    if constexpr (mode == Write::store) dxs.setZero();
-    if constexpr (transposed) {
-      add_product<wide>(dxs, dys, w);
-    } else {
-      add_product<wide>(dxs, dys, w.transpose());
     }
   }
   /// Memory of floats that holds pairs of bfloat16.
