@@ -26,6 +26,7 @@ constexpr simplx::Expr mish(simplx::At x) { return simplx::apply<"mish">({}, x);
 template <>
 struct simplx::op<"unit_rows"> : simplx::kernel_op {
   static constexpr bool needs_output = true;                                   // the pull-back reads y
+  static constexpr bool rows_apart(Axis) { return true; }                      // a row of y reads that row of x alone
   static constexpr Checked shape(const Attributes&, Shape x) { return x; }     // or {"my rule", left, right}
   static constexpr Index saved(const Attributes&, auto...) { return 1; }       // and |x|, one number for each row
 

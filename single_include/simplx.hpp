@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: b33d2c080aca01fc
+// sha256 of the headers: 423fcbd820d85425
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -2697,7 +2697,7 @@ constexpr Summary inspect(Node* root) {
 
 /// Of a model whose rule is broken, evaluated a second time.
 template <class Source>
-inline constexpr Summary summary_of = Source::with(inspect);
+inline constexpr Summary broken_summary = Source::with(inspect);
 
 /// How many nodes a model has: 0 if a rule is broken, -1 if it cannot be evaluated.
 constexpr int sound_nodes(Node* root) {
@@ -2727,17 +2727,17 @@ struct Gate {
                     "and never used");
       static_assert((Source::with(inspect), true));  // which says the reason
       return false;
-    } else if constexpr (summary_of<Source>.rule == said_already) {
+    } else if constexpr (broken_summary<Source>.rule == said_already) {
       return false;
     } else {
-      constexpr const Summary& summary = summary_of<Source>;
+      constexpr const Summary& summary = broken_summary<Source>;
       constexpr ShortPath path = short_path(summary.where.file);
       return [&]<std::size_t... i>(std::index_sequence<i...>) {
         using In = File<path.chars[i]...>;
         if constexpr (summary.rule == Tag("one name")) {
           constexpr Name name = Source::with([](Node* root) {
             fault_of_blocks(root);  // frees what blocks capture, as above
-            return name_given_twice(root, summary_of<Source>);
+            return name_given_twice(root, broken_summary<Source>);
           });
           return [&]<std::size_t... n>(std::index_sequence<n...>) {
             using Of = Called<name.chars[n]...>;
@@ -7652,8 +7652,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// It may also have
 ///
 ///     static constexpr bool rows_apart(Axis);            // whether a row of the result, on that axis, reads that row
-///                                                        // of the operands, and rows of its own sequence, alone; by
-///                                                        // default on Axis::tokens
+///                                                        // of the operands, and rows of its own sequence, alone:
+///                                                        // if not, sequences are evaluated one by one
 ///     static constexpr unsigned char constant_operands;  // bit i: operand i has no gradient
 ///     static constexpr unsigned char overwrites;         // bit i: grad<i>() may be in<i>() itself: backward writes an
 ///                                                        // element when it and others have read it for the last time
@@ -7669,7 +7669,7 @@ struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;
   static constexpr bool needs_output = false;
-  static constexpr bool rows_apart(Axis axis) { return axis == Axis::tokens; }
+  static constexpr bool rows_apart(Axis) { return false; }
   /// Its indices may be -100.
   static constexpr bool takes_ignored = false;
   /// Its backward takes the frame's turns itself, to hold them no longer than it adds.
@@ -9312,6 +9312,7 @@ void each_sequence(const F& frame, Visit visit) {
 }
 
 struct same_shape_op : kernel_op {
+  static constexpr bool rows_apart(Axis axis) { return axis == Axis::tokens; }
   static constexpr Checked shape(const Attributes&, Shape x) { return x; }
 };
 
@@ -12532,14 +12533,20 @@ constexpr bool picks_rows(int node) {
 
 /// Whether rows along these axes can be evaluated apart, tokens by whole sequences, whatever the others are: none reads
 /// what was made of several rows, as sums over rows are, and no op moves rows. Stacks, functions and pull-backs in the
-/// graph count.
+/// graph count. Looks at what the node `of` needs; the last one needs all.
 template <class G, Axis... axes>
-constexpr bool keeps_rows_apart() {
+constexpr bool keeps_rows_apart(int of = G::count - 1) {
+  bool needed[G::count]{};
+  needed[of] = true;
+  for (int i = of; i >= 0; --i) {
+    const Info& info = G::table.info[i];
+    for (int a = 0; a < info.argument_count; ++a) needed[info.arguments[a]] |= needed[i];
+  }
   const auto has_rows = [](int node) { return ((G::table.info[node].shape.axis == axes) || ...); };
   bool of_rows[G::count]{};  // values without such rows that were made of some
   for (int i = 0; i < G::count; ++i) {
     const Info& info = G::table.info[i];
-    if (info.kind == Kind::outputs) continue;
+    if (!needed[i] || info.kind == Kind::outputs) continue;
     const bool apart = has_rows(i);
     if (apart && (!info.rows_apart || picks_rows<G>(i))) return false;
     for (int a = 0; a < info.argument_count; ++a) {
@@ -13975,7 +13982,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
   ///
   /// Afterwards results are those of all rows, as after forward().
   ///
-  /// Errors  does not compile if rows of the function read others
+  /// Errors  does not compile if rows of the first result read others
   /// Cost    one evaluation of a single row for each row, and two of all
   template <Name name>
   Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
@@ -13985,10 +13992,11 @@ class Function : public detail::FunctionOn<f, Backend_> {
                                    rows_are_apart(result.axis)),
                   "simplx: row_gradients is for a first result of shape (rows, 1), rows that are neither tokens nor "
                   "sequences of them, and a static value; of one number gradient<name>() is the gradient");
-    static_assert(!has<name>() || !rows_are_apart(result.axis) || detail::keeps_rows_apart<G, result.axis>(),
+    static_assert(!has<name>() || !rows_are_apart(result.axis) || detail::keeps_rows_apart<G, result.axis>(result_node(0)),
                   "simplx: row_gradients evaluates one row after the other, and rows of this function read others: it "
-                  "reduces over rows (Over::rows, Over::all, transpose(a) * b), or moves them. For each row set all of "
-                  "output_gradient() to 0 but that row to 1, and call backward()");
+                  "reduces over rows (Over::rows, Over::all, transpose(a) * b), moves them, or has a kernel that does not "
+                  "say rows_apart. For each row set all of output_gradient() to 0 but that row to 1, and call "
+                  "backward()");
     forward();  // checks what was set
     const Context<S> whole = context_;
     const Index rows = whole.rows_of(result), size = shape<node>.columns();
@@ -14030,11 +14038,10 @@ class Function : public detail::FunctionOn<f, Backend_> {
   }
 
  protected:
+  static constexpr int result_node(int k) { return view_of<G>.result_node(k); }
   static constexpr Shape result_shape(int k) {
-    for (int i = 0; i < G::count; ++i) {
-      if (G::table.info[i].result && G::layout.output[i] == k) return G::table.info[i].shape;
-    }
-    return {};
+    const int node = result_node(k);
+    return node < 0 ? Shape{} : G::table.info[node].shape;
   }
 
   bool evaluated_ = false;       ///< what was set, bound and given as sequences

@@ -106,6 +106,7 @@ inline constexpr auto of_pairs = [] {
 };
 inline constexpr auto of_the_largest = [] { return maximum(error()); };
 inline constexpr auto of_own_kernel = [] { return mean(apply<"upside_down">({}, error())); };
+inline constexpr auto of_own_kernel_of_tokens = [] { return mean(apply<"upside_down">({}, error(Axis::tokens))); };
 inline constexpr auto of_what_changes = [] { return mean(square(variable("x", rows_of(Axis::batch, 4)) * w())); };
 inline constexpr auto of_one_mask = [] { return mean(square(x() * dropout("mask", w(), hyper("rate", 0.5)))); };
 inline constexpr auto of_own_gradient = [] {  // which parts of the rows would clip one by one
@@ -139,7 +140,8 @@ static_assert(divides<of_sequences> && divides<in_layers> && divides<of_column_m
 static_assert(!divides<root_of_mean> && !divides<product_of_means> && !divides<ratio> && !divides<sum_and_penalty>);
 static_assert(!divides<sum_and_mean> && !divides<means_of_two_axes> && !divides<rows_of_two_axes>);
 static_assert(!divides<of_statistics> && !divides<of_shifted_rows> && !divides<of_gathered_rows> && !divides<of_pairs>);
-static_assert(!divides<of_the_largest> && !divides<of_own_kernel> && !divides<of_what_changes>);
+static_assert(!divides<of_the_largest> && !divides<of_own_kernel> && !divides<of_own_kernel_of_tokens>);
+static_assert(!divides<of_what_changes>);
 static_assert(!divides<of_one_mask> && !divides<of_statistics_within> && !divides<of_no_rows>);
 static_assert(!divides<of_two_results> && !divides<of_own_gradient> && !divides<of_own_gradient_within>);
 

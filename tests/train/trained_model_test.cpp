@@ -100,7 +100,7 @@ static_assert(!apart<decltype(mean_of_rows)> && !apart<decltype(mean_in_a_stack)
 template <class F>
 constexpr bool sequences_apart = detail::keeps_sequences_apart<GraphOf<sequence_loss_of<F>>>();
 static_assert(sequences_apart<decltype(as_it_is)> && !sequences_apart<decltype(moved)>);
-static_assert(!sequences_apart<decltype(by_own_kernel)> && apart<decltype(by_own_kernel)>);  // it knows its segments
+static_assert(!sequences_apart<decltype(by_own_kernel)> && !apart<decltype(by_own_kernel)>);
 static_assert(apart<decltype(moved)> && !detail::keeps_sequences_apart<GraphOf<picked>>());
 static_assert(!apart<decltype(mean_recomputed)> && !apart<decltype(mixed_back)> && apart<decltype(product_back)>);
 }  // namespace

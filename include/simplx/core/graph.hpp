@@ -85,7 +85,7 @@ constexpr Summary inspect(Node* root) {
 
 /// Of a model whose rule is broken, evaluated a second time.
 template <class Source>
-inline constexpr Summary summary_of = Source::with(inspect);
+inline constexpr Summary broken_summary = Source::with(inspect);
 
 /// How many nodes a model has: 0 if a rule is broken, -1 if it cannot be evaluated.
 constexpr int sound_nodes(Node* root) {
@@ -115,17 +115,17 @@ struct Gate {
                     "and never used");
       static_assert((Source::with(inspect), true));  // which says the reason
       return false;
-    } else if constexpr (summary_of<Source>.rule == said_already) {
+    } else if constexpr (broken_summary<Source>.rule == said_already) {
       return false;
     } else {
-      constexpr const Summary& summary = summary_of<Source>;
+      constexpr const Summary& summary = broken_summary<Source>;
       constexpr ShortPath path = short_path(summary.where.file);
       return [&]<std::size_t... i>(std::index_sequence<i...>) {
         using In = File<path.chars[i]...>;
         if constexpr (summary.rule == Tag("one name")) {
           constexpr Name name = Source::with([](Node* root) {
             fault_of_blocks(root);  // frees what blocks capture, as above
-            return name_given_twice(root, summary_of<Source>);
+            return name_given_twice(root, broken_summary<Source>);
           });
           return [&]<std::size_t... n>(std::index_sequence<n...>) {
             using Of = Called<name.chars[n]...>;

@@ -18,14 +18,20 @@ constexpr bool picks_rows(int node) {
 
 /// Whether rows along these axes can be evaluated apart, tokens by whole sequences, whatever the others are: none reads
 /// what was made of several rows, as sums over rows are, and no op moves rows. Stacks, functions and pull-backs in the
-/// graph count.
+/// graph count. Looks at what the node `of` needs; the last one needs all.
 template <class G, Axis... axes>
-constexpr bool keeps_rows_apart() {
+constexpr bool keeps_rows_apart(int of = G::count - 1) {
+  bool needed[G::count]{};
+  needed[of] = true;
+  for (int i = of; i >= 0; --i) {
+    const Info& info = G::table.info[i];
+    for (int a = 0; a < info.argument_count; ++a) needed[info.arguments[a]] |= needed[i];
+  }
   const auto has_rows = [](int node) { return ((G::table.info[node].shape.axis == axes) || ...); };
   bool of_rows[G::count]{};  // values without such rows that were made of some
   for (int i = 0; i < G::count; ++i) {
     const Info& info = G::table.info[i];
-    if (info.kind == Kind::outputs) continue;
+    if (!needed[i] || info.kind == Kind::outputs) continue;
     const bool apart = has_rows(i);
     if (apart && (!info.rows_apart || picks_rows<G>(i))) return false;
     for (int a = 0; a < info.argument_count; ++a) {

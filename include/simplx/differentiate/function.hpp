@@ -218,7 +218,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
   ///
   /// Afterwards results are those of all rows, as after forward().
   ///
-  /// Errors  does not compile if rows of the function read others
+  /// Errors  does not compile if rows of the first result read others
   /// Cost    one evaluation of a single row for each row, and two of all
   template <Name name>
   Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> row_gradients() {
@@ -228,10 +228,11 @@ class Function : public detail::FunctionOn<f, Backend_> {
                                    rows_are_apart(result.axis)),
                   "simplx: row_gradients is for a first result of shape (rows, 1), rows that are neither tokens nor "
                   "sequences of them, and a static value; of one number gradient<name>() is the gradient");
-    static_assert(!has<name>() || !rows_are_apart(result.axis) || detail::keeps_rows_apart<G, result.axis>(),
+    static_assert(!has<name>() || !rows_are_apart(result.axis) || detail::keeps_rows_apart<G, result.axis>(result_node(0)),
                   "simplx: row_gradients evaluates one row after the other, and rows of this function read others: it "
-                  "reduces over rows (Over::rows, Over::all, transpose(a) * b), or moves them. For each row set all of "
-                  "output_gradient() to 0 but that row to 1, and call backward()");
+                  "reduces over rows (Over::rows, Over::all, transpose(a) * b), moves them, or has a kernel that does not "
+                  "say rows_apart. For each row set all of output_gradient() to 0 but that row to 1, and call "
+                  "backward()");
     forward();  // checks what was set
     const Context<S> whole = context_;
     const Index rows = whole.rows_of(result), size = shape<node>.columns();
@@ -273,11 +274,10 @@ class Function : public detail::FunctionOn<f, Backend_> {
   }
 
  protected:
+  static constexpr int result_node(int k) { return view_of<G>.result_node(k); }
   static constexpr Shape result_shape(int k) {
-    for (int i = 0; i < G::count; ++i) {
-      if (G::table.info[i].result && G::layout.output[i] == k) return G::table.info[i].shape;
-    }
-    return {};
+    const int node = result_node(k);
+    return node < 0 ? Shape{} : G::table.info[node].shape;
   }
 
   bool evaluated_ = false;       ///< what was set, bound and given as sequences

@@ -25,8 +25,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// It may also have
 ///
 ///     static constexpr bool rows_apart(Axis);            // whether a row of the result, on that axis, reads that row
-///                                                        // of the operands, and rows of its own sequence, alone; by
-///                                                        // default on Axis::tokens
+///                                                        // of the operands, and rows of its own sequence, alone:
+///                                                        // if not, sequences are evaluated one by one
 ///     static constexpr unsigned char constant_operands;  // bit i: operand i has no gradient
 ///     static constexpr unsigned char overwrites;         // bit i: grad<i>() may be in<i>() itself: backward writes an
 ///                                                        // element when it and others have read it for the last time
@@ -42,7 +42,7 @@ struct kernel_op {
   static constexpr Kind kind = Kind::kernel;
   static constexpr bool needs_inputs = false;
   static constexpr bool needs_output = false;
-  static constexpr bool rows_apart(Axis axis) { return axis == Axis::tokens; }
+  static constexpr bool rows_apart(Axis) { return false; }
   /// Its indices may be -100.
   static constexpr bool takes_ignored = false;
   /// Its backward takes the frame's turns itself, to hold them no longer than it adds.

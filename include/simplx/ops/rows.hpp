@@ -32,6 +32,7 @@ void each_sequence(const F& frame, Visit visit) {
 }
 
 struct same_shape_op : kernel_op {
+  static constexpr bool rows_apart(Axis axis) { return axis == Axis::tokens; }
   static constexpr Checked shape(const Attributes&, Shape x) { return x; }
 };
 
