@@ -228,10 +228,11 @@ class Function : public detail::FunctionOn<f, Backend_> {
                                    rows_are_apart(result.axis)),
                   "simplx: row_gradients is for a first result of shape (rows, 1), rows that are neither tokens nor "
                   "sequences of them, and a static value; of one number gradient<name>() is the gradient");
-    static_assert(!has<name>() || !rows_are_apart(result.axis) || detail::keeps_rows_apart<G, result.axis>(result_node(0)),
+    constexpr int first = std::max(result_node(0), 0);
+    static_assert(!has<name>() || !rows_are_apart(result.axis) || detail::keeps_rows_apart<G, result.axis>(first),
                   "simplx: row_gradients evaluates one row after the other, and rows of this function read others: it "
-                  "reduces over rows (Over::rows, Over::all, transpose(a) * b), moves them, or has a kernel that does not "
-                  "say rows_apart. For each row set all of output_gradient() to 0 but that row to 1, and call "
+                  "reduces over rows (Over::rows, Over::all, transpose(a) * b), moves them, or has a kernel that does "
+                  "not say rows_apart. For each row set all of output_gradient() to 0 but that row to 1, and call "
                   "backward()");
     forward();  // checks what was set
     const Context<S> whole = context_;
