@@ -87,7 +87,7 @@ template <auto const& model, Precision precision>
 double streamed_apart() {
   using Net = Inference<logits_of<model>, Cuda<precision>>;
   using S = typename Net::S;
-  Net net(1);
+  Net net({.seed = 1});
   std::uint64_t number = 0;
   for (S& parameter : net.parameters()) {  // queries are zero at first
     parameter = S(3) * parameter + static_cast<S>(0.05 * simplx::normal(9, number++));

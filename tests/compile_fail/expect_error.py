@@ -7,7 +7,8 @@ expect_error.py COMPILER --mended FOLDER SOURCE...: the sources above, those tha
 
 The source lists regular expressions, one a line: `// expect: REGEX`, or `// expect-gcc:` and `// expect-clang:`.
 It must be rejected, and all of them must match the first diagnostic: from the first line with "error:" (and the
-lines that lead to it) up to the next one. `// never: REGEX` is what no line may say. With -DFIXED it must compile, so
+lines that lead to it) up to the next one. `// reason: REGEX` is what it or an error behind it says, `// never: REGEX`
+what no line may say. With -DFIXED it must compile, so
 that it fails for the stated reason only. Given a FOLDER, that is left to --mended, but for sources that cannot share
 one: those must with g++, and with clang++ too where SIMPLX_EVERY_CHECK is set, as `tools/test --all` does.
 `// flags: ...` adds flags to the broken compilation. What is said must be what docs/errors.md says there.
@@ -127,6 +128,9 @@ def main():
     for regex in expected:
         if not re.search(regex, first):
             sys.exit(f"the first diagnostic never says '{regex}':\n{first}")
+    for regex in re.findall(r"^// reason: (.*)$", read(source), re.M):
+        if not re.search(regex, "\n".join(every_line)):
+            sys.exit(f"the reason '{regex}' is not said:\n" + "\n".join(every_line))
     for regex in re.findall(r"^// never: (.*)$", read(source), re.M):
         if said := [line for line in every_line if re.search(regex, line)]:
             sys.exit(f"'{regex}' is said:\n{said[0]}")

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // chapter: Names, stacks and recomputation
 // doc: A weight, or another expression, is made and never used, which usually is a slip of the pen.
-// expect: simplx: an expression made by the model, e.g. a weight, is never used: remove it or use it
+// expect: error: .*simplx: the compiler cannot evaluate this model, for the reason that it gives below
+// reason: simplx: an expression made by the model, e.g. a weight, is never used: remove it or use it
 #include <simplx/models/decoder.hpp>
 
 using namespace simplx;

@@ -2,7 +2,7 @@
 // chapter: Functions, training and checks
 // doc: The operator() of a model is not constexpr.
 // expect: error: .*simplx: the compiler cannot evaluate this model, for the reason that it gives below
-// expect: non-.?constexpr.? function .*operator\(\)
+// reason: non-.?constexpr.? function .*operator\(\)
 #include <simplx/core/counts.hpp>
 #include <simplx/ops/functions.hpp>
 
