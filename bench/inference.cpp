@@ -20,7 +20,7 @@ int main(int count, char** arguments) {
     const Index sequences = bench::config.batch, length = bench::context, size = length * Net::vocab();
     Team team(static_cast<int>(flags.number("--threads")));
     std::vector<Net> nets;
-    for (int member = 0; member < team.size(); ++member) nets.emplace_back(std::uint64_t{1});
+    for (int member = 0; member < team.size(); ++member) nets.emplace_back(InferenceOptions{.seed = 1});
     const TokenBatch batch = bench::random_batch(sequences, length, bench::config.vocab);
     Buffer<float> logits(sequences * size);
     const double flops = causal_flops<bench::model>(tokens{length}) * static_cast<double>(sequences);

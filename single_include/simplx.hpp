@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: adf1cbc6f9746ebf
+// sha256 of the headers: a1023689dad86a40
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -530,8 +530,12 @@ constexpr Node* number(double value, Where where) {
 struct At {
   Node* node;
   Where where;
-  constexpr At(Expr x, Where line = Where::here()) : node(x.node), where(line) {}
-  constexpr At(double x, Where line = Where::here()) : node(detail::number(x, line)), where(line) {}
+  // Not by Where::here(): there is one for every operand, and a call more for each takes compilers memory.
+  constexpr At(Expr x, const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : node(x.node), where{file, line} {}
+  constexpr At(double x, const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : node(detail::number(x, {file, line})), where{file, line} {}
+  constexpr At(Expr x, Where line) : node(x.node), where(line) {}
   constexpr Shape shape() const { return node->shape; }
 };
 

@@ -203,8 +203,12 @@ constexpr Node* number(double value, Where where) {
 struct At {
   Node* node;
   Where where;
-  constexpr At(Expr x, Where line = Where::here()) : node(x.node), where(line) {}
-  constexpr At(double x, Where line = Where::here()) : node(detail::number(x, line)), where(line) {}
+  // Not by Where::here(): there is one for every operand, and a call more for each takes compilers memory.
+  constexpr At(Expr x, const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : node(x.node), where{file, line} {}
+  constexpr At(double x, const char* file = __builtin_FILE(), int line = __builtin_LINE())
+      : node(detail::number(x, {file, line})), where{file, line} {}
+  constexpr At(Expr x, Where line) : node(x.node), where(line) {}
   constexpr Shape shape() const { return node->shape; }
 };
 
