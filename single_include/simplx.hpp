@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a1023689dad86a40
+// sha256 of the headers: 57af33a8f88d2105
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -402,10 +402,11 @@ struct Attributes {
 };
 
 namespace detail {
-/// Those of a reduction, and of a product x W or x W^T. What is meant by others each op says beside its shape rule.
+/// Those of a reduction, and of a product x W or x W^T. What is meant by others each op says beside its shape rule. By
+/// value: for a reference to a part of a constant nvcc's front end takes memory, gigabytes for a small model.
 constexpr Attributes attributes_of(Over over) { return {.integers = {static_cast<Index>(over)}}; }
-SIMPLX_HD constexpr Over over_of(const Attributes& reduction) { return static_cast<Over>(reduction.integers[0]); }
-constexpr bool is_transposed(const Attributes& product) { return product.integers[0] != 0; }
+SIMPLX_HD constexpr Over over_of(Attributes reduction) { return static_cast<Over>(reduction.integers[0]); }
+constexpr bool is_transposed(Attributes product) { return product.integers[0] != 0; }
 }  // namespace detail
 
 /// Of a node; and of a whole model.
@@ -918,7 +919,7 @@ struct StackSettings {
 constexpr Attributes attributes_of(const StackSettings& stack) {
   return {.integers = {stack.layers, stack.recomputed, stack.shared}};
 }
-constexpr StackSettings stack_settings(const Attributes& stack) {
+constexpr StackSettings stack_settings(Attributes stack) {
   return {static_cast<int>(stack.integers[0]), stack.integers[1] != 0, stack.integers[2] != 0};
 }
 constexpr bool is_recomputed(const Node& node) { return node.block && stack_settings(node.attributes).recomputed; }
@@ -7809,7 +7810,7 @@ struct op<"matmul"> : kernel_op {
   static constexpr bool adds_by_itself = true;
   /// dX reads W, dW reads X.
   static constexpr bool reads(int to, int operand) { return to != operand; }
-  static constexpr bool transposed(const Attributes& attributes) { return detail::is_transposed(attributes); }
+  static constexpr bool transposed(Attributes attributes) { return detail::is_transposed(attributes); }
 
   static constexpr Checked shape(const Attributes& attributes, Shape x, Shape w) {
     if (x.is_fixed() && !w.is_fixed()) return {"matrix on the left", x.rows, x.cols};
@@ -8745,7 +8746,7 @@ namespace detail {
 constexpr Attributes attributes_of(const Heads& heads) {
   return {.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi}};
 }
-constexpr Heads heads_in(const Attributes& attributes) {
+constexpr Heads heads_in(Attributes attributes) {
   return {static_cast<int>(attributes.integers[0]), static_cast<Mask>(attributes.integers[1]),
           attributes.integers[2] != 0};
 }
@@ -8914,7 +8915,7 @@ struct Slice {
   constexpr Index end() const { return begin + count; }
 };
 constexpr Attributes attributes_of(const Slice& slice) { return {.integers = {slice.begin, slice.count}}; }
-constexpr Slice slice_in(const Attributes& attributes) { return {attributes.integers[0], attributes.integers[1]}; }
+constexpr Slice slice_in(Attributes attributes) { return {attributes.integers[0], attributes.integers[1]}; }
 /// "2 to 5": the first and the last.
 inline std::string range_text(const Slice& slice) {
   return std::to_string(slice.begin) + " to " + std::to_string(slice.end() - 1);
@@ -9090,7 +9091,7 @@ struct Copies {
   Index times, width;
 };
 constexpr Attributes attributes_of(const Copies& copies) { return {.integers = {copies.times, copies.width}}; }
-constexpr Copies copies_in(const Attributes& attributes) { return {attributes.integers[0], attributes.integers[1]}; }
+constexpr Copies copies_in(Attributes attributes) { return {attributes.integers[0], attributes.integers[1]}; }
 
 struct repeating_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
@@ -9350,7 +9351,7 @@ struct op<"slice_rows"> : kernel_op {
 
 template <>
 struct op<"shift"> : detail::same_shape_op {
-  static constexpr Index by(const Attributes& attributes) { return attributes.integers[0]; }
+  static constexpr Index by(Attributes attributes) { return attributes.integers[0]; }
   static std::string settings(const Attributes& attributes) { return "by " + std::to_string(by(attributes)); }
   static constexpr Term derive(const Node* node, int, const Term& g) {
     return Term(apply<"shift">({.integers = {-by(node->attributes)}}, detail::whole(g, node)));
@@ -9391,7 +9392,7 @@ struct op<"shift"> : detail::same_shape_op {
 /// Sums from the first row on, or from the last row back: each is the pull-back of the other.
 template <>
 struct op<"cumulative_sum"> : detail::same_shape_op {
-  static constexpr bool from_last(const Attributes& attributes) { return attributes.integers[0] != 0; }
+  static constexpr bool from_last(Attributes attributes) { return attributes.integers[0] != 0; }
   static std::string settings(const Attributes& attributes) {
     return from_last(attributes) ? "from the last row" : "";
   }
@@ -9523,7 +9524,7 @@ struct op<"rotary"> : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b10;
   static constexpr bool reads(int, int operand) { return operand == 1; }
-  static constexpr Index heads_in(const Attributes& attributes) { return attributes.integers[0]; }
+  static constexpr Index heads_in(Attributes attributes) { return attributes.integers[0]; }
   static constexpr Checked shape(const Attributes& attributes, Shape x, Shape base) {
     const Index heads = heads_in(attributes);
     if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};
@@ -11042,7 +11043,7 @@ struct op<"rms_norm"> : kernel_op {
     return detail::norm_shape(x, gain, gain, epsilon);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // r
-  static constexpr bool epsilon_inside(const Attributes& attributes) { return attributes.integers[0] != 0; }
+  static constexpr bool epsilon_inside(Attributes attributes) { return attributes.integers[0] != 0; }
   static std::string settings(const Attributes& attributes) {
     return epsilon_inside(attributes) ? "epsilon within the root" : "";
   }
@@ -19070,7 +19071,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   }
 
   /// Classes whose logits a CPU computes together.
-  static constexpr Index tile(const Attributes& attributes) { return attributes.integers[0]; }
+  static constexpr Index tile(Attributes attributes) { return attributes.integers[0]; }
   static constexpr int packs = 0;
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
     const auto room = [&](Index classes) {
@@ -20252,7 +20253,7 @@ SIMPLX_HD constexpr Index rows_of_part(Index rows) {
 struct sequence_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
   /// Whether each token counts as one over the tokens of its sequence.
-  static constexpr bool is_mean(const Attributes& attributes) { return attributes.integers[0] != 0; }
+  static constexpr bool is_mean(Attributes attributes) { return attributes.integers[0] != 0; }
   static std::string settings(const Attributes& attributes) { return is_mean(attributes) ? "mean" : ""; }
 
   template <class F>

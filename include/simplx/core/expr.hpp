@@ -75,10 +75,11 @@ struct Attributes {
 };
 
 namespace detail {
-/// Those of a reduction, and of a product x W or x W^T. What is meant by others each op says beside its shape rule.
+/// Those of a reduction, and of a product x W or x W^T. What is meant by others each op says beside its shape rule. By
+/// value: for a reference to a part of a constant nvcc's front end takes memory, gigabytes for a small model.
 constexpr Attributes attributes_of(Over over) { return {.integers = {static_cast<Index>(over)}}; }
-SIMPLX_HD constexpr Over over_of(const Attributes& reduction) { return static_cast<Over>(reduction.integers[0]); }
-constexpr bool is_transposed(const Attributes& product) { return product.integers[0] != 0; }
+SIMPLX_HD constexpr Over over_of(Attributes reduction) { return static_cast<Over>(reduction.integers[0]); }
+constexpr bool is_transposed(Attributes product) { return product.integers[0] != 0; }
 }  // namespace detail
 
 /// Of a node; and of a whole model.

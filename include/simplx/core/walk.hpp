@@ -128,7 +128,7 @@ struct StackSettings {
 constexpr Attributes attributes_of(const StackSettings& stack) {
   return {.integers = {stack.layers, stack.recomputed, stack.shared}};
 }
-constexpr StackSettings stack_settings(const Attributes& stack) {
+constexpr StackSettings stack_settings(Attributes stack) {
   return {static_cast<int>(stack.integers[0]), stack.integers[1] != 0, stack.integers[2] != 0};
 }
 constexpr bool is_recomputed(const Node& node) { return node.block && stack_settings(node.attributes).recomputed; }

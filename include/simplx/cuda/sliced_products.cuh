@@ -25,7 +25,7 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 /// The column of the weight that a product begins with; it has as many as the result.
-constexpr Index first_column(const Attributes& product) { return product.integers[1]; }
+constexpr Index first_column(Attributes product) { return product.integers[1]; }
 
 namespace detail {
 

@@ -38,7 +38,7 @@ namespace detail {
 constexpr Attributes attributes_of(const Heads& heads) {
   return {.integers = {heads.count, static_cast<Index>(heads.mask), heads.alibi}};
 }
-constexpr Heads heads_in(const Attributes& attributes) {
+constexpr Heads heads_in(Attributes attributes) {
   return {static_cast<int>(attributes.integers[0]), static_cast<Mask>(attributes.integers[1]),
           attributes.integers[2] != 0};
 }

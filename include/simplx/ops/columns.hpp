@@ -26,7 +26,7 @@ struct Slice {
   constexpr Index end() const { return begin + count; }
 };
 constexpr Attributes attributes_of(const Slice& slice) { return {.integers = {slice.begin, slice.count}}; }
-constexpr Slice slice_in(const Attributes& attributes) { return {attributes.integers[0], attributes.integers[1]}; }
+constexpr Slice slice_in(Attributes attributes) { return {attributes.integers[0], attributes.integers[1]}; }
 /// "2 to 5": the first and the last.
 inline std::string range_text(const Slice& slice) {
   return std::to_string(slice.begin) + " to " + std::to_string(slice.end() - 1);

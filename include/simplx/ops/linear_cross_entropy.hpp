@@ -46,7 +46,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
   }
 
   /// Classes whose logits a CPU computes together.
-  static constexpr Index tile(const Attributes& attributes) { return attributes.integers[0]; }
+  static constexpr Index tile(Attributes attributes) { return attributes.integers[0]; }
   static constexpr int packs = 0;
   static constexpr Index packed(const Attributes& attributes, Shape table, auto...) {
     const auto room = [&](Index classes) {

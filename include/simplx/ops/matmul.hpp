@@ -21,7 +21,7 @@ struct op<"matmul"> : kernel_op {
   static constexpr bool adds_by_itself = true;
   /// dX reads W, dW reads X.
   static constexpr bool reads(int to, int operand) { return to != operand; }
-  static constexpr bool transposed(const Attributes& attributes) { return detail::is_transposed(attributes); }
+  static constexpr bool transposed(Attributes attributes) { return detail::is_transposed(attributes); }
 
   static constexpr Checked shape(const Attributes& attributes, Shape x, Shape w) {
     if (x.is_fixed() && !w.is_fixed()) return {"matrix on the left", x.rows, x.cols};

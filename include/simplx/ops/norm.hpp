@@ -40,7 +40,7 @@ struct op<"rms_norm"> : kernel_op {
     return detail::norm_shape(x, gain, gain, epsilon);
   }
   static constexpr Index saved(const Attributes&, auto...) { return 1; }  // r
-  static constexpr bool epsilon_inside(const Attributes& attributes) { return attributes.integers[0] != 0; }
+  static constexpr bool epsilon_inside(Attributes attributes) { return attributes.integers[0] != 0; }
   static std::string settings(const Attributes& attributes) {
     return epsilon_inside(attributes) ? "epsilon within the root" : "";
   }

@@ -27,7 +27,7 @@ struct Copies {
   Index times, width;
 };
 constexpr Attributes attributes_of(const Copies& copies) { return {.integers = {copies.times, copies.width}}; }
-constexpr Copies copies_in(const Attributes& attributes) { return {attributes.integers[0], attributes.integers[1]}; }
+constexpr Copies copies_in(Attributes attributes) { return {attributes.integers[0], attributes.integers[1]}; }
 
 struct repeating_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }

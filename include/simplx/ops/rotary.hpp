@@ -43,7 +43,7 @@ struct op<"rotary"> : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
   static constexpr unsigned char constant_operands = 0b10;
   static constexpr bool reads(int, int operand) { return operand == 1; }
-  static constexpr Index heads_in(const Attributes& attributes) { return attributes.integers[0]; }
+  static constexpr Index heads_in(Attributes attributes) { return attributes.integers[0]; }
   static constexpr Checked shape(const Attributes& attributes, Shape x, Shape base) {
     const Index heads = heads_in(attributes);
     if (x.axis != Axis::tokens) return {"token rows", static_cast<Index>(x.axis), static_cast<Index>(Axis::tokens)};

@@ -66,7 +66,7 @@ struct op<"slice_rows"> : kernel_op {
 
 template <>
 struct op<"shift"> : detail::same_shape_op {
-  static constexpr Index by(const Attributes& attributes) { return attributes.integers[0]; }
+  static constexpr Index by(Attributes attributes) { return attributes.integers[0]; }
   static std::string settings(const Attributes& attributes) { return "by " + std::to_string(by(attributes)); }
   static constexpr Term derive(const Node* node, int, const Term& g) {
     return Term(apply<"shift">({.integers = {-by(node->attributes)}}, detail::whole(g, node)));
@@ -107,7 +107,7 @@ struct op<"shift"> : detail::same_shape_op {
 /// Sums from the first row on, or from the last row back: each is the pull-back of the other.
 template <>
 struct op<"cumulative_sum"> : detail::same_shape_op {
-  static constexpr bool from_last(const Attributes& attributes) { return attributes.integers[0] != 0; }
+  static constexpr bool from_last(Attributes attributes) { return attributes.integers[0] != 0; }
   static std::string settings(const Attributes& attributes) {
     return from_last(attributes) ? "from the last row" : "";
   }

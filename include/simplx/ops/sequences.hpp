@@ -32,7 +32,7 @@ SIMPLX_HD constexpr Index rows_of_part(Index rows) {
 struct sequence_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
   /// Whether each token counts as one over the tokens of its sequence.
-  static constexpr bool is_mean(const Attributes& attributes) { return attributes.integers[0] != 0; }
+  static constexpr bool is_mean(Attributes attributes) { return attributes.integers[0] != 0; }
   static std::string settings(const Attributes& attributes) { return is_mean(attributes) ? "mean" : ""; }
 
   template <class F>
