@@ -3,6 +3,7 @@
 """nvcc.py [--table | --write] [--eigen FOLDER] [ARCHITECTURE...]: nvcc takes every kernel and each header of cuda alone
 without a warning, or products of warpgroups that wait for each other; no kernel spills, takes more registers than
 registers.txt allows it, or stores neighbours one by one. A program with them says in a sentence that there is no GPU.
+No process of nvcc takes more memory than usual: its front end once needed 11.7 GB for what now takes 1.0.
 What only a GPU can run is compiled, too; bench/gpu and the other tests that run there are only read.
 
 The architecture is sm_90 unless given, and for kernels of warpgroups sm_90a; --table prints the registers of each
@@ -47,11 +48,21 @@ SERIALISED = re.compile(r"\(C75\d\d\).*")  # ptxas only informs of it
 APART = ["CudaCores<", "map_backward_sums_kernel<"]  # multiplies for longer; places of parts that begin anywhere
 ENTRY_OR_STORE = re.compile(r"\.entry (?P<kernel>\w+)|"
                             r"\bst\.global\.[fbu](?P<bits>\d+)\s+\[(?P<base>%rd\d+)\+?(?P<at>\d*)\]")
+MEMORY, OF_CHECK = 3.5, 10  # GB; taken are at most 2.4, and 8.6 by the eleven models of check.cu
 UNIT = 8  # a multiprocessor hands out registers of a thread by so many: within a unit as many warps are resident
 
 
 def run(command):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+
+def run_measured(command):
+    """What it says, its status, and the GB (1e9 bytes) that the largest of its processes takes."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+        said = child.stdout.read()
+        _, status, used = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+    return said, child.returncode, used.ru_maxrss * 1024e-9
 
 
 class Taken(NamedTuple):
@@ -176,12 +187,19 @@ def write_budgets(release, told):
     os.replace(BUDGETS + ".new", BUDGETS)
 
 
+def of_what(arguments):
+    """The source among nvcc's arguments, and the constants it is compiled with."""
+    words = [word for word in arguments if word.startswith("-D")]
+    return " ".join([*(os.path.basename(word) for word in arguments if word.endswith(".cu")), *words])
+
+
 class Compiler:
     """nvcc, as many at a time as there are processors. The first file that it refuses ends the program."""
 
     def __init__(self, nvcc, eigen, folder):
         self.nvcc, self.flags, self.folder = nvcc, [*FLAGS, "-isystem", eigen], folder
         self.pool, self.count = concurrent.futures.ThreadPoolExecutor(os.cpu_count()), 0
+        self.memory = []  # of each compilation: GB, and of what
 
     def start(self, *arguments):
         """A future: what nvcc says, and the file that it writes."""
@@ -190,11 +208,12 @@ class Compiler:
         command = [self.nvcc, *self.flags, *arguments, "-o", output]
 
         def compiled():
-            done = run(command)
-            if done.returncode:
+            said, status, gigabytes = run_measured(command)
+            if status:
                 self.pool.shutdown(wait=False, cancel_futures=True)
-                sys.exit(f"{' '.join(command)}\n{done.stdout}")
-            return done.stdout, output
+                sys.exit(f"{' '.join(command)}\n{said}")
+            self.memory.append((gigabytes, of_what(arguments)))
+            return said, output
         return self.pool.submit(compiled)
 
     def headers(self, *paths, to="-cubin", also=()):
@@ -291,6 +310,10 @@ def main():
             future.result()
         if others:
             print(f"each header of cuda alone, and what only a GPU runs: {len(others)} compile")
+        for gigabytes, what in sorted(compiler.memory)[-4:]:
+            allowed = OF_CHECK if "check.cu" in what else MEMORY
+            good = good and gigabytes <= allowed
+            print(f"{what}: {gigabytes:.1f} GB of memory, allowed are {allowed}")
     sys.exit(0 if good else 1)
 
 
