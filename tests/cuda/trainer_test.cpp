@@ -145,7 +145,7 @@ void check_steps() {
   for (int step = 0; step < 3; ++step) compare_step(sgd, step);
   CHECK(farthest(device.state().first_moments, cpu.state().first_moments) < 1e-12);
   CHECK(device.steps() == 7);
-  CHECK(device.state().moment_steps == 3);
+  CHECK(device.state().count.moment_steps == 3);
   CHECK(std::abs(device.loss(some_batch(9)) - cpu.loss(some_batch(9))) < 1e-13);
   const std::vector<std::int32_t> tokens{1, 5, 3};
   CHECK(farthest(device.logits(tokens), cpu.logits(tokens)) < 1e-12);
@@ -292,7 +292,7 @@ TEST_CASE("a loss that is not finite changes nothing and names the parameter") {
   CHECK(of(device.state().first_moments) == moments);
   CHECK_FALSE(device.step(some_batch(), Sgd{}).finite);  // moments begin anew with its first update
   CHECK(of(device.state().first_moments) == moments);
-  CHECK(device.state().optimiser == "adamw");
+  CHECK(device.state().count.optimiser == "adamw");
   CHECK(device.steps() == 1);
   std::vector<double> gradient(device.parameters().size());
   const StepResult alone = device.loss_and_gradient(some_batch(), gradient);

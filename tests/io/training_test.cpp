@@ -57,7 +57,7 @@ TEST_CASE("a training that is written down goes on bit for bit; its weights can 
   const Metadata saved = load_training(folder.path, second);
   CHECK(saved.at("position") == "8");
   CHECK(second.steps() == 4);
-  CHECK(second.state().optimiser == "adamw");
+  CHECK(second.state().count.optimiser == "adamw");
   steps(second, 4, 9);
   CHECK(std::ranges::equal(whole.parameters(), second.parameters()));
 

@@ -65,8 +65,8 @@ TEST_CASE("a state goes on bit for bit, wherever it is taken and on any number o
     steps(second, cut, 10);
     CHECK(std::ranges::equal(whole.parameters(), second.parameters()));
     CHECK(std::ranges::equal(whole.state().second_moments, second.state().second_moments));
-    CHECK(second.state().optimiser == "sgd");
-    CHECK(second.state().moment_steps == 4);
+    CHECK(second.state().count.optimiser == "sgd");
+    CHECK(second.state().count.moment_steps == 4);
     CHECK(std::ranges::equal(first.parameters(), first.state().parameters));  // and the first one keeps its own
   }
 }
@@ -77,7 +77,7 @@ TEST_CASE("a state of another training is refused with all that differs, and cha
   const std::vector<float> before(trainer.parameters().begin(), trainer.parameters().end());
   CHECK_THROWS_WITH_AS(trainer.restore(other.state()), doctest::Contains("seed: 6 there, 5 here"), Error);
   auto state = trainer.state();
-  state.moment_steps = 3;
+  state.count.moment_steps = 3;
   CHECK_THROWS_WITH_AS(trainer.restore(state), doctest::Contains("3 of 2 is impossible"), Error);
   state = trainer.state();
   state.first_moments = state.first_moments.first(5);
@@ -126,7 +126,7 @@ TEST_CASE("half a step is no state") {
   trainer.accumulate(some_batch(1), 24);
   CHECK_THROWS_WITH_AS(trainer.state(), doctest::Contains("half accumulated"), Error);
   trainer.update(AdamW{});
-  CHECK(trainer.state().steps == 1);
+  CHECK(trainer.state().count.steps == 1);
 }
 
 TEST_SUITE_END();

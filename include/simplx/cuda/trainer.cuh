@@ -96,9 +96,8 @@ class Trainer<model, Cuda<precision>> {
   /// Errors  throws if parts of a step wait for their update
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
-    const StepCount& count = updates_.count();
-    return {parameters(), updates_.first_moments(stream()), updates_.second_moments(stream()), count.optimiser,
-            count.steps, count.moment_steps, options_.seed, rules_of(options_), constants()};
+    return {parameters(), updates_.first_moments(stream()), updates_.second_moments(stream()), updates_.count(),
+            options_.seed, rules_of(options_), constants()};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///

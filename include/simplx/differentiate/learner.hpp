@@ -187,9 +187,8 @@ class Learner : public Function<f, Backend_> {
 
   /// What continues this training bit for bit; its buffers are views of this learner's.
   TrainerState<S> state() {
-    const StepCount& count = updates_.count();
-    return {this->parameters(), updates_.first_moments(), updates_.second_moments(), count.optimiser, count.steps,
-            count.moment_steps, options_.seed, rules_of(options_), this->constants()};
+    return {this->parameters(), updates_.first_moments(), updates_.second_moments(), updates_.count(), options_.seed,
+            rules_of(options_), this->constants()};
   }
   /// Goes on from a state: its buffers are copied, unless they are this learner's own, filled in place.
   ///

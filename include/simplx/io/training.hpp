@@ -89,11 +89,11 @@ void save_training(const std::filesystem::path& directory, const TensorList& ten
                    Metadata model = {}, Metadata position = {}) {
   detail::check_metadata(model, 2);
   detail::check_metadata(position, std::size(detail::own_metadata));
-  model["steps"] = position["steps"] = std::to_string(state.steps);
+  model["steps"] = position["steps"] = std::to_string(state.count.steps);
   model["save"] = position["save"] =
       std::to_string(detail::digest(detail::digest(0, state.parameters), state.first_moments));
-  position["optimiser"] = state.optimiser;
-  position["moment_steps"] = std::to_string(state.moment_steps);
+  position["optimiser"] = state.count.optimiser;
+  position["moment_steps"] = std::to_string(state.count.moment_steps);
   position["seed"] = std::to_string(state.seed);
   position["rules"] = state.rules;
   std::vector<S> moments(state.first_moments.begin(), state.first_moments.end());
@@ -162,9 +162,9 @@ Metadata load_training(const std::filesystem::path& directory, Trainer& trainer)
   trainer.restore({.parameters = parameters,
                    .first_moments = std::span(moments).first(size),
                    .second_moments = std::span(moments).last(size),
-                   .optimiser = saved["optimiser"],
-                   .steps = steps,
-                   .moment_steps = detail::number_in<long>(saved, "moment_steps", path),
+                   .count = {.optimiser = saved["optimiser"],
+                             .steps = steps,
+                             .moment_steps = detail::number_in<long>(saved, "moment_steps", path)},
                    .seed = detail::number_in<std::uint64_t>(saved, "seed", path),
                    .rules = saved.count("rules") ? saved["rules"] : "",
                    .constants = constants});

@@ -102,9 +102,8 @@ class Trainer {
   /// Errors  throws if parts of a step wait for their update
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
-    const StepCount& count = updates_.count();
-    return {parameters_.span(), updates_.first_moments(), updates_.second_moments(), count.optimiser,
-            count.steps, count.moment_steps, options_.seed, rules_of(options_), constants_.span()};
+    return {parameters_.span(), updates_.first_moments(), updates_.second_moments(), updates_.count(), options_.seed,
+            rules_of(options_), constants_.span()};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///

@@ -22,7 +22,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// How far a training has come.
 struct StepCount {
   std::string optimiser = {};  ///< whose moments there are; empty before the first step
-  long steps = 0, moment_steps = 0;
+  long steps = 0;              ///< taken in all: what dropout draws from
+  long moment_steps = 0;       ///< of these, taken by that optimiser: its bias correction
 
   /// Counts a step, whose moments begin anew with another optimiser.
   void add(std::string_view by) {
@@ -38,11 +39,9 @@ struct StepCount {
 template <class S>
 struct TrainerState {
   std::span<S> parameters, first_moments, second_moments;
-  std::string optimiser;    ///< whose moments these are; empty before the first step
-  long steps = 0;           ///< taken in all: what dropout draws from
-  long moment_steps = 0;    ///< of these, taken by that optimiser: its bias correction
-  std::uint64_t seed = 0;   ///< of dropout
-  std::string rules = {};   ///< of the trainer's updates (rules_of); empty where they are not known
+  StepCount count = {};
+  std::uint64_t seed = 0;       ///< of dropout
+  std::string rules = {};       ///< of the trainer's updates (rules_of); empty where they are not known
   std::span<S> constants = {};  ///< what is not trained: rates that someone set, what was drawn; none if not known
 };
 
@@ -85,9 +84,9 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
   if (!saved.rules.empty() && !own.rules.empty() && saved.rules != own.rules) {
     faults += "\n  rules: " + saved.rules + " there, " + own.rules + " here";
   }
-  if (saved.steps < 0 || saved.moment_steps < 0 || saved.moment_steps > saved.steps) {
-    faults += "\n  steps: " + std::to_string(saved.moment_steps) + " of " + std::to_string(saved.steps) +
-              " is impossible";
+  const long steps = saved.count.steps, moment_steps = saved.count.moment_steps;
+  if (steps < 0 || moment_steps < 0 || moment_steps > steps) {
+    faults += "\n  steps: " + std::to_string(moment_steps) + " of " + std::to_string(steps) + " is impossible";
   }
   if (faults.empty()) return;
   throw Error("the state is not of this training:" + faults,
@@ -108,7 +107,7 @@ StepCount take_state(const TrainerState<S>& state, const TrainerState<S>& own) {
   take(state.first_moments, own.first_moments);
   take(state.second_moments, own.second_moments);
   take(state.constants, own.constants);
-  return {state.optimiser, state.steps, state.moment_steps};
+  return state.count;
 }
 
 }  // namespace simplx
