@@ -129,6 +129,13 @@ TEST_CASE("sequences that follow one another run together up to 64 tokens, or a 
   CHECK(apart.capacity().sequences == 1);
 }
 
+TEST_CASE("of sequences without tokens 64 run together") {
+  const std::vector<Index> offsets(151, 7);
+  std::vector<Index> begins{1, 2};
+  detail::divide_sequences({offsets.data(), 150}, 0, begins);
+  CHECK(begins == std::vector<Index>{0, 64, 128, 150});
+}
+
 TEST_CASE("steps of sequences together are those of single ones, with the same bits for any number of threads") {
   check_against_single_sequences<decoder>(32, false);
   check_against_single_sequences<classifier>(5, true);

@@ -17,6 +17,7 @@
 #include <simplx/cpu/threads.hpp>
 #include <simplx/cpu/workspace.hpp>
 #include <simplx/train/gradient_sums.hpp>
+#include <simplx/train/micro_batches.hpp>
 
 #include <algorithm>
 #include <vector>
@@ -162,13 +163,7 @@ class DividedLoss {
   }
 
  private:
-  static constexpr Index enough_rows = 64, parts_at_least = 16;  // as train/micro_batches.hpp, which says why
-
-  struct Member {
-    Workspace<G, Backend> arena;
-    std::vector<Index> offsets;
-    explicit Member(const Rows& most) : arena(most), offsets(static_cast<std::size_t>(most.sequences) + 1) {}
-  };
+  static constexpr Index parts_at_least = 16;  // as train/micro_batches.hpp, which says why
 
   /// Evaluates part p and notes its share of the loss: of no rows, whose mean is not a number, nothing.
   Context<S> forward(const Context<S>& all, Index p, int member) {
@@ -194,17 +189,11 @@ class DividedLoss {
       begins_.push_back(division.sequences ? all.segments.count : 0);
     } else if constexpr (!division.sequences) {
       const Index rows = all.rows[static_cast<int>(Axis::batch)];
-      for (Index row = 0; row < rows; row += enough_rows) begins_.push_back(row);
+      for (Index row = 0; row < rows; row += detail::micro_batch_rows) begins_.push_back(row);
       begins_.push_back(rows);
     } else {
-      const Segments& sequences = all.segments;
-      const Index most = std::min(enough_rows, all.rows[static_cast<int>(Axis::tokens)] / parts_at_least);
-      for (Index s = 0; s < sequences.count; ++s) {
-        const bool together = !begins_.empty() && s - begins_.back() < enough_rows &&
-                              sequences.offsets[s + 1] - sequences.offsets[begins_.back()] <= most;
-        if (!together) begins_.push_back(s);
-      }
-      begins_.push_back(sequences.count);
+      const Index tokens = all.rows[static_cast<int>(Axis::tokens)];
+      detail::divide_sequences(all.segments, detail::micro_batch_tokens(tokens, parts_at_least), begins_);
     }
     make_room(team, all);
   }
@@ -230,16 +219,14 @@ class DividedLoss {
     for (int t = 0; t < team.size(); ++t) members_.emplace_back(capacity_);
   }
 
-  Context<S> context_of(const Context<S>& all, Index p, Member& member) {
-    const Rows rows = rows_of(all, p);
-    const Index begin = begins_[static_cast<std::size_t>(p)];
-    const Index* const offsets = all.segments.offsets + (division.sequences ? begin : 0);
+  Context<S> context_of(const Context<S>& all, Index p, MicroBatchWorkspace<G, Backend>& workspace) {
+    const Index begin = begins_[static_cast<std::size_t>(p)], end = begins_[static_cast<std::size_t>(p) + 1];
+    Context<S> part;
     if constexpr (division.sequences) {
-      for (Index s = 0; s <= rows.sequences; ++s) {
-        member.offsets[static_cast<std::size_t>(s)] = offsets[s] - offsets[0];
-      }
+      part = workspace.context_of(all.segments, begin, end);
+    } else {
+      part = workspace.context({.batch = end - begin}, all.segments, 0);
     }
-    Context<S> part = member.arena.context(rows, {member.offsets.data(), rows.sequences}, rows.longest_sequence);
     part.parameters = all.parameters;
     part.packed = all.packed;
     part.constants = all.constants;
@@ -251,7 +238,7 @@ class DividedLoss {
     for (int i = 0; i < graph.count; ++i) {
       if (!graph.is_input(i)) continue;
       const Shape& shape = graph.info[i].shape;
-      const Index first = shape.is_fixed() ? 0 : shape.axis == Axis::tokens ? offsets[0] : begin;
+      const Index first = shape.is_fixed() ? 0 : shape.axis == Axis::tokens ? all.segments.offsets[begin] : begin;
       const bool whole_numbers = graph.info[i].kind == Kind::indices;
       const Index bytes = first * shape.cols * static_cast<Index>(whole_numbers ? sizeof(std::int32_t) : sizeof(S));
       part.inputs[graph.input[i]] = static_cast<const char*>(all.inputs[graph.input[i]]) + bytes;
@@ -268,7 +255,7 @@ class DividedLoss {
 
   FurtherSums<G, S> further_;
   std::vector<Index> begins_;
-  std::vector<Member> members_;
+  std::vector<MicroBatchWorkspace<G, Backend>> members_;
   Buffer<double> losses_;
   Turns turns_{0};
   Rows capacity_{.sequences = 0};

@@ -155,7 +155,7 @@ class Inference : public detail::LogitsModel<model> {
       for (Index part = next++; part < parts.count(); part = next++) {
         const Index first = parts.begin(part), last = parts.begin(part + 1);
         MicroBatchWorkspace<G, Backend>& workspace = workspaces_[static_cast<std::size_t>(member)];
-        Context<S> context = give_weights(workspace.context_of(batch, first, last));
+        Context<S> context = give_weights(workspace.context_of(batch.segments(), first, last));
         context.inputs[0] = batch.tokens.data() + batch.offsets[static_cast<std::size_t>(first)];
         context.outputs[0] = to.data() + Model::logits_before(batch, first);
         Run::forward(context);

@@ -22,6 +22,8 @@ struct TokenBatch {
   std::vector<Index> offsets;
 
   Index sequences() const { return std::max<Index>(static_cast<Index>(offsets.size()) - 1, 0); }
+  /// Where they are, as evaluations take it; valid while the offsets stay.
+  Segments segments() const { return {offsets.data(), sequences()}; }
 };
 
 /// What a batch must fit.

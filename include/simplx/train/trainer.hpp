@@ -245,7 +245,7 @@ class Trainer {
 
   /// Runs sequences first .. last forward and notes the loss of each.
   Context<S> forward(const TokenBatch& batch, Index first, Index last, int member, const Randomness& random = {}) {
-    Context<S> context = workspaces_[static_cast<std::size_t>(member)].context_of(batch, first, last);
+    Context<S> context = workspaces_[static_cast<std::size_t>(member)].context_of(batch.segments(), first, last);
     const Index begin = batch.offsets[static_cast<std::size_t>(first)];
     context.parameters = parameters_.data();
     context.packed = packed_.data();
