@@ -69,14 +69,6 @@ struct Turned {
   TurnedStep<S, up> at(long) const {
     return {S(0.1)};
   }
-  template <class S>
-  void update(long step, double scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
-    S unused = 0;
-    for (Index i = begin; i < end; ++i) {
-      const S g = static_cast<S>(scale) * std::exchange(buffers.gradients[i], S(0));
-      at<S>(step)(buffers.parameters[i], g, unused, unused);
-    }
-  }
 };
 
 double farthest(std::span<const double> a, std::span<const double> b) {

@@ -71,7 +71,8 @@ double step_on_cpu(State<double>& state, const Optimiser& optimiser, double limi
   const auto norm = static_cast<double>(std::sqrt(squared));
   for (const SettingsRun& run : runs()) {
     if (run.settings.frozen()) continue;
-    optimiser.with(run.settings).update(step, clip_factor(norm, limit), state.buffers(), run.begin, run.end);
+    update_range(optimiser.with(run.settings).template at<double>(step), clip_factor(norm, limit), state.buffers(),
+                 run.begin, run.end);
   }
   return norm;
 }

@@ -14,7 +14,7 @@ struct State {
   explicit State(int n) : p(n), g(n), m(n), v(n) {}
   void update(const AdamW& a, long step, bool decays, double scale, Index begin, Index end) {
     const UpdateBuffers<double> buffers{p.data(), g.data(), m.data(), v.data()};
-    a.with({.decays = decays}).update(step, scale, buffers, begin, end);
+    update_range(a.with({.decays = decays}).at<double>(step), scale, buffers, begin, end);
   }
 };
 

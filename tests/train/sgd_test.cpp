@@ -15,7 +15,7 @@ struct State {
   std::vector<double> p, g, m, v;
   explicit State(int n) : p(n), g(n), m(n), v(n, std::numeric_limits<double>::quiet_NaN()) {}
   void update(const Sgd& sgd, double scale, Index begin, Index end) {
-    sgd.update(1, scale, UpdateBuffers<double>{p.data(), g.data(), m.data(), v.data()}, begin, end);
+    update_range(sgd.at<double>(1), scale, UpdateBuffers<double>{p.data(), g.data(), m.data(), v.data()}, begin, end);
   }
 };
 

@@ -65,7 +65,6 @@ class DeviceUpdates {
   template <class Optimiser, bool rounds>
   auto lay_out(const Optimiser& optimiser, const GpuStream& stream, DeviceParameters<S, rounds>& parameters,
                S* gradient) {
-    detail::check_optimiser_on_device<S, Optimiser>();
     using Segment = UpdateSegmentOf<S, Optimiser>;
     if (!has_room<Optimiser>()) table_ = Upload<std::byte>(table_bytes<Optimiser>());
     auto* const segments = reinterpret_cast<Segment*>(table_.host().data());

@@ -2,14 +2,13 @@
 #pragma once
 
 /// \file simplx/train/adamw.hpp
-/// AdamW over a flat range of parameters, in one pass.
+/// AdamW.
 ///
 ///     p <- p (1 - lr decay)
 ///     m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,   g = scale * gradient
 ///     p <- p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon)
 ///
-/// As in PyTorch: decay is decoupled and comes first, epsilon is added after the bias correction. The
-/// gradient is set to zero in the same pass, ready for the next step.
+/// As in PyTorch: decay is decoupled and comes first, epsilon is added after the bias correction.
 
 #include <simplx/cpu/math.hpp>
 #include <simplx/train/optimiser.hpp>
@@ -73,25 +72,6 @@ struct AdamW {
             .root = static_cast<S>(1 / std::sqrt(correction2)),
             .epsilon = static_cast<S>(epsilon),
             .keep = static_cast<S>(1 - learning_rate * weight_decay)};
-  }
-
-  /// One step over [begin, end); `step` counts from 1, `gradient_scale` is the clip factor.
-  ///
-  /// Cost    32 bytes of memory traffic for each float parameter; an element's result does not depend on the range
-  template <class S>
-  void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
-    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
-    S *__restrict first_moment = buffers.first_moments, *__restrict second_moment = buffers.second_moments;
-    const AdamWStep<S> by = at<S>(step);
-    const S scale = static_cast<S>(gradient_scale);
-    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
-      V p = load<V>(parameter + i), m = load<V>(first_moment + i), v = load<V>(second_moment + i);
-      by(p, V(load<V>(gradient + i) * scale), m, v);
-      store(parameter + i, p);
-      store(first_moment + i, m);
-      store(second_moment + i, v);
-      store(gradient + i, V{});
-    });
   }
 };
 

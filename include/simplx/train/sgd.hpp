@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/train/sgd.hpp
-/// Gradient descent with heavy-ball momentum over a flat range of parameters, in one pass.
+/// Gradient descent with heavy-ball momentum; m begins at zero, so that no step is special.
 ///
 ///     d = scale * gradient + decay p,   m <- momentum m + d
 ///     p <- p - lr m;   with Nesterov's look-ahead p <- p - lr (d + momentum m)
@@ -18,15 +18,15 @@ namespace simplx::inline SIMPLX_TARGET {
 template <class S>
 struct SgdStep {
   static constexpr bool second_moment = false;
-  S rate, held, decay;
+  S rate, momentum, decay;
   bool nesterov;
 
   /// The next state of an element, or of a vector of them, here or on a GPU; g is the clipped gradient.
   template <class V>
   SIMPLX_HD __attribute__((always_inline)) void operator()(V& p, V g, V& m, V&) const {
     const V d = g + decay * p;
-    m = held * m + d;
-    p = p - rate * (nesterov ? d + held * m : m);
+    m = momentum * m + d;
+    p = p - rate * (nesterov ? d + momentum * m : m);
   }
 };
 
@@ -58,24 +58,6 @@ struct Sgd {
   template <class S>
   SgdStep<S> at(long) const {
     return {static_cast<S>(learning_rate), static_cast<S>(momentum), static_cast<S>(weight_decay), nesterov};
-  }
-
-  /// One step over [begin, end); m is the first moment and begins at zero, so that no step is special.
-  ///
-  /// Cost    24 bytes of memory traffic for each float parameter; an element's result does not depend on the range
-  template <class S>
-  void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
-    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
-    S* __restrict first_moment = buffers.first_moments;
-    const SgdStep<S> by = at<S>(step);
-    const S scale = static_cast<S>(gradient_scale);
-    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
-      V p = load<V>(parameter + i), m = load<V>(first_moment + i), unused{};
-      by(p, V(load<V>(gradient + i) * scale), m, unused);
-      store(parameter + i, p);
-      store(first_moment + i, m);
-      store(gradient + i, V{});
-    });
   }
 };
 

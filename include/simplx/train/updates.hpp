@@ -80,7 +80,8 @@ class Updates {
       for (Index chunk = member; chunk < chunks; chunk += team.size()) {
         const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, size);
         each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
-          if (!settings.frozen()) optimiser.with(settings).update(count_.moment_steps, factor, buffers, from, to);
+          if (settings.frozen()) return;
+          update_range(optimiser.with(settings).template at<S>(count_.moment_steps), factor, buffers, from, to);
         });
       }
     });
