@@ -11,6 +11,9 @@
 
 using namespace simplx;
 
+/// A lookup that somebody wrote for himself.
+template <> struct simplx::op<"own_lookup"> : op<"embedding"> {};
+
 namespace {
 constexpr Expr mapped(Axis axis) { return input("x", rows_of(axis, 4)) * weight("w", 4, 2); }
 struct Both {
@@ -23,6 +26,9 @@ inline constexpr auto both = [] {
 inline constexpr auto shifted_tokens = [] { return shift(mapped(Axis::tokens), 1); };
 inline constexpr auto shifted_rows = [] { return shift(mapped(Axis::batch), 1); };
 inline constexpr auto gathered_rows = [] { return gather(mapped(Axis::batch), indices("of", Axis::batch)); };
+inline constexpr auto looked_up_rows = [] {
+  return apply<"own_lookup">({}, mapped(Axis::batch), indices("of", Axis::batch));
+};
 inline constexpr auto gathered_elsewhere = [] { return gather(mapped(Axis::tokens), indices("of", Axis::batch)); };
 
 template <auto const& model, Axis... axes>
@@ -42,6 +48,7 @@ TEST_CASE("rows of several results, of tokens, and rows that are gathered") {
   CHECK(apart<shifted_tokens, Axis::tokens>);  // by whole sequences
   CHECK(!apart<shifted_rows, Axis::batch>);
   CHECK(!apart<gathered_rows, Axis::batch>);
+  CHECK(!apart<looked_up_rows, Axis::batch>);
   CHECK(apart<gathered_elsewhere, Axis::batch>);
 }
 

@@ -4,16 +4,19 @@
 /// \file simplx/core/rows_apart.hpp
 /// Which rows of a graph can be evaluated without the others.
 
-#include <simplx/core/graph.hpp>
+#include <simplx/core/lookups.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
-/// Whether a node takes rows, by indices, of what has its own axis: any of them.
+/// The axis of the rows that a node takes by indices: any of them. Those of a table, and none, are fixed.
 template <class G>
-constexpr bool picks_rows(int node) {
-  const Info& info = G::table.info[node];
-  return G::flat.label[node].op == Tag("embedding") && G::table.info[info.arguments[0]].shape.axis == info.shape.axis;
+constexpr Axis looked_up_axis(int node) {
+  const auto& nodes = LookupsOf<G>::nodes;
+  for (int k = 0; k < nodes.count; ++k) {
+    if (nodes.node[k] == node) return LookupsOf<G>::all[static_cast<std::size_t>(k)].table.axis;
+  }
+  return Axis::fixed;
 }
 
 /// Whether rows along these axes can be evaluated apart, tokens by whole sequences, whatever the others are: none reads
@@ -33,7 +36,7 @@ constexpr bool keeps_rows_apart(int of = G::count - 1) {
     const Info& info = G::table.info[i];
     if (!needed[i] || info.kind == Kind::outputs) continue;
     const bool apart = has_rows(i);
-    if (apart && (!info.rows_apart || picks_rows<G>(i))) return false;
+    if (apart && (!info.rows_apart || looked_up_axis<G>(i) == info.shape.axis)) return false;
     for (int a = 0; a < info.argument_count; ++a) {
       const int argument = info.arguments[a];
       if (apart && of_rows[argument]) return false;

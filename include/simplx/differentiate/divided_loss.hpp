@@ -12,6 +12,7 @@
 /// cache, and memory is that of a part for each thread. Parts are read off the rows and lengths of sequences, and add
 /// in their order (core/turn.hpp): threads change no bits.
 
+#include <simplx/core/rows_apart.hpp>
 #include <simplx/core/turn.hpp>
 #include <simplx/cpu/cpu.hpp>
 #include <simplx/cpu/threads.hpp>
@@ -64,7 +65,7 @@ struct DivisionOf {
     sequences |= info.shape.axis == Axis::tokens || info.shape.axis == Axis::sequences;
     apart &= info.rows_apart && info.shape.axis != Axis::labelled;
     for (int a = 0; a < info.argument_count; ++a) apart &= says[info.arguments[a]] == Says::nothing;
-    if (G::flat.label[i].op == Tag("embedding")) apart &= G::table.info[info.arguments[0]].shape.is_fixed();
+    apart &= looked_up_axis<G>(i) == Axis::fixed;
   }
   /// A fixed value: a mean or sum over rows, or what such make of others that they are linear in.
   constexpr void take_fixed(int i) {

@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/ops/softmax.hpp
-/// Softmax and its relatives over the columns of each row, none of which overflows:
+/// Softmax and its relatives over the columns of each row, the last one also over rows or all; none overflows:
 ///
 ///     softmax        y = exp(x - L)        dx = y (g - sum(g y))
 ///     log_softmax    y = x - L             dx = g - exp(y) sum(g)
@@ -229,7 +229,8 @@ constexpr Expr softmax(At x) { return apply<"softmax">({}, x); }
 /// Cost    keeps its result
 constexpr Expr log_softmax(At x) { return apply<"log_softmax">({}, x); }
 
-/// log(sum(exp(x))) over columns, rows or everything.
+/// log(sum(exp(x))) over everything, as `sum`, or over rows or columns: log_softmax(x) is
+/// x - log_sum_exp(x, Over::columns).
 ///
 /// Shapes  x (rows, C) -> (rows, 1), (1, C) or (1, 1)
 /// Cost    over columns one node that keeps softmax(x); otherwise a maximum and a sum that keeps its exponentials
