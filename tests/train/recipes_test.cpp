@@ -68,6 +68,7 @@ TEST_CASE("NormFormer's decoders begin as in fairseq and decay everything; their
   CHECK(options.groups[0].decays == true);
   CHECK(options.groups[1].name == "embedding.*");
   CHECK(recipes::crammed_bert.options().clip == 0.5);
+  CHECK((recipes::crammed_bert.options({.laws = as_in_fairseq}).laws == as_in_fairseq));
 }
 
 TEST_CASE("GLUE: up over a tenth of the steps and down a cosine, or 6 % and a line") {

@@ -136,9 +136,11 @@ class Learner : public Function<f, Backend_> {
     const TrainingMode training(this->random(), {.training = true, .key = detail::dropout_key(options_.seed, steps())});
     if constexpr (divides) {
       return update(optimiser, divided_.value_and_grad(updates_.team(), Base::given(updates_.team())));
-    } else {
+    } else if constexpr (has_loss()) {
       this->value_and_grad();
       return update(optimiser);
+    } else {
+      return {};
     }
   }
   template <class Other>
@@ -155,8 +157,10 @@ class Learner : public Function<f, Backend_> {
   double loss() {
     if constexpr (divides) {
       return divided_.value(updates_.team(), Base::given(updates_.team()));
-    } else {
+    } else if constexpr (has_loss()) {
       return static_cast<double>(this->value());
+    } else {
+      return 0;
     }
   }
 
@@ -199,6 +203,14 @@ class Learner : public Function<f, Backend_> {
   }
 
  private:
+  static constexpr bool has_loss() {
+    constexpr bool one_number = Base::result_shape(0) == fixed_shape(1, 1);
+    static_assert(!Base::G::sound || one_number,
+                  "simplx: the first result of a Learner is its loss, one number: mean(cross_entropy(...)), where a "
+                  "Trainer takes a loss for each row; other results are trained by forward(), output_gradient<k>(), "
+                  "backward() and update(optimiser)");
+    return one_number;
+  }
   /// Dropout as a step has it, until the end of a scope.
   class TrainingMode {
    public:

@@ -54,7 +54,7 @@ constexpr Term derive(const Node* node, int argument, const Term& gradient) {
   using Op = op<name>;
   if constexpr (requires { Op::derive(node, argument, gradient); }) {
     return Op::derive(node, argument, gradient);
-  } else if constexpr (Op::kind == Kind::map) {
+  } else {  // a map: Node::derive of others is null
     const auto operand = [&](int i) { return Term(Expr{node->arguments[i]}); };
     const Term result(Expr{const_cast<Node*>(node)});
     const auto pull = [&]<int to>(std::integral_constant<int, to>) {
@@ -73,8 +73,6 @@ constexpr Term derive(const Node* node, int argument, const Term& gradient) {
       if (argument == 2) return pull(std::integral_constant<int, 2>{});
     }
     return pull(std::integral_constant<int, 0>{});
-  } else {
-    return {};  // never called: Node::derive is null
   }
 }
 

@@ -62,10 +62,11 @@ struct Recipe {
     const LinearSchedule line = schedule(total);
     return {line.peak, line.warmup, line.total, line.floor, line.start};
   }
-  /// What a trainer is told: clipping, groups (in front of yours) and laws, beside sizes and a seed of your own.
+  /// What a trainer is told: clipping, groups (in front of yours) and laws (unless you give some), beside sizes and a
+  /// seed of your own. Another clipping than the recipe's is set in the result.
   TrainerOptions options(TrainerOptions options = {}) const {
     options.clip = clip;
-    options.laws = laws;
+    if (!options.laws) options.laws = laws;
     const std::vector<ParameterGroup> mine = groups();
     options.groups.insert(options.groups.begin(), mine.begin(), mine.end());
     return options;
