@@ -36,8 +36,7 @@ struct LogLine {
   long long tokens = 0;
   double seconds = 0;  ///< since training began, validation included, pauses of the run not
   double loss = 0;     ///< mean over the steps since the line before, nats per token
-  std::optional<double> val_loss =
-      {};  ///< of held-out text; null between validations, where gains and gradient norms are left out
+  std::optional<double> val_loss = {};  ///< of held-out text; null between validations, which give gains and norms, too
   double learning_rate = 0;
   double gradient_norm = 0;  ///< of all parameters, before clipping
   double tokens_per_second = 0;
