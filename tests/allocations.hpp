@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 #pragma once
 
-/// How often memory was asked for: tests/main.cpp replaces the global new.
+/// How often memory was asked for, and what happens without: tests/main.cpp replaces the global new.
 
 #include <atomic>
+#include <exception>
 
 namespace test {
 
 extern std::atomic<bool> counting_allocations;
 extern std::atomic<long> allocations;
+extern std::atomic<long> without;  ///< the allocation, counted from 0, that finds no memory; -1: none
 
 /// Allocations of all threads while f runs.
 template <class F>
@@ -18,6 +20,24 @@ long allocations_of(F f) {
   f();
   counting_allocations = false;
   return allocations;
+}
+
+/// Runs f once for each of its allocations, which finds no memory, and check() after each time; then f itself. Returns
+/// how many allocations there were.
+template <class F, class Check>
+long without_memory(F f, Check check) {
+  for (long number = 0;; ++number) {
+    without = number;
+    const bool reached = allocations_of([&] {
+      try {
+        f();
+      } catch (const std::exception&) {
+      }
+    }) > number;
+    without = -1;
+    if (!reached) return number;
+    check();
+  }
 }
 
 }  // namespace test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/core/parameters.hpp>
+#include <simplx/ops/custom.hpp>
 #include <simplx/ops/recompute.hpp>
 
 #include "support.hpp"
@@ -11,6 +12,18 @@ inline constexpr auto twice = [] {
   const auto again = recompute(Linear{.out = 8});
   return again(again(variable("x", rows_of(Axis::tokens, 8))));
 };
+constexpr auto dropped = [](Expr x) { return dropout("mask", x, 0.5); };
+constexpr Expr rows() { return variable("x", rows_of(Axis::tokens, 8)); }
+inline constexpr auto dropped_twice = [] { return recompute(dropped)(recompute(dropped)(rows())); };
+inline constexpr auto dropped_by_layers = [] {
+  const auto again = recompute(dropped);
+  return named("a", again)(named("b", again)(stack("blocks", 2, again, rows())));
+};
+constexpr auto own = with_pull_back(dropped, [](Expr dy, Expr, Expr) { return dropout("mask", dy, 0.5); });
+inline constexpr auto dropped_by_function = [] {
+  return stack("blocks", 2, [](Expr x) { return own(x); }, own(rows()));
+};
+inline constexpr auto dropped_by_function_twice = [] { return own(own(rows())); };
 inline constexpr Decoder model{
     .block = sas_p, .vocab = 61, .width = 32, .heads = 4, .hidden = 128, .layers = 3, .context = 16};
 static_assert(parameter_shape<model>("blocks.1.mlp.up.weight") == fixed_shape(32, 128));
@@ -134,4 +147,12 @@ TEST_CASE("core/parameters: tensors cover the flat buffer once, aligned, under t
 
 TEST_CASE("two tensors of one name in different parts of a model are refused") {
   CHECK_THROWS_WITH_AS(tensors_of<twice>(), doctest::Contains("two tensors of the model are called 'weight'"), Error);
+}
+
+TEST_CASE("two dropouts of one name, which would drop the same elements, are refused in parts of a model, too") {
+  const auto refused = doctest::Contains("two dropouts of the model are called 'mask'");
+  CHECK_THROWS_WITH_AS(tensors_of<dropped_twice>(), refused, Error);
+  CHECK_THROWS_WITH_AS(tensors_of<dropped_by_function_twice>(), refused, Error);
+  CHECK(tensors_of<dropped_by_layers>().parameters.empty());
+  CHECK(tensors_of<dropped_by_function>().parameters.empty());
 }

@@ -15,6 +15,8 @@
 #include <simplx/ops/stack.hpp>
 #include <simplx/ops/transpose.hpp>
 
+#include "allocations.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -239,6 +241,18 @@ TEST_CASE("what was made for some rows serves fewer and gives way to more") {
       CHECK(std::abs(all_rows.parameters()[i] - 0.1 * all_rows.gradients()[i] - learner.parameters()[i]) < 1e-12);
     }
   }
+}
+
+TEST_CASE("where memory is short for a batch, smaller ones are evaluated as before") {
+  Learner<of_tokens, Cpu<double>> learner({.seed = 1, .threads = 2});
+  const Eigen::MatrixXd few = Eigen::MatrixXd::Random(5, 4), many = Eigen::MatrixXd::Random(3000, 4);
+  const std::vector<Index> two{2, 3}, three{1000, 1500, 500};
+  const double before = learner.set<"x">(few).set_sequences(two).loss();
+  learner.set<"x">(many).set_sequences(three);
+  CHECK(test::without_memory([&] { learner.loss(); }, [&] {
+    CHECK(learner.set<"x">(few).set_sequences(two).loss() == before);
+    learner.set<"x">(many).set_sequences(three);
+  }) > 3);
 }
 
 TEST_CASE("no rows have no mean, and nothing is updated") {

@@ -4,6 +4,7 @@
 #include <simplx/differentiate/function.hpp>
 #include <simplx/ops/reduce.hpp>
 #include <simplx/ops/rows.hpp>
+#include <simplx/ops/sequences.hpp>
 
 #include <doctest/doctest.h>
 
@@ -17,7 +18,22 @@ inline constexpr auto two_axes = [] {
   return sum(input("x", rows_of(Axis::tokens, 2))) + sum(input("y", rows_of(Axis::batch, 1)));
 };
 inline constexpr auto firsts = [] { return first_of_sequence(input("x", rows_of(Axis::tokens, 1))); };
+inline constexpr auto repeated = [] { return repeat_over_sequence(variable("q", rows_of(Axis::sequences, 1))); };
 }  // namespace
+
+TEST_CASE("differentiate/function_inputs: tokens that no input has are those of the sequences") {
+  Function<repeated> f;
+  f.set<"q">(std::vector<double>{1, 2});
+  CHECK_THROWS_WITH_AS(f.forward(), doctest::Contains("nothing that was given has tokens"), Error);
+  for (const std::vector<Index>& lengths : {std::vector<Index>{2, 3}, {5, 1}}) {
+    f.set_sequences(lengths).forward();
+    CHECK(f.output().size() == lengths[0] + lengths[1]);
+    CHECK(f.output().sum() == static_cast<double>(lengths[0] + 2 * lengths[1]));
+    f.output_gradient<0>().setOnes();
+    f.backward();
+    CHECK(f.gradient<"q">()(1) == static_cast<double>(lengths[1]));
+  }
+}
 
 TEST_CASE("differentiate/function_inputs: as many sequences of other lengths are others") {
   Function<firsts> f;

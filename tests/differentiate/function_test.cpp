@@ -13,6 +13,8 @@
 #include <simplx/ops/softmax.hpp>
 #include <simplx/ops/stack.hpp>
 
+#include "allocations.hpp"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -39,6 +41,7 @@ inline constexpr auto row_losses = [] {  // one loss for each row
   return cross_entropy(h, indices("label", Axis::batch));
 };
 
+inline constexpr auto several_weights = [] { return sum(weight("w", 4, 4, normal(1))); };
 inline constexpr auto linear_classifier = [] {  // backward writes over the logits
   auto x = input("x", rows_of(Axis::batch, 3));
   return cross_entropy(x * weight("w", 3, 4, normal(1)), indices("label", Axis::batch));
@@ -302,6 +305,38 @@ TEST_CASE("an input that is refused leaves the one before") {
   CHECK_THROWS_AS(f.set<"label">(Column::Constant(2, std::int64_t(1) << 40)), Error);
   f.forward();
   CHECK(f.output() == before);
+}
+
+TEST_CASE("what is set may be made of what is there") {
+  using Square = Eigen::Matrix<double, 4, 4, Eigen::RowMajor>;
+  Function<several_weights, Cpu<double>> f(1);
+  const Square w = f.parameter<"w">();
+  f.set<"w">(f.parameter<"w">() + 2.0 * f.parameter<"w">().transpose());
+  CHECK(Square(f.parameter<"w">()) == Square(w + 2.0 * w.transpose()));
+  f.set<"w">(w).set<"w">(f.parameter<"w">().rowwise().reverse());
+  CHECK(Square(f.parameter<"w">()) == Square(w.rowwise().reverse()));
+}
+
+TEST_CASE("where memory is short the inputs before stay, and fewer rows are evaluated as before") {
+  Function<linear_classifier, Cpu<double>> f(1);
+  const std::vector<double> few(6, 0.5), many(300, 0.25);
+  const std::vector<int> labels(2, 1), more_labels(100, 2);
+  const auto losses = [&] { return std::vector<double>(f.output().data(), f.output().data() + f.output().size()); };
+  f.set<"x">(few).set<"label">(labels).forward();
+  const std::vector<double> before = losses();
+  const long set = test::without_memory([&] { f.set<"x">(many); }, [&] {
+    f.forward();
+    CHECK(losses() == before);
+  });
+  CHECK(set == 1);
+  f.set<"label">(more_labels);
+  const long evaluated = test::without_memory([&] { f.forward(); }, [&] {
+    f.set<"x">(few).set<"label">(labels).forward();
+    CHECK(losses() == before);
+    f.set<"x">(many).set<"label">(more_labels);
+  });
+  CHECK(evaluated > 0);
+  CHECK(f.output().size() == 100);
 }
 
 TEST_CASE("labels that are smoothed by nothing leave out classes of minus infinity") {

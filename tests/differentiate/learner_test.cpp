@@ -111,6 +111,24 @@ TEST_CASE("dropout drops in steps alone, by the seed and the number of the step"
   CHECK(first.value() == without);
 }
 
+TEST_CASE("evaluations of one's own drop what a step does, while training() is alive") {
+  const Points points(2);
+  Learner<inside_out, Cpu<double>> by_steps{{.seed = 1}}, own{{.seed = 1}};
+  by_steps.set<"x">(points.x).set<"beyond">(points.beyond), own.set<"x">(points.x).set<"beyond">(points.beyond);
+  for (int step = 0; step < 3; ++step) {
+    const double loss = by_steps.step(AdamW{}).loss;
+    {
+      const auto training = own.training();
+      own.forward();
+      own.output_gradient()(0) = 1;
+      own.backward();
+      CHECK(own.update(AdamW{}).loss == doctest::Approx(loss).epsilon(1e-12));
+    }
+    CHECK(own.loss() == doctest::Approx(by_steps.loss()).epsilon(1e-9));
+    CHECK(std::abs(own.loss() - loss) > 1e-4);  // nothing is dropped now
+  }
+}
+
 TEST_CASE("a training that is saved goes on with the same bits, and its weights are a checkpoint") {
   const auto folder = std::filesystem::temp_directory_path() / "simplx_learner_test";
   std::filesystem::remove_all(folder);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/differentiate/with_respect_to.hpp>
 
+#include <simplx/core/walk.hpp>
 #include <simplx/differentiate/function.hpp>
 #include <simplx/ops/functions.hpp>
 #include <simplx/ops/matmul.hpp>
@@ -16,6 +17,9 @@ inline constexpr auto loss = [] {
   auto h = tanh(x * weight("w", 3, 3, normal(1)) + vector("bias", 3, normal(1)));
   return mean(square(h * vector("gain", 3)));
 };
+constexpr Expr loss_of(Expr w) { return sum(square(input("x", rows_of(Axis::batch, 3)) * w)); }
+inline constexpr auto loss_of_w = [] { return loss_of(weight("w", 3, 3, normal(1))); };
+inline constexpr auto frozen_loss = [] { return loss_of(frozen(weight("w", 3, 3, normal(1)))); };
 using All = GraphOf<loss>;
 using Bias = GraphOf<with_respect_to<loss, "bias">>;
 constexpr int wanted_leaves(const auto& graph) {
@@ -41,6 +45,16 @@ TEST_CASE("the gradients that are asked for are those of the function") {
   CHECK((f.gradient<"bias">() - g.gradient<"bias">()).norm() < 1e-15);
   CHECK((f.gradient<"x">() - h.gradient<"x">()).norm() < 1e-15);
   CHECK((f.gradient<"w">() - h.gradient<"w">()).norm() < 1e-15);
+}
+
+TEST_CASE("what is frozen has a gradient where one is asked for") {
+  Function<with_respect_to<frozen_loss, "w">> f(3);
+  Function<loss_of_w> g(3);
+  const Eigen::MatrixXd x = Eigen::MatrixXd::Random(5, 3);
+  f.set<"x">(x), g.set<"x">(x);
+  CHECK(f.value_and_grad() == g.value_and_grad());
+  CHECK(f.gradient<"w">() == g.gradient<"w">());
+  CHECK(g.gradient<"w">().norm() > 0);
 }
 
 TEST_SUITE_END();

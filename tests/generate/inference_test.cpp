@@ -52,6 +52,15 @@ TEST_CASE("it gives the logits of the trainer whose parameters it has, and alloc
   CHECK(test::allocations_of([&] { net.logits(tokens); }) == 0);
 }
 
+TEST_CASE("where memory is short for a batch, smaller ones are evaluated as before") {
+  Inference<logits_of<model>> net({.seed = 5, .threads = 2});
+  const auto few = test::some_tokens(3, 16);
+  const std::vector<float> before(net.logits(few).begin(), net.logits(few).end());
+  const TokenBatch batch{.tokens = test::some_tokens(60, 16), .labels = {}, .offsets = {0, 10, 30, 60}};
+  CHECK(test::without_memory([&] { net.logits(batch); },
+                             [&] { CHECK(std::ranges::equal(net.logits(few), before)); }) >= 3);
+}
+
 TEST_CASE("who only reads its weights lets others go on with those that are prepared") {
   Inference<logits_of<model>> net({.seed = 5});
   const Inference<logits_of<model>>& read = net;

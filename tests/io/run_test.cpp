@@ -83,6 +83,11 @@ TEST_CASE("all differences of two records in a table, but for those that may dif
         "\n  lost     1        -"
         "\n  found    -        2");
   CHECK(differences(earlier, now).find("threads") != std::string::npos);
+  const RunRecord some{{"hyper", {{"alpha", 1}, {"beta", 2}}}}, others{{"hyper", {{"alpha", 3}, {"beta", 2}}}};
+  CHECK(differences(some, others).find("hyper.alpha") != std::string::npos);
+  CHECK(differences(some, others, {"hyper.alpha"}).empty());
+  CHECK(differences(some, others, {"hyper"}).empty());
+  CHECK(!differences(RunRecord{}, some, {"none"}).empty());
 }
 
 TEST_CASE("within a record each value has a line of its own") {
@@ -155,7 +160,8 @@ TEST_CASE("a value of the record is of the type that is asked for, or refused wi
   const Folder folder;
   RunDirectory run(folder.path);
   CHECK(run.value("peak_gflops", 1.5) == 1.5);  // not begun
-  run.begin({{"steps", 3}, {"device", "cpu"}, {"peak_gflops", "fast"}, {"version", nullptr}, {"build", 7}});
+  run.begin({{"steps", 3}, {"device", "cpu"}, {"peak_gflops", "fast"}, {"version", nullptr}, {"build", 7},
+             {"tokens", 5'000'000'000}, {"before", -1}});
   CHECK(run.value("steps", 0L) == 3);
   CHECK(run.value("steps", 0.0) == 3);
   CHECK(run.value("threads", 4) == 4);
@@ -171,6 +177,10 @@ TEST_CASE("a value of the record is of the type that is asked for, or refused wi
                        doctest::Contains("'version' is of type null, not a text"), Error);
   CHECK_THROWS_WITH_AS(run.value<std::string>("build", ""),
                        doctest::Contains("'build' is of type number, not a text"), Error);
+  CHECK(run.value("tokens", 0LL) == 5'000'000'000);
+  CHECK_THROWS_WITH_AS(run.value("tokens", 0), doctest::Contains("'tokens' is 5000000000, more than this program holds"),
+                       Error);
+  CHECK_THROWS_WITH_AS(run.value<std::uint64_t>("before", 0), doctest::Contains("'before' is -1, more than"), Error);
 }
 
 TEST_SUITE_END();

@@ -122,10 +122,13 @@ inline std::string scope_of(const std::string& prefix, const Label& stack, int l
 struct TensorLister {
   TensorList list;
   Index parameters = 0, constants = 0;  ///< elements so far
+  std::vector<std::string> masks = {};  ///< names of dropouts
+  std::vector<std::string> masks_in_functions = {};  ///< the pull-backs have these, too, here or in the graph around
 
   /// The leaves among some nodes of a graph. `inits` goes from tensor to tensor; null: the labels say them.
   void add(const Info* info, const Label* label, int begin, int end, const std::string& prefix, const Init*& inits) {
     for (int i = begin; i < end; ++i) {
+      if (label[i].op == Tag("dropout")) masks.push_back(prefix + std::string(label[i].name.view()));
       if (!is_tensor(info[i].kind)) continue;
       const bool learned = info[i].kind == Kind::parameter;
       Index& offset = learned ? parameters : constants;
@@ -153,21 +156,32 @@ void list_tensors(TensorLister& lister, const std::string& prefix, const Init*& 
                            [&]<class Child>(std::type_identity<Child>) { list_tensors<Child>(lister, scope, own); });
         if (inits) inits = own;
       }
+    } else {
+      using Function = typename G::template rule_of<node, 0>;
+      for (const Label& label : Function::flat.label) {
+        if (!(label.op == Tag("dropout"))) continue;
+        lister.masks_in_functions.push_back(prefix + std::string(label.name.view()));
+      }
     }
   });
   lister.add(G::flat.info, G::flat.label, next, G::count, prefix, inits);
 }
 
-/// The compiler checks the names of one graph; the parts of recompute(...) and of stacks are others.
-[[gnu::cold]] inline void check_names(const TensorList& list) {
-  std::vector<std::string_view> names;
-  for (const TensorInfo& tensor : list.parameters) names.push_back(tensor.name);
-  for (const TensorInfo& tensor : list.constants) names.push_back(tensor.name);
+/// The compiler checks the names of one graph; the parts of recompute(...), of stacks and of functions are others.
+[[gnu::cold]] inline void check_names(std::vector<std::string> names, const char* what, const char* hint) {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice == names.end()) return;
-  throw Error("two tensors of the model are called '" + std::string(*twice) + "'",
-              "give what makes them a scope of its own: named(\"name\", module)");
+  if (twice != names.end()) throw Error(std::string("two ") + what + " of the model are called '" + *twice + "'", hint);
+}
+[[gnu::cold]] inline void check_names(const TensorLister& lister) {
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : lister.list.parameters) names.push_back(tensor.name);
+  for (const TensorInfo& tensor : lister.list.constants) names.push_back(tensor.name);
+  constexpr const char* scope = "give what makes them a scope of its own: named(\"name\", module)";
+  check_names(std::move(names), "tensors", scope);
+  check_names(lister.masks, "dropouts", scope);
+  check_names(lister.masks_in_functions, "dropouts",
+              "they would drop the same elements: give each use of the function one with a dropout of another name");
 }
 
 struct FoundShape {
@@ -208,14 +222,14 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
 
 /// Names, places and initial values of all parameters and constants, in the order of the buffers.
 ///
-/// Errors  throws Error where two have the same name
+/// Errors  throws Error where two have the same name, or two dropouts, which would drop the same elements
 /// Cost    allocates the list; call it once
 template <class G>
 TensorList tensors_in() {
   detail::TensorLister lister;
   const Init* said_by_labels = nullptr;
   detail::list_tensors<G>(lister, "", said_by_labels);
-  detail::check_names(lister.list);
+  detail::check_names(lister);
   return std::move(lister.list);
 }
 template <auto const& model>

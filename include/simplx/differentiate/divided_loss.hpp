@@ -215,9 +215,12 @@ class DividedLoss {
     Rows largest = capacity_;
     for (Index p = 0; p < parts(); ++p) largest = largest.or_more(rows_of(all, p));
     if (!members_.empty() && capacity_.hold(largest)) return;
+    members_.clear();  // the larger ones come in their place, not beside them
+    capacity_ = {.sequences = 0};
+    std::vector<MicroBatchWorkspace<G, Backend>> members;
+    for (int t = 0; t < team.size(); ++t) members.emplace_back(largest);
+    members_ = std::move(members);  // all of them, or none where memory is short
     capacity_ = largest;
-    members_.clear();
-    for (int t = 0; t < team.size(); ++t) members_.emplace_back(capacity_);
   }
 
   Context<S> context_of(const Context<S>& all, Index p, MicroBatchWorkspace<G, Backend>& workspace) {

@@ -67,8 +67,10 @@ class Function : public detail::FunctionOn<f, Backend_> {
       auto& buffer = storage<T>()[number];
       check_size(node, size);
       if constexpr (std::is_same_v<T, std::int32_t>) detail::check_numbers<T>(object);  // before anything changes
+      const Index needed = (shape<node>.is_fixed() ? shape<node>.rows : size.rows) * shape<node>.cols;
+      Buffer<T> larger(buffer.size() < needed ? needed : 0);  // memory may be short: that, too, before anything changes
       const Index rows = take_rows(node, size, detail::Holder::function);
-      if (buffer.size() < rows * shape<node>.cols) buffer = Buffer<T>(rows * shape<node>.cols);
+      if (larger.size() != 0) buffer = std::move(larger);
       detail::assign<shape<node>>(object, rows, buffer.data());
       pointers_[number] = buffer.data();
     } else {
@@ -76,7 +78,7 @@ class Function : public detail::FunctionOn<f, Backend_> {
       S* place = G::table.info[node].kind == Kind::parameter
                      ? Memory::parameters().data() + G::layout.parameter[node]
                      : Memory::constants().data() + G::layout.constant[node];
-      detail::assign<shape<node>>(object, shape<node>.rows, place);
+      detail::assign_anew<shape<node>>(object, shape<node>.rows, place);
     }
     evaluated_ = false;
     return *this;

@@ -157,11 +157,13 @@ class FunctionInputs {
     return rows;
   }
 
-  /// One sequence of all tokens unless lengths were given; rows of Axis::sequences are these sequences.
+  /// One sequence of all tokens unless lengths were given; rows of Axis::sequences are these sequences. Tokens that no
+  /// input has, as those of repeat_over_sequence, are those of the lengths.
   void arrange_sequences(Rows& rows) {
     const Index inputs = rows.sequences;  // the rows of an input along that axis
-    bool has_tokens = false, has_sequences = false;
+    bool has_tokens = false, makes_tokens = false, has_sequences = false;
     for (int i = 0; i < graph_.count; ++i) {
+      makes_tokens |= graph_.info[i].shape.axis == Axis::tokens;
       has_tokens |= graph_.is_input(i) && graph_.info[i].shape.axis == Axis::tokens;
       has_sequences |= graph_.is_input(i) && graph_.info[i].shape.axis == Axis::sequences;
     }
@@ -170,6 +172,11 @@ class FunctionInputs {
       const Index count = has_tokens || !has_sequences ? 1 : inputs;
       for (Index s = 1; s <= count; ++s) offsets_.push_back(has_tokens ? rows.tokens : 0);
     }
+    if (makes_tokens && !has_tokens && !sequences_given_) {
+      throw Error("nothing that was given has tokens, and the function makes some",
+                  "give the lengths of all sequences by set_sequences");
+    }
+    if (!has_tokens) rows.tokens = offsets_.back();
     rows.sequences = static_cast<Index>(offsets_.size()) - 1;
     if (offsets_.back() != rows.tokens) {
       throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +

@@ -133,7 +133,7 @@ class Learner : public Function<f, Backend_> {
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const Optimiser& optimiser) {
     updates_.check(optimiser);
-    const TrainingMode training(this->random(), {.training = true, .key = detail::dropout_key(options_.seed, steps())});
+    const auto dropping = training();
     if constexpr (divides) {
       return update(optimiser, divided_.value_and_grad(updates_.team(), Base::given(updates_.team())));
     } else if constexpr (has_loss()) {
@@ -164,8 +164,19 @@ class Learner : public Function<f, Backend_> {
     }
   }
 
-  /// Clips the gradient that the last backward() left, and updates the parameters by it, unless it and the loss, if
-  /// that is one number, are finite. It is used up: `gradient` waits for the next backward(). The moments begin anew
+  /// Evaluations of one's own drop what step() would, while the object lives that this returns; otherwise nothing:
+  ///
+  ///     const auto training = learner.training();
+  ///     learner.forward();
+  ///     learner.output_gradient<1>() = ...;
+  ///     learner.backward();
+  ///     learner.update(optimiser);
+  [[nodiscard]] auto training() {
+    return TrainingMode(this->random(), {.training = true, .key = detail::dropout_key(options_.seed, steps())});
+  }
+
+  /// Clips the gradient that the last backward() left, and updates the parameters by it if it is finite, and so is the
+  /// loss where that is one number. It is used up: `gradient` waits for the next backward(). The moments begin anew
   /// when an optimiser of another kind takes over; frozen parameters keep their bits.
   ///
   /// Errors  throws Error without a backward(), or if a number of the optimiser makes no sense; then nothing has

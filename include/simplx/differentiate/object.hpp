@@ -76,9 +76,16 @@ concept contiguous = requires(const Object& object) {
   { object.data() } -> std::convertible_to<const S*>;
 } && (!EigenObject<Object> || bool(Object::IsVectorAtCompileTime) || bool(Object::IsRowMajor));
 
-/// Whether an object's memory ends with it: views of what others own are no such objects.
+/// A Ref to constant numbers holds a copy of what it cannot refer to.
 template <class Object>
-concept owning = (EigenObject<Object> && std::is_base_of_v<Eigen::PlainObjectBase<Object>, Object>) ||
+inline constexpr bool may_hold_a_copy = false;
+template <class Matrix, int options, class Stride>
+inline constexpr bool may_hold_a_copy<Eigen::Ref<const Matrix, options, Stride>> = true;
+
+/// Whether an object's memory ends with it, or may: views of what others own are no such objects.
+template <class Object>
+concept owning = (EigenObject<Object> &&
+                  (std::is_base_of_v<Eigen::PlainObjectBase<Object>, Object> || may_hold_a_copy<Object>)) ||
                  (!EigenObject<Object> && !std::ranges::borrowed_range<Object>);
 
 /// Whether an object's memory is that of a GPU, as a DeviceBuffer's is.
@@ -128,7 +135,7 @@ void check_numbers(const Object& object) {
   }
 }
 
-/// Copies an object to row-major memory.
+/// Copies an object to row-major memory, which it does not read.
 ///
 /// Errors  as number_as
 template <Shape shape, class Object, class T>
@@ -158,6 +165,15 @@ void assign(const Object& object, Index rows, T* to) {
     for (Index i = 0; i < rows * shape.cols; ++i) to[i] = number_as<T>(from[i]);
   } else {
     *to = number_as<T>(object);
+  }
+}
+/// The same to memory that the object may read: parameter + parameter.transpose().
+template <Shape shape, class Object, class T>
+void assign_anew(const Object& object, Index rows, T* to) {
+  if constexpr (EigenObject<Object>) {
+    assign<shape>(object.derived().matrix().eval(), rows, to);
+  } else {
+    assign<shape>(object, rows, to);
   }
 }
 

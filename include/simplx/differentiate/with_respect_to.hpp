@@ -27,7 +27,7 @@ struct WithRespectTo {
       int which = 0;
       while (which < count && !(wanted[which] == node->name)) ++which;
       if (node->kind == Kind::input) node->wanted = which < count;
-      if (node->kind == Kind::parameter) node->frozen |= which == count;
+      if (node->kind == Kind::parameter) node->frozen = which == count;
       if (node->block) node->frozen = true;  // what a stack makes bears other names
       if (node->kind == Kind::input || node->kind == Kind::parameter) found[which] = true;
     });
@@ -50,7 +50,8 @@ struct WithRespectTo {
 
 }  // namespace detail
 
-/// The function f, of which the gradients with respect to these inputs and parameters are wanted, and no others.
+/// The function f, of which the gradients with respect to these inputs and parameters are wanted, be they frozen in f,
+/// and no others.
 ///
 /// Errors  does not compile if a name is neither an input nor a parameter of f: rule "with respect to"
 template <auto const& f, Name... names>

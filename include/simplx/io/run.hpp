@@ -17,8 +17,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #if defined(__unix__) || defined(__APPLE__)
@@ -48,11 +51,14 @@ inline void list_values(const RunRecord& record, const std::string& prefix,
 }  // namespace detail
 
 /// The entries of two records that differ, as a table: name, earlier value, present value. Empty if none does.
-/// Names in `free` may differ.
-inline std::string differences(RunRecord earlier, RunRecord now, const std::set<std::string>& free = {}) {
-  for (const std::string& name : free) earlier.erase(name), now.erase(name);
+/// Names in `free`, as the table has them, may differ, and all within them.
+inline std::string differences(const RunRecord& earlier, const RunRecord& now, const std::set<std::string>& free = {}) {
   std::vector<std::pair<std::string, std::string>> there, here;
   detail::list_values(earlier, "", there), detail::list_values(now, "", here);
+  for (const std::string& name : free) {
+    const auto is_free = [&](const auto& value) { return value.first == name || value.first.starts_with(name + "."); };
+    std::erase_if(there, is_free), std::erase_if(here, is_free);
+  }
   const auto value = [](const auto& values, const std::string& name) -> std::string {
     const auto found = std::ranges::find(values, name, &std::pair<std::string, std::string>::first);
     return found == values.end() ? "-" : found->second;
@@ -78,6 +84,21 @@ inline std::string differences(RunRecord earlier, RunRecord now, const std::set<
   }
   return text;
 }
+
+namespace detail {
+
+/// A whole number of JSON; none if it is no such number, or T does not hold it.
+template <class T>
+std::optional<T> whole_number(const RunRecord& value) {
+  const auto held = [](auto number) -> std::optional<T> {
+    if (!std::in_range<T>(number)) return {};
+    return static_cast<T>(number);
+  };
+  if (value.is_number_unsigned()) return held(value.get<std::uint64_t>());
+  return value.is_number_integer() ? held(value.get<std::int64_t>()) : std::nullopt;
+}
+
+}  // namespace detail
 
 /// A directory that belongs to this process while this object lives.
 class RunDirectory {
@@ -115,18 +136,23 @@ class RunDirectory {
   const RunRecord& record() const { return record_; }
   /// A number or text of run.json, or what stands for it where it has none of that name.
   ///
-  /// Errors  throws Error with the file and the name if it is of another type
+  /// Errors  throws Error with the file and the name if it is of another type, or does not fit into T
   template <class T>
   T value(const char* name, T otherwise) const {
     constexpr bool whole = std::is_integral_v<T>, number = std::is_arithmetic_v<T>;
     static_assert(number || std::is_same_v<T, std::string>);
     const auto found = record_.find(name);
     if (found == record_.end()) return otherwise;
-    if (whole ? found->is_number_integer() : number ? found->is_number() : found->is_string()) {
+    if constexpr (whole) {
+      if (const std::optional<T> held = detail::whole_number<T>(*found)) return *held;
+    } else if (number ? found->is_number() : found->is_string()) {
       return found->template get<T>();
     }
-    throw Error((path_ / "run.json").string() + ": '" + name + "' is of type " + found->type_name() + ", not a " +
-                    (whole ? "whole number" : number ? "number" : "text"),
+    const bool too_large = whole && found->is_number_integer();
+    throw Error((path_ / "run.json").string() + ": '" + name + "' is " +
+                    (too_large ? found->dump() + ", more than this program holds"
+                               : std::string("of type ") + found->type_name() + ", not a " +
+                                     (whole ? "whole number" : number ? "number" : "text")),
                 "was it changed by hand? Give it the value that the run began with");
   }
 

@@ -58,6 +58,7 @@ class Sampler {
   /// Cost    up to four exponentials for each logit, and comparisons times the logarithm of what top k or top p keep;
   ///         allocates at the first draw
   template <std::ranges::contiguous_range Logits>
+    requires std::floating_point<std::ranges::range_value_t<Logits>>
   std::int32_t operator()(const Logits& of_all) {
     using S = std::ranges::range_value_t<Logits>;
     const std::span<const S> logits(of_all);
@@ -67,8 +68,8 @@ class Sampler {
       return static_cast<std::int32_t>(std::find(logits.begin(), logits.end(), largest) - logits.begin());
     }
     const auto weight = [&](std::int32_t token) {
-      const S logit = logits[static_cast<std::size_t>(token)];
-      return std::exp(static_cast<double>(logit - largest) / options_.temperature);
+      const double logit = static_cast<double>(logits[static_cast<std::size_t>(token)]);
+      return std::exp((logit - static_cast<double>(largest)) / options_.temperature);
     };
     tokens_.resize(logits.size());
     for (std::size_t i = 0; i < tokens_.size(); ++i) tokens_[i] = static_cast<std::int32_t>(i);

@@ -164,8 +164,13 @@ class Trainer {
   StepResult update(const Optimiser& optimiser) {
     updates_.check(optimiser);
     StepResult result = take_parts();
-    updates_.step(optimiser, team_, tensors_.parameters, parameters_.data(), gradient_.folded().data(), result,
-                  [&](Index begin, Index end) { gradient_.fold(begin, end); });
+    try {
+      updates_.step(optimiser, team_, tensors_.parameters, parameters_.data(), gradient_.folded().data(), result,
+                    [&](Index begin, Index end) { gradient_.fold(begin, end); });
+    } catch (...) {  // what an optimiser of the user's throws
+      gradient_.clear();
+      throw;
+    }
     if (!result.finite) gradient_.clear();
     return result;
   }

@@ -73,7 +73,7 @@ class Updates {
       std::ranges::fill(first_moment_, S(0));
       std::ranges::fill(second_moment_, S(0));
     }
-    count_.add(Optimiser::name);
+    const long moment_step = count_.step_of(Optimiser::name);
     const double factor = clip_factor(result.gradient_norm, clip_);
     const UpdateBuffers<S> buffers{parameters, gradient, first_moment_.data(), second_moment_.data()};
     team.run([&](int member) {
@@ -81,10 +81,11 @@ class Updates {
         const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, size);
         each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
           if (settings.frozen()) return;
-          update_range(optimiser.with(settings).template at<S>(count_.moment_steps), factor, buffers, from, to);
+          update_range(optimiser.with(settings).template at<S>(moment_step), factor, buffers, from, to);
         });
       }
     });
+    count_.add(Optimiser::name);
   }
 
   std::span<S> first_moments() { return first_moment_.span(); }
