@@ -123,8 +123,10 @@ struct Products {
   static constexpr const char* notes =
       "What `a * b` is, its shapes say. A matrix at the right, of several fixed rows or a `transpose(w)`, makes it a\n"
       "matrix product, unless `a` is one number; `transpose(a) * b` over run-time rows sums over them. All else is\n"
-      "element by element: two values of `rows_of(...)`, or one row, column or number beside anything. So two square\n"
-      "matrices are multiplied as matrices; `multiply(a, b)` is element by element always.\n";
+      "element by element: a value of `rows_of(...)` with another, with a column along its axis, with one row or one\n"
+      "number; a matrix with one row or one number at its right. So two square matrices are multiplied as matrices,\n"
+      "and so are fixed shapes (3, 3) and (3, 1). `multiply(a, b)` is element by element always: by it a column\n"
+      "scales rows, fixed or not.\n";
   static constexpr Entry entries[] = {{"matmul", "`a * w`, `a * transpose(w)`"},
                                       {"contract", "`transpose(a) * b`"},
                                       {"transpose", "`transpose(w)`"},

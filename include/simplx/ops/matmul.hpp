@@ -104,13 +104,15 @@ struct op<"matmul"> : kernel_op {
   }
 };
 
-/// The matrix product when the right operand is a matrix (several static rows) and the left one is no single
-/// number; elementwise otherwise. Two matrices are multiplied element by element by multiply(a, b).
+/// The matrix product when the right operand is a matrix (several static rows, of one column too) and the left one is
+/// no single number; elementwise otherwise. multiply(a, b) is elementwise always: of two matrices, or of a column that
+/// scales rows, whatever rows they are.
 ///
-/// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N), (rows, 1) or (1, 1) -> (rows, N)
+/// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N) or (1, 1) -> (rows, N)
+///         (rows, N) * (rows, 1) -> (rows, N) over run-time rows alone: static (3, 3) * (3, 1) is the product, (3, 1)
 ///         transpose(a) * b, a (rows, K), b (rows, N) -> (K, N), over static or run-time rows
-/// Errors  does not compile unless widths agree: rules "inner widths" and "equal widths"; nor for W * x: rule "matrix
-///         on the left"
+/// Errors  does not compile unless widths and rows agree: rules "inner widths", "equal widths", "equal rows" and "equal
+///         axes"; nor for W * x: rule "matrix on the left"
 /// Cost    2 rows K N FLOPs forward, twice that backward; keeps X
 constexpr Expr operator*(At a, At b) {
   if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) {
