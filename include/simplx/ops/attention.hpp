@@ -156,6 +156,8 @@ struct op<"shaped_attention"> : detail::attention_op<Mixing::shaped> {};
 /// Concat_h(A_h V_h) within each sequence.
 ///
 /// Shapes  query, key (tokens, H * d_k); value (tokens, H * d_v) -> (tokens, H * d_v)
+/// Errors  does not compile along another axis, for unequal widths of query and key, or heads that do not divide the
+///         widths: rules "token rows", "query and key" and "heads"
 /// Cost    2 (d_k + d_v) H FLOPs for each pair of tokens; keeps its operands and H numbers for each token
 /// Source  He & Hofmann 2024, Eq. (2)
 constexpr Expr softmax_attention(At query, At key, At value, Heads heads) {
@@ -165,6 +167,7 @@ constexpr Expr softmax_attention(At query, At key, At value, Heads heads) {
 /// Concat_h((alpha_h I + beta_h A_h) V_h) within each sequence.
 ///
 /// Shapes  as softmax_attention; alpha, beta (1, H)
+/// Errors  as softmax_attention, and for gains of another width: rule "gains per head"
 /// Cost    as softmax_attention
 /// Source  He & Hofmann 2024, Eq. (4)
 constexpr Expr skip_init_attention(At query, At key, At value, At alpha, At beta, Heads heads) {
@@ -174,6 +177,7 @@ constexpr Expr skip_init_attention(At query, At key, At value, At alpha, At beta
 /// Concat_h((alpha_h I + beta_h A_h - gamma_h C_h) V_h) within each sequence.
 ///
 /// Shapes  as softmax_attention; alpha, beta, gamma (1, H)
+/// Errors  as skip_init_attention
 /// Cost    as softmax_attention; C costs one pass over V, two where tokens see the whole sequence
 /// Source  He & Hofmann 2024, Eq. (5) and (13)
 constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {

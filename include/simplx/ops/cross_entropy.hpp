@@ -108,12 +108,18 @@ constexpr Expr with_labels(Expr loss, At labels) {
 
 /// Loss of each row in nats; 0 where the label is -100.
 ///
-/// Shapes  logits (rows, classes); labels (rows), whole numbers; smoothing (1, 1), not trained -> (rows, 1)
-/// Errors  does not compile unless the second operand is indices(...) along the rows of the logits
+/// Shapes  logits (rows, classes); labels (rows), whole numbers -> (rows, 1)
+/// Errors  does not compile unless the second operand is indices(...) along the rows of the logits: rule "labels"
 /// Cost    keeps the logits and two numbers for each row
 constexpr Expr cross_entropy(At logits, At labels) {
   return detail::with_labels(apply<"cross_entropy">({}, logits, labels), labels);
 }
+/// The same with label smoothing: the target is 1 - smoothing of the label, and smoothing / classes of each class.
+///
+/// Shapes  as above; smoothing (1, 1), not trained, usually hyper("smoothing", 0.1)
+/// Errors  as above, and for a smoothing of another shape or one that is trained: rules "one number" and "constant
+///         operand"
+/// Cost    as above
 constexpr Expr cross_entropy(At logits, At labels, At smoothing) {
   return detail::with_labels(apply<"cross_entropy">({}, logits, labels, smoothing), labels);
 }

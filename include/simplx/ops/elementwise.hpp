@@ -142,6 +142,10 @@ struct op<"spread"> : elementwise {
   }
 };
 
+/// Element by element, one row, one column or one number spread over the rest; likewise a - b and a / b.
+///
+/// Shapes  operands (rows, C), (1, C), (rows, 1) or (1, 1) -> (rows, C), rows static or run-time
+/// Errors  does not compile otherwise: rules "equal widths", "equal axes" and "equal rows"
 constexpr Expr operator+(At a, At b) { return apply<"add">({}, a, b); }
 constexpr Expr operator-(At a, At b) { return apply<"subtract">({}, a, b); }
 /// A divisor that is spread over rows, columns or everything is inverted first: one division for each of its elements.
@@ -194,7 +198,11 @@ constexpr Term operator/(const Term& a, const Term& b) {
 }
 constexpr Term operator-(const Term& a) { return a.node ? Term(apply<"negate">({}, a.operand())) : Term(-a.number); }
 
-/// The elementwise product; `x * y` is this too, unless y is a matrix: then it is the matrix product.
+/// The elementwise product; `x * y` is this too, unless y is a matrix (static rows, of one column too): then it is the
+/// matrix product.
+///
+/// Shapes  as a + b: a column (rows, 1) scales rows, static or run-time
+/// Errors  as a + b
 constexpr Expr multiply(At a, At b) { return apply<"multiply">({}, a, b); }
 
 /// Keeps a value and its gradient readable under a name; nothing is paid where there is no probe.

@@ -76,7 +76,7 @@ struct op<"positions"> : kernel_op {
 /// The row of the table for each index.
 ///
 /// Shapes  table (V, d), V static or an axis; index (rows) -> (rows, d)
-/// Errors  does not compile unless the second operand is indices(...)
+/// Errors  does not compile unless the second operand is indices(...): rule "indices"
 constexpr Expr embedding(At table, At index) {
   Expr result = apply<"embedding">({}, table, index);
   if (result.node->kind != Kind::error && index.node->kind != Kind::indices) {
@@ -87,7 +87,8 @@ constexpr Expr embedding(At table, At index) {
 
 /// The row of the table for each token's position in its sequence.
 ///
-/// Shapes  table (context, d) -> (tokens, d); sequences are at most `context` long
+/// Shapes  table (context, d), static -> (tokens, d); sequences are at most `context` long
+/// Errors  does not compile for a table of run-time rows: rule "static positions"
 constexpr Expr positions(At table) { return apply<"positions">({}, table); }
 
 }  // namespace simplx

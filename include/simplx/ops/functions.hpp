@@ -298,6 +298,10 @@ constexpr Expr square(At x) { return apply<"square">({}, x); }
 /// x^p for x > 0, or any x if p is a whole number; the derivative with respect to p is for x >= 0.
 constexpr Expr pow(At x, At p) { return apply<"pow">({}, x, p); }
 constexpr Expr abs(At x) { return apply<"abs">({}, x); }
+/// The larger of both (min: the smaller), NaN if either is; of equal numbers each has half the gradient.
+///
+/// Shapes  as a + b
+/// Errors  as a + b
 constexpr Expr max(At a, At b) { return apply<"max">({}, a, b); }
 constexpr Expr min(At a, At b) { return apply<"min">({}, a, b); }
 /// x limited to [low, high]; high where they are the wrong way round.
@@ -306,6 +310,9 @@ constexpr Expr clamp(At x, At low, At high) { return apply<"clamp">({}, x, low, 
 constexpr Expr operator>(At a, At b) { return apply<"greater">({}, a, b); }
 constexpr Expr operator<(At a, At b) { return apply<"greater">({}, b, a); }
 /// `yes` where the condition is positive, `no` elsewhere: select(x > 1.0, x, square(x)).
+///
+/// Shapes  as a + b, of three operands
+/// Errors  as a + b
 constexpr Expr select(At condition, At yes, At no) { return apply<"select">({}, condition, yes, no); }
 
 SIMPLX_HD_END

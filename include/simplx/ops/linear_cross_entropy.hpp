@@ -264,18 +264,24 @@ struct op<"linear_cross_entropy"> : kernel_op {
   }
 };
 
-/// Loss of each row in nats, as cross_entropy(x * transpose(table) + bias, labels) has it; 0 where the label is -100.
+/// Loss of each row in nats, as cross_entropy(x * transpose(table), labels) has it; 0 where the label is -100.
 /// On a CPU logits of `tile` classes are there at a time, on a GPU all logits of 8 `tile` rows in bfloat16, of 4 `tile`
 /// in float, or of as many as have half a gigabyte.
 ///
-/// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers; bias (1, classes) -> (rows, 1)
-/// Errors  does not compile unless labels are indices(...) along the rows of x, widths agree, and tile is at least 1
+/// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers -> (rows, 1)
+/// Errors  does not compile unless labels are indices(...) along the rows of x, the table's rows are static, widths
+///         agree, and tile is at least 1: rules "labels", "static right operand", "inner widths" and "tile"
 /// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label, or 6 rows d classes
 ///         for a training step on a GPU; keeps x and two numbers for each row; scratch holds tile + 2 d numbers for
 ///         each, on a GPU 16 tile bytes for each class, half a gigabyte at most
 constexpr Expr linear_cross_entropy(At x, At table, At labels, Index tile = 512) {
   return detail::with_labels(apply<"linear_cross_entropy">({.integers = {tile}}, table, labels, x), labels);
 }
+/// The same with a bias of each class, as cross_entropy(x * transpose(table) + bias, labels) has it.
+///
+/// Shapes  as above; bias (1, classes)
+/// Errors  as above, and for a bias of another width: rule "gain width"
+/// Cost    as above
 constexpr Expr linear_cross_entropy(At x, At table, At labels, At bias, Index tile = 512) {
   return detail::with_labels(apply<"linear_cross_entropy">({.integers = {tile}}, table, labels, x, bias), labels);
 }

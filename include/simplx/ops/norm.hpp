@@ -207,18 +207,25 @@ struct op<"layer_norm"> : kernel_op {
 
 /// y = gain * x / (sqrt(mean x^2) + epsilon).
 ///
-/// Shapes  x (rows, d); gain (1, d); epsilon (1, 1) -> (rows, d)
+/// Shapes  x (rows, d); gain (1, d); epsilon (1, 1), not trained -> (rows, d)
+/// Errors  does not compile for a gain or an epsilon of another shape, or an epsilon that is trained: rules "gain
+///         width", "one number" and "constant operand"
 /// Cost    keeps x and one number for each row
 constexpr Expr rms_norm(At x, At gain, At epsilon) { return apply<"rms_norm">({}, x, gain, epsilon); }
 
 /// The other flavour: y = gain * x / sqrt(mean x^2 + epsilon).
+///
+/// Shapes  as rms_norm
+/// Errors  as rms_norm
+/// Cost    as rms_norm
 constexpr Expr rms_norm_inside(At x, At gain, At epsilon) {
   return apply<"rms_norm">({.integers = {1}}, x, gain, epsilon);
 }
 
 /// y = gain * (x - mean) / sqrt(variance + epsilon) + bias.
 ///
-/// Shapes  x (rows, d); gain, bias (1, d); epsilon (1, 1) -> (rows, d)
+/// Shapes  x (rows, d); gain, bias (1, d); epsilon (1, 1), not trained -> (rows, d)
+/// Errors  as rms_norm; the bias is held to "gain width", too
 /// Cost    keeps x and two numbers for each row
 constexpr Expr layer_norm(At x, At gain, At bias, At epsilon) {
   return apply<"layer_norm">({}, x, gain, bias, epsilon);

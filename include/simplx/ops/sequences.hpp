@@ -122,6 +122,9 @@ struct op<"repeat_over_sequence"> : detail::sequence_op {
 constexpr Expr sum_of_sequence(At x) { return apply<"sum_of_sequence">({.integers = {0}}, x); }
 
 /// The same divided by the tokens of each sequence: what a classifier reads of all of them.
+///
+/// Shapes  as sum_of_sequence
+/// Errors  as sum_of_sequence
 constexpr Expr mean_of_sequence(At x) { return apply<"sum_of_sequence">({.integers = {1}}, x); }
 
 /// What is known of a sequence, such as a condition or a mask, for each of its tokens.
