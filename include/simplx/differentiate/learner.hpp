@@ -16,7 +16,8 @@
 ///
 /// A loss that is a mean over rows (or a sum of means or of sums: differentiate/divided_loss.hpp), as nearly all are,
 /// is evaluated some rows at a time, on as many threads as the learner has, with the same bits for any number of them:
-/// `Learner<loss>::divides` says whether it is. Others are evaluated at once, on one thread.
+/// `Learner<loss>::divides` says whether it is. Others are evaluated at once, on one thread, and so is every loss with
+/// other results beside it: return the loss alone, and evaluate the others by a Function of the same parameters.
 ///
 /// Inputs that are `variable` have gradients, too, but whoever gave them changes them.
 
