@@ -102,7 +102,7 @@ TEST_CASE("without positions that end, the context is the model's own") {
   CHECK(Stream<logits_of<alibi>>(net, 40).capacity() == 40);
   CHECK_THROWS_WITH_AS(Stream<logits_of<alibi>>(net, -1), doctest::Contains("a context of -1 tokens"), Error);
   Inference<silent> other;
-  CHECK_THROWS_WITH_AS((Stream<silent>(other)), doctest::Contains("set .context"), Error);
+  CHECK_THROWS_WITH_AS((Stream<silent>(other)), doctest::Contains("argument of Stream"), Error);
 }
 
 TEST_CASE("what does not fit is refused, and then nothing has changed") {

@@ -28,7 +28,8 @@ inline void check_length(const char* what, Index tokens, Index longest) {
 inline Index checked_context(Index context, Index longest) {
   if (context < 1) {
     throw Error("a context of " + std::to_string(context) + " tokens",
-                "set .context to at least 1; it may be left out only where the model has a context of its own");
+                "give the tokens of the longest sequence, at least 1, by TrainerOptions::context or the second "
+                "argument of Stream and Replay: a model with neither positions nor a member `context` says none");
   }
   check_length("a context", context, longest);
   return context;

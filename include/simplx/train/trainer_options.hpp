@@ -20,7 +20,8 @@ using InitialLaws = std::vector<TensorInfo> (*)(std::vector<TensorInfo>);
 /// What a trainer is told when it is made: limits, seed, laws and groups of parameters; threads change no bits.
 struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
-  Index context = 0;       ///< tokens of a sequence at most; the model's `context`, or its own limit, unless given
+  Index context = 0;       ///< tokens of a sequence at most; unless given the model's member `context`, or as many as
+                           ///< it has positions: a model with neither must be told
   std::uint64_t seed = 0;  ///< of the initial values, and of dropout
   int threads = 1;         ///< not part of the result's bits; as many are useful as a call has sequences that run apart
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
