@@ -52,10 +52,11 @@ struct Gated {
 
 /// Two products with an activation between them, and a norm of it if there is one.
 ///
-/// Shapes  x (rows, d) -> (rows, d), through (rows, hidden); with a gate W2 has hidden / 2 rows
+/// Shapes  x (rows, d) -> (rows, d), through (rows, hidden); with a gate W2 has hidden / 2 rows, which LLaMA calls its
+///         hidden size
 template <class Activation, class Norm = Identity>
 struct MlpOf {
-  Index hidden = 0;  ///< four times the width of x by default
+  Index hidden = 0;  ///< columns of `up`, of which a gate leaves `down` half; four times the width of x by default
   bool bias = false;
   Activation activation{};
   Norm norm{};  ///< of what is activated
