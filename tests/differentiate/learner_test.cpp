@@ -57,6 +57,8 @@ TEST_CASE("a step is the optimiser's over the gradient, clipped, of the loss tha
   const Eigen::VectorXd y = Eigen::VectorXd::Random(9);
   for (const double clip : {0.0, 0.3}) {
     Learner<regression, Cpu<double>> learner{{.seed = 2, .clip = clip}};
+    CHECK(learner.options().seed == 2);
+    CHECK(learner.options().clip == clip);
     Eigen::Vector3d w = learner.parameter<"w">();
     Eigen::Vector3d m = Eigen::Vector3d::Zero(), v = m;
     double b = 0, mb = 0, vb = 0;
@@ -77,6 +79,7 @@ TEST_CASE("a step is the optimiser's over the gradient, clipped, of the loss tha
           learner.step(AdamW{.learning_rate = 0.1, .beta2 = 0.99, .weight_decay = 0.5});
       CHECK(result.finite);
       CHECK(result.loss == doctest::Approx(error.squaredNorm() / 9).epsilon(1e-12));
+      CHECK(result.labelled == 0);
       CHECK(result.gradient_norm == doctest::Approx(norm).epsilon(1e-12));
       CHECK((learner.parameter<"w">() - w).norm() < 1e-12);
       CHECK(learner.parameter<"b">()(0) == doctest::Approx(b).epsilon(1e-12));

@@ -106,6 +106,7 @@ class Learner : public Function<f, Backend_> {
   }
 
   long steps() const { return updates_.count().steps; }
+  const LearnerOptions& options() const { return options_; }
 
   /// As of Function: data for the next step.
   template <Name name, class Object>
@@ -243,7 +244,7 @@ class Learner : public Function<f, Backend_> {
     this->differentiated_ = this->evaluated_ = false;
     return result;
   }
-  TrainerOptions options_;
+  LearnerOptions options_;
   detail::LearnerUpdates<Backend> updates_;
   std::conditional_t<divides, DividedLoss<typename Base::G, Backend>, detail::Undivided> divided_;
 };

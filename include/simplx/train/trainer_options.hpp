@@ -30,11 +30,12 @@ struct TrainerOptions {
   InitialLaws laws = nullptr;  ///< of the initial values, such as as_in_fairseq; the model's unless given
 };
 
-/// What a step did.
+/// What a step did. A Trainer's loss is the mean over the labelled tokens (or sequences), in nats; a Learner's is the
+/// first result of its function, in whatever unit that has, or 0 from update() where that is not one number.
 struct StepResult {
-  double loss = 0;           ///< mean over the labelled tokens (or sequences), in nats
+  double loss = 0;           ///< before the update
   double gradient_norm = 0;  ///< before clipping
-  Index labelled = 0;        ///< tokens (or sequences) with a label
+  Index labelled = 0;        ///< tokens (or sequences) with a label; 0 of a Learner, which knows no labels
   bool finite = true;        ///< otherwise nothing was updated
   std::string culprit;       ///< then: the first parameter whose gradient is not finite, "loss" or "gradient_norm"
 
