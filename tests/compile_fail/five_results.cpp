@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Shapes
 // doc: A model returns more results than an aggregate of four, or something that is no expression.
-// expect: error: .*simplx: a model returns an Expr, or an aggregate of two to four of them
+// expect: error: .*simplx: a model returns an Expr, or an aggregate of up to four of them
 #include <simplx/ops/columns.hpp>
 #include <simplx/ops/functions.hpp>
 #include <simplx/core/counts.hpp>

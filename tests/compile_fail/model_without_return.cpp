@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // chapter: Functions, training and checks
 // doc: A function computes, and forgets to return what it computed.
-// expect: error: .*simplx: a model returns an Expr, or an aggregate of two to four of them; this one returns nothing
+// expect: error: .*simplx: a model returns an Expr, or an aggregate of up to four of them; this one returns nothing
 #include <simplx/simplx.hpp>
 
 using namespace simplx;

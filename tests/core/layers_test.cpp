@@ -15,6 +15,10 @@ constexpr auto both = [] {
   return Results{x + gain, x - gain};
 };
 constexpr auto one = [] { return both().difference; };
+struct Only {
+  Expr result;
+};
+constexpr auto aggregate_of_one = [] { return Only{both().sum}; };
 struct Narrower {
   constexpr Expr operator()(int layer, Expr x) const { return x * weight("w", 4, layer == 1 ? 3 : 4); }
 };
@@ -40,6 +44,7 @@ TEST_SUITE_BEGIN("core/layers");
 TEST_CASE("results are numbered in the order of the aggregate, a single one is not") {
   CHECK(results_of(both) == "output0 add, output1 subtract");
   CHECK(results_of(one) == "output subtract");
+  CHECK(results_of(aggregate_of_one) == "output0 add");
 }
 
 TEST_CASE("a layer that changes the width breaks a rule, with both widths; the others do not") {

@@ -36,6 +36,18 @@ struct InStack {
 };
 inline constexpr test::OnTokens<Mixed> mixed{5};
 inline constexpr auto stacked = [] { return stack("blocks", 3, InStack{}, variable("x", rows_of(Axis::tokens, 8))); };
+struct Four {
+  Expr first, second, third, fourth;
+};
+/// As many operands as the results of a graph.
+inline constexpr auto weighted = with_pull_back([](Expr a, Expr b, Expr c, Expr d) { return a + 2.0 * b + c * d; },
+                                                [](Expr dy, Expr, Expr, Expr, Expr c, Expr d) {
+                                                  return Four{1.0 * dy, 2.0 * dy, d * dy, c * dy};
+                                                });
+inline constexpr auto of_four = [] {
+  auto x = variable("x", rows_of(Axis::tokens, 3));
+  return weighted(x, sin(x), cos(x), x * vector("row", 3));
+};
 inline constexpr auto derivative = [] {
   auto x = variable("x", rows_of(Axis::tokens, 3));
   return grad(clipped(x) * 3.0, x);
@@ -59,6 +71,7 @@ TEST_CASE("the pull-back is the user's, not the derivative") {
 
 TEST_CASE("a pull-back that is the derivative passes every check, with several operands and in a stack") {
   test::check_op<mixed>({.step = 0.01});
+  test::check_op<of_four>({.step = 0.01});
   const GradientReport report = gradcheck<stacked>({.step = 0.01});
   CHECK(report.worst < 1e-7);
   CHECK(report.adjoint < 1e-11);

@@ -83,7 +83,7 @@ constexpr bool is_transposed(Attributes product) { return product.integers[0] !=
 }  // namespace detail
 
 /// Of a node; and of a whole model.
-inline constexpr int max_arguments = 8, max_inputs = 8, max_outputs = 8;
+inline constexpr int max_arguments = 8, max_inputs = 8, max_outputs = 4;
 
 struct Node;
 struct Term;

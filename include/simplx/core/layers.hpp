@@ -53,11 +53,11 @@ constexpr Evaluated evaluate(const Model& model) {
                         "captured (behind an error within the model this one says nothing new)");
   if constexpr (called) {
     using Result = decltype(model());
-    static_assert(!std::is_void_v<Result>, "simplx: a model returns an Expr, or an aggregate of two to four of them; "
+    static_assert(!std::is_void_v<Result>, "simplx: a model returns an Expr, or an aggregate of up to four of them; "
                                            "this one returns nothing: write `return` before its result");
     if constexpr (!std::is_void_v<Result>) {
       constexpr bool known = Results<Result>;
-      static_assert(known, "simplx: a model returns an Expr, or an aggregate of two to four of them");
+      static_assert(known, "simplx: a model returns an Expr, or an aggregate of up to four of them");
       if constexpr (known) {
         each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
       }

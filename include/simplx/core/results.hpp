@@ -23,6 +23,7 @@ constexpr int result_count() {
     count = requires { Result{A{}, A{}, A{}, A{}}; } ? 4 : requires { Result{A{}, A{}, A{}}; } ? 3
           : requires { Result{A{}, A{}}; } ? 2 : requires { Result{A{}}; } ? 1 : 0;
   }
+  static_assert(max_outputs == 4);
   return sizeof(Result) == static_cast<std::size_t>(count) * sizeof(Expr) ? count : 0;
 }
 
@@ -36,10 +37,10 @@ constexpr Result as_results(const Result& results) {
   return results;
 }
 
-/// Calls take(field, name) for the expression, or for each of an aggregate of two to four expressions.
+/// Calls take(field, name) for the expression, or for each of an aggregate of up to four expressions.
 template <class Result, class Take>
 constexpr void each_result(const Result& result, Take take) {
-  static_assert(Results<Result>, "simplx: a model returns an Expr, or an aggregate of two to four of them");
+  static_assert(Results<Result>, "simplx: a model returns an Expr, or an aggregate of up to four of them");
   constexpr int count = result_count<Result>();
   if constexpr (std::is_same_v<Result, Expr>) {
     take(result, "output");

@@ -101,7 +101,7 @@ struct op<"custom"> : kernel_op {
     });
   }
 
-  static constexpr int most_operands = 4;
+  static constexpr int most_operands = max_outputs;  ///< of which each has a result of the pull-back
 
   /// The user's pull-back itself.
   static constexpr Term derive(const Node* node, int argument, const Term& g) {
