@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // chapter: Names, stacks and recomputation
 // doc: Two parameters have one name, so that a checkpoint could not tell them apart.
-// expect: error: .*simplx: two parameters or inputs have one name \(lines: left and right number; the note of at_line
-// expect: or make it once and use the variable twice
+// expect: error: .*simplx: two parameters or inputs have one name, which the note of at_line spells
+// expect: or make the value once and use it twice
 // expect: at_line<.*, 14L?, 18L?.*Called<'w', 'e', 'i', 'g', 'h', 't'>
 #include <simplx/models/decoder.hpp>
 

@@ -146,9 +146,10 @@ SIMPLX_RULE("a name", (possible<left, right>),
             "a parameter, constant, input or stack (left number: its line), or a scope that it is in, has an empty "
             "name, by which no checkpoint could find it: weight(\"up.weight\", ...), named(\"mlp\", ...)")
 SIMPLX_RULE("one name", (possible<left, right>),
-            "two parameters or inputs have one name (lines: left and right number; the note of at_line spells it); "
-            "give one of them another name, or its module one by named(\"second\", ...), or make it once and use the "
-            "variable twice")
+            "two parameters or inputs have one name, which the note of at_line spells (left and right number: the "
+            "lines that make them; one line twice is one module used twice): give one of them another name, or each "
+            "use of the module a scope, named(\"first\", Linear{...})(x) and named(\"second\", ...), or make the "
+            "value once and use it twice")
 
 namespace detail {
 
