@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include <simplx/differentiate/with_respect_to.hpp>
 
-#include <simplx/core/walk.hpp>
 #include <simplx/differentiate/function.hpp>
 #include <simplx/ops/functions.hpp>
 #include <simplx/ops/matmul.hpp>
 #include <simplx/ops/reduce.hpp>
+#include <simplx/ops/stop_gradient.hpp>
 
 #include <doctest/doctest.h>
 
