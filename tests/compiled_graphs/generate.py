@@ -198,7 +198,7 @@ TERNARY = {
     "clamp({0}, {1} - 1.0, {2} + 1.0)": kinked(lambda a, b, c: min(max(a, b - 1), c + 1), lambda a, b, c: a - b + 1,
                                               lambda a, b, c: a - c - 1, lambda a, b, c: c - b + 2),
 }
-REDUCTIONS = {"sum": sum, "mean": lambda x: sum(x) / len(x), "maximum": largest, "log_sum_exp": log_sum_exp}
+REDUCTIONS = {"sum": sum, "mean": lambda x: sum(x) / len(x), "max": largest, "log_sum_exp": log_sum_exp}
 
 
 class Model:

@@ -22,8 +22,8 @@ template <Index cols>
 struct Model {
   constexpr auto operator()() const {
     const Expr x = variable("x", rows_of(Axis::tokens, cols)), y = rounded(x) + sin(x);
-    return Maxima{maximum(rounded(x), Over::rows) + maximum(x, Over::rows),
-                  maximum(rounded(x), Over::columns) * maximum(y, Over::columns), maximum(rounded(x)) * maximum(x)};
+    return Maxima{max(rounded(x), Over::rows) + max(x, Over::rows),
+                  max(rounded(x), Over::columns) * max(y, Over::columns), max(rounded(x)) * max(x)};
   }
 };
 constexpr Model<1> single;
@@ -31,7 +31,7 @@ constexpr Model<5> narrow;
 constexpr Model<301> wide;
 constexpr auto of_weights = [] {
   const Expr w = weight("w", 7, 9, normal(1));
-  return Maxima{maximum(w, Over::rows), maximum(w, Over::columns), maximum(sin(w))};
+  return Maxima{max(w, Over::rows), max(w, Over::columns), max(sin(w))};
 };
 
 template <class S>

@@ -26,9 +26,9 @@ inline constexpr auto moves = [] {
   const Expr q = rotary(wave(x), 12, hyper("base", 10000)), k = softmax(cumulative_sum(x));
   const Expr w = slice_rows(transpose(weight("w", 768, 20, normal(1))), 2, 9);
   return Results{first_of_sequence(q * stop_gradient(k)) * mean_of_sequence(repeat_over_sequence(sum_of_sequence(q))) *
-                     maximum(q),
-                 log_sum_exp(q, Over::columns) * maximum(k, Over::columns) + batched_matmul(q, k, 1, 768, 1),
-                 multiply(transpose(q) * k, maximum(w, Over::rows)),
+                     max(q),
+                 log_sum_exp(q, Over::columns) * max(k, Over::columns) + batched_matmul(q, k, 1, 768, 1),
+                 multiply(transpose(q) * k, max(w, Over::rows)),
                  linear_cross_entropy(x, weight("table", 50257, 768, normal(0.02)), indices("labels", Axis::tokens),
                                       vector("bias", 50257, zeros))};
 };

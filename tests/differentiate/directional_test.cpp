@@ -61,7 +61,7 @@ TEST_CASE("what the gradient stops at has no derivative along a direction either
   CHECK(d.tangent()(0) == doctest::Approx(1 + 0.5 * 4 - 9));
   d.hvp();
   CHECK(d.hessian_product<"x">().isZero());
-  static constexpr auto largest = [] { return maximum(variable("x", rows_of(Axis::batch, 3))); };
+  static constexpr auto largest = [] { return max(variable("x", rows_of(Axis::batch, 3))); };
   Directional<largest> none;
   none.set<"x">(Eigen::MatrixXd(0, 3), Eigen::MatrixXd(0, 3));
   none.jvp();

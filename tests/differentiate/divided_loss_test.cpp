@@ -54,7 +54,7 @@ inline constexpr auto of_sums = [] {
 };
 inline constexpr auto by_columns = [] {
   const Expr y = x() * w();
-  return -sum(mean(square(y), Over::rows)) + mean(maximum(y, Over::columns));
+  return -sum(mean(square(y), Over::rows)) + mean(max(y, Over::columns));
 };
 inline constexpr auto of_column_means = [] { return sum(mean(error(), Over::rows)); };
 inline constexpr auto of_own_gradients = [] {
@@ -106,7 +106,7 @@ inline constexpr auto of_pairs = [] {
   const Expr e = error();
   return sum(square(transpose(e) * e));
 };
-inline constexpr auto of_the_largest = [] { return maximum(error()); };
+inline constexpr auto of_the_largest = [] { return max(error()); };
 inline constexpr auto of_own_kernel = [] { return mean(apply<"upside_down">({}, error())); };
 inline constexpr auto of_own_kernel_of_tokens = [] { return mean(apply<"upside_down">({}, error(Axis::tokens))); };
 inline constexpr auto of_what_changes = [] { return mean(square(variable("x", rows_of(Axis::batch, 4)) * w())); };

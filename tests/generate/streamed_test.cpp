@@ -39,7 +39,7 @@ struct Rowwise {
     constexpr auto mine = with_pull_back([](Expr y) { return softmax(y); }, [](Expr dy, Expr, Expr) { return dy; });
     auto halves = split_columns(x);
     auto products = batched_matmul(halves.first, halves.second, 2, 3, 2);  // (tokens, 4)
-    auto wide = concatenate(products, maximum(x, Over::columns), log_sum_exp(x, Over::columns), halves.first);
+    auto wide = concatenate(products, max(x, Over::columns), log_sum_exp(x, Over::columns), halves.first);
     auto scale = sum(square(weight("scale", 3, 4)));  // of weights alone
     return layer_norm(dropout("drop", mine(wide) + wide, 0.5), vector("gain", 12), vector("bias", 12), 1e-5) * scale +
            stop_gradient(x) / (1.0 + mean(square(x), Over::columns)) + log_softmax(x * transpose(weight("w", 12, 12)));
@@ -74,8 +74,8 @@ inline constexpr auto looks_up = [] {
   return gather(input("x", rows_of(Axis::tokens, 3)), indices("i", Axis::tokens));
 };
 inline constexpr auto looks_up_weights = [] { return gather(weight("x", 4, 3), indices("i", Axis::tokens)); };
-inline constexpr auto of_columns = [] { return maximum(input("x", rows_of(Axis::tokens, 3)), Over::columns); };
-inline constexpr auto of_rows = [] { return maximum(input("x", rows_of(Axis::tokens, 3)), Over::rows); };
+inline constexpr auto of_columns = [] { return max(input("x", rows_of(Axis::tokens, 3)), Over::columns); };
+inline constexpr auto of_rows = [] { return max(input("x", rows_of(Axis::tokens, 3)), Over::rows); };
 inline constexpr auto first = [] { return first_of_sequence(input("x", rows_of(Axis::tokens, 3))); };
 
 static_assert(streams<forwards, "shift">() && !streams<backwards, "shift">());

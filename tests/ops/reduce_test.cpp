@@ -27,7 +27,7 @@ struct Means {
 };
 struct Maxima {
   constexpr Expr operator()(Expr x) const {
-    return maximum(x, Over::columns) * x + maximum(x * x, Over::rows) + maximum(x);
+    return max(x, Over::columns) * x + max(x * x, Over::rows) + max(x);
   }
 };
 struct OfProducts {  // a product is stored, then summed; once it is used beside the sum
@@ -90,7 +90,7 @@ template <Index cols>
 inline constexpr auto mean_of_rows = [] { return mean(input("x", rows_of(Axis::batch, cols)), Over::rows); };
 
 template <Index cols>
-inline constexpr auto largest_in_columns = [] { return maximum(input("x", rows_of(Axis::batch, cols)), Over::rows); };
+inline constexpr auto largest_in_columns = [] { return max(input("x", rows_of(Axis::batch, cols)), Over::rows); };
 
 template <class S, Index cols>
 void check_maxima(Index rows) {
@@ -144,7 +144,7 @@ TEST_CASE("a costly value on the way to a sum is kept in passing, not evaluated 
 }
 
 TEST_CASE_TEMPLATE("the largest of any number of elements", S, float, double) {
-  static constexpr auto model = [] { return maximum(input("x", rows_of(Axis::tokens, 1))); };
+  static constexpr auto model = [] { return max(input("x", rows_of(Axis::tokens, 1))); };
   for (const Index rows : {1, 7, 16, 64, 83}) {
     for (const Index at : {Index(0), rows / 2, rows - 1}) {
       Evaluation<model, Cpu<S>> run(Rows{.tokens = rows});
@@ -169,7 +169,7 @@ TEST_CASE("by hand") {
 }
 
 TEST_CASE("the first of several largest elements gets the gradient; NaN is not lost") {
-  static constexpr auto highest = [] { return maximum(variable("x", rows_of(Axis::tokens, 3)), Over::columns); };
+  static constexpr auto highest = [] { return max(variable("x", rows_of(Axis::tokens, 3)), Over::columns); };
   Evaluation<highest> run(Rows{.tokens = 2});
   std::ranges::copy(std::array{1.0, 2.0, 2.0, 0.0, -1.0, std::nan("")}, run.input("x").begin());
   run.forward();

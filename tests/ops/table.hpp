@@ -105,14 +105,14 @@ struct Reductions {
   static constexpr const char* title = "Reductions";
   static constexpr Entry entries[] = {
       {"sum", "`sum(a, over)`"},         {"mean", "`mean(a, over)`"},
-      {"maximum", "`maximum(a, over)`"}, {"log_sum_exp", "`log_sum_exp(a, Over::columns)`"},
+      {"maximum", "`max(a, over)`"}, {"log_sum_exp", "`log_sum_exp(a, Over::columns)`"},
       {"softmax", "`softmax(a)`"},       {"log_softmax", "`log_softmax(a)`"}};
   struct Results {
     Expr sums, means, largest, soft;
   };
   constexpr Results operator()() const {
     auto x = tokens_of(C) * vector("row", C);
-    return {sum(x, Over::columns) * sum(x, Over::rows), x - mean(x, Over::columns), maximum(x, Over::columns),
+    return {sum(x, Over::columns) * sum(x, Over::rows), x - mean(x, Over::columns), max(x, Over::columns),
             softmax(x) * log_softmax(x) + log_sum_exp(x, Over::columns)};
   }
 };

@@ -84,8 +84,9 @@ class Function : public detail::FunctionOn<f, Backend_> {
     return *this;
   }
 
-  /// Reads an input where it is: the object must outlive this, and changes to it are seen. On a GPU that is a
-  /// DeviceBuffer of numbers, whose filling has been waited for; what lies on the host is copied at each forward().
+  /// Reads an input where it is: the object must outlive this, and changes to it are seen. It is none of the function's
+  /// own results or gradients, which are written meanwhile. On a GPU that is a DeviceBuffer of numbers, whose filling
+  /// has been waited for; what lies on the host is copied at each forward().
   ///
   /// Errors  does not compile unless the object is row-major (or a vector) of this function's scalar, nor for a
   ///         temporary that owns its memory; throws if it is a block with gaps

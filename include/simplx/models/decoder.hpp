@@ -56,7 +56,7 @@ struct Decoder {
   BlockConfig block;
   Index vocab = 256, width = 128;
   int heads = 4;
-  Index hidden = 0;  ///< width of the MLP; four times `width` by default
+  Index hidden = 0;  ///< width of the MLP, value and gate together; four times `width` by default
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::sinusoidal;  ///< none if the block has ALiBi

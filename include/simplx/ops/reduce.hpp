@@ -170,11 +170,11 @@ constexpr Expr sum(At x, Over over = Over::all) { return apply<"sum">(detail::at
 /// Shapes  as sum
 constexpr Expr mean(At x, Over over = Over::all) { return apply<"mean">(detail::attributes_of(over), x); }
 
-/// The largest element; the first of several equal ones gets the gradient.
+/// The largest element, where max(a, b) is the larger of two values; the first of several equal ones gets the gradient.
 ///
 /// Shapes  as sum
 /// Cost    keeps x and the result
-constexpr Expr maximum(At x, Over over = Over::all) { return apply<"maximum">(detail::attributes_of(over), x); }
+constexpr Expr max(At x, Over over = Over::all) { return apply<"maximum">(detail::attributes_of(over), x); }
 
 /// (x - y)^2, averaged over everything.
 constexpr Expr mean_squared_error(At x, At y) { return mean(square(apply<"subtract">({}, x, y))); }

@@ -236,7 +236,7 @@ constexpr Expr log_softmax(At x) { return apply<"log_softmax">({}, x); }
 /// Cost    over columns one node that keeps softmax(x); otherwise a maximum and a sum that keeps its exponentials
 constexpr Expr log_sum_exp(At x, Over over = Over::all) {
   if (over == Over::columns) return apply<"log_sum_exp">({}, x);
-  auto largest = maximum(x, over);
+  auto largest = max(x, over);
   auto highest = stop_gradient(largest);  // a gradient would cancel
   auto finite = highest - highest + 1.0;  // else NaN: where the largest is infinite, so is the result, by that alone
   auto origin = select(finite, highest, 0.0);
