@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 using namespace simplx;
@@ -23,6 +26,20 @@ TEST_CASE("tokens of one, two and four bytes are numbers from 0") {
   CHECK(four[2] == 2147483647);
   CHECK(four[3] < 0);  // no model knows it
   CHECK(TokenView().size() == 0);
+}
+
+TEST_CASE("tokens are those of any vector, array, span or text that outlives the view") {
+  std::vector<std::int32_t> numbers{0, 7, 50256};
+  const std::string text = "a\xff";
+  CHECK(TokenView(numbers)[2] == 50256);
+  CHECK(TokenView(std::span(numbers).last(2))[0] == 7);
+  CHECK(TokenView(text)[1] == 255);
+  CHECK(TokenView(std::string_view(text)).size() == 2);
+  static_assert(std::is_convertible_v<const std::vector<std::uint16_t>&, TokenView>);
+  static_assert(!std::is_constructible_v<TokenView, std::vector<std::int32_t>>);  // it would be gone
+  static_assert(!std::is_constructible_v<TokenView, std::vector<std::int64_t>&>);
+  static_assert(!std::is_constructible_v<TokenView, std::vector<float>&>);
+  static_assert(!std::is_constructible_v<TokenView, std::span<const std::byte>>);
 }
 
 TEST_CASE("other numbers of bytes are refused") {

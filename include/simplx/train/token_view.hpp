@@ -11,18 +11,31 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <ranges>
 #include <span>
-#include <type_traits>
+#include <string>
 
 namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// What is a token as it lies there: a byte of text, or a number that begins at 0.
+template <class T>
+concept TokenNumber = std::same_as<T, char> || std::same_as<T, std::int32_t> ||
+                      (std::unsigned_integral<T> && !std::same_as<T, bool> && sizeof(T) <= 4);
+
+}  // namespace detail
 
 /// The tokens belong to somebody else and need no alignment.
 class TokenView {
  public:
   TokenView() = default;
-  template <class T>
-    requires(std::unsigned_integral<std::remove_const_t<T>> && sizeof(T) <= 4)
-  explicit TokenView(std::span<T> tokens) : TokenView(std::as_bytes(tokens), sizeof(T)) {}
+  /// Of a vector, an array, a span or a text, which must outlive this.
+  template <std::ranges::contiguous_range Tokens>
+    requires(detail::TokenNumber<std::ranges::range_value_t<Tokens>> && std::ranges::borrowed_range<Tokens>)
+  TokenView(Tokens&& tokens)
+      : TokenView(std::as_bytes(std::span(std::ranges::data(tokens), std::ranges::size(tokens))),
+                  sizeof(std::ranges::range_value_t<Tokens>)) {}
   /// Little-endian numbers of so many bytes: 1, 2 or 4.
   ///
   /// Errors  throws Error for another number of bytes
