@@ -20,6 +20,7 @@
 #include <simplx/blocks/tokens.hpp>
 #include <simplx/blocks/v_skip_init.hpp>
 #include <simplx/core/describe.hpp>
+#include <simplx/core/named.hpp>
 #include <simplx/core/parameters.hpp>
 #include <simplx/differentiate/directional.hpp>
 #include <simplx/differentiate/function.hpp>

@@ -2,8 +2,9 @@
 // chapter: Names, stacks and recomputation
 // doc: A parameter or its scope has an empty name, so that a checkpoint would hold ".weight".
 // expect: error: .*simplx: a parameter, constant, input or stack \(left number: its line\), or a scope that it is in,
-// expect: at_line<.*, 15L?, 0L?
+// expect: at_line<.*, 16L?, 0L?
 #include <simplx/core/counts.hpp>
+#include <simplx/core/named.hpp>
 #include <simplx/ops/functions.hpp>
 #include <simplx/ops/matmul.hpp>
 

@@ -6,6 +6,7 @@
 #include <simplx/ops/matmul.hpp>
 #include <simplx/ops/functions.hpp>
 #include <simplx/core/counts.hpp>
+#include <simplx/core/named.hpp>
 
 using namespace simplx;
 

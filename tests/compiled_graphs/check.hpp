@@ -3,6 +3,7 @@
 
 /// What generated models are held against: the values of generate.py, differences, the adjoint identity, directions.
 
+#include <simplx/core/named.hpp>
 #include <simplx/differentiate/gradcheck.hpp>
 #include <simplx/nn/norm.hpp>
 #include <simplx/ops/activation.hpp>

@@ -3,6 +3,7 @@
 
 /// Every op of the library, with a model around it: what table_test.cpp checks and docs/ops.md is written from.
 
+#include <simplx/core/named.hpp>
 #include <simplx/nn/norm.hpp>
 #include <simplx/ops/activation.hpp>
 #include <simplx/ops/attention.hpp>

@@ -7,7 +7,7 @@
 /// Node i of a graph of N nodes only refers to nodes below i; node N - 1 is the root, whose arguments are the
 /// outputs. `Info` is what the planner reads (fuse.hpp, plan.hpp), `Label` what kernels and people read.
 
-#include <simplx/core/walk.hpp>
+#include <simplx/core/layers.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 

@@ -2,7 +2,8 @@
 #pragma once
 
 /// \file simplx/core/layers.hpp
-/// Evaluating a model, the layers of its stacks and the parts of its functions; what is wrong with their blocks.
+/// Evaluating a model, the layers of its stacks and the parts of its functions; what stacks are made with, and what is
+/// wrong with their blocks.
 
 #include <simplx/core/walk.hpp>
 
@@ -65,6 +66,23 @@ constexpr Evaluated evaluate(const Model& model) {
   }
   return {root->argument_count > 0 ? root : broken(root, said_already, 0, 0)};
 }
+
+/// What a stack is made with.
+struct StackSettings {
+  int layers = 1;
+  bool recomputed = false;  ///< a module that is evaluated again in backward: its name is the scope of what it made
+  bool shared = false;      ///< its layers share one set of parameters and constants, whose names bear no number
+
+  constexpr int sets() const { return shared ? 1 : layers; }
+};
+constexpr Attributes attributes_of(const StackSettings& stack) {
+  return {.integers = {stack.layers, stack.recomputed, stack.shared}};
+}
+constexpr StackSettings stack_settings(Attributes stack) {
+  return {static_cast<int>(stack.integers[0]), stack.integers[1] != 0, stack.integers[2] != 0};
+}
+constexpr bool is_recomputed(const Node& node) { return node.block && stack_settings(node.attributes).recomputed; }
+constexpr bool is_shared(const Node& node) { return node.block && stack_settings(node.attributes).shared; }
 
 /// The carry of a stack's block: the value that goes from layer to layer.
 constexpr Node* new_carry(Shape shape, Where where) {

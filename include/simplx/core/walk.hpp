@@ -2,7 +2,7 @@
 #pragma once
 
 /// \file simplx/core/walk.hpp
-/// Walking, scoping and freeing expressions.
+/// Walking and freeing expressions.
 ///
 /// Nodes are numbered by a walk from the root, never by creation: compilers evaluate operands in different
 /// orders, and with the order every offset of a checkpoint would change. Walks are iterative, because the
@@ -117,27 +117,6 @@ constexpr Node* node_at(Node* root, int wanted) {
   return found;
 }
 
-/// What a stack is made with.
-struct StackSettings {
-  int layers = 1;
-  bool recomputed = false;  ///< a module that is evaluated again in backward: its name is the scope of what it made
-  bool shared = false;      ///< its layers share one set of parameters and constants, whose names bear no number
-
-  constexpr int sets() const { return shared ? 1 : layers; }
-};
-constexpr Attributes attributes_of(const StackSettings& stack) {
-  return {.integers = {stack.layers, stack.recomputed, stack.shared}};
-}
-constexpr StackSettings stack_settings(Attributes stack) {
-  return {static_cast<int>(stack.integers[0]), stack.integers[1] != 0, stack.integers[2] != 0};
-}
-constexpr bool is_recomputed(const Node& node) { return node.block && stack_settings(node.attributes).recomputed; }
-constexpr bool is_shared(const Node& node) { return node.block && stack_settings(node.attributes).shared; }
-
-constexpr bool takes_scope(const Node& node) {
-  return (!node.name.empty() || node.block) && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
-}
-
 /// Calls visit(node) for what a module made: the nodes of its results up to, and without, what it was given.
 template <class Made, class Visit, class... Arguments>
 constexpr void each_made(const Made& results, Visit visit, const Arguments&... given) {
@@ -159,32 +138,3 @@ constexpr void each_made(const Made& results, Visit visit, const Arguments&... g
 }
 
 }  // namespace simplx::detail
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// A module with a name: the parameters it *makes* get "name." in front, never what it is *given*. What a module
-/// captures or holds it makes, as far as can be seen from its results: give it as an operand.
-template <class Module>
-struct Named {
-  Name scope;
-  Module module;
-
-  template <class... Arguments>
-  constexpr auto operator()(const Arguments&... arguments) const
-      -> decltype(detail::as_results(module(arguments...))) {
-    const auto results = detail::as_results(module(arguments...));
-    const auto enter = [&](Node* node) {
-      if (detail::takes_scope(*node)) node->name.put_in_scope(scope);
-    };
-    detail::each_made(results, enter, arguments...);
-    return results;
-  }
-};
-
-/// named("mlp", Mlp{512})(x): the parameters made inside are mlp.up.weight, mlp.down.weight.
-template <class Module>
-constexpr Named<Module> named(const char* scope, const Module& module) {
-  return {scope, module};
-}
-
-}  // namespace simplx

@@ -4,6 +4,7 @@
 /// \file simplx/models/head.hpp
 /// What makes logits, or a loss, of a model's last x and its table of embeddings E.
 
+#include <simplx/core/named.hpp>
 #include <simplx/nn/dropout.hpp>
 #include <simplx/nn/linear.hpp>
 #include <simplx/nn/norm.hpp>

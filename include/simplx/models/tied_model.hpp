@@ -10,6 +10,7 @@
 /// mask.
 
 #include <simplx/core/lookups.hpp>
+#include <simplx/core/named.hpp>
 #include <simplx/models/head.hpp>
 #include <simplx/nn/linear.hpp>
 #include <simplx/nn/norm.hpp>

@@ -27,7 +27,7 @@
 ///
 /// Where W^Q = 0, A = C; with alpha = beta = gamma = 1 shaped attention then is the identity. [He & Hofmann 2024]
 
-#include <simplx/core/walk.hpp>
+#include <simplx/core/named.hpp>
 #include <simplx/nn/first_layer.hpp>
 #include <simplx/nn/linear.hpp>
 #include <simplx/ops/attention.hpp>

@@ -5,7 +5,7 @@
 /// The feed-forward sub-block: MLP(x) = Norm(f(x W1 (+ b1))) W2 (+ b2), where f is ReLU and there is no norm unless
 /// others are given.
 
-#include <simplx/core/walk.hpp>
+#include <simplx/core/named.hpp>
 #include <simplx/nn/linear.hpp>
 #include <simplx/ops/activation.hpp>
 
