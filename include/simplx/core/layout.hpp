@@ -164,11 +164,12 @@ constexpr Rooms<capacity> whole_rooms(const Info* info, int count) {
   return rooms;
 }
 
-template <int capacity>
-constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<capacity>& fusion,
-                                   const Plan<capacity>& plan, const Rooms<capacity>& rooms) {
-  Layout<capacity> layout;
+namespace detail {
 
+/// Numbers the inputs and outputs, and places in order what lies in flat buffers and in the kept region.
+template <int capacity>
+constexpr void number_and_keep(Layout<capacity>& layout, const Info* info, int count, const Fusion<capacity>& fusion,
+                               const Plan<capacity>& plan, const Rooms<capacity>& rooms) {
   for (int i = 0; i < count; ++i) {
     const Info& node = info[i];
     layout.parameter[i] = layout.parameters;
@@ -199,8 +200,12 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
       layout.kept[axis] += rooms.gradient[i];
     }
   }
+}
 
-  // Forward: a value lives from its step to the last step that reads it.
+/// Forward: a value lives from its step to the last step that reads it.
+template <int capacity>
+constexpr void place_values(Layout<capacity>& layout, const Info* info, int count, const Fusion<capacity>& fusion,
+                            const Plan<capacity>& plan, const Rooms<capacity>& rooms) {
   int last_read[capacity]{};
   for (int i = 0; i < count; ++i) last_read[i] = fusion.step_of[i];
   for (int i = 0; i < count; ++i) {
@@ -209,7 +214,7 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
       last = std::max(last, fusion.step_of[i]);
     }
   }
-  detail::Placer<capacity> forward;
+  Placer<capacity> forward;
   for (int s = 0; s < fusion.steps; ++s) {
     const int node = fusion.order[s];
     layout.forward_workspace[node] = forward.place(s, s, info[node].workspace);
@@ -217,8 +222,12 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     layout.value[node] = forward.place(s, last_read[node], info[node].shape.axis, rooms.value[node]);
   }
   layout.temporary = forward.top();
+}
 
-  // Backward: a gradient lives from its first write until all that share it have been read.
+/// Backward: a gradient lives from its first write until all that share it have been read.
+template <int capacity>
+constexpr void place_gradients(Layout<capacity>& layout, const Info* info, int count, const Fusion<capacity>& fusion,
+                               const Plan<capacity>& plan, const Rooms<capacity>& rooms) {
   int last_use[capacity]{};
   for (int i = 0; i < count; ++i) {
     int& last = last_use[plan.shares[i]];
@@ -232,7 +241,7 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     next_written[i] = first;
     first = i;
   }
-  detail::Placer<capacity> backward;
+  Placer<capacity> backward;
   for (int time = 0; time < 2 * fusion.steps; ++time) {
     const int node = fusion.order[fusion.steps - 1 - time / 2];
     if (time % 2 == 0) layout.backward_workspace[node] = backward.place(time, time, info[node].workspace);
@@ -241,6 +250,17 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     }
   }
   layout.temporary.raise_to(backward.top());
+}
+
+}  // namespace detail
+
+template <int capacity>
+constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<capacity>& fusion,
+                                   const Plan<capacity>& plan, const Rooms<capacity>& rooms) {
+  Layout<capacity> layout;
+  detail::number_and_keep(layout, info, count, fusion, plan, rooms);
+  detail::place_values(layout, info, count, fusion, plan, rooms);
+  detail::place_gradients(layout, info, count, fusion, plan, rooms);
   return layout;
 }
 
