@@ -145,41 +145,92 @@ struct CheckNumbers {
   double direction(const std::string& name, std::size_t i) const { return of("direction." + name, i); }
 };
 
+/// A number for each entry of each tensor, or of each result.
+using Entries = std::vector<std::vector<double>>;
+
 // Templates, though S is double: who only includes this header does not pay for them.
 
+/// The loss that is differentiated: <w, result>, summed over the results.
 template <class S>
-GradientReport check_gradients(const Subject<S>& run, const GradcheckOptions& options) {
-  check_options(options);
-  GradientReport report;
-  const CheckNumbers random{options.seed};
-  for (const auto& tensor : run.tensors) {
-    for (std::size_t i = 0; i < tensor.value.size(); ++i) {
-      tensor.value[i] += options.spread * random.of("move." + tensor.name, i);
+struct CheckedLoss {
+  const Subject<S>& run;
+  Entries weights;
+
+  CheckedLoss(const Subject<S>& subject, const CheckNumbers& random) : run(subject) {
+    for (std::size_t k = 0; k < run.outputs.size(); ++k) {
+      weights.emplace_back(run.outputs[k].size());
+      for (std::size_t i = 0; i < weights[k].size(); ++i) weights[k][i] = random.weight(k, i);
     }
   }
-  std::vector<std::vector<double>> weights;  // the loss is <w, result>, summed over the results
-  for (std::size_t k = 0; k < run.outputs.size(); ++k) {
-    weights.emplace_back(run.outputs[k].size());
-    for (std::size_t i = 0; i < weights[k].size(); ++i) weights[k][i] = random.weight(k, i);
-  }
-  const auto loss = [&] {
+  double operator()() const {
     run.forward();
     double total = 0;
     for (std::size_t k = 0; k < weights.size(); ++k) {
       for (std::size_t i = 0; i < weights[k].size(); ++i) total += weights[k][i] * run.outputs[k][i];
     }
     return total;
-  };
-  std::ranges::fill(run.memory, 1e30);
-  loss();
-  for (std::size_t k = 0; k < weights.size(); ++k) std::ranges::copy(weights[k], run.seeds[k].begin());
-  run.backward();
+  }
+  /// Leaves the gradients in the tensors of `run`.
+  void gradient() const {
+    run.forward();
+    for (std::size_t k = 0; k < weights.size(); ++k) std::ranges::copy(weights[k], run.seeds[k].begin());
+    run.backward();
+  }
+};
 
-  double largest = 0;
-  std::vector<std::vector<double>> gradients;
+/// Where the tensors are.
+template <class S>
+Entries values_of(const Subject<S>& run) {
+  Entries values;
+  for (const auto& tensor : run.tensors) values.emplace_back(tensor.value.begin(), tensor.value.end());
+  return values;
+}
+
+/// v, in which all tensors move together.
+template <class S>
+Entries direction_of(const Subject<S>& run, const CheckNumbers& random) {
+  Entries direction;
   for (const auto& tensor : run.tensors) {
-    gradients.emplace_back(tensor.gradient.begin(), tensor.gradient.end());
-    for (const double g : tensor.gradient) largest = std::max(largest, std::abs(g));
+    std::vector<double>& mine = direction.emplace_back(tensor.value.size());
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = random.direction(tensor.name, i);
+  }
+  return direction;
+}
+
+/// Puts the tensors at origin + h direction.
+template <class S>
+void move_to(const Subject<S>& run, const Entries& origin, const Entries& direction, double h) {
+  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+    const auto& value = run.tensors[b].value;
+    for (std::size_t i = 0; i < value.size(); ++i) value[i] = origin[b][i] + h * direction[b][i];
+  }
+}
+
+/// Moves the tensors by random amounts, and takes the gradients there.
+template <class S>
+Entries move_and_differentiate(const CheckedLoss<S>& loss, const GradcheckOptions& options,
+                               const CheckNumbers& random) {
+  const Subject<S>& run = loss.run;
+  for (const auto& tensor : run.tensors) {
+    for (std::size_t i = 0; i < tensor.value.size(); ++i) {
+      tensor.value[i] += options.spread * random.of("move." + tensor.name, i);
+    }
+  }
+  std::ranges::fill(run.memory, 1e30);
+  loss.gradient();
+  Entries gradients;
+  for (const auto& tensor : run.tensors) gradients.emplace_back(tensor.gradient.begin(), tensor.gradient.end());
+  return gradients;
+}
+
+/// Holds entries of each tensor against differences.
+template <class S>
+void check_entries(const CheckedLoss<S>& loss, const Entries& gradients, const GradcheckOptions& options,
+                   GradientReport& report) {
+  const Subject<S>& run = loss.run;
+  double largest = 0;
+  for (const auto& gradient : gradients) {
+    for (const double g : gradient) largest = std::max(largest, std::abs(g));
   }
   for (std::size_t b = 0; b < run.tensors.size(); ++b) {
     const auto& tensor = run.tensors[b];
@@ -203,103 +254,114 @@ GradientReport check_gradients(const Subject<S>& run, const GradcheckOptions& op
       ++report.entries;
     }
   }
+}
 
-  // <w, J v> by differences along v, <J^T w, v> from the reverse pass.
+/// <w, J v> by differences along v against <J^T w, v>; the tensors end where they are.
+template <class S>
+double adjoint_error(const CheckedLoss<S>& loss, const Entries& gradients, const GradcheckOptions& options,
+                     const CheckNumbers& random) {
+  const Subject<S>& run = loss.run;
+  const Entries origin = values_of(run), direction = direction_of(run, random);
   double pulled = 0, scale = 0;
-  std::vector<std::vector<double>> direction, origin;
-  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
-    const auto& tensor = run.tensors[b];
-    direction.emplace_back(tensor.value.size());
-    origin.emplace_back(tensor.value.begin(), tensor.value.end());
+  for (std::size_t b = 0; b < direction.size(); ++b) {
     for (std::size_t i = 0; i < direction[b].size(); ++i) {
-      direction[b][i] = random.direction(tensor.name, i);
       pulled += direction[b][i] * gradients[b][i];
       scale += std::abs(direction[b][i] * gradients[b][i]);
     }
   }
   const auto along = [&](double h) {
-    for (std::size_t b = 0; b < run.tensors.size(); ++b) {
-      const auto& value = run.tensors[b].value;
-      for (std::size_t i = 0; i < value.size(); ++i) value[i] = origin[b][i] + h * direction[b][i];
-    }
+    move_to(run, origin, direction, h);
     return loss();
   };
-  report.adjoint = least_error(options.step, [&](double step) {
+  const double error = least_error(options.step, [&](double step) {
     return std::abs(derivative(along, step) - pulled) / std::max(scale, 1e-300);
   });
   along(0);
+  return error;
+}
+
+template <class S>
+GradientReport check_gradients(const Subject<S>& run, const GradcheckOptions& options) {
+  check_options(options);
+  const CheckNumbers random{options.seed};
+  const CheckedLoss<S> loss(run, random);
+  const Entries gradients = move_and_differentiate(loss, options, random);
+  GradientReport report;
+  check_entries(loss, gradients, options, report);
+  report.adjoint = adjoint_error(loss, gradients, options, random);
   return report;
+}
+
+/// J v of forward mode against <J^T w, v>, which are the gradients in the tensors of the loss.
+template <class S>
+double jvp_error(const CheckedLoss<S>& loss, const Subject<Dual<S>>& dual, const Entries& direction) {
+  dual.forward();
+  double pushed = 0, pulled = 0, scale = 1e-300;
+  for (std::size_t k = 0; k < loss.weights.size(); ++k) {
+    for (std::size_t i = 0; i < loss.weights[k].size(); ++i) {
+      pushed += loss.weights[k][i] * dual.outputs[k][i].tangent;
+    }
+  }
+  for (std::size_t b = 0; b < direction.size(); ++b) {
+    for (std::size_t i = 0; i < direction[b].size(); ++i) {
+      const double part = loss.run.tensors[b].gradient[i] * direction[b][i];
+      pulled += part, scale += std::abs(part);
+    }
+  }
+  return std::abs(pushed - pulled) / scale;
+}
+
+/// <u, H v> by the backward pass of `dual`, whose forward pass was, against differences of <u, gradient> along v, for a
+/// random u on one tensor after the other; the tensors end elsewhere.
+template <class S>
+double hvp_error(const CheckedLoss<S>& loss, const Subject<Dual<S>>& dual, const Entries& direction,
+                 const GradcheckOptions& options, const CheckNumbers& random) {
+  const Subject<S>& run = loss.run;
+  for (std::size_t k = 0; k < loss.weights.size(); ++k) std::ranges::copy(loss.weights[k], dual.seeds[k].begin());
+  dual.backward();
+  double largest = 1e-300, worst = 0;
+  for (const auto& tensor : dual.tensors) {
+    for (const Dual<S>& entry : tensor.gradient) largest = std::max(largest, std::abs(entry.tangent));
+  }
+  const Entries origin = values_of(run);
+  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+    const auto& tensor = run.tensors[b];
+    std::vector<double> probe(tensor.gradient.size());
+    for (std::size_t i = 0; i < probe.size(); ++i) probe[i] = random.of("probe." + tensor.name, i);
+    const auto along = [&](double h) {
+      move_to(run, origin, direction, h);
+      loss.gradient();
+      double total = 0;
+      for (std::size_t i = 0; i < probe.size(); ++i) total += probe[i] * tensor.gradient[i];
+      return total;
+    };
+    double product = 0, size = largest;
+    for (std::size_t i = 0; i < probe.size(); ++i) {
+      const double part = probe[i] * dual.tensors[b].gradient[i].tangent;
+      product += part, size += std::abs(part);
+    }
+    const double error =
+        least_error(options.step, [&](double step) { return std::abs(derivative(along, step) - product) / size; });
+    worst = std::max(worst, error);
+  }
+  return worst;
 }
 
 /// J v and H v on dual numbers against the reverse pass and differences of it. `run` holds the point, `dual` the same.
 template <class S>
 void check_directions(const Subject<S>& run, const Subject<Dual<S>>& dual, const GradcheckOptions& options,
                       GradientReport& report) {
-  using Number = Dual<S>;
   const CheckNumbers random{options.seed};
-  std::vector<std::vector<double>> origin;
-  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
-    const auto& tensor = run.tensors[b];
-    origin.emplace_back(tensor.value.begin(), tensor.value.end());
-    for (std::size_t i = 0; i < origin[b].size(); ++i) {
-      dual.tensors[b].value[i] = Number(origin[b][i], random.direction(tensor.name, i));
+  const Entries direction = direction_of(run, random);
+  for (std::size_t b = 0; b < direction.size(); ++b) {
+    for (std::size_t i = 0; i < direction[b].size(); ++i) {
+      dual.tensors[b].value[i] = Dual<S>(run.tensors[b].value[i], direction[b][i]);
     }
   }
-  const auto gradient = [&] {
-    run.forward();
-    for (std::size_t k = 0; k < run.seeds.size(); ++k) {
-      for (std::size_t i = 0; i < run.seeds[k].size(); ++i) run.seeds[k][i] = random.weight(k, i);
-    }
-    run.backward();
-  };
-  gradient();
-  dual.forward();
-  double pushed = 0, pulled = 0, scale = 1e-300;
-  for (std::size_t k = 0; k < dual.seeds.size(); ++k) {
-    for (std::size_t i = 0; i < dual.seeds[k].size(); ++i) {
-      const double weight = random.weight(k, i);
-      pushed += weight * dual.outputs[k][i].tangent;
-      dual.seeds[k][i] = Number(weight);
-    }
-  }
-  for (const auto& tensor : run.tensors) {
-    for (std::size_t i = 0; i < tensor.value.size(); ++i) {
-      const double part = tensor.gradient[i] * random.direction(tensor.name, i);
-      pulled += part, scale += std::abs(part);
-    }
-  }
-  report.jvp = std::abs(pushed - pulled) / scale;
-
-  dual.backward();
-  double largest = 1e-300;
-  for (const auto& tensor : dual.tensors) {
-    for (const Number& entry : tensor.gradient) largest = std::max(largest, std::abs(entry.tangent));
-  }
-  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
-    const auto& tensor = run.tensors[b];
-    const auto along = [&](double h) {  // <u, gradient> at the point moved by h, u random on this tensor alone
-      for (std::size_t o = 0; o < origin.size(); ++o) {
-        const auto& other = run.tensors[o];
-        for (std::size_t i = 0; i < origin[o].size(); ++i) {
-          other.value[i] = origin[o][i] + h * random.direction(other.name, i);
-        }
-      }
-      gradient();
-      double total = 0;
-      for (std::size_t i = 0; i < tensor.gradient.size(); ++i) {
-        total += random.of("probe." + tensor.name, i) * tensor.gradient[i];
-      }
-      return total;
-    };
-    double product = 0, size = largest;
-    for (std::size_t i = 0; i < origin[b].size(); ++i) {
-      const double part = random.of("probe." + tensor.name, i) * dual.tensors[b].gradient[i].tangent;
-      product += part, size += std::abs(part);
-    }
-    const double error =
-        least_error(options.step, [&](double step) { return std::abs(derivative(along, step) - product) / size; });
-    report.hvp = std::max(report.hvp, error);
-  }
+  const CheckedLoss<S> loss(run, random);
+  loss.gradient();
+  report.jvp = jvp_error(loss, dual, direction);
+  report.hvp = hvp_error(loss, dual, direction, options, random);
 }
 
 /// What does not move is the same in both.
