@@ -11,6 +11,7 @@
 
 #include <simplx/core/parameters.hpp>
 #include <simplx/io/safetensors.hpp>
+#include <simplx/io/text_table.hpp>
 #include <simplx/train/glob.hpp>
 
 #include <array>
@@ -175,16 +176,7 @@ inline std::string checkpoint_faults(const SafetensorsFile& file, const std::vec
     }
   }
   if (rows.size() == 1) return {};
-  std::array<std::size_t, 4> widths{};
-  for (const auto& row : rows) {
-    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
-  }
-  std::string table;
-  for (const auto& row : rows) {
-    std::string line = "\n";
-    for (std::size_t c = 0; c < row.size(); ++c) line += "  " + row[c] + std::string(widths[c] - row[c].size(), ' ');
-    table += line.substr(0, line.find_last_not_of(' ') + 1);
-  }
+  std::string table = text_table(rows);
   if (unexpected > most) table += "\n  and " + std::to_string(unexpected - most) + " more that are unexpected";
   return table;
 }

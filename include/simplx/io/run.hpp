@@ -14,6 +14,7 @@
 #include <simplx/io/file.hpp>
 #include <simplx/io/json.hpp>
 #include <simplx/io/mapped_file.hpp>
+#include <simplx/io/text_table.hpp>
 
 #include <algorithm>
 #include <array>
@@ -72,17 +73,7 @@ inline std::string differences(const RunRecord& earlier, const RunRecord& now, c
     if (value(there, name) == "-" && now_value != "-") rows.push_back({name, "-", now_value});
   }
   if (rows.size() == 1) return {};
-  std::array<std::size_t, 2> widths{};
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < 2; ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    text += "\n  ";
-    for (std::size_t i = 0; i < 2; ++i) text += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
-    text += row[2];
-  }
-  return text;
+  return detail::text_table(rows);
 }
 
 namespace detail {
