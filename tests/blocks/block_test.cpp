@@ -14,11 +14,10 @@ using test::ThreeLayers;
 
 inline constexpr ThreeLayers<PreLn> pre_ln_equation{{{4}, {64}}, 32};
 inline constexpr ThreeLayers<SasP> sas_p_equation{{{4}, {64}}, 32};
-inline constexpr ThreeLayers<Block<sas_p>> sas_p_token{{4, 64}, 32};
-inline constexpr ThreeLayers<ConfiguredBlock> sas_p_value{{sas_p, 4, 64}, 32};
+inline constexpr ThreeLayers<ConfiguredBlock> sas_p_token{{sas_p, 4, 64}, 32};
 
-// A token and its equation are one graph, as a type and as a value.
-static_assert(same_graph<sas_p_equation, sas_p_token>() && same_graph<sas_p_equation, sas_p_value>());
+// A token and its equation are one graph.
+static_assert(same_graph<sas_p_equation, sas_p_token>());
 static_assert(!same_graph<pre_ln_equation, sas_p_equation>());
 
 constexpr BlockConfig without_first_value = [] {
@@ -26,13 +25,13 @@ constexpr BlockConfig without_first_value = [] {
   config.first_value = false;
   return config;
 }();
-inline constexpr ThreeLayers<Block<without_first_value>> sas_p_identity_value{{4, 64}, 32};
+inline constexpr ThreeLayers<ConfiguredBlock> sas_p_identity_value{{without_first_value, 4, 64}, 32};
 static_assert(!same_graph<sas_p_token, sas_p_identity_value>());
 static_assert(parameters<sas_p_token> - parameters<sas_p_identity_value> == 32 * 32 + 2);
 
 // An MLP of no given width is four times as wide as x, in the equation, its token and the decoder.
 inline constexpr ThreeLayers<SasP> wide_equation{{{4}, {}}, 32};
-inline constexpr ThreeLayers<Block<sas_p>> wide_token{{.heads = 4}, 32};
+inline constexpr ThreeLayers<ConfiguredBlock> wide_token{{.config = sas_p, .heads = 4}, 32};
 static_assert(same_graph<wide_equation, wide_token>());
 static_assert(parameter_shape<wide_token>("blocks.1.mlp.up.weight") == fixed_shape(32, 128));
 
@@ -42,7 +41,7 @@ constexpr BlockConfig erased = [] {
   config.value = config.projection = reparameterised(identity, fixed_at(1), fixed_at(0));
   return config;
 }();
-inline constexpr ThreeLayers<Block<erased>> sas_p_erased{{4, 64}, 32};
+inline constexpr ThreeLayers<ConfiguredBlock> sas_p_erased{{erased, 4, 64}, 32};
 static_assert(same_graph<sas_p_identity_value, sas_p_erased>());
 
 // V and P have gains and bases of their own.
@@ -52,7 +51,7 @@ constexpr BlockConfig different = [] {
   config.projection = reparameterised(identity, trainable(2), fixed_at(0.2));
   return config;
 }();
-inline constexpr ThreeLayers<Block<different>> separate{{2, 24}};
+inline constexpr ThreeLayers<ConfiguredBlock> separate{{different, 2, 24}};
 
 // The other activations and norms, each by itself.
 using Plain = MultiHeadAttention;
@@ -81,8 +80,8 @@ constexpr BlockConfig everything{.branches = Branches::parallel,
 constexpr BlockConfig sequential{
     .norm = Norm::rms_norm_inside, .attention_skip = trainable(0.9), .attention_gain = trainable(0.8),
     .mlp_skip = trainable(0.7), .activation = Activation::leaky_relu, .slope = 0.1};
-inline constexpr ThreeLayers<Block<sequential>> inner{{2, 24}};
-inline constexpr ThreeLayers<Block<everything>> switches{{2, 24}};
+inline constexpr ThreeLayers<ConfiguredBlock> inner{{sequential, 2, 24}};
+inline constexpr ThreeLayers<ConfiguredBlock> switches{{everything, 2, 24}};
 
 }  // namespace
 
@@ -94,7 +93,7 @@ TEST_CASE("initial values are no part of a graph, switches are") {
     config.mlp_gain = trainable(0.3);
     return config;
   }();
-  static constexpr ThreeLayers<Block<louder>> loud{{4, 64}, 32};
+  static constexpr ThreeLayers<ConfiguredBlock> loud{{louder, 4, 64}, 32};
   static_assert(same_graph<sas_p_token, loud>());
 }
 

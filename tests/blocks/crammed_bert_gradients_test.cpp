@@ -5,7 +5,7 @@ using namespace simplx;
 
 namespace {
 template <BlockConfig config>
-inline constexpr test::ThreeLayers<Block<config>> token{{2, 24, Mask::full}};
+inline constexpr test::ThreeLayers<ConfiguredBlock> token{{config, 2, 24, Mask::full}};
 }  // namespace
 
 TEST_CASE("blocks/crammed_bert_gradients: blocks that see the whole sequence, against differences") {

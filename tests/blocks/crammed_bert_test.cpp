@@ -7,7 +7,7 @@ using namespace simplx;
 
 namespace {
 template <BlockConfig config>
-inline constexpr test::ThreeLayers<Block<config>> token{{2, 24, Mask::full}};
+inline constexpr test::ThreeLayers<ConfiguredBlock> token{{config, 2, 24, Mask::full}};
 
 inline constexpr test::ThreeLayers<BertPreLn> pre{{{.heads = 2, .mask = Mask::full}, {24}}};
 inline constexpr test::ThreeLayers<BertParallel> side_by_side{{{.heads = 2, .mask = Mask::full}, {24}}};

@@ -18,7 +18,7 @@ struct ThreeLayers {
 
 /// A token's block with two heads and 24 hidden columns.
 template <BlockConfig config>
-inline constexpr ThreeLayers<Block<config>> token{{2, 24}};
+inline constexpr ThreeLayers<ConfiguredBlock> token{{config, 2, 24}};
 
 /// The gradients of the fast path alone: a block is made of ops, which are held on both paths.
 template <auto const& model>

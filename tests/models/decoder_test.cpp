@@ -29,9 +29,9 @@ inline constexpr Decoder learned{
     .block = pre_ln, .vocab = 32, .width = 32, .heads = 2, .layers = 2, .context = 24, .positions = Positions::learned};
 inline constexpr Decoder seen{
     .block = sas_p, .vocab = 32, .width = 32, .heads = 2, .hidden = 64, .layers = 3, .context = 24, .observed = true};
-inline constexpr DecoderOf<Block<pre_ln>> with_block{.block = {.heads = 2}, .vocab = 32, .width = 32, .layers = 2,
-                                                     .context = 24, .positions = Positions::learned,
-                                                     .position_rows = 26, .scaled_embedding = true};
+inline constexpr DecoderOf<ConfiguredBlock> with_block{
+    .block = {.config = pre_ln, .heads = 2}, .vocab = 32, .width = 32, .layers = 2, .context = 24,
+    .positions = Positions::learned, .position_rows = 26, .scaled_embedding = true};
 inline constexpr Decoder with_token{.block = pre_ln, .vocab = 32, .width = 32, .heads = 2, .layers = 2, .context = 24,
                                     .positions = Positions::learned, .position_rows = 26, .scaled_embedding = true};
 static_assert(same_graph<with_block, with_token>() && !same_graph<with_block, learned>());

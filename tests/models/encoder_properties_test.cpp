@@ -14,7 +14,7 @@ namespace {
 
 /// Three layers that see the whole sequence.
 template <BlockConfig config>
-inline constexpr test::ThreeLayers<Block<config>> full{{2, 24, Mask::full}};
+inline constexpr test::ThreeLayers<ConfiguredBlock> full{{config, 2, 24, Mask::full}};
 
 const char* const layers[] = {"blocks.0.", "blocks.1.", "blocks.2."};
 

@@ -2,8 +2,7 @@
 #pragma once
 
 /// \file simplx/blocks/block.hpp
-/// A block from its token: ConfiguredBlock for a value known when the model is evaluated, Block<config> as a
-/// class template. Both give the graph of the token's equation.
+/// A block from its token: the graph is that of the token's equation.
 ///
 ///     sequential   X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = alpha_SA X + beta_SA Attention(Norm1(X))
 ///     parallel     X_out = alpha_comb X + beta_FF MLP(N) + beta_SA Attention(N),   N = Norm1(X)
@@ -158,16 +157,6 @@ struct ConfiguredBlock {
     auto h = attention_skip(x, attend(norm1(x)));
     return mlp_skip(h, feed_forward(norm2(h)));
   }
-};
-
-/// The same as a class template: Block<sas_p>{.heads = 4, .hidden = 512}.
-template <BlockConfig config>
-struct Block {
-  int heads = 1;
-  Index hidden = 0;  ///< as in ConfiguredBlock
-  Mask mask = Mask::causal;
-
-  constexpr Expr operator()(int layer, Expr x) const { return ConfiguredBlock{config, heads, hidden, mask}(layer, x); }
 };
 
 }  // namespace simplx
