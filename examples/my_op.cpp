@@ -51,9 +51,8 @@ struct simplx::op<"unit_rows"> : simplx::kernel_op {
     for (Index row = 0; row < frame.rows(); ++row, y += cols, dy += cols, dx += cols) {
       S along = S(0);
       for (Index c = 0; c < cols; ++c) along += y[c] * dy[c];
-      for (Index c = 0; c < cols; ++c) {
-        const S part = (dy[c] - y[c] * along) / length[row];
-        dx[c] = F::template write<0> == Write::store ? part : dx[c] + part;  // the first to write, or a later one
+      for (Index c = 0; c < cols; ++c) {  // the first to write to dx, or a later one
+        put<F::template write<0>, S>(dx + c, (dy[c] - y[c] * along) / length[row]);
       }
     }
   }

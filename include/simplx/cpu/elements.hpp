@@ -46,6 +46,19 @@ __attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
   }
 }
 
+/// Writes a gradient as its mode says: over what is there, added to it, or not at all. V is a vector, or S: one number,
+/// which compilers see as one, to make vectors of it themselves.
+template <Write mode, class V, class S>
+__attribute__((always_inline)) inline void put(S* place, Register<V> value) {
+  if constexpr (std::is_same_v<V, S>) {
+    if constexpr (mode == Write::store) *place = value;
+    if constexpr (mode == Write::accumulate) *place += value;
+  } else {
+    if constexpr (mode == Write::store) store<V>(place, value);
+    if constexpr (mode == Write::accumulate) store<V>(place, load<V>(place) + value);
+  }
+}
+
 namespace detail {
 
 /// Calls f<V>(col) over a row.
@@ -97,11 +110,7 @@ class ColumnValues {
   S singles_[lanes<S>];
 };
 
-template <Write mode, class V, class S>
-__attribute__((always_inline)) inline void put(S* place, Register<V> value) {
-  if constexpr (mode == Write::store) store<V>(place, value);
-  if constexpr (mode == Write::accumulate) store<V>(place, load<V>(place) + value);
-}
+using SIMPLX_TARGET::put;  // as ops/softmax.hpp calls it
 
 }  // namespace detail
 }  // namespace simplx

@@ -46,13 +46,7 @@ void move_columns(Index rows, Index cols, ColumnsFrom<const S> source, ColumnsFr
   for (Index i = 0; i < rows; ++i) {
     const S* const from = source.row(i);
     S* const to = target.row(i);
-    for (Index c = 0; c < cols; ++c) {
-      if constexpr (mode == Write::accumulate) {
-        to[c] += from[c];
-      } else {
-        to[c] = from[c];
-      }
-    }
+    for (Index c = 0; c < cols; ++c) put<mode, S>(to + c, from[c]);
   }
 }
 

@@ -92,7 +92,7 @@ struct op<"cross_entropy"> : kernel_op {
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
         const Register<V> below = load<V>(logits + c) - splat<V>(highest);
         const Register<V> probability = exp(Register<V>(below - splat<V>(log_sum)));
-        detail::put<mode, V>(dlogits + c, (probability - splat<V>(uniform)) * splat<V>(scale));
+        put<mode, V>(dlogits + c, (probability - splat<V>(uniform)) * splat<V>(scale));
       });
       dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
     }

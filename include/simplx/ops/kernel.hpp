@@ -18,7 +18,7 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     template <class S, Path p, class F> static void backward(Cpu<S, p>, const F& frame);
 ///
 /// Backward writes each grad<i>() as F::write<i> says: Write::store, Write::accumulate, or Write::skip, for a gradient
-/// that nobody wants and whose grad<i>() is nullptr.
+/// that nobody wants and whose grad<i>() is nullptr. put<F::template write<i>, S>(place, value) does so for a number.
 ///
 /// Rows of Axis::tokens are those of one or several sequences, which frame.context.segments tells apart.
 ///

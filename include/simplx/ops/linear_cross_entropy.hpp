@@ -154,7 +154,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     if constexpr (has_bias<F>) {
       const S* bias = frame.template in<3>() + begin;
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<Write::accumulate, V>(logits + c, load<V>(bias + c));
+        put<Write::accumulate, V>(logits + c, load<V>(bias + c));
       });
     }
   }
@@ -220,7 +220,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
         const Addition addition(frame.template turn<3>());
         for (Index i = 0; i < rows.count; ++i) {
           detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-            detail::put<Write::accumulate, V>(dbias + begin + c, load<V>(rows.logits + i * classes + c));
+            put<Write::accumulate, V>(dbias + begin + c, load<V>(rows.logits + i * classes + c));
           });
         }
       }
@@ -239,7 +239,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
       }
       rows.each([&](Index i, Index row) {
         detail::each_column<S, T::width>([&]<class V>(Index c) __attribute__((always_inline)) {
-          detail::put<mode, V>(dx + row * T::width + c, load<V>(rows.dx + i * T::width + c));
+          put<mode, V>(dx + row * T::width + c, load<V>(rows.dx + i * T::width + c));
         });
       });
     }

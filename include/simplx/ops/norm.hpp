@@ -111,7 +111,7 @@ struct op<"rms_norm"> : kernel_op {
         const S along = r > 0 ? q * q * ux / (S(d) * r) : S(0);
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           const Register<V> u = load<V>(gain + c) * load<V>(dy + c);
-          detail::put<F::template write<0>, V>(dx + c, u * splat<V>(q) - load<V>(x + c) * splat<V>(along));
+          put<F::template write<0>, V>(dx + c, u * splat<V>(q) - load<V>(x + c) * splat<V>(along));
         });
         dx += d;
       }
@@ -196,7 +196,7 @@ struct op<"layer_norm"> : kernel_op {
       if constexpr (F::template write<0> != Write::skip) {
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           const Register<V> u = load<V>(dy + c) * load<V>(gain + c);
-          detail::put<F::template write<0>, V>(
+          put<F::template write<0>, V>(
               dx + c, splat<V>(s) * (u - splat<V>(u_mean) - normalised.template operator()<V>(c) * splat<V>(u_along)));
         });
         dx += d;

@@ -41,7 +41,7 @@ struct repeating_op : kernel_op {
     constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
     for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += width) {
       for (Index k = 0; k < times; ++k, to += width) {
-        for (Index c = 0; c < width; ++c) write<mode>(to[c], from[c]);
+        for (Index c = 0; c < width; ++c) put<mode, S>(to + c, from[c]);
       }
     }
   }
@@ -53,16 +53,8 @@ struct repeating_op : kernel_op {
       for (Index c = 0; c < width; ++c) {
         S total = 0;
         for (Index k = 0; k < times; ++k) total += from[k * width + c];
-        write<mode>(to[c], total);
+        put<mode, S>(to + c, total);
       }
-    }
-  }
-  template <Write mode, class S>
-  static void write(S& place, S value) {
-    if constexpr (mode == Write::accumulate) {
-      place += value;
-    } else {
-      place = value;
     }
   }
 };

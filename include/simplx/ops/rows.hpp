@@ -124,7 +124,7 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
         for (Index k = 0; k < rows; ++k) {
           const Index at = (first + (backwards ? rows - 1 - k : k)) * cols + c;
           total += load<V>(from + at);
-          detail::put<accumulates ? Write::accumulate : Write::store, V>(to + at, total);
+          put<accumulates ? Write::accumulate : Write::store, V>(to + at, total);
         }
       });
     });
