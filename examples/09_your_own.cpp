@@ -54,9 +54,7 @@ int main() {
   std::printf("%s\n", describe<mine>().c_str());
 
   const GradientReport report = gradcheck<mine>();
-  const auto verdict = [](double error, double limit) { return error < limit ? "right" : "wrong"; };
-  std::printf("gradients are %s, forward mode is %s, second derivatives are %s\n", verdict(report.worst, 1e-7),
-              verdict(report.jvp, 1e-11), verdict(report.hvp, 1e-6));
+  std::printf("derivatives are %s\n", report.holds() ? "right" : "wrong");
 
   // Sequences of 32 numbers that count upwards in steps of 1, 2 or 3: the step must be read off the text.
   TokenBatch batch = make_batch(12, 32);

@@ -27,6 +27,10 @@ struct WrongSign {
 struct NearlyRight {
   constexpr Expr operator()(Expr x) const { return apply<"nearly right">({}, At(x * weight("w", width(x), 8))); }
 };
+struct Right {
+  constexpr Expr operator()(Expr x) const { return tanh(x * weight("w", width(x), 8)) + x; }
+};
+inline constexpr test::OnTokens<Right> right{8};
 inline constexpr test::OnTokens<WrongSign> wrong_sign{8};
 inline constexpr test::OnTokens<NearlyRight> nearly_right{8};
 
@@ -50,6 +54,18 @@ TEST_CASE("a wrong sign and an error of a twentieth of a percent are found by bo
   CHECK(report<nearly_right>().worst < 6e-4);
   CHECK(report<nearly_right>().adjoint > 1e-6);
   CHECK(!report<nearly_right>().worst_name.empty());
+}
+
+TEST_CASE("a report holds if each of its numbers does") {
+  CHECK(!report<wrong_sign>().holds());
+  CHECK(!report<nearly_right>().holds());
+  CHECK(report<right>().holds());
+  CHECK(gradcheck<small>().holds());
+  CHECK(!GradientReport{.worst = 1e-5}.holds());
+  CHECK(!GradientReport{.adjoint = 1e-7}.holds());
+  CHECK(!GradientReport{.jvp = 1e-10}.holds());
+  CHECK(!GradientReport{.hvp = 1e-5}.holds());
+  CHECK(!GradientReport{.jvp = NAN}.holds());
 }
 
 TEST_CASE("derivatives by extrapolated differences are good to ten digits") {
