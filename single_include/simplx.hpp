@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 57af33a8f88d2105
+// sha256 of the headers: 8eddf51c833d2051
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -410,7 +410,7 @@ constexpr bool is_transposed(Attributes product) { return product.integers[0] !=
 }  // namespace detail
 
 /// Of a node; and of a whole model.
-inline constexpr int max_arguments = 8, max_inputs = 8, max_outputs = 8;
+inline constexpr int max_arguments = 8, max_inputs = 8, max_outputs = 4;
 
 struct Node;
 struct Term;
@@ -755,6 +755,7 @@ constexpr int result_count() {
     count = requires { Result{A{}, A{}, A{}, A{}}; } ? 4 : requires { Result{A{}, A{}, A{}}; } ? 3
           : requires { Result{A{}, A{}}; } ? 2 : requires { Result{A{}}; } ? 1 : 0;
   }
+  static_assert(max_outputs == 4);
   return sizeof(Result) == static_cast<std::size_t>(count) * sizeof(Expr) ? count : 0;
 }
 
@@ -768,10 +769,10 @@ constexpr Result as_results(const Result& results) {
   return results;
 }
 
-/// Calls take(field, name) for the expression, or for each of an aggregate of two to four expressions.
+/// Calls take(field, name) for the expression, or for each of an aggregate of up to four expressions.
 template <class Result, class Take>
 constexpr void each_result(const Result& result, Take take) {
-  static_assert(Results<Result>, "simplx: a model returns an Expr, or an aggregate of two to four of them");
+  static_assert(Results<Result>, "simplx: a model returns an Expr, or an aggregate of up to four of them");
   constexpr int count = result_count<Result>();
   if constexpr (std::is_same_v<Result, Expr>) {
     take(result, "output");
@@ -795,7 +796,7 @@ constexpr void each_result(const Result& result, Take take) {
 // ---- simplx/core/walk.hpp
 
 /// \file simplx/core/walk.hpp
-/// Walking, scoping and freeing expressions.
+/// Walking and freeing expressions.
 ///
 /// Nodes are numbered by a walk from the root, never by creation: compilers evaluate operands in different
 /// orders, and with the order every offset of a checkpoint would change. Walks are iterative, because the
@@ -908,27 +909,6 @@ constexpr Node* node_at(Node* root, int wanted) {
   return found;
 }
 
-/// What a stack is made with.
-struct StackSettings {
-  int layers = 1;
-  bool recomputed = false;  ///< a module that is evaluated again in backward: its name is the scope of what it made
-  bool shared = false;      ///< its layers share one set of parameters and constants, whose names bear no number
-
-  constexpr int sets() const { return shared ? 1 : layers; }
-};
-constexpr Attributes attributes_of(const StackSettings& stack) {
-  return {.integers = {stack.layers, stack.recomputed, stack.shared}};
-}
-constexpr StackSettings stack_settings(Attributes stack) {
-  return {static_cast<int>(stack.integers[0]), stack.integers[1] != 0, stack.integers[2] != 0};
-}
-constexpr bool is_recomputed(const Node& node) { return node.block && stack_settings(node.attributes).recomputed; }
-constexpr bool is_shared(const Node& node) { return node.block && stack_settings(node.attributes).shared; }
-
-constexpr bool takes_scope(const Node& node) {
-  return (!node.name.empty() || node.block) && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
-}
-
 /// Calls visit(node) for what a module made: the nodes of its results up to, and without, what it was given.
 template <class Made, class Visit, class... Arguments>
 constexpr void each_made(const Made& results, Visit visit, const Arguments&... given) {
@@ -951,7 +931,20 @@ constexpr void each_made(const Made& results, Visit visit, const Arguments&... g
 
 }  // namespace simplx::detail
 
+// ---- simplx/core/named.hpp
+
+/// \file simplx/core/named.hpp
+/// Names for what a module makes: named("mlp", Mlp{512})(x).
+
 namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+constexpr bool takes_scope(const Node& node) {
+  return (!node.name.empty() || node.block) && node.kind != Kind::input && node.kind != Kind::indices && !node.result;
+}
+
+}  // namespace detail
 
 /// A module with a name: the parameters it *makes* get "name." in front, never what it is *given*. What a module
 /// captures or holds it makes, as far as can be seen from its results: give it as an operand.
@@ -1124,9 +1117,10 @@ SIMPLX_RULE("a name", (possible<left, right>),
             "a parameter, constant, input or stack (left number: its line), or a scope that it is in, has an empty "
             "name, by which no checkpoint could find it: weight(\"up.weight\", ...), named(\"mlp\", ...)")
 SIMPLX_RULE("one name", (possible<left, right>),
-            "two parameters or inputs have one name (lines: left and right number; the note of at_line spells it); "
-            "give one of them another name, or its module one by named(\"second\", ...), or make it once and use the "
-            "variable twice")
+            "two parameters or inputs have one name, which the note of at_line spells (left and right number: the "
+            "lines that make them; one line twice is one module used twice): give one of them another name, or each "
+            "use of the module a scope, named(\"first\", Linear{...})(x) and named(\"second\", ...), or make the "
+            "value once and use it twice")
 
 namespace detail {
 
@@ -1211,6 +1205,278 @@ constexpr Module at_layer(const Module& module, int layer) {
 }
 
 }  // namespace simplx
+
+// ---- simplx/core/layers.hpp
+
+/// \file simplx/core/layers.hpp
+/// Evaluating a model, the layers of its stacks and the parts of its functions; what stacks are made with, and what is
+/// wrong with their blocks.
+
+namespace simplx::inline SIMPLX_TARGET::detail {
+
+/// Wraps a result: a copy that fusion turns into "the last op writes there".
+constexpr Node* output_of(Node* value, const char* name) {
+  if (value->kind == Kind::error) return value;
+  Node* node = new_node();
+  node->kind = Kind::map;
+  node->op = "output";
+  node->name = name;
+  node->shape = value->shape;
+  node->where = value->where;
+  node->result = true;
+  node->passes = 1;
+  use(node, value);
+  return node;
+}
+
+constexpr void add_output(Node* root, Node* value, const char* name) {
+  Node* output = output_of(value, name);
+  if (output->kind == Kind::error && root->kind != Kind::error) {
+    root->kind = Kind::error;
+    root->rule = output->rule;
+    root->left = output->left;
+    root->right = output->right;
+    root->where = output->where;
+  }
+  use(root, output);
+}
+
+/// A model's expressions, alive until the end of this object.
+struct Evaluated {
+  Node* root;  ///< Kind::outputs, or Kind::error
+  constexpr ~Evaluated() { release(root); }
+};
+
+/// The rule of a model about which something was said already: nothing more is.
+inline constexpr Tag said_already{"said already"};
+
+template <class Model>
+constexpr Evaluated evaluate(const Model& model) {
+  Node* root = new_node();
+  root->kind = Kind::outputs;
+  constexpr bool called = requires { model(); };
+  static_assert(called, "simplx: a model is called without arguments: what it depends on are members of it, or "
+                        "captured (behind an error within the model this one says nothing new)");
+  if constexpr (called) {
+    using Result = decltype(model());
+    static_assert(!std::is_void_v<Result>, "simplx: a model returns an Expr, or an aggregate of up to four of them; "
+                                           "this one returns nothing: write `return` before its result");
+    if constexpr (!std::is_void_v<Result>) {
+      constexpr bool known = Results<Result>;
+      static_assert(known, "simplx: a model returns an Expr, or an aggregate of up to four of them");
+      if constexpr (known) {
+        each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
+      }
+    }
+  }
+  return {root->argument_count > 0 ? root : broken(root, said_already, 0, 0)};
+}
+
+/// What a stack is made with.
+struct StackSettings {
+  int layers = 1;
+  bool recomputed = false;  ///< a module that is evaluated again in backward: its name is the scope of what it made
+  bool shared = false;      ///< its layers share one set of parameters and constants, whose names bear no number
+
+  constexpr int sets() const { return shared ? 1 : layers; }
+};
+constexpr Attributes attributes_of(const StackSettings& stack) {
+  return {.integers = {stack.layers, stack.recomputed, stack.shared}};
+}
+constexpr StackSettings stack_settings(Attributes stack) {
+  return {static_cast<int>(stack.integers[0]), stack.integers[1] != 0, stack.integers[2] != 0};
+}
+constexpr bool is_recomputed(const Node& node) { return node.block && stack_settings(node.attributes).recomputed; }
+constexpr bool is_shared(const Node& node) { return node.block && stack_settings(node.attributes).shared; }
+
+/// The carry of a stack's block: the value that goes from layer to layer.
+constexpr Node* new_carry(Shape shape, Where where) {
+  Node* carry = leaf(Kind::input, shape, where);
+  carry->name = "carry";
+  carry->wanted = carry->carry = true;
+  return carry;
+}
+
+/// The expressions of one layer of a stack, until they are freed.
+struct LayerNodes {
+  Node* root = nullptr;
+  Node* carry = nullptr;
+
+  constexpr void free() const {
+    // carry may be unconnected to the root when the block ignores it
+    Node* hub = new_node();
+    use(hub, root);
+    use(hub, carry);
+    release(hub);
+  }
+};
+
+constexpr LayerNodes make_layer(const Node* stack, int layer) {
+  Node* carry = new_carry(stack->shape, stack->where);
+  Node* root = new_node();
+  root->kind = Kind::outputs;
+  Node* value = stack->block->make(stack->block, layer, carry);
+  if (value->kind != Kind::error && !(value->shape == stack->shape)) {
+    Node* wrong = new_node();
+    wrong->where = stack->where;
+    use(wrong, value);
+    value = broken(wrong, "block width", value->shape.cols, stack->shape.cols);
+  }
+  if (stack->frozen) {
+    each_made(Expr{value}, freeze, Expr{carry});
+  }
+  add_output(root, value, "output");
+  return {root, carry};
+}
+
+/// A rule that an evaluation breaks by itself, and the line where; of a stack's block, where the stack is.
+struct BlockFault {
+  Tag rule{};
+  Index line = 0;
+  Where stack{};
+};
+
+/// The mark of nodes that are older than what is inspected.
+inline constexpr int outside = 0;
+
+/// What is wrong with what was evaluated twice: `forbidden` names the rule that a node of it breaks, if any, and the
+/// two evaluations share no node.
+template <class Forbidden>
+constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
+  BlockFault fault;
+  const auto complain = [&](Tag rule, const Node& node) {
+    if (fault.rule.empty()) fault = {rule, node.where.line};
+  };
+  int number = 0;
+  postorder(first, [&](Node* node) {
+    node->index = ++number;
+    if (const Tag rule = forbidden(*node); !rule.empty()) complain(rule, *node);
+  });
+  // A node of the second evaluation that is already marked was not made by it.
+  if (second->index != unvisited) complain("captured", *second);
+  constexpr int of_second = 1'000'000;  // numbers that no node of the first has
+  int fresh = 0;
+  postorder(second, [&](Node* node) {
+    node->index = of_second + ++fresh;
+    for (int i = 0; i < node->argument_count; ++i) {
+      if (node->arguments[i]->index < of_second) complain("captured", *node->arguments[i]);
+    }
+  });
+  for (Node* made : {second, first}) {
+    if (made->index > outside) clear_marks(made, outside);
+  }
+  return fault;
+}
+
+constexpr BlockFault fault_of_block(Node* stack);
+
+/// What is wrong with the block of a stack among the nodes of root, or with one inside of such a block. All are
+/// looked at: what a block captures, and nothing else uses, is connected, so that it is freed, when the block is made.
+constexpr BlockFault fault_of_blocks(Node* root) {
+  Node* stacks = nullptr;
+  postorder(root, [&](Node* node) {
+    node->index = outside;
+    if (node->block) node->link = stacks, stacks = node;
+  });
+  BlockFault fault;
+  for (; stacks; stacks = stacks->link) {
+    const BlockFault found = fault_of_block(stacks);
+    if (fault.rule.empty()) fault = found;
+  }
+  clear_marks(root);
+  return fault;
+}
+
+constexpr BlockFault fault_of_block(Node* stack) {
+  const auto forbidden = [forgets = is_recomputed(*stack)](const Node& node) -> Tag {
+    if ((node.kind == Kind::input || node.kind == Kind::indices) && !node.carry) return "input in a block";
+    return forgets && node.observed ? Tag("probe in recompute") : Tag();
+  };
+  Node* values[2];
+  Node* hub = new_node();
+  for (Node*& value : values) {
+    Node* carry = new_carry(stack->shape, stack->where);
+    value = stack->block->make(stack->block, 0, carry);
+    use(hub, carry), use(hub, value);
+  }
+  BlockFault fault = fault_of(values[0], values[1], forbidden);
+  fault.stack = stack->where;
+  if (fault.rule.empty()) {
+    fault = fault_of_blocks(values[0]);
+    if (!fault.rule.empty()) fault_of_blocks(values[1]);
+  }
+  if (fault.rule.empty()) {
+    release(hub);
+  } else {
+    use(stack, hub);  // what was made outside cannot be told from what the rest of the model uses
+  }
+  return fault;
+}
+
+/// One layer, alive until the end of this object.
+struct Layer : LayerNodes {
+  constexpr ~Layer() { free(); }
+};
+constexpr Layer layer_of(const Node* stack, int layer) { return {make_layer(stack, layer)}; }
+
+/// A part of a function with its own pull-back, on inputs of its own; alive until the end of this object.
+struct RulePart {
+  Node* root;
+  Node* hub;
+  constexpr ~RulePart() { release(hub); }
+};
+
+/// What the operands of a function with its own pull-back are called in its graphs.
+inline constexpr const char* operand_names[max_arguments] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"};
+
+constexpr RulePart rule_part(const Node* node, int part) {
+  Node* inputs[max_arguments + 2]{};
+  Node* results[max_arguments]{};
+  const int operands = node->argument_count, first = part == 0 ? 0 : 2;
+  const auto give = [&](int i, const Shape& shape, const char* name) {
+    inputs[i] = leaf(Kind::input, shape, node->where);
+    inputs[i]->name = name;
+    inputs[i]->wanted = false;
+  };
+  if (part == 1) give(0, node->shape, "gradient"), give(1, node->shape, "result");
+  for (int i = 0; i < operands; ++i) give(first + i, node->arguments[i]->shape, operand_names[i]);
+  node->rules->make(node->rules, part, inputs, results);
+  int given = 0;
+  while (given < max_arguments && results[given]) ++given;
+  if (part == 1 && given != operands) {
+    Node* wrong = new_node();
+    wrong->where = node->where;
+    for (int i = 0; i < given; ++i) use(wrong, results[i]);
+    for (int i = 0; i < operands; ++i) results[i] = wrong;
+    broken(wrong, "pull-back count", given, operands);
+  }
+  Node* root = new_node();
+  root->kind = Kind::outputs;
+  for (int i = 0; i < (part == 0 ? 1 : operands); ++i) {
+    const Shape& expected = part == 0 ? node->shape : node->arguments[i]->shape;
+    if (results[i]->kind != Kind::error && !(results[i]->shape == expected)) {
+      Node* wrong = new_node();
+      wrong->where = node->where;
+      use(wrong, results[i]);
+      results[i] = broken(wrong, "pull-back shape", results[i]->shape.columns(), expected.columns());
+    }
+    add_output(root, results[i], part == 0 ? "result" : operand_names[i]);
+  }
+  Node* hub = new_node();
+  use(hub, root);
+  Node* last = hub;  // inputs that a part ignores are freed with the rest
+  for (int i = 0; i < first + operands; ++i) {
+    if (last->argument_count == max_arguments) {
+      Node* more = new_node();
+      use(more, last);
+      last = more;
+    }
+    use(last, inputs[i]);
+  }
+  return {root, hub};
+}
+
+}  // namespace simplx::detail
 
 // ---- simplx/core/info.hpp
 
@@ -1490,260 +1756,6 @@ constexpr Index elements(const Columns& columns, const Rows& rows) {
 }
 
 }  // namespace simplx
-
-// ---- simplx/core/layers.hpp
-
-/// \file simplx/core/layers.hpp
-/// Evaluating a model, the layers of its stacks and the parts of its functions; what is wrong with their blocks.
-
-namespace simplx::inline SIMPLX_TARGET::detail {
-
-/// Wraps a result: a copy that fusion turns into "the last op writes there".
-constexpr Node* output_of(Node* value, const char* name) {
-  if (value->kind == Kind::error) return value;
-  Node* node = new_node();
-  node->kind = Kind::map;
-  node->op = "output";
-  node->name = name;
-  node->shape = value->shape;
-  node->where = value->where;
-  node->result = true;
-  node->passes = 1;
-  use(node, value);
-  return node;
-}
-
-constexpr void add_output(Node* root, Node* value, const char* name) {
-  Node* output = output_of(value, name);
-  if (output->kind == Kind::error && root->kind != Kind::error) {
-    root->kind = Kind::error;
-    root->rule = output->rule;
-    root->left = output->left;
-    root->right = output->right;
-    root->where = output->where;
-  }
-  use(root, output);
-}
-
-/// A model's expressions, alive until the end of this object.
-struct Evaluated {
-  Node* root;  ///< Kind::outputs, or Kind::error
-  constexpr ~Evaluated() { release(root); }
-};
-
-/// The rule of a model about which something was said already: nothing more is.
-inline constexpr Tag said_already{"said already"};
-
-template <class Model>
-constexpr Evaluated evaluate(const Model& model) {
-  Node* root = new_node();
-  root->kind = Kind::outputs;
-  constexpr bool called = requires { model(); };
-  static_assert(called, "simplx: a model is called without arguments: what it depends on are members of it, or "
-                        "captured (behind an error within the model this one says nothing new)");
-  if constexpr (called) {
-    using Result = decltype(model());
-    static_assert(!std::is_void_v<Result>, "simplx: a model returns an Expr, or an aggregate of two to four of them; "
-                                           "this one returns nothing: write `return` before its result");
-    if constexpr (!std::is_void_v<Result>) {
-      constexpr bool known = Results<Result>;
-      static_assert(known, "simplx: a model returns an Expr, or an aggregate of two to four of them");
-      if constexpr (known) {
-        each_result(model(), [&](Expr value, const char* name) { add_output(root, value.node, name); });
-      }
-    }
-  }
-  return {root->argument_count > 0 ? root : broken(root, said_already, 0, 0)};
-}
-
-/// The carry of a stack's block: the value that goes from layer to layer.
-constexpr Node* new_carry(Shape shape, Where where) {
-  Node* carry = leaf(Kind::input, shape, where);
-  carry->name = "carry";
-  carry->wanted = carry->carry = true;
-  return carry;
-}
-
-/// The expressions of one layer of a stack, until they are freed.
-struct LayerNodes {
-  Node* root = nullptr;
-  Node* carry = nullptr;
-
-  constexpr void free() const {
-    // carry may be unconnected to the root when the block ignores it
-    Node* hub = new_node();
-    use(hub, root);
-    use(hub, carry);
-    release(hub);
-  }
-};
-
-constexpr LayerNodes make_layer(const Node* stack, int layer) {
-  Node* carry = new_carry(stack->shape, stack->where);
-  Node* root = new_node();
-  root->kind = Kind::outputs;
-  Node* value = stack->block->make(stack->block, layer, carry);
-  if (value->kind != Kind::error && !(value->shape == stack->shape)) {
-    Node* wrong = new_node();
-    wrong->where = stack->where;
-    use(wrong, value);
-    value = broken(wrong, "block width", value->shape.cols, stack->shape.cols);
-  }
-  if (stack->frozen) {
-    each_made(Expr{value}, freeze, Expr{carry});
-  }
-  add_output(root, value, "output");
-  return {root, carry};
-}
-
-/// A rule that an evaluation breaks by itself, and the line where; of a stack's block, where the stack is.
-struct BlockFault {
-  Tag rule{};
-  Index line = 0;
-  Where stack{};
-};
-
-/// The mark of nodes that are older than what is inspected.
-inline constexpr int outside = 0;
-
-/// What is wrong with what was evaluated twice: `forbidden` names the rule that a node of it breaks, if any, and the
-/// two evaluations share no node.
-template <class Forbidden>
-constexpr BlockFault fault_of(Node* first, Node* second, Forbidden forbidden) {
-  BlockFault fault;
-  const auto complain = [&](Tag rule, const Node& node) {
-    if (fault.rule.empty()) fault = {rule, node.where.line};
-  };
-  int number = 0;
-  postorder(first, [&](Node* node) {
-    node->index = ++number;
-    if (const Tag rule = forbidden(*node); !rule.empty()) complain(rule, *node);
-  });
-  // A node of the second evaluation that is already marked was not made by it.
-  if (second->index != unvisited) complain("captured", *second);
-  constexpr int of_second = 1'000'000;  // numbers that no node of the first has
-  int fresh = 0;
-  postorder(second, [&](Node* node) {
-    node->index = of_second + ++fresh;
-    for (int i = 0; i < node->argument_count; ++i) {
-      if (node->arguments[i]->index < of_second) complain("captured", *node->arguments[i]);
-    }
-  });
-  for (Node* made : {second, first}) {
-    if (made->index > outside) clear_marks(made, outside);
-  }
-  return fault;
-}
-
-constexpr BlockFault fault_of_block(Node* stack);
-
-/// What is wrong with the block of a stack among the nodes of root, or with one inside of such a block. All are
-/// looked at: what a block captures, and nothing else uses, is connected, so that it is freed, when the block is made.
-constexpr BlockFault fault_of_blocks(Node* root) {
-  Node* stacks = nullptr;
-  postorder(root, [&](Node* node) {
-    node->index = outside;
-    if (node->block) node->link = stacks, stacks = node;
-  });
-  BlockFault fault;
-  for (; stacks; stacks = stacks->link) {
-    const BlockFault found = fault_of_block(stacks);
-    if (fault.rule.empty()) fault = found;
-  }
-  clear_marks(root);
-  return fault;
-}
-
-constexpr BlockFault fault_of_block(Node* stack) {
-  const auto forbidden = [forgets = is_recomputed(*stack)](const Node& node) -> Tag {
-    if ((node.kind == Kind::input || node.kind == Kind::indices) && !node.carry) return "input in a block";
-    return forgets && node.observed ? Tag("probe in recompute") : Tag();
-  };
-  Node* values[2];
-  Node* hub = new_node();
-  for (Node*& value : values) {
-    Node* carry = new_carry(stack->shape, stack->where);
-    value = stack->block->make(stack->block, 0, carry);
-    use(hub, carry), use(hub, value);
-  }
-  BlockFault fault = fault_of(values[0], values[1], forbidden);
-  fault.stack = stack->where;
-  if (fault.rule.empty()) {
-    fault = fault_of_blocks(values[0]);
-    if (!fault.rule.empty()) fault_of_blocks(values[1]);
-  }
-  if (fault.rule.empty()) {
-    release(hub);
-  } else {
-    use(stack, hub);  // what was made outside cannot be told from what the rest of the model uses
-  }
-  return fault;
-}
-
-/// One layer, alive until the end of this object.
-struct Layer : LayerNodes {
-  constexpr ~Layer() { free(); }
-};
-constexpr Layer layer_of(const Node* stack, int layer) { return {make_layer(stack, layer)}; }
-
-/// A part of a function with its own pull-back, on inputs of its own; alive until the end of this object.
-struct RulePart {
-  Node* root;
-  Node* hub;
-  constexpr ~RulePart() { release(hub); }
-};
-
-/// What the operands of a function with its own pull-back are called in its graphs.
-inline constexpr const char* operand_names[max_arguments] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"};
-
-constexpr RulePart rule_part(const Node* node, int part) {
-  Node* inputs[max_arguments + 2]{};
-  Node* results[max_arguments]{};
-  const int operands = node->argument_count, first = part == 0 ? 0 : 2;
-  const auto give = [&](int i, const Shape& shape, const char* name) {
-    inputs[i] = leaf(Kind::input, shape, node->where);
-    inputs[i]->name = name;
-    inputs[i]->wanted = false;
-  };
-  if (part == 1) give(0, node->shape, "gradient"), give(1, node->shape, "result");
-  for (int i = 0; i < operands; ++i) give(first + i, node->arguments[i]->shape, operand_names[i]);
-  node->rules->make(node->rules, part, inputs, results);
-  int given = 0;
-  while (given < max_arguments && results[given]) ++given;
-  if (part == 1 && given != operands) {
-    Node* wrong = new_node();
-    wrong->where = node->where;
-    for (int i = 0; i < given; ++i) use(wrong, results[i]);
-    for (int i = 0; i < operands; ++i) results[i] = wrong;
-    broken(wrong, "pull-back count", given, operands);
-  }
-  Node* root = new_node();
-  root->kind = Kind::outputs;
-  for (int i = 0; i < (part == 0 ? 1 : operands); ++i) {
-    const Shape& expected = part == 0 ? node->shape : node->arguments[i]->shape;
-    if (results[i]->kind != Kind::error && !(results[i]->shape == expected)) {
-      Node* wrong = new_node();
-      wrong->where = node->where;
-      use(wrong, results[i]);
-      results[i] = broken(wrong, "pull-back shape", results[i]->shape.columns(), expected.columns());
-    }
-    add_output(root, results[i], part == 0 ? "result" : operand_names[i]);
-  }
-  Node* hub = new_node();
-  use(hub, root);
-  Node* last = hub;  // inputs that a part ignores are freed with the rest
-  for (int i = 0; i < first + operands; ++i) {
-    if (last->argument_count == max_arguments) {
-      Node* more = new_node();
-      use(more, last);
-      last = more;
-    }
-    use(last, inputs[i]);
-  }
-  return {root, hub};
-}
-
-}  // namespace simplx::detail
 
 // ---- simplx/core/equal_layers.hpp
 
@@ -2515,11 +2527,12 @@ constexpr Rooms<capacity> whole_rooms(const Info* info, int count) {
   return rooms;
 }
 
-template <int capacity>
-constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<capacity>& fusion,
-                                   const Plan<capacity>& plan, const Rooms<capacity>& rooms) {
-  Layout<capacity> layout;
+namespace detail {
 
+/// Numbers the inputs and outputs, and places in order what lies in flat buffers and in the kept region.
+template <int capacity>
+constexpr void number_and_keep(Layout<capacity>& layout, const Info* info, int count, const Fusion<capacity>& fusion,
+                               const Plan<capacity>& plan, const Rooms<capacity>& rooms) {
   for (int i = 0; i < count; ++i) {
     const Info& node = info[i];
     layout.parameter[i] = layout.parameters;
@@ -2550,8 +2563,12 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
       layout.kept[axis] += rooms.gradient[i];
     }
   }
+}
 
-  // Forward: a value lives from its step to the last step that reads it.
+/// Forward: a value lives from its step to the last step that reads it.
+template <int capacity>
+constexpr void place_values(Layout<capacity>& layout, const Info* info, int count, const Fusion<capacity>& fusion,
+                            const Plan<capacity>& plan, const Rooms<capacity>& rooms) {
   int last_read[capacity]{};
   for (int i = 0; i < count; ++i) last_read[i] = fusion.step_of[i];
   for (int i = 0; i < count; ++i) {
@@ -2560,7 +2577,7 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
       last = std::max(last, fusion.step_of[i]);
     }
   }
-  detail::Placer<capacity> forward;
+  Placer<capacity> forward;
   for (int s = 0; s < fusion.steps; ++s) {
     const int node = fusion.order[s];
     layout.forward_workspace[node] = forward.place(s, s, info[node].workspace);
@@ -2568,8 +2585,12 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     layout.value[node] = forward.place(s, last_read[node], info[node].shape.axis, rooms.value[node]);
   }
   layout.temporary = forward.top();
+}
 
-  // Backward: a gradient lives from its first write until all that share it have been read.
+/// Backward: a gradient lives from its first write until all that share it have been read.
+template <int capacity>
+constexpr void place_gradients(Layout<capacity>& layout, const Info* info, int count, const Fusion<capacity>& fusion,
+                               const Plan<capacity>& plan, const Rooms<capacity>& rooms) {
   int last_use[capacity]{};
   for (int i = 0; i < count; ++i) {
     int& last = last_use[plan.shares[i]];
@@ -2583,7 +2604,7 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     next_written[i] = first;
     first = i;
   }
-  detail::Placer<capacity> backward;
+  Placer<capacity> backward;
   for (int time = 0; time < 2 * fusion.steps; ++time) {
     const int node = fusion.order[fusion.steps - 1 - time / 2];
     if (time % 2 == 0) layout.backward_workspace[node] = backward.place(time, time, info[node].workspace);
@@ -2592,6 +2613,17 @@ constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<cap
     }
   }
   layout.temporary.raise_to(backward.top());
+}
+
+}  // namespace detail
+
+template <int capacity>
+constexpr Layout<capacity> lay_out(const Info* info, int count, const Fusion<capacity>& fusion,
+                                   const Plan<capacity>& plan, const Rooms<capacity>& rooms) {
+  Layout<capacity> layout;
+  detail::number_and_keep(layout, info, count, fusion, plan, rooms);
+  detail::place_values(layout, info, count, fusion, plan, rooms);
+  detail::place_gradients(layout, info, count, fusion, plan, rooms);
   return layout;
 }
 
@@ -2955,8 +2987,9 @@ struct Graph : PlannedGraph<Source> {
 
   static constexpr Layout<count> layout =
       lay_out<count>(table.info, count, fusion, plan, Source::Lowering::template rooms<Planned>());
-  static_assert(layout.inputs <= max_inputs && layout.outputs <= max_outputs,
-                "simplx: a model has at most eight inputs and eight outputs; put some beside each other in one");
+  static_assert(layout.inputs <= max_inputs,
+                "simplx: a model has at most eight inputs; put some beside each other in one");
+  static_assert(layout.outputs <= max_outputs);  // results.hpp and most_operands of custom.hpp see to it
 
   /// The number of the input of that name, or -1.
   static constexpr int input_number(std::string_view name) {
@@ -3744,6 +3777,19 @@ __attribute__((always_inline)) inline void each_element(Index rows, F&& f) {
   }
 }
 
+/// Writes a gradient as its mode says: over what is there, added to it, or not at all. V is a vector, or S: one number,
+/// which compilers see as one, to make vectors of it themselves.
+template <Write mode, class V, class S>
+__attribute__((always_inline)) inline void put(S* place, Register<V> value) {
+  if constexpr (std::is_same_v<V, S>) {
+    if constexpr (mode == Write::store) *place = value;
+    if constexpr (mode == Write::accumulate) *place += value;
+  } else {
+    if constexpr (mode == Write::store) store<V>(place, value);
+    if constexpr (mode == Write::accumulate) store<V>(place, load<V>(place) + value);
+  }
+}
+
 namespace detail {
 
 /// Calls f<V>(col) over a row.
@@ -3795,11 +3841,7 @@ class ColumnValues {
   S singles_[lanes<S>];
 };
 
-template <Write mode, class V, class S>
-__attribute__((always_inline)) inline void put(S* place, Register<V> value) {
-  if constexpr (mode == Write::store) store<V>(place, value);
-  if constexpr (mode == Write::accumulate) store<V>(place, load<V>(place) + value);
-}
+using SIMPLX_TARGET::put;  // as ops/softmax.hpp calls it
 
 }  // namespace detail
 }  // namespace simplx
@@ -7403,7 +7445,7 @@ constexpr Term derive(const Node* node, int argument, const Term& gradient) {
   using Op = op<name>;
   if constexpr (requires { Op::derive(node, argument, gradient); }) {
     return Op::derive(node, argument, gradient);
-  } else if constexpr (Op::kind == Kind::map) {
+  } else {  // a map: Node::derive of others is null
     const auto operand = [&](int i) { return Term(Expr{node->arguments[i]}); };
     const Term result(Expr{const_cast<Node*>(node)});
     const auto pull = [&]<int to>(std::integral_constant<int, to>) {
@@ -7422,8 +7464,6 @@ constexpr Term derive(const Node* node, int argument, const Term& gradient) {
       if (argument == 2) return pull(std::integral_constant<int, 2>{});
     }
     return pull(std::integral_constant<int, 0>{});
-  } else {
-    return {};  // never called: Node::derive is null
   }
 }
 
@@ -7568,6 +7608,10 @@ struct op<"spread"> : elementwise {
   }
 };
 
+/// Element by element, one row, one column or one number spread over the rest; likewise a - b and a / b.
+///
+/// Shapes  operands (rows, C), (1, C), (rows, 1) or (1, 1) -> (rows, C), rows static or run-time
+/// Errors  does not compile otherwise: rules "equal widths", "equal axes" and "equal rows"
 constexpr Expr operator+(At a, At b) { return apply<"add">({}, a, b); }
 constexpr Expr operator-(At a, At b) { return apply<"subtract">({}, a, b); }
 /// A divisor that is spread over rows, columns or everything is inverted first: one division for each of its elements.
@@ -7620,7 +7664,11 @@ constexpr Term operator/(const Term& a, const Term& b) {
 }
 constexpr Term operator-(const Term& a) { return a.node ? Term(apply<"negate">({}, a.operand())) : Term(-a.number); }
 
-/// The elementwise product; `x * y` is this too, unless y is a matrix: then it is the matrix product.
+/// The elementwise product; `x * y` is this too, unless y is a matrix (static rows, of one column too): then it is the
+/// matrix product.
+///
+/// Shapes  as a + b: a column (rows, 1) scales rows, static or run-time
+/// Errors  as a + b
 constexpr Expr multiply(At a, At b) { return apply<"multiply">({}, a, b); }
 
 /// Keeps a value and its gradient readable under a name; nothing is paid where there is no probe.
@@ -7650,7 +7698,7 @@ namespace simplx::inline SIMPLX_TARGET {
 ///     template <class S, Path p, class F> static void backward(Cpu<S, p>, const F& frame);
 ///
 /// Backward writes each grad<i>() as F::write<i> says: Write::store, Write::accumulate, or Write::skip, for a gradient
-/// that nobody wants and whose grad<i>() is nullptr.
+/// that nobody wants and whose grad<i>() is nullptr. put<F::template write<i>, S>(place, value) does so for a number.
 ///
 /// Rows of Axis::tokens are those of one or several sequences, which frame.context.segments tells apart.
 ///
@@ -7893,13 +7941,15 @@ struct op<"matmul"> : kernel_op {
   }
 };
 
-/// The matrix product when the right operand is a matrix (several static rows) and the left one is no single
-/// number; elementwise otherwise. Two matrices are multiplied element by element by multiply(a, b).
+/// The matrix product when the right operand is a matrix (several static rows, of one column too) and the left one is
+/// no single number; elementwise otherwise. multiply(a, b) is elementwise always: of two matrices, or of a column that
+/// scales rows, whatever rows they are.
 ///
-/// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N), (rows, 1) or (1, 1) -> (rows, N)
+/// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N) or (1, 1) -> (rows, N)
+///         (rows, N) * (rows, 1) -> (rows, N) over run-time rows alone: static (3, 3) * (3, 1) is the product, (3, 1)
 ///         transpose(a) * b, a (rows, K), b (rows, N) -> (K, N), over static or run-time rows
-/// Errors  does not compile unless widths agree: rules "inner widths" and "equal widths"; nor for W * x: rule "matrix
-///         on the left"
+/// Errors  does not compile unless widths and rows agree: rules "inner widths", "equal widths", "equal rows" and "equal
+///         axes"; nor for W * x: rule "matrix on the left"
 /// Cost    2 rows K N FLOPs forward, twice that backward; keeps X
 constexpr Expr operator*(At a, At b) {
   if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) {
@@ -8034,7 +8084,7 @@ SIMPLX_RULE("law of the base", (possible<left, right>),
 namespace simplx::inline SIMPLX_TARGET {
 
 /// How a head mixes its values: by A, by alpha I + beta A, or by alpha I + beta A - gamma C.
-enum class Mixing : signed char { softmax, skip_init, shaped };
+enum class AttentionMatrix : signed char { softmax, skip_init, shaped };
 
 /// What a query sees of its sequence: itself and what comes before, or all of it.
 enum class Mask : signed char { causal, full };
@@ -8044,7 +8094,7 @@ struct AttentionSize {
   int heads = 1;
   int key_width = 1;
   int value_width = 1;
-  Mixing mixing = Mixing::softmax;
+  AttentionMatrix matrix = AttentionMatrix::softmax;
   Mask mask = Mask::causal;
   bool alibi = false;
 };
@@ -8106,7 +8156,8 @@ struct AttentionHead {
   static constexpr int heads = size.heads, key_width = size.key_width, value_width = size.value_width;
   static constexpr int vectors = value_width / lanes<S>;
   static constexpr bool full = size.mask == Mask::full;
-  static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
+  static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
+  static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
   static constexpr Static<heads * key_width> key_stride{};
   static constexpr Static<heads * value_width> value_stride{};
   static constexpr Static<key_width> near_key{};  ///< the strides of rows that are gathered
@@ -8410,7 +8461,7 @@ struct PaddedHead {
   static constexpr int key_width = static_cast<int>(round_up(size.key_width, lanes<S>));
   static constexpr int value_width = static_cast<int>(round_up(size.value_width, lanes<S>));
   static constexpr Index key_stride = size.heads * size.key_width, value_stride = size.heads * size.value_width;
-  using Head = AttentionHead<AttentionSize{1, key_width, value_width, size.mixing, size.mask, size.alibi}, S,
+  using Head = AttentionHead<AttentionSize{1, key_width, value_width, size.matrix, size.mask, size.alibi}, S,
                              size.key_width, size.value_width>;
 
   AttentionOperands<S> in;
@@ -8621,14 +8672,14 @@ struct DenseHead {
         scale(inverse_root(s.key_width)),
         weights(scratch, rows, rows),
         mixed(scratch + rows * rows, rows, rows) {
-    if (s.mixing != Mixing::softmax) alpha = in.alpha[h], beta = in.beta[h];
-    if (s.mixing == Mixing::shaped) gamma = in.gamma[h];
+    if (s.matrix != AttentionMatrix::softmax) alpha = in.alpha[h], beta = in.beta[h];
+    if (s.matrix == AttentionMatrix::shaped) gamma = in.gamma[h];
     const S slope = s.alibi ? in.slopes[h] : S(0.0);
     weights.noalias() = query.lazyProduct(key.transpose());
     weights *= scale;
     masked_softmax(size, slope, weights, each);
     mixed.setZero();
-    if (s.mixing == Mixing::shaped) masked_softmax(size, slope, mixed, [](Index, const S&) {});
+    if (s.matrix == AttentionMatrix::shaped) masked_softmax(size, slope, mixed, [](Index, const S&) {});
   }
 
   /// M = alpha I + beta A - gamma C, in the place of C.
@@ -8752,10 +8803,10 @@ constexpr Heads heads_in(Attributes attributes) {
 }
 
 /// Operands: query, key, value; the gains of the mixing; slopes if there is a bias.
-template <Mixing mixing>
+template <AttentionMatrix matrix>
 struct attention_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
-  static constexpr int gains = mixing == Mixing::softmax ? 0 : mixing == Mixing::skip_init ? 2 : 3;
+  static constexpr int gains = matrix == AttentionMatrix::softmax ? 0 : matrix == AttentionMatrix::skip_init ? 2 : 3;
   static constexpr bool reads(int, int) { return true; }
 
   template <class... PerHead>
@@ -8784,7 +8835,7 @@ struct attention_op : kernel_op {
       .heads = heads_in(F::attributes).count,
       .key_width = static_cast<int>(F::template shape<0>.cols) / heads_in(F::attributes).count,
       .value_width = static_cast<int>(F::template shape<2>.cols) / heads_in(F::attributes).count,
-      .mixing = mixing,
+      .matrix = matrix,
       .mask = heads_in(F::attributes).mask,
       .alibi = heads_in(F::attributes).alibi};
 
@@ -8855,15 +8906,17 @@ constexpr Expr attend(const Heads& heads, const At& query, const Operands&... ot
 }  // namespace detail
 
 template <>
-struct op<"softmax_attention"> : detail::attention_op<Mixing::softmax> {};
+struct op<"softmax_attention"> : detail::attention_op<AttentionMatrix::softmax> {};
 template <>
-struct op<"skip_init_attention"> : detail::attention_op<Mixing::skip_init> {};
+struct op<"skip_init_attention"> : detail::attention_op<AttentionMatrix::skip_init> {};
 template <>
-struct op<"shaped_attention"> : detail::attention_op<Mixing::shaped> {};
+struct op<"shaped_attention"> : detail::attention_op<AttentionMatrix::shaped> {};
 
 /// Concat_h(A_h V_h) within each sequence.
 ///
 /// Shapes  query, key (tokens, H * d_k); value (tokens, H * d_v) -> (tokens, H * d_v)
+/// Errors  does not compile along another axis, for unequal widths of query and key, or heads that do not divide the
+///         widths: rules "token rows", "query and key" and "heads"
 /// Cost    2 (d_k + d_v) H FLOPs for each pair of tokens; keeps its operands and H numbers for each token
 /// Source  He & Hofmann 2024, Eq. (2)
 constexpr Expr softmax_attention(At query, At key, At value, Heads heads) {
@@ -8873,6 +8926,7 @@ constexpr Expr softmax_attention(At query, At key, At value, Heads heads) {
 /// Concat_h((alpha_h I + beta_h A_h) V_h) within each sequence.
 ///
 /// Shapes  as softmax_attention; alpha, beta (1, H)
+/// Errors  as softmax_attention, and for gains of another width: rule "gains per head"
 /// Cost    as softmax_attention
 /// Source  He & Hofmann 2024, Eq. (4)
 constexpr Expr skip_init_attention(At query, At key, At value, At alpha, At beta, Heads heads) {
@@ -8882,6 +8936,7 @@ constexpr Expr skip_init_attention(At query, At key, At value, At alpha, At beta
 /// Concat_h((alpha_h I + beta_h A_h - gamma_h C_h) V_h) within each sequence.
 ///
 /// Shapes  as softmax_attention; alpha, beta, gamma (1, H)
+/// Errors  as skip_init_attention
 /// Cost    as softmax_attention; C costs one pass over V, two where tokens see the whole sequence
 /// Source  He & Hofmann 2024, Eq. (5) and (13)
 constexpr Expr shaped_attention(At query, At key, At value, At alpha, At beta, At gamma, Heads heads) {
@@ -8935,13 +8990,7 @@ void move_columns(Index rows, Index cols, ColumnsFrom<const S> source, ColumnsFr
   for (Index i = 0; i < rows; ++i) {
     const S* const from = source.row(i);
     S* const to = target.row(i);
-    for (Index c = 0; c < cols; ++c) {
-      if constexpr (mode == Write::accumulate) {
-        to[c] += from[c];
-      } else {
-        to[c] = from[c];
-      }
-    }
+    for (Index c = 0; c < cols; ++c) put<mode, S>(to + c, from[c]);
   }
 }
 
@@ -9105,7 +9154,7 @@ struct repeating_op : kernel_op {
     constexpr Index times = copies_in(F::attributes).times, width = copies_in(F::attributes).width;
     for (Index block = 0; block < frame.rows() * (cols / width); ++block, from += width) {
       for (Index k = 0; k < times; ++k, to += width) {
-        for (Index c = 0; c < width; ++c) write<mode>(to[c], from[c]);
+        for (Index c = 0; c < width; ++c) put<mode, S>(to + c, from[c]);
       }
     }
   }
@@ -9117,16 +9166,8 @@ struct repeating_op : kernel_op {
       for (Index c = 0; c < width; ++c) {
         S total = 0;
         for (Index k = 0; k < times; ++k) total += from[k * width + c];
-        write<mode>(to[c], total);
+        put<mode, S>(to + c, total);
       }
-    }
-  }
-  template <Write mode, class S>
-  static void write(S& place, S value) {
-    if constexpr (mode == Write::accumulate) {
-      place += value;
-    } else {
-      place = value;
     }
   }
 };
@@ -9271,7 +9312,7 @@ struct op<"positions"> : kernel_op {
 /// The row of the table for each index.
 ///
 /// Shapes  table (V, d), V static or an axis; index (rows) -> (rows, d)
-/// Errors  does not compile unless the second operand is indices(...)
+/// Errors  does not compile unless the second operand is indices(...): rule "indices"
 constexpr Expr embedding(At table, At index) {
   Expr result = apply<"embedding">({}, table, index);
   if (result.node->kind != Kind::error && index.node->kind != Kind::indices) {
@@ -9282,7 +9323,8 @@ constexpr Expr embedding(At table, At index) {
 
 /// The row of the table for each token's position in its sequence.
 ///
-/// Shapes  table (context, d) -> (tokens, d); sequences are at most `context` long
+/// Shapes  table (context, d), static -> (tokens, d); sequences are at most `context` long
+/// Errors  does not compile for a table of run-time rows: rule "static positions"
 constexpr Expr positions(At table) { return apply<"positions">({}, table); }
 
 }  // namespace simplx
@@ -9409,7 +9451,7 @@ struct op<"cumulative_sum"> : detail::same_shape_op {
         for (Index k = 0; k < rows; ++k) {
           const Index at = (first + (backwards ? rows - 1 - k : k)) * cols + c;
           total += load<V>(from + at);
-          detail::put<accumulates ? Write::accumulate : Write::store, V>(to + at, total);
+          put<accumulates ? Write::accumulate : Write::store, V>(to + at, total);
         }
       });
     });
@@ -9645,7 +9687,14 @@ constexpr Expr rotary(At x, int heads, At base) { return apply<"rotary">({.integ
 
 namespace simplx::inline SIMPLX_TARGET {
 
-using AttentionMatrix = Mixing;  ///< softmax, skip_init: Eq. (4), shaped: Eq. (5)
+SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
+            "the heads of keys (left number) must divide the heads of queries (right number), which share them in "
+            "groups")
+
+/// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
+enum class HeadScale : signed char { none, before_projection, after_projection };
+
+namespace detail {
 
 /// Concat_h(M_h V_h) from queries, keys and values; makes alpha, beta and gamma, one number for each head.
 constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, const Heads& heads) {
@@ -9657,18 +9706,13 @@ constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, con
   return shaped_attention(query, key, value, alpha, beta, vector("gamma", heads.count, ones), heads);
 }
 
-SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
-            "the heads of keys (left number) must divide the heads of queries (right number), which share them in "
-            "groups")
-
-/// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
-enum class HeadScale : signed char { none, before_projection, after_projection };
-
 /// Column block h of x times eta_h, for each of the heads.
 constexpr Expr scale_heads(Expr x, int heads) {
   if (x.node->kind == Kind::error) return x;
   return x * repeat_columns(vector("head_scale", heads, ones), width(x) / heads);
 }
+
+}  // namespace detail
 
 /// Self-attention with any way to make its values and to project its result.
 ///
@@ -9711,10 +9755,10 @@ struct SelfAttention {
       q = simplx::rotary(q, heads, base), k = simplx::rotary(k, shares(width(x)) ? key_heads : heads, base);
     }
     if (shares(width(x))) k = for_all_queries(k), v = has_matrix<Value> ? for_all_queries(v) : v;
-    auto y = mix(matrix, q, k, v, {heads, mask, alibi});
-    if (head_scale == HeadScale::before_projection) y = scale_heads(y, heads);
+    auto y = detail::mix(matrix, q, k, v, {heads, mask, alibi});
+    if (head_scale == HeadScale::before_projection) y = detail::scale_heads(y, heads);
     y = named("projection", projection)(y);
-    if (head_scale == HeadScale::after_projection) y = scale_heads(y, heads);
+    if (head_scale == HeadScale::after_projection) y = detail::scale_heads(y, heads);
     return named("norm", norm)(y);
   }
 
@@ -10638,6 +10682,10 @@ constexpr Expr square(At x) { return apply<"square">({}, x); }
 /// x^p for x > 0, or any x if p is a whole number; the derivative with respect to p is for x >= 0.
 constexpr Expr pow(At x, At p) { return apply<"pow">({}, x, p); }
 constexpr Expr abs(At x) { return apply<"abs">({}, x); }
+/// The larger of both (min: the smaller), NaN if either is; of equal numbers each has half the gradient.
+///
+/// Shapes  as a + b
+/// Errors  as a + b
 constexpr Expr max(At a, At b) { return apply<"max">({}, a, b); }
 constexpr Expr min(At a, At b) { return apply<"min">({}, a, b); }
 /// x limited to [low, high]; high where they are the wrong way round.
@@ -10646,6 +10694,9 @@ constexpr Expr clamp(At x, At low, At high) { return apply<"clamp">({}, x, low, 
 constexpr Expr operator>(At a, At b) { return apply<"greater">({}, a, b); }
 constexpr Expr operator<(At a, At b) { return apply<"greater">({}, b, a); }
 /// `yes` where the condition is positive, `no` elsewhere: select(x > 1.0, x, square(x)).
+///
+/// Shapes  as a + b, of three operands
+/// Errors  as a + b
 constexpr Expr select(At condition, At yes, At no) { return apply<"select">({}, condition, yes, no); }
 
 SIMPLX_HD_END
@@ -10807,10 +10858,11 @@ struct Gated {
 
 /// Two products with an activation between them, and a norm of it if there is one.
 ///
-/// Shapes  x (rows, d) -> (rows, d), through (rows, hidden); with a gate W2 has hidden / 2 rows
+/// Shapes  x (rows, d) -> (rows, d), through (rows, hidden); with a gate W2 has hidden / 2 rows, which LLaMA calls its
+///         hidden size
 template <class Activation, class Norm = Identity>
 struct MlpOf {
-  Index hidden = 0;  ///< four times the width of x by default
+  Index hidden = 0;  ///< columns of `up`, of which a gate leaves `down` half; four times the width of x by default
   bool bias = false;
   Activation activation{};
   Norm norm{};  ///< of what is activated
@@ -10993,11 +11045,11 @@ constexpr Expr sum(At x, Over over = Over::all) { return apply<"sum">(detail::at
 /// Shapes  as sum
 constexpr Expr mean(At x, Over over = Over::all) { return apply<"mean">(detail::attributes_of(over), x); }
 
-/// The largest element; the first of several equal ones gets the gradient.
+/// The largest element, where max(a, b) is the larger of two values; the first of several equal ones gets the gradient.
 ///
 /// Shapes  as sum
 /// Cost    keeps x and the result
-constexpr Expr maximum(At x, Over over = Over::all) { return apply<"maximum">(detail::attributes_of(over), x); }
+constexpr Expr max(At x, Over over = Over::all) { return apply<"maximum">(detail::attributes_of(over), x); }
 
 /// (x - y)^2, averaged over everything.
 constexpr Expr mean_squared_error(At x, At y) { return mean(square(apply<"subtract">({}, x, y))); }
@@ -11114,7 +11166,7 @@ struct op<"rms_norm"> : kernel_op {
         const S along = r > 0 ? q * q * ux / (S(d) * r) : S(0);
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           const Register<V> u = load<V>(gain + c) * load<V>(dy + c);
-          detail::put<F::template write<0>, V>(dx + c, u * splat<V>(q) - load<V>(x + c) * splat<V>(along));
+          put<F::template write<0>, V>(dx + c, u * splat<V>(q) - load<V>(x + c) * splat<V>(along));
         });
         dx += d;
       }
@@ -11199,7 +11251,7 @@ struct op<"layer_norm"> : kernel_op {
       if constexpr (F::template write<0> != Write::skip) {
         detail::each_column<S, d>([&]<class V>(Index c) __attribute__((always_inline)) {
           const Register<V> u = load<V>(dy + c) * load<V>(gain + c);
-          detail::put<F::template write<0>, V>(
+          put<F::template write<0>, V>(
               dx + c, splat<V>(s) * (u - splat<V>(u_mean) - normalised.template operator()<V>(c) * splat<V>(u_along)));
         });
         dx += d;
@@ -11210,18 +11262,25 @@ struct op<"layer_norm"> : kernel_op {
 
 /// y = gain * x / (sqrt(mean x^2) + epsilon).
 ///
-/// Shapes  x (rows, d); gain (1, d); epsilon (1, 1) -> (rows, d)
+/// Shapes  x (rows, d); gain (1, d); epsilon (1, 1), not trained -> (rows, d)
+/// Errors  does not compile for a gain or an epsilon of another shape, or an epsilon that is trained: rules "gain
+///         width", "one number" and "constant operand"
 /// Cost    keeps x and one number for each row
 constexpr Expr rms_norm(At x, At gain, At epsilon) { return apply<"rms_norm">({}, x, gain, epsilon); }
 
 /// The other flavour: y = gain * x / sqrt(mean x^2 + epsilon).
+///
+/// Shapes  as rms_norm
+/// Errors  as rms_norm
+/// Cost    as rms_norm
 constexpr Expr rms_norm_inside(At x, At gain, At epsilon) {
   return apply<"rms_norm">({.integers = {1}}, x, gain, epsilon);
 }
 
 /// y = gain * (x - mean) / sqrt(variance + epsilon) + bias.
 ///
-/// Shapes  x (rows, d); gain, bias (1, d); epsilon (1, 1) -> (rows, d)
+/// Shapes  x (rows, d); gain, bias (1, d); epsilon (1, 1), not trained -> (rows, d)
+/// Errors  as rms_norm; the bias is held to "gain width", too
 /// Cost    keeps x and two numbers for each row
 constexpr Expr layer_norm(At x, At gain, At bias, At epsilon) {
   return apply<"layer_norm">({}, x, gain, bias, epsilon);
@@ -11270,8 +11329,7 @@ struct LayerNorm {
 // ---- simplx/blocks/block.hpp
 
 /// \file simplx/blocks/block.hpp
-/// A block from its token: ConfiguredBlock for a value known when the model is evaluated, Block<config> as a
-/// class template. Both give the graph of the token's equation.
+/// A block from its token: the graph is that of the token's equation.
 ///
 ///     sequential   X_out = alpha_FF X' + beta_FF MLP(Norm2(X')),   X' = alpha_SA X + beta_SA Attention(Norm1(X))
 ///     parallel     X_out = alpha_comb X + beta_FF MLP(N) + beta_SA Attention(N),   N = Norm1(X)
@@ -11421,16 +11479,6 @@ struct ConfiguredBlock {
     auto h = attention_skip(x, attend(norm1(x)));
     return mlp_skip(h, feed_forward(norm2(h)));
   }
-};
-
-/// The same as a class template: Block<sas_p>{.heads = 4, .hidden = 512}.
-template <BlockConfig config>
-struct Block {
-  int heads = 1;
-  Index hidden = 0;  ///< as in ConfiguredBlock
-  Mask mask = Mask::causal;
-
-  constexpr Expr operator()(int layer, Expr x) const { return ConfiguredBlock{config, heads, hidden, mask}(layer, x); }
 };
 
 }  // namespace simplx
@@ -12399,10 +12447,13 @@ inline std::string scope_of(const std::string& prefix, const Label& stack, int l
 struct TensorLister {
   TensorList list;
   Index parameters = 0, constants = 0;  ///< elements so far
+  std::vector<std::string> masks = {};  ///< names of dropouts
+  std::vector<std::string> masks_in_functions = {};  ///< the pull-backs have these, too, here or in the graph around
 
   /// The leaves among some nodes of a graph. `inits` goes from tensor to tensor; null: the labels say them.
   void add(const Info* info, const Label* label, int begin, int end, const std::string& prefix, const Init*& inits) {
     for (int i = begin; i < end; ++i) {
+      if (label[i].op == Tag("dropout")) masks.push_back(prefix + std::string(label[i].name.view()));
       if (!is_tensor(info[i].kind)) continue;
       const bool learned = info[i].kind == Kind::parameter;
       Index& offset = learned ? parameters : constants;
@@ -12430,21 +12481,32 @@ void list_tensors(TensorLister& lister, const std::string& prefix, const Init*& 
                            [&]<class Child>(std::type_identity<Child>) { list_tensors<Child>(lister, scope, own); });
         if (inits) inits = own;
       }
+    } else {
+      using Function = typename G::template rule_of<node, 0>;
+      for (const Label& label : Function::flat.label) {
+        if (!(label.op == Tag("dropout"))) continue;
+        lister.masks_in_functions.push_back(prefix + std::string(label.name.view()));
+      }
     }
   });
   lister.add(G::flat.info, G::flat.label, next, G::count, prefix, inits);
 }
 
-/// The compiler checks the names of one graph; the parts of recompute(...) and of stacks are others.
-[[gnu::cold]] inline void check_names(const TensorList& list) {
-  std::vector<std::string_view> names;
-  for (const TensorInfo& tensor : list.parameters) names.push_back(tensor.name);
-  for (const TensorInfo& tensor : list.constants) names.push_back(tensor.name);
+/// The compiler checks the names of one graph; the parts of recompute(...), of stacks and of functions are others.
+[[gnu::cold]] inline void check_names(std::vector<std::string> names, const char* what, const char* hint) {
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice == names.end()) return;
-  throw Error("two tensors of the model are called '" + std::string(*twice) + "'",
-              "give what makes them a scope of its own: named(\"name\", module)");
+  if (twice != names.end()) throw Error(std::string("two ") + what + " of the model are called '" + *twice + "'", hint);
+}
+[[gnu::cold]] inline void check_names(const TensorLister& lister) {
+  std::vector<std::string> names;
+  for (const TensorInfo& tensor : lister.list.parameters) names.push_back(tensor.name);
+  for (const TensorInfo& tensor : lister.list.constants) names.push_back(tensor.name);
+  constexpr const char* scope = "give what makes them a scope of its own: named(\"name\", module)";
+  check_names(std::move(names), "tensors", scope);
+  check_names(lister.masks, "dropouts", scope);
+  check_names(lister.masks_in_functions, "dropouts",
+              "they would drop the same elements: give each use of the function one with a dropout of another name");
 }
 
 struct FoundShape {
@@ -12485,14 +12547,14 @@ constexpr FoundShape find_parameter(Node* root, std::string_view name) {
 
 /// Names, places and initial values of all parameters and constants, in the order of the buffers.
 ///
-/// Errors  throws Error where two have the same name
+/// Errors  throws Error where two have the same name, or two dropouts, which would drop the same elements
 /// Cost    allocates the list; call it once
 template <class G>
 TensorList tensors_in() {
   detail::TensorLister lister;
   const Init* said_by_labels = nullptr;
   detail::list_tensors<G>(lister, "", said_by_labels);
-  detail::check_names(lister.list);
+  detail::check_names(lister);
   return std::move(lister.list);
 }
 template <auto const& model>
@@ -12521,6 +12583,81 @@ constexpr Shape parameter_shape(std::string_view name) {
 
 }  // namespace simplx
 
+// ---- simplx/core/lookups.hpp
+
+/// \file simplx/core/lookups.hpp
+/// What a graph looks up in tables, by an index or by the place in a sequence: this bounds what it may be given.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Of lengths and indices that no table bounds.
+inline constexpr Index no_limit = Index(1) << 30;
+
+/// An op that takes rows of a table by the indices of an input.
+struct Lookup {
+  int indices = 0;       ///< the node of that input
+  Shape table{};         ///< an index is one of its rows
+  bool ignores = false;  ///< or -100
+};
+
+namespace detail {
+
+/// Those of a graph. Its stacks have none: their blocks see no inputs (rule "input in a block").
+template <class G>
+struct LookupsOf {
+  struct Nodes {
+    int node[G::count]{}, indices[G::count]{};
+    int count = 0;
+  };
+  static constexpr Nodes nodes = [] {
+    Nodes found;
+    for (int i = 0; i < G::count; ++i) {
+      const Info& info = G::table.info[i];
+      for (int a = 0; a < info.argument_count && info.kind == Kind::kernel; ++a) {
+        if (G::table.info[info.arguments[a]].kind != Kind::indices) continue;
+        found.node[found.count] = i;
+        found.indices[found.count++] = info.arguments[a];
+      }
+    }
+    return found;
+  }();
+  static constexpr std::array<Lookup, static_cast<std::size_t>(nodes.count)> all = [] {
+    std::array<Lookup, static_cast<std::size_t>(nodes.count)> result{};
+    unroll<0, nodes.count>([&]<int k>(std::integral_constant<int, k>) {
+      constexpr int i = nodes.node[k];
+      using Op = op<G::flat.label[i].op>;
+      constexpr Shape first = G::table.info[G::table.info[i].arguments[0]].shape;
+      result[k] = {nodes.indices[k], Op::looked_up(first), Op::takes_ignored};
+    });
+    return result;
+  }();
+};
+
+}  // namespace detail
+
+/// Tokens of the longest sequence that the positions of a graph allow, those of its stacks' layers included.
+template <class G>
+constexpr Index longest_in() {
+  Index longest = no_limit;
+  for (int i = 0; i < G::count; ++i) {
+    if (!(G::flat.label[i].op == Tag("positions"))) continue;
+    longest = std::min(longest, G::table.info[G::table.info[i].arguments[0]].shape.rows);
+  }
+  each_inner_graph<G>([&]<class Inner>() { longest = std::min(longest, longest_in<Inner>()); });
+  return longest;
+}
+
+/// Tokens of a sequence where nobody says: the model's `context`, or as many as the positions allow; 0 if neither.
+template <auto const& model>
+constexpr Index usual_context(Index longest) {
+  if constexpr (requires { { model.context } -> std::convertible_to<Index>; }) {
+    if (model.context > 0) return std::min<Index>(model.context, longest);
+  }
+  return longest < no_limit ? longest : 0;
+}
+
+}  // namespace simplx
+
 // ---- simplx/core/rows_apart.hpp
 
 /// \file simplx/core/rows_apart.hpp
@@ -12529,11 +12666,14 @@ constexpr Shape parameter_shape(std::string_view name) {
 namespace simplx::inline SIMPLX_TARGET {
 namespace detail {
 
-/// Whether a node takes rows, by indices, of what has its own axis: any of them.
+/// The axis of the rows that a node takes by indices: any of them. Those of a table, and none, are fixed.
 template <class G>
-constexpr bool picks_rows(int node) {
-  const Info& info = G::table.info[node];
-  return G::flat.label[node].op == Tag("embedding") && G::table.info[info.arguments[0]].shape.axis == info.shape.axis;
+constexpr Axis looked_up_axis(int node) {
+  const auto& nodes = LookupsOf<G>::nodes;
+  for (int k = 0; k < nodes.count; ++k) {
+    if (nodes.node[k] == node) return LookupsOf<G>::all[static_cast<std::size_t>(k)].table.axis;
+  }
+  return Axis::fixed;
 }
 
 /// Whether rows along these axes can be evaluated apart, tokens by whole sequences, whatever the others are: none reads
@@ -12553,7 +12693,7 @@ constexpr bool keeps_rows_apart(int of = G::count - 1) {
     const Info& info = G::table.info[i];
     if (!needed[i] || info.kind == Kind::outputs) continue;
     const bool apart = has_rows(i);
-    if (apart && (!info.rows_apart || picks_rows<G>(i))) return false;
+    if (apart && (!info.rows_apart || looked_up_axis<G>(i) == info.shape.axis)) return false;
     for (int a = 0; a < info.argument_count; ++a) {
       const int argument = info.arguments[a];
       if (apart && of_rows[argument]) return false;
@@ -12680,81 +12820,6 @@ class Team {
   std::unique_ptr<Shared> shared_;
   std::vector<std::jthread> workers_;  // joined before what they share ends
 };
-
-}  // namespace simplx
-
-// ---- simplx/core/lookups.hpp
-
-/// \file simplx/core/lookups.hpp
-/// What a graph looks up in tables, by an index or by the place in a sequence: this bounds what it may be given.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Of lengths and indices that no table bounds.
-inline constexpr Index no_limit = Index(1) << 30;
-
-/// An op that takes rows of a table by the indices of an input.
-struct Lookup {
-  int indices = 0;       ///< the node of that input
-  Shape table{};         ///< an index is one of its rows
-  bool ignores = false;  ///< or -100
-};
-
-namespace detail {
-
-/// Those of a graph. Its stacks have none: their blocks see no inputs (rule "input in a block").
-template <class G>
-struct LookupsOf {
-  struct Nodes {
-    int node[G::count]{}, indices[G::count]{};
-    int count = 0;
-  };
-  static constexpr Nodes nodes = [] {
-    Nodes found;
-    for (int i = 0; i < G::count; ++i) {
-      const Info& info = G::table.info[i];
-      for (int a = 0; a < info.argument_count && info.kind == Kind::kernel; ++a) {
-        if (G::table.info[info.arguments[a]].kind != Kind::indices) continue;
-        found.node[found.count] = i;
-        found.indices[found.count++] = info.arguments[a];
-      }
-    }
-    return found;
-  }();
-  static constexpr std::array<Lookup, static_cast<std::size_t>(nodes.count)> all = [] {
-    std::array<Lookup, static_cast<std::size_t>(nodes.count)> result{};
-    unroll<0, nodes.count>([&]<int k>(std::integral_constant<int, k>) {
-      constexpr int i = nodes.node[k];
-      using Op = op<G::flat.label[i].op>;
-      constexpr Shape first = G::table.info[G::table.info[i].arguments[0]].shape;
-      result[k] = {nodes.indices[k], Op::looked_up(first), Op::takes_ignored};
-    });
-    return result;
-  }();
-};
-
-}  // namespace detail
-
-/// Tokens of the longest sequence that the positions of a graph allow, those of its stacks' layers included.
-template <class G>
-constexpr Index longest_in() {
-  Index longest = no_limit;
-  for (int i = 0; i < G::count; ++i) {
-    if (!(G::flat.label[i].op == Tag("positions"))) continue;
-    longest = std::min(longest, G::table.info[G::table.info[i].arguments[0]].shape.rows);
-  }
-  each_inner_graph<G>([&]<class Inner>() { longest = std::min(longest, longest_in<Inner>()); });
-  return longest;
-}
-
-/// Tokens of a sequence where nobody says: the model's `context`, or as many as the positions allow; 0 if neither.
-template <auto const& model>
-constexpr Index usual_context(Index longest) {
-  if constexpr (requires { { model.context } -> std::convertible_to<Index>; }) {
-    if (model.context > 0) return std::min<Index>(model.context, longest);
-  }
-  return longest < no_limit ? longest : 0;
-}
 
 }  // namespace simplx
 
@@ -12995,7 +13060,8 @@ inline void check_length(const char* what, Index tokens, Index longest) {
 inline Index checked_context(Index context, Index longest) {
   if (context < 1) {
     throw Error("a context of " + std::to_string(context) + " tokens",
-                "set .context to at least 1; it may be left out only where the model has a context of its own");
+                "give the tokens of the longest sequence, at least 1, by TrainerOptions::context or the second "
+                "argument of Stream and Replay: a model with neither positions nor a member `context` says none");
   }
   check_length("a context", context, longest);
   return context;
@@ -13106,9 +13172,16 @@ concept contiguous = requires(const Object& object) {
   { object.data() } -> std::convertible_to<const S*>;
 } && (!EigenObject<Object> || bool(Object::IsVectorAtCompileTime) || bool(Object::IsRowMajor));
 
-/// Whether an object's memory ends with it: views of what others own are no such objects.
+/// A Ref to constant numbers holds a copy of what it cannot refer to.
 template <class Object>
-concept owning = (EigenObject<Object> && std::is_base_of_v<Eigen::PlainObjectBase<Object>, Object>) ||
+inline constexpr bool may_hold_a_copy = false;
+template <class Matrix, int options, class Stride>
+inline constexpr bool may_hold_a_copy<Eigen::Ref<const Matrix, options, Stride>> = true;
+
+/// Whether an object's memory ends with it, or may: views of what others own are no such objects.
+template <class Object>
+concept owning = (EigenObject<Object> &&
+                  (std::is_base_of_v<Eigen::PlainObjectBase<Object>, Object> || may_hold_a_copy<Object>)) ||
                  (!EigenObject<Object> && !std::ranges::borrowed_range<Object>);
 
 /// Whether an object's memory is that of a GPU, as a DeviceBuffer's is.
@@ -13158,7 +13231,7 @@ void check_numbers(const Object& object) {
   }
 }
 
-/// Copies an object to row-major memory.
+/// Copies an object to row-major memory, which it does not read.
 ///
 /// Errors  as number_as
 template <Shape shape, class Object, class T>
@@ -13188,6 +13261,15 @@ void assign(const Object& object, Index rows, T* to) {
     for (Index i = 0; i < rows * shape.cols; ++i) to[i] = number_as<T>(from[i]);
   } else {
     *to = number_as<T>(object);
+  }
+}
+/// The same to memory that the object may read: parameter + parameter.transpose().
+template <Shape shape, class Object, class T>
+void assign_anew(const Object& object, Index rows, T* to) {
+  if constexpr (EigenObject<Object>) {
+    assign<shape>(object.derived().matrix().eval(), rows, to);
+  } else {
+    assign<shape>(object, rows, to);
   }
 }
 
@@ -13521,11 +13603,13 @@ class FunctionInputs {
     return rows;
   }
 
-  /// One sequence of all tokens unless lengths were given; rows of Axis::sequences are these sequences.
+  /// One sequence of all tokens unless lengths were given; rows of Axis::sequences are these sequences. Tokens that no
+  /// input has, as those of repeat_over_sequence, are those of the lengths.
   void arrange_sequences(Rows& rows) {
     const Index inputs = rows.sequences;  // the rows of an input along that axis
-    bool has_tokens = false, has_sequences = false;
+    bool has_tokens = false, makes_tokens = false, has_sequences = false;
     for (int i = 0; i < graph_.count; ++i) {
+      makes_tokens |= graph_.info[i].shape.axis == Axis::tokens;
       has_tokens |= graph_.is_input(i) && graph_.info[i].shape.axis == Axis::tokens;
       has_sequences |= graph_.is_input(i) && graph_.info[i].shape.axis == Axis::sequences;
     }
@@ -13534,6 +13618,11 @@ class FunctionInputs {
       const Index count = has_tokens || !has_sequences ? 1 : inputs;
       for (Index s = 1; s <= count; ++s) offsets_.push_back(has_tokens ? rows.tokens : 0);
     }
+    if (makes_tokens && !has_tokens && !sequences_given_) {
+      throw Error("nothing that was given has tokens, and the function makes some",
+                  "give the lengths of all sequences by set_sequences");
+    }
+    if (!has_tokens) rows.tokens = offsets_.back();
     rows.sequences = static_cast<Index>(offsets_.size()) - 1;
     if (offsets_.back() != rows.tokens) {
       throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
@@ -13836,8 +13925,10 @@ class Function : public detail::FunctionOn<f, Backend_> {
       auto& buffer = storage<T>()[number];
       check_size(node, size);
       if constexpr (std::is_same_v<T, std::int32_t>) detail::check_numbers<T>(object);  // before anything changes
+      const Index needed = (shape<node>.is_fixed() ? shape<node>.rows : size.rows) * shape<node>.cols;
+      Buffer<T> larger(buffer.size() < needed ? needed : 0);  // memory may be short: that, too, before anything changes
       const Index rows = take_rows(node, size, detail::Holder::function);
-      if (buffer.size() < rows * shape<node>.cols) buffer = Buffer<T>(rows * shape<node>.cols);
+      if (larger.size() != 0) buffer = std::move(larger);
       detail::assign<shape<node>>(object, rows, buffer.data());
       pointers_[number] = buffer.data();
     } else {
@@ -13845,14 +13936,15 @@ class Function : public detail::FunctionOn<f, Backend_> {
       S* place = G::table.info[node].kind == Kind::parameter
                      ? Memory::parameters().data() + G::layout.parameter[node]
                      : Memory::constants().data() + G::layout.constant[node];
-      detail::assign<shape<node>>(object, shape<node>.rows, place);
+      detail::assign_anew<shape<node>>(object, shape<node>.rows, place);
     }
     evaluated_ = false;
     return *this;
   }
 
-  /// Reads an input where it is: the object must outlive this, and changes to it are seen. On a GPU that is a
-  /// DeviceBuffer of numbers, whose filling has been waited for; what lies on the host is copied at each forward().
+  /// Reads an input where it is: the object must outlive this, and changes to it are seen. It is none of the function's
+  /// own results or gradients, which are written meanwhile. On a GPU that is a DeviceBuffer of numbers, whose filling
+  /// has been waited for; what lies on the host is copied at each forward().
   ///
   /// Errors  does not compile unless the object is row-major (or a vector) of this function's scalar, nor for a
   ///         temporary that owns its memory; throws if it is a block with gaps
@@ -14748,87 +14840,12 @@ class Evaluation : public detail::EvaluationMemory<typename Backend_::Scalar> {
 
 }  // namespace simplx
 
-// ---- simplx/differentiate/gradcheck.hpp
+// ---- simplx/differentiate/checked_loss.hpp
 
-/// \file simplx/differentiate/gradcheck.hpp
-/// Holds a model's derivatives against its forward pass, in double: gradcheck<model>() fills a model with random
-/// numbers and reports the errors of
-///
-/// Differences: each sampled entry of each parameter (and of each `variable`) against central differences,
-/// extrapolated over several step sizes, because a single one gives false alarms at kinks.
-/// Adjoint identity: <w, J v> = <J^T w, v> for random directions v of all parameters together.
-/// Directions: J v of forward mode against <J^T w, v>, and H v against differences of the gradient.
-///
-/// The arena is filled with a large number first, so that nothing may rely on what was there.
+/// \file simplx/differentiate/checked_loss.hpp
+/// What gradcheck sees of an evaluation: tensors that move, and a loss of all results.
 
-namespace simplx::inline SIMPLX_TARGET {
-
-/// How far gradients are from differences, and forward mode from reverse mode; errors are relative.
-struct GradientReport {
-  double worst = 0;           ///< largest error of an entry, relative to the entry or to 1e-3 of the largest gradient
-  std::string worst_name;     ///< of that entry's tensor
-  double adjoint = 0;         ///< relative error of the adjoint identity
-  double jvp = 0;             ///< relative error of forward mode against reverse mode
-  double hvp = 0;             ///< largest relative error of a tensor's share of H v
-  Index entries = 0;          ///< entries checked
-};
-
-/// Where and how closely gradcheck looks: seed, entries, steps and the sizes of its data.
-struct GradcheckOptions {
-  std::uint64_t seed = 1;
-  Index entries_per_tensor = 4;
-  double spread = 0.2;  ///< parameters are moved by that much from their initial values
-  double step = 0.02;   ///< first step of the differences, which become smaller where kinks are near
-  Rows rows{.labelled = 4, .batch = 3};  ///< of gradcheck<model>(); tokens are those of the lengths unless given
-  std::vector<Index> lengths = {};  ///< of its sequences; 3, 1 and 5, as far as its positions go, unless given
-  Index classes = 0;  ///< its indices are below that; 5, or what its tables have, unless given
-};
-
-namespace detail {
-
-/// Errors  throws Error for options with which nothing would be checked
-inline void check_options(const GradcheckOptions& options) {
-  if (options.entries_per_tensor < 1) {
-    throw Error("gradcheck is to look at " + std::to_string(options.entries_per_tensor) + " entries of a tensor",
-                "entries_per_tensor is at least 1");
-  }
-  if (!(options.step > 0 && options.step < 1e300)) {
-    throw Error("gradcheck's first step is " + std::to_string(options.step), "step is a number above 0");
-  }
-  if (!(std::abs(options.spread) < 1e300)) {
-    throw Error("gradcheck's spread is " + std::to_string(options.spread), "spread is a finite number");
-  }
-}
-
-/// Derivative of f at 0 by central differences at h, h/2, h/4, ... extrapolated to h = 0 (Ridders' method).
-template <class F>
-double derivative(const F& f, double step) {
-  constexpr int levels = 7;
-  double table[levels][levels], best = 0, error = INFINITY;
-  double h = step;
-  for (int i = 0; i < levels; ++i, h /= 2) {
-    table[i][0] = (f(h) - f(-h)) / (2 * h);
-    double factor = 1;
-    for (int j = 1; j <= i; ++j) {
-      factor *= 4;
-      table[i][j] = (factor * table[i][j - 1] - table[i - 1][j - 1]) / (factor - 1);
-      const double change = std::max(std::abs(table[i][j] - table[i][j - 1]),
-                                     std::abs(table[i][j] - table[i - 1][j - 1]));
-      if (change <= error) error = change, best = table[i][j];
-    }
-  }
-  return best;
-}
-
-/// The least of the errors that first steps of differences leave, from `step` on, each a quarter of the one before: one
-/// that crosses no kink tells whether a derivative is right, and a wrong one is wrong by all. Deep ReLU models have
-/// kinks within 1e-6 of where they are.
-template <class F>
-double least_error(double step, const F& error_by) {
-  double least = INFINITY;
-  for (int i = 0; i < 10 && !(least < 1e-9); ++i, step /= 4) least = std::min(least, error_by(step));
-  return least;
-}
+namespace simplx::inline SIMPLX_TARGET::detail {
 
 /// What is checked of an evaluation, without its type, so that the checks are compiled once and not for each model.
 template <class S>
@@ -14888,41 +14905,181 @@ struct CheckNumbers {
   double direction(const std::string& name, std::size_t i) const { return of("direction." + name, i); }
 };
 
-// Templates, though S is double: who only includes this header does not pay for them.
+/// A number for each entry of each tensor, or of each result.
+using Entries = std::vector<std::vector<double>>;
 
+/// The loss that is differentiated: <w, result>, summed over the results.
 template <class S>
-GradientReport check_gradients(const Subject<S>& run, const GradcheckOptions& options) {
-  check_options(options);
-  GradientReport report;
-  const CheckNumbers random{options.seed};
-  for (const auto& tensor : run.tensors) {
-    for (std::size_t i = 0; i < tensor.value.size(); ++i) {
-      tensor.value[i] += options.spread * random.of("move." + tensor.name, i);
+struct CheckedLoss {
+  const Subject<S>& run;
+  Entries weights;
+
+  CheckedLoss(const Subject<S>& subject, const CheckNumbers& random) : run(subject) {
+    for (std::size_t k = 0; k < run.outputs.size(); ++k) {
+      weights.emplace_back(run.outputs[k].size());
+      for (std::size_t i = 0; i < weights[k].size(); ++i) weights[k][i] = random.weight(k, i);
     }
   }
-  std::vector<std::vector<double>> weights;  // the loss is <w, result>, summed over the results
-  for (std::size_t k = 0; k < run.outputs.size(); ++k) {
-    weights.emplace_back(run.outputs[k].size());
-    for (std::size_t i = 0; i < weights[k].size(); ++i) weights[k][i] = random.weight(k, i);
-  }
-  const auto loss = [&] {
+  double operator()() const {
     run.forward();
     double total = 0;
     for (std::size_t k = 0; k < weights.size(); ++k) {
       for (std::size_t i = 0; i < weights[k].size(); ++i) total += weights[k][i] * run.outputs[k][i];
     }
     return total;
-  };
-  std::ranges::fill(run.memory, 1e30);
-  loss();
-  for (std::size_t k = 0; k < weights.size(); ++k) std::ranges::copy(weights[k], run.seeds[k].begin());
-  run.backward();
+  }
+  /// Leaves the gradients in the tensors of `run`.
+  void gradient() const {
+    run.forward();
+    for (std::size_t k = 0; k < weights.size(); ++k) std::ranges::copy(weights[k], run.seeds[k].begin());
+    run.backward();
+  }
+};
 
-  double largest = 0;
-  std::vector<std::vector<double>> gradients;
+/// Where the tensors are.
+template <class S>
+Entries values_of(const Subject<S>& run) {
+  Entries values;
+  for (const auto& tensor : run.tensors) values.emplace_back(tensor.value.begin(), tensor.value.end());
+  return values;
+}
+
+/// v, in which all tensors move together.
+template <class S>
+Entries direction_of(const Subject<S>& run, const CheckNumbers& random) {
+  Entries direction;
   for (const auto& tensor : run.tensors) {
-    gradients.emplace_back(tensor.gradient.begin(), tensor.gradient.end());
-    for (const double g : tensor.gradient) largest = std::max(largest, std::abs(g));
+    std::vector<double>& mine = direction.emplace_back(tensor.value.size());
+    for (std::size_t i = 0; i < mine.size(); ++i) mine[i] = random.direction(tensor.name, i);
+  }
+  return direction;
+}
+
+/// Puts the tensors at origin + h direction.
+template <class S>
+void move_to(const Subject<S>& run, const Entries& origin, const Entries& direction, double h) {
+  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+    const auto& value = run.tensors[b].value;
+    for (std::size_t i = 0; i < value.size(); ++i) value[i] = origin[b][i] + h * direction[b][i];
+  }
+}
+
+}  // namespace simplx::detail
+
+// ---- simplx/differentiate/gradcheck.hpp
+
+/// \file simplx/differentiate/gradcheck.hpp
+/// Holds a model's derivatives against its forward pass, in double: gradcheck<model>() fills a model with random
+/// numbers and reports the errors of
+///
+/// Differences: each sampled entry of each parameter (and of each `variable`) against central differences,
+/// extrapolated over several step sizes, because a single one gives false alarms at kinks.
+/// Adjoint identity: <w, J v> = <J^T w, v> for random directions v of all parameters together.
+/// Directions: J v of forward mode against <J^T w, v>, and H v against differences of the gradient.
+///
+/// The arena is filled with a large number first, so that nothing may rely on what was there.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// How far gradients are from differences, and forward mode from reverse mode; errors are relative.
+struct GradientReport {
+  double worst = 0;           ///< largest error of an entry, relative to the entry or to 1e-3 of the largest gradient
+  std::string worst_name{};   ///< of that entry's tensor
+  double adjoint = 0;         ///< relative error of the adjoint identity
+  double jvp = 0;             ///< relative error of forward mode against reverse mode
+  double hvp = 0;             ///< largest relative error of a tensor's share of H v
+  Index entries = 0;          ///< entries checked
+
+  /// Whether no derivative that was looked at is wrong; check_gradients looks at neither J v nor H v. Differences are
+  /// limited by h^2 and rounding: 1e-6 of an entry and of H v, 1e-8 of the adjoint identity, a sum over all entries.
+  /// Forward and reverse mode are the same but for rounding: 1e-11.
+  bool holds() const { return worst < 1e-6 && adjoint < 1e-8 && jvp < 1e-11 && hvp < 1e-6; }
+};
+
+/// Where and how closely gradcheck looks: seed, entries, steps and the sizes of its data.
+struct GradcheckOptions {
+  std::uint64_t seed = 1;
+  Index entries_per_tensor = 4;
+  double spread = 0.2;  ///< parameters are moved by that much from their initial values
+  double step = 0.02;   ///< first step of the differences, which become smaller where kinks are near
+  Rows rows{.labelled = 4, .batch = 3};  ///< of gradcheck<model>(); tokens are those of the lengths unless given
+  std::vector<Index> lengths = {};  ///< of its sequences; 3, 1 and 5, as far as its positions go, unless given
+  Index classes = 0;  ///< its indices are below that; 5, or what its tables have, unless given
+};
+
+namespace detail {
+
+/// Errors  throws Error for options with which nothing would be checked
+inline void check_options(const GradcheckOptions& options) {
+  if (options.entries_per_tensor < 1) {
+    throw Error("gradcheck is to look at " + std::to_string(options.entries_per_tensor) + " entries of a tensor",
+                "entries_per_tensor is at least 1");
+  }
+  if (!(options.step > 0 && options.step < 1e300)) {
+    throw Error("gradcheck's first step is " + std::to_string(options.step), "step is a number above 0");
+  }
+  if (!(std::abs(options.spread) < 1e300)) {
+    throw Error("gradcheck's spread is " + std::to_string(options.spread), "spread is a finite number");
+  }
+}
+
+/// Derivative of f at 0 by central differences at h, h/2, h/4, ... extrapolated to h = 0 (Ridders' method).
+template <class F>
+double derivative(const F& f, double step) {
+  constexpr int levels = 7;
+  double table[levels][levels], best = 0, error = INFINITY;
+  double h = step;
+  for (int i = 0; i < levels; ++i, h /= 2) {
+    table[i][0] = (f(h) - f(-h)) / (2 * h);
+    double factor = 1;
+    for (int j = 1; j <= i; ++j) {
+      factor *= 4;
+      table[i][j] = (factor * table[i][j - 1] - table[i - 1][j - 1]) / (factor - 1);
+      const double change = std::max(std::abs(table[i][j] - table[i][j - 1]),
+                                     std::abs(table[i][j] - table[i - 1][j - 1]));
+      if (change <= error) error = change, best = table[i][j];
+    }
+  }
+  return best;
+}
+
+/// The least of the errors that first steps of differences leave, from `step` on, each a quarter of the one before: one
+/// that crosses no kink tells whether a derivative is right, and a wrong one is wrong by all. Deep ReLU models have
+/// kinks within 1e-6 of where they are.
+template <class F>
+double least_error(double step, const F& error_by) {
+  double least = INFINITY;
+  for (int i = 0; i < 10 && !(least < 1e-9); ++i, step /= 4) least = std::min(least, error_by(step));
+  return least;
+}
+
+// Templates, though S is double: who only includes this header does not pay for them.
+
+/// Moves the tensors by random amounts, and takes the gradients there.
+template <class S>
+Entries move_and_differentiate(const CheckedLoss<S>& loss, const GradcheckOptions& options,
+                               const CheckNumbers& random) {
+  const Subject<S>& run = loss.run;
+  for (const auto& tensor : run.tensors) {
+    for (std::size_t i = 0; i < tensor.value.size(); ++i) {
+      tensor.value[i] += options.spread * random.of("move." + tensor.name, i);
+    }
+  }
+  std::ranges::fill(run.memory, 1e30);
+  loss.gradient();
+  Entries gradients;
+  for (const auto& tensor : run.tensors) gradients.emplace_back(tensor.gradient.begin(), tensor.gradient.end());
+  return gradients;
+}
+
+/// Holds entries of each tensor against differences.
+template <class S>
+void check_entries(const CheckedLoss<S>& loss, const Entries& gradients, const GradcheckOptions& options,
+                   GradientReport& report) {
+  const Subject<S>& run = loss.run;
+  double largest = 0;
+  for (const auto& gradient : gradients) {
+    for (const double g : gradient) largest = std::max(largest, std::abs(g));
   }
   for (std::size_t b = 0; b < run.tensors.size(); ++b) {
     const auto& tensor = run.tensors[b];
@@ -14946,103 +15103,114 @@ GradientReport check_gradients(const Subject<S>& run, const GradcheckOptions& op
       ++report.entries;
     }
   }
+}
 
-  // <w, J v> by differences along v, <J^T w, v> from the reverse pass.
+/// <w, J v> by differences along v against <J^T w, v>; the tensors end where they are.
+template <class S>
+double adjoint_error(const CheckedLoss<S>& loss, const Entries& gradients, const GradcheckOptions& options,
+                     const CheckNumbers& random) {
+  const Subject<S>& run = loss.run;
+  const Entries origin = values_of(run), direction = direction_of(run, random);
   double pulled = 0, scale = 0;
-  std::vector<std::vector<double>> direction, origin;
-  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
-    const auto& tensor = run.tensors[b];
-    direction.emplace_back(tensor.value.size());
-    origin.emplace_back(tensor.value.begin(), tensor.value.end());
+  for (std::size_t b = 0; b < direction.size(); ++b) {
     for (std::size_t i = 0; i < direction[b].size(); ++i) {
-      direction[b][i] = random.direction(tensor.name, i);
       pulled += direction[b][i] * gradients[b][i];
       scale += std::abs(direction[b][i] * gradients[b][i]);
     }
   }
   const auto along = [&](double h) {
-    for (std::size_t b = 0; b < run.tensors.size(); ++b) {
-      const auto& value = run.tensors[b].value;
-      for (std::size_t i = 0; i < value.size(); ++i) value[i] = origin[b][i] + h * direction[b][i];
-    }
+    move_to(run, origin, direction, h);
     return loss();
   };
-  report.adjoint = least_error(options.step, [&](double step) {
+  const double error = least_error(options.step, [&](double step) {
     return std::abs(derivative(along, step) - pulled) / std::max(scale, 1e-300);
   });
   along(0);
+  return error;
+}
+
+template <class S>
+GradientReport check_gradients(const Subject<S>& run, const GradcheckOptions& options) {
+  check_options(options);
+  const CheckNumbers random{options.seed};
+  const CheckedLoss<S> loss(run, random);
+  const Entries gradients = move_and_differentiate(loss, options, random);
+  GradientReport report;
+  check_entries(loss, gradients, options, report);
+  report.adjoint = adjoint_error(loss, gradients, options, random);
   return report;
+}
+
+/// J v of forward mode against <J^T w, v>, which are the gradients in the tensors of the loss.
+template <class S>
+double jvp_error(const CheckedLoss<S>& loss, const Subject<Dual<S>>& dual, const Entries& direction) {
+  dual.forward();
+  double pushed = 0, pulled = 0, scale = 1e-300;
+  for (std::size_t k = 0; k < loss.weights.size(); ++k) {
+    for (std::size_t i = 0; i < loss.weights[k].size(); ++i) {
+      pushed += loss.weights[k][i] * dual.outputs[k][i].tangent;
+    }
+  }
+  for (std::size_t b = 0; b < direction.size(); ++b) {
+    for (std::size_t i = 0; i < direction[b].size(); ++i) {
+      const double part = loss.run.tensors[b].gradient[i] * direction[b][i];
+      pulled += part, scale += std::abs(part);
+    }
+  }
+  return std::abs(pushed - pulled) / scale;
+}
+
+/// <u, H v> by the backward pass of `dual`, whose forward pass was, against differences of <u, gradient> along v, for a
+/// random u on one tensor after the other; the tensors end elsewhere.
+template <class S>
+double hvp_error(const CheckedLoss<S>& loss, const Subject<Dual<S>>& dual, const Entries& direction,
+                 const GradcheckOptions& options, const CheckNumbers& random) {
+  const Subject<S>& run = loss.run;
+  for (std::size_t k = 0; k < loss.weights.size(); ++k) std::ranges::copy(loss.weights[k], dual.seeds[k].begin());
+  dual.backward();
+  double largest = 1e-300, worst = 0;
+  for (const auto& tensor : dual.tensors) {
+    for (const Dual<S>& entry : tensor.gradient) largest = std::max(largest, std::abs(entry.tangent));
+  }
+  const Entries origin = values_of(run);
+  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
+    const auto& tensor = run.tensors[b];
+    std::vector<double> probe(tensor.gradient.size());
+    for (std::size_t i = 0; i < probe.size(); ++i) probe[i] = random.of("probe." + tensor.name, i);
+    const auto along = [&](double h) {
+      move_to(run, origin, direction, h);
+      loss.gradient();
+      double total = 0;
+      for (std::size_t i = 0; i < probe.size(); ++i) total += probe[i] * tensor.gradient[i];
+      return total;
+    };
+    double product = 0, size = largest;
+    for (std::size_t i = 0; i < probe.size(); ++i) {
+      const double part = probe[i] * dual.tensors[b].gradient[i].tangent;
+      product += part, size += std::abs(part);
+    }
+    const double error =
+        least_error(options.step, [&](double step) { return std::abs(derivative(along, step) - product) / size; });
+    worst = std::max(worst, error);
+  }
+  return worst;
 }
 
 /// J v and H v on dual numbers against the reverse pass and differences of it. `run` holds the point, `dual` the same.
 template <class S>
 void check_directions(const Subject<S>& run, const Subject<Dual<S>>& dual, const GradcheckOptions& options,
                       GradientReport& report) {
-  using Number = Dual<S>;
   const CheckNumbers random{options.seed};
-  std::vector<std::vector<double>> origin;
-  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
-    const auto& tensor = run.tensors[b];
-    origin.emplace_back(tensor.value.begin(), tensor.value.end());
-    for (std::size_t i = 0; i < origin[b].size(); ++i) {
-      dual.tensors[b].value[i] = Number(origin[b][i], random.direction(tensor.name, i));
+  const Entries direction = direction_of(run, random);
+  for (std::size_t b = 0; b < direction.size(); ++b) {
+    for (std::size_t i = 0; i < direction[b].size(); ++i) {
+      dual.tensors[b].value[i] = Dual<S>(run.tensors[b].value[i], direction[b][i]);
     }
   }
-  const auto gradient = [&] {
-    run.forward();
-    for (std::size_t k = 0; k < run.seeds.size(); ++k) {
-      for (std::size_t i = 0; i < run.seeds[k].size(); ++i) run.seeds[k][i] = random.weight(k, i);
-    }
-    run.backward();
-  };
-  gradient();
-  dual.forward();
-  double pushed = 0, pulled = 0, scale = 1e-300;
-  for (std::size_t k = 0; k < dual.seeds.size(); ++k) {
-    for (std::size_t i = 0; i < dual.seeds[k].size(); ++i) {
-      const double weight = random.weight(k, i);
-      pushed += weight * dual.outputs[k][i].tangent;
-      dual.seeds[k][i] = Number(weight);
-    }
-  }
-  for (const auto& tensor : run.tensors) {
-    for (std::size_t i = 0; i < tensor.value.size(); ++i) {
-      const double part = tensor.gradient[i] * random.direction(tensor.name, i);
-      pulled += part, scale += std::abs(part);
-    }
-  }
-  report.jvp = std::abs(pushed - pulled) / scale;
-
-  dual.backward();
-  double largest = 1e-300;
-  for (const auto& tensor : dual.tensors) {
-    for (const Number& entry : tensor.gradient) largest = std::max(largest, std::abs(entry.tangent));
-  }
-  for (std::size_t b = 0; b < run.tensors.size(); ++b) {
-    const auto& tensor = run.tensors[b];
-    const auto along = [&](double h) {  // <u, gradient> at the point moved by h, u random on this tensor alone
-      for (std::size_t o = 0; o < origin.size(); ++o) {
-        const auto& other = run.tensors[o];
-        for (std::size_t i = 0; i < origin[o].size(); ++i) {
-          other.value[i] = origin[o][i] + h * random.direction(other.name, i);
-        }
-      }
-      gradient();
-      double total = 0;
-      for (std::size_t i = 0; i < tensor.gradient.size(); ++i) {
-        total += random.of("probe." + tensor.name, i) * tensor.gradient[i];
-      }
-      return total;
-    };
-    double product = 0, size = largest;
-    for (std::size_t i = 0; i < origin[b].size(); ++i) {
-      const double part = random.of("probe." + tensor.name, i) * dual.tensors[b].gradient[i].tangent;
-      product += part, size += std::abs(part);
-    }
-    const double error =
-        least_error(options.step, [&](double step) { return std::abs(derivative(along, step) - product) / size; });
-    report.hvp = std::max(report.hvp, error);
-  }
+  const CheckedLoss<S> loss(run, random);
+  loss.gradient();
+  report.jvp = jvp_error(loss, dual, direction);
+  report.hvp = hvp_error(loss, dual, direction, options, random);
 }
 
 /// What does not move is the same in both.
@@ -15244,6 +15412,220 @@ class GradientSums {
 
 }  // namespace simplx
 
+// ---- simplx/train/batch.hpp
+
+/// \file simplx/train/batch.hpp
+/// TokenBatch: packed sequences of tokens with their labels, one for each token or one for each sequence.
+
+namespace simplx::inline SIMPLX_TARGET {
+
+/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays: {0, 3, 5} is a sequence of 3 tokens and one of 2.
+/// Tokens before the first offset and after the last are no part of the batch. Where a model has one label for each
+/// sequence, labels[s] is that of sequence s. A label of -100 carries no loss.
+struct TokenBatch {
+  std::vector<std::int32_t> tokens, labels;
+  std::vector<Index> offsets;
+
+  Index sequences() const { return std::max<Index>(static_cast<Index>(offsets.size()) - 1, 0); }
+  /// Where they are, as evaluations take it; valid while the offsets stay.
+  Segments segments() const { return {offsets.data(), sequences()}; }
+};
+
+/// What a batch must fit.
+struct BatchLimits {
+  Index sequences, context;  ///< at most, each
+  Index tokens, labels;      ///< tokens are in [0, tokens), labels in [0, labels)
+  Axis labelled = Axis::tokens;  ///< what has a label: tokens or sequences
+  bool ignores = true;           ///< whether a label may be -100
+};
+
+/// Errors  throws Error if a sequence of a batch is not among its tokens
+inline void check_offsets(const TokenBatch& batch) {
+  Index before = 0;
+  for (std::size_t i = 0; i < batch.offsets.size(); before = batch.offsets[i++]) {
+    const Index offset = batch.offsets[i];
+    if (before <= offset && offset <= std::ssize(batch.tokens)) continue;
+    throw Error("offset " + std::to_string(i) + " of the batch is " + std::to_string(offset) +
+                    (i ? " after " + std::to_string(before) : "") + ", of " + std::to_string(batch.tokens.size()) +
+                    " tokens",
+                "offsets never fall, and lie between 0 and the number of tokens");
+  }
+}
+
+/// Errors  throws Error unless a batch has a label for each token, or for each sequence where these have them; none but
+///         tokens after the last sequence may lack it, or have it
+inline void check_labels(const TokenBatch& batch, Axis labelled) {
+  const bool by_sequence = labelled == Axis::sequences;
+  const Index labels = std::ssize(batch.labels), needed = by_sequence ? batch.sequences() : batch.offsets.back();
+  const Index most = by_sequence ? needed : std::ssize(batch.tokens);
+  if (labels >= needed && labels <= most) return;
+  const std::string counted = std::to_string(std::clamp(labels, needed, most));
+  throw Error(std::to_string(labels) + " labels for " + counted + (by_sequence ? " sequences" : " tokens"),
+              by_sequence ? "every sequence has one label" : "every token has one label; -100 carries no loss");
+}
+
+/// Errors  throws Error that says which limit a batch does not keep
+inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
+  if (batch.sequences() < 1) {
+    throw Error("the batch has no sequences",
+                "offsets are where sequences begin and the last one ends: {0, 3, 5} is one of 3 and one of 2 tokens");
+  }
+  if (batch.sequences() > limits.sequences) {
+    throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences for a trainer made for at most " +
+                    std::to_string(limits.sequences),
+                "raise TrainerOptions::batch");
+  }
+  check_offsets(batch);
+  const Index* const offsets = batch.offsets.data();
+  for (Index b = 0; b < batch.sequences(); ++b) {
+    const Index length = offsets[b + 1] - offsets[b];
+    if (length >= 1 && length <= limits.context) continue;
+    throw Error("a sequence of " + std::to_string(length) + " tokens for a context of " +
+                    std::to_string(limits.context),
+                "sequences have between one token and the context");
+  }
+  check_labels(batch, limits.labelled);
+  const bool by_sequence = limits.labelled == Axis::sequences;
+  const Index begin = batch.offsets.front(), end = batch.offsets.back();
+  const std::int32_t* const tokens = batch.tokens.data();
+  for (Index i = begin; i < end; ++i) {
+    if (tokens[i] >= 0 && tokens[i] < limits.tokens) continue;
+    throw Error("token " + std::to_string(tokens[i]) + " at position " + std::to_string(i) +
+                    ", but the model knows " + std::to_string(limits.tokens) + " tokens",
+                "tokens are in [0, vocab)");
+  }
+  const Index first = by_sequence ? 0 : begin, last = by_sequence ? batch.sequences() : end;
+  for (Index i = first; i < last; ++i) {
+    const Index label = batch.labels.data()[i];
+    if ((label == ignored_label && limits.ignores) || (label >= 0 && label < limits.labels)) continue;
+    throw Error((by_sequence ? "sequence " : "the token at position ") + std::to_string(i) + " has the label " +
+                    std::to_string(label) + ", but the model knows " + std::to_string(limits.labels) + " classes",
+                std::string("labels are in [0, classes); ") +
+                    (limits.ignores ? "-100 carries no loss" : "the model looks them up in a table without -100"));
+  }
+}
+
+/// Tokens, or sequences, that carry a loss.
+///
+/// Errors  throws Error for offsets outside the tokens, or another number of labels
+inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
+  if (batch.offsets.empty()) return 0;
+  check_offsets(batch);
+  check_labels(batch, labelled);
+  const bool by_sequence = labelled == Axis::sequences;
+  const auto labels = batch.labels.begin();
+  const Index begin = by_sequence ? 0 : batch.offsets.front();
+  const Index end = by_sequence ? batch.sequences() : batch.offsets.back();
+  return end - begin - std::count(labels + begin, labels + end, ignored_label);
+}
+inline Index labelled_tokens(const TokenBatch& batch) { return labelled_rows(batch, Axis::tokens); }
+inline Index labelled_sequences(const TokenBatch& batch) { return labelled_rows(batch, Axis::sequences); }
+
+/// One sequence without labels; each token, or the sequence, has `label` in the place of one.
+inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t label = ignored_label,
+                             Axis labelled = Axis::tokens) {
+  return {{tokens.begin(), tokens.end()},
+          std::vector<std::int32_t>(labelled == Axis::sequences ? 1 : tokens.size(), label),
+          {0, static_cast<Index>(tokens.size())}};
+}
+
+}  // namespace simplx
+
+// ---- simplx/train/micro_batches.hpp
+
+/// \file simplx/train/micro_batches.hpp
+/// MicroBatches: which sequences of a batch a thread evaluates at once. MicroBatchWorkspace: where it does.
+///
+/// A sequence by itself stays in cache, and a product of its rows is fast from 64 rows on. With fewer, weights are
+/// fetched for little work: 64 sequences of 16 tokens take 1.6 to 1.8 times as long as 16 of 64, 256 of 4 four times.
+/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and, in training, at most
+/// a sixteenth of the batch's, which leaves work for as many threads. All of that is read off the batch: neither
+/// threads nor limits change any bits. A Learner divides its loss by the same rule (differentiate/divided_loss.hpp).
+
+namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+inline constexpr Index micro_batch_rows = 64;  ///< at most, but for one longer sequence
+/// Tokens of a micro-batch, at most, where these many are to make so many micro-batches at least.
+inline Index micro_batch_tokens(Index all, Index shares) { return std::min(micro_batch_rows, all / shares); }
+
+/// Where micro-batches of at most so many tokens, or of one longer sequence, begin, and the last one ends.
+inline void divide_sequences(const Segments& sequences, Index most_tokens, std::vector<Index>& begins) {
+  begins.clear();
+  for (Index s = 0; s < sequences.count; ++s) {
+    const bool joins = !begins.empty() && s - begins.back() < micro_batch_rows &&  // those of a Learner may be empty
+                       sequences.offsets[s + 1] - sequences.offsets[begins.back()] <= most_tokens;
+    if (!joins) begins.push_back(s);
+  }
+  begins.push_back(sequences.count);
+}
+
+}  // namespace detail
+
+/// The sequences of a batch in runs, each of them one micro-batch.
+class MicroBatches {
+ public:
+  /// Room for batches of so many sequences of so many tokens at most.
+  ///
+  /// together  whether the model may see several sequences at once (detail::keeps_sequences_apart)
+  /// shares    a batch of short sequences is cut into at least so many micro-batches, so that threads have work; with 1
+  ///           the 64 tokens alone limit one
+  MicroBatches(Index sequences, Index context, bool together, Index shares = 16)
+      : context_(context),
+        shares_(shares),
+        most_tokens_(together ? detail::micro_batch_tokens(sequences * context, shares) : 0) {
+    begins_.reserve(static_cast<std::size_t>(sequences) + 1);
+  }
+
+  /// Rows of the largest micro-batch.
+  Rows capacity() const {
+    return {.tokens = std::max(context_, most_tokens_), .sequences = std::max<Index>(most_tokens_, 1),
+            .longest_sequence = context_};
+  }
+
+  /// Divides a batch of at most as many sequences.
+  void divide(const TokenBatch& batch) {
+    const Index all = batch.offsets.back() - batch.offsets.front();
+    detail::divide_sequences(batch.segments(), std::min(most_tokens_, detail::micro_batch_tokens(all, shares_)),
+                             begins_);
+  }
+
+  Index count() const { return std::ssize(begins_) - 1; }
+  /// The first sequence of a micro-batch; that of the next one is the end.
+  Index begin(Index number) const { return begins_[static_cast<std::size_t>(number)]; }
+
+ private:
+  Index context_, shares_, most_tokens_;
+  std::vector<Index> begins_;
+};
+
+/// The arena of one thread, for one micro-batch at a time.
+template <class G, class Backend>
+class MicroBatchWorkspace : public Workspace<G, Backend> {
+ public:
+  using S = typename Backend::Scalar;
+
+  explicit MicroBatchWorkspace(const Rows& capacity, Seeds seeds = Seeds::room)
+      : Workspace<G, Backend>(capacity, seeds), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
+
+  /// For sequences first .. last of these.
+  Context<S> context_of(const Segments& all, Index first, Index last) {
+    const Index* const begins = all.offsets + first;
+    Rows rows{.tokens = begins[last - first] - begins[0], .sequences = last - first};
+    for (Index s = 0; s < rows.sequences; ++s) {
+      offsets_[static_cast<std::size_t>(s) + 1] = begins[s + 1] - begins[0];
+      rows.longest_sequence = std::max(rows.longest_sequence, begins[s + 1] - begins[s]);
+    }
+    return this->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
+  }
+
+ private:
+  std::vector<Index> offsets_;  // of its sequences, from 0
+};
+
+}  // namespace simplx
+
 // ---- simplx/differentiate/divided_loss.hpp
 
 /// \file simplx/differentiate/divided_loss.hpp
@@ -15299,7 +15681,7 @@ struct DivisionOf {
     sequences |= info.shape.axis == Axis::tokens || info.shape.axis == Axis::sequences;
     apart &= info.rows_apart && info.shape.axis != Axis::labelled;
     for (int a = 0; a < info.argument_count; ++a) apart &= says[info.arguments[a]] == Says::nothing;
-    if (G::flat.label[i].op == Tag("embedding")) apart &= G::table.info[info.arguments[0]].shape.is_fixed();
+    apart &= looked_up_axis<G>(i) == Axis::fixed;
   }
   /// A fixed value: a mean or sum over rows, or what such make of others that they are linear in.
   constexpr void take_fixed(int i) {
@@ -15398,13 +15780,7 @@ class DividedLoss {
   }
 
  private:
-  static constexpr Index enough_rows = 64, parts_at_least = 16;  // as train/micro_batches.hpp, which says why
-
-  struct Member {
-    Workspace<G, Backend> arena;
-    std::vector<Index> offsets;
-    explicit Member(const Rows& most) : arena(most), offsets(static_cast<std::size_t>(most.sequences) + 1) {}
-  };
+  static constexpr Index parts_at_least = 16;  // as train/micro_batches.hpp, which says why
 
   /// Evaluates part p and notes its share of the loss: of no rows, whose mean is not a number, nothing.
   Context<S> forward(const Context<S>& all, Index p, int member) {
@@ -15430,17 +15806,11 @@ class DividedLoss {
       begins_.push_back(division.sequences ? all.segments.count : 0);
     } else if constexpr (!division.sequences) {
       const Index rows = all.rows[static_cast<int>(Axis::batch)];
-      for (Index row = 0; row < rows; row += enough_rows) begins_.push_back(row);
+      for (Index row = 0; row < rows; row += detail::micro_batch_rows) begins_.push_back(row);
       begins_.push_back(rows);
     } else {
-      const Segments& sequences = all.segments;
-      const Index most = std::min(enough_rows, all.rows[static_cast<int>(Axis::tokens)] / parts_at_least);
-      for (Index s = 0; s < sequences.count; ++s) {
-        const bool together = !begins_.empty() && s - begins_.back() < enough_rows &&
-                              sequences.offsets[s + 1] - sequences.offsets[begins_.back()] <= most;
-        if (!together) begins_.push_back(s);
-      }
-      begins_.push_back(sequences.count);
+      const Index tokens = all.rows[static_cast<int>(Axis::tokens)];
+      detail::divide_sequences(all.segments, detail::micro_batch_tokens(tokens, parts_at_least), begins_);
     }
     make_room(team, all);
   }
@@ -15461,21 +15831,22 @@ class DividedLoss {
     Rows largest = capacity_;
     for (Index p = 0; p < parts(); ++p) largest = largest.or_more(rows_of(all, p));
     if (!members_.empty() && capacity_.hold(largest)) return;
+    members_.clear();  // the larger ones come in their place, not beside them
+    capacity_ = {.sequences = 0};
+    std::vector<MicroBatchWorkspace<G, Backend>> members;
+    for (int t = 0; t < team.size(); ++t) members.emplace_back(largest);
+    members_ = std::move(members);  // all of them, or none where memory is short
     capacity_ = largest;
-    members_.clear();
-    for (int t = 0; t < team.size(); ++t) members_.emplace_back(capacity_);
   }
 
-  Context<S> context_of(const Context<S>& all, Index p, Member& member) {
-    const Rows rows = rows_of(all, p);
-    const Index begin = begins_[static_cast<std::size_t>(p)];
-    const Index* const offsets = all.segments.offsets + (division.sequences ? begin : 0);
+  Context<S> context_of(const Context<S>& all, Index p, MicroBatchWorkspace<G, Backend>& workspace) {
+    const Index begin = begins_[static_cast<std::size_t>(p)], end = begins_[static_cast<std::size_t>(p) + 1];
+    Context<S> part;
     if constexpr (division.sequences) {
-      for (Index s = 0; s <= rows.sequences; ++s) {
-        member.offsets[static_cast<std::size_t>(s)] = offsets[s] - offsets[0];
-      }
+      part = workspace.context_of(all.segments, begin, end);
+    } else {
+      part = workspace.context({.batch = end - begin}, all.segments, 0);
     }
-    Context<S> part = member.arena.context(rows, {member.offsets.data(), rows.sequences}, rows.longest_sequence);
     part.parameters = all.parameters;
     part.packed = all.packed;
     part.constants = all.constants;
@@ -15487,7 +15858,7 @@ class DividedLoss {
     for (int i = 0; i < graph.count; ++i) {
       if (!graph.is_input(i)) continue;
       const Shape& shape = graph.info[i].shape;
-      const Index first = shape.is_fixed() ? 0 : shape.axis == Axis::tokens ? offsets[0] : begin;
+      const Index first = shape.is_fixed() ? 0 : shape.axis == Axis::tokens ? all.segments.offsets[begin] : begin;
       const bool whole_numbers = graph.info[i].kind == Kind::indices;
       const Index bytes = first * shape.cols * static_cast<Index>(whole_numbers ? sizeof(std::int32_t) : sizeof(S));
       part.inputs[graph.input[i]] = static_cast<const char*>(all.inputs[graph.input[i]]) + bytes;
@@ -15504,7 +15875,7 @@ class DividedLoss {
 
   FurtherSums<G, S> further_;
   std::vector<Index> begins_;
-  std::vector<Member> members_;
+  std::vector<MicroBatchWorkspace<G, Backend>> members_;
   Buffer<double> losses_;
   Turns turns_{0};
   Rows capacity_{.sequences = 0};
@@ -15515,10 +15886,11 @@ class DividedLoss {
 // ---- simplx/train/optimiser.hpp
 
 /// \file simplx/train/optimiser.hpp
-/// What an optimiser is: a handful of numbers, adjusted for some tensors, that updates ranges of the flat buffers.
+/// What an optimiser is: a handful of numbers, adjusted for some tensors, and the rule of a step of one element.
 ///
 /// Optimisers are plain aggregates given anew for each step, so that a schedule is a number written into one.
-/// Their state lies in the buffers of whoever trains; a rule with a single moment leaves the second alone.
+/// Their state lies in the buffers of whoever trains; a rule with a single moment leaves the second alone. The rule is
+/// written once, over V: a vector of elements, a single one, or a number on a GPU (docs/training.md has one in full).
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -15559,15 +15931,17 @@ void check_positive_setting(std::string_view name, double value) {
               "it must be a number above 0, finite in the parameters' precision");
 }
 
-/// `with` gives the optimiser of a tensor; `update` takes step `step`, counted from 1, over [begin, end), reads
-/// the gradient times a scale (the clip factor) and leaves zeros in its place.
+/// `name` tells whose moments there are; `with` gives the optimiser of a tensor; `at<S>` gives the rule of a step,
+/// counted from 1: rule(p, g, m, v) takes parameter and moments to their next state, g being the clipped gradient, and
+/// `second_moment` tells whether it uses v.
 template <class O, class S>
-concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& settings, const UpdateBuffers<S>& buffers,
-                               long step, double scale, Index i) {
+concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& settings, long step, Vec<S> p, Vec<S> g,
+                               Vec<S> m, Vec<S> v) {
   { O::name } -> std::convertible_to<std::string_view>;
-  requires !std::string_view(O::name).empty();  // it tells whose moments there are
+  requires !std::string_view(O::name).empty();
   { optimiser.with(settings) } -> std::same_as<O>;
-  optimiser.update(step, scale, buffers, i, i);
+  { optimiser.template at<S>(step).second_moment } -> std::convertible_to<bool>;
+  optimiser.template at<S>(step)(p, g, m, v);
 };
 
 namespace detail {
@@ -15577,15 +15951,8 @@ template <class S, class Other>
 void no_optimiser() {
   static_assert(OptimiserOf<Other, S>,
                 "simplx: step and update need an optimiser, such as AdamW{.learning_rate = 1e-3} or "
-                "Sgd{.learning_rate = 0.1}; one of your own needs a name, with(settings) and update(...), as "
-                "train/sgd.hpp has them");
-}
-/// What an optimiser needs besides to update parameters on a GPU.
-template <class S, class Optimiser>
-constexpr void check_optimiser_on_device() {
-  static_assert(requires(const Optimiser& optimiser) { optimiser.template at<S>(1L); },
-                "simplx: on a GPU an optimiser also needs at<S>(step), which gives the numbers of a step with their "
-                "operator()(p, g, m, v), as train/sgd.hpp has them");
+                "Sgd{.learning_rate = 0.1}; one of your own needs a name, with(settings) and at<S>(step), which gives "
+                "the rule of a step: second_moment and operator()(p, g, m, v) of any V, as train/sgd.hpp has them");
 }
 
 }  // namespace detail
@@ -15608,19 +15975,38 @@ __attribute__((always_inline)) inline void each_vector(Index begin, Index end, c
   for (; i < end; ++i) f.template operator()<S>(i);
 }
 
+/// A step over [begin, end) by its rule, in one pass: the gradient is read times a scale (the clip factor), and zeros
+/// are left in its place, ready for the next step. An element's result does not depend on the range.
+///
+/// Cost    memory traffic of 32 bytes for each float parameter, 24 by a rule without a second moment
+template <class Rule, class S>
+void update_range(const Rule& rule, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) {
+  S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
+  S *__restrict first_moment = buffers.first_moments, *__restrict second_moment = buffers.second_moments;
+  const S scale = static_cast<S>(gradient_scale);
+  each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
+    V p = load<V>(parameter + i), m = load<V>(first_moment + i), v{};
+    if constexpr (Rule::second_moment) v = load<V>(second_moment + i);
+    rule(p, V(load<V>(gradient + i) * scale), m, v);
+    store(parameter + i, p);
+    store(first_moment + i, m);
+    if constexpr (Rule::second_moment) store(second_moment + i, v);
+    store(gradient + i, V{});
+  });
+}
+
 }  // namespace simplx
 
 // ---- simplx/train/adamw.hpp
 
 /// \file simplx/train/adamw.hpp
-/// AdamW over a flat range of parameters, in one pass.
+/// AdamW.
 ///
 ///     p <- p (1 - lr decay)
 ///     m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2,   g = scale * gradient
 ///     p <- p - lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + epsilon)
 ///
-/// As in PyTorch: decay is decoupled and comes first, epsilon is added after the bias correction. The
-/// gradient is set to zero in the same pass, ready for the next step.
+/// As in PyTorch: decay is decoupled and comes first, epsilon is added after the bias correction.
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -15679,25 +16065,6 @@ struct AdamW {
             .root = static_cast<S>(1 / std::sqrt(correction2)),
             .epsilon = static_cast<S>(epsilon),
             .keep = static_cast<S>(1 - learning_rate * weight_decay)};
-  }
-
-  /// One step over [begin, end); `step` counts from 1, `gradient_scale` is the clip factor.
-  ///
-  /// Cost    32 bytes of memory traffic for each float parameter; an element's result does not depend on the range
-  template <class S>
-  void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
-    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
-    S *__restrict first_moment = buffers.first_moments, *__restrict second_moment = buffers.second_moments;
-    const AdamWStep<S> by = at<S>(step);
-    const S scale = static_cast<S>(gradient_scale);
-    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
-      V p = load<V>(parameter + i), m = load<V>(first_moment + i), v = load<V>(second_moment + i);
-      by(p, V(load<V>(gradient + i) * scale), m, v);
-      store(parameter + i, p);
-      store(first_moment + i, m);
-      store(second_moment + i, v);
-      store(gradient + i, V{});
-    });
   }
 };
 
@@ -15766,7 +16133,7 @@ std::string first_broken(const std::vector<TensorInfo>& tensors, const S* gradie
 // ---- simplx/train/sgd.hpp
 
 /// \file simplx/train/sgd.hpp
-/// Gradient descent with heavy-ball momentum over a flat range of parameters, in one pass.
+/// Gradient descent with heavy-ball momentum; m begins at zero, so that no step is special.
 ///
 ///     d = scale * gradient + decay p,   m <- momentum m + d
 ///     p <- p - lr m;   with Nesterov's look-ahead p <- p - lr (d + momentum m)
@@ -15780,15 +16147,15 @@ namespace simplx::inline SIMPLX_TARGET {
 template <class S>
 struct SgdStep {
   static constexpr bool second_moment = false;
-  S rate, held, decay;
+  S rate, momentum, decay;
   bool nesterov;
 
   /// The next state of an element, or of a vector of them, here or on a GPU; g is the clipped gradient.
   template <class V>
   SIMPLX_HD __attribute__((always_inline)) void operator()(V& p, V g, V& m, V&) const {
     const V d = g + decay * p;
-    m = held * m + d;
-    p = p - rate * (nesterov ? d + held * m : m);
+    m = momentum * m + d;
+    p = p - rate * (nesterov ? d + momentum * m : m);
   }
 };
 
@@ -15820,24 +16187,6 @@ struct Sgd {
   template <class S>
   SgdStep<S> at(long) const {
     return {static_cast<S>(learning_rate), static_cast<S>(momentum), static_cast<S>(weight_decay), nesterov};
-  }
-
-  /// One step over [begin, end); m is the first moment and begins at zero, so that no step is special.
-  ///
-  /// Cost    24 bytes of memory traffic for each float parameter; an element's result does not depend on the range
-  template <class S>
-  void update(long step, double gradient_scale, const UpdateBuffers<S>& buffers, Index begin, Index end) const {
-    S *__restrict parameter = buffers.parameters, *__restrict gradient = buffers.gradients;
-    S* __restrict first_moment = buffers.first_moments;
-    const SgdStep<S> by = at<S>(step);
-    const S scale = static_cast<S>(gradient_scale);
-    each_vector<S>(begin, end, [&]<class V>(Index i) __attribute__((always_inline)) {
-      V p = load<V>(parameter + i), m = load<V>(first_moment + i), unused{};
-      by(p, V(load<V>(gradient + i) * scale), m, unused);
-      store(parameter + i, p);
-      store(first_moment + i, m);
-      store(gradient + i, V{});
-    });
   }
 };
 
@@ -15957,7 +16306,8 @@ using InitialLaws = std::vector<TensorInfo> (*)(std::vector<TensorInfo>);
 /// What a trainer is told when it is made: limits, seed, laws and groups of parameters; threads change no bits.
 struct TrainerOptions {
   Index batch = 8;         ///< sequences of a call at most
-  Index context = 0;       ///< tokens of a sequence at most; the model's `context`, or its own limit, unless given
+  Index context = 0;       ///< tokens of a sequence at most; unless given the model's member `context`, or as many as
+                           ///< it has positions: a model with neither must be told
   std::uint64_t seed = 0;  ///< of the initial values, and of dropout
   int threads = 1;         ///< not part of the result's bits; as many are useful as a call has sequences that run apart
   double clip = 1;         ///< limit of the gradient's norm; 0 is off
@@ -15966,11 +16316,12 @@ struct TrainerOptions {
   InitialLaws laws = nullptr;  ///< of the initial values, such as as_in_fairseq; the model's unless given
 };
 
-/// What a step did.
+/// What a step did. A Trainer's loss is the mean over the labelled tokens (or sequences), in nats; a Learner's is the
+/// first result of its function, in whatever unit that has, or 0 from update() where that is not one number.
 struct StepResult {
-  double loss = 0;           ///< mean over the labelled tokens (or sequences), in nats
+  double loss = 0;           ///< before the update
   double gradient_norm = 0;  ///< before clipping
-  Index labelled = 0;        ///< tokens (or sequences) with a label
+  Index labelled = 0;        ///< tokens (or sequences) with a label; 0 of a Learner, which knows no labels
   bool finite = true;        ///< otherwise nothing was updated
   std::string culprit;       ///< then: the first parameter whose gradient is not finite, "loss" or "gradient_norm"
 
@@ -16034,7 +16385,8 @@ namespace simplx::inline SIMPLX_TARGET {
 /// How far a training has come.
 struct StepCount {
   std::string optimiser = {};  ///< whose moments there are; empty before the first step
-  long steps = 0, moment_steps = 0;
+  long steps = 0;              ///< taken in all: what dropout draws from
+  long moment_steps = 0;       ///< of these, taken by that optimiser: its bias correction
 
   /// Counts a step, whose moments begin anew with another optimiser.
   void add(std::string_view by) {
@@ -16050,11 +16402,9 @@ struct StepCount {
 template <class S>
 struct TrainerState {
   std::span<S> parameters, first_moments, second_moments;
-  std::string optimiser;    ///< whose moments these are; empty before the first step
-  long steps = 0;           ///< taken in all: what dropout draws from
-  long moment_steps = 0;    ///< of these, taken by that optimiser: its bias correction
-  std::uint64_t seed = 0;   ///< of dropout
-  std::string rules = {};   ///< of the trainer's updates (rules_of); empty where they are not known
+  StepCount count = {};
+  std::uint64_t seed = 0;       ///< of dropout
+  std::string rules = {};       ///< of the trainer's updates (rules_of); empty where they are not known
   std::span<S> constants = {};  ///< what is not trained: rates that someone set, what was drawn; none if not known
 };
 
@@ -16097,9 +16447,9 @@ void check_same_training(const TrainerState<S>& saved, const TrainerState<S>& ow
   if (!saved.rules.empty() && !own.rules.empty() && saved.rules != own.rules) {
     faults += "\n  rules: " + saved.rules + " there, " + own.rules + " here";
   }
-  if (saved.steps < 0 || saved.moment_steps < 0 || saved.moment_steps > saved.steps) {
-    faults += "\n  steps: " + std::to_string(saved.moment_steps) + " of " + std::to_string(saved.steps) +
-              " is impossible";
+  const long steps = saved.count.steps, moment_steps = saved.count.moment_steps;
+  if (steps < 0 || moment_steps < 0 || moment_steps > steps) {
+    faults += "\n  steps: " + std::to_string(moment_steps) + " of " + std::to_string(steps) + " is impossible";
   }
   if (faults.empty()) return;
   throw Error("the state is not of this training:" + faults,
@@ -16120,7 +16470,7 @@ StepCount take_state(const TrainerState<S>& state, const TrainerState<S>& own) {
   take(state.first_moments, own.first_moments);
   take(state.second_moments, own.second_moments);
   take(state.constants, own.constants);
-  return {state.optimiser, state.steps, state.moment_steps};
+  return state.count;
 }
 
 }  // namespace simplx
@@ -16187,17 +16537,19 @@ class Updates {
       std::ranges::fill(first_moment_, S(0));
       std::ranges::fill(second_moment_, S(0));
     }
-    count_.add(Optimiser::name);
+    const long moment_step = count_.step_of(Optimiser::name);
     const double factor = clip_factor(result.gradient_norm, clip_);
     const UpdateBuffers<S> buffers{parameters, gradient, first_moment_.data(), second_moment_.data()};
     team.run([&](int member) {
       for (Index chunk = member; chunk < chunks; chunk += team.size()) {
         const Index begin = chunk * norm_chunk, end = std::min(begin + norm_chunk, size);
         each_run(runs_, begin, end, [&](Index from, Index to, const ParameterSettings& settings) {
-          if (!settings.frozen()) optimiser.with(settings).update(count_.moment_steps, factor, buffers, from, to);
+          if (settings.frozen()) return;
+          update_range(optimiser.with(settings).template at<S>(moment_step), factor, buffers, from, to);
         });
       }
     });
+    count_.add(Optimiser::name);
   }
 
   std::span<S> first_moments() { return first_moment_.span(); }
@@ -16232,7 +16584,8 @@ class Updates {
 ///
 /// A loss that is a mean over rows (or a sum of means or of sums: differentiate/divided_loss.hpp), as nearly all are,
 /// is evaluated some rows at a time, on as many threads as the learner has, with the same bits for any number of them:
-/// `Learner<loss>::divides` says whether it is. Others are evaluated at once, on one thread.
+/// `Learner<loss>::divides` says whether it is. Others are evaluated at once, on one thread, and so is every loss with
+/// other results beside it: return the loss alone, and evaluate the others by a Function of the same parameters.
 ///
 /// Inputs that are `variable` have gradients, too, but whoever gave them changes them.
 
@@ -16312,6 +16665,7 @@ class Learner : public Function<f, Backend_> {
   }
 
   long steps() const { return updates_.count().steps; }
+  const LearnerOptions& options() const { return options_; }
 
   /// As of Function: data for the next step.
   template <Name name, class Object>
@@ -16340,12 +16694,14 @@ class Learner : public Function<f, Backend_> {
   template <OptimiserOf<S> Optimiser = AdamW>
   StepResult step(const Optimiser& optimiser) {
     updates_.check(optimiser);
-    const TrainingMode training(this->random(), {.training = true, .key = detail::dropout_key(options_.seed, steps())});
+    const auto dropping = training();
     if constexpr (divides) {
       return update(optimiser, divided_.value_and_grad(updates_.team(), Base::given(updates_.team())));
-    } else {
+    } else if constexpr (has_loss()) {
       this->value_and_grad();
       return update(optimiser);
+    } else {
+      return {};
     }
   }
   template <class Other>
@@ -16362,13 +16718,26 @@ class Learner : public Function<f, Backend_> {
   double loss() {
     if constexpr (divides) {
       return divided_.value(updates_.team(), Base::given(updates_.team()));
-    } else {
+    } else if constexpr (has_loss()) {
       return static_cast<double>(this->value());
+    } else {
+      return 0;
     }
   }
 
-  /// Clips the gradient that the last backward() left, and updates the parameters by it, unless it and the loss, if
-  /// that is one number, are finite. It is used up: `gradient` waits for the next backward(). The moments begin anew
+  /// Evaluations of one's own drop what step() would, while the object lives that this returns; otherwise nothing:
+  ///
+  ///     const auto training = learner.training();
+  ///     learner.forward();
+  ///     learner.output_gradient<1>() = ...;
+  ///     learner.backward();
+  ///     learner.update(optimiser);
+  [[nodiscard]] auto training() {
+    return TrainingMode(this->random(), {.training = true, .key = detail::dropout_key(options_.seed, steps())});
+  }
+
+  /// Clips the gradient that the last backward() left, and updates the parameters by it if it is finite, and so is the
+  /// loss where that is one number. It is used up: `gradient` waits for the next backward(). The moments begin anew
   /// when an optimiser of another kind takes over; frozen parameters keep their bits.
   ///
   /// Errors  throws Error without a backward(), or if a number of the optimiser makes no sense; then nothing has
@@ -16394,9 +16763,8 @@ class Learner : public Function<f, Backend_> {
 
   /// What continues this training bit for bit; its buffers are views of this learner's.
   TrainerState<S> state() {
-    const StepCount& count = updates_.count();
-    return {this->parameters(), updates_.first_moments(), updates_.second_moments(), count.optimiser, count.steps,
-            count.moment_steps, options_.seed, rules_of(options_), this->constants()};
+    return {this->parameters(), updates_.first_moments(), updates_.second_moments(), updates_.count(), options_.seed,
+            rules_of(options_), this->constants()};
   }
   /// Goes on from a state: its buffers are copied, unless they are this learner's own, filled in place.
   ///
@@ -16407,6 +16775,14 @@ class Learner : public Function<f, Backend_> {
   }
 
  private:
+  static constexpr bool has_loss() {
+    constexpr bool one_number = Base::result_shape(0) == fixed_shape(1, 1);
+    static_assert(!Base::G::sound || one_number,
+                  "simplx: the first result of a Learner is its loss, one number: mean(cross_entropy(...)), where a "
+                  "Trainer takes a loss for each row; other results are trained by forward(), output_gradient<k>(), "
+                  "backward() and update(optimiser)");
+    return one_number;
+  }
   /// Dropout as a step has it, until the end of a scope.
   class TrainingMode {
    public:
@@ -16427,7 +16803,7 @@ class Learner : public Function<f, Backend_> {
     this->differentiated_ = this->evaluated_ = false;
     return result;
   }
-  TrainerOptions options_;
+  LearnerOptions options_;
   detail::LearnerUpdates<Backend> updates_;
   std::conditional_t<divides, DividedLoss<typename Base::G, Backend>, detail::Undivided> divided_;
 };
@@ -16509,7 +16885,7 @@ struct WithRespectTo {
       int which = 0;
       while (which < count && !(wanted[which] == node->name)) ++which;
       if (node->kind == Kind::input) node->wanted = which < count;
-      if (node->kind == Kind::parameter) node->frozen |= which == count;
+      if (node->kind == Kind::parameter) node->frozen = which == count;
       if (node->block) node->frozen = true;  // what a stack makes bears other names
       if (node->kind == Kind::input || node->kind == Kind::parameter) found[which] = true;
     });
@@ -16532,128 +16908,12 @@ struct WithRespectTo {
 
 }  // namespace detail
 
-/// The function f, of which the gradients with respect to these inputs and parameters are wanted, and no others.
+/// The function f, of which the gradients with respect to these inputs and parameters are wanted, be they frozen in f,
+/// and no others.
 ///
 /// Errors  does not compile if a name is neither an input nor a parameter of f: rule "with respect to"
 template <auto const& f, Name... names>
 inline constexpr detail::WithRespectTo<f, names...> with_respect_to{};
-
-}  // namespace simplx
-
-// ---- simplx/train/batch.hpp
-
-/// \file simplx/train/batch.hpp
-/// TokenBatch: packed sequences of tokens with their labels, one for each token or one for each sequence.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// Sequence s occupies [offsets[s], offsets[s + 1]) of both arrays: {0, 3, 5} is a sequence of 3 tokens and one of 2.
-/// Tokens before the first offset and after the last are no part of the batch. Where a model has one label for each
-/// sequence, labels[s] is that of sequence s. A label of -100 carries no loss.
-struct TokenBatch {
-  std::vector<std::int32_t> tokens, labels;
-  std::vector<Index> offsets;
-
-  Index sequences() const { return std::max<Index>(static_cast<Index>(offsets.size()) - 1, 0); }
-};
-
-/// What a batch must fit.
-struct BatchLimits {
-  Index sequences, context;  ///< at most, each
-  Index tokens, labels;      ///< tokens are in [0, tokens), labels in [0, labels)
-  Axis labelled = Axis::tokens;  ///< what has a label: tokens or sequences
-  bool ignores = true;           ///< whether a label may be -100
-};
-
-/// Errors  throws Error if a sequence of a batch is not among its tokens
-inline void check_offsets(const TokenBatch& batch) {
-  Index before = 0;
-  for (std::size_t i = 0; i < batch.offsets.size(); before = batch.offsets[i++]) {
-    const Index offset = batch.offsets[i];
-    if (before <= offset && offset <= std::ssize(batch.tokens)) continue;
-    throw Error("offset " + std::to_string(i) + " of the batch is " + std::to_string(offset) +
-                    (i ? " after " + std::to_string(before) : "") + ", of " + std::to_string(batch.tokens.size()) +
-                    " tokens",
-                "offsets never fall, and lie between 0 and the number of tokens");
-  }
-}
-
-/// Errors  throws Error unless a batch has a label for each token, or for each sequence where these have them; none but
-///         tokens after the last sequence may lack it, or have it
-inline void check_labels(const TokenBatch& batch, Axis labelled) {
-  const bool by_sequence = labelled == Axis::sequences;
-  const Index labels = std::ssize(batch.labels), needed = by_sequence ? batch.sequences() : batch.offsets.back();
-  const Index most = by_sequence ? needed : std::ssize(batch.tokens);
-  if (labels >= needed && labels <= most) return;
-  const std::string counted = std::to_string(std::clamp(labels, needed, most));
-  throw Error(std::to_string(labels) + " labels for " + counted + (by_sequence ? " sequences" : " tokens"),
-              by_sequence ? "every sequence has one label" : "every token has one label; -100 carries no loss");
-}
-
-/// Errors  throws Error that says which limit a batch does not keep
-inline void check_batch(const TokenBatch& batch, const BatchLimits& limits) {
-  if (batch.sequences() < 1) {
-    throw Error("the batch has no sequences",
-                "offsets are where sequences begin and the last one ends: {0, 3, 5} is one of 3 and one of 2 tokens");
-  }
-  if (batch.sequences() > limits.sequences) {
-    throw Error("a batch of " + std::to_string(batch.sequences()) + " sequences for a trainer made for at most " +
-                    std::to_string(limits.sequences),
-                "raise TrainerOptions::batch");
-  }
-  check_offsets(batch);
-  const Index* const offsets = batch.offsets.data();
-  for (Index b = 0; b < batch.sequences(); ++b) {
-    const Index length = offsets[b + 1] - offsets[b];
-    if (length >= 1 && length <= limits.context) continue;
-    throw Error("a sequence of " + std::to_string(length) + " tokens for a context of " +
-                    std::to_string(limits.context),
-                "sequences have between one token and the context");
-  }
-  check_labels(batch, limits.labelled);
-  const bool by_sequence = limits.labelled == Axis::sequences;
-  const Index begin = batch.offsets.front(), end = batch.offsets.back();
-  const std::int32_t* const tokens = batch.tokens.data();
-  for (Index i = begin; i < end; ++i) {
-    if (tokens[i] >= 0 && tokens[i] < limits.tokens) continue;
-    throw Error("token " + std::to_string(tokens[i]) + " at position " + std::to_string(i) +
-                    ", but the model knows " + std::to_string(limits.tokens) + " tokens",
-                "tokens are in [0, vocab)");
-  }
-  const Index first = by_sequence ? 0 : begin, last = by_sequence ? batch.sequences() : end;
-  for (Index i = first; i < last; ++i) {
-    const Index label = batch.labels.data()[i];
-    if ((label == ignored_label && limits.ignores) || (label >= 0 && label < limits.labels)) continue;
-    throw Error((by_sequence ? "sequence " : "the token at position ") + std::to_string(i) + " has the label " +
-                    std::to_string(label) + ", but the model knows " + std::to_string(limits.labels) + " classes",
-                std::string("labels are in [0, classes); ") +
-                    (limits.ignores ? "-100 carries no loss" : "the model looks them up in a table without -100"));
-  }
-}
-
-/// Tokens, or sequences, that carry a loss.
-///
-/// Errors  throws Error for offsets outside the tokens, or another number of labels
-inline Index labelled_rows(const TokenBatch& batch, Axis labelled) {
-  if (batch.offsets.empty()) return 0;
-  check_offsets(batch);
-  check_labels(batch, labelled);
-  const bool by_sequence = labelled == Axis::sequences;
-  const auto labels = batch.labels.begin();
-  const Index begin = by_sequence ? 0 : batch.offsets.front();
-  const Index end = by_sequence ? batch.sequences() : batch.offsets.back();
-  return end - begin - std::count(labels + begin, labels + end, ignored_label);
-}
-inline Index labelled_tokens(const TokenBatch& batch) { return labelled_rows(batch, Axis::tokens); }
-inline Index labelled_sequences(const TokenBatch& batch) { return labelled_rows(batch, Axis::sequences); }
-
-/// One sequence without labels; each token, or the sequence, has `label` in the place of one.
-inline TokenBatch unlabelled(std::span<const std::int32_t> tokens, std::int32_t label = ignored_label,
-                             Axis labelled = Axis::tokens) {
-  return {{tokens.begin(), tokens.end()},
-          std::vector<std::int32_t>(labelled == Axis::sequences ? 1 : tokens.size(), label),
-          {0, static_cast<Index>(tokens.size())}};
-}
 
 }  // namespace simplx
 
@@ -16931,94 +17191,6 @@ void check_feed(std::span<const std::int32_t> tokens, Index size, Index capacity
 }  // namespace detail
 }  // namespace simplx
 
-// ---- simplx/train/micro_batches.hpp
-
-/// \file simplx/train/micro_batches.hpp
-/// MicroBatches: which sequences of a batch a thread evaluates at once. MicroBatchWorkspace: where it does.
-///
-/// A sequence by itself stays in cache, and a product of its rows is fast from 64 rows on. With fewer, weights are
-/// fetched for little work: 64 sequences of 16 tokens take 1.6 to 1.8 times as long as 16 of 64, 256 of 4 four times.
-/// So sequences that follow one another are a micro-batch while they have at most 64 tokens, and, in training, at most
-/// a sixteenth of the batch's, which leaves work for as many threads. All of that is read off the batch: neither
-/// threads nor limits change any bits.
-
-namespace simplx::inline SIMPLX_TARGET {
-
-/// The sequences of a batch in runs, each of them one micro-batch.
-class MicroBatches {
- public:
-  /// Room for batches of so many sequences of so many tokens at most.
-  ///
-  /// together  whether the model may see several sequences at once (detail::keeps_sequences_apart)
-  /// shares    a batch of short sequences is cut into at least so many micro-batches, so that threads have work; with 1
-  ///           the 64 tokens alone limit one
-  MicroBatches(Index sequences, Index context, bool together, Index shares = 16)
-      : context_(context), shares_(shares), most_tokens_(together ? tokens_at_once(sequences * context) : 0) {
-    begins_.reserve(static_cast<std::size_t>(sequences) + 1);
-  }
-
-  /// Rows of the largest micro-batch.
-  Rows capacity() const {
-    return {.tokens = std::max(context_, most_tokens_), .sequences = std::max<Index>(most_tokens_, 1),
-            .longest_sequence = context_};
-  }
-
-  /// Divides a batch of at most as many sequences.
-  void divide(const TokenBatch& batch) {
-    begins_.clear();
-    const Index all = batch.offsets.back() - batch.offsets.front();
-    const Index most = std::min(most_tokens_, tokens_at_once(all));
-    Index tokens = 0;
-    for (Index s = 0; s < batch.sequences(); ++s) {
-      const auto place = static_cast<std::size_t>(s);
-      const Index length = batch.offsets[place + 1] - batch.offsets[place];
-      if (begins_.empty() || tokens + length > most) {
-        begins_.push_back(s);
-        tokens = 0;
-      }
-      tokens += length;
-    }
-    begins_.push_back(batch.sequences());
-  }
-
-  Index count() const { return std::ssize(begins_) - 1; }
-  /// The first sequence of a micro-batch; that of the next one is the end.
-  Index begin(Index number) const { return begins_[static_cast<std::size_t>(number)]; }
-
- private:
-  static constexpr Index enough_tokens = 64;
-  Index tokens_at_once(Index all) const { return std::min(enough_tokens, all / shares_); }
-
-  Index context_, shares_, most_tokens_;
-  std::vector<Index> begins_;
-};
-
-/// The arena of one thread, for one micro-batch at a time.
-template <class G, class Backend>
-class MicroBatchWorkspace : public Workspace<G, Backend> {
- public:
-  using S = typename Backend::Scalar;
-
-  explicit MicroBatchWorkspace(const Rows& capacity, Seeds seeds = Seeds::room)
-      : Workspace<G, Backend>(capacity, seeds), offsets_(static_cast<std::size_t>(capacity.sequences) + 1) {}
-
-  /// For sequences first .. last of a batch.
-  Context<S> context_of(const TokenBatch& batch, Index first, Index last) {
-    const Index* const begins = batch.offsets.data() + first;
-    Rows rows{.tokens = begins[last - first] - begins[0], .sequences = last - first};
-    for (Index s = 0; s < rows.sequences; ++s) {
-      offsets_[static_cast<std::size_t>(s) + 1] = begins[s + 1] - begins[0];
-      rows.longest_sequence = std::max(rows.longest_sequence, begins[s + 1] - begins[s]);
-    }
-    return this->context(rows, {offsets_.data(), rows.sequences}, rows.longest_sequence);
-  }
-
- private:
-  std::vector<Index> offsets_;  // of its sequences, from 0
-};
-
-}  // namespace simplx
-
 // ---- simplx/generate/inference.hpp
 
 /// \file simplx/generate/inference.hpp
@@ -17159,7 +17331,7 @@ class Inference : public detail::LogitsModel<model> {
       for (Index part = next++; part < parts.count(); part = next++) {
         const Index first = parts.begin(part), last = parts.begin(part + 1);
         MicroBatchWorkspace<G, Backend>& workspace = workspaces_[static_cast<std::size_t>(member)];
-        Context<S> context = give_weights(workspace.context_of(batch, first, last));
+        Context<S> context = give_weights(workspace.context_of(batch.segments(), first, last));
         context.inputs[0] = batch.tokens.data() + batch.offsets[static_cast<std::size_t>(first)];
         context.outputs[0] = to.data() + Model::logits_before(batch, first);
         Run::forward(context);
@@ -17254,6 +17426,7 @@ class Sampler {
   /// Cost    up to four exponentials for each logit, and comparisons times the logarithm of what top k or top p keep;
   ///         allocates at the first draw
   template <std::ranges::contiguous_range Logits>
+    requires std::floating_point<std::ranges::range_value_t<Logits>>
   std::int32_t operator()(const Logits& of_all) {
     using S = std::ranges::range_value_t<Logits>;
     const std::span<const S> logits(of_all);
@@ -17263,8 +17436,8 @@ class Sampler {
       return static_cast<std::int32_t>(std::find(logits.begin(), logits.end(), largest) - logits.begin());
     }
     const auto weight = [&](std::int32_t token) {
-      const S logit = logits[static_cast<std::size_t>(token)];
-      return std::exp(static_cast<double>(logit - largest) / options_.temperature);
+      const double logit = static_cast<double>(logits[static_cast<std::size_t>(token)]);
+      return std::exp((logit - static_cast<double>(largest)) / options_.temperature);
     };
     tokens_.resize(logits.size());
     for (std::size_t i = 0; i < tokens_.size(); ++i) tokens_[i] = static_cast<std::int32_t>(i);
@@ -17488,7 +17661,8 @@ struct AttentionStep {
   static constexpr Index stored_keys = key_heads * key_width, stored_values = value_heads * value_width;
   static constexpr int rows_together = L < 4 ? L : 4;  ///< tokens, where as many are new: the stores are read once
   static constexpr int most_rows = heads > rows_together ? heads : rows_together;
-  static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
+  static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
+  static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
 
   /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and all tokens.
   template <int count, Index inner, Index query_stride = inner>
@@ -17886,7 +18060,7 @@ struct op<"custom"> : kernel_op {
     });
   }
 
-  static constexpr int most_operands = 4;
+  static constexpr int most_operands = max_outputs;  ///< of which each has a result of the pull-back
 
   /// The user's pull-back itself.
   static constexpr Term derive(const Node* node, int argument, const Term& g) {
@@ -18068,7 +18242,7 @@ constexpr Expr frozen(Expr parameter) {
 // ---- simplx/ops/softmax.hpp
 
 /// \file simplx/ops/softmax.hpp
-/// Softmax and its relatives over the columns of each row, none of which overflows:
+/// Softmax and its relatives over the columns of each row, the last one also over rows or all; none overflows:
 ///
 ///     softmax        y = exp(x - L)        dx = y (g - sum(g y))
 ///     log_softmax    y = x - L             dx = g - exp(y) sum(g)
@@ -18212,7 +18386,7 @@ struct op<"softmax"> : detail::softmax_op {
         return load<V>(g + c) * load<V>(y + c);
       });
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>, V>(dx + c, load<V>(y + c) * (load<V>(g + c) - splat<V>(along)));
+        put<F::template write<0>, V>(dx + c, load<V>(y + c) * (load<V>(g + c) - splat<V>(along)));
       });
     }
   }
@@ -18247,7 +18421,7 @@ struct op<"log_softmax"> : detail::softmax_op {
         return load<V>(g + c);
       });
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>, V>(dx + c, load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total));
+        put<F::template write<0>, V>(dx + c, load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total));
       });
     }
   }
@@ -18273,7 +18447,7 @@ struct op<"log_sum_exp"> : kernel_op {
     S* dx = frame.template grad<0>();
     for (Index row = 0; row < frame.rows(); ++row, y += cols, dx += cols) {
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>, V>(dx + c, load<V>(y + c) * splat<V>(g[row]));
+        put<F::template write<0>, V>(dx + c, load<V>(y + c) * splat<V>(g[row]));
       });
     }
   }
@@ -18291,13 +18465,14 @@ constexpr Expr softmax(At x) { return apply<"softmax">({}, x); }
 /// Cost    keeps its result
 constexpr Expr log_softmax(At x) { return apply<"log_softmax">({}, x); }
 
-/// log(sum(exp(x))) over columns, rows or everything.
+/// log(sum(exp(x))) over everything, as `sum`, or over rows or columns: log_softmax(x) is
+/// x - log_sum_exp(x, Over::columns).
 ///
 /// Shapes  x (rows, C) -> (rows, 1), (1, C) or (1, 1)
 /// Cost    over columns one node that keeps softmax(x); otherwise a maximum and a sum that keeps its exponentials
 constexpr Expr log_sum_exp(At x, Over over = Over::all) {
   if (over == Over::columns) return apply<"log_sum_exp">({}, x);
-  auto largest = maximum(x, over);
+  auto largest = max(x, over);
   auto highest = stop_gradient(largest);  // a gradient would cancel
   auto finite = highest - highest + 1.0;  // else NaN: where the largest is infinite, so is the result, by that alone
   auto origin = select(finite, highest, 0.0);
@@ -18495,9 +18670,9 @@ constexpr int heads_of_its_own(int node, int heads, int width) {
   return label.op == Tag("repeat_columns") && copies.width == width ? heads / static_cast<int>(copies.times) : heads;
 }
 
-template <Mixing mixing>
+template <AttentionMatrix matrix>
 struct streamed_attention : by_row {
-  using Op = attention_op<mixing>;
+  using Op = attention_op<matrix>;
   template <class F>
   static constexpr AttentionSize size = Op::template size<F>;
   template <class F>
@@ -18521,7 +18696,7 @@ struct streamed_attention : by_row {
   template <class F>
   static constexpr Remembered remembers{
       .per_token = value_heads<F> * size<F>.value_width + stored_keys<F>,
-      .once = mixing == Mixing::shaped ? F::out_shape.cols + size<F>.heads : 0};
+      .once = matrix == AttentionMatrix::shaped ? F::out_shape.cols + size<F>.heads : 0};
   template <class F>
   static constexpr Index scratch(Index, Index context) {
     return attention_step_scratch<size<F>, folds<F>, typename F::Scalar>(context, key_heads<F>);
@@ -18544,11 +18719,11 @@ struct streamed_attention : by_row {
 }  // namespace detail
 
 template <>
-struct streamed<"softmax_attention"> : detail::streamed_attention<Mixing::softmax> {};
+struct streamed<"softmax_attention"> : detail::streamed_attention<AttentionMatrix::softmax> {};
 template <>
-struct streamed<"skip_init_attention"> : detail::streamed_attention<Mixing::skip_init> {};
+struct streamed<"skip_init_attention"> : detail::streamed_attention<AttentionMatrix::skip_init> {};
 template <>
-struct streamed<"shaped_attention"> : detail::streamed_attention<Mixing::shaped> {};
+struct streamed<"shaped_attention"> : detail::streamed_attention<AttentionMatrix::shaped> {};
 
 }  // namespace simplx
 
@@ -18999,7 +19174,7 @@ struct op<"cross_entropy"> : kernel_op {
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
         const Register<V> below = load<V>(logits + c) - splat<V>(highest);
         const Register<V> probability = exp(Register<V>(below - splat<V>(log_sum)));
-        detail::put<mode, V>(dlogits + c, (probability - splat<V>(uniform)) * splat<V>(scale));
+        put<mode, V>(dlogits + c, (probability - splat<V>(uniform)) * splat<V>(scale));
       });
       dlogits[labels[row]] -= scale * (S(1) - smoothing(frame));
     }
@@ -19015,12 +19190,18 @@ constexpr Expr with_labels(Expr loss, At labels) {
 
 /// Loss of each row in nats; 0 where the label is -100.
 ///
-/// Shapes  logits (rows, classes); labels (rows), whole numbers; smoothing (1, 1), not trained -> (rows, 1)
-/// Errors  does not compile unless the second operand is indices(...) along the rows of the logits
+/// Shapes  logits (rows, classes); labels (rows), whole numbers -> (rows, 1)
+/// Errors  does not compile unless the second operand is indices(...) along the rows of the logits: rule "labels"
 /// Cost    keeps the logits and two numbers for each row
 constexpr Expr cross_entropy(At logits, At labels) {
   return detail::with_labels(apply<"cross_entropy">({}, logits, labels), labels);
 }
+/// The same with label smoothing: the target is 1 - smoothing of the label, and smoothing / classes of each class.
+///
+/// Shapes  as above; smoothing (1, 1), not trained, usually hyper("smoothing", 0.1)
+/// Errors  as above, and for a smoothing of another shape or one that is trained: rules "one number" and "constant
+///         operand"
+/// Cost    as above
 constexpr Expr cross_entropy(At logits, At labels, At smoothing) {
   return detail::with_labels(apply<"cross_entropy">({}, logits, labels, smoothing), labels);
 }
@@ -19179,7 +19360,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
     if constexpr (has_bias<F>) {
       const S* bias = frame.template in<3>() + begin;
       detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<Write::accumulate, V>(logits + c, load<V>(bias + c));
+        put<Write::accumulate, V>(logits + c, load<V>(bias + c));
       });
     }
   }
@@ -19245,7 +19426,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
         const Addition addition(frame.template turn<3>());
         for (Index i = 0; i < rows.count; ++i) {
           detail::each_column<S, classes>([&]<class V>(Index c) __attribute__((always_inline)) {
-            detail::put<Write::accumulate, V>(dbias + begin + c, load<V>(rows.logits + i * classes + c));
+            put<Write::accumulate, V>(dbias + begin + c, load<V>(rows.logits + i * classes + c));
           });
         }
       }
@@ -19264,7 +19445,7 @@ struct op<"linear_cross_entropy"> : kernel_op {
       }
       rows.each([&](Index i, Index row) {
         detail::each_column<S, T::width>([&]<class V>(Index c) __attribute__((always_inline)) {
-          detail::put<mode, V>(dx + row * T::width + c, load<V>(rows.dx + i * T::width + c));
+          put<mode, V>(dx + row * T::width + c, load<V>(rows.dx + i * T::width + c));
         });
       });
     }
@@ -19289,18 +19470,24 @@ struct op<"linear_cross_entropy"> : kernel_op {
   }
 };
 
-/// Loss of each row in nats, as cross_entropy(x * transpose(table) + bias, labels) has it; 0 where the label is -100.
+/// Loss of each row in nats, as cross_entropy(x * transpose(table), labels) has it; 0 where the label is -100.
 /// On a CPU logits of `tile` classes are there at a time, on a GPU all logits of 8 `tile` rows in bfloat16, of 4 `tile`
 /// in float, or of as many as have half a gigabyte.
 ///
-/// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers; bias (1, classes) -> (rows, 1)
-/// Errors  does not compile unless labels are indices(...) along the rows of x, widths agree, and tile is at least 1
+/// Shapes  x (rows, d); table (classes, d), static; labels (rows), whole numbers -> (rows, 1)
+/// Errors  does not compile unless labels are indices(...) along the rows of x, the table's rows are static, widths
+///         agree, and tile is at least 1: rules "labels", "static right operand", "inner widths" and "tile"
 /// Cost    2 rows d classes FLOPs forward, three times that backward, of rows that have a label, or 6 rows d classes
 ///         for a training step on a GPU; keeps x and two numbers for each row; scratch holds tile + 2 d numbers for
 ///         each, on a GPU 16 tile bytes for each class, half a gigabyte at most
 constexpr Expr linear_cross_entropy(At x, At table, At labels, Index tile = 512) {
   return detail::with_labels(apply<"linear_cross_entropy">({.integers = {tile}}, table, labels, x), labels);
 }
+/// The same with a bias of each class, as cross_entropy(x * transpose(table) + bias, labels) has it.
+///
+/// Shapes  as above; bias (1, classes)
+/// Errors  as above, and for a bias of another width: rule "gain width"
+/// Cost    as above
 constexpr Expr linear_cross_entropy(At x, At table, At labels, At bias, Index tile = 512) {
   return detail::with_labels(apply<"linear_cross_entropy">({.integers = {tile}}, table, labels, x, bias), labels);
 }
@@ -19746,7 +19933,7 @@ struct Decoder {
   BlockConfig block;
   Index vocab = 256, width = 128;
   int heads = 4;
-  Index hidden = 0;  ///< width of the MLP; four times `width` by default
+  Index hidden = 0;  ///< width of the MLP, value and gate together; four times `width` by default
   int layers = 6;
   Index context = 128;
   Positions positions = Positions::sinusoidal;  ///< none if the block has ALiBi
@@ -20343,6 +20530,9 @@ struct op<"repeat_over_sequence"> : detail::sequence_op {
 constexpr Expr sum_of_sequence(At x) { return apply<"sum_of_sequence">({.integers = {0}}, x); }
 
 /// The same divided by the tokens of each sequence: what a classifier reads of all of them.
+///
+/// Shapes  as sum_of_sequence
+/// Errors  as sum_of_sequence
 constexpr Expr mean_of_sequence(At x) { return apply<"sum_of_sequence">({.integers = {1}}, x); }
 
 /// What is known of a sequence, such as a condition or a mask, for each of its tokens.
@@ -20471,13 +20661,25 @@ class WeightAverage {
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace detail {
+
+/// What is a token as it lies there: a byte of text, or a number that begins at 0.
+template <class T>
+concept TokenNumber = std::same_as<T, char> || std::same_as<T, std::int32_t> ||
+                      (std::unsigned_integral<T> && !std::same_as<T, bool> && sizeof(T) <= 4);
+
+}  // namespace detail
+
 /// The tokens belong to somebody else and need no alignment.
 class TokenView {
  public:
   TokenView() = default;
-  template <class T>
-    requires(std::unsigned_integral<std::remove_const_t<T>> && sizeof(T) <= 4)
-  explicit TokenView(std::span<T> tokens) : TokenView(std::as_bytes(tokens), sizeof(T)) {}
+  /// Of a vector, an array, a span or a text, which must outlive this.
+  template <std::ranges::contiguous_range Tokens>
+    requires(detail::TokenNumber<std::ranges::range_value_t<Tokens>> && std::ranges::borrowed_range<Tokens>)
+  TokenView(Tokens&& tokens)
+      : TokenView(std::as_bytes(std::span(std::ranges::data(tokens), std::ranges::size(tokens))),
+                  sizeof(std::ranges::range_value_t<Tokens>)) {}
   /// Little-endian numbers of so many bytes: 1, 2 or 4.
   ///
   /// Errors  throws Error for another number of bytes
@@ -21278,10 +21480,11 @@ struct Recipe {
     const LinearSchedule line = schedule(total);
     return {line.peak, line.warmup, line.total, line.floor, line.start};
   }
-  /// What a trainer is told: clipping, groups (in front of yours) and laws, beside sizes and a seed of your own.
+  /// What a trainer is told: clipping, groups (in front of yours) and laws (unless you give some), beside sizes and a
+  /// seed of your own. Another clipping than the recipe's is set in the result.
   TrainerOptions options(TrainerOptions options = {}) const {
     options.clip = clip;
-    options.laws = laws;
+    if (!options.laws) options.laws = laws;
     const std::vector<ParameterGroup> mine = groups();
     options.groups.insert(options.groups.begin(), mine.begin(), mine.end());
     return options;
@@ -21540,9 +21743,8 @@ class Trainer {
   /// Errors  throws if parts of a step wait for their update
   TrainerState<S> state() {
     if (!parts_.empty()) throw Error("a step is half accumulated", "call update or discard before taking the state");
-    const StepCount& count = updates_.count();
-    return {parameters_.span(), updates_.first_moments(), updates_.second_moments(), count.optimiser,
-            count.steps, count.moment_steps, options_.seed, rules_of(options_), constants_.span()};
+    return {parameters_.span(), updates_.first_moments(), updates_.second_moments(), updates_.count(), options_.seed,
+            rules_of(options_), constants_.span()};
   }
   /// Goes on from a state: its buffers are copied, unless they are this trainer's own, filled in place.
   ///
@@ -21603,8 +21805,13 @@ class Trainer {
   StepResult update(const Optimiser& optimiser) {
     updates_.check(optimiser);
     StepResult result = take_parts();
-    updates_.step(optimiser, team_, tensors_.parameters, parameters_.data(), gradient_.folded().data(), result,
-                  [&](Index begin, Index end) { gradient_.fold(begin, end); });
+    try {
+      updates_.step(optimiser, team_, tensors_.parameters, parameters_.data(), gradient_.folded().data(), result,
+                    [&](Index begin, Index end) { gradient_.fold(begin, end); });
+    } catch (...) {  // what an optimiser of the user's throws
+      gradient_.clear();
+      throw;
+    }
     if (!result.finite) gradient_.clear();
     return result;
   }
@@ -21684,7 +21891,7 @@ class Trainer {
 
   /// Runs sequences first .. last forward and notes the loss of each.
   Context<S> forward(const TokenBatch& batch, Index first, Index last, int member, const Randomness& random = {}) {
-    Context<S> context = workspaces_[static_cast<std::size_t>(member)].context_of(batch, first, last);
+    Context<S> context = workspaces_[static_cast<std::size_t>(member)].context_of(batch.segments(), first, last);
     const Index begin = batch.offsets[static_cast<std::size_t>(first)];
     context.parameters = parameters_.data();
     context.packed = packed_.data();

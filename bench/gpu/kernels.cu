@@ -126,13 +126,13 @@ void rows_of_a_layer(Bench& bench) {
 
 /// T: what query, key, value, the result's gradient and without gains the result are stored as; rate: of products of
 /// that kind.
-template <Mixing mixing, Mask mask, class Cores, class T>
+template <AttentionMatrix matrix, Mask mask, class Cores, class T>
 void attention_of_a_layer(Bench& bench, std::string name, Index context, double rate) {
   constexpr AttentionSize size{.heads = heads, .key_width = width / heads, .value_width = width / heads,
-                               .mixing = mixing, .mask = mask};
+                               .matrix = matrix, .mask = mask};
   const Index sequences = tokens / context;
   name += " attention, T = " + std::to_string(context);
-  using Out = std::conditional_t<mixing == Mixing::softmax, T, float>;
+  using Out = std::conditional_t<matrix == AttentionMatrix::softmax, T, float>;
   const auto x = some_numbers<T>(tokens * width, bench.stream), dout = some_numbers<T>(tokens * width, bench.stream);
   const auto gains = some_numbers<float>(heads, bench.stream);
   DeviceBuffer<Out> out(tokens * width);
@@ -162,8 +162,8 @@ void attention_of_a_layer(Bench& bench, std::string name, Index context, double 
 template <class Cores, class T>
 void causal_attention(Bench& bench, const std::string& of, double rate) {
   for (const Index context : {1024, 128}) {
-    attention_of_a_layer<Mixing::softmax, Mask::causal, Cores, T>(bench, "softmax" + of, context, rate);
-    attention_of_a_layer<Mixing::shaped, Mask::causal, Cores, T>(bench, "shaped" + of, context, rate);
+    attention_of_a_layer<AttentionMatrix::softmax, Mask::causal, Cores, T>(bench, "softmax" + of, context, rate);
+    attention_of_a_layer<AttentionMatrix::shaped, Mask::causal, Cores, T>(bench, "shaped" + of, context, rate);
   }
 }
 
@@ -323,9 +323,9 @@ int main() {
     causal_attention<detail::CudaCores<float>, float>(bench, "", bench.product_rate);
     causal_attention<detail::BFloat16Cores, __nv_bfloat16>(bench, " bfloat16", rate);
     for (const Index context : {1024, 128}) {
-      attention_of_a_layer<Mixing::softmax, Mask::full, detail::BFloat16Cores, __nv_bfloat16>(
+      attention_of_a_layer<AttentionMatrix::softmax, Mask::full, detail::BFloat16Cores, __nv_bfloat16>(
           bench, "softmax bfloat16 full", context, rate);
-      attention_of_a_layer<Mixing::shaped, Mask::full, detail::BFloat16Cores, __nv_bfloat16>(
+      attention_of_a_layer<AttentionMatrix::shaped, Mask::full, detail::BFloat16Cores, __nv_bfloat16>(
           bench, "shaped bfloat16 full", context, rate);
     }
     ends_of_a_model(bench);

@@ -53,30 +53,30 @@ TEST_CASE("cpu/attention_reference: two tokens, one head of width one, by hand")
   const Index offsets[] = {0, 2};
   double out[2], log_sum_exp[2];
   std::vector<double> scratch(static_cast<std::size_t>(attention_reference_scratch(2)));
-  const auto run = [&](Mixing mixing, Mask mask, bool alibi) {
-    attention_reference_forward({1, 1, 1, mixing, mask, alibi}, {offsets, 1}, in, out, log_sum_exp, scratch.data());
+  const auto run = [&](AttentionMatrix matrix, Mask mask, bool alibi) {
+    attention_reference_forward({1, 1, 1, matrix, mask, alibi}, {offsets, 1}, in, out, log_sum_exp, scratch.data());
   };
   const double first = 1 / (1 + std::exp(1.0));  // softmax of the scores 1 and 2: the weight of the first token
   const double mixed = 10 * first + 20 * (1 - first);
 
-  run(Mixing::softmax, Mask::causal, false);
+  run(AttentionMatrix::softmax, Mask::causal, false);
   CHECK(out[0] == doctest::Approx(10));
   CHECK(out[1] == doctest::Approx(mixed));
   CHECK(log_sum_exp[1] == doctest::Approx(std::log(std::exp(1.0) + std::exp(2.0))));
 
-  run(Mixing::skip_init, Mask::causal, false);
+  run(AttentionMatrix::skip_init, Mask::causal, false);
   CHECK(out[0] == doctest::Approx((2 + 3) * 10));
   CHECK(out[1] == doctest::Approx(2 * 20 + 3 * mixed));
 
-  run(Mixing::shaped, Mask::causal, false);
+  run(AttentionMatrix::shaped, Mask::causal, false);
   CHECK(out[0] == doctest::Approx((2 + 3 - 4) * 10));             // the first token sees itself alone
   CHECK(out[1] == doctest::Approx(2 * 20 + 3 * mixed - 4 * 15));  // alpha v + beta A v - gamma mean
 
-  run(Mixing::shaped, Mask::full, false);
+  run(AttentionMatrix::shaped, Mask::full, false);
   CHECK(out[0] == doctest::Approx(2 * 10 + 3 * 15 - 4 * 15));  // its query is zero: all scores are
   CHECK(out[1] == doctest::Approx(2 * 20 + 3 * mixed - 4 * 15));
 
-  run(Mixing::shaped, Mask::full, true);
+  run(AttentionMatrix::shaped, Mask::full, true);
   const double far = 1 / (1 + std::exp(0.5)), near = 1 - far;     // weights of C
   const double biased = 1 / (1 + std::exp(1.5));                  // scores 1 - 0.5 and 2
   CHECK(out[0] == doctest::Approx(2 * 10 + (3 - 4) * (near * 10 + far * 20)));
@@ -87,11 +87,11 @@ TEST_CASE("cpu/attention_reference: two tokens, one head of width one, by hand")
 TEST_CASE("cpu/attention_reference: any scalar: dual numbers give derivatives, those of gradients too") {
   constexpr Index rows = 9;
   const Index offsets[] = {0, 2, 9};
-  for (Mixing mixing : {Mixing::softmax, Mixing::skip_init, Mixing::shaped})
+  for (AttentionMatrix matrix : {AttentionMatrix::softmax, AttentionMatrix::skip_init, AttentionMatrix::shaped})
     for (Mask mask : {Mask::causal, Mask::full})
       for (bool alibi : {false, true}) {
-        const AttentionSize size{2, 3, 2, mixing, mask, alibi};
-        const bool gains = mixing != Mixing::softmax, centred = mixing == Mixing::shaped;
+        const AttentionSize size{2, 3, 2, matrix, mask, alibi};
+        const bool gains = matrix != AttentionMatrix::softmax, centred = matrix == AttentionMatrix::shaped;
         // All inputs in one array, so that a direction is one array too.
         constexpr Index q = 0, k = q + rows * 6, v = k + rows * 6, g = v + rows * 4, s = g + 6, count = s + 2;
         const auto of = [&](auto* x) {

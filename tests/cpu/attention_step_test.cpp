@@ -108,16 +108,20 @@ void check() {
 }  // namespace
 
 TEST_CASE("cpu/attention_step: steps over remembered keys and values give the dense equations") {
-  check<AttentionSize{.heads = 2, .key_width = 16, .value_width = 32, .mixing = Mixing::shaped}, false>();
-  check<AttentionSize{.heads = 3, .key_width = 3, .value_width = 5, .mixing = Mixing::skip_init}, false>();
-  check<AttentionSize{.heads = 1, .key_width = 8, .value_width = 1, .mixing = Mixing::softmax}, false>();
-  check<AttentionSize{.heads = 2, .key_width = 4, .value_width = 4, .mixing = Mixing::shaped, .alibi = true}, false>();
+  check<AttentionSize{.heads = 2, .key_width = 16, .value_width = 32, .matrix = AttentionMatrix::shaped}, false>();
+  check<AttentionSize{.heads = 3, .key_width = 3, .value_width = 5, .matrix = AttentionMatrix::skip_init}, false>();
+  check<AttentionSize{.heads = 1, .key_width = 8, .value_width = 1, .matrix = AttentionMatrix::softmax}, false>();
+  check<AttentionSize{.heads = 2, .key_width = 4, .value_width = 4,
+                      .matrix = AttentionMatrix::shaped, .alibi = true},
+        false>();
 }
 
 TEST_CASE("cpu/attention_step: over remembered inputs, the projection of the keys applied to the query") {
-  check<AttentionSize{.heads = 2, .key_width = 16, .value_width = 16, .mixing = Mixing::shaped}, true>();
-  check<AttentionSize{.heads = 5, .key_width = 3, .value_width = 4, .mixing = Mixing::skip_init}, true>();
-  check<AttentionSize{.heads = 4, .key_width = 8, .value_width = 8, .mixing = Mixing::softmax, .alibi = true}, true>();
+  check<AttentionSize{.heads = 2, .key_width = 16, .value_width = 16, .matrix = AttentionMatrix::shaped}, true>();
+  check<AttentionSize{.heads = 5, .key_width = 3, .value_width = 4, .matrix = AttentionMatrix::skip_init}, true>();
+  check<AttentionSize{.heads = 4, .key_width = 8, .value_width = 8,
+                      .matrix = AttentionMatrix::softmax, .alibi = true},
+        true>();
 }
 
 // That of many new tokens is taken from all inputs instead, once the scores of heads side by side cost more.
@@ -128,9 +132,9 @@ static_assert(!detail::AttentionStep<AttentionSize{.heads = 1, .key_width = 8, .
                                      float>::projects(100, 1000));
 
 TEST_CASE("cpu/attention_step: keys and values that heads share are in a store once") {
-  check<AttentionSize{.heads = 6, .key_width = 4, .value_width = 5, .mixing = Mixing::shaped}, false, 2, 3>();
+  check<AttentionSize{.heads = 6, .key_width = 4, .value_width = 5, .matrix = AttentionMatrix::shaped}, false, 2, 3>();
   check<AttentionSize{.heads = 4, .key_width = 16, .value_width = 16}, false, 1, 1>();
-  check<AttentionSize{.heads = 6, .key_width = 3, .value_width = 4, .mixing = Mixing::shaped}, true, 2>();
+  check<AttentionSize{.heads = 6, .key_width = 3, .value_width = 4, .matrix = AttentionMatrix::shaped}, true, 2>();
 }
 
 TEST_CASE("cpu/attention_step: what a store holds after its last token is not seen, and NaN is not hidden") {

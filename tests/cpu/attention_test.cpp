@@ -85,8 +85,8 @@ struct Problem {
   }
 
   Segments sequences() const { return {offsets.data(), Index(offsets.size()) - 1}; }
-  bool gains() const { return size.mixing != Mixing::softmax; }
-  bool centred() const { return size.mixing == Mixing::shaped; }
+  bool gains() const { return size.matrix != AttentionMatrix::softmax; }
+  bool centred() const { return size.matrix == AttentionMatrix::shaped; }
   /// nullptr for what must not be read.
   AttentionOperands<S> operands() const {
     return {q.data(), k.data(), v.data(), gains() ? alpha.data() : nullptr, gains() ? beta.data() : nullptr,
@@ -211,7 +211,7 @@ void check_equal(const Problem<S>& a, const Problem<T>& b, double tolerance) {
 /// What the kernels made of `start` in `fast`, and the dense equations, against the definitions: results and gradients.
 template <class S>
 void check_results(const Problem<S>& start, const Problem<S>& fast, Write dq_mode, Write dk_mode, Write dv_mode) {
-  CAPTURE(static_cast<int>(start.size.mixing));
+  CAPTURE(static_cast<int>(start.size.matrix));
   CAPTURE(static_cast<int>(start.size.mask));
   CAPTURE(start.size.alibi);
   CAPTURE(start.longest);
@@ -253,38 +253,38 @@ void for_masks_and_biases(F f) {
 
 TEST_CASE_TEMPLATE("kernels equal the definitions: every mixing, mask and bias, ragged sequences", S, float, double) {
   const Values<Index> lengths{1, 5, 16, 17, 40, 64, 65, 130};
-  for_masks_and_biases<AttentionSize{2, 16, 32, Mixing::softmax}>(
+  for_masks_and_biases<AttentionSize{2, 16, 32, AttentionMatrix::softmax}>(
       [&](auto size) { check_fast<size.value, set, add, set, S>(lengths); });
-  for_masks_and_biases<AttentionSize{2, 16, 32, Mixing::skip_init}>(
+  for_masks_and_biases<AttentionSize{2, 16, 32, AttentionMatrix::skip_init}>(
       [&](auto size) { check_fast<size.value, add, add, add, S>(lengths); });
-  for_masks_and_biases<AttentionSize{2, 16, 32, Mixing::shaped}>(
+  for_masks_and_biases<AttentionSize{2, 16, 32, AttentionMatrix::shaped}>(
       [&](auto size) { check_fast<size.value, add, set, set, S>(lengths); });
 }
 
 TEST_CASE_TEMPLATE("kernels equal the definitions for heads of any width", S, float, double) {
   const Values<Index> lengths{1, 5, 16, 17, 65, 130};
-  for_masks_and_biases<AttentionSize{3, 1, 5, Mixing::softmax}>(
+  for_masks_and_biases<AttentionSize{3, 1, 5, AttentionMatrix::softmax}>(
       [&](auto size) { check_fast<size.value, add, skip, add, S>(lengths); });
-  for_masks_and_biases<AttentionSize{2, 25, 16, Mixing::skip_init}>(
+  for_masks_and_biases<AttentionSize{2, 25, 16, AttentionMatrix::skip_init}>(
       [&](auto size) { check_fast<size.value, set, add, set, S>(lengths); });
-  for_masks_and_biases<AttentionSize{1, 16, 33, Mixing::shaped}>(
+  for_masks_and_biases<AttentionSize{1, 16, 33, AttentionMatrix::shaped}>(
       [&](auto size) { check_fast<size.value, add, set, skip, S>(lengths); });
-  check_fast<AttentionSize{2, 10, 10, Mixing::shaped}, skip, skip, set, S>(lengths);
+  check_fast<AttentionSize{2, 10, 10, AttentionMatrix::shaped}, skip, skip, set, S>(lengths);
 }
 
 TEST_CASE("kernels equal the definitions at every length around a group and a block") {
   for (Index length : {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 128, 129, 200}) {
-    check_fast<AttentionSize{1, 16, 16, Mixing::shaped}, set, set, set, double>({length});
-    check_fast<AttentionSize{1, 16, 16, Mixing::shaped, Mask::full, true}, set, set, set, double>({length});
+    check_fast<AttentionSize{1, 16, 16, AttentionMatrix::shaped}, set, set, set, double>({length});
+    check_fast<AttentionSize{1, 16, 16, AttentionMatrix::shaped, Mask::full, true}, set, set, set, double>({length});
   }
-  check_fast<AttentionSize{3, 32, 16, Mixing::shaped}, set, set, set, float>({128});
-  check_fast<AttentionSize{1, 48, 80, Mixing::shaped, Mask::full}, set, set, set, float>({37, 70});
+  check_fast<AttentionSize{3, 32, 16, AttentionMatrix::shaped}, set, set, set, float>({128});
+  check_fast<AttentionSize{1, 48, 80, AttentionMatrix::shaped, Mask::full}, set, set, set, float>({37, 70});
 }
 
 TEST_CASE("gradients are skipped, stored and accumulated as told") {
   auto check = []<Write dq_mode, Write dk_mode, Write dv_mode>() {
-    check_fast<AttentionSize{1, 8, 8, Mixing::shaped}, dq_mode, dk_mode, dv_mode, double>({3, 70});
-    check_fast<AttentionSize{1, 8, 8, Mixing::shaped, Mask::full}, dq_mode, dk_mode, dv_mode, double>({3, 70});
+    check_fast<AttentionSize{1, 8, 8, AttentionMatrix::shaped}, dq_mode, dk_mode, dv_mode, double>({3, 70});
+    check_fast<AttentionSize{1, 8, 8, AttentionMatrix::shaped, Mask::full}, dq_mode, dk_mode, dv_mode, double>({3, 70});
   };
   // Every mode of one gradient meets every mode of another.
   check.operator()<skip, skip, skip>();
@@ -296,8 +296,8 @@ TEST_CASE("gradients are skipped, stored and accumulated as told") {
   check.operator()<add, skip, set>();
   check.operator()<add, set, skip>();
   check.operator()<add, add, add>();
-  check_fast<AttentionSize{1, 8, 8, Mixing::softmax}, skip, set, skip, double>({3, 70});
-  check_fast<AttentionSize{1, 8, 8, Mixing::softmax}, add, skip, add, double>({3, 70});
+  check_fast<AttentionSize{1, 8, 8, AttentionMatrix::softmax}, skip, set, skip, double>({3, 70});
+  check_fast<AttentionSize{1, 8, 8, AttentionMatrix::softmax}, add, skip, add, double>({3, 70});
 }
 
 TEST_CASE("gradients of query, key and value may be added into one buffer, and those of gains left out") {
@@ -315,8 +315,8 @@ TEST_CASE("gradients of query, key and value may be added into one buffer, and t
     for (std::size_t i = 0; i < together.size(); ++i) apart.dq[i] += apart.dk[i] + apart.dv[i];
     CHECK(difference(together, apart.dq) <= 1e-13);
   };
-  for_masks_and_biases<AttentionSize{3, 16, 16, Mixing::shaped}>(check);
-  check(Constant<AttentionSize{3, 7, 7, Mixing::shaped}>{});
+  for_masks_and_biases<AttentionSize{3, 16, 16, AttentionMatrix::shaped}>(check);
+  check(Constant<AttentionSize{3, 7, 7, AttentionMatrix::shaped}>{});
 }
 
 /// Worst relative error of the reference gradient of `values` against central differences of <dout, out>.
@@ -342,10 +342,10 @@ double gradient_error(Problem<double>& problem, Values<double>& values, const Va
 }
 
 TEST_CASE("reference gradients equal central differences") {
-  for (Mixing mixing : {Mixing::softmax, Mixing::skip_init, Mixing::shaped})
+  for (AttentionMatrix matrix : {AttentionMatrix::softmax, AttentionMatrix::skip_init, AttentionMatrix::shaped})
     for (Mask mask : {Mask::causal, Mask::full})
       for (bool alibi : {false, true}) {
-        Problem<double> p({2, 3, 5, mixing, mask, alibi}, {1, 7, 4});
+        Problem<double> p({2, 3, 5, matrix, mask, alibi}, {1, 7, 4});
         for (auto* gradient : {&p.dalpha, &p.dbeta, &p.dgamma}) gradient->assign(gradient->size(), 0.0);
         p.reference_backward(set, set, set);
         CHECK(gradient_error(p, p.q, p.dq) <= 1e-7);
@@ -359,7 +359,7 @@ TEST_CASE("reference gradients equal central differences") {
 }
 
 TEST_CASE_TEMPLATE("shaped attention begins as the identity, whatever mask and bias", S, float, double) {
-  for_masks_and_biases<AttentionSize{3, 16, 16, Mixing::shaped}>([](auto size) {
+  for_masks_and_biases<AttentionSize{3, 16, 16, AttentionMatrix::shaped}>([](auto size) {
     CAPTURE(static_cast<int>(size.value.mask));
     CAPTURE(size.value.alibi);
     Problem<S> p(size.value, {300, 1, 40});
@@ -388,7 +388,7 @@ TEST_CASE_TEMPLATE("shaped attention begins as the identity, whatever mask and b
 
 TEST_CASE("C by recurrence is dense C: its rows sum to one, and its transpose runs the other way") {
   constexpr int width = 16;
-  for_masks_and_biases<AttentionSize{1, width, width, Mixing::shaped}>([](auto size) {
+  for_masks_and_biases<AttentionSize{1, width, width, AttentionMatrix::shaped}>([](auto size) {
     for (const double slope : {0.0, 1.0 / 256, 0.5, 3.0, 60.0, 1e4}) {
       if (slope != 0 && !size.value.alibi) continue;
       for (const Index length : {1, 2, 36, 37}) {
@@ -422,7 +422,7 @@ TEST_CASE("C by recurrence is dense C: its rows sum to one, and its transpose ru
 }
 
 TEST_CASE_TEMPLATE("long contexts and steep slopes stay as accurate as short ones", S, float, double) {
-  for_masks_and_biases<AttentionSize{3, 16, 16, Mixing::shaped}>([](auto size) {
+  for_masks_and_biases<AttentionSize{3, 16, 16, AttentionMatrix::shaped}>([](auto size) {
     CAPTURE(static_cast<int>(size.value.mask));
     CAPTURE(size.value.alibi);
     Problem<S> p(size.value, {2000});
@@ -437,7 +437,7 @@ TEST_CASE_TEMPLATE("long contexts and steep slopes stay as accurate as short one
 }
 
 TEST_CASE("a gentle slope is not lost in lambda, which is near one") {
-  constexpr AttentionSize size{1, 16, 16, Mixing::shaped, Mask::causal, true};
+  constexpr AttentionSize size{1, 16, 16, AttentionMatrix::shaped, Mask::causal, true};
   Problem<float> single(size, {2000});
   single.alpha = single.beta = {0}, single.gamma = {-1}, single.slopes = {1e-4f};
   for (std::size_t i = 0; i < single.v.size(); ++i) single.v[i] = static_cast<float>(i / 16);
@@ -449,7 +449,7 @@ TEST_CASE("a gentle slope is not lost in lambda, which is near one") {
 
 TEST_CASE_TEMPLATE("a causal token is blind to later tokens, and none sees other sequences", S, float, double) {
   constexpr int heads = 3, width = 16;
-  for_masks_and_biases<AttentionSize{heads, width, width, Mixing::shaped}>([](auto size) {
+  for_masks_and_biases<AttentionSize{heads, width, width, AttentionMatrix::shaped}>([](auto size) {
     Problem<S> before(size.value, {20, 100, 30});
     before.template fast_forward<size.value>();
     for (Index changed : {20, 21, 50, 90, 119}) {
@@ -476,7 +476,7 @@ TEST_CASE_TEMPLATE("a causal token is blind to later tokens, and none sees other
 }
 
 TEST_CASE_TEMPLATE("the first token is independent of query and key", S, float, double) {
-  constexpr AttentionSize size{1, 16, 16, Mixing::shaped};
+  constexpr AttentionSize size{1, 16, 16, AttentionMatrix::shaped};
   Problem<S> p(size, {9});
   p.alpha = {S(0.5)}, p.beta = {S(2)}, p.gamma = {S(0.25)};
   p.template fast_forward<size>();
@@ -486,7 +486,7 @@ TEST_CASE_TEMPLATE("the first token is independent of query and key", S, float, 
 }
 
 TEST_CASE_TEMPLATE("scores of ten thousand do no harm, nor do slopes that steep", S, float, double) {
-  for_masks_and_biases<AttentionSize{1, 16, 16, Mixing::softmax}>([](auto size) {
+  for_masks_and_biases<AttentionSize{1, 16, 16, AttentionMatrix::softmax}>([](auto size) {
     Problem<S> p(size.value, {40});
     for (S& value : p.q) value *= 100;
     for (S& value : p.k) value *= 100;
@@ -501,7 +501,7 @@ TEST_CASE_TEMPLATE("scores of ten thousand do no harm, nor do slopes that steep"
 }
 
 TEST_CASE("where one key has nearly all the weight of large scores, what is left of the gradient is right") {
-  constexpr AttentionSize size{1, 16, 16, Mixing::softmax, Mask::full};
+  constexpr AttentionSize size{1, 16, 16, AttentionMatrix::softmax, Mask::full};
   Problem<double> p(size, {2});
   std::ranges::fill(p.q, 0.0), std::ranges::fill(p.k, 0.0);
   p.q[0] = p.q[16] = 4, p.k[0] = 4096, p.k[16] = 4082;  // scores, divided by sqrt(16)

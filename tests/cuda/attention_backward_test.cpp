@@ -49,33 +49,33 @@ TEST_CASE("every mixing, mask and bias gives what the reference gives") {
     check_backward<size, set, set, set, float>(64);
     check_schedules<size>();
   });
-  check_backward<AttentionSize{2, 3, 5, Mixing::shaped, Mask::causal, true}, set, set, set, double>(64);
+  check_backward<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::causal, true}, set, set, set, double>(64);
 }
 
 TEST_CASE("the same where the result was not kept") {
-  check_backward<AttentionSize{2, 3, 5, Mixing::softmax}, set, set, set, float, void>(64);
-  check_backward<AttentionSize{2, 3, 5, Mixing::skip_init, Mask::full}, more, set, set, float, void>(64);
-  check_backward<AttentionSize{2, 3, 5, Mixing::shaped, Mask::causal, true}, set, set, set, float, void>(64);
-  check_backward<AttentionSize{2, 3, 5, Mixing::shaped, Mask::full, true}, skip, set, set, double, void>(64);
+  check_backward<AttentionSize{2, 3, 5, AttentionMatrix::softmax}, set, set, set, float, void>(64);
+  check_backward<AttentionSize{2, 3, 5, AttentionMatrix::skip_init, Mask::full}, more, set, set, float, void>(64);
+  check_backward<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::causal, true}, set, set, set, float, void>(64);
+  check_backward<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::full, true}, skip, set, set, double, void>(64);
 }
 
 TEST_CASE("gradients are added to what is there") {
-  check_backward<AttentionSize{2, 3, 5, Mixing::shaped}, more, more, more, float>(64);
-  check_backward<AttentionSize{2, 3, 5, Mixing::softmax, Mask::full, true}, more, set, more, float>(64);
+  check_backward<AttentionSize{2, 3, 5, AttentionMatrix::shaped}, more, more, more, float>(64);
+  check_backward<AttentionSize{2, 3, 5, AttentionMatrix::softmax, Mask::full, true}, more, set, more, float>(64);
 }
 
 TEST_CASE("widths of a vector, between, and of several; tiles shrink with width and type") {
   check_backward<AttentionSize{.heads = 1, .key_width = 1, .value_width = 1}, set, set, set, float>(64);
-  check_backward<AttentionSize{2, 8, 32, Mixing::shaped}, set, set, set, float>(64);
-  check_backward<AttentionSize{1, 33, 64, Mixing::shaped, Mask::full, true}, set, set, set, float>(64);
-  check_backward<AttentionSize{1, 64, 33, Mixing::skip_init}, set, set, set, double>(64);
-  check_backward<AttentionSize{1, 64, 64, Mixing::shaped}, set, set, set, float>(64);
+  check_backward<AttentionSize{2, 8, 32, AttentionMatrix::shaped}, set, set, set, float>(64);
+  check_backward<AttentionSize{1, 33, 64, AttentionMatrix::shaped, Mask::full, true}, set, set, set, float>(64);
+  check_backward<AttentionSize{1, 64, 33, AttentionMatrix::skip_init}, set, set, set, double>(64);
+  check_backward<AttentionSize{1, 64, 64, AttentionMatrix::shaped}, set, set, set, float>(64);
   constexpr AttentionSize wide{1, 200, 130};
   check_backward<wide, set, set, set>(64, test::Attention<float>(wide, {20, 17}));
 }
 
 TEST_CASE("gradients that are not wanted are not touched, and the others are the same") {
-  constexpr AttentionSize size{2, 3, 5, Mixing::shaped};
+  constexpr AttentionSize size{2, 3, 5, AttentionMatrix::shaped};
   check_backward<size, set, skip, skip, float>(64);
   check_backward<size, skip, set, skip, float>(64);
   check_backward<size, skip, skip, set, float>(64);
@@ -92,7 +92,7 @@ TEST_CASE("gradients that are not wanted are not touched, and the others are the
 }
 
 TEST_CASE("one buffer has the gradients of query, key and value") {
-  constexpr AttentionSize size{2, 9, 9, Mixing::shaped};
+  constexpr AttentionSize size{2, 9, 9, AttentionMatrix::shaped};
   const test::Attention<float> given(size);
   const auto shared = test::same_bits([&] {
     test::Attention<float> found = given;
@@ -108,20 +108,20 @@ TEST_CASE("one buffer has the gradients of query, key and value") {
 }
 
 TEST_CASE("nothing to attend to") {
-  constexpr AttentionSize size{2, 3, 5, Mixing::shaped};
+  constexpr AttentionSize size{2, 3, 5, AttentionMatrix::shaped};
   check_backward<size, set, set, set>(1, test::Attention<float>(size, {}));
   check_backward<size, set, set, set>(1, test::Attention<float>(size, {0, 0}));
 }
 
 TEST_CASE("scores of some hundred") {
-  constexpr AttentionSize size{2, 8, 8, Mixing::shaped, Mask::full};
+  constexpr AttentionSize size{2, 8, 8, AttentionMatrix::shaped, Mask::full};
   test::Attention<float> given(size);
   for (float& q : given.query) q *= 300;
   check_backward<size, set, set, set>(4096, given);
 }
 
 TEST_CASE("the log of a sum of some hundred is rounded, but what cancels cancels: equal keys and values") {
-  constexpr AttentionSize size{1, 4, 4, Mixing::softmax, Mask::full};
+  constexpr AttentionSize size{1, 4, 4, AttentionMatrix::softmax, Mask::full};
   test::Attention<float> given(size, {3, 7});
   for (float& q : given.query) q += 250;  // scores of about 500
   std::fill(given.key.begin(), given.key.end(), 1.0f);
@@ -132,7 +132,7 @@ TEST_CASE("the log of a sum of some hundred is rounded, but what cancels cancels
 }
 
 TEST_CASE("where beta is zero queries and keys have no gradient at all, as at the start of V-SkipInit") {
-  constexpr AttentionSize size{2, 3, 5, Mixing::skip_init};
+  constexpr AttentionSize size{2, 3, 5, AttentionMatrix::skip_init};
   test::Attention<float> given(size);
   std::fill(given.beta.begin(), given.beta.end(), 0.0f);
   const auto found = computed<size, set, set, set, float>(given);

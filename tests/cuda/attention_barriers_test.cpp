@@ -42,7 +42,7 @@ struct SomeCudaCores : detail::CudaCores<float> {};
 /// Both passes over a sequence of several tiles, from operands of type T.
 template <class Cores, class T, int width>
 std::vector<float> results() {
-  constexpr AttentionSize size{1, width, width, Mixing::shaped, Mask::causal};
+  constexpr AttentionSize size{1, width, width, AttentionMatrix::shaped, Mask::causal};
   test::Attention<float> found(size, {150});
   const auto stored = [](const std::vector<float>& numbers) { return std::vector<T>(numbers.begin(), numbers.end()); };
   const std::vector<T> query = stored(found.query), key = stored(found.key), value = stored(found.value);

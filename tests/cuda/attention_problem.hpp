@@ -41,8 +41,8 @@ struct Attention {
   }
   Index keys() const { return tokens * size.heads * size.key_width; }
   Index values() const { return tokens * size.heads * size.value_width; }
-  bool gains() const { return size.mixing != Mixing::softmax; }
-  bool centred() const { return size.mixing == Mixing::shaped; }
+  bool gains() const { return size.matrix != AttentionMatrix::softmax; }
+  bool centred() const { return size.matrix == AttentionMatrix::shaped; }
 
   /// nullptr for what must not be read or written.
   AttentionOperands<S> operands() const {
@@ -103,26 +103,26 @@ struct Attention {
 /// for three combinations that have all of them.
 template <int heads, int key_width, int value_width, class F>
 void each_attention(const F& f) {
-  const auto with = [&]<Mixing mixing, Mask mask, bool alibi>() {
-    CAPTURE(static_cast<int>(mixing));
+  const auto with = [&]<AttentionMatrix matrix, Mask mask, bool alibi>() {
+    CAPTURE(static_cast<int>(matrix));
     CAPTURE(static_cast<int>(mask));
     CAPTURE(alibi);
-    f.template operator()<AttentionSize{heads, key_width, value_width, mixing, mask, alibi}>();
+    f.template operator()<AttentionSize{heads, key_width, value_width, matrix, mask, alibi}>();
   };
   if constexpr (emulation::address_sanitized || emulation::thread_sanitized) {
-    with.template operator()<Mixing::softmax, Mask::full, true>();
-    with.template operator()<Mixing::skip_init, Mask::causal, false>();
-    with.template operator()<Mixing::shaped, Mask::causal, true>();
+    with.template operator()<AttentionMatrix::softmax, Mask::full, true>();
+    with.template operator()<AttentionMatrix::skip_init, Mask::causal, false>();
+    with.template operator()<AttentionMatrix::shaped, Mask::causal, true>();
   } else {
-    const auto with_mixing = [&]<Mixing mixing>() {
-      with.template operator()<mixing, Mask::causal, false>();
-      with.template operator()<mixing, Mask::full, false>();
-      with.template operator()<mixing, Mask::causal, true>();
-      with.template operator()<mixing, Mask::full, true>();
+    const auto with_mixing = [&]<AttentionMatrix matrix>() {
+      with.template operator()<matrix, Mask::causal, false>();
+      with.template operator()<matrix, Mask::full, false>();
+      with.template operator()<matrix, Mask::causal, true>();
+      with.template operator()<matrix, Mask::full, true>();
     };
-    with_mixing.template operator()<Mixing::softmax>();
-    with_mixing.template operator()<Mixing::skip_init>();
-    with_mixing.template operator()<Mixing::shaped>();
+    with_mixing.template operator()<AttentionMatrix::softmax>();
+    with_mixing.template operator()<AttentionMatrix::skip_init>();
+    with_mixing.template operator()<AttentionMatrix::shaped>();
   }
 }
 

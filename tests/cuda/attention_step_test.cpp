@@ -81,11 +81,11 @@ TEST_CASE("every mixing and bias gives what the reference gives, however tokens 
       check<size, float>(32, {9, 17, 1}, 40);
     }
   });
-  check<AttentionSize{2, 3, 5, Mixing::shaped, Mask::causal, true}, double>(32, {3, 1, 20, 1}, 25);
+  check<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::causal, true}, double>(32, {3, 1, 20, 1}, 25);
 }
 
 TEST_CASE("contexts of several tiles, in one block and in a block each; a few rows that end in another tile") {
-  constexpr AttentionSize size{2, 3, 5, Mixing::shaped, Mask::causal, true};
+  constexpr AttentionSize size{2, 3, 5, AttentionMatrix::shaped, Mask::causal, true};
   check<size, float>(32, {126, 1, 1, 1, 4}, 260);
   if constexpr (!sanitized) check<size, float>(32, {131, 1, 128, 1, 5}, 266);
   constexpr AttentionSize plain{1, 4, 8};
@@ -97,7 +97,7 @@ TEST_CASE("many rows: a block has several tiles if there are blocks enough") {
   static_assert(step_spans(12, 64, 1024).count == 3 && step_spans(12, 64, 1024).tiles == 3);
   static_assert(step_spans(32, 64, 300).count == 1 && step_spans(32, 64, 300).tiles == 3);
   static_assert(step_spans(300, 1, 8192).count == 1);
-  constexpr AttentionSize size{32, 2, 2, Mixing::shaped};
+  constexpr AttentionSize size{32, 2, 2, AttentionMatrix::shaped};
   check<size, float>(32, {64, 64, 1, 64}, 200);
   Fed<size, float> fed(150, 150);
   for (float& q : fed.attention.query) q *= 300;  // the largest score of a row may be in its first tile
@@ -109,20 +109,20 @@ TEST_CASE("many rows: a block has several tiles if there are blocks enough") {
 
 TEST_CASE("widths of a vector, between, and of several; more columns than a block has threads") {
   check<AttentionSize{.heads = 1, .key_width = 1, .value_width = 1}, float>(32, {1, 4}, 5);
-  check<AttentionSize{1, 33, 64, Mixing::shaped}, float>(32, {1, 40, 1, 2}, 50);
-  check<AttentionSize{1, 64, 77, Mixing::skip_init}, double>(32, {3, 1}, 12);
-  if constexpr (!sanitized) check<AttentionSize{1, 200, 130, Mixing::shaped}, float>(32, {1, 9}, 12);
+  check<AttentionSize{1, 33, 64, AttentionMatrix::shaped}, float>(32, {1, 40, 1, 2}, 50);
+  check<AttentionSize{1, 64, 77, AttentionMatrix::skip_init}, double>(32, {3, 1}, 12);
+  if constexpr (!sanitized) check<AttentionSize{1, 200, 130, AttentionMatrix::shaped}, float>(32, {1, 9}, 12);
 }
 
 TEST_CASE("heads that share keys or values remember them once") {
-  constexpr AttentionSize size{4, 3, 5, Mixing::shaped};
+  constexpr AttentionSize size{4, 3, 5, AttentionMatrix::shaped};
   check<size, float, 2, 2>(32, {1, 9, 1}, 12);
   check<size, float, 1, 4>(32, {1, 9, 1}, 12);
   check<size, float, 4, 1>(32, {1, 9, 1}, 12);
 }
 
 TEST_CASE("the same bits under every schedule, and stores that only whole tokens reach") {
-  constexpr AttentionSize size{2, 3, 5, Mixing::shaped, Mask::causal, true};
+  constexpr AttentionSize size{2, 3, 5, AttentionMatrix::shaped, Mask::causal, true};
   const auto stored = test::same_bits([&] {
     Fed<size, float> fed(12, 130);
     fed.feed({1, 10, 1});
@@ -134,7 +134,7 @@ TEST_CASE("the same bits under every schedule, and stores that only whole tokens
 }
 
 TEST_CASE("the identity at initialisation, bit for bit") {
-  Fed<AttentionSize{2, 3, 5, Mixing::shaped}, float> fed(140, 140);
+  Fed<AttentionSize{2, 3, 5, AttentionMatrix::shaped}, float> fed(140, 140);
   test::Attention<float>& of = fed.attention;
   for (auto* ones : {&of.alpha, &of.beta, &of.gamma}) std::fill(ones->begin(), ones->end(), 1.0f);
   std::fill(of.query.begin(), of.query.end(), 0.0f);
@@ -143,7 +143,7 @@ TEST_CASE("the identity at initialisation, bit for bit") {
 }
 
 TEST_CASE("scores of some hundred, and one that is no number") {
-  Fed<AttentionSize{2, 8, 8, Mixing::shaped}, float> fed(20, 20);
+  Fed<AttentionSize{2, 8, 8, AttentionMatrix::shaped}, float> fed(20, 20);
   for (float& q : fed.attention.query) q *= 300;
   test::Attention<double> exact = fed.attention.wide();
   exact.reference_forward();

@@ -48,31 +48,31 @@ TEST_CASE("every mixing, mask and bias gives what the reference gives") {
     check_forward<size, float>(32);
     check_schedules<size>();
   });
-  check_forward<AttentionSize{2, 3, 5, Mixing::shaped, Mask::causal, true}, double>(32);
+  check_forward<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::causal, true}, double>(32);
 }
 
 TEST_CASE("widths of a vector, between, and of several; tiles shrink with width and type") {
   check_forward<AttentionSize{.heads = 1, .key_width = 1, .value_width = 1}, float>(32);
-  check_forward<AttentionSize{2, 8, 32, Mixing::shaped}, float>(32);
-  check_forward<AttentionSize{1, 33, 64, Mixing::shaped, Mask::full, true}, float>(32);
-  check_forward<AttentionSize{1, 64, 33, Mixing::skip_init}, double>(32);
-  check_forward<AttentionSize{1, 64, 64, Mixing::shaped}, float>(32);
-  check_forward<AttentionSize{1, 200, 130, Mixing::softmax}, float>(32, {20, 17});
+  check_forward<AttentionSize{2, 8, 32, AttentionMatrix::shaped}, float>(32);
+  check_forward<AttentionSize{1, 33, 64, AttentionMatrix::shaped, Mask::full, true}, float>(32);
+  check_forward<AttentionSize{1, 64, 33, AttentionMatrix::skip_init}, double>(32);
+  check_forward<AttentionSize{1, 64, 64, AttentionMatrix::shaped}, float>(32);
+  check_forward<AttentionSize{1, 200, 130, AttentionMatrix::softmax}, float>(32, {20, 17});
 }
 
 TEST_CASE("the identity at initialisation, bit for bit") {
-  check_identity<AttentionSize{2, 3, 5, Mixing::shaped, Mask::causal}>();
-  check_identity<AttentionSize{2, 3, 5, Mixing::shaped, Mask::full}>();
-  check_identity<AttentionSize{1, 64, 64, Mixing::shaped, Mask::causal}>();
+  check_identity<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::causal}>();
+  check_identity<AttentionSize{2, 3, 5, AttentionMatrix::shaped, Mask::full}>();
+  check_identity<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::causal}>();
 }
 
 TEST_CASE("nothing to attend to") {
-  check_forward<AttentionSize{2, 3, 5, Mixing::shaped}, float>(1, {});
-  check_forward<AttentionSize{2, 3, 5, Mixing::shaped}, float>(1, {0, 0});
+  check_forward<AttentionSize{2, 3, 5, AttentionMatrix::shaped}, float>(1, {});
+  check_forward<AttentionSize{2, 3, 5, AttentionMatrix::shaped}, float>(1, {0, 0});
 }
 
 TEST_CASE("scores of some hundred: one key has all the weight, and exponentials stay finite") {
-  constexpr AttentionSize size{2, 8, 8, Mixing::shaped, Mask::full};
+  constexpr AttentionSize size{2, 8, 8, AttentionMatrix::shaped, Mask::full};
   test::Attention<float> found(size);
   for (float& q : found.query) q *= 300;
   test::Attention<double> exact = found.wide();

@@ -67,21 +67,26 @@ template void positions_backward<float, 768>(cudaStream_t, const Segments&, Inde
 template Rounded round_to_bfloat16<768>(cudaStream_t, const float*, Index, float*&);
 template Rounded round_to_bfloat16<77>(cudaStream_t, const float*, Index, float*&);
 
-SIMPLX_ATTENTION(CudaCores<float>, AttentionOperands<float>, float, float, AttentionSize{12, 64, 64, Mixing::shaped})
-SIMPLX_ATTENTION(TensorCores<>, AttentionOperands<float>, float, float, AttentionSize{3, 77, 77, Mixing::skip_init})
-SIMPLX_ATTENTION(TensorCores<>, Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::softmax})
-SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::shaped})
-SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float, AttentionSize{12, 64, 64, Mixing::shaped, Mask::full, true})
-SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float, AttentionSize{12, 64, 64, Mixing::shaped, Mask::causal, true})
-SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, Mixing::shaped})
+SIMPLX_ATTENTION(CudaCores<float>, AttentionOperands<float>, float, float,
+                 AttentionSize{12, 64, 64, AttentionMatrix::shaped})
+SIMPLX_ATTENTION(TensorCores<>, AttentionOperands<float>, float, float,
+                 AttentionSize{3, 77, 77, AttentionMatrix::skip_init})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, __nv_bfloat16, __nv_bfloat16,
+                 AttentionSize{12, 64, 64, AttentionMatrix::softmax})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{12, 64, 64, AttentionMatrix::shaped})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float,
+                 AttentionSize{12, 64, 64, AttentionMatrix::shaped, Mask::full, true})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, float, float,
+                 AttentionSize{12, 64, 64, AttentionMatrix::shaped, Mask::causal, true})
+SIMPLX_ATTENTION(TensorCores<>, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, AttentionMatrix::shaped})
 
 #define SIMPLX_STEPS(operands, stored, out, ...)                                                                       \
   template void attention_steps<__VA_ARGS__>(cudaStream_t, const Index*, Index, Index, const operands&,                \
                                              const AttentionStores<stored>&, out*, float*);
-SIMPLX_STEPS(AttentionOperands<float>, float, float, AttentionSize{12, 64, 64, Mixing::shaped})
-SIMPLX_STEPS(AttentionOperands<float>, float, float, AttentionSize{3, 77, 77, Mixing::skip_init})
-SIMPLX_STEPS(Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::softmax})
-SIMPLX_STEPS(Narrow, __nv_bfloat16, float, AttentionSize{8, 128, 128, Mixing::shaped, Mask::causal, true})
+SIMPLX_STEPS(AttentionOperands<float>, float, float, AttentionSize{12, 64, 64, AttentionMatrix::shaped})
+SIMPLX_STEPS(AttentionOperands<float>, float, float, AttentionSize{3, 77, 77, AttentionMatrix::skip_init})
+SIMPLX_STEPS(Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, AttentionMatrix::softmax})
+SIMPLX_STEPS(Narrow, __nv_bfloat16, float, AttentionSize{8, 128, 128, AttentionMatrix::shaped, Mask::causal, true})
 template void squared_norm(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const float*, double*);
 template void update(cudaStream_t, const UpdateSegment<AdamWStep<float>>*, int, Index, const UpdateBuffers<float>&,
                      __nv_bfloat16*, const double*, double, const double*, double*);

@@ -47,7 +47,7 @@ struct WithHead {
   Head head;
   constexpr Expr operator()() const { return masked.ending_with(head); }
 };
-constexpr WithHead twice{}, dropping{{.dropout = true}}, mixing{{.mixes = true}}, looking_up{{.labels_twice = true}};
+constexpr WithHead twice{}, dropping{{.dropout = true}}, matrix{{.mixes = true}}, looking_up{{.labels_twice = true}};
 
 struct Results {
   Expr loss, hidden;
@@ -188,7 +188,7 @@ TEST_CASE("the head of a model whose tokens see ahead begins where its rows were
   CHECK(ops_of_head<twice>() == "embedding layer_norm matmul gelu add matmul cross_entropy output");
   CHECK(ops_of_head<hidden_too>() == "embedding matmul cross_entropy output");
   CHECK(ops_of_head<dropping>() == "embedding matmul cross_entropy output");
-  CHECK(ops_of_head<mixing>() == "embedding matmul cross_entropy output");
+  CHECK(ops_of_head<matrix>() == "embedding matmul cross_entropy output");
   CHECK(ops_of_head<decoder>().empty());
   CHECK(ops_of_head<classifier>().empty());
   CHECK(ops_of_head<looking_up>().empty());

@@ -6,11 +6,12 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-SIMPLX_ATTENTION(Warpgroups, Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::softmax})
-SIMPLX_ATTENTION(Warpgroups, Narrow, float, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::shaped})
-SIMPLX_ATTENTION(Warpgroups, Narrow, float, float, AttentionSize{12, 64, 64, Mixing::shaped, Mask::full, true})
-SIMPLX_ATTENTION(Warpgroups, Narrow, float, __nv_bfloat16, AttentionSize{12, 64, 64, Mixing::shaped, Mask::full})
-SIMPLX_ATTENTION(Warpgroups, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, Mixing::shaped})
+SIMPLX_ATTENTION(Warpgroups, Narrow, __nv_bfloat16, __nv_bfloat16, AttentionSize{12, 64, 64, AttentionMatrix::softmax})
+SIMPLX_ATTENTION(Warpgroups, Narrow, float, __nv_bfloat16, AttentionSize{12, 64, 64, AttentionMatrix::shaped})
+SIMPLX_ATTENTION(Warpgroups, Narrow, float, float, AttentionSize{12, 64, 64, AttentionMatrix::shaped, Mask::full, true})
+SIMPLX_ATTENTION(Warpgroups, Narrow, float, __nv_bfloat16,
+                 AttentionSize{12, 64, 64, AttentionMatrix::shaped, Mask::full})
+SIMPLX_ATTENTION(Warpgroups, Narrow, float, __nv_bfloat16, AttentionSize{8, 128, 128, AttentionMatrix::shaped})
 static_assert(std::is_same_v<detail::BFloat16Cores, detail::Warpgroups>);
 
 }  // namespace simplx

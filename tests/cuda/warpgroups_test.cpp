@@ -29,30 +29,30 @@ TEST_CASE("products of tiles, of few rows and of all, of one warpgroup and of tw
 }
 
 TEST_CASE("attention gives what the reference gives, and the same bits under every schedule") {
-  const auto with = []<Mixing mixing, Mask mask, bool alibi>() {
-    constexpr AttentionSize size{2, 64, 64, mixing, mask, alibi};
+  const auto with = []<AttentionMatrix matrix, Mask mask, bool alibi>() {
+    constexpr AttentionSize size{2, 64, 64, matrix, mask, alibi};
     By::check<size>(8);
     if constexpr (!test::sanitized) By::check_schedules<size>();  // sanitizers find the same under any
   };
-  with.operator()<Mixing::shaped, Mask::causal, false>();
+  with.operator()<AttentionMatrix::shaped, Mask::causal, false>();
   if constexpr (!test::sanitized) {  // which takes long to compile
-    with.operator()<Mixing::softmax, Mask::causal, true>();
-    with.operator()<Mixing::skip_init, Mask::full, false>();
-    with.operator()<Mixing::shaped, Mask::full, true>();
-    By::check<AttentionSize{1, 128, 64, Mixing::softmax, Mask::causal}>(8);
-    By::check<AttentionSize{1, 64, 128, Mixing::shaped, Mask::full}>(8);
-    By::check<AttentionSize{1, 128, 128, Mixing::shaped, Mask::causal}>(8);
+    with.operator()<AttentionMatrix::softmax, Mask::causal, true>();
+    with.operator()<AttentionMatrix::skip_init, Mask::full, false>();
+    with.operator()<AttentionMatrix::shaped, Mask::full, true>();
+    By::check<AttentionSize{1, 128, 64, AttentionMatrix::softmax, Mask::causal}>(8);
+    By::check<AttentionSize{1, 64, 128, AttentionMatrix::shaped, Mask::full}>(8);
+    By::check<AttentionSize{1, 128, 128, AttentionMatrix::shaped, Mask::causal}>(8);
   }
 }
 
 TEST_CASE("operands of bfloat16, of several tiles; the identity at initialisation, bit for bit; scores that grow") {
   if constexpr (!test::sanitized) {
-    By::check_identity<AttentionSize{1, 64, 64, Mixing::shaped, Mask::causal}>();
-    By::check_growing<AttentionSize{1, 64, 64, Mixing::softmax, Mask::causal}>();
-    By::check_operands<AttentionSize{1, 64, 64, Mixing::softmax, Mask::causal}>({290, 5});
-    By::check_operands<AttentionSize{1, 64, 64, Mixing::shaped, Mask::causal}>({290, 5});
-    By::check_operands<AttentionSize{1, 64, 64, Mixing::shaped, Mask::full}, test::set, void>({70});
-    By::check_identity<AttentionSize{1, 64, 64, Mixing::shaped, Mask::full}>();
+    By::check_identity<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::causal}>();
+    By::check_growing<AttentionSize{1, 64, 64, AttentionMatrix::softmax, Mask::causal}>();
+    By::check_operands<AttentionSize{1, 64, 64, AttentionMatrix::softmax, Mask::causal}>({290, 5});
+    By::check_operands<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::causal}>({290, 5});
+    By::check_operands<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::full}, test::set, void>({70});
+    By::check_identity<AttentionSize{1, 64, 64, AttentionMatrix::shaped, Mask::full}>();
   }
 }
 

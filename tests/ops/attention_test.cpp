@@ -8,15 +8,16 @@ using namespace simplx;
 namespace {
 
 /// Attention of projections of x, by any mixing.
-template <Mixing mixing>
+template <AttentionMatrix matrix>
 struct Attend {
   Heads heads{.count = 2};
   constexpr Expr operator()(Expr x) const {
     auto w = [&](const char* name) { return x * weight(name, width(x), width(x), normal(0.5)); };
     auto gain = [&](const char* name) { return vector(name, heads.count); };
-    switch (mixing) {
-      case Mixing::softmax: return softmax_attention(w("q"), w("k"), w("v"), heads);
-      case Mixing::skip_init: return skip_init_attention(w("q"), w("k"), w("v"), gain("alpha"), gain("beta"), heads);
+    switch (matrix) {
+      case AttentionMatrix::softmax: return softmax_attention(w("q"), w("k"), w("v"), heads);
+      case AttentionMatrix::skip_init:
+        return skip_init_attention(w("q"), w("k"), w("v"), gain("alpha"), gain("beta"), heads);
       default: return shaped_attention(w("q"), w("k"), x, gain("alpha"), gain("beta"), gain("gamma"), heads);
     }
   }
@@ -35,32 +36,34 @@ struct FixedGains {  // gains that are not trained, and one that is computed
   }
 };
 struct Layers {  // every layer has slopes of its own
-  constexpr Expr operator()(Expr x) const { return stack("blocks", 3, Attend<Mixing::softmax>{{2, {}, true}}, x); }
+  constexpr Expr operator()(Expr x) const {
+    return stack("blocks", 3, Attend<AttentionMatrix::softmax>{{2, {}, true}}, x);
+  }
 };
 
-template <Mixing mixing, Index width, Mask mask, bool alibi>
-inline constexpr test::OnTokens<Attend<mixing>> model{width, {Heads{2, mask, alibi}}};
-template <Mixing mixing>
-inline constexpr test::OnTokens<Attend<mixing>> eight{16, {Heads{8, Mask::causal, true}}};
+template <AttentionMatrix matrix, Index width, Mask mask, bool alibi>
+inline constexpr test::OnTokens<Attend<matrix>> model{width, {Heads{2, mask, alibi}}};
+template <AttentionMatrix matrix>
+inline constexpr test::OnTokens<Attend<matrix>> eight{16, {Heads{8, Mask::causal, true}}};
 
 inline constexpr test::OnTokens<Same> same_fast{16}, same_odd{6};
 inline constexpr test::OnTokens<FixedGains> fixed_gains{16};
 inline constexpr test::OnTokens<Layers> layers{16};
 
-template <Mixing mixing, Index width>
+template <AttentionMatrix matrix, Index width>
 void check_gradients_of() {
-  test::check_model<model<mixing, width, Mask::causal, false>>();
-  test::check_model<model<mixing, width, Mask::causal, true>>();
-  test::check_model<model<mixing, width, Mask::full, false>>();
-  test::check_model<model<mixing, width, Mask::full, true>>();
+  test::check_model<model<matrix, width, Mask::causal, false>>();
+  test::check_model<model<matrix, width, Mask::causal, true>>();
+  test::check_model<model<matrix, width, Mask::full, false>>();
+  test::check_model<model<matrix, width, Mask::full, true>>();
 }
-template <Mixing mixing>
+template <AttentionMatrix matrix>
 double distance_of_floats() {
   const std::vector<Index> lengths{20, 1, 33};
-  return std::max({test::distance_to_reference<model<mixing, 64, Mask::causal, false>, float>(lengths),
-                   test::distance_to_reference<model<mixing, 64, Mask::causal, true>, float>(lengths),
-                   test::distance_to_reference<model<mixing, 64, Mask::full, false>, float>(lengths),
-                   test::distance_to_reference<model<mixing, 64, Mask::full, true>, float>(lengths)});
+  return std::max({test::distance_to_reference<model<matrix, 64, Mask::causal, false>, float>(lengths),
+                   test::distance_to_reference<model<matrix, 64, Mask::causal, true>, float>(lengths),
+                   test::distance_to_reference<model<matrix, 64, Mask::full, false>, float>(lengths),
+                   test::distance_to_reference<model<matrix, 64, Mask::full, true>, float>(lengths)});
 }
 
 template <class A, class B>
@@ -75,10 +78,10 @@ double distance(const A& a, const B& b) {
 TEST_SUITE_BEGIN("ops/attention");
 
 TEST_CASE("gradients of query, key, value and gains, over ragged sequences: every mixing, mask and bias") {
-  check_gradients_of<Mixing::softmax, 16>();
-  check_gradients_of<Mixing::skip_init, 16>();
-  check_gradients_of<Mixing::shaped, 16>();
-  check_gradients_of<Mixing::shaped, 6>();  // a width that fits no vector
+  check_gradients_of<AttentionMatrix::softmax, 16>();
+  check_gradients_of<AttentionMatrix::skip_init, 16>();
+  check_gradients_of<AttentionMatrix::shaped, 16>();
+  check_gradients_of<AttentionMatrix::shaped, 6>();  // a width that fits no vector
 }
 
 TEST_CASE("one value as query, key and value; gains that are fixed or computed; layers") {
@@ -89,9 +92,9 @@ TEST_CASE("one value as query, key and value; gains that are fixed or computed; 
 }
 
 TEST_CASE("floats agree with the reference") {
-  CHECK(distance_of_floats<Mixing::softmax>() < 2e-5);
-  CHECK(distance_of_floats<Mixing::skip_init>() < 2e-5);
-  CHECK(distance_of_floats<Mixing::shaped>() < 2e-5);
+  CHECK(distance_of_floats<AttentionMatrix::softmax>() < 2e-5);
+  CHECK(distance_of_floats<AttentionMatrix::skip_init>() < 2e-5);
+  CHECK(distance_of_floats<AttentionMatrix::shaped>() < 2e-5);
 }
 
 template <auto const& model>
@@ -117,25 +120,25 @@ void check_identity() {
 }
 
 TEST_CASE("zero queries, gains of one: the identity; d beta = -d gamma, keys learn nothing; other queries break it") {
-  check_identity<model<Mixing::shaped, 16, Mask::causal, false>>();
-  check_identity<model<Mixing::shaped, 16, Mask::causal, true>>();
-  check_identity<model<Mixing::shaped, 16, Mask::full, false>>();
-  check_identity<model<Mixing::shaped, 16, Mask::full, true>>();
+  check_identity<model<AttentionMatrix::shaped, 16, Mask::causal, false>>();
+  check_identity<model<AttentionMatrix::shaped, 16, Mask::causal, true>>();
+  check_identity<model<AttentionMatrix::shaped, 16, Mask::full, false>>();
+  check_identity<model<AttentionMatrix::shaped, 16, Mask::full, true>>();
 }
 
 TEST_CASE("slopes are a named constant of each head, in every layer") {
-  Evaluation<eight<Mixing::shaped>> run(Rows{.tokens = 5});
+  Evaluation<eight<AttentionMatrix::shaped>> run(Rows{.tokens = 5});
   const auto slopes = run.constant("slopes");
   CHECK(slopes.size() == 8);
   for (std::size_t h = 0; h < 8; ++h) CHECK(slopes[h] == std::exp2(-static_cast<double>(h + 1)));
-  CHECK(parameters<eight<Mixing::shaped>> == 2 * 16 * 16 + 3 * 8);
+  CHECK(parameters<eight<AttentionMatrix::shaped>> == 2 * 16 * 16 + 3 * 8);
   Evaluation<layers> deep(Rows{.tokens = 5});
   CHECK(deep.constant("blocks.2.slopes")[1] == std::exp2(-8));
 }
 
 TEST_CASE("with its slopes at zero a bias is none") {
-  Evaluation<model<Mixing::softmax, 16, Mask::causal, true>> biased(Rows{.tokens = 40}, 1, {7, 33});
-  Evaluation<model<Mixing::softmax, 16, Mask::causal, false>> plain(Rows{.tokens = 40}, 1, {7, 33});
+  Evaluation<model<AttentionMatrix::softmax, 16, Mask::causal, true>> biased(Rows{.tokens = 40}, 1, {7, 33});
+  Evaluation<model<AttentionMatrix::softmax, 16, Mask::causal, false>> plain(Rows{.tokens = 40}, 1, {7, 33});
   test::fill_inputs(biased), test::fill_inputs(plain);
   biased.forward(), plain.forward();
   CHECK(distance(biased.output(), plain.output()) > 1e-3);
@@ -145,8 +148,8 @@ TEST_CASE("with its slopes at zero a bias is none") {
 }
 
 TEST_CASE("FLOPs: a causal mask saves half of the scores, a full one nothing") {
-  constexpr auto& causal_model = model<Mixing::shaped, 16, Mask::causal, true>;
-  constexpr auto& full_model = model<Mixing::shaped, 16, Mask::full, false>;
+  constexpr auto& causal_model = model<AttentionMatrix::shaped, 16, Mask::causal, true>;
+  constexpr auto& full_model = model<AttentionMatrix::shaped, 16, Mask::full, false>;
   const Rows rows{.tokens = 64, .sequences = 2};
   const double products = 2 * (2.0 * 64 * 16 * 16), dense = 2.0 * 64 * 32 * (16 + 16);
   CHECK(flops<causal_model>(rows) == products + dense);
@@ -156,9 +159,9 @@ TEST_CASE("FLOPs: a causal mask saves half of the scores, a full one nothing") {
 }
 
 TEST_CASE("mask and bias belong to the graph") {
-  static constexpr auto& a = model<Mixing::softmax, 16, Mask::causal, false>;
-  static constexpr auto& b = model<Mixing::softmax, 16, Mask::full, false>;
-  static constexpr auto& c = model<Mixing::softmax, 16, Mask::causal, true>;
+  static constexpr auto& a = model<AttentionMatrix::softmax, 16, Mask::causal, false>;
+  static constexpr auto& b = model<AttentionMatrix::softmax, 16, Mask::full, false>;
+  static constexpr auto& c = model<AttentionMatrix::softmax, 16, Mask::causal, true>;
   static_assert(same_graph<a, a>() && !same_graph<a, b>() && !same_graph<a, c>());
 }
 

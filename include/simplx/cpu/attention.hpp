@@ -21,7 +21,7 @@ struct PaddedHead {
   static constexpr int key_width = static_cast<int>(round_up(size.key_width, lanes<S>));
   static constexpr int value_width = static_cast<int>(round_up(size.value_width, lanes<S>));
   static constexpr Index key_stride = size.heads * size.key_width, value_stride = size.heads * size.value_width;
-  using Head = AttentionHead<AttentionSize{1, key_width, value_width, size.mixing, size.mask, size.alibi}, S,
+  using Head = AttentionHead<AttentionSize{1, key_width, value_width, size.matrix, size.mask, size.alibi}, S,
                              size.key_width, size.value_width>;
 
   AttentionOperands<S> in;

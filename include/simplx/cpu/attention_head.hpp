@@ -47,7 +47,8 @@ struct AttentionHead {
   static constexpr int heads = size.heads, key_width = size.key_width, value_width = size.value_width;
   static constexpr int vectors = value_width / lanes<S>;
   static constexpr bool full = size.mask == Mask::full;
-  static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
+  static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
+  static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
   static constexpr Static<heads * key_width> key_stride{};
   static constexpr Static<heads * value_width> value_stride{};
   static constexpr Static<key_width> near_key{};  ///< the strides of rows that are gathered

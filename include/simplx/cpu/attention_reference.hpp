@@ -80,14 +80,14 @@ struct DenseHead {
         scale(inverse_root(s.key_width)),
         weights(scratch, rows, rows),
         mixed(scratch + rows * rows, rows, rows) {
-    if (s.mixing != Mixing::softmax) alpha = in.alpha[h], beta = in.beta[h];
-    if (s.mixing == Mixing::shaped) gamma = in.gamma[h];
+    if (s.matrix != AttentionMatrix::softmax) alpha = in.alpha[h], beta = in.beta[h];
+    if (s.matrix == AttentionMatrix::shaped) gamma = in.gamma[h];
     const S slope = s.alibi ? in.slopes[h] : S(0.0);
     weights.noalias() = query.lazyProduct(key.transpose());
     weights *= scale;
     masked_softmax(size, slope, weights, each);
     mixed.setZero();
-    if (s.mixing == Mixing::shaped) masked_softmax(size, slope, mixed, [](Index, const S&) {});
+    if (s.matrix == AttentionMatrix::shaped) masked_softmax(size, slope, mixed, [](Index, const S&) {});
   }
 
   /// M = alpha I + beta A - gamma C, in the place of C.

@@ -18,7 +18,7 @@
 namespace simplx::inline SIMPLX_TARGET {
 
 /// How a head mixes its values: by A, by alpha I + beta A, or by alpha I + beta A - gamma C.
-enum class Mixing : signed char { softmax, skip_init, shaped };
+enum class AttentionMatrix : signed char { softmax, skip_init, shaped };
 
 /// What a query sees of its sequence: itself and what comes before, or all of it.
 enum class Mask : signed char { causal, full };
@@ -28,7 +28,7 @@ struct AttentionSize {
   int heads = 1;
   int key_width = 1;
   int value_width = 1;
-  Mixing mixing = Mixing::softmax;
+  AttentionMatrix matrix = AttentionMatrix::softmax;
   Mask mask = Mask::causal;
   bool alibi = false;
 };

@@ -71,7 +71,8 @@ struct AttentionStep {
   static constexpr Index stored_keys = key_heads * key_width, stored_values = value_heads * value_width;
   static constexpr int rows_together = L < 4 ? L : 4;  ///< tokens, where as many are new: the stores are read once
   static constexpr int most_rows = heads > rows_together ? heads : rows_together;
-  static constexpr bool gains = size.mixing != Mixing::softmax, centred = size.mixing == Mixing::shaped;
+  static constexpr bool gains = size.matrix != AttentionMatrix::softmax;
+  static constexpr bool centred = size.matrix == AttentionMatrix::shaped;
 
   /// scores[i, j] = queries[i] . store[j] over `inner` rows of the store, for `count` queries and all tokens.
   template <int count, Index inner, Index query_stride = inner>

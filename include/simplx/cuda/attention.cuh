@@ -42,15 +42,15 @@ namespace detail {
 
 /// The size as a type, for kernels: for those with a parameter of class type nvcc 13 writes host code that does not
 /// compile.
-template <int head_count, int width_of_keys, int width_of_values, Mixing mixing, Mask mask, bool biased>
+template <int head_count, int width_of_keys, int width_of_values, AttentionMatrix matrix, Mask mask, bool biased>
 struct FixedSize {
   static constexpr int heads = head_count, key_width = width_of_keys, value_width = width_of_values;
-  static constexpr int gains = mixing == Mixing::softmax ? 0 : mixing == Mixing::skip_init ? 2 : 3;
-  static constexpr bool causal = mask == Mask::causal, alibi = biased, centred = mixing == Mixing::shaped;
+  static constexpr int gains = matrix == AttentionMatrix::softmax ? 0 : matrix == AttentionMatrix::skip_init ? 2 : 3;
+  static constexpr bool causal = mask == Mask::causal, alibi = biased, centred = matrix == AttentionMatrix::shaped;
   static constexpr Index key_stride = Index(heads) * key_width, value_stride = Index(heads) * value_width;
 };
 template <AttentionSize size>
-using Fixed = FixedSize<size.heads, size.key_width, size.value_width, size.mixing, size.mask, size.alibi>;
+using Fixed = FixedSize<size.heads, size.key_width, size.value_width, size.matrix, size.mask, size.alibi>;
 
 /// Those of a head.
 template <class S>

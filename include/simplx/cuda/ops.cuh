@@ -196,9 +196,9 @@ struct kernels<Cuda<p>, "positions"> : op<"positions"> {
 
 namespace detail {
 
-template <Precision p, Mixing mixing>
-struct attention_kernels : attention_op<mixing> {
-  using Op = attention_op<mixing>;
+template <Precision p, AttentionMatrix matrix>
+struct attention_kernels : attention_op<matrix> {
+  using Op = attention_op<matrix>;
   template <class F>
   using Cores = std::conditional_t<p == Precision::bfloat16, BFloat16Cores, CudaCores<typename F::Scalar>>;
 
@@ -262,10 +262,10 @@ struct attention_kernels : attention_op<mixing> {
 }  // namespace detail
 
 template <Precision p>
-struct kernels<Cuda<p>, "softmax_attention"> : detail::attention_kernels<p, Mixing::softmax> {};
+struct kernels<Cuda<p>, "softmax_attention"> : detail::attention_kernels<p, AttentionMatrix::softmax> {};
 template <Precision p>
-struct kernels<Cuda<p>, "skip_init_attention"> : detail::attention_kernels<p, Mixing::skip_init> {};
+struct kernels<Cuda<p>, "skip_init_attention"> : detail::attention_kernels<p, AttentionMatrix::skip_init> {};
 template <Precision p>
-struct kernels<Cuda<p>, "shaped_attention"> : detail::attention_kernels<p, Mixing::shaped> {};
+struct kernels<Cuda<p>, "shaped_attention"> : detail::attention_kernels<p, AttentionMatrix::shaped> {};
 
 }  // namespace simplx

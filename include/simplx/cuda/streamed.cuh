@@ -76,10 +76,10 @@ struct streamed_on<Cuda<p>, "cumulative_sum"> : streamed<"cumulative_sum"> {
 
 namespace detail {
 
-template <Precision p, Mixing mixing>
-struct attention_streamed_on_device : streamed_attention<mixing> {
-  using Op = attention_op<mixing>;
-  using Host = streamed_attention<mixing>;
+template <Precision p, AttentionMatrix matrix>
+struct attention_streamed_on_device : streamed_attention<matrix> {
+  using Op = attention_op<matrix>;
+  using Host = streamed_attention<matrix>;
   template <class F>
   using Stored = std::conditional_t<p == Precision::bfloat16, __nv_bfloat16, typename F::Scalar>;
   template <class F>
@@ -103,7 +103,7 @@ struct attention_streamed_on_device : streamed_attention<mixing> {
   static void forward(Cuda<p>, const F& f, const StreamMemory<S>& memory) {
     auto* const stored = reinterpret_cast<Stored<F>*>(memory.stores);
     attention_steps<size<F>, Host::template key_heads<F>, Host::template value_heads<F>>(
-        stream_of(f), f.context.gpu->past(), f.rows(), memory.capacity, attention_kernels<p, mixing>::operands(f),
+        stream_of(f), f.context.gpu->past(), f.rows(), memory.capacity, attention_kernels<p, matrix>::operands(f),
         AttentionStores<Stored<F>>{stored, stored + keys<F> * memory.capacity}, place_of<Cuda<p>>(f), memory.scratch);
   }
 };
@@ -111,10 +111,11 @@ struct attention_streamed_on_device : streamed_attention<mixing> {
 }  // namespace detail
 
 template <Precision p>
-struct streamed_on<Cuda<p>, "softmax_attention"> : detail::attention_streamed_on_device<p, Mixing::softmax> {};
+struct streamed_on<Cuda<p>, "softmax_attention"> : detail::attention_streamed_on_device<p, AttentionMatrix::softmax> {};
 template <Precision p>
-struct streamed_on<Cuda<p>, "skip_init_attention"> : detail::attention_streamed_on_device<p, Mixing::skip_init> {};
+struct streamed_on<Cuda<p>, "skip_init_attention">
+    : detail::attention_streamed_on_device<p, AttentionMatrix::skip_init> {};
 template <Precision p>
-struct streamed_on<Cuda<p>, "shaped_attention"> : detail::attention_streamed_on_device<p, Mixing::shaped> {};
+struct streamed_on<Cuda<p>, "shaped_attention"> : detail::attention_streamed_on_device<p, AttentionMatrix::shaped> {};
 
 }  // namespace simplx

@@ -38,9 +38,9 @@ constexpr int heads_of_its_own(int node, int heads, int width) {
   return label.op == Tag("repeat_columns") && copies.width == width ? heads / static_cast<int>(copies.times) : heads;
 }
 
-template <Mixing mixing>
+template <AttentionMatrix matrix>
 struct streamed_attention : by_row {
-  using Op = attention_op<mixing>;
+  using Op = attention_op<matrix>;
   template <class F>
   static constexpr AttentionSize size = Op::template size<F>;
   template <class F>
@@ -64,7 +64,7 @@ struct streamed_attention : by_row {
   template <class F>
   static constexpr Remembered remembers{
       .per_token = value_heads<F> * size<F>.value_width + stored_keys<F>,
-      .once = mixing == Mixing::shaped ? F::out_shape.cols + size<F>.heads : 0};
+      .once = matrix == AttentionMatrix::shaped ? F::out_shape.cols + size<F>.heads : 0};
   template <class F>
   static constexpr Index scratch(Index, Index context) {
     return attention_step_scratch<size<F>, folds<F>, typename F::Scalar>(context, key_heads<F>);
@@ -87,10 +87,10 @@ struct streamed_attention : by_row {
 }  // namespace detail
 
 template <>
-struct streamed<"softmax_attention"> : detail::streamed_attention<Mixing::softmax> {};
+struct streamed<"softmax_attention"> : detail::streamed_attention<AttentionMatrix::softmax> {};
 template <>
-struct streamed<"skip_init_attention"> : detail::streamed_attention<Mixing::skip_init> {};
+struct streamed<"skip_init_attention"> : detail::streamed_attention<AttentionMatrix::skip_init> {};
 template <>
-struct streamed<"shaped_attention"> : detail::streamed_attention<Mixing::shaped> {};
+struct streamed<"shaped_attention"> : detail::streamed_attention<AttentionMatrix::shaped> {};
 
 }  // namespace simplx

@@ -36,7 +36,6 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-using AttentionMatrix = Mixing;  ///< softmax, skip_init: Eq. (4), shaped: Eq. (5)
 
 SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
             "the heads of keys (left number) must divide the heads of queries (right number), which share them in "

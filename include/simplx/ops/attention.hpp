@@ -44,10 +44,10 @@ constexpr Heads heads_in(Attributes attributes) {
 }
 
 /// Operands: query, key, value; the gains of the mixing; slopes if there is a bias.
-template <Mixing mixing>
+template <AttentionMatrix matrix>
 struct attention_op : kernel_op {
   static constexpr bool rows_apart(Axis) { return true; }
-  static constexpr int gains = mixing == Mixing::softmax ? 0 : mixing == Mixing::skip_init ? 2 : 3;
+  static constexpr int gains = matrix == AttentionMatrix::softmax ? 0 : matrix == AttentionMatrix::skip_init ? 2 : 3;
   static constexpr bool reads(int, int) { return true; }
 
   template <class... PerHead>
@@ -76,7 +76,7 @@ struct attention_op : kernel_op {
       .heads = heads_in(F::attributes).count,
       .key_width = static_cast<int>(F::template shape<0>.cols) / heads_in(F::attributes).count,
       .value_width = static_cast<int>(F::template shape<2>.cols) / heads_in(F::attributes).count,
-      .mixing = mixing,
+      .matrix = matrix,
       .mask = heads_in(F::attributes).mask,
       .alibi = heads_in(F::attributes).alibi};
 
@@ -147,11 +147,11 @@ constexpr Expr attend(const Heads& heads, const At& query, const Operands&... ot
 }  // namespace detail
 
 template <>
-struct op<"softmax_attention"> : detail::attention_op<Mixing::softmax> {};
+struct op<"softmax_attention"> : detail::attention_op<AttentionMatrix::softmax> {};
 template <>
-struct op<"skip_init_attention"> : detail::attention_op<Mixing::skip_init> {};
+struct op<"skip_init_attention"> : detail::attention_op<AttentionMatrix::skip_init> {};
 template <>
-struct op<"shaped_attention"> : detail::attention_op<Mixing::shaped> {};
+struct op<"shaped_attention"> : detail::attention_op<AttentionMatrix::shaped> {};
 
 /// Concat_h(A_h V_h) within each sequence.
 ///

@@ -150,7 +150,7 @@ struct op<"softmax"> : detail::softmax_op {
         return load<V>(g + c) * load<V>(y + c);
       });
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>, V>(dx + c, load<V>(y + c) * (load<V>(g + c) - splat<V>(along)));
+        put<F::template write<0>, V>(dx + c, load<V>(y + c) * (load<V>(g + c) - splat<V>(along)));
       });
     }
   }
@@ -185,7 +185,7 @@ struct op<"log_softmax"> : detail::softmax_op {
         return load<V>(g + c);
       });
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>, V>(dx + c, load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total));
+        put<F::template write<0>, V>(dx + c, load<V>(g + c) - exp(load<V>(y + c)) * splat<V>(total));
       });
     }
   }
@@ -211,7 +211,7 @@ struct op<"log_sum_exp"> : kernel_op {
     S* dx = frame.template grad<0>();
     for (Index row = 0; row < frame.rows(); ++row, y += cols, dx += cols) {
       detail::each_column<S, cols>([&]<class V>(Index c) __attribute__((always_inline)) {
-        detail::put<F::template write<0>, V>(dx + c, load<V>(y + c) * splat<V>(g[row]));
+        put<F::template write<0>, V>(dx + c, load<V>(y + c) * splat<V>(g[row]));
       });
     }
   }
