@@ -34,10 +34,10 @@ void check_loops() {
   const auto value = [&]<class V>(Index c) { return load<V>(row + c); };
   CHECK(detail::sum_columns<float, cols>(value) == expected);
   detail::each_column<float, cols>([&]<class V>(Index c) {
-    detail::put<Write::accumulate, V>(sums + c, load<V>(row + c));
+    put<Write::accumulate, V>(sums + c, load<V>(row + c));
   });
   for (Index c = 0; c < cols; ++c) CHECK(sums[c] == 2 + row[c]);
-  detail::each_column<float, cols>([&]<class V>(Index c) { detail::put<Write::store, V>(sums + c, load<V>(row + c)); });
+  detail::each_column<float, cols>([&]<class V>(Index c) { put<Write::store, V>(sums + c, load<V>(row + c)); });
   for (Index c = 0; c < cols; ++c) CHECK(sums[c] == row[c]);
 }
 

@@ -110,7 +110,5 @@ class ColumnValues {
   S singles_[lanes<S>];
 };
 
-using SIMPLX_TARGET::put;  // as ops/softmax.hpp calls it
-
 }  // namespace detail
 }  // namespace simplx
