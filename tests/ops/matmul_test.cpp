@@ -67,10 +67,40 @@ inline constexpr auto by_drawn = [] {
   return input("x", rows_of(Axis::batch, 32)) * fixed("w0", 32, 32, orthogonal);
 };
 inline constexpr auto by_trained = [] { return input("x", rows_of(Axis::batch, 32)) * weight("w", 32, 32); };
+template <auto const& model>
+constexpr Shape shape_of_result = GraphOf<model>::table.info[view_of<GraphOf<model>>.result_node(0)].shape;
 static_assert(GraphOf<by_drawn>::layout.packed_elements == 0 && GraphOf<by_trained>::layout.packed_elements > 0);
+
+// What the shapes alone would not say: of matrices that are columns, rows or numbers.
+inline constexpr auto outer = [] {
+  return matmul(input("x", rows_of(Axis::batch, 1)), weight("row", 1, 3, normal(1))) * weight("w", 3, 2, normal(1));
+};
+inline constexpr auto products = [] {
+  const Expr a = weight("a", 3, 3, normal(1)), column = weight("column", 3, 1, normal(1)), number = scalar("number");
+  return matmul(a, column) + matmul(multiply(a, column), column) + matmul(column, number);
+};
+inline constexpr auto of_transposed = [] {
+  const Expr x = input("x", rows_of(Axis::batch, 3)), w = weight("w", 2, 3, normal(1));
+  return matmul(transpose(x), matmul(x, transpose(w)));
+};
+static_assert(shape_of_result<products> == fixed_shape(3, 1) && shape_of_result<of_transposed> == fixed_shape(3, 2));
 }  // namespace
 
 TEST_SUITE_BEGIN("ops/matmul");
+
+TEST_CASE("matmul is the matrix product, whatever the shapes") {
+  CHECK(gradcheck<outer>().holds());
+  CHECK(gradcheck<products>().holds());
+  CHECK(gradcheck<of_transposed>().holds());
+  Evaluation<products> run({}, 2);
+  run.forward();
+  using Matrix = Eigen::Matrix<double, 3, 3, Eigen::RowMajor>;
+  const auto a = Matrix::Map(run.parameter("a").data());
+  const auto column = Eigen::Vector3d::Map(run.parameter("column").data());
+  const Eigen::Vector3d expected =
+      a * column + column.asDiagonal() * a * column + column * run.parameter("number")[0];
+  CHECK((Eigen::Vector3d::Map(run.output().data()) - expected).norm() < 1e-14);
+}
 
 TEST_CASE("gradients of X and W, for every width") {
   test::check_model<wide>();

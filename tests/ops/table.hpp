@@ -127,8 +127,8 @@ struct Products {
       "element by element: a value of `rows_of(...)` with another, with a column along its axis, with one row or one\n"
       "number; a matrix with one row or one number at its right. So two square matrices are multiplied as matrices,\n"
       "and so are fixed shapes (3, 3) and (3, 1). `multiply(a, b)` is element by element always: by it a column\n"
-      "scales rows, fixed or not.\n";
-  static constexpr Entry entries[] = {{"matmul", "`a * w`, `a * transpose(w)`"},
+      "scales rows, fixed or not; `matmul(a, b)` is the matrix product always.\n";
+  static constexpr Entry entries[] = {{"matmul", "`a * w`, `a * transpose(w)`, `matmul(a, w)`"},
                                       {"contract", "`transpose(a) * b`"},
                                       {"transpose", "`transpose(w)`"},
                                       {"batched_matmul", "`batched_matmul(a, b, rows, inner, cols)`"}};

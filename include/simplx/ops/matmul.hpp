@@ -104,26 +104,34 @@ struct op<"matmul"> : kernel_op {
   }
 };
 
-/// The matrix product when the right operand is a matrix (several static rows, of one column too) and the left one is
-/// no single number; elementwise otherwise. multiply(a, b) is elementwise always: of two matrices, or of a column that
-/// scales rows, whatever rows they are.
+/// The matrix product, whatever the shapes.
 ///
-/// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N) or (1, 1) -> (rows, N)
-///         (rows, N) * (rows, 1) -> (rows, N) over run-time rows alone: static (3, 3) * (3, 1) is the product, (3, 1)
-///         transpose(a) * b, a (rows, K), b (rows, N) -> (K, N), over static or run-time rows
-/// Errors  does not compile unless widths and rows agree: rules "inner widths", "equal widths", "equal rows" and "equal
-///         axes"; nor for W * x: rule "matrix on the left"
-/// Cost    2 rows K N FLOPs forward, twice that backward; keeps X
-constexpr Expr operator*(At a, At b) {
+/// Shapes  (rows, K), (K, N) -> (rows, N)
+///         transpose(a), b, of a (rows, K) and b (rows, N) -> (K, N), over static or run-time rows
+/// Errors  does not compile unless widths and rows agree: rules "inner widths", "equal rows" and "equal axes"; nor for
+///         W and x: rule "matrix on the left"
+/// Cost    2 rows K N FLOPs forward, twice that backward; keeps both
+constexpr Expr matmul(At a, At b) {
   if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) {
     return apply<"contract">({}, At(Expr{a.node->arguments[0]}), b);
   }
-  const bool number = a.shape() == fixed_shape(1, 1);
-  if (b.node->op == Tag("transpose") && !number) {
+  if (b.node->op == Tag("transpose")) {
     return apply<"matmul">({.integers = {1}}, a, At(Expr{b.node->arguments[0]}));
   }
+  return apply<"matmul">({}, a, b);
+}
+
+/// matmul(a, b) where one of them is transposed, or the right one is a matrix (several static rows, of one column too);
+/// multiply(a, b), elementwise, otherwise and where a is a single number. Code for any rows says which it means.
+///
+/// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N) or (1, 1) -> (rows, N)
+///         (rows, N) * (rows, 1) -> (rows, N) over run-time rows alone: static (3, 3) * (3, 1) is the product, (3, 1)
+/// Errors  as matmul, and rule "equal widths"
+constexpr Expr operator*(At a, At b) {
+  if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) return matmul(a, b);
+  const bool number = a.shape() == fixed_shape(1, 1);
   const bool matrix = (b.shape().is_fixed() ? b : a).shape().rows > 1;  // W * x is refused in words of its own
-  return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);
+  return !number && (matrix || b.node->op == Tag("transpose")) ? matmul(a, b) : multiply(a, b);
 }
 constexpr Expr& operator*=(Expr& x, At y) { return x = x * y; }
 
