@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 8eddf51c833d2051
+// sha256 of the headers: a67b42b5febb539c
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3840,8 +3840,6 @@ class ColumnValues {
   Vec<S> vectors_[whole / lanes<S> + 1];  // the last one for a part
   S singles_[lanes<S>];
 };
-
-using SIMPLX_TARGET::put;  // as ops/softmax.hpp calls it
 
 }  // namespace detail
 }  // namespace simplx
@@ -7941,26 +7939,34 @@ struct op<"matmul"> : kernel_op {
   }
 };
 
-/// The matrix product when the right operand is a matrix (several static rows, of one column too) and the left one is
-/// no single number; elementwise otherwise. multiply(a, b) is elementwise always: of two matrices, or of a column that
-/// scales rows, whatever rows they are.
+/// The matrix product, whatever the shapes.
 ///
-/// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N) or (1, 1) -> (rows, N)
-///         (rows, N) * (rows, 1) -> (rows, N) over run-time rows alone: static (3, 3) * (3, 1) is the product, (3, 1)
-///         transpose(a) * b, a (rows, K), b (rows, N) -> (K, N), over static or run-time rows
-/// Errors  does not compile unless widths and rows agree: rules "inner widths", "equal widths", "equal rows" and "equal
-///         axes"; nor for W * x: rule "matrix on the left"
-/// Cost    2 rows K N FLOPs forward, twice that backward; keeps X
-constexpr Expr operator*(At a, At b) {
+/// Shapes  (rows, K), (K, N) -> (rows, N)
+///         transpose(a), b, of a (rows, K) and b (rows, N) -> (K, N), over static or run-time rows
+/// Errors  does not compile unless widths and rows agree: rules "inner widths", "equal rows" and "equal axes"; nor for
+///         W and x: rule "matrix on the left"
+/// Cost    2 rows K N FLOPs forward, twice that backward; keeps both
+constexpr Expr matmul(At a, At b) {
   if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) {
     return apply<"contract">({}, At(Expr{a.node->arguments[0]}), b);
   }
-  const bool number = a.shape() == fixed_shape(1, 1);
-  if (b.node->op == Tag("transpose") && !number) {
+  if (b.node->op == Tag("transpose")) {
     return apply<"matmul">({.integers = {1}}, a, At(Expr{b.node->arguments[0]}));
   }
+  return apply<"matmul">({}, a, b);
+}
+
+/// matmul(a, b) where one of them is transposed, or the right one is a matrix (several static rows, of one column too);
+/// multiply(a, b), elementwise, otherwise and where a is a single number. Code for any rows says which it means.
+///
+/// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N) or (1, 1) -> (rows, N)
+///         (rows, N) * (rows, 1) -> (rows, N) over run-time rows alone: static (3, 3) * (3, 1) is the product, (3, 1)
+/// Errors  as matmul, and rule "equal widths"
+constexpr Expr operator*(At a, At b) {
+  if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) return matmul(a, b);
+  const bool number = a.shape() == fixed_shape(1, 1);
   const bool matrix = (b.shape().is_fixed() ? b : a).shape().rows > 1;  // W * x is refused in words of its own
-  return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);
+  return !number && (matrix || b.node->op == Tag("transpose")) ? matmul(a, b) : multiply(a, b);
 }
 constexpr Expr& operator*=(Expr& x, At y) { return x = x * y; }
 
@@ -9687,15 +9693,6 @@ constexpr Expr rotary(At x, int heads, At base) { return apply<"rotary">({.integ
 
 namespace simplx::inline SIMPLX_TARGET {
 
-SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
-            "the heads of keys (left number) must divide the heads of queries (right number), which share them in "
-            "groups")
-
-/// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
-enum class HeadScale : signed char { none, before_projection, after_projection };
-
-namespace detail {
-
 /// Concat_h(M_h V_h) from queries, keys and values; makes alpha, beta and gamma, one number for each head.
 constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, const Heads& heads) {
   const bool gains = matrix != AttentionMatrix::softmax && heads.count > 0;  // softmax_attention refuses no heads
@@ -9705,6 +9702,15 @@ constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, con
   if (!centred) return skip_init_attention(query, key, value, alpha, beta, heads);
   return shaped_attention(query, key, value, alpha, beta, vector("gamma", heads.count, ones), heads);
 }
+
+SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
+            "the heads of keys (left number) must divide the heads of queries (right number), which share them in "
+            "groups")
+
+/// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
+enum class HeadScale : signed char { none, before_projection, after_projection };
+
+namespace detail {
 
 /// Column block h of x times eta_h, for each of the heads.
 constexpr Expr scale_heads(Expr x, int heads) {
@@ -9755,7 +9761,7 @@ struct SelfAttention {
       q = simplx::rotary(q, heads, base), k = simplx::rotary(k, shares(width(x)) ? key_heads : heads, base);
     }
     if (shares(width(x))) k = for_all_queries(k), v = has_matrix<Value> ? for_all_queries(v) : v;
-    auto y = detail::mix(matrix, q, k, v, {heads, mask, alibi});
+    auto y = mix(matrix, q, k, v, {heads, mask, alibi});
     if (head_scale == HeadScale::before_projection) y = detail::scale_heads(y, heads);
     y = named("projection", projection)(y);
     if (head_scale == HeadScale::after_projection) y = detail::scale_heads(y, heads);

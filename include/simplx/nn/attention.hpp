@@ -36,16 +36,6 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-
-SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
-            "the heads of keys (left number) must divide the heads of queries (right number), which share them in "
-            "groups")
-
-/// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
-enum class HeadScale : signed char { none, before_projection, after_projection };
-
-namespace detail {
-
 /// Concat_h(M_h V_h) from queries, keys and values; makes alpha, beta and gamma, one number for each head.
 constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, const Heads& heads) {
   const bool gains = matrix != AttentionMatrix::softmax && heads.count > 0;  // softmax_attention refuses no heads
@@ -55,6 +45,15 @@ constexpr Expr mix(AttentionMatrix matrix, Expr query, Expr key, Expr value, con
   if (!centred) return skip_init_attention(query, key, value, alpha, beta, heads);
   return shaped_attention(query, key, value, alpha, beta, vector("gamma", heads.count, ones), heads);
 }
+
+SIMPLX_RULE("key heads", left >= 1 && right % left == 0,
+            "the heads of keys (left number) must divide the heads of queries (right number), which share them in "
+            "groups")
+
+/// Where the columns of each head are multiplied by one number: nowhere, before W^P or after it.
+enum class HeadScale : signed char { none, before_projection, after_projection };
+
+namespace detail {
 
 /// Column block h of x times eta_h, for each of the heads.
 constexpr Expr scale_heads(Expr x, int heads) {
@@ -105,7 +104,7 @@ struct SelfAttention {
       q = simplx::rotary(q, heads, base), k = simplx::rotary(k, shares(width(x)) ? key_heads : heads, base);
     }
     if (shares(width(x))) k = for_all_queries(k), v = has_matrix<Value> ? for_all_queries(v) : v;
-    auto y = detail::mix(matrix, q, k, v, {heads, mask, alibi});
+    auto y = mix(matrix, q, k, v, {heads, mask, alibi});
     if (head_scale == HeadScale::before_projection) y = detail::scale_heads(y, heads);
     y = named("projection", projection)(y);
     if (head_scale == HeadScale::after_projection) y = detail::scale_heads(y, heads);
