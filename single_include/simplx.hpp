@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: a67b42b5febb539c
+// sha256 of the headers: 2c0409f49c7c5733
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3080,6 +3080,12 @@ class Turns {
  public:
   /// Room for so many sequences.
   explicit Turns(Index sequences) : made_(static_cast<std::size_t>(sequences)) {}
+  /// Between passes.
+  Turns(Turns&& other) noexcept : made_(std::move(other.made_)) {}
+  Turns& operator=(Turns&& other) noexcept {
+    made_ = std::move(other.made_);
+    return *this;
+  }
 
   /// Room for more, if need be; no thread may be in a pass.
   void make_room(Index sequences) {
@@ -3418,7 +3424,7 @@ struct Execute {
 /// What the library needs of the compiler: IEEE arithmetic. With -ffast-math (or -Ofast) infinities and NaNs
 /// are assumed away, masks and stopping on a broken loss no longer work, and training goes wrong silently.
 
-#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || defined(__ASSOCIATIVE_MATH__)
 #error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
 #endif
 
@@ -12719,10 +12725,28 @@ constexpr bool keeps_rows_apart(int of = G::count - 1) {
 /// \file simplx/cpu/threads.hpp
 /// Team: threads that wait for work; a call runs on all of them and returns when the last is done.
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
 namespace simplx::inline SIMPLX_TARGET {
+
+namespace detail {
+
+/// The number of this process, where there is fork().
+inline long this_process() {
+#if defined(__unix__) || defined(__APPLE__)
+  return static_cast<long>(getpid());
+#else
+  return 0;
+#endif
+}
+
+}  // namespace detail
 
 /// A fixed number of threads; member 0 is the caller. Calls must not overlap, and none runs while a team is moved.
 ///
+/// Errors  throws Error in a process that fork() made: it has the team's memory, and none of its threads
 /// Cost    a call wakes size - 1 threads and allocates nothing
 class Team {
  public:
@@ -12763,6 +12787,10 @@ class Team {
     void* const function = const_cast<void*>(static_cast<const void*>(&f));
     if (workers_.empty()) return call<Function>(function, 0);
     Shared& shared = *shared_;
+    if (shared.process != detail::this_process()) {
+      throw Error("these threads were started before fork(), which copies none of them",
+                  "make what has more than one thread in the process that runs it");
+    }
     shared.function = function;
     shared.call = call<Function>;
     shared.running.store(size() - 1, std::memory_order_relaxed);
@@ -12797,6 +12825,7 @@ class Team {
     void* function = nullptr;
     void (*call)(void*, int) = nullptr;
     std::vector<std::exception_ptr> errors;
+    const long process = detail::this_process();
 
     void guarded(int member) {
       try {
@@ -16646,7 +16675,7 @@ constexpr bool divides_on() {
 
 }  // namespace detail
 
-/// Trains the parameters of a function, whose first result is the loss. Stays where it is made, as a Trainer does.
+/// Trains the parameters of a function, whose first result is the loss.
 template <auto const& f, class Backend_ = Cpu<float>>
 class Learner : public Function<f, Backend_> {
   using Base = Function<f, Backend_>;
@@ -21685,8 +21714,8 @@ class StepParts {
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Trains a model: step(batch, optimiser) is one step, of the same bits for any number of threads. Stays where it is
-/// made, as its threads know it: std::make_unique where it is to be handed on.
+/// Trains a model: step(batch, optimiser) is one step, of the same bits for any number of threads. On a CPU it may move
+/// between steps; what was moved from can be assigned to, or end.
 template <auto const& model, class Backend_ = Cpu<float>>
 class Trainer {
  public:

@@ -3,7 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
 #include <system_error>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace simplx;
 
@@ -26,6 +30,25 @@ TEST_CASE("every member runs once in every call, and calls do not overlap") {
     }
     for (const int count : calls) CHECK(count == total);
   }
+}
+
+TEST_CASE("a process that fork() made is told that it has none of the threads") {
+  Team team(2), alone(1);
+  const pid_t child = fork();
+  if (child == 0) {
+    bool told = false, ran = false;
+    try {
+      team.run([](int) {});
+    } catch (const Error& error) {
+      told = std::string(error.what()).find("before fork()") != std::string::npos;
+    }
+    alone.run([&](int) { ran = true; });
+    _exit(told && ran ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK_NOTHROW(team.run([](int) {}));
 }
 
 TEST_CASE("an exception of a member reaches the caller, and the team goes on") {

@@ -21,6 +21,10 @@ TEST_CASE("a number computes as its type does") {
   Number<double> sum = x;
   sum += y;
   is(sum, -1.75);
+  is(sum -= y, 0.75), is(sum *= y, -1.875), is(sum /= y, 0.75);
+  is(rsqrt(x), 1 / std::sqrt(0.75)), is(select(y < x, y, x), -2.5), is(select(x <= x, y, x), -2.5);
+  is(select(x >= x, y, x), -2.5), is(select(x < x, y, x), 0.75), is(select(x <= y, y, x), 0.75);
+  is(select(y >= x, y, x), 0.75);
 }
 
 TEST_CASE("several numbers compute each by itself") {
@@ -40,7 +44,11 @@ TEST_CASE("several numbers compute each by itself") {
   each([](auto, auto b) { return sin(b); }), each([](auto, auto b) { return cos(b); });
   each([](auto, auto b) { return tanh(b); }), each([](auto, auto b) { return sigmoid(b); });
   each([](auto, auto b) { return erf(b); }), each([](auto, auto b) { return abs(b); });
-  each([](auto a, auto b) { return pow(a, b); });
+  each([](auto a, auto b) { return pow(a, b); }), each([](auto a, auto) { return rsqrt(a); });
+  each([](auto a, auto b) { return a -= b; }), each([](auto a, auto b) { return a *= b; });
+  each([](auto a, auto b) { return a /= b; }), each([](auto a, auto b) { return select(a < b, a, b + b); });
+  each([](auto a, auto b) { return select(a <= b, a, b + b); });
+  each([](auto a, auto b) { return select(a >= b, a, b + b); });
   CHECK(x.sum() == 4.5);
   CHECK(Numbers<double, 3>(0.25).sum() == 0.75);
 }

@@ -128,6 +128,18 @@ TEST_CASE("the same bits for 1, 2 and 4 threads") {
   }
 }
 
+TEST_CASE("a trainer that moves between steps goes on with the same bits") {
+  static_assert(std::is_move_constructible_v<Trainer<model>> && std::is_move_assignable_v<Trainer<model>>);
+  const TokenBatch batch = some_batch();
+  Trainer<model> stays({.batch = 5, .seed = 2, .threads = 2}), first({.batch = 5, .seed = 2, .threads = 2});
+  stays.step(batch, AdamW{}), first.step(batch, AdamW{});
+  Trainer<model> second(std::move(first)), third({.batch = 1, .seed = 9});
+  CHECK(second.step(batch, AdamW{}).loss == stays.step(batch, AdamW{}).loss);
+  third = std::move(second);
+  CHECK(third.step(batch, AdamW{}).loss == stays.step(batch, AdamW{}).loss);
+  CHECK(std::ranges::equal(third.parameters(), stays.parameters()));
+}
+
 TEST_CASE("parameters that are multiplied with each other lose no addition to another thread") {
   TokenBatch batch{.tokens = {}, .labels = {}, .offsets = {0}};
   for (Index i = 0; i < 32; ++i) {

@@ -20,6 +20,7 @@
 
 #include <atomic>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace simplx::inline SIMPLX_TARGET {
@@ -43,6 +44,12 @@ class Turns {
  public:
   /// Room for so many sequences.
   explicit Turns(Index sequences) : made_(static_cast<std::size_t>(sequences)) {}
+  /// Between passes.
+  Turns(Turns&& other) noexcept : made_(std::move(other.made_)) {}
+  Turns& operator=(Turns&& other) noexcept {
+    made_ = std::move(other.made_);
+    return *this;
+  }
 
   /// Room for more, if need be; no thread may be in a pass.
   void make_room(Index sequences) {

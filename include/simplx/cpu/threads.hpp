@@ -13,13 +13,31 @@
 #include <utility>
 #include <vector>
 
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
 #include <simplx/core/error.hpp>
 #include <simplx/core/turn.hpp>
 
 namespace simplx::inline SIMPLX_TARGET {
 
+namespace detail {
+
+/// The number of this process, where there is fork().
+inline long this_process() {
+#if defined(__unix__) || defined(__APPLE__)
+  return static_cast<long>(getpid());
+#else
+  return 0;
+#endif
+}
+
+}  // namespace detail
+
 /// A fixed number of threads; member 0 is the caller. Calls must not overlap, and none runs while a team is moved.
 ///
+/// Errors  throws Error in a process that fork() made: it has the team's memory, and none of its threads
 /// Cost    a call wakes size - 1 threads and allocates nothing
 class Team {
  public:
@@ -60,6 +78,10 @@ class Team {
     void* const function = const_cast<void*>(static_cast<const void*>(&f));
     if (workers_.empty()) return call<Function>(function, 0);
     Shared& shared = *shared_;
+    if (shared.process != detail::this_process()) {
+      throw Error("these threads were started before fork(), which copies none of them",
+                  "make what has more than one thread in the process that runs it");
+    }
     shared.function = function;
     shared.call = call<Function>;
     shared.running.store(size() - 1, std::memory_order_relaxed);
@@ -94,6 +116,7 @@ class Team {
     void* function = nullptr;
     void (*call)(void*, int) = nullptr;
     std::vector<std::exception_ptr> errors;
+    const long process = detail::this_process();
 
     void guarded(int member) {
       try {

@@ -24,6 +24,9 @@ struct Number {
   SIMPLX_HD constexpr Number(T number) : value(static_cast<S>(number)) {}
 
   SIMPLX_HD Number& operator+=(Number b) { return value += b.value, *this; }
+  SIMPLX_HD Number& operator-=(Number b) { return value -= b.value, *this; }
+  SIMPLX_HD Number& operator*=(Number b) { return value *= b.value, *this; }
+  SIMPLX_HD Number& operator/=(Number b) { return value /= b.value, *this; }
 
   friend SIMPLX_HD Number operator+(Number a, Number b) { return Number(a.value + b.value); }
   friend SIMPLX_HD Number operator-(Number a, Number b) { return Number(a.value - b.value); }
@@ -31,6 +34,9 @@ struct Number {
   friend SIMPLX_HD Number operator/(Number a, Number b) { return Number(a.value / b.value); }
   friend SIMPLX_HD Number operator-(Number a) { return Number(-a.value); }
   friend SIMPLX_HD bool operator>(Number a, Number b) { return a.value > b.value; }
+  friend SIMPLX_HD bool operator<(Number a, Number b) { return a.value < b.value; }
+  friend SIMPLX_HD bool operator>=(Number a, Number b) { return a.value >= b.value; }
+  friend SIMPLX_HD bool operator<=(Number a, Number b) { return a.value <= b.value; }
   friend SIMPLX_HD Number select(bool condition, Number yes, Number no) { return condition ? yes : no; }
   // NaN if either is.
   friend SIMPLX_HD Number max(Number a, Number b) { return a.value > b.value || a.value != a.value ? a : b; }
@@ -45,6 +51,7 @@ struct Number {
   friend SIMPLX_HD Number sigmoid(Number x) { return Number(S(1) / (S(1) + std::exp(-x.value))); }
   friend SIMPLX_HD Number erf(Number x) { return Number(std::erf(x.value)); }
   friend SIMPLX_HD Number sqrt(Number x) { return Number(std::sqrt(x.value)); }
+  friend SIMPLX_HD Number rsqrt(Number x) { return Number(S(1) / std::sqrt(x.value)); }
   friend SIMPLX_HD Number abs(Number x) { return Number(std::abs(x.value)); }
   friend SIMPLX_HD Number pow(Number x, Number p) { return Number(std::pow(x.value, p.value)); }
 };
@@ -82,6 +89,9 @@ struct Numbers {
   }
 
   SIMPLX_HD Numbers& operator+=(const Numbers& b) { return *this = *this + b; }
+  SIMPLX_HD Numbers& operator-=(const Numbers& b) { return *this = *this - b; }
+  SIMPLX_HD Numbers& operator*=(const Numbers& b) { return *this = *this * b; }
+  SIMPLX_HD Numbers& operator/=(const Numbers& b) { return *this = *this / b; }
 
   friend SIMPLX_HD Numbers operator+(const Numbers& a, const Numbers& b) {
     return each([](auto x, auto y) { return x + y; }, a, b);
@@ -104,6 +114,14 @@ struct Numbers {
     for (int k = 0; k < count; ++k) result.of[k] = a.of[k] > b.of[k];
     return result;
   }
+  friend SIMPLX_HD Conditions<count> operator<(const Numbers& a, const Numbers& b) { return b > a; }
+  friend SIMPLX_HD Conditions<count> operator>=(const Numbers& a, const Numbers& b) {
+    Conditions<count> result;
+    SIMPLX_UNROLL
+    for (int k = 0; k < count; ++k) result.of[k] = a.of[k] >= b.of[k];
+    return result;
+  }
+  friend SIMPLX_HD Conditions<count> operator<=(const Numbers& a, const Numbers& b) { return b >= a; }
   friend SIMPLX_HD Numbers select(const Conditions<count>& condition, const Numbers& yes, const Numbers& no) {
     return each([](bool is, auto x, auto y) { return is ? x : y; }, condition, yes, no);
   }
@@ -140,6 +158,9 @@ struct Numbers {
   }
   friend SIMPLX_HD Numbers sqrt(const Numbers& x) {
     return each([](auto a) { return sqrt(a); }, x);
+  }
+  friend SIMPLX_HD Numbers rsqrt(const Numbers& x) {
+    return each([](auto a) { return rsqrt(a); }, x);
   }
   friend SIMPLX_HD Numbers abs(const Numbers& x) {
     return each([](auto a) { return abs(a); }, x);

@@ -81,7 +81,7 @@ constexpr bool divides_on() {
 
 }  // namespace detail
 
-/// Trains the parameters of a function, whose first result is the loss. Stays where it is made, as a Trainer does.
+/// Trains the parameters of a function, whose first result is the loss.
 template <auto const& f, class Backend_ = Cpu<float>>
 class Learner : public Function<f, Backend_> {
   using Base = Function<f, Backend_>;

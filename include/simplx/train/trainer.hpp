@@ -38,8 +38,8 @@
 
 namespace simplx::inline SIMPLX_TARGET {
 
-/// Trains a model: step(batch, optimiser) is one step, of the same bits for any number of threads. Stays where it is
-/// made, as its threads know it: std::make_unique where it is to be handed on.
+/// Trains a model: step(batch, optimiser) is one step, of the same bits for any number of threads. On a CPU it may move
+/// between steps; what was moved from can be assigned to, or end.
 template <auto const& model, class Backend_ = Cpu<float>>
 class Trainer {
  public:
