@@ -279,7 +279,7 @@ class TrainingRun {
     const std::optional<long> latest = checkpoints_.latest();
     if (!latest) return;
     const Metadata saved = load_latest(*latest);
-    step_ = trainer_->state().steps;
+    step_ = trainer_->state().count.steps;
     text_.training.seek(static_cast<Index>(number(saved, "position")));
     seconds_ = number(saved, "seconds");
     if (saved.count("best_step"))
