@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 2c0409f49c7c5733
+// sha256 of the headers: 271aaec72a0c2e94
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -3424,7 +3424,7 @@ struct Execute {
 /// What the library needs of the compiler: IEEE arithmetic. With -ffast-math (or -Ofast) infinities and NaNs
 /// are assumed away, masks and stopping on a broken loss no longer work, and training goes wrong silently.
 
-#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || defined(__ASSOCIATIVE_MATH__)
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "simplx: compile without -ffast-math, -Ofast and -ffinite-math-only; use -O3 -march=native instead"
 #endif
 
@@ -7962,8 +7962,8 @@ constexpr Expr matmul(At a, At b) {
   return apply<"matmul">({}, a, b);
 }
 
-/// matmul(a, b) where one of them is transposed, or the right one is a matrix (several static rows, of one column too);
-/// multiply(a, b), elementwise, otherwise and where a is a single number. Code for any rows says which it means.
+/// matmul(a, b) where b is transposed or a matrix (several static rows, of one column too), or a is transposed and of
+/// run-time rows; multiply(a, b), elementwise, otherwise and where a is a number. Code for any rows says which.
 ///
 /// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N) or (1, 1) -> (rows, N)
 ///         (rows, N) * (rows, 1) -> (rows, N) over run-time rows alone: static (3, 3) * (3, 1) is the product, (3, 1)
@@ -13657,7 +13657,7 @@ class FunctionInputs {
       throw Error("nothing that was given has tokens, and the function makes some",
                   "give the lengths of all sequences by set_sequences");
     }
-    if (!has_tokens) rows.tokens = offsets_.back();
+    if (makes_tokens && !has_tokens) rows.tokens = offsets_.back();
     rows.sequences = static_cast<Index>(offsets_.size()) - 1;
     if (offsets_.back() != rows.tokens) {
       throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +
@@ -15975,7 +15975,8 @@ concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& sett
   { O::name } -> std::convertible_to<std::string_view>;
   requires !std::string_view(O::name).empty();
   { optimiser.with(settings) } -> std::same_as<O>;
-  { optimiser.template at<S>(step).second_moment } -> std::convertible_to<bool>;
+  requires std::same_as<decltype(std::remove_cvref_t<decltype(optimiser.template at<S>(step))>::second_moment),
+                        const bool>;  // static constexpr
   optimiser.template at<S>(step)(p, g, m, v);
 };
 
@@ -16568,11 +16569,12 @@ class Updates {
       result.culprit = first_broken(tensors, gradient, result.loss);
       return;
     }
+    const long moment_step = count_.step_of(Optimiser::name);
     if (count_.optimiser != Optimiser::name) {
       std::ranges::fill(first_moment_, S(0));
       std::ranges::fill(second_moment_, S(0));
+      count_.optimiser.clear(), count_.moment_steps = 0;  // should the rule throw, the moments are nobody's
     }
-    const long moment_step = count_.step_of(Optimiser::name);
     const double factor = clip_factor(result.gradient_norm, clip_);
     const UpdateBuffers<S> buffers{parameters, gradient, first_moment_.data(), second_moment_.data()};
     team.run([&](int member) {
@@ -16760,7 +16762,8 @@ class Learner : public Function<f, Backend_> {
     }
   }
 
-  /// Evaluations of one's own drop what step() would, while the object lives that this returns; otherwise nothing:
+  /// Evaluations of one's own drop what step() would, while the object lives that this returns (and the learner stays
+  /// where it is); otherwise nothing:
   ///
   ///     const auto training = learner.training();
   ///     learner.forward();
@@ -16834,8 +16837,8 @@ class Learner : public Function<f, Backend_> {
   StepResult update(const Optimiser& optimiser, double loss) {
     StepResult result;
     result.loss = loss;
+    this->differentiated_ = this->evaluated_ = false;  // also where the optimiser throws
     updates_.step(optimiser, this->tensors().parameters, this->trained(), result);
-    this->differentiated_ = this->evaluated_ = false;
     return result;
   }
   LearnerOptions options_;
@@ -20709,9 +20712,10 @@ concept TokenNumber = std::same_as<T, char> || std::same_as<T, std::int32_t> ||
 class TokenView {
  public:
   TokenView() = default;
-  /// Of a vector, an array, a span or a text, which must outlive this.
+  /// Of a vector, an array, a span or a text, which must outlive this; a literal text, which ends with a 0, is no such.
   template <std::ranges::contiguous_range Tokens>
-    requires(detail::TokenNumber<std::ranges::range_value_t<Tokens>> && std::ranges::borrowed_range<Tokens>)
+    requires(detail::TokenNumber<std::ranges::range_value_t<Tokens>> && std::ranges::borrowed_range<Tokens> &&
+             !std::is_same_v<std::remove_extent_t<std::remove_reference_t<Tokens>>, const char>)
   TokenView(Tokens&& tokens)
       : TokenView(std::as_bytes(std::span(std::ranges::data(tokens), std::ranges::size(tokens))),
                   sizeof(std::ranges::range_value_t<Tokens>)) {}

@@ -34,7 +34,7 @@ class Simplx(ConanFile):
             copy(self, pattern, src=self._tree, dst=self.export_sources_folder)
 
     def requirements(self):
-        self.requires("eigen/[>=3.4 <4]", transitive_headers=True)
+        self.requires("eigen/[>=3.4 <6]", transitive_headers=True)
         if self.options.io or self.options.report:
             self.requires("nlohmann_json/[>=3.10 <4]", transitive_headers=True)
         if self.options.report:

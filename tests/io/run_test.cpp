@@ -161,7 +161,7 @@ TEST_CASE("a value of the record is of the type that is asked for, or refused wi
   RunDirectory run(folder.path);
   CHECK(run.value("peak_gflops", 1.5) == 1.5);  // not begun
   run.begin({{"steps", 3}, {"device", "cpu"}, {"peak_gflops", "fast"}, {"version", nullptr}, {"build", 7},
-             {"tokens", 5'000'000'000}, {"before", -1}});
+             {"tokens", 5'000'000'000}, {"before", -1}, {"fresh", true}});
   CHECK(run.value("steps", 0L) == 3);
   CHECK(run.value("steps", 0.0) == 3);
   CHECK(run.value("threads", 4) == 4);
@@ -178,8 +178,10 @@ TEST_CASE("a value of the record is of the type that is asked for, or refused wi
   CHECK_THROWS_WITH_AS(run.value<std::string>("build", ""),
                        doctest::Contains("'build' is of type number, not a text"), Error);
   CHECK(run.value("tokens", 0LL) == 5'000'000'000);
-  CHECK_THROWS_WITH_AS(run.value("tokens", 0), doctest::Contains("'tokens' is 5000000000, more than this program holds"),
-                       Error);
+  CHECK(run.value("fresh", false));
+  CHECK_THROWS_WITH_AS(run.value("build", false), doctest::Contains("of type number, not a truth value"), Error);
+  CHECK_THROWS_WITH_AS(run.value("tokens", 0),
+                       doctest::Contains("'tokens' is 5000000000, more than this program holds"), Error);
   CHECK_THROWS_WITH_AS(run.value<std::uint64_t>("before", 0), doctest::Contains("'before' is -1, more than"), Error);
 }
 

@@ -39,6 +39,7 @@ TEST_CASE("tokens are those of any vector, array, span or text that outlives the
   static_assert(!std::is_constructible_v<TokenView, std::vector<std::int32_t>>);  // it would be gone
   static_assert(!std::is_constructible_v<TokenView, std::vector<std::int64_t>&>);
   static_assert(!std::is_constructible_v<TokenView, std::vector<float>&>);
+  static_assert(!std::is_constructible_v<TokenView, decltype("text")>);  // of five characters
   static_assert(!std::is_constructible_v<TokenView, std::span<const std::byte>>);
 }
 

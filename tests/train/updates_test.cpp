@@ -86,6 +86,31 @@ TEST_CASE("another optimiser begins with moments of its own; what is not finite 
   CHECK(updates.count().step_of("adamw") == 1);
 }
 
+/// An optimiser whose rule cannot be made.
+struct Failing : Sgd {
+  static constexpr const char* name = "failing";
+  Failing with(const ParameterSettings&) const { return *this; }
+  template <class S>
+  SgdStep<S> at(long) const {
+    throw Error("no rule");
+  }
+};
+
+TEST_CASE("an optimiser that throws leaves no moments, and says so") {
+  Updates<double> updates(tensors(), size, options(0));
+  Team team;
+  std::vector<double> parameters(size, 1), gradient(size, 1);
+  StepResult result;
+  const auto step = [&](const auto& optimiser) {
+    updates.step(optimiser, team, tensors(), parameters.data(), gradient.data(), result, [](Index, Index) {});
+  };
+  step(Sgd{});
+  CHECK_THROWS_AS(step(Failing{}), Error);
+  CHECK(updates.count().steps == 1);
+  CHECK(updates.count().step_of("sgd") == 1);
+  CHECK(updates.first_moments()[0] == 0);
+}
+
 TEST_CASE("numbers that make no sense are refused, of groups when it is made, of optimisers when it is asked") {
   CHECK_THROWS_WITH_AS(Updates<float>(tensors(), size, {.groups = {{.name = "v"}}}), doctest::Contains("no parameter"),
                        Error);

@@ -176,7 +176,7 @@ class FunctionInputs {
       throw Error("nothing that was given has tokens, and the function makes some",
                   "give the lengths of all sequences by set_sequences");
     }
-    if (!has_tokens) rows.tokens = offsets_.back();
+    if (makes_tokens && !has_tokens) rows.tokens = offsets_.back();
     rows.sequences = static_cast<Index>(offsets_.size()) - 1;
     if (offsets_.back() != rows.tokens) {
       throw Error("the sequences have " + std::to_string(offsets_.back()) + " tokens together, not " +

@@ -166,7 +166,8 @@ class Learner : public Function<f, Backend_> {
     }
   }
 
-  /// Evaluations of one's own drop what step() would, while the object lives that this returns; otherwise nothing:
+  /// Evaluations of one's own drop what step() would, while the object lives that this returns (and the learner stays
+  /// where it is); otherwise nothing:
   ///
   ///     const auto training = learner.training();
   ///     learner.forward();
@@ -240,8 +241,8 @@ class Learner : public Function<f, Backend_> {
   StepResult update(const Optimiser& optimiser, double loss) {
     StepResult result;
     result.loss = loss;
+    this->differentiated_ = this->evaluated_ = false;  // also where the optimiser throws
     updates_.step(optimiser, this->tensors().parameters, this->trained(), result);
-    this->differentiated_ = this->evaluated_ = false;
     return result;
   }
   LearnerOptions options_;

@@ -130,20 +130,24 @@ class RunDirectory {
   /// Errors  throws Error with the file and the name if it is of another type, or does not fit into T
   template <class T>
   T value(const char* name, T otherwise) const {
-    constexpr bool whole = std::is_integral_v<T>, number = std::is_arithmetic_v<T>;
+    constexpr bool truth = std::is_same_v<T, bool>, whole = std::is_integral_v<T> && !truth;
+    constexpr bool number = std::is_arithmetic_v<T>;
     static_assert(number || std::is_same_v<T, std::string>);
     const auto found = record_.find(name);
     if (found == record_.end()) return otherwise;
     if constexpr (whole) {
       if (const std::optional<T> held = detail::whole_number<T>(*found)) return *held;
-    } else if (number ? found->is_number() : found->is_string()) {
+    } else if (truth ? found->is_boolean() : number ? found->is_number() : found->is_string()) {
       return found->template get<T>();
     }
     const bool too_large = whole && found->is_number_integer();
     throw Error((path_ / "run.json").string() + ": '" + name + "' is " +
                     (too_large ? found->dump() + ", more than this program holds"
                                : std::string("of type ") + found->type_name() + ", not a " +
-                                     (whole ? "whole number" : number ? "number" : "text")),
+                                     (truth    ? "truth value"
+                                      : whole  ? "whole number"
+                                      : number ? "number"
+                                               : "text")),
                 "was it changed by hand? Give it the value that the run began with");
   }
 

@@ -121,8 +121,8 @@ constexpr Expr matmul(At a, At b) {
   return apply<"matmul">({}, a, b);
 }
 
-/// matmul(a, b) where one of them is transposed, or the right one is a matrix (several static rows, of one column too);
-/// multiply(a, b), elementwise, otherwise and where a is a single number. Code for any rows says which it means.
+/// matmul(a, b) where b is transposed or a matrix (several static rows, of one column too), or a is transposed and of
+/// run-time rows; multiply(a, b), elementwise, otherwise and where a is a number. Code for any rows says which.
 ///
 /// Shapes  (rows, K) * (K, N) -> (rows, N);  (rows, N) * (1, N) or (1, 1) -> (rows, N)
 ///         (rows, N) * (rows, 1) -> (rows, N) over run-time rows alone: static (3, 3) * (3, 1) is the product, (3, 1)

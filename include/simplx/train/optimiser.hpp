@@ -65,7 +65,8 @@ concept OptimiserOf = requires(const O& optimiser, const ParameterSettings& sett
   { O::name } -> std::convertible_to<std::string_view>;
   requires !std::string_view(O::name).empty();
   { optimiser.with(settings) } -> std::same_as<O>;
-  { optimiser.template at<S>(step).second_moment } -> std::convertible_to<bool>;
+  requires std::same_as<decltype(std::remove_cvref_t<decltype(optimiser.template at<S>(step))>::second_moment),
+                        const bool>;  // static constexpr
   optimiser.template at<S>(step)(p, g, m, v);
 };
 

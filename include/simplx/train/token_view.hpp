@@ -14,6 +14,7 @@
 #include <ranges>
 #include <span>
 #include <string>
+#include <type_traits>
 
 namespace simplx::inline SIMPLX_TARGET {
 
@@ -30,9 +31,10 @@ concept TokenNumber = std::same_as<T, char> || std::same_as<T, std::int32_t> ||
 class TokenView {
  public:
   TokenView() = default;
-  /// Of a vector, an array, a span or a text, which must outlive this.
+  /// Of a vector, an array, a span or a text, which must outlive this; a literal text, which ends with a 0, is no such.
   template <std::ranges::contiguous_range Tokens>
-    requires(detail::TokenNumber<std::ranges::range_value_t<Tokens>> && std::ranges::borrowed_range<Tokens>)
+    requires(detail::TokenNumber<std::ranges::range_value_t<Tokens>> && std::ranges::borrowed_range<Tokens> &&
+             !std::is_same_v<std::remove_extent_t<std::remove_reference_t<Tokens>>, const char>)
   TokenView(Tokens&& tokens)
       : TokenView(std::as_bytes(std::span(std::ranges::data(tokens), std::ranges::size(tokens))),
                   sizeof(std::ranges::range_value_t<Tokens>)) {}

@@ -69,11 +69,12 @@ class Updates {
       result.culprit = first_broken(tensors, gradient, result.loss);
       return;
     }
+    const long moment_step = count_.step_of(Optimiser::name);
     if (count_.optimiser != Optimiser::name) {
       std::ranges::fill(first_moment_, S(0));
       std::ranges::fill(second_moment_, S(0));
+      count_.optimiser.clear(), count_.moment_steps = 0;  // should the rule throw, the moments are nobody's
     }
-    const long moment_step = count_.step_of(Optimiser::name);
     const double factor = clip_factor(result.gradient_norm, clip_);
     const UpdateBuffers<S> buffers{parameters, gradient, first_moment_.data(), second_moment_.data()};
     team.run([&](int member) {
