@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 271aaec72a0c2e94
+// sha256 of the headers: 1aab1a8467b2ac0e
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -7971,8 +7971,10 @@ constexpr Expr matmul(At a, At b) {
 constexpr Expr operator*(At a, At b) {
   if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) return matmul(a, b);
   const bool number = a.shape() == fixed_shape(1, 1);
+  if (b.node->op == Tag("transpose") && !number) return matmul(a, b);
   const bool matrix = (b.shape().is_fixed() ? b : a).shape().rows > 1;  // W * x is refused in words of its own
-  return !number && (matrix || b.node->op == Tag("transpose")) ? matmul(a, b) : multiply(a, b);
+  // By apply at once: a further call for each product of 18 layers costs g++ a megabyte.
+  return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);
 }
 constexpr Expr& operator*=(Expr& x, At y) { return x = x * y; }
 

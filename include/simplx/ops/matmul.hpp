@@ -130,8 +130,10 @@ constexpr Expr matmul(At a, At b) {
 constexpr Expr operator*(At a, At b) {
   if (a.node->op == Tag("transpose") && !b.shape().is_fixed()) return matmul(a, b);
   const bool number = a.shape() == fixed_shape(1, 1);
+  if (b.node->op == Tag("transpose") && !number) return matmul(a, b);
   const bool matrix = (b.shape().is_fixed() ? b : a).shape().rows > 1;  // W * x is refused in words of its own
-  return !number && (matrix || b.node->op == Tag("transpose")) ? matmul(a, b) : multiply(a, b);
+  // By apply at once: a further call for each product of 18 layers costs g++ a megabyte.
+  return matrix && !number ? apply<"matmul">({}, a, b) : apply<"multiply">({}, a, b);
 }
 constexpr Expr& operator*=(Expr& x, At y) { return x = x * y; }
 
