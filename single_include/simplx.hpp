@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //
 // simplx 0.1.0, made of the headers of include/ by tools/amalgamate.py: do not edit.
-// sha256 of the headers: 1aab1a8467b2ac0e
+// sha256 of the headers: 2b5d3d3bb23c5172
 //
 //   g++ -std=c++20 -O3 -march=native -I single_include -I /usr/include/eigen3 my.cpp -pthread
 //
@@ -15027,10 +15027,10 @@ struct GradientReport {
   double hvp = 0;             ///< largest relative error of a tensor's share of H v
   Index entries = 0;          ///< entries checked
 
-  /// Whether no derivative that was looked at is wrong; check_gradients looks at neither J v nor H v. Differences are
-  /// limited by h^2 and rounding: 1e-6 of an entry and of H v, 1e-8 of the adjoint identity, a sum over all entries.
-  /// Forward and reverse mode are the same but for rounding: 1e-11.
-  bool holds() const { return worst < 1e-6 && adjoint < 1e-8 && jvp < 1e-11 && hvp < 1e-6; }
+  /// Whether derivatives were looked at, and none is wrong; check_gradients looks at neither J v nor H v. Differences
+  /// are limited by h^2 and rounding: 1e-6 of an entry and of H v, 1e-8 of the adjoint identity, a sum over all
+  /// entries. Forward and reverse mode are the same but for rounding: 1e-11.
+  bool holds() const { return entries > 0 && worst < 1e-6 && adjoint < 1e-8 && jvp < 1e-11 && hvp < 1e-6; }
 };
 
 /// Where and how closely gradcheck looks: seed, entries, steps and the sizes of its data.

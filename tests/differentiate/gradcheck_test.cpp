@@ -61,11 +61,13 @@ TEST_CASE("a report holds if each of its numbers does") {
   CHECK(!report<nearly_right>().holds());
   CHECK(report<right>().holds());
   CHECK(gradcheck<small>().holds());
-  CHECK(!GradientReport{.worst = 1e-5}.holds());
-  CHECK(!GradientReport{.adjoint = 1e-7}.holds());
-  CHECK(!GradientReport{.jvp = 1e-10}.holds());
-  CHECK(!GradientReport{.hvp = 1e-5}.holds());
-  CHECK(!GradientReport{.jvp = NAN}.holds());
+  CHECK(GradientReport{.entries = 1}.holds());
+  CHECK(!GradientReport{}.holds());  // of a model that has nothing to be looked at
+  CHECK(!GradientReport{.worst = 1e-5, .entries = 1}.holds());
+  CHECK(!GradientReport{.adjoint = 1e-7, .entries = 1}.holds());
+  CHECK(!GradientReport{.jvp = 1e-10, .entries = 1}.holds());
+  CHECK(!GradientReport{.hvp = 1e-5, .entries = 1}.holds());
+  CHECK(!GradientReport{.jvp = NAN, .entries = 1}.holds());
 }
 
 TEST_CASE("derivatives by extrapolated differences are good to ten digits") {
